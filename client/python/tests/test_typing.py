@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from accelerd import (
     Client, CollectionInfo, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
-    record_timings, EmbedOutcome, Tensor, Tls, UpsertStep, __version__,
+    record_timings, EmbedOutcome, Tensor, Tls, Translation, UpsertStep, __version__,
 )
 from accelerd.aio import AsyncClient, AsyncTensor
 
@@ -73,6 +73,11 @@ def blocking(client: Client) -> None:
     assert_type(client.execute(x, x), tuple[NDArray[Any], ...])
     with client.graph() as graph:
         assert_type(graph.output(x.reshape(-1, 2)), Tensor)
+    def scaled(x: float) -> float:
+        return 2.0 * x
+    assert_type(client.translate(scaled, dialect="python"), Translation)
+    client.translate([scaled], constants={"n": 1, "x": 1.5, "on": True}, names=["scaled"], targets=["wasm"])
+    assert_type(client.translate("")["scaled"].cuda, str | None)
     print(float(x), int(x), bool(x), np.asarray(x), x.shape, x.dtype)
     with record_timings() as timings:
         client.cluster(collection, 3)
@@ -97,6 +102,7 @@ async def awaited() -> None:
         assert_type(await client.execute(x.sum()), tuple[NDArray[Any], ...])
         async with client.graph() as graph:
             graph.output(x)
+        assert_type(await client.translate(""), Translation)
 
 
 with Client("localhost:7433", timeout=3, connections=2) as made:
@@ -122,6 +128,9 @@ WRONG = [
     "client.tensor([1])[[0, 1]]",
     "client.op('sum', client.tensor([1]), dim=1j)",
     "client.execute([1])",
+    "client.translate('', targets=['ptx'])",
+    "client.translate('', constants={'n': '1'})",
+    "client.translate(1)",
 ]
 
 

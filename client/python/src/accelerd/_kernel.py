@@ -99,7 +99,8 @@ class TranslatedKernel:
     #: Dimensions of the grid of threads.
     grid_dims: int
     params: tuple[KernelParam, ...]
-    #: Whether all targets compute the same bits. Otherwise elementary functions are exact to a few units in the last place.
+    #: Whether all targets compute the same bits. Otherwise elementary functions are exact to a few units in the last
+    #: place.
     bit_exact: bool
     #: Contents of the files by name.
     files: Mapping[str, bytes] = field(hash=False)

@@ -67,22 +67,18 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
     if isinstance(source, str):
         return KernelModule(source, constants)
     functions = _functions(source)
+    sources = [_source(function) for function in functions]
     captures = _Captures(functions, constants)
+    for function, one in zip(functions, sources, strict=True):
+        captures.add(function, "".join(one.lines))
     # The first line belongs to no function: the daemon reports there what concerns a kernel as a whole.
-    texts, excerpts = [], []
-    for function in functions:
-        lines, file_line, indents = _lines(function)
-        text = "".join(lines)
-        captures.add(function, text)
-        texts.append(text)
+    lines = [f"{statement}\n" for statement in captures.imports] or ["\n"]
+    excerpts = []
+    for function, one in zip(functions, sources, strict=True):
         filename = function.__code__.co_filename
-        excerpts.append(Excerpt(function.__name__, filename, file_line, 0, tuple(indents)))
-    imports = "".join(f"{line}\n" for line in captures.imports.values()) or "\n"
-    line, placed = imports.count("\n") + 1, []
-    for one in excerpts:
-        placed.append(Excerpt(one.name, one.filename, one.file_line, line, one.indents))
-        line += len(one.indents)
-    return KernelModule(imports + "".join(texts), captures.constants, tuple(placed))
+        excerpts.append(Excerpt(function.__code__.co_name, filename, one.first, len(lines) + 1, one.indents))
+        lines += one.lines
+    return KernelModule("".join(lines), captures.constants, tuple(excerpts))
 
 
 def _functions(source: Any) -> list[FunctionType]:
@@ -98,8 +94,8 @@ def _function(argument: str, given: Any, expected: str) -> FunctionType:
     function = _unwrapped(given)
     if function is None:
         raise TypeError(f"{argument}: {expected}, got {type(given).__name__}")
-    if not function.__name__.isidentifier():
-        raise TypeError(f"{argument}: {expected} made by def, got {function.__name__}")
+    if not function.__code__.co_name.isidentifier():
+        raise TypeError(f"{argument}: {expected} made by def, got {function.__code__.co_name}")
     return function
 
 
@@ -109,13 +105,23 @@ def _unwrapped(given: Any) -> FunctionType | None:
     if isinstance(given, (partial, type)) or inspect.ismethod(given):
         return None
     if not isinstance(given, FunctionType):
-        given = inspect.getattr_static(given, "__dict__", {}).get("func")
+        given = getattr(given, "func", None)
     function = inspect.unwrap(given) if isinstance(given, FunctionType) else None
     return function if isinstance(function, FunctionType) else None
 
 
-def _lines(function: FunctionType) -> tuple[list[str], int, list[int]]:
-    """Return the lines of a function without the indentation of its first, the number of that, and their indentations."""
+@dataclass(frozen=True)
+class _Source:
+    """The lines of a function, without the indentation of the first."""
+
+    lines: list[str]
+    #: Line of the first in its file.
+    first: int
+    #: What each lost of its indentation.
+    indents: tuple[int, ...]
+
+
+def _source(function: FunctionType) -> _Source:
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as missing:
@@ -125,11 +131,15 @@ def _lines(function: FunctionType) -> tuple[list[str], int, list[int]]:
     if not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     # Lines within a string or parentheses may be indented less, so this is not `textwrap.dedent`.
-    return (
-        [line.removeprefix(indent) for line in lines],
-        first,
-        [len(indent) * line.startswith(indent) for line in lines],
-    )
+    indents = tuple(len(indent) * line.startswith(indent) for line in lines)
+    return _Source([line.removeprefix(indent) for line in lines], first, indents)
+
+
+@dataclass(frozen=True)
+class _Import:
+    """A statement that binds a name to a module, or to a name of one."""
+
+    statement: str
 
 
 class _Captures:
@@ -139,11 +149,20 @@ class _Captures:
         self._given = given
         self._defined: dict[str, list[FunctionType]] = {}
         for function in functions:
-            self._defined.setdefault(function.__name__, []).append(function)
-        self._users: dict[str, str] = {}
-        self.constants = dict(given)
-        #: Import statements by the name that they bind.
-        self.imports: dict[str, str] = {}
+            self._defined.setdefault(function.__code__.co_name, []).append(function)
+        #: What each name stands for, and the first function that uses it.
+        self._bindings: dict[str, tuple[Constant | _Import | None, str]] = {}
+
+    @property
+    def constants(self) -> dict[str, Constant]:
+        """Values by name."""
+        found = {name: one for name, (one, _) in self._bindings.items() if isinstance(one, (int, float))}
+        return {**found, **self._given}
+
+    @property
+    def imports(self) -> list[str]:
+        """Import statements."""
+        return [one.statement for one, _ in self._bindings.values() if isinstance(one, _Import)]
 
     def add(self, function: FunctionType, text: str) -> None:
         """Add what a function uses."""
@@ -151,36 +170,25 @@ class _Captures:
             names = sorted(set(_free_names(symtable.symtable(text, function.__code__.co_filename, "exec"))))
         except SyntaxError as wrong:
             raise ValueError(f"source: the source of {function.__qualname__} is not a statement: {wrong}") from None
-        scope = {**function.__globals__, **_closure(function)}
+        scope = {**vars(builtins), **function.__globals__, **_closure(function)}
         for name in names:
             if name in scope and name not in self._given:
                 self._add(function, name, scope[name])
 
     def _add(self, function: FunctionType, name: str, value: Any) -> None:
-        if name in self._defined and _unwrapped(value) in self._defined[name]:
-            return
-        if isinstance(value, (bool, int, float)):
-            binding: Any = value
-        else:
-            binding = _import(function, name, value)
         user = function.__qualname__
         if name in self._defined:
-            raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
-        if binding is None:
-            # The daemon would take the name for Python's function or type.
-            if getattr(builtins, name, value) is not value:
-                raise ValueError(f"source: {name!r} of {user} is not that of Python; rename it, or pass it as text")
+            if _unwrapped(value) not in self._defined[name]:
+                raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
             return
-        known = self.imports.get(name, self.constants.get(name))
+        binding = value if isinstance(value, (int, float)) else _import(function, name, value)
+        # The daemon takes a name without a binding for Python's.
+        if binding is None and getattr(builtins, name, value) is not value:
+            raise ValueError(f"source: {name!r} of {user} is not that of Python; rename it, or pass text")
+        known, first = self._bindings.setdefault(name, (binding, user))
         # repr() tells 1 from True, and has NaN equal to itself.
-        if known is not None and repr(known) != repr(binding):
-            both = f"{known!r} in {self._users[name]} and {binding!r} in {user}"
-            raise ValueError(f"source: {name!r} is {both}; pass it in `constants`, or rename it")
-        self._users[name] = user
-        if isinstance(binding, str):
-            self.imports[name] = binding
-        else:
-            self.constants[name] = binding
+        if repr(known) != repr(binding):
+            raise ValueError(f"source: {name!r} of {user} is not that of {first}; rename it, or pass it in `constants`")
 
 
 def _free_names(table: symtable.SymbolTable) -> Iterator[str]:
@@ -201,19 +209,19 @@ def _closure(function: FunctionType) -> dict[str, Any]:
     return held
 
 
-def _import(function: FunctionType, name: str, value: Any) -> str | None:
-    """Return the statement that binds a name to a module or to a name of one, if there is one."""
+def _import(function: FunctionType, name: str, value: Any) -> _Import | None:
+    """Return the import of a value, if it can be imported."""
     if isinstance(value, ModuleType):
-        return f"import {value.__name__} as {name}" if _is_dotted(value.__name__) else None
+        return _Import(f"import {value.__name__} as {name}") if _is_dotted(value.__name__) else None
     path, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
     if not isinstance(path, str) or path in ("builtins", function.__module__):
         return None
     # `warp.float32` is defined in a module within `warp`; its public path is known to the daemon.
     for module in (path.partition(".")[0], path):
-        for exported in (own, name):
-            found = vars(sys.modules[module]).get(exported) if module in sys.modules else None
-            if found is value and _is_dotted(module) and isinstance(exported, str) and _is_dotted(exported):
-                return f"from {module} import {exported} as {name}"
+        exports = vars(sys.modules[module]) if module in sys.modules else {}
+        for exported in (own, name) if isinstance(own, str) else (name,):
+            if _is_dotted(f"{module}.{exported}") and exports.get(exported) is value:
+                return _Import(f"from {module} import {exported} as {name}")
     return None
 
 

@@ -831,25 +831,7 @@ class AsyncClient(TensorFactory[AsyncTensor]):
         targets: Sequence[KernelTarget] = ("cuda", "wasm"),
         timeout: float | None = None,
     ) -> Translation:
-        """Translate kernels in Python to CUDA C++ and WebAssembly.
-
-        A kernel outside the language has a diagnostic in place of its files; the call succeeds.
-
-        Args:
-            source: The text of a module, a function, or several functions, whose source is taken. A function may have
-                the decorators of NVIDIA Warp; functions that it calls must be given as well. Globals and variables of
-                enclosing functions that it uses are passed with their current values if they are int, float or bool,
-                and imported if they are modules or names of modules.
-            dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
-                decorator of Warp, else "python".
-            constants: Values of names that the source uses and does not define, in place of captured ones.
-            names: The kernels to translate; empty means all.
-            targets: What to translate them to; empty means all.
-            timeout: Seconds for the whole call, retries included.
-
-        Returns:
-            The translated kernels with their files, and the diagnostics of the others.
-        """
+        """Translate kernels in Python to CUDA C++ and WebAssembly. Takes the arguments of `Client.translate`."""
         call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
         return await self._caller.run(call, timeout)
 
