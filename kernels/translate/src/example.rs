@@ -1,11 +1,11 @@
 //! Arguments on which a kernel runs without a fault.
 //!
 //! All dimensions of the grid and of arrays have one extent, which is also the value of integer parameters: kernels use these as sizes.
-//! Integers of arrays are valid indices. If the interpreter reports a fault, other numbers, and grids of fewer threads, are tried.
+//! Integers of arrays are valid indices. If the interpreter reports a fault, or threads race, other numbers and grids of fewer threads are tried.
 
 use accelerd_ir::Kind;
 use accelerd_ir::kernel::cuda::Example;
-use accelerd_ir::kernel::interpret::{LaunchError, Limits};
+use accelerd_ir::kernel::interpret::{LaunchError, Limits, ThreadOrder, launch_within};
 use accelerd_ir::kernel::{Argument, Component, Element, Kernel, Param, ParamType};
 use accelerd_ir::scalar::Literal;
 
@@ -17,13 +17,43 @@ const LOOP_BUDGET: u64 = 1 << 16;
 const ATTEMPT_STEPS: u64 = 1 << 21;
 const REQUEST_STEPS: u64 = 1 << 25;
 
-/// Steps of the interpreter that a request may still take. An attempt counts whole.
+/// Steps of the interpreter that a request may still take.
 #[derive(Debug)]
 pub(crate) struct Budget(u64);
 
 impl Default for Budget {
     fn default() -> Self {
         Self(REQUEST_STEPS)
+    }
+}
+
+impl Budget {
+    /// An example whose results do not depend on the order of the threads, but for the rounding of atomic sums.
+    fn example(&mut self, kernel: &Kernel, grid: Vec<u32>, arguments: Vec<Argument>) -> Result<Example, NoExample> {
+        let expected = self.launch(kernel, &grid, &arguments, ThreadOrder::RowMajor)?;
+        if kernel.exactness().float_sums == 0 && grid.iter().any(|extent| *extent > 1) {
+            let reversed = self.launch(kernel, &grid, &arguments, ThreadOrder::Reverse)?;
+            if reversed != expected {
+                return Err(NoExample::Race);
+            }
+        }
+        Ok(Example { grid, arguments, expected })
+    }
+
+    /// The arguments after a launch.
+    fn launch(
+        &mut self,
+        kernel: &Kernel,
+        grid: &[u32],
+        arguments: &[Argument],
+        order: ThreadOrder,
+    ) -> Result<Vec<Argument>, LaunchError> {
+        let steps = self.0.min(ATTEMPT_STEPS);
+        let mut limits = Limits { loop_budget: LOOP_BUDGET, steps };
+        let mut after = arguments.to_vec();
+        let outcome = launch_within(kernel, grid, &mut after, order, &mut limits);
+        self.0 -= steps - limits.steps;
+        outcome.map(|()| after)
     }
 }
 
@@ -34,34 +64,45 @@ struct Attempt {
     floats: (f64, f64),
     /// Whether integers of arrays are 1 instead of indices.
     ones: bool,
-    /// Threads along a dimension are the extent divided by this.
+    /// Threads along a dimension are the extent divided by this, and at least 1.
     divisor: i32,
 }
 
-const ATTEMPTS: [Attempt; 5] = [
+const ATTEMPTS: [Attempt; 7] = [
     Attempt { floats: (-2.0, 2.0), ones: false, divisor: 1 },
     Attempt { floats: (0.125, 1.0), ones: false, divisor: 1 },
     Attempt { floats: (1.0, 3.0), ones: true, divisor: 1 },
     Attempt { floats: (0.125, 1.0), ones: false, divisor: 2 },
     Attempt { floats: (0.125, 1.0), ones: true, divisor: 4 },
+    Attempt { floats: (-2.0, 2.0), ones: false, divisor: i32::MAX },
+    Attempt { floats: (0.125, 1.0), ones: true, divisor: i32::MAX },
 ];
 
+/// Why a launch is no example.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoExample {
+    /// It fails.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Its results depend on the order of the threads.
+    #[error("threads write what others read or write")]
+    Race,
+}
+
 /// An example of a kernel; the error of the first attempt if there is none.
-pub(crate) fn example(kernel: &Kernel, budget: &mut Budget) -> Result<Example, LaunchError> {
+pub(crate) fn example(kernel: &Kernel, budget: &mut Budget) -> Result<Example, NoExample> {
     let dims = kernel.params.iter().map(dims).chain([kernel.grid_dims]).max().unwrap_or(1);
     let extent = EXTENTS[usize::from(dims.clamp(1, 4)) - 1];
     let mut first_error = None;
     for (nth, attempt) in ATTEMPTS.iter().enumerate() {
-        if budget.0 < ATTEMPT_STEPS {
-            return Err(first_error.unwrap_or(LaunchError::StepLimit(REQUEST_STEPS)));
+        if budget.0 == 0 {
+            return Err(first_error.unwrap_or(LaunchError::StepLimit(REQUEST_STEPS).into()));
         }
-        budget.0 -= ATTEMPT_STEPS;
         let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ nth as u64);
         let arguments: Vec<_> =
             kernel.params.iter().map(|param| attempt.argument(param, extent, &mut random)).collect();
-        let grid = vec![(extent / attempt.divisor).unsigned_abs(); kernel.grid_dims.into()];
-        let limits = Limits { loop_budget: LOOP_BUDGET, steps: ATTEMPT_STEPS };
-        match Example::new(kernel, &grid, &arguments, limits) {
+        let grid = vec![(extent / attempt.divisor).unsigned_abs().max(1); kernel.grid_dims.into()];
+        match budget.example(kernel, grid, arguments) {
             Ok(example) => return Ok(example),
             Err(error) => first_error = first_error.or(Some(error)),
         }

@@ -3,7 +3,7 @@
 use accelerd_ir::kernel::{Kernel, cuda, wasm};
 
 use crate::Targets;
-use crate::example::{Budget, example};
+use crate::example::{Budget, NoExample, example};
 
 /// A file of a translation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub struct File {
 }
 
 /// The files of a kernel, and why there is no program in CUDA C++ if one is requested.
-pub(crate) fn emit(kernel: &Kernel, targets: Targets, budget: &mut Budget) -> (Vec<File>, Option<String>) {
+pub(crate) fn emit(kernel: &Kernel, targets: Targets, budget: &mut Budget) -> (Vec<File>, Option<NoExample>) {
     let mut files = vec![];
     let mut problem = None;
     if targets.cuda {
-        match example(kernel, budget).and_then(|example| cuda::standalone(kernel, &example)) {
+        match example(kernel, budget).and_then(|example| Ok(cuda::standalone(kernel, &example)?)) {
             Ok(program) => files.extend(of_program(program)),
-            Err(error) => problem = Some(format!("expected inputs on which the kernel runs without a fault: {error}")),
+            Err(error) => problem = Some(error),
         }
     }
     if targets.wasm {

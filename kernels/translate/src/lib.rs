@@ -9,13 +9,14 @@ mod files;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use accelerd_ir::kernel::Kernel;
+use accelerd_ir::kernel::interpret::LaunchError;
+use accelerd_ir::kernel::{Kernel, Site};
 use accelerd_lower::{ErrorKind, LowerError, Options, Outcome, for_each_kernel};
 
 pub use accelerd_lower::{Captured, Dialect};
 pub use files::File;
 
-use example::Budget;
+use example::{Budget, NoExample};
 
 /// What is translated, and to what.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -174,9 +175,8 @@ impl<'r> Translator<'r> {
             Ok(lowered) => {
                 let (files, problem) = files::emit(&lowered.kernel, self.request.targets, &mut self.budget);
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
-                if let Some(message) = problem {
-                    let (kernel, code) = (outcome.name.clone(), "no_example");
-                    self.translation.diagnostics.push(Diagnostic { kernel, code, message, line: 1, column: 0 });
+                if let Some(error) = problem {
+                    self.translation.diagnostics.push(no_example(&outcome.name, &error));
                 }
                 let is_bit_exact = lowered.kernel.is_bit_exact();
                 let kernel = Kernel { body: vec![], locals: vec![], ..lowered.kernel };
@@ -193,6 +193,14 @@ impl<'r> Translator<'r> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Stands where the kernel faults, if it does.
+fn no_example(kernel: &str, error: &NoExample) -> Diagnostic {
+    let site = if let NoExample::Launch(LaunchError::Fault(fault)) = error { fault.site } else { None };
+    let Site { line, column } = site.unwrap_or(Site { line: 1, column: 0 });
+    let message = format!("expected inputs on which the kernel runs without fault and race: {error}");
+    Diagnostic { kernel: kernel.to_owned(), code: "no_example", message, line, column }
 }
 
 fn diagnostic(kernel: &str, error: &LowerError) -> Diagnostic {

@@ -95,6 +95,7 @@ fn a_kernel_that_always_faults_has_a_module_and_no_program() {
     let source = "def f(x: float) -> float:\n    assert x != x\n    return x\n";
     let translation = translated(&request(source));
     assert_eq!(codes(&translation), [("f", "no_example")]);
+    assert_eq!((translation.diagnostics[0].line, translation.diagnostics[0].column), (2, 4));
     let names: Vec<_> = translation.kernels[0].files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["f.wasm"]);
 }
@@ -124,4 +125,13 @@ fn files_beyond_the_limit_and_cancelled_translations_are_errors() {
     let small = Request { max_bytes: 1000, ..request(SAXPY) };
     assert_eq!(translate(&small, || ControlFlow::Continue(())), Err(TranslateError::TooLarge { limit: 1000 }));
     assert_eq!(translate(&request(SAXPY), || ControlFlow::Break(())), Err(TranslateError::Cancelled));
+}
+
+#[test]
+fn the_example_of_a_kernel_whose_threads_race_has_one_thread() {
+    let source = "import warp as wp\n@wp.kernel\ndef count(n: wp.array(dtype=int)):\n    i = wp.tid()\n    n[0] = n[0] * 3 + i\n";
+    let translation = translated(&request(source));
+    assert_eq!(codes(&translation), []);
+    let metadata = String::from_utf8(translation.kernels[0].files[2].content.clone()).expect("text");
+    assert!(metadata.contains("\"grid\": [1]"), "{metadata}");
 }

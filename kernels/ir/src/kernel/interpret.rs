@@ -73,6 +73,29 @@ pub enum LaunchError {
 /// # Errors
 /// The fault of the first thread that has one. The arguments then hold what the threads have written nevertheless.
 pub fn launch(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits: Limits) -> Result<(), LaunchError> {
+    launch_within(kernel, grid, arguments, ThreadOrder::RowMajor, &mut { limits })
+}
+
+/// In which order threads run, one after the other. Results that depend on it are unspecified: threads race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadOrder {
+    /// Row-major.
+    RowMajor,
+    /// The reverse of row-major.
+    Reverse,
+}
+
+/// As [`launch`], in any order, and takes the steps of the launch from those of the limits.
+///
+/// # Errors
+/// As [`launch`].
+pub fn launch_within(
+    kernel: &Kernel,
+    grid: &[u32],
+    arguments: &mut [Argument],
+    order: ThreadOrder,
+    limits: &mut Limits,
+) -> Result<(), LaunchError> {
     kernel.check()?;
     let threads = check_launch(kernel, grid, arguments)?;
     let mut machine = Machine {
@@ -85,14 +108,20 @@ pub fn launch(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits:
         steps_left: limits.steps,
     };
     let mut first_fault: Option<FaultRecord> = None;
-    for thread in 0..threads {
+    for nth in 0..threads {
+        let thread = if order == ThreadOrder::RowMajor { nth } else { threads - 1 - nth };
         machine.start(thread, grid, limits.loop_budget);
         match machine.body(&kernel.body) {
-            ControlFlow::Break(Exit::Fault(record)) => first_fault = first_fault.or(Some(record)),
-            ControlFlow::Break(Exit::StepLimit) => return Err(LaunchError::StepLimit(limits.steps)),
+            ControlFlow::Break(Exit::Fault(record)) => {
+                first_fault = first_fault.filter(|first| first.thread < record.thread).or(Some(record));
+            }
+            ControlFlow::Break(Exit::StepLimit) => {
+                return Err(LaunchError::StepLimit(std::mem::take(&mut limits.steps)));
+            }
             ControlFlow::Break(Exit::Label(_) | Exit::Continue(_) | Exit::Return) | ControlFlow::Continue(()) => {}
         }
     }
+    limits.steps = machine.steps_left;
     let fault = first_fault.map(|record| record.resolve(kernel, grid).expect("a record of this launch"));
     fault.map_or(Ok(()), |fault| Err(LaunchError::Fault(Box::new(fault))))
 }
