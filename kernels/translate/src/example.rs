@@ -5,8 +5,8 @@
 
 use accelerd_ir::Kind;
 use accelerd_ir::kernel::cuda::Example;
-use accelerd_ir::kernel::interpret::{LaunchError, Limits, ThreadOrder, launch_within};
-use accelerd_ir::kernel::{Argument, Component, Element, Kernel, Param, ParamType};
+use accelerd_ir::kernel::interpret::{LaunchError, Limits, ThreadOrder, launch_watched};
+use accelerd_ir::kernel::{Argument, Component, Element, Kernel, Param, ParamType, Races};
 use accelerd_ir::scalar::Literal;
 
 /// Extents of a dimension by the largest number of dimensions of grid and arrays.
@@ -28,11 +28,15 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// An example whose results do not depend on the order of the threads, but for the rounding of atomic sums.
+    /// An example without races, whose results do not depend on the order of the threads, but for the rounding of atomic sums.
     fn example(&mut self, kernel: &Kernel, grid: Vec<u32>, arguments: Vec<Argument>) -> Result<Example, NoExample> {
-        let expected = self.launch(kernel, &grid, &arguments, ThreadOrder::RowMajor)?;
+        let mut races = Races::default();
+        let expected = self.launch(kernel, &grid, &arguments, ThreadOrder::RowMajor, &mut races)?;
+        if races.is_found() {
+            return Err(NoExample::Race);
+        }
         if kernel.exactness().float_sums == 0 && grid.iter().any(|extent| *extent > 1) {
-            let reversed = self.launch(kernel, &grid, &arguments, ThreadOrder::Reverse)?;
+            let reversed = self.launch(kernel, &grid, &arguments, ThreadOrder::Reverse, &mut races)?;
             if reversed != expected {
                 return Err(NoExample::Race);
             }
@@ -47,11 +51,12 @@ impl Budget {
         grid: &[u32],
         arguments: &[Argument],
         order: ThreadOrder,
+        races: &mut Races,
     ) -> Result<Vec<Argument>, LaunchError> {
         let steps = self.0.min(ATTEMPT_STEPS);
         let mut limits = Limits { loop_budget: LOOP_BUDGET, steps };
         let mut after = arguments.to_vec();
-        let outcome = launch_within(kernel, grid, &mut after, order, &mut limits);
+        let outcome = launch_watched(kernel, grid, &mut after, order, &mut limits, Some(races));
         self.0 -= steps - limits.steps;
         outcome.map(|()| after)
     }

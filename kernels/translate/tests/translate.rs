@@ -129,9 +129,17 @@ fn files_beyond_the_limit_and_cancelled_translations_are_errors() {
 
 #[test]
 fn the_example_of_a_kernel_whose_threads_race_has_one_thread() {
-    let source = "import warp as wp\n@wp.kernel\ndef count(n: wp.array(dtype=int)):\n    i = wp.tid()\n    n[0] = n[0] * 3 + i\n";
-    let translation = translated(&request(source));
-    assert_eq!(codes(&translation), []);
-    let metadata = String::from_utf8(translation.kernels[0].files[2].content.clone()).expect("text");
-    assert!(metadata.contains("\"grid\": [1]"), "{metadata}");
+    let grid = |statement: &str| {
+        let source = format!(
+            "import warp as wp\n@wp.kernel\ndef count(n: wp.array(dtype=int)):\n    i = wp.tid()\n    {statement}\n"
+        );
+        let translation = translated(&request(&source));
+        assert_eq!(codes(&translation), [], "{statement}");
+        let metadata = String::from_utf8(translation.kernels[0].files[2].content.clone()).expect("text");
+        metadata.contains("\"grid\": [1]")
+    };
+    // Lost updates, an order that decides, and a sum that is the same in every order.
+    assert!(grid("n[0] = n[0] - 1"));
+    assert!(grid("n[wp.atomic_add(n, 0, 1) % 64] = i"));
+    assert!(!grid("wp.atomic_add(n, 0, i)"));
 }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::races::{Access, Races};
 use super::{
     Argument, ArgumentError, ArrayArgument, AtomicOp, Element, Expr, Fault, FaultKind, FaultRecord, Kernel,
     KernelError, LabelId, LocalId, ParamId, Place, Stmt,
@@ -73,7 +74,7 @@ pub enum LaunchError {
 /// # Errors
 /// The fault of the first thread that has one. The arguments then hold what the threads have written nevertheless.
 pub fn launch(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits: Limits) -> Result<(), LaunchError> {
-    launch_within(kernel, grid, arguments, ThreadOrder::RowMajor, &mut { limits })
+    launch_watched(kernel, grid, arguments, ThreadOrder::RowMajor, &mut { limits }, None)
 }
 
 /// In which order threads run, one after the other. Results that depend on it are unspecified: threads race.
@@ -85,16 +86,17 @@ pub enum ThreadOrder {
     Reverse,
 }
 
-/// As [`launch`], in any order, and takes the steps of the launch from those of the limits.
+/// As [`launch`], in any order. Takes the steps of the launch from those of the limits, and notes accesses.
 ///
 /// # Errors
 /// As [`launch`].
-pub fn launch_within(
-    kernel: &Kernel,
+pub fn launch_watched<'a>(
+    kernel: &'a Kernel,
     grid: &[u32],
-    arguments: &mut [Argument],
+    arguments: &'a mut [Argument],
     order: ThreadOrder,
     limits: &mut Limits,
+    races: Option<&'a mut Races>,
 ) -> Result<(), LaunchError> {
     kernel.check()?;
     let threads = check_launch(kernel, grid, arguments)?;
@@ -106,6 +108,7 @@ pub fn launch_within(
         thread: 0,
         iterations_left: 0,
         steps_left: limits.steps,
+        races,
     };
     let mut first_fault: Option<FaultRecord> = None;
     for nth in 0..threads {
@@ -166,6 +169,7 @@ struct Machine<'a> {
     thread: u64,
     iterations_left: u64,
     steps_left: u64,
+    races: Option<&'a mut Races>,
 }
 
 impl<'a> Machine<'a> {
@@ -217,19 +221,19 @@ impl<'a> Machine<'a> {
                 self.assign(*local, value);
             }
             Stmt::Load(local, place) => {
-                let (at, dtype) = self.locate(place)?;
+                let (at, dtype) = self.access(place, Access::Read)?;
                 let value = read(&self.array(place.array).data[at..], dtype);
                 self.assign(*local, value);
             }
             Stmt::Store(place, value) => {
                 let value = self.expr(value);
-                let (at, _) = self.locate(place)?;
+                let (at, _) = self.access(place, Access::Write)?;
                 write(&mut self.array_mut(place.array).data[at..], value);
             }
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let operand = self.expr(operand);
                 let expected = expected.as_ref().map(|expected| self.expr(expected));
-                let (at, dtype) = self.locate(place)?;
+                let (at, dtype) = self.access(place, Access::Atomic)?;
                 let data = &mut self.array_mut(place.array).data[at..];
                 let before = read(data, dtype);
                 write(data, atomic(*op, before, operand, expected));
@@ -336,6 +340,15 @@ impl<'a> Machine<'a> {
             Argument::Array(array) => array,
             Argument::Value(_) => unreachable!("{MISMATCH}"),
         }
+    }
+
+    /// Where a component lies, and its type; notes the access.
+    fn access(&mut self, place: &Place, access: Access) -> ControlFlow<Exit, (usize, Dtype)> {
+        let located = self.locate(place)?;
+        if let Some(races) = &mut self.races {
+            races.note(self.thread, place.array.0, located.0, access);
+        }
+        ControlFlow::Continue(located)
     }
 
     /// Where a component starts in the data of its array, and its type; a fault if an index is outside.

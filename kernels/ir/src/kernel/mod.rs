@@ -18,6 +18,7 @@ pub mod cuda;
 mod fault;
 pub mod interpret;
 mod program;
+mod races;
 mod visit;
 pub mod wasm;
 
@@ -30,3 +31,4 @@ pub use program::{
     ArrayType, AtomicOp, Component, Element, Expr, FaultKind, Kernel, LabelId, Local, LocalId, Param, ParamId,
     ParamType, Place, Site, SiteId, Stmt,
 };
+pub use races::Races;
