@@ -15,7 +15,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const MAX_LINES: usize = 1000;
 
 /// What each crate must never depend on.
-const FORBIDDEN: [(&str, &[&str]); 15] = [
+const FORBIDDEN: [(&str, &[&str]); 16] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],

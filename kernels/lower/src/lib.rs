@@ -110,7 +110,7 @@ pub fn for_each_kernel(
         ..accelerd_parser::Options::default()
     };
     let parsed = accelerd_parser::parse(source.as_bytes(), &parser);
-    let columns = parsed.outcome.as_ref().map_err(|error| syntax_error(error))?;
+    let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);
     let environment = Environment { syntax: &syntax, declarations: &declarations, options };

@@ -1,5 +1,7 @@
 //! `translate FOLDER FILE.py ..`: writes the files of each kernel to a folder of its own, and prints what is not translated.
 
+#![expect(clippy::print_stdout, reason = "what it prints is its result")]
+
 use std::{env, error::Error, fs, ops::ControlFlow, path::PathBuf, time::Instant};
 
 use accelerd_translate::{Request, translate};

@@ -83,7 +83,9 @@ mod tests {
 
     fn is_race(accesses: &[(u64, Access)]) -> bool {
         let mut races = Races::default();
-        accesses.iter().for_each(|(thread, access)| races.note(*thread, 0, 8, *access));
+        for (thread, access) in accesses {
+            races.note(*thread, 0, 8, *access);
+        }
         races.is_found()
     }
 

@@ -109,7 +109,7 @@ impl TranslateArgs {
                 Target::Wasm => KernelTarget::Wasm,
             });
         }
-        options = self.kernels.iter().fold(options, |options, kernel| options.kernel(kernel));
+        options = self.kernels.iter().fold(options, TranslateOptions::kernel);
         self.constants.iter().fold(options, |options, (name, value)| options.constant(name, *value))
     }
 }

@@ -16,9 +16,9 @@ pub(super) fn fold<T: Number>(values: &[T], identity: T, combine: impl Fn(T, T) 
 pub(super) fn extreme<T: Number>(values: &[T], is_max: bool, identity: T) -> T {
     // The first value that no other exceeds, or a NaN: which zero it is depends on the order.
     let found = if is_max {
-        fold(values, identity, |a, b| if a.is_nan() | (a > b) { a } else { b })
+        fold(values, identity, |a, b| if a.is_nan() || a > b { a } else { b })
     } else {
-        fold(values, identity, |a, b| if a.is_nan() | (a < b) { a } else { b })
+        fold(values, identity, |a, b| if a.is_nan() || a < b { a } else { b })
     };
     match (T::HAS_SIGNED_ZEROS && found == T::ZERO, is_max) {
         (false, _) => found,
