@@ -1,6 +1,6 @@
 //! Translates the kernels of a Python module: source to intermediate representation, and that to files for each target.
 //!
-//! A program in CUDA C++ tests itself on an example. [`example`] makes one: arguments on which the interpreter runs the kernel without a
+//! A program in CUDA C++ tests itself on an example: arguments on which the interpreter runs the kernel without a
 //! fault, and its results.
 
 mod example;
