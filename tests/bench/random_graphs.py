@@ -173,7 +173,7 @@ class Graph:
                 op("batch_norm", a, training=True, track_running_stats=False, eps=0.5),
                 theirs.batch_norm(x, None, None, training=True, eps=0.5),
             ),
-            lambda: (op("normalize", a, dim=dim, p=1), theirs.normalize(x, dim=dim, p=1)),
+            lambda: (op("normalize", a, dim=dim, p=1, eps=0.5), theirs.normalize(x, dim=dim, p=1, eps=0.5)),
             lambda: (
                 op("add", a, op("unsqueeze", op("cosine_similarity", a, b, dim=dim, eps=0.5), dim=dim)),
                 x + theirs.cosine_similarity(x, y, dim=dim, eps=0.5).unsqueeze(dim),
