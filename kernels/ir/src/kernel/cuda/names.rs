@@ -1,6 +1,7 @@
 //! Identifiers of emitted code: the names of the source where they can be kept, unique, and free of what C++ and CUDA reserve.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use crate::kernel::Kernel;
 
@@ -69,7 +70,9 @@ fn identifier(wanted: &str) -> String {
 /// Functions of f32 end in f.
 fn is_reserved(name: &str) -> bool {
     let of_f64 = name.strip_suffix('f').unwrap_or(name);
-    RESERVED.iter().flat_map(|words| words.split_ascii_whitespace()).any(|word| word == name || word == of_f64)
+    static WORDS: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| RESERVED.iter().flat_map(|words| words.split_ascii_whitespace()).collect());
+    WORDS.contains(name) || WORDS.contains(of_f64)
 }
 
 /// The identifiers of a kernel.

@@ -1,19 +1,35 @@
 //! The parts of the preludes that a program needs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
 
 use crate::scalar::cuda::PRELUDE;
 
+static PARAGRAPHS: LazyLock<Paragraphs> = LazyLock::new(Paragraphs::new);
+
+/// What the preludes define.
+struct Paragraphs {
+    texts: Vec<&'static str>,
+    /// The paragraphs that define a name.
+    definitions: HashMap<&'static str, Vec<usize>>,
+}
+
+impl Paragraphs {
+    fn new() -> Self {
+        let texts: Vec<_> = [PRELUDE, include_str!("compute.cuh")].into_iter().flat_map(paragraphs).collect();
+        let mut definitions: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, text) in texts.iter().enumerate() {
+            for name in defined(text) {
+                definitions.entry(name).or_default().push(at);
+            }
+        }
+        Self { texts, definitions }
+    }
+}
+
 /// The definitions that a text uses by names after `ir::`, and those that they use: a namespace, or nothing.
 pub(super) fn used_by(text: &str) -> String {
-    let sources = [PRELUDE, include_str!("compute.cuh")];
-    let paragraphs: Vec<&str> = sources.into_iter().flat_map(paragraphs).collect();
-    let mut definitions: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (at, paragraph) in paragraphs.iter().enumerate() {
-        for name in defined(paragraph) {
-            definitions.entry(name).or_default().push(at);
-        }
-    }
+    let Paragraphs { texts: paragraphs, definitions } = &*PARAGRAPHS;
     let mut used = BTreeSet::new();
     let mut pending: Vec<&str> = text.split("ir::").skip(1).filter_map(|rest| words(rest).next()).collect();
     while let Some(name) = pending.pop() {
