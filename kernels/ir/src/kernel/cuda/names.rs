@@ -67,12 +67,13 @@ fn identifier(wanted: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("v{name}") }
 }
 
+static RESERVED_WORDS: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| RESERVED.iter().flat_map(|words| words.split_ascii_whitespace()).collect());
+
 /// Functions of f32 end in f.
 fn is_reserved(name: &str) -> bool {
     let of_f64 = name.strip_suffix('f').unwrap_or(name);
-    static WORDS: LazyLock<HashSet<&str>> =
-        LazyLock::new(|| RESERVED.iter().flat_map(|words| words.split_ascii_whitespace()).collect());
-    WORDS.contains(name) || WORDS.contains(of_f64)
+    RESERVED_WORDS.contains(name) || RESERVED_WORDS.contains(of_f64)
 }
 
 /// The identifiers of a kernel.
