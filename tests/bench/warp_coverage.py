@@ -25,9 +25,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from warp_execution import Case, Param, Work
 
 if TYPE_CHECKING:
     from accelerd import Client, KernelDiagnostic, TranslatedKernel, Translation
@@ -65,11 +64,22 @@ class Kernel:
     code: str = ""
     message: str = ""
     lowered: bool = False
+    #: Whether it was lowered from the function object with what it captures, not from the text of its module.
+    with_captures: bool = False
     outcome: str = ""
     reason: str = ""
     level: str = ""
     changed: bool = False
     threads: int = 0
+
+    def settle(self, found: dict[str, Any]) -> None:
+        """Take what a process found."""
+        self.with_captures = found["lowered"] and not self.lowered
+        self.lowered = found["lowered"]
+        self.code, self.message = found.get("code", self.code), found.get("message", self.message)
+        self.outcome, self.level = found.get("outcome", ""), found.get("level", "")
+        self.reason = found.get("reason") or found.get("first", "")
+        self.changed, self.threads = found.get("changed", False), found.get("threads", 0)
 
     @property
     def inside(self) -> bool:
@@ -237,56 +247,45 @@ def assigned(
                 yield kernel, translated
 
 
-def case_of(kernel: Kernel, translated: TranslatedKernel) -> Case:
-    params = [
-        Param(
-            one.name,
-            one.dims,
-            one.element_size_bytes,
-            [(part.name, part.dtype, part.offset_bytes) for part in one.components],
-        )
-        for one in translated.params
-    ]
-    wasm = translated.wasm
-    assert wasm is not None
-    return Case(
-        kernel.name, kernel.line, translated.grid_dims, params, translated.bit_exact, kernel.has_atomics, wasm
-    )
+def execute(client: Client, tests: Path, kernels: list[Kernel], lowered: list[tuple[Kernel, TranslatedKernel]]) -> None:
+    """Run the kernels of a module in processes of their own, and set their outcomes."""
+    from warp_execution import Work, case_of
 
-
-def execute(tests: Path, module: str, lowered: list[tuple[Kernel, TranslatedKernel]]) -> None:
-    """Run the translated kernels of a module, and set their outcomes."""
-    work = Work(tests, module, [case_of(kernel, translated) for kernel, translated in lowered])
+    others = [one for one in kernels if not one.lowered]
+    every = [kernel for kernel, _ in lowered] + others
+    cases = [case_of(translated, kernel.line, kernel.has_atomics) for kernel, translated in lowered]
+    rest = [(one.name, one.line, one.has_atomics) for one in others]
+    work = Work(tests, every[0].module, client.target, cases, rest)
     with tempfile.TemporaryDirectory(prefix="accelerd-benchmark-") as folder:
-        cases, results = Path(folder, "cases"), Path(folder, "results")
-        cases.write_bytes(pickle.dumps(work))
+        path, results = Path(folder, "cases"), Path(folder, "results")
+        path.write_bytes(pickle.dumps(work))
         skip = 0
-        while skip < len(lowered):
+        while skip < len(every):
             results.write_text("")
-            end = run_process([str(cases), str(results), "--skip", str(skip)])
-            done = skip
-            begun = False
-            for line in map(json.loads, results.read_text().splitlines()):
-                if "import" in line:
-                    for kernel, _ in lowered[skip:]:
-                        kernel.outcome, kernel.reason = "not launched", f"import: {line['import']}"
-                    return
-                begun = "begin" in line
+            end = run_process([str(path), str(results), "--skip", str(skip)])
+            lines = [json.loads(line) for line in results.read_text().splitlines()]
+            for line in lines:
                 if "case" in line:
-                    kernel = lowered[line["case"]][0]
-                    kernel.outcome, kernel.level = line["outcome"], line.get("level", "")
-                    kernel.reason = line.get("reason") or line.get("first", "")
-                    kernel.changed, kernel.threads = line.get("changed", False), line.get("threads", 0)
-                    done = line["case"] + 1
-            if done < len(lowered):
-                where = "in the kernel" if begun else "in the module"
-                lowered[done][0].outcome, lowered[done][0].reason = "not launched", f"Warp's process {end} {where}"
-                done += 1
-                if not begun:
-                    for kernel, _ in lowered[done:]:
-                        kernel.outcome, kernel.reason = "not launched", f"Warp's process {end} {where}"
-                    return
-            skip = done
+                    every[line["case"]].settle(line)
+            if lines and "import" in lines[-1]:
+                leave_out(every[skip:], f"import: {lines[-1]['import']}")
+                return
+            if lines and "begin" in lines[-1]:
+                skip = lines[-1]["begin"]
+                every[skip].lowered = True
+                leave_out([every[skip]], f"Warp's process {end} in the kernel")
+                skip += 1
+            elif lines and "case" in lines[-1] and lines[-1]["case"] + 1 == len(every):
+                return
+            else:
+                leave_out(every[skip:], f"Warp's process {end} before a kernel")
+                return
+
+
+def leave_out(kernels: list[Kernel], reason: str) -> None:
+    for kernel in kernels:
+        if kernel.lowered:
+            kernel.outcome, kernel.reason = "not launched", reason
 
 
 def run_process(arguments: list[str]) -> str:
@@ -398,13 +397,16 @@ def main() -> None:
                 continue
             found, lowered = examine(client, path, module)
             kernels += found
-            if lowered:
-                execute(tests, module, lowered)
+            if found:
+                execute(client, tests, found, lowered)
             for one in found:
                 if one.outcome == "disagree" and (reason := DOCUMENTED.get(f"{module}.{one.name}")):
                     one.outcome, one.reason = "documented", reason
             if found:
-                print(f"{module}: {len(found)} kernels, {len(lowered)} translated", file=sys.stderr, flush=True)
+                count = collections.Counter(one.outcome for one in found)
+                launched = f"{count['agree']} agree, {count['disagree']} disagree"
+                total = sum(one.lowered for one in found)
+                print(f"{module}: {len(found)} kernels, {total} lowered, {launched}", file=sys.stderr, flush=True)
     report(kernels)
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in kernels], indent=1) + "\n")

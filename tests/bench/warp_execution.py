@@ -9,16 +9,21 @@ a case begins, and one with its outcome.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import ctypes.util
 import importlib
+import inspect
 import json
 import os
 import pickle
 import re
+import signal
 import sys
 import threading
+import time
 import traceback
+import unittest
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +32,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 import wasmtime
+from accelerd import Client, TranslatedKernel
 
 # Extents by the number of dimensions of the grid and the arrays.
 EXTENTS = {1: 10_000, 2: 100, 3: 22, 4: 10}
@@ -34,6 +40,10 @@ SMALL_EXTENTS = {1: 64, 2: 12, 3: 6, 4: 4}
 # Iterations of a thread, and seconds of all threads.
 LOOP_BUDGET = 1 << 20
 RUN_SECONDS = 10.0
+# Seconds of a test, and of all tests of a module, that run for the kernels that they make.
+TEST_SECONDS, TESTS_SECONDS = 5.0, 60.0
+# Of kernels of one text, such as one for each type, how many are tried.
+VARIANTS = 16
 ULP, ABSOLUTE, RELATIVE_OF_ATOMICS = 16, 1e-6, 1e-4
 FAULTS = {1: "OutOfBounds", 2: "DivisionByZero", 3: "Assertion", 4: "InvalidValue", 5: "BudgetExhausted"}
 # The first bytes of memory belong to the module.
@@ -89,7 +99,11 @@ class Work:
     #: Folder of Warp's tests, and the name of the module within `warp.tests`.
     folder: Path
     module: str
-    cases: list[Case] = field(default_factory=list)
+    #: The daemon.
+    address: str
+    cases: list[Case]
+    #: Name, line and use of atomics of the kernels that the module's text does not suffice for.
+    others: list[tuple[str, int, bool]]
 
 
 @dataclass(frozen=True)
@@ -368,23 +382,92 @@ def captured() -> tuple[list[wp.Kernel], Callable[[], None]]:
     return kernels, restore
 
 
-def import_tests(work: Work) -> dict[tuple[str, int], wp.Kernel]:
-    """Return the module's kernels by name and line."""
+def import_tests(work: Work) -> dict[tuple[str, int], list[wp.Kernel]]:
+    """Return the module's kernels by name and line. A function may make several of one text."""
     import warp.tests
 
     warp.tests.__path__ = [str(work.folder)]
     kernels, restore = captured()
+    wanted = {(case.name, case.line) for case in work.cases} | {(name, line) for name, line, _ in work.others}
     try:
         module = importlib.import_module(f"warp.tests.{work.module}")
+        if wanted - {(one.func.__code__.co_name, one.func.__code__.co_firstlineno) for one in kernels}:
+            run_tests(module)
     finally:
         restore()
     path = os.path.realpath(module.__file__ or "")
-    found: dict[tuple[str, int], wp.Kernel] = {}
+    found: dict[tuple[str, int], list[wp.Kernel]] = {}
     for kernel in kernels:
         code = kernel.func.__code__
         if os.path.realpath(code.co_filename) == path:
-            found.setdefault((code.co_name, code.co_firstlineno), kernel)
+            found.setdefault((code.co_name, code.co_firstlineno), []).append(kernel)
     return found
+
+
+def run_tests(module: Any) -> None:
+    """Run the module's tests, in which launches do nothing, for the kernels that their functions make."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    launch, wp.launch = wp.launch, lambda *_, **__: None
+    launch_tiled, wp.launch_tiled = wp.launch_tiled, lambda *_, **__: None
+    signal.signal(signal.SIGALRM, stop)
+    tests = list(cases_of(unittest.defaultTestLoader.loadTestsFromModule(module)))
+    until = time.monotonic() + TESTS_SECONDS
+    for test in tests:
+        if (left := until - time.monotonic()) <= 0:
+            break
+        signal.setitimer(signal.ITIMER_REAL, min(left, TEST_SECONDS))
+        with contextlib.suppress(BaseException):
+            test.run(unittest.TestResult())
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    wp.launch, wp.launch_tiled = launch, launch_tiled
+
+
+def cases_of(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
+    for one in suite:
+        if isinstance(one, unittest.TestSuite):
+            yield from cases_of(one)
+        else:
+            yield one
+
+
+def called(function: Any, known: dict[int, Any]) -> list[Any]:
+    """Return the Python functions that a kernel's function calls as Warp's, directly or not."""
+    names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    for name in (*function.__code__.co_names, *function.__code__.co_freevars):
+        if isinstance(one := names.get(name), wp.Function) and one.func and id(one.func) not in known:
+            known[id(one.func)] = one.func
+            called(one.func, known)
+    return list(known.values())
+
+
+def translated(client: Client, kernel: wp.Kernel, has_atomics: bool) -> Case | dict[str, Any]:
+    """Return the translation of a kernel with what it captures, or why there is none."""
+    line = kernel.func.__code__.co_firstlineno
+    try:
+        found = client.translate([kernel.func, *called(kernel.func, {})], dialect="warp", targets=["wasm"])
+    except Exception as error:
+        return {"code": "client", "message": str(error)[:200]}
+    for one in found.kernels:
+        if one.name == kernel.func.__name__:
+            return case_of(one, line, has_atomics)
+    wrong = found.diagnostics[0]
+    return {"code": wrong.code, "message": wrong.message}
+
+
+def case_of(kernel: TranslatedKernel, line: int, has_atomics: bool) -> Case:
+    params = [
+        Param(
+            one.name,
+            one.dims,
+            one.element_size_bytes,
+            [(part.name, part.dtype, part.offset_bytes) for part in one.components],
+        )
+        for one in kernel.params
+    ]
+    return Case(kernel.name, line, kernel.grid_dims, params, kernel.bit_exact, has_atomics, kernel.wasm or b"")
 
 
 def compiled_apart(kernels: list[wp.Kernel], name: str) -> list[wp.Kernel]:
@@ -421,7 +504,7 @@ def load(kernels: list[wp.Kernel], module: str) -> list[wp.Kernel | str]:
 def outcome_of(case: Case, kernel: wp.Kernel | str | None, wasm: Wasm, seed: int) -> dict[str, Any]:
     """Return what the two runs of a case show."""
     if kernel is None:
-        return {"outcome": "not launched", "reason": "it is made by a function of the tests"}
+        return {"outcome": "not launched", "reason": "no test that runs on the CPU makes the kernel"}
     if isinstance(kernel, str):
         return {"outcome": "not launched", "reason": f"Warp: {kernel[:200]}"}
     fault: str | None = None
@@ -453,20 +536,45 @@ def work_lines(work: Work, skip: int) -> Iterator[dict[str, Any]]:
     except BaseException as error:
         yield {"import": f"{type(error).__name__}: {error}"[:300]}
         return
-    cases = work.cases[skip:]
-    found = [known.get((case.name, case.line)) for case in cases]
-    present = [kernel for kernel in found if kernel is not None]
+    cases: list[tuple[Case | dict[str, Any], wp.Kernel | None]] = []
+    for case in work.cases:
+        cases.append((case, next(iter(known.get((case.name, case.line), [])), None)))
+    with Client(work.address) as client:
+        for name, line, has_atomics in work.others:
+            cases.append(first_translated(client, known.get((name, line), []), has_atomics))
+    yield from run_cases(work, cases, skip)
+
+
+def first_translated(
+    client: Client, kernels: list[wp.Kernel], has_atomics: bool
+) -> tuple[Case | dict[str, Any], wp.Kernel | None]:
+    """Return the first of kernels of one text that is translated."""
+    found: Case | dict[str, Any] = {}
+    for kernel in kernels[:VARIANTS]:
+        found = translated(client, kernel, has_atomics)
+        if isinstance(found, Case):
+            return found, kernel
+    return found, None
+
+
+def run_cases(
+    work: Work, cases: list[tuple[Case | dict[str, Any], wp.Kernel | None]], skip: int
+) -> Iterator[dict[str, Any]]:
+    present = [kernel for _, kernel in cases[skip:] if kernel is not None]
     loaded = iter(load(present, f"coverage_{re.sub(r'[^a-z0-9_]', '_', work.module)}_{skip}"))
     wasm = Wasm()
-    for nth, (case, kernel) in enumerate(zip(cases, found, strict=True)):
+    for nth, (case, kernel) in enumerate(cases[skip:], skip):
+        if isinstance(case, dict):
+            yield {"case": nth, "lowered": False, **case}
+            continue
         ready = None if kernel is None else next(loaded)
-        yield {"begin": skip + nth}
+        yield {"begin": nth}
         try:
             outcome = outcome_of(case, ready, wasm, seed=case.line)
         except Exception as error:
             traceback.print_exc()
             outcome = {"outcome": "not launched", "reason": f"{type(error).__name__}: {error}"[:200]}
-        yield {"case": skip + nth, **outcome}
+        yield {"case": nth, "lowered": True, **outcome}
 
 
 def main() -> None:
