@@ -233,18 +233,21 @@ def assigned(
         failed[diagnostic.kernel].append(diagnostic)
     for name, some in by_name.items():
         left = list(some)
+        sure = True
         for diagnostic in failed[name] or failed[""]:
             within = [one for one in left if one.line <= diagnostic.line <= (ends[one.line] or 0)]
             kernel = (within or left or [None])[0]
             if kernel:
+                # One in a function that several kernels of the name call does not tell which it means.
+                sure &= bool(within) or len(some) == 1
                 kernel.code, kernel.message = diagnostic.code, diagnostic.message
                 left.remove(kernel)
-        # A diagnostic may lie in a function that kernels of one name share: their order is then unknown.
-        sure = len(left) == len(lowered[name])
-        for kernel, translated in zip(left, lowered[name], strict=False):
+        if not sure or len(left) != len(lowered[name]):
+            # These are translated one by one, from their function objects.
+            continue
+        for kernel, translated in zip(left, lowered[name], strict=True):
             kernel.lowered = True
-            if sure:
-                yield kernel, translated
+            yield kernel, translated
 
 
 def execute(client: Client, tests: Path, kernels: list[Kernel], lowered: list[tuple[Kernel, TranslatedKernel]]) -> None:
