@@ -1,6 +1,6 @@
 """Runs kernels of one of Warp's test modules twice on equal random arguments: by Warp on the CPU, and as translated to WebAssembly.
 
-    python3 warp_execution.py CASES RESULTS [--skip N]
+    python3 warp_execution.py CASES RESULTS [--skip N] [--import-only]
 
 warp_coverage.py starts this for each module, since Warp may crash. CASES is a pickled `Work`. RESULTS gets a line of JSON when
 a case begins, and one with its outcome.
@@ -382,7 +382,7 @@ def captured() -> tuple[list[wp.Kernel], Callable[[], None]]:
     return kernels, restore
 
 
-def import_tests(work: Work) -> dict[tuple[str, int], list[wp.Kernel]]:
+def import_tests(work: Work, import_only: bool) -> dict[tuple[str, int], list[wp.Kernel]]:
     """Return the module's kernels by name and line. A function may make several of one text."""
     import warp.tests
 
@@ -391,7 +391,9 @@ def import_tests(work: Work) -> dict[tuple[str, int], list[wp.Kernel]]:
     wanted = {(case.name, case.line) for case in work.cases} | {(name, line) for name, line, _ in work.others}
     try:
         module = importlib.import_module(f"warp.tests.{work.module}")
-        if wanted - {(one.func.__code__.co_name, one.func.__code__.co_firstlineno) for one in kernels}:
+        if not import_only and wanted - {
+            (one.func.__code__.co_name, one.func.__code__.co_firstlineno) for one in kernels
+        }:
             run_tests(module)
     finally:
         restore()
@@ -530,9 +532,9 @@ def outcome_of(case: Case, kernel: wp.Kernel | str | None, wasm: Wasm, seed: int
     return {"outcome": "fault", "reason": fault}
 
 
-def work_lines(work: Work, skip: int) -> Iterator[dict[str, Any]]:
+def work_lines(work: Work, skip: int, import_only: bool) -> Iterator[dict[str, Any]]:
     try:
-        known = import_tests(work)
+        known = import_tests(work, import_only)
     except BaseException as error:
         yield {"import": f"{type(error).__name__}: {error}"[:300]}
         return
@@ -582,13 +584,14 @@ def main() -> None:
     parser.add_argument("cases", type=Path)
     parser.add_argument("results", type=Path)
     parser.add_argument("--skip", type=int, default=0)
+    parser.add_argument("--import-only", action="store_true", help="do not run tests for the kernels that they make")
     given = parser.parse_args()
     work = pickle.loads(given.cases.read_bytes())
     wp.config.quiet = True
     wp.config.kernel_cache_dir = str(given.cases.parent / "warp")
     wp.init()
     with open(given.results, "a") as results:
-        for line in work_lines(work, given.skip):
+        for line in work_lines(work, given.skip, given.import_only):
             results.write(json.dumps(line) + "\n")
             results.flush()
     # Modules of tests may leave threads behind.
