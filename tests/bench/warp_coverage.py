@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from accelerd import Client, KernelDiagnostic, TranslatedKernel, Translation
 
@@ -312,7 +311,7 @@ def daemon(binaries: Path) -> Iterator[str]:
     listen, admin, health = (f"127.0.0.1:{one.getsockname()[1]}" for one in held)
     for one in held:
         one.close()
-    sets = ["device.backend=cpu", f"server.admin_listen={admin}", f"server.health_listen={health}"]
+    sets = ["backend.kind=cpu", f"server.admin_listen={admin}", f"server.health_listen={health}"]
     extra = [word for value in [*sets, "drain.endpoint_delay=0s"] for word in ("--set", value)]
     with tempfile.TemporaryDirectory(prefix="accelerd-benchmark-") as folder, open(Path(folder, "log"), "w") as log:
         process = subprocess.Popen([binaries / "accelerd", "serve", "--listen", listen, *extra], stdout=log, stderr=log)

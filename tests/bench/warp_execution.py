@@ -223,7 +223,7 @@ class Wasm:
         function = getattr(self.library, imported.name)
         function.restype, function.argtypes = ctypes.c_double, [ctypes.c_double] * operands
         if imported.name == "acosh":
-            function = lambda x, acosh=function: acosh(x) if x >= 1 else float("nan")  # noqa: E731
+            function = lambda x, acosh=function: acosh(x) if x >= 1 else float("nan")
         return wasmtime.Func(store, imported.type, function)
 
 
