@@ -252,6 +252,26 @@ def test_variables_of_enclosing_functions_are_captured(answering: Answering, loc
     compile(request.source, "moved", "exec")
 
 
+def test_an_annotation_does_not_take_a_global_for_a_variable_of_an_enclosing_function(
+    answering: Answering, local: Client
+) -> None:
+    def around(COUNT: object) -> Any:  # noqa: N803
+        def hidden(x: COUNT) -> int:  # type: ignore[valid-type]
+            return int(x)
+
+        def known(x: int) -> int:
+            return x
+
+        return hidden, known
+
+    hidden, known = around(float)
+    with pytest.raises(ValueError, match=r"'COUNT' of .*hidden is of an enclosing function, and only annotations use"):
+        local.translate(hidden)
+    local.translate(hidden, constants={"COUNT": 1})
+    local.translate(known)
+    assert len(answering.requests) == 2
+
+
 def test_diagnostics_of_functions_have_the_places_in_their_files(answering: Answering, local: Client) -> None:
     moved, line = closure(1)
     add = answering.response.diagnostics.add

@@ -170,10 +170,15 @@ class _Captures:
             names = sorted(set(_free_names(symtable.symtable(text, function.__code__.co_filename, "exec"))))
         except SyntaxError as wrong:
             raise ValueError(f"source: the source of {function.__qualname__} is not a statement: {wrong}") from None
+        hidden = _enclosing_variables(function) - set(function.__code__.co_freevars)
         scope = {**vars(builtins), **function.__globals__, **_closure(function)}
         for name in names:
-            if name in scope and name not in self._given:
-                self._add(function, name, scope[name])
+            if name not in scope or name in self._given:
+                continue
+            if name in hidden:
+                user = f"{name!r} of {function.__qualname__}"
+                raise ValueError(f"source: {user} is of an enclosing function, and only annotations use it; rename it")
+            self._add(function, name, scope[name])
 
     def _add(self, function: FunctionType, name: str, value: Any) -> None:
         user = function.__qualname__
@@ -197,6 +202,31 @@ def _free_names(table: symtable.SymbolTable) -> Iterator[str]:
             yield symbol.get_name()
     for child in table.get_children():
         yield from _free_names(child)
+
+
+def _enclosing_variables(function: FunctionType) -> set[str]:
+    """Return the variables of the functions around a function. It has no closure of those that only annotations use."""
+    if "<locals>" not in function.__qualname__:
+        return set()
+    code = function.__code__
+    lines, _ = inspect.findsource(function)
+    around = _around(symtable.symtable("".join(lines), code.co_filename, "exec"), code.co_name, set())
+    # The first line of the code may be that of a decorator.
+    found = min(((line, names) for line, names in around if line >= code.co_firstlineno), default=(0, set()), key=_line)
+    return found[1]
+
+
+def _line(place: tuple[int, set[str]]) -> int:
+    return place[0]
+
+
+def _around(table: symtable.SymbolTable, name: str, outer: set[str]) -> Iterator[tuple[int, set[str]]]:
+    """Yield the line of each function of a name, and the variables of the functions around it."""
+    inner = outer | set(table.get_locals()) if isinstance(table, symtable.Function) else outer
+    for child in table.get_children():
+        if isinstance(child, symtable.Function) and child.get_name() == name:
+            yield child.get_lineno(), inner
+        yield from _around(child, name, inner)
 
 
 def _closure(function: FunctionType) -> dict[str, Any]:
