@@ -158,6 +158,7 @@ impl Subject {
             | "accelerd.v1.ParseService"
             | "accelerd.v1.SimilarityService"
             | "accelerd.v1.TensorService"
+            | "accelerd.v1.KernelService"
             | "accelerd.v1.VerifyService"
             | "grpc.health.v1.Health" => Some(Self::Readiness),
             _ => None,

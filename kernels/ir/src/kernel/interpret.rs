@@ -233,7 +233,7 @@ impl<'a> Machine<'a> {
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let operand = self.expr(operand);
                 let expected = expected.as_ref().map(|expected| self.expr(expected));
-                let (at, dtype) = self.access(place, Access::Atomic)?;
+                let (at, dtype) = self.access(place, Access::Atomic(*op))?;
                 let data = &mut self.array_mut(place.array).data[at..];
                 let before = read(data, dtype);
                 write(data, atomic(*op, before, operand, expected));

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::AtomicOp;
+
 /// Components that are watched at a time; a launch that accesses more counts as one with a race.
 const MAX_COMPONENTS: usize = 1 << 17;
 
 /// What threads have done with the components of arrays, as long as no race is found: a component that two threads access, at least one of
-/// which writes, unless all accesses are atomic. Accesses of the interpreter's threads are all there is to a launch, whatever their order.
+/// which writes, unless all accesses are one atomic operation that commutes.
 #[derive(Clone, Debug, Default)]
 pub struct Races {
     /// By array and offset in its data.
@@ -19,7 +21,7 @@ pub struct Races {
 pub(super) enum Access {
     Read,
     Write,
-    Atomic,
+    Atomic(AtomicOp),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +29,8 @@ struct Accesses {
     readers: Threads,
     writers: Threads,
     atomics: Threads,
+    /// The last operation of `atomics`.
+    atomic_op: Option<AtomicOp>,
 }
 
 /// None, one or several threads.
@@ -52,12 +56,18 @@ impl Races {
         self.is_found = match access {
             Access::Read => writers || atomics,
             Access::Write => readers || writers || atomics,
-            Access::Atomic => readers || writers,
+            Access::Atomic(op) => {
+                let commutes = !matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
+                readers || writers || (atomics && !(commutes && seen.atomic_op == Some(op)))
+            }
         };
         match access {
             Access::Read => seen.readers.add(thread),
             Access::Write => seen.writers.add(thread),
-            Access::Atomic => seen.atomics.add(thread),
+            Access::Atomic(op) => {
+                seen.atomics.add(thread);
+                seen.atomic_op = Some(op);
+            }
         }
         if self.is_found || self.components.len() > MAX_COMPONENTS {
             self.is_found = true;
@@ -90,18 +100,22 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_race_if_one_writes_and_not_all_are_atomic() {
-        use Access::{Atomic, Read, Write};
+    fn two_threads_race_if_one_writes_unless_all_do_one_atomic_operation() {
+        use Access::{Read, Write};
+        let atomic = |op| Access::Atomic(op);
+        let (add, max, exchange) = (atomic(AtomicOp::Add), atomic(AtomicOp::Max), atomic(AtomicOp::Exchange));
         for (first, second, expected) in [
             (Read, Read, false),
-            (Atomic, Atomic, false),
+            (add, add, false),
+            (add, max, true),
+            (exchange, exchange, true),
             (Read, Write, true),
             (Write, Read, true),
             (Write, Write, true),
-            (Atomic, Read, true),
-            (Read, Atomic, true),
-            (Write, Atomic, true),
-            (Atomic, Write, true),
+            (add, Read, true),
+            (Read, add, true),
+            (Write, add, true),
+            (add, Write, true),
         ] {
             assert_eq!(is_race(&[(0, first), (1, second)]), expected, "{first:?} {second:?}");
             assert!(!is_race(&[(3, first), (3, second)]), "{first:?} {second:?} of one thread");
