@@ -186,7 +186,7 @@ fn header(policy: v1::ComparisonPolicy) -> v1::VerifyRequest {
 }
 
 fn cases(actual: Vec<v1::TensorInput>, expected: Vec<v1::TensorInput>) -> v1::VerifyRequest {
-    v1::VerifyRequest { part: Some(Sent::Cases(v1::VerifyCases { actual, expected })) }
+    v1::VerifyRequest { part: Some(Sent::Cases(v1::VerifyCases { actual, expected, ..Default::default() })) }
 }
 
 async fn verify(server: &TestServer, sent: Vec<v1::VerifyRequest>) -> Result<Vec<Part>, Status> {

@@ -15,7 +15,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const MAX_LINES: usize = 1000;
 
 /// What each crate must never depend on.
-const FORBIDDEN: [(&str, &[&str]); 16] = [
+const FORBIDDEN: [(&str, &[&str]); 17] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
@@ -26,6 +26,7 @@ const FORBIDDEN: [(&str, &[&str]); 16] = [
     ("accelerd-lower", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-tensor", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-translate", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
+    ("accelerd-verify", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-parser", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-models", &["tokio", "tonic", "prost", "tracing", "cudarc", "accelerd-engine", "accelerd-proto"]),
     ("accelerd-engine", &["tonic", "prost", "config", "cudarc", "accelerd-proto", "accelerd-store", "accelerd"]),

@@ -29,7 +29,7 @@ impl fmt::Display for Role {
 use Role::{Admin, Read, Write};
 
 /// The methods and the roles that they need.
-const METHODS: [(&str, Role); 40] = [
+const METHODS: [(&str, Role); 44] = [
     ("/accelerd.v1.DeviceService/ListDevices", Read),
     ("/accelerd.v1.DeviceService/GetStats", Read),
     ("/accelerd.v1.DeviceService/Watch", Read),
@@ -44,6 +44,10 @@ const METHODS: [(&str, Role); 40] = [
     ("/accelerd.v1.EmbedService/LoadModel", Admin),
     ("/accelerd.v1.EmbedService/UnloadModel", Admin),
     ("/accelerd.v1.KernelService/Translate", Read),
+    ("/accelerd.v1.KernelService/Compile", Read),
+    ("/accelerd.v1.KernelService/Launch", Read),
+    ("/accelerd.v1.KernelService/ListKernels", Read),
+    ("/accelerd.v1.KernelService/EvictKernel", Write),
     ("/accelerd.v1.ParseService/Parse", Read),
     ("/accelerd.v1.ParseService/ParseStream", Read),
     ("/accelerd.v1.SimilarityService/FindSimilar", Read),

@@ -114,6 +114,8 @@ impl RequestCost for pb::UploadTensorRequest {}
 impl RequestCost for pb::DownloadTensorRequest {}
 impl RequestCost for pb::CompareOutputsRequest {}
 impl RequestCost for pb::VerifyRequest {}
+impl RequestCost for pb::CompileRequest {}
+impl RequestCost for pb::LaunchRequest {}
 impl RequestCost for pb::TranslateRequest {}
 impl RequestCost for pb::ParseStreamRequest {}
 impl RequestCost for pb::UpsertStreamRequest {}

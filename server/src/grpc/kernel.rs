@@ -73,6 +73,28 @@ impl KernelService for Kernels {
             diagnostics: translation.diagnostics.into_iter().map(diagnostic).collect(),
         }))
     }
+
+    async fn compile(&self, _: Request<pb::CompileRequest>) -> Result<Response<pb::CompileResponse>, Status> {
+        Err(Status::unimplemented("compile"))
+    }
+
+    async fn launch(&self, _: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
+        Err(Status::unimplemented("launch"))
+    }
+
+    async fn list_kernels(
+        &self,
+        _: Request<pb::ListKernelsRequest>,
+    ) -> Result<Response<pb::ListKernelsResponse>, Status> {
+        Err(Status::unimplemented("list_kernels"))
+    }
+
+    async fn evict_kernel(
+        &self,
+        _: Request<pb::EvictKernelRequest>,
+    ) -> Result<Response<pb::EvictKernelResponse>, Status> {
+        Err(Status::unimplemented("evict_kernel"))
+    }
 }
 
 fn dialect(number: i32) -> Result<Option<Dialect>, ApiError> {

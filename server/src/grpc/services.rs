@@ -165,6 +165,8 @@ where
             "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
             "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
             "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
+            "/accelerd.v1.KernelService/Compile" => unary!(kernel.compile),
+            "/accelerd.v1.KernelService/Launch" => unary!(kernel.launch),
             "/accelerd.v1.KernelService/Translate" => unary!(kernel.translate),
             "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
             "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),

@@ -148,7 +148,8 @@ impl Comparison {
         match self.max_absolute {
             None => 0.0,
             Some(_) if self.norm == 0.0 => f64::INFINITY,
-            Some(largest) => largest.value / self.norm * ROUND_UP,
+            // A subnormal quotient may have lost more than ROUND_UP adds.
+            Some(largest) => (largest.value / self.norm * ROUND_UP).next_up(),
         }
     }
 

@@ -200,6 +200,16 @@ fn requests_of_wrong_lengths_are_refused() {
     }
 }
 
+#[test]
+fn a_tolerance_below_the_normal_numbers_is_enough() {
+    let (tiny, most) = (1, f64::MAX.to_bits());
+    let by_norm = |factor| with(Rules { max_norm: Some(factor), ..Rules::default() });
+    let compare = |factor| run(&pair(Dtype::F64, &[tiny, most], &[0, most], by_norm(factor)));
+    let least = compare(0.0).min_max_norm();
+    assert!(least.is_subnormal());
+    assert!(compare(least).is_equal());
+}
+
 proptest! {
     /// The tolerances that a comparison reports are enough, and hardly less are not.
     #[test]
@@ -212,6 +222,8 @@ proptest! {
         let actual: Vec<_> = numbers.iter().map(|(number, by)| number.to_bits().wrapping_add_signed(*by)).collect();
         let finite = |bits: &u64| f64::from_bits(*bits).is_finite();
         prop_assume!(actual.iter().chain(&expected).all(finite));
+        let numbers = |bits: &[u64]| bits.iter().copied().map(f64::from_bits).collect::<Vec<_>>();
+        let pairs: Vec<_> = numbers(&actual).into_iter().zip(numbers(&expected)).filter(|(a, e)| a != e).collect();
         let compare = |rules| run(&pair(Dtype::F64, &actual, &expected, with(rules)));
         let close = |atol, rtol| compare(Rules { close: Some(Close { atol, rtol }), ..Rules::default() });
         let compared = close(atol, rtol);
@@ -222,7 +234,13 @@ proptest! {
         }
         if compared.min_rtol().is_finite() {
             prop_assert!(passes(close(atol, compared.min_rtol())));
-            prop_assert!(compared.ratio == 0.0 || !passes(close(atol, compared.ratio * (1.0 - 8.0 * f64::EPSILON))));
+            // What is subtracted must not vanish beside `atol` when the errors are rounded.
+            let ratio = |(actual, expected): &(f64, f64)| ((actual - expected).abs() - atol) / expected.abs();
+            let largest = pairs.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+            let less = |(_, expected): (f64, f64)| {
+                compared.ratio - 8.0 * f64::EPSILON * (compared.ratio + atol / expected.abs())
+            };
+            prop_assert!(compared.ratio == 0.0 || !passes(close(atol, largest.map_or(0.0, less).max(0.0))));
         }
         if let Some(largest) = compared.max_ulps {
             let ulps = |most| compare(Rules { max_ulps: Some(most), ..Rules::default() });

@@ -138,19 +138,27 @@ impl Verification {
         }
         let Totals { cases, failed, outputs } = self.totals;
         let outputs = outputs.into_iter().map(|total| total.report(cases)).collect();
-        Ok(pb::VerifySummary { passed: failed == 0, case_count: cases as u64, failed_count: failed, outputs })
+        Ok(pb::VerifySummary {
+            passed: failed == 0,
+            case_count: cases as u64,
+            failed_count: failed,
+            outputs,
+            functions: None,
+        })
     }
 }
 
 impl State {
     fn header(&self, header: pb::VerifyHeader) -> Result<Header, ApiError> {
-        let pb::VerifyHeader { subject, reference, policy, output_policies, max_mismatches, case_verdicts } = header;
+        let pb::VerifyHeader { subject, reference, policy, output_policies, max_mismatches, case_verdicts, .. } = header;
         match subject {
             Some(Subject::GivenOutputs(pb::GivenOutputs {})) => {}
+            Some(_) => return Err(ApiError::invalid("header.given_outputs", "unimplemented")),
             None => return Err(ApiError::invalid("header.given_outputs", "expected a subject, got none")),
         }
         match reference {
             Some(Reference::ExpectedOutputs(pb::GivenOutputs {})) => {}
+            Some(_) => return Err(ApiError::invalid("header.expected_outputs", "unimplemented")),
             None => return Err(ApiError::invalid("header.expected_outputs", "expected a reference, got none")),
         }
         let policies = Policies::new(policy, output_policies)?;

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from accelerd._proto import tensor_pb2 as accelerd_dot_v1_dot_tensor__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/kernel.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x18\x61\x63\x63\x65lerd/v1/tensor.proto\"\x9a\x02\n\x10TranslateRequest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12+\n\x07\x64ialect\x18\x02 \x01(\x0e\x32\x1a.accelerd.v1.KernelDialect\x12?\n\tconstants\x18\x03 \x03(\x0b\x32,.accelerd.v1.TranslateRequest.ConstantsEntry\x12\r\n\x05names\x18\x04 \x03(\t\x12*\n\x07targets\x18\x05 \x03(\x0e\x32\x19.accelerd.v1.KernelTarget\x1aM\n\x0e\x43onstantsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.accelerd.v1.KernelConstant:\x02\x38\x01\"Q\n\x0eKernelConstant\x12\x11\n\x07integer\x18\x01 \x01(\x03H\x00\x12\x10\n\x06number\x18\x02 \x01(\x01H\x00\x12\x11\n\x07\x62oolean\x18\x03 \x01(\x08H\x00\x42\x07\n\x05value\"w\n\x11TranslateResponse\x12.\n\x07kernels\x18\x01 \x03(\x0b\x32\x1d.accelerd.v1.TranslatedKernel\x12\x32\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x1d.accelerd.v1.KernelDiagnostic\"\x98\x01\n\x10TranslatedKernel\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tgrid_dims\x18\x02 \x01(\r\x12(\n\x06params\x18\x03 \x03(\x0b\x32\x18.accelerd.v1.KernelParam\x12\x11\n\tbit_exact\x18\x04 \x01(\x08\x12&\n\x05\x66iles\x18\x05 \x03(\x0b\x32\x17.accelerd.v1.KernelFile\"w\n\x0bKernelParam\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64ims\x18\x02 \x01(\r\x12\x30\n\ncomponents\x18\x03 \x03(\x0b\x32\x1c.accelerd.v1.KernelComponent\x12\x1a\n\x12\x65lement_size_bytes\x18\x04 \x01(\r\"X\n\x0fKernelComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x05\x64type\x18\x02 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\r\"+\n\nKernelFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"_\n\x10KernelDiagnostic\x12\x0e\n\x06kernel\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x05 \x01(\r*c\n\rKernelDialect\x12\x1e\n\x1aKERNEL_DIALECT_UNSPECIFIED\x10\x00\x12\x17\n\x13KERNEL_DIALECT_WARP\x10\x01\x12\x19\n\x15KERNEL_DIALECT_PYTHON\x10\x02*]\n\x0cKernelTarget\x12\x1d\n\x19KERNEL_TARGET_UNSPECIFIED\x10\x00\x12\x16\n\x12KERNEL_TARGET_CUDA\x10\x01\x12\x16\n\x12KERNEL_TARGET_WASM\x10\x02\x32[\n\rKernelService\x12J\n\tTranslate\x12\x1d.accelerd.v1.TranslateRequest\x1a\x1e.accelerd.v1.TranslateResponseBX\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/kernel.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x18\x61\x63\x63\x65lerd/v1/tensor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9a\x02\n\x10TranslateRequest\x12\x0e\n\x06source\x18\x01 \x01(\t\x12+\n\x07\x64ialect\x18\x02 \x01(\x0e\x32\x1a.accelerd.v1.KernelDialect\x12?\n\tconstants\x18\x03 \x03(\x0b\x32,.accelerd.v1.TranslateRequest.ConstantsEntry\x12\r\n\x05names\x18\x04 \x03(\t\x12*\n\x07targets\x18\x05 \x03(\x0e\x32\x19.accelerd.v1.KernelTarget\x1aM\n\x0e\x43onstantsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.accelerd.v1.KernelConstant:\x02\x38\x01\"Q\n\x0eKernelConstant\x12\x11\n\x07integer\x18\x01 \x01(\x03H\x00\x12\x10\n\x06number\x18\x02 \x01(\x01H\x00\x12\x11\n\x07\x62oolean\x18\x03 \x01(\x08H\x00\x42\x07\n\x05value\"w\n\x11TranslateResponse\x12.\n\x07kernels\x18\x01 \x03(\x0b\x32\x1d.accelerd.v1.TranslatedKernel\x12\x32\n\x0b\x64iagnostics\x18\x02 \x03(\x0b\x32\x1d.accelerd.v1.KernelDiagnostic\"\x98\x01\n\x10TranslatedKernel\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tgrid_dims\x18\x02 \x01(\r\x12(\n\x06params\x18\x03 \x03(\x0b\x32\x18.accelerd.v1.KernelParam\x12\x11\n\tbit_exact\x18\x04 \x01(\x08\x12&\n\x05\x66iles\x18\x05 \x03(\x0b\x32\x17.accelerd.v1.KernelFile\"w\n\x0bKernelParam\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64ims\x18\x02 \x01(\r\x12\x30\n\ncomponents\x18\x03 \x03(\x0b\x32\x1c.accelerd.v1.KernelComponent\x12\x1a\n\x12\x65lement_size_bytes\x18\x04 \x01(\r\"X\n\x0fKernelComponent\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x05\x64type\x18\x02 \x01(\x0e\x32\x12.accelerd.v1.Dtype\x12\x14\n\x0coffset_bytes\x18\x03 \x01(\r\"+\n\nKernelFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"_\n\x10KernelDiagnostic\x12\x0e\n\x06kernel\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x05 \x01(\r\"\xe7\x01\n\rKernelProgram\x12\x0e\n\x06source\x18\x01 \x01(\t\x12+\n\x07\x64ialect\x18\x02 \x01(\x0e\x32\x1a.accelerd.v1.KernelDialect\x12<\n\tconstants\x18\x03 \x03(\x0b\x32).accelerd.v1.KernelProgram.ConstantsEntry\x12\x0c\n\x04name\x18\x04 \x01(\t\x1aM\n\x0e\x43onstantsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12*\n\x05value\x18\x02 \x01(\x0b\x32\x1b.accelerd.v1.KernelConstant:\x02\x38\x01\"=\n\x0e\x43ompileRequest\x12+\n\x07program\x18\x01 \x01(\x0b\x32\x1a.accelerd.v1.KernelProgram\"6\n\x0f\x43ompileResponse\x12#\n\x06kernel\x18\x01 \x01(\x0b\x32\x13.accelerd.v1.Kernel\"\xcb\x01\n\x06Kernel\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12+\n\x07\x64ialect\x18\x03 \x01(\x0e\x32\x1a.accelerd.v1.KernelDialect\x12\x11\n\tgrid_dims\x18\x04 \x01(\r\x12(\n\x06params\x18\x05 \x03(\x0b\x32\x18.accelerd.v1.KernelParam\x12\x16\n\x0ewritten_arrays\x18\x06 \x03(\t\x12\x11\n\tbit_exact\x18\x07 \x01(\x08\x12\x12\n\nsize_bytes\x18\x08 \x01(\x04\"\xee\x01\n\rLaunchRequest\x12\x13\n\tkernel_id\x18\x01 \x01(\tH\x00\x12-\n\x07program\x18\x02 \x01(\x0b\x32\x1a.accelerd.v1.KernelProgramH\x00\x12\x0c\n\x04grid\x18\x03 \x03(\x03\x12+\n\targuments\x18\x04 \x03(\x0b\x32\x18.accelerd.v1.TensorInput\x12*\n\x07outputs\x18\x05 \x03(\x0b\x32\x19.accelerd.v1.KernelOutput\x12\x18\n\x0bloop_budget\x18\x06 \x01(\x04H\x01\x88\x01\x01\x42\x08\n\x06kernelB\x0e\n\x0c_loop_budget\"+\n\x0cKernelOutput\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\x03\"\x97\x01\n\x0eLaunchResponse\x12)\n\x07outputs\x18\x01 \x03(\x0b\x32\x18.accelerd.v1.NamedTensor\x12\'\n\x05\x66\x61ult\x18\x02 \x01(\x0b\x32\x18.accelerd.v1.KernelFault\x12\x31\n\x0e\x65xecution_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"?\n\x0bNamedTensor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\"\n\x05value\x18\x02 \x01(\x0b\x32\x13.accelerd.v1.Tensor\"\xa8\x01\n\x0bKernelFault\x12*\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.accelerd.v1.KernelFaultKind\x12\x0e\n\x06thread\x18\x02 \x01(\x04\x12\x0c\n\x04line\x18\x03 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x04 \x01(\r\x12\r\n\x05\x61rray\x18\x05 \x01(\t\x12\x11\n\tdimension\x18\x06 \x01(\r\x12\r\n\x05index\x18\x07 \x01(\x03\x12\x0e\n\x06\x65xtent\x18\x08 \x01(\x03\"\x14\n\x12ListKernelsRequest\";\n\x13ListKernelsResponse\x12$\n\x07kernels\x18\x01 \x03(\x0b\x32\x13.accelerd.v1.Kernel\"\'\n\x12\x45victKernelRequest\x12\x11\n\tkernel_id\x18\x01 \x01(\t\"\x15\n\x13\x45victKernelResponse*c\n\rKernelDialect\x12\x1e\n\x1aKERNEL_DIALECT_UNSPECIFIED\x10\x00\x12\x17\n\x13KERNEL_DIALECT_WARP\x10\x01\x12\x19\n\x15KERNEL_DIALECT_PYTHON\x10\x02*]\n\x0cKernelTarget\x12\x1d\n\x19KERNEL_TARGET_UNSPECIFIED\x10\x00\x12\x16\n\x12KERNEL_TARGET_CUDA\x10\x01\x12\x16\n\x12KERNEL_TARGET_WASM\x10\x02*\xea\x01\n\x0fKernelFaultKind\x12!\n\x1dKERNEL_FAULT_KIND_UNSPECIFIED\x10\x00\x12#\n\x1fKERNEL_FAULT_KIND_OUT_OF_BOUNDS\x10\x01\x12&\n\"KERNEL_FAULT_KIND_DIVISION_BY_ZERO\x10\x02\x12\x1f\n\x1bKERNEL_FAULT_KIND_ASSERTION\x10\x03\x12#\n\x1fKERNEL_FAULT_KIND_INVALID_VALUE\x10\x04\x12!\n\x1dKERNEL_FAULT_KIND_LOOP_BUDGET\x10\x05\x32\x88\x03\n\rKernelService\x12J\n\tTranslate\x12\x1d.accelerd.v1.TranslateRequest\x1a\x1e.accelerd.v1.TranslateResponse\x12\x44\n\x07\x43ompile\x12\x1b.accelerd.v1.CompileRequest\x1a\x1c.accelerd.v1.CompileResponse\x12\x41\n\x06Launch\x12\x1a.accelerd.v1.LaunchRequest\x1a\x1b.accelerd.v1.LaunchResponse\x12P\n\x0bListKernels\x12\x1f.accelerd.v1.ListKernelsRequest\x1a .accelerd.v1.ListKernelsResponse\x12P\n\x0b\x45victKernel\x12\x1f.accelerd.v1.EvictKernelRequest\x1a .accelerd.v1.EvictKernelResponseBX\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,28 +36,60 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\025io.github.accelerd.v1P\001Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1'
   _globals['_TRANSLATEREQUEST_CONSTANTSENTRY']._loaded_options = None
   _globals['_TRANSLATEREQUEST_CONSTANTSENTRY']._serialized_options = b'8\001'
-  _globals['_KERNELDIALECT']._serialized_start=1064
-  _globals['_KERNELDIALECT']._serialized_end=1163
-  _globals['_KERNELTARGET']._serialized_start=1165
-  _globals['_KERNELTARGET']._serialized_end=1258
-  _globals['_TRANSLATEREQUEST']._serialized_start=68
-  _globals['_TRANSLATEREQUEST']._serialized_end=350
-  _globals['_TRANSLATEREQUEST_CONSTANTSENTRY']._serialized_start=273
-  _globals['_TRANSLATEREQUEST_CONSTANTSENTRY']._serialized_end=350
-  _globals['_KERNELCONSTANT']._serialized_start=352
-  _globals['_KERNELCONSTANT']._serialized_end=433
-  _globals['_TRANSLATERESPONSE']._serialized_start=435
-  _globals['_TRANSLATERESPONSE']._serialized_end=554
-  _globals['_TRANSLATEDKERNEL']._serialized_start=557
-  _globals['_TRANSLATEDKERNEL']._serialized_end=709
-  _globals['_KERNELPARAM']._serialized_start=711
-  _globals['_KERNELPARAM']._serialized_end=830
-  _globals['_KERNELCOMPONENT']._serialized_start=832
-  _globals['_KERNELCOMPONENT']._serialized_end=920
-  _globals['_KERNELFILE']._serialized_start=922
-  _globals['_KERNELFILE']._serialized_end=965
-  _globals['_KERNELDIAGNOSTIC']._serialized_start=967
-  _globals['_KERNELDIAGNOSTIC']._serialized_end=1062
-  _globals['_KERNELSERVICE']._serialized_start=1260
-  _globals['_KERNELSERVICE']._serialized_end=1351
+  _globals['_KERNELPROGRAM_CONSTANTSENTRY']._loaded_options = None
+  _globals['_KERNELPROGRAM_CONSTANTSENTRY']._serialized_options = b'8\001'
+  _globals['_KERNELDIALECT']._serialized_start=2478
+  _globals['_KERNELDIALECT']._serialized_end=2577
+  _globals['_KERNELTARGET']._serialized_start=2579
+  _globals['_KERNELTARGET']._serialized_end=2672
+  _globals['_KERNELFAULTKIND']._serialized_start=2675
+  _globals['_KERNELFAULTKIND']._serialized_end=2909
+  _globals['_TRANSLATEREQUEST']._serialized_start=100
+  _globals['_TRANSLATEREQUEST']._serialized_end=382
+  _globals['_TRANSLATEREQUEST_CONSTANTSENTRY']._serialized_start=305
+  _globals['_TRANSLATEREQUEST_CONSTANTSENTRY']._serialized_end=382
+  _globals['_KERNELCONSTANT']._serialized_start=384
+  _globals['_KERNELCONSTANT']._serialized_end=465
+  _globals['_TRANSLATERESPONSE']._serialized_start=467
+  _globals['_TRANSLATERESPONSE']._serialized_end=586
+  _globals['_TRANSLATEDKERNEL']._serialized_start=589
+  _globals['_TRANSLATEDKERNEL']._serialized_end=741
+  _globals['_KERNELPARAM']._serialized_start=743
+  _globals['_KERNELPARAM']._serialized_end=862
+  _globals['_KERNELCOMPONENT']._serialized_start=864
+  _globals['_KERNELCOMPONENT']._serialized_end=952
+  _globals['_KERNELFILE']._serialized_start=954
+  _globals['_KERNELFILE']._serialized_end=997
+  _globals['_KERNELDIAGNOSTIC']._serialized_start=999
+  _globals['_KERNELDIAGNOSTIC']._serialized_end=1094
+  _globals['_KERNELPROGRAM']._serialized_start=1097
+  _globals['_KERNELPROGRAM']._serialized_end=1328
+  _globals['_KERNELPROGRAM_CONSTANTSENTRY']._serialized_start=305
+  _globals['_KERNELPROGRAM_CONSTANTSENTRY']._serialized_end=382
+  _globals['_COMPILEREQUEST']._serialized_start=1330
+  _globals['_COMPILEREQUEST']._serialized_end=1391
+  _globals['_COMPILERESPONSE']._serialized_start=1393
+  _globals['_COMPILERESPONSE']._serialized_end=1447
+  _globals['_KERNEL']._serialized_start=1450
+  _globals['_KERNEL']._serialized_end=1653
+  _globals['_LAUNCHREQUEST']._serialized_start=1656
+  _globals['_LAUNCHREQUEST']._serialized_end=1894
+  _globals['_KERNELOUTPUT']._serialized_start=1896
+  _globals['_KERNELOUTPUT']._serialized_end=1939
+  _globals['_LAUNCHRESPONSE']._serialized_start=1942
+  _globals['_LAUNCHRESPONSE']._serialized_end=2093
+  _globals['_NAMEDTENSOR']._serialized_start=2095
+  _globals['_NAMEDTENSOR']._serialized_end=2158
+  _globals['_KERNELFAULT']._serialized_start=2161
+  _globals['_KERNELFAULT']._serialized_end=2329
+  _globals['_LISTKERNELSREQUEST']._serialized_start=2331
+  _globals['_LISTKERNELSREQUEST']._serialized_end=2351
+  _globals['_LISTKERNELSRESPONSE']._serialized_start=2353
+  _globals['_LISTKERNELSRESPONSE']._serialized_end=2412
+  _globals['_EVICTKERNELREQUEST']._serialized_start=2414
+  _globals['_EVICTKERNELREQUEST']._serialized_end=2453
+  _globals['_EVICTKERNELRESPONSE']._serialized_start=2455
+  _globals['_EVICTKERNELRESPONSE']._serialized_end=2476
+  _globals['_KERNELSERVICE']._serialized_start=2912
+  _globals['_KERNELSERVICE']._serialized_end=3304
 # @@protoc_insertion_point(module_scope)

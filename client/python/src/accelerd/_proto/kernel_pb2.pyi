@@ -1,4 +1,7 @@
+import datetime
+
 from accelerd._proto import tensor_pb2 as _tensor_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -19,12 +22,27 @@ class KernelTarget(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KERNEL_TARGET_UNSPECIFIED: _ClassVar[KernelTarget]
     KERNEL_TARGET_CUDA: _ClassVar[KernelTarget]
     KERNEL_TARGET_WASM: _ClassVar[KernelTarget]
+
+class KernelFaultKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KERNEL_FAULT_KIND_UNSPECIFIED: _ClassVar[KernelFaultKind]
+    KERNEL_FAULT_KIND_OUT_OF_BOUNDS: _ClassVar[KernelFaultKind]
+    KERNEL_FAULT_KIND_DIVISION_BY_ZERO: _ClassVar[KernelFaultKind]
+    KERNEL_FAULT_KIND_ASSERTION: _ClassVar[KernelFaultKind]
+    KERNEL_FAULT_KIND_INVALID_VALUE: _ClassVar[KernelFaultKind]
+    KERNEL_FAULT_KIND_LOOP_BUDGET: _ClassVar[KernelFaultKind]
 KERNEL_DIALECT_UNSPECIFIED: KernelDialect
 KERNEL_DIALECT_WARP: KernelDialect
 KERNEL_DIALECT_PYTHON: KernelDialect
 KERNEL_TARGET_UNSPECIFIED: KernelTarget
 KERNEL_TARGET_CUDA: KernelTarget
 KERNEL_TARGET_WASM: KernelTarget
+KERNEL_FAULT_KIND_UNSPECIFIED: KernelFaultKind
+KERNEL_FAULT_KIND_OUT_OF_BOUNDS: KernelFaultKind
+KERNEL_FAULT_KIND_DIVISION_BY_ZERO: KernelFaultKind
+KERNEL_FAULT_KIND_ASSERTION: KernelFaultKind
+KERNEL_FAULT_KIND_INVALID_VALUE: KernelFaultKind
+KERNEL_FAULT_KIND_LOOP_BUDGET: KernelFaultKind
 
 class TranslateRequest(_message.Message):
     __slots__ = ("source", "dialect", "constants", "names", "targets")
@@ -122,3 +140,136 @@ class KernelDiagnostic(_message.Message):
     line: int
     column: int
     def __init__(self, kernel: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ...) -> None: ...
+
+class KernelProgram(_message.Message):
+    __slots__ = ("source", "dialect", "constants", "name")
+    class ConstantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: KernelConstant
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[KernelConstant, _Mapping]] = ...) -> None: ...
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    DIALECT_FIELD_NUMBER: _ClassVar[int]
+    CONSTANTS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    dialect: KernelDialect
+    constants: _containers.MessageMap[str, KernelConstant]
+    name: str
+    def __init__(self, source: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., constants: _Optional[_Mapping[str, KernelConstant]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class CompileRequest(_message.Message):
+    __slots__ = ("program",)
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    program: KernelProgram
+    def __init__(self, program: _Optional[_Union[KernelProgram, _Mapping]] = ...) -> None: ...
+
+class CompileResponse(_message.Message):
+    __slots__ = ("kernel",)
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    kernel: Kernel
+    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ...) -> None: ...
+
+class Kernel(_message.Message):
+    __slots__ = ("id", "name", "dialect", "grid_dims", "params", "written_arrays", "bit_exact", "size_bytes")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIALECT_FIELD_NUMBER: _ClassVar[int]
+    GRID_DIMS_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    BIT_EXACT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    dialect: KernelDialect
+    grid_dims: int
+    params: _containers.RepeatedCompositeFieldContainer[KernelParam]
+    written_arrays: _containers.RepeatedScalarFieldContainer[str]
+    bit_exact: bool
+    size_bytes: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., grid_dims: _Optional[int] = ..., params: _Optional[_Iterable[_Union[KernelParam, _Mapping]]] = ..., written_arrays: _Optional[_Iterable[str]] = ..., bit_exact: bool = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class LaunchRequest(_message.Message):
+    __slots__ = ("kernel_id", "program", "grid", "arguments", "outputs", "loop_budget")
+    KERNEL_ID_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    GRID_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    LOOP_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    kernel_id: str
+    program: KernelProgram
+    grid: _containers.RepeatedScalarFieldContainer[int]
+    arguments: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
+    outputs: _containers.RepeatedCompositeFieldContainer[KernelOutput]
+    loop_budget: int
+    def __init__(self, kernel_id: _Optional[str] = ..., program: _Optional[_Union[KernelProgram, _Mapping]] = ..., grid: _Optional[_Iterable[int]] = ..., arguments: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[KernelOutput, _Mapping]]] = ..., loop_budget: _Optional[int] = ...) -> None: ...
+
+class KernelOutput(_message.Message):
+    __slots__ = ("name", "shape")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LaunchResponse(_message.Message):
+    __slots__ = ("outputs", "fault", "execution_time")
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIME_FIELD_NUMBER: _ClassVar[int]
+    outputs: _containers.RepeatedCompositeFieldContainer[NamedTensor]
+    fault: KernelFault
+    execution_time: _duration_pb2.Duration
+    def __init__(self, outputs: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., execution_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class NamedTensor(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: _tensor_pb2.Tensor
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
+
+class KernelFault(_message.Message):
+    __slots__ = ("kind", "thread", "line", "column", "array", "dimension", "index", "extent")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    DIMENSION_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    EXTENT_FIELD_NUMBER: _ClassVar[int]
+    kind: KernelFaultKind
+    thread: int
+    line: int
+    column: int
+    array: str
+    dimension: int
+    index: int
+    extent: int
+    def __init__(self, kind: _Optional[_Union[KernelFaultKind, str]] = ..., thread: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., array: _Optional[str] = ..., dimension: _Optional[int] = ..., index: _Optional[int] = ..., extent: _Optional[int] = ...) -> None: ...
+
+class ListKernelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListKernelsResponse(_message.Message):
+    __slots__ = ("kernels",)
+    KERNELS_FIELD_NUMBER: _ClassVar[int]
+    kernels: _containers.RepeatedCompositeFieldContainer[Kernel]
+    def __init__(self, kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ...) -> None: ...
+
+class EvictKernelRequest(_message.Message):
+    __slots__ = ("kernel_id",)
+    KERNEL_ID_FIELD_NUMBER: _ClassVar[int]
+    kernel_id: str
+    def __init__(self, kernel_id: _Optional[str] = ...) -> None: ...
+
+class EvictKernelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

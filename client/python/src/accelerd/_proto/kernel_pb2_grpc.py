@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class KernelServiceStub(object):
-    """Translates numeric programs.
+    """Translates and runs numeric programs.
 
     A program is a Python module with kernels in the style of NVIDIA Warp, or with annotated functions, which are mapped over rows.
     docs/kernels.md describes the language. A construct outside of it is reported with its place and never mistranslated.
@@ -43,10 +43,30 @@ class KernelServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.TranslateRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_kernel__pb2.TranslateResponse.FromString,
                 _registered_method=True)
+        self.Compile = channel.unary_unary(
+                '/accelerd.v1.KernelService/Compile',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.CompileRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.CompileResponse.FromString,
+                _registered_method=True)
+        self.Launch = channel.unary_unary(
+                '/accelerd.v1.KernelService/Launch',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.LaunchRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.LaunchResponse.FromString,
+                _registered_method=True)
+        self.ListKernels = channel.unary_unary(
+                '/accelerd.v1.KernelService/ListKernels',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsResponse.FromString,
+                _registered_method=True)
+        self.EvictKernel = channel.unary_unary(
+                '/accelerd.v1.KernelService/EvictKernel',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.EvictKernelRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.EvictKernelResponse.FromString,
+                _registered_method=True)
 
 
 class KernelServiceServicer(object):
-    """Translates numeric programs.
+    """Translates and runs numeric programs.
 
     A program is a Python module with kernels in the style of NVIDIA Warp, or with annotated functions, which are mapped over rows.
     docs/kernels.md describes the language. A construct outside of it is reported with its place and never mistranslated.
@@ -66,6 +86,54 @@ class KernelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Compile(self, request, context):
+        """Translates a kernel to the form in which it runs, and keeps it. Equal programs have one id, and are compiled once.
+
+        Fails with:
+        - INVALID_ARGUMENT: as Translate; no kernel of the name, or several kernels and no name; or a kernel that is outside the language,
+        with its diagnostics. The field violation names the field.
+        - RESOURCE_EXHAUSTED: the lane is full, and RetryInfo says when to retry.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Launch(self, request, context):
+        """Runs a kernel, once for each thread of a grid, in a child process of the daemon. Threads run as if one after the other.
+
+        A kernel that does what its dialect forbids, such as an access outside of an array, ends with a fault, which is part of the response.
+
+        Fails with:
+        - INVALID_ARGUMENT: as Compile; a missing or unknown argument, or one of another type or number of dimensions; a grid of another number
+        of dimensions; or an output that is no array. The field violation names the field.
+        - NOT_FOUND: there is no kernel of the id, or the caller has no such resident tensor.
+        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED.
+        - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`; outputs exceed the maximum message size; or all
+        processes are busy until the deadline. RetryInfo says when to retry.
+        - DEADLINE_EXCEEDED: the kernel did not end in time.
+        - UNAVAILABLE: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListKernels(self, request, context):
+        """Lists the kernels that are kept, the most recently used first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EvictKernel(self, request, context):
+        """Drops a kernel that is kept.
+
+        Fails with:
+        - NOT_FOUND: there is no kernel of the id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_KernelServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -73,6 +141,26 @@ def add_KernelServiceServicer_to_server(servicer, server):
                     servicer.Translate,
                     request_deserializer=accelerd_dot_v1_dot_kernel__pb2.TranslateRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_kernel__pb2.TranslateResponse.SerializeToString,
+            ),
+            'Compile': grpc.unary_unary_rpc_method_handler(
+                    servicer.Compile,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.CompileRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.CompileResponse.SerializeToString,
+            ),
+            'Launch': grpc.unary_unary_rpc_method_handler(
+                    servicer.Launch,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.LaunchRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.LaunchResponse.SerializeToString,
+            ),
+            'ListKernels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKernels,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsResponse.SerializeToString,
+            ),
+            'EvictKernel': grpc.unary_unary_rpc_method_handler(
+                    servicer.EvictKernel,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.EvictKernelRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.EvictKernelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -83,7 +171,7 @@ def add_KernelServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class KernelService(object):
-    """Translates numeric programs.
+    """Translates and runs numeric programs.
 
     A program is a Python module with kernels in the style of NVIDIA Warp, or with annotated functions, which are mapped over rows.
     docs/kernels.md describes the language. A construct outside of it is reported with its place and never mistranslated.
@@ -106,6 +194,114 @@ class KernelService(object):
             '/accelerd.v1.KernelService/Translate',
             accelerd_dot_v1_dot_kernel__pb2.TranslateRequest.SerializeToString,
             accelerd_dot_v1_dot_kernel__pb2.TranslateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Compile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.KernelService/Compile',
+            accelerd_dot_v1_dot_kernel__pb2.CompileRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.CompileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Launch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.KernelService/Launch',
+            accelerd_dot_v1_dot_kernel__pb2.LaunchRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.LaunchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKernels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.KernelService/ListKernels',
+            accelerd_dot_v1_dot_kernel__pb2.ListKernelsRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.ListKernelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EvictKernel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.KernelService/EvictKernel',
+            accelerd_dot_v1_dot_kernel__pb2.EvictKernelRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.EvictKernelResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,4 +1,8 @@
+import datetime
+
+from accelerd._proto import kernel_pb2 as _kernel_pb2
 from accelerd._proto import tensor_pb2 as _tensor_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -48,6 +52,21 @@ class MismatchKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MISMATCH_KIND_NAN: _ClassVar[MismatchKind]
     MISMATCH_KIND_INFINITY: _ClassVar[MismatchKind]
     MISMATCH_KIND_ZERO_SIGN: _ClassVar[MismatchKind]
+
+class WasmParamKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WASM_PARAM_KIND_UNSPECIFIED: _ClassVar[WasmParamKind]
+    WASM_PARAM_KIND_VALUE: _ClassVar[WasmParamKind]
+    WASM_PARAM_KIND_INPUT: _ClassVar[WasmParamKind]
+    WASM_PARAM_KIND_OUTPUT: _ClassVar[WasmParamKind]
+    WASM_PARAM_KIND_IN_OUT: _ClassVar[WasmParamKind]
+
+class OutcomePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTCOME_POLICY_UNSPECIFIED: _ClassVar[OutcomePolicy]
+    OUTCOME_POLICY_BOTH_OR_NEITHER: _ClassVar[OutcomePolicy]
+    OUTCOME_POLICY_REFERENCE_DEFINES: _ClassVar[OutcomePolicy]
+    OUTCOME_POLICY_RESULT_REQUIRED: _ClassVar[OutcomePolicy]
 TOLERANCE_COMBINATION_UNSPECIFIED: ToleranceCombination
 TOLERANCE_COMBINATION_ANY: ToleranceCombination
 TOLERANCE_COMBINATION_ALL: ToleranceCombination
@@ -71,6 +90,15 @@ MISMATCH_KIND_TOLERANCE: MismatchKind
 MISMATCH_KIND_NAN: MismatchKind
 MISMATCH_KIND_INFINITY: MismatchKind
 MISMATCH_KIND_ZERO_SIGN: MismatchKind
+WASM_PARAM_KIND_UNSPECIFIED: WasmParamKind
+WASM_PARAM_KIND_VALUE: WasmParamKind
+WASM_PARAM_KIND_INPUT: WasmParamKind
+WASM_PARAM_KIND_OUTPUT: WasmParamKind
+WASM_PARAM_KIND_IN_OUT: WasmParamKind
+OUTCOME_POLICY_UNSPECIFIED: OutcomePolicy
+OUTCOME_POLICY_BOTH_OR_NEITHER: OutcomePolicy
+OUTCOME_POLICY_REFERENCE_DEFINES: OutcomePolicy
+OUTCOME_POLICY_RESULT_REQUIRED: OutcomePolicy
 
 class CompareOutputsRequest(_message.Message):
     __slots__ = ("actual", "expected", "policy", "output_policies", "max_mismatches", "row_verdicts")
@@ -284,7 +312,7 @@ class VerifyRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[VerifyHeader, _Mapping]] = ..., cases: _Optional[_Union[VerifyCases, _Mapping]] = ...) -> None: ...
 
 class VerifyHeader(_message.Message):
-    __slots__ = ("given_outputs", "expected_outputs", "policy", "output_policies", "max_mismatches", "case_verdicts")
+    __slots__ = ("given_outputs", "kernel", "wasm", "expected_outputs", "reference_kernel", "reference_wasm", "policy", "output_policies", "max_mismatches", "case_verdicts", "generator", "limits", "outcome_policy", "max_counterexamples", "skip_shrinking", "check_determinism")
     class OutputPoliciesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -293,30 +321,133 @@ class VerifyHeader(_message.Message):
         value: ComparisonPolicy
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[ComparisonPolicy, _Mapping]] = ...) -> None: ...
     GIVEN_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    WASM_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_KERNEL_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_WASM_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_POLICIES_FIELD_NUMBER: _ClassVar[int]
     MAX_MISMATCHES_FIELD_NUMBER: _ClassVar[int]
     CASE_VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    GENERATOR_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_POLICY_FIELD_NUMBER: _ClassVar[int]
+    MAX_COUNTEREXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SKIP_SHRINKING_FIELD_NUMBER: _ClassVar[int]
+    CHECK_DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     given_outputs: GivenOutputs
+    kernel: _kernel_pb2.KernelProgram
+    wasm: WasmFunction
     expected_outputs: GivenOutputs
+    reference_kernel: _kernel_pb2.KernelProgram
+    reference_wasm: WasmFunction
     policy: ComparisonPolicy
     output_policies: _containers.MessageMap[str, ComparisonPolicy]
     max_mismatches: int
     case_verdicts: bool
-    def __init__(self, given_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., expected_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., case_verdicts: bool = ...) -> None: ...
+    generator: CaseGenerator
+    limits: CaseLimits
+    outcome_policy: OutcomePolicy
+    max_counterexamples: int
+    skip_shrinking: bool
+    check_determinism: bool
+    def __init__(self, given_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., expected_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., reference_kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., reference_wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., case_verdicts: bool = ..., generator: _Optional[_Union[CaseGenerator, _Mapping]] = ..., limits: _Optional[_Union[CaseLimits, _Mapping]] = ..., outcome_policy: _Optional[_Union[OutcomePolicy, str]] = ..., max_counterexamples: _Optional[int] = ..., skip_shrinking: bool = ..., check_determinism: bool = ...) -> None: ...
+
+class WasmFunction(_message.Message):
+    __slots__ = ("module", "function", "params", "results", "share_instance")
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    module: bytes
+    function: str
+    params: _containers.RepeatedCompositeFieldContainer[WasmParam]
+    results: _containers.RepeatedCompositeFieldContainer[WasmResult]
+    share_instance: bool
+    def __init__(self, module: _Optional[bytes] = ..., function: _Optional[str] = ..., params: _Optional[_Iterable[_Union[WasmParam, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WasmResult, _Mapping]]] = ..., share_instance: bool = ...) -> None: ...
+
+class WasmParam(_message.Message):
+    __slots__ = ("name", "dtype", "kind", "length")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dtype: _tensor_pb2.Dtype
+    kind: WasmParamKind
+    length: int
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., kind: _Optional[_Union[WasmParamKind, str]] = ..., length: _Optional[int] = ...) -> None: ...
+
+class WasmResult(_message.Message):
+    __slots__ = ("name", "dtype")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dtype: _tensor_pb2.Dtype
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ...) -> None: ...
+
+class CaseGenerator(_message.Message):
+    __slots__ = ("case_count", "seed", "domains")
+    class DomainsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: InputDomain
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[InputDomain, _Mapping]] = ...) -> None: ...
+    CASE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    DOMAINS_FIELD_NUMBER: _ClassVar[int]
+    case_count: int
+    seed: int
+    domains: _containers.MessageMap[str, InputDomain]
+    def __init__(self, case_count: _Optional[int] = ..., seed: _Optional[int] = ..., domains: _Optional[_Mapping[str, InputDomain]] = ...) -> None: ...
+
+class InputDomain(_message.Message):
+    __slots__ = ("min", "min_integer", "max", "max_integer", "allow_nan", "allow_infinity", "length")
+    MIN_FIELD_NUMBER: _ClassVar[int]
+    MIN_INTEGER_FIELD_NUMBER: _ClassVar[int]
+    MAX_FIELD_NUMBER: _ClassVar[int]
+    MAX_INTEGER_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_NAN_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_INFINITY_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    min: float
+    min_integer: int
+    max: float
+    max_integer: int
+    allow_nan: bool
+    allow_infinity: bool
+    length: int
+    def __init__(self, min: _Optional[float] = ..., min_integer: _Optional[int] = ..., max: _Optional[float] = ..., max_integer: _Optional[int] = ..., allow_nan: bool = ..., allow_infinity: bool = ..., length: _Optional[int] = ...) -> None: ...
+
+class CaseLimits(_message.Message):
+    __slots__ = ("timeout", "fuel", "memory_bytes", "loop_budget")
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    FUEL_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOOP_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    timeout: _duration_pb2.Duration
+    fuel: int
+    memory_bytes: int
+    loop_budget: int
+    def __init__(self, timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., fuel: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., loop_budget: _Optional[int] = ...) -> None: ...
 
 class GivenOutputs(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class VerifyCases(_message.Message):
-    __slots__ = ("actual", "expected")
+    __slots__ = ("actual", "expected", "inputs")
     ACTUAL_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
     actual: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
     expected: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
-    def __init__(self, actual: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., expected: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ...) -> None: ...
+    inputs: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
+    def __init__(self, actual: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., expected: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ...) -> None: ...
 
 class VerifyResponse(_message.Message):
     __slots__ = ("cases", "summary")
@@ -339,13 +470,71 @@ class CaseVerdicts(_message.Message):
     def __init__(self, first_case: _Optional[int] = ..., case_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., failed_cases: _Optional[bytes] = ...) -> None: ...
 
 class VerifySummary(_message.Message):
-    __slots__ = ("passed", "case_count", "failed_count", "outputs")
+    __slots__ = ("passed", "case_count", "failed_count", "outputs", "functions")
     PASSED_FIELD_NUMBER: _ClassVar[int]
     CASE_COUNT_FIELD_NUMBER: _ClassVar[int]
     FAILED_COUNT_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
     passed: bool
     case_count: int
     failed_count: int
     outputs: _containers.RepeatedCompositeFieldContainer[OutputComparison]
-    def __init__(self, passed: bool = ..., case_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., outputs: _Optional[_Iterable[_Union[OutputComparison, _Mapping]]] = ...) -> None: ...
+    functions: FunctionSummary
+    def __init__(self, passed: bool = ..., case_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., outputs: _Optional[_Iterable[_Union[OutputComparison, _Mapping]]] = ..., functions: _Optional[_Union[FunctionSummary, _Mapping]] = ...) -> None: ...
+
+class FunctionSummary(_message.Message):
+    __slots__ = ("subject_outcomes", "reference_outcomes", "outcome_mismatch_count", "nondeterministic_count", "counterexamples", "subject_hash", "reference_hash")
+    class SubjectOutcomesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class ReferenceOutcomesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SUBJECT_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_MISMATCH_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NONDETERMINISTIC_COUNT_FIELD_NUMBER: _ClassVar[int]
+    COUNTEREXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_HASH_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_HASH_FIELD_NUMBER: _ClassVar[int]
+    subject_outcomes: _containers.ScalarMap[str, int]
+    reference_outcomes: _containers.ScalarMap[str, int]
+    outcome_mismatch_count: int
+    nondeterministic_count: int
+    counterexamples: _containers.RepeatedCompositeFieldContainer[Counterexample]
+    subject_hash: bytes
+    reference_hash: bytes
+    def __init__(self, subject_outcomes: _Optional[_Mapping[str, int]] = ..., reference_outcomes: _Optional[_Mapping[str, int]] = ..., outcome_mismatch_count: _Optional[int] = ..., nondeterministic_count: _Optional[int] = ..., counterexamples: _Optional[_Iterable[_Union[Counterexample, _Mapping]]] = ..., subject_hash: _Optional[bytes] = ..., reference_hash: _Optional[bytes] = ...) -> None: ...
+
+class Counterexample(_message.Message):
+    __slots__ = ("case_index", "found", "shrunk")
+    CASE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    SHRUNK_FIELD_NUMBER: _ClassVar[int]
+    case_index: int
+    found: CaseResult
+    shrunk: CaseResult
+    def __init__(self, case_index: _Optional[int] = ..., found: _Optional[_Union[CaseResult, _Mapping]] = ..., shrunk: _Optional[_Union[CaseResult, _Mapping]] = ...) -> None: ...
+
+class CaseResult(_message.Message):
+    __slots__ = ("inputs", "actual", "expected", "subject_outcome", "reference_outcome")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    ACTUAL_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[_kernel_pb2.NamedTensor]
+    actual: _containers.RepeatedCompositeFieldContainer[_kernel_pb2.NamedTensor]
+    expected: _containers.RepeatedCompositeFieldContainer[_kernel_pb2.NamedTensor]
+    subject_outcome: str
+    reference_outcome: str
+    def __init__(self, inputs: _Optional[_Iterable[_Union[_kernel_pb2.NamedTensor, _Mapping]]] = ..., actual: _Optional[_Iterable[_Union[_kernel_pb2.NamedTensor, _Mapping]]] = ..., expected: _Optional[_Iterable[_Union[_kernel_pb2.NamedTensor, _Mapping]]] = ..., subject_outcome: _Optional[str] = ..., reference_outcome: _Optional[str] = ...) -> None: ...

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class VerifyServiceStub(object):
-    """Compares outputs with expected ones.
+    """Compares outputs with expected ones, and functions with functions.
 
     Comparisons are exact: all elements are counted and measured, and results are equal on every device.
     """
@@ -50,7 +50,7 @@ class VerifyServiceStub(object):
 
 
 class VerifyServiceServicer(object):
-    """Compares outputs with expected ones.
+    """Compares outputs with expected ones, and functions with functions.
 
     Comparisons are exact: all elements are counted and measured, and results are equal on every device.
     """
@@ -70,13 +70,21 @@ class VerifyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request_iterator, context):
-        """Verifies cases that are sent in chunks, of any number. The first message is the header. Each chunk gets a response, in order; the
-        last response, after the last chunk, is the summary of all. The daemon keeps totals only, so that a stream may be of any length.
+        """Verifies cases of any number: what a subject computes for them is compared with what a reference computes, or with what the client
+        expects. Functions of the client run in child processes of the daemon.
+
+        The first message is the header. With a generator it is the only one, and the daemon makes the inputs. Otherwise chunks of cases follow.
+        Each chunk gets a response, in order; the last response is the summary of all. The daemon keeps totals only, so that a stream may be of
+        any length. In a call with a function, the cases of a chunk are run again to shrink the first that fail.
 
         Fails with:
-        - INVALID_ARGUMENT: as CompareOutputs; no header; a chunk whose outputs have different numbers of cases, or other names or types
-        than those of the first; or a tolerance relative to the maximum norm, which is known only at the end.
-        - NOT_FOUND, RESOURCE_EXHAUSTED: as CompareOutputs.
+        - INVALID_ARGUMENT: as CompareOutputs; no header; a chunk whose tensors have different numbers of cases, or other names or types
+        than those of the first; a tolerance relative to the maximum norm, which is known only at the end; a function that is invalid, that has
+        no export of the name, or whose parameters are not those of the other function or of the cases; or cases in a call with a generator.
+        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED.
+        - NOT_FOUND, RESOURCE_EXHAUSTED: as CompareOutputs and KernelService.Launch.
+        - DEADLINE_EXCEEDED: the cases did not end in time.
+        - UNAVAILABLE: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -104,7 +112,7 @@ def add_VerifyServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class VerifyService(object):
-    """Compares outputs with expected ones.
+    """Compares outputs with expected ones, and functions with functions.
 
     Comparisons are exact: all elements are counted and measured, and results are equal on every device.
     """

@@ -1,0 +1,1 @@
+//! Cases of functions: generated inputs, and failing ones made simple.
