@@ -149,7 +149,7 @@ fn check_names(names: &[String], diagnostics: &[Diagnostic]) -> Result<(), ApiEr
 }
 
 fn kernel(translated: Translated) -> pb::TranslatedKernel {
-    let Translated { name, kernel, is_bit_exact, files } = translated;
+    let Translated { name, kernel, is_bit_exact, files, .. } = translated;
     pb::TranslatedKernel {
         name,
         grid_dims: kernel.grid_dims.into(),

@@ -19,6 +19,7 @@ mod fault;
 pub mod interpret;
 mod program;
 mod races;
+mod summary;
 mod visit;
 pub mod wasm;
 
