@@ -69,8 +69,10 @@ pub struct Translated {
     pub dialect: Dialect,
     /// The kernel, without its body: what a caller needs to launch it.
     pub kernel: Kernel,
-    /// Names of the arrays that it writes, in the order of the parameters.
-    pub written_arrays: Vec<String>,
+    /// For each parameter, whether it is an array that the kernel writes.
+    pub written: Vec<bool>,
+    /// [`Kernel::is_repeatable`].
+    pub is_repeatable: bool,
     /// The constants of its body, each once.
     pub literals: Vec<Literal>,
     /// Whether all targets compute the same bits.
@@ -202,11 +204,11 @@ impl<'r> Translator<'r> {
 }
 
 fn translated(name: String, dialect: Dialect, kernel: Kernel, files: Vec<File>) -> Translated {
-    let written = kernel.written_arrays();
     Translated {
         name,
         dialect,
-        written_arrays: written.iter().map(|array| kernel.params[array.0 as usize].name.clone()).collect(),
+        written: kernel.written(),
+        is_repeatable: kernel.is_repeatable(),
         literals: kernel.literals(),
         is_bit_exact: kernel.is_bit_exact(),
         kernel: Kernel { body: vec![], locals: vec![], ..kernel },

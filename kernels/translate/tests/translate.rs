@@ -158,7 +158,8 @@ def k(x: wp.array(dtype=float), count: wp.array(dtype=int), y: wp.array(dtype=fl
 ";
     let translation = translated(&Request { targets: Targets { cuda: false, wasm: true }, ..request(source) });
     let kernel = &translation.kernels[0];
-    assert_eq!((kernel.dialect, &kernel.written_arrays[..]), (Dialect::Warp, &["count".to_owned(), "y".to_owned()][..]));
+    assert_eq!((kernel.dialect, &kernel.written[..]), (Dialect::Warp, &[false, true, true][..]));
+    assert!(!kernel.is_repeatable, "it counts");
     let literals: Vec<_> = kernel.literals.iter().map(|literal| literal.as_f64()).collect();
     assert_eq!(literals, [0.25, 0.0, 7.0]);
 }

@@ -14,12 +14,13 @@
 
 mod argument;
 mod check;
+mod constants;
 pub mod cuda;
+mod effects;
 mod fault;
 pub mod interpret;
 mod program;
 mod races;
-mod summary;
 mod visit;
 pub mod wasm;
 
