@@ -15,6 +15,7 @@
 mod argument;
 mod check;
 pub mod cuda;
+mod effects;
 mod fault;
 pub mod interpret;
 mod program;
