@@ -132,7 +132,8 @@ fn shown_settings_explain_values_derived_from_auto() {
     let shown = text(&shown.stdout);
     let comments: Vec<_> = shown.lines().take_while(|line| line.starts_with('#')).collect();
     assert!(comments[0].starts_with("# Memory: "), "{shown}");
-    let derived = "store.memory_limit, models.memory_limit, tensors.memory_limit, admission.max_message_memory.";
+    let derived = "store.memory_limit, models.memory_limit, tensors.memory_limit, admission.max_message_memory, \
+                   sandbox.processes, sandbox.memory, sandbox.case_memory.";
     assert!(comments[1].ends_with(derived), "{shown}");
     let settings: toml::Table = shown.parse().expect("TOML");
     let budget = |section: &str, key: &str| settings[section][key].as_str().expect("a size").to_owned();

@@ -11,6 +11,7 @@ use accelerd_proto::v1::{
     similarity_service_client::SimilarityServiceClient, tensor_service_client::TensorServiceClient,
     verify_service_client::VerifyServiceClient,
 };
+use accelerd_sandbox::Program;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{body::Incoming, client::conn::http2};
@@ -104,7 +105,13 @@ pub(crate) fn config() -> Config {
     config.server.admin_listen = free;
     config.server.health_listen = free;
     config.drain.endpoint_delay = std::time::Duration::ZERO;
+    config.sandbox.program = sandbox_process();
     config
+}
+
+/// The program of processes that run code of clients: this one has no such command.
+fn sandbox_process() -> Program {
+    Program { path: env!("CARGO_BIN_EXE_sandbox-process").into(), arguments: vec![] }
 }
 
 pub(crate) async fn connect(address: std::net::SocketAddr) -> Channel {
