@@ -42,10 +42,5 @@ fn measure(name: &str, inputs: &[(Dtype, Option<u32>)]) {
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    println!(
-        "{name:<18} {:>6.1} M values/s ({:.1} to {:.1})",
-        rates[RUNS / 2],
-        rates[0],
-        rates[RUNS - 1]
-    );
+    println!("{name:<18} {:>6.1} M values/s ({:.1} to {:.1})", rates[RUNS / 2], rates[0], rates[RUNS - 1]);
 }

@@ -91,7 +91,6 @@ impl Elements {
         let new = edit.iter().map(|&(element, value)| (self.dtype(element), value));
         complexity_of(new) < complexity_of(old)
     }
-
 }
 
 /// The edits that make a case simpler, distinct, in the order in which they should be tried.
@@ -270,7 +269,8 @@ impl Planner<'_> {
         let Some(integers) = integers else { return };
         for target in &integers {
             for point in points(*target, 0) {
-                let moved = |(&element, integer): (&usize, &i128)| (element, self.at(element, integer - (target - point)));
+                let moved =
+                    |(&element, integer): (&usize, &i128)| (element, self.at(element, integer - (target - point)));
                 let edit: Vec<_> = shifted.iter().zip(&integers).map(moved).collect();
                 self.add(edit);
             }

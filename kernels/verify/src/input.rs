@@ -99,12 +99,7 @@ impl Input {
     /// An input. With a length it is a list of that many elements.
     ///
     /// A bound that a floating-point type does not represent is rounded into the domain.
-    pub fn new(
-        name: impl Into<String>,
-        dtype: Dtype,
-        length: Option<u32>,
-        domain: Domain,
-    ) -> Result<Self, InputError> {
+    pub fn new(name: impl Into<String>, dtype: Dtype, length: Option<u32>, domain: Domain) -> Result<Self, InputError> {
         Ok(Self { name: name.into(), length, domain, values: Values::new(dtype, &domain)? })
     }
 

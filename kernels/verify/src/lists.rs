@@ -33,8 +33,22 @@ enum Shape {
 const SHAPES: [Shape; 16] = {
     use Shape::{Cancelling, Constant, Copy, FewValues, Independent, Outlier, Reversed, Sorted, Uniform};
     [
-        Independent, Independent, Uniform, Uniform, Uniform, Uniform, Constant, Sorted, Sorted, Reversed, FewValues, FewValues,
-        Outlier, Outlier, Cancelling, Copy,
+        Independent,
+        Independent,
+        Uniform,
+        Uniform,
+        Uniform,
+        Uniform,
+        Constant,
+        Sorted,
+        Sorted,
+        Reversed,
+        FewValues,
+        FewValues,
+        Outlier,
+        Outlier,
+        Cancelling,
+        Copy,
     ]
 };
 

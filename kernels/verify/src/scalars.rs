@@ -45,11 +45,42 @@ impl Strategy {
 
 /// Strategies by their share.
 const MIX: [Strategy; 32] = {
-    use Strategy::{Bits, Decimal, Half, LogUniform, NearBound, NearPower, NearSpecial, Repeat, SmallInteger, Special, Uniform};
+    use Strategy::{
+        Bits, Decimal, Half, LogUniform, NearBound, NearPower, NearSpecial, Repeat, SmallInteger, Special, Uniform,
+    };
     [
-        Uniform, Uniform, Uniform, Uniform, Uniform, LogUniform, LogUniform, LogUniform, LogUniform, Bits, Bits, SmallInteger,
-        SmallInteger, SmallInteger, SmallInteger, SmallInteger, Special, Special, Special, NearSpecial, NearSpecial, NearPower,
-        NearPower, NearBound, Half, Half, Decimal, Decimal, Repeat, Repeat, Repeat, Repeat,
+        Uniform,
+        Uniform,
+        Uniform,
+        Uniform,
+        Uniform,
+        LogUniform,
+        LogUniform,
+        LogUniform,
+        LogUniform,
+        Bits,
+        Bits,
+        SmallInteger,
+        SmallInteger,
+        SmallInteger,
+        SmallInteger,
+        SmallInteger,
+        Special,
+        Special,
+        Special,
+        NearSpecial,
+        NearSpecial,
+        NearPower,
+        NearPower,
+        NearBound,
+        Half,
+        Half,
+        Decimal,
+        Decimal,
+        Repeat,
+        Repeat,
+        Repeat,
+        Repeat,
     ]
 };
 

@@ -134,7 +134,8 @@ mod tests {
         let (third, huge) = (1.0 / 3.0, 2f64.powi(64));
         let decimals = [0.1, -0.1, 0.5, 2.5, 0.25, 0.125];
         let others = [2f64.powi(-10), 2f64.powi(-20), 1.5 * 2f64.powi(-10), third];
-        let extremes = [huge, 2f64.powi(65), 1.5 * huge, f64::MIN_POSITIVE / 2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+        let extremes =
+            [huge, 2f64.powi(65), 1.5 * huge, f64::MIN_POSITIVE / 2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
         let integers = [0.0, -0.0, 1.0, -1.0, 2.0, 1000.0, 2f64.powi(63)];
         assert_ascending(Dtype::F64, &integers);
         assert_ascending(Dtype::F64, &[integers.last(), decimals.first()].map(|number| *number.expect("one")));
@@ -152,7 +153,9 @@ mod tests {
 
     #[test]
     fn significant_bits_are_those_after_the_first() {
-        for (number, expected) in [(1.0, (0, 0)), (1.5, (1, 0)), (0.375, (1, -2)), (5e-324, (0, -1074)), (3e-323, (1, -1072))] {
+        for (number, expected) in
+            [(1.0, (0, 0)), (1.5, (1, 0)), (0.375, (1, -2)), (5e-324, (0, -1074)), (3e-323, (1, -1072))]
+        {
             assert_eq!(significant_bits(Dtype::F64, f64::to_bits(number)), expected, "{number:?}");
         }
         assert_eq!(significant_bits(Dtype::F16, 0x0001), (0, -24));

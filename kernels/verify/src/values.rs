@@ -169,7 +169,11 @@ pub(crate) fn ordinal(dtype: Dtype, value: u64) -> Option<i128> {
 }
 
 /// The value with an ordinal of its type.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an ordinal is that of a value of the type")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an ordinal is that of a value of the type"
+)]
 pub(crate) fn from_ordinal(dtype: Dtype, place: i128) -> u64 {
     if !dtype.is_float() {
         Literal::from_bits(dtype, place as u64).bits()

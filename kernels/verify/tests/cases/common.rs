@@ -9,7 +9,7 @@ const CASES: usize = 4096;
 /// Failing cases of a seed that are shrunk.
 const SHRUNK: usize = 4;
 
-pub(crate) fn any() -> Domain {
+pub(crate) fn unbounded() -> Domain {
     Domain::default()
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn between(lower: impl Into<Bound>, upper: impl Into<Bound>) -> Domai
 }
 
 pub(crate) fn input(dtype: Dtype) -> Input {
-    Input::new("x", dtype, None, any()).expect("the domain has values")
+    Input::new("x", dtype, None, unbounded()).expect("the domain has values")
 }
 
 pub(crate) fn list(dtype: Dtype, length: u32, domain: Domain) -> Input {
@@ -31,7 +31,6 @@ pub(crate) fn list(dtype: Dtype, length: u32, domain: Domain) -> Input {
 
 macro_rules! decode {
     ($($name:ident: $type:ty),*) => {$(
-        #[allow(dead_code, reason = "each test crate uses some")]
         pub(crate) fn $name(case: &[Vec<u8>], input: usize) -> Vec<$type> {
             case[input].as_chunks().0.iter().map(|&bytes| <$type>::from_le_bytes(bytes)).collect()
         }
@@ -50,7 +49,12 @@ pub(crate) fn split(inputs: &[Input], columns: &[Vec<u8>], count: usize) -> Vec<
 }
 
 /// Shrinks a failing case, and checks that each candidate is in its domains and the result fails.
-pub(crate) fn shrink(inputs: &[Input], case: &[Vec<u8>], most: usize, fails: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
+pub(crate) fn shrink(
+    inputs: &[Input],
+    case: &[Vec<u8>],
+    most: usize,
+    fails: impl Fn(&[Vec<u8>]) -> bool,
+) -> Vec<Vec<u8>> {
     let mut shrinker = Shrinker::new(inputs, case).expect("the case goes with the inputs");
     loop {
         let columns = shrinker.candidates(most);

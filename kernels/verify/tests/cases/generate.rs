@@ -130,9 +130,28 @@ fn the_first_cases_have_the_special_values_of_a_type() {
         literals(Dtype::F32, &generator.cases(0, count)[0]).into_iter().map(Literal::bits).collect();
     let two_to_24 = 16_777_216f32;
     let signed = [
-        0.0, 1.0, 0.5, 2.5, 1000.0, 0.1, two_to_24, two_to_24.next_up(), two_to_24.next_down(), f32::MAX, f32::MAX.next_down(),
-        f32::MIN_POSITIVE, f32::MIN_POSITIVE.next_down(), f32::from_bits(1), f32::EPSILON, f32::EPSILON.next_up(),
-        1.0 + f32::EPSILON, 1.0 - f32::EPSILON / 2.0, f32::INFINITY, f32::NAN, 2_147_483_648.0, 9.223_372e18,
+        0.0,
+        1.0,
+        0.5,
+        2.5,
+        1000.0,
+        0.1,
+        two_to_24,
+        two_to_24.next_up(),
+        two_to_24.next_down(),
+        f32::MAX,
+        f32::MAX.next_down(),
+        f32::MIN_POSITIVE,
+        f32::MIN_POSITIVE.next_down(),
+        f32::from_bits(1),
+        f32::EPSILON,
+        f32::EPSILON.next_up(),
+        1.0 + f32::EPSILON,
+        1.0 - f32::EPSILON / 2.0,
+        f32::INFINITY,
+        f32::NAN,
+        2_147_483_648.0,
+        9.223_372e18,
     ];
     for special in signed.into_iter().flat_map(|special: f32| [special, -special]) {
         assert!(found.contains(&u64::from(special.to_bits())), "{special:?}");
@@ -159,7 +178,8 @@ fn a_small_domain_is_covered() {
         let generator = Generator::new(vec![Input::new("x", dtype, None, domain).expect("it has values")], 0);
         assert_eq!(generator.systematic_cases(), expected);
         let count = usize::try_from(expected).expect("at most 256");
-        let found: HashSet<u64> = literals(dtype, &generator.cases(0, count)[0]).into_iter().map(Literal::bits).collect();
+        let found: HashSet<u64> =
+            literals(dtype, &generator.cases(0, count)[0]).into_iter().map(Literal::bits).collect();
         assert_eq!(found.len(), count, "{dtype}");
     }
 }
@@ -201,8 +221,10 @@ fn lists_have_the_shapes_that_functions_of_lists_are_wrong_for() {
     let list = Input::new("x", Dtype::F64, Some(8), Domain::default()).expect("the domain has values");
     let generator = Generator::new(vec![list], 0);
     let column = generator.cases(generator.systematic_cases(), 1000).swap_remove(0);
-    let lists: Vec<Vec<f64>> =
-        column.chunks_exact(64).map(|list| literals(Dtype::F64, list).iter().map(|value| value.as_f64()).collect()).collect();
+    let lists: Vec<Vec<f64>> = column
+        .chunks_exact(64)
+        .map(|list| literals(Dtype::F64, list).iter().map(|value| value.as_f64()).collect())
+        .collect();
     let count = |has_shape: fn(&[f64]) -> bool| lists.iter().filter(|list| has_shape(list)).count();
     let distinct = |list: &[f64]| list.iter().map(|x| x.to_bits()).collect::<HashSet<_>>().len();
     assert!(count(|list| list.windows(2).all(|pair| pair[0] == pair[1])) >= 20, "constant");
