@@ -6,12 +6,12 @@ use crate::{
     input::Input,
     lists,
     random::Random,
-    scalars::{Mix, Strategy},
+    scalars::Mix,
     specials::{MAX_CORE, Specials},
 };
 
 /// Numbers of core values of an orthogonal array.
-const PRIMES: [usize; 9] = [2, 3, 5, 7, 11, 13, 17, 19, MAX_CORE];
+const PRIMES: [usize; 7] = [2, 3, 5, 7, 11, 13, MAX_CORE];
 
 /// Makes the inputs of cases.
 ///
@@ -44,9 +44,9 @@ impl Generator {
         &self.inputs
     }
 
-    /// Number of the first cases that consist of special values.
+    /// Number of the first cases up to the last one that consists of special values. With several inputs, some of these cases are of the mix.
     pub fn systematic_cases(&self) -> u64 {
-        self.layout.singles + self.layout.pairs()
+        self.layout.cases()
     }
 
     /// A column for each input, little-endian, with the values of the cases from `first` on. The elements of a list lie one after the other.
@@ -70,29 +70,28 @@ impl Generator {
             let case = first.wrapping_add(row as u64);
             let mut random = Random::new(key, case);
             let special = self.layout.special(position, case, mix.specials());
-            let earlier = Earlier { inputs: &self.inputs[..position], columns, row };
+            let earlier = Earlier { inputs: &self.inputs[..position], columns, row, related: self.is_related(case) };
             if input.length().is_none() {
-                mix.values().encode(scalar(mix, special, &earlier, &mut random), &mut column);
+                let value = special.map_or_else(|| mix.any(&earlier, &mut random), |index| mix.specials().all()[index]);
+                mix.values().encode(value, &mut column);
                 continue;
             }
             list.clear();
             match special {
-                Some(special) => lists::special(mix, special, input.elements(), &mut random, &mut list),
+                Some(index) => lists::special(mix, index, input.elements(), &earlier, &mut random, &mut list),
                 None => lists::draw(mix, input.elements(), &earlier, &mut random, &mut list),
             }
-            list.iter().for_each(|&value| mix.values().encode(value, &mut column));
+            for &value in &list {
+                mix.values().encode(value, &mut column);
+            }
         }
         column
     }
-}
 
-fn scalar(mix: &Mix, special: Option<usize>, earlier: &Earlier, random: &mut Random) -> u64 {
-    if let Some(special) = special {
-        return mix.specials().all()[special];
+    /// Whether the inputs of a case tend to repeat each other.
+    fn is_related(&self, case: u64) -> bool {
+        self.inputs.len() > 1 && Random::new(self.seed, case).below(8) == 0
     }
-    let strategy = Strategy::draw(random, !earlier.is_empty());
-    let repeated = if strategy == Strategy::Repeat { earlier.pick(random) } else { None };
-    mix.draw(strategy, repeated, random)
 }
 
 fn plan(inputs: &[Input], floats: &[f64], integers: &[i64]) -> (Vec<Mix>, Layout) {
@@ -103,18 +102,19 @@ fn plan(inputs: &[Input], floats: &[f64], integers: &[i64]) -> (Vec<Mix>, Layout
     let singles = mixes.iter().map(|mix| mix.specials().all().len()).max().unwrap_or(0);
     let core = mixes.iter().map(|mix| mix.specials().core().len()).max().unwrap_or(0);
     let levels = PRIMES.into_iter().find(|&prime| prime >= core).unwrap_or(MAX_CORE);
-    (mixes, Layout { singles: singles as u64, levels: if inputs.len() > 1 { levels as u64 } else { 0 } })
+    (mixes, Layout { levels: if inputs.len() > 1 { levels as u64 } else { 0 }, singles: singles as u64 })
 }
 
 /// Which special values the first cases have.
 ///
-/// Each special value of each input occurs once. Then follow the runs of an orthogonal array of strength 2, whose levels are the core
-/// values: any two of up to `levels` + 1 inputs have each pair of levels in one run (Bose, 1938: level b, and a + j b modulo a prime).
+/// With several inputs, the runs of an orthogonal array of strength 2 are first. Its levels are the core values: any two of up to `levels` + 1
+/// inputs have each pair of levels in one run (Bose, 1938: b, and a + j b modulo a prime). Then each special value of each input
+/// occurs once, in every other case.
 #[derive(Clone, Debug)]
 struct Layout {
-    singles: u64,
     /// A prime, or 0 if there are no pairs of inputs.
     levels: u64,
+    singles: u64,
 }
 
 impl Layout {
@@ -122,20 +122,30 @@ impl Layout {
         self.levels * self.levels
     }
 
-    /// The index of the special value of an input, or `None` beyond the systematic cases.
+    /// Cases for each special value.
+    fn stride(&self) -> u64 {
+        if self.levels == 0 { 1 } else { 2 }
+    }
+
+    fn cases(&self) -> u64 {
+        self.pairs() + self.singles * self.stride()
+    }
+
+    /// The index of the special value of an input, or `None` if the case is one of the mix.
     fn special(&self, position: usize, case: u64, specials: &Specials) -> Option<usize> {
         /// Keeps inputs from having the same special value.
         const SHIFT: u64 = 7;
         let position = position as u64;
-        let (index, length) = if case < self.singles {
-            (case + SHIFT * position, specials.all().len())
-        } else {
-            let run = case - self.singles;
-            if run >= self.pairs() {
-                return None;
+        let single = case.checked_sub(self.pairs());
+        let (index, length) = match single {
+            None => {
+                let (a, b) = (case / self.levels, case % self.levels);
+                (if position == 0 { b } else { (a + (position - 1) * b) % self.levels }, specials.core().len())
             }
-            let (a, b) = (run / self.levels, run % self.levels);
-            (if position == 0 { b } else { (a + (position - 1) * b) % self.levels }, specials.core().len())
+            Some(single) if case < self.cases() && single % self.stride() == 0 => {
+                (single / self.stride() + SHIFT * position, specials.all().len())
+            }
+            Some(_) => return None,
         };
         #[expect(clippy::cast_possible_truncation, reason = "less than a length")]
         let index = (index % length as u64) as usize;
@@ -148,11 +158,17 @@ pub(crate) struct Earlier<'a> {
     inputs: &'a [Input],
     columns: &'a [Vec<u8>],
     row: usize,
+    related: bool,
 }
 
 impl Earlier<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.inputs.is_empty()
+    }
+
+    /// Whether inputs should repeat each other more often.
+    pub(crate) fn is_related(&self) -> bool {
+        self.related && !self.is_empty()
     }
 
     /// An input at random, by position.
@@ -161,9 +177,13 @@ impl Earlier<'_> {
     }
 
     /// A value of an input at random. `None` if that has no elements.
-    pub(crate) fn pick(&self, random: &mut Random) -> Option<Literal> {
+    fn pick(&self, random: &mut Random) -> Option<Literal> {
         let position = self.choose(random)?;
         self.element(position, random.index(self.inputs[position].elements()))
+    }
+
+    pub(crate) fn pick_two(&self, random: &mut Random) -> Option<[Literal; 2]> {
+        Some([self.pick(random)?, self.pick(random)?])
     }
 
     /// An element of an input, if there is one.

@@ -16,7 +16,7 @@ enum Shape {
     Uniform,
     /// One value.
     Constant,
-    /// Ascending.
+    /// Ascending; NaN is first.
     Sorted,
     /// Descending.
     Reversed,
@@ -59,24 +59,31 @@ pub(crate) fn draw(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Ran
     }
     let shape = random.pick(&SHAPES);
     match shape {
-        Shape::Independent => list.extend((0..length).map(|_| any(mix, earlier, random))),
+        Shape::Independent => list.extend((0..length).map(|_| mix.any(earlier, random))),
         Shape::Uniform | Shape::Sorted | Shape::Reversed => same_strategy(mix, length, earlier, random, list),
-        Shape::Constant => list.resize(length, any(mix, earlier, random)),
+        Shape::Constant => list.resize(length, mix.any(earlier, random)),
         Shape::FewValues => few_values(mix, length, earlier, random, list),
         Shape::Outlier => outlier(mix, length, earlier, random, list),
         Shape::Cancelling => cancelling(mix, length, earlier, random, list),
         Shape::Copy => copy(mix, length, earlier, random, list),
     }
-    // NaN is first.
-    match shape {
-        Shape::Sorted => list.sort_by_key(|&value| ordinal(mix.values().dtype(), value)),
-        Shape::Reversed => list.sort_by_key(|&value| std::cmp::Reverse(ordinal(mix.values().dtype(), value))),
-        _ => {}
+    if matches!(shape, Shape::Sorted | Shape::Reversed) {
+        list.sort_unstable_by_key(|&value| ordinal(mix.values().dtype(), value));
+    }
+    if shape == Shape::Reversed {
+        list.reverse();
     }
 }
 
 /// Appends a list with a special value to `list`, which is empty: all elements, or one of them, or one of the specials that follow.
-pub(crate) fn special(mix: &Mix, special: usize, length: usize, random: &mut Random, list: &mut Vec<u64>) {
+pub(crate) fn special(
+    mix: &Mix,
+    special: usize,
+    length: usize,
+    earlier: &Earlier,
+    random: &mut Random,
+    list: &mut Vec<u64>,
+) {
     if length == 0 {
         return;
     }
@@ -86,43 +93,33 @@ pub(crate) fn special(mix: &Mix, special: usize, length: usize, random: &mut Ran
         0 => list.resize(length, specials[special]),
         1 => list.extend((0..length).map(|element| specials[(special + element) % specials.len()])),
         2 => list.resize(length, specials[0]),
-        _ => list.extend((0..length).map(|_| mix.draw(Strategy::SmallInteger, None, random))),
+        _ => list.extend((0..length).map(|_| mix.draw(Strategy::SmallInteger, earlier, random))),
     }
     if shape >= 2 {
         list[random.index(length)] = specials[special];
     }
 }
 
-fn any(mix: &Mix, earlier: &Earlier, random: &mut Random) -> u64 {
-    let strategy = Strategy::draw(random, !earlier.is_empty());
-    value(mix, strategy, earlier, random)
-}
-
-fn value(mix: &Mix, strategy: Strategy, earlier: &Earlier, random: &mut Random) -> u64 {
-    let repeated = if strategy == Strategy::Repeat { earlier.pick(random) } else { None };
-    mix.draw(strategy, repeated, random)
-}
-
 fn same_strategy(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Random, list: &mut Vec<u64>) {
-    let strategy = Strategy::draw(random, !earlier.is_empty());
-    list.extend((0..length).map(|_| value(mix, strategy, earlier, random)));
+    let strategy = Strategy::draw(random, earlier);
+    list.extend((0..length).map(|_| mix.draw(strategy, earlier, random)));
 }
 
 fn few_values(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Random, list: &mut Vec<u64>) {
-    let values = [any(mix, earlier, random), any(mix, earlier, random), any(mix, earlier, random)];
+    let values = [mix.any(earlier, random), mix.any(earlier, random), mix.any(earlier, random)];
     let distinct = 2 + random.index(2);
     list.extend((0..length).map(|_| random.pick(&values[..distinct])));
 }
 
 fn outlier(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Random, list: &mut Vec<u64>) {
-    list.extend((0..length).map(|_| mix.draw(Strategy::SmallInteger, None, random)));
+    list.extend((0..length).map(|_| mix.draw(Strategy::SmallInteger, earlier, random)));
     let place = random.index(length);
-    list[place] = any(mix, earlier, random);
+    list[place] = mix.any(earlier, random);
 }
 
 fn cancelling(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Random, list: &mut Vec<u64>) {
     while list.len() < length {
-        let drawn = any(mix, earlier, random);
+        let drawn = mix.any(earlier, random);
         list.push(drawn);
         list.push(mix.negative(drawn).unwrap_or(drawn));
     }
@@ -134,8 +131,8 @@ fn copy(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Random, list: 
     list.extend((0..length).map(|element| {
         let copied = source.and_then(|source| earlier.element(source, element));
         let converted = copied.and_then(|copied| mix.values().checked(copied.cast(mix.values().dtype()).bits()));
-        converted.unwrap_or_else(|| any(mix, earlier, random))
+        converted.unwrap_or_else(|| mix.any(earlier, random))
     }));
     let place = random.index(length);
-    list[place] = any(mix, earlier, random);
+    list[place] = mix.any(earlier, random);
 }

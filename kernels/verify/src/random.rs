@@ -17,7 +17,7 @@ impl Random {
 
     /// The stream of a case.
     pub(crate) fn new(key: u64, case: u64) -> Self {
-        Self(mix(key ^ mix(case.wrapping_add(GOLDEN))))
+        Self(mix(key.wrapping_add(case.wrapping_mul(GOLDEN))))
     }
 
     /// 64 random bits.
@@ -28,9 +28,7 @@ impl Random {
 
     /// An integer from 0 to `bound` - 1, with a bias of at most `bound` / 2^64. 0 if the bound is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of a product of 64 bits each")]
-        let scaled = ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64;
-        scaled
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// An index of a slice of this length.
@@ -47,7 +45,7 @@ impl Random {
 
     /// A number from 0, included, to 1, excluded.
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * 2f64.powi(-53)
+        (self.bits() >> 11) as f64 * (f64::EPSILON / 2.0)
     }
 
     /// An integer from -`most` to `most`.

@@ -3,6 +3,7 @@
 use accelerd_ir::scalar::Literal;
 
 use crate::{
+    generator::Earlier,
     random::Random,
     specials::Specials,
     values::{Values, as_f64, ordinal},
@@ -31,15 +32,18 @@ pub(crate) enum Strategy {
     Half,
     /// A number with up to 4 decimals; for integers a number with few digits and trailing zeros.
     Decimal,
-    /// The value of an earlier input, or one near it.
+    /// The value of an earlier input, one near it, or one that depends on it.
     Repeat,
 }
 
 impl Strategy {
-    /// Draws a strategy; without an earlier input, none repeats one.
-    pub(crate) fn draw(random: &mut Random, has_earlier: bool) -> Self {
+    /// Draws a strategy; none repeats an earlier input if there is none.
+    pub(crate) fn draw(random: &mut Random, earlier: &Earlier) -> Self {
+        if earlier.is_related() && random.bits() & 1 == 0 {
+            return Self::Repeat;
+        }
         let drawn = random.pick(&MIX);
-        if drawn == Self::Repeat && !has_earlier { Self::Uniform } else { drawn }
+        if drawn == Self::Repeat && earlier.is_empty() { Self::Uniform } else { drawn }
     }
 }
 
@@ -109,20 +113,25 @@ impl Mix {
         &self.specials
     }
 
-    /// A value by a strategy, always in the set. `earlier` is what [`Strategy::Repeat`] repeats.
-    pub(crate) fn draw(&self, strategy: Strategy, earlier: Option<Literal>, random: &mut Random) -> u64 {
+    /// A value of the mix.
+    pub(crate) fn any(&self, earlier: &Earlier, random: &mut Random) -> u64 {
+        self.draw(Strategy::draw(random, earlier), earlier, random)
+    }
+
+    /// A value by a strategy, always in the set.
+    pub(crate) fn draw(&self, strategy: Strategy, earlier: &Earlier, random: &mut Random) -> u64 {
         let drawn = match strategy {
             Strategy::Uniform => None,
             Strategy::LogUniform => self.log_uniform(random),
-            Strategy::Bits => return self.any(random),
-            Strategy::SmallInteger => self.values.integer(small_integer(random)),
+            Strategy::Bits => return self.bits(random),
+            Strategy::SmallInteger => self.small_integer(random),
             Strategy::Special => return self.special(random),
             Strategy::NearSpecial => self.values.neighbour(self.special(random), random.within(4)),
             Strategy::NearPower => self.near_power(random),
             Strategy::NearBound => self.near_bound(random),
             Strategy::Half => self.half(random),
             Strategy::Decimal => self.decimal(random),
-            Strategy::Repeat => earlier.and_then(|earlier| self.repeat(earlier, random)),
+            Strategy::Repeat => earlier.pick_two(random).and_then(|values| self.repeat(values, random)),
         };
         drawn.unwrap_or_else(|| self.uniform(random))
     }
@@ -132,7 +141,7 @@ impl Mix {
     }
 
     /// One of the values, all with the same probability.
-    fn any(&self, random: &mut Random) -> u64 {
+    fn bits(&self, random: &mut Random) -> u64 {
         let offset = (u128::from(random.bits()) * self.values.count()) >> 64;
         self.values.clamped(self.values.low() + offset.cast_signed())
     }
@@ -163,10 +172,15 @@ impl Mix {
         let scale = scale as i128;
         let (low, high) = (self.values.low().max(-scale), self.values.high().min(scale));
         if scale == 0 || low > high {
-            return self.any(random);
+            return self.bits(random);
         }
         let offset = (u128::from(random.bits()) * ((high - low).unsigned_abs() + 1)) >> 64;
         self.values.clamped(low + offset.cast_signed())
+    }
+
+    fn small_integer(&self, random: &mut Random) -> Option<u64> {
+        let most = random.pick(&[3, 10, 100, 1000]);
+        self.values.integer(random.within(most))
     }
 
     fn log_uniform(&self, random: &mut Random) -> Option<u64> {
@@ -215,15 +229,18 @@ impl Mix {
         self.values.integer(digits * i128::from(power))
     }
 
-    /// The earlier value converted, its neighbours by 1 and by 1 ULP, or its negative.
-    fn repeat(&self, earlier: Literal, random: &mut Random) -> Option<u64> {
-        let value = self.values.checked(earlier.cast(self.values.dtype()).bits())?;
-        match random.below(8) {
+    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or what it lacks to a constant.
+    fn repeat(&self, earlier: [Literal; 2], random: &mut Random) -> Option<u64> {
+        let [value, other] = earlier.map(|earlier| self.values.checked(earlier.cast(self.values.dtype()).bits()));
+        let value = value?;
+        match random.below(12) {
             0 => self.plus(value, 1),
             1 => self.plus(value, -1),
             2 => self.values.neighbour(value, 1),
             3 => self.values.neighbour(value, -1),
             4 => self.negative(value),
+            5 => self.sum(value, other?),
+            6 => self.sum(self.negative(value)?, random.pick(self.specials.constants())),
             _ => Some(value),
         }
     }
@@ -236,6 +253,15 @@ impl Mix {
         }
     }
 
+    fn sum(&self, one: u64, other: u64) -> Option<u64> {
+        let dtype = self.values.dtype();
+        if self.is_float() {
+            self.values.number(as_f64(dtype, one) + as_f64(dtype, other))
+        } else {
+            self.values.at(ordinal(dtype, one)? + ordinal(dtype, other)?)
+        }
+    }
+
     pub(crate) fn negative(&self, value: u64) -> Option<u64> {
         if self.is_float() {
             self.values.number(-as_f64(self.values.dtype(), value))
@@ -243,11 +269,6 @@ impl Mix {
             self.values.at(-ordinal(self.values.dtype(), value)?)
         }
     }
-}
-
-fn small_integer(random: &mut Random) -> i128 {
-    let most = random.pick(&[3, 10, 100, 1000]);
-    random.within(most)
 }
 
 /// 2 to the power of `exponent`, from -1022 to 1023.

@@ -192,7 +192,9 @@ impl Shrinker {
         let column = |(values, span): (&crate::values::Values, std::ops::Range<usize>)| {
             let mut column = Vec::with_capacity(cases.len() * span.len() * values.dtype().size());
             for case in cases {
-                case[span.clone()].iter().for_each(|&value| values.encode(value, &mut column));
+                for &value in &case[span.clone()] {
+                    values.encode(value, &mut column);
+                }
             }
             column
         };

@@ -85,7 +85,7 @@ fn decimals(dtype: Dtype, number: f64) -> Option<u32> {
     let exact = |decimals: &u32| {
         let power = POWERS_OF_TEN[*decimals as usize];
         let rounded = (number * power).round() / power;
-        Literal::from_f64(dtype, rounded).as_f64() == number
+        Literal::from_f64(dtype, rounded) == Literal::from_f64(dtype, number)
     };
     (1..=MAX_DECIMALS).find(exact).filter(|_| number.abs() < 1e9)
 }

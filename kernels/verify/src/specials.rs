@@ -1,13 +1,13 @@
 //! Special values: those at which functions tend to be wrong.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range};
 
 use accelerd_ir::{Dtype, scalar::Literal};
 
 use crate::values::{Values, as_f64, infinity};
 
 /// Special values that are combined over inputs.
-pub(crate) const MAX_CORE: usize = 23;
+pub(crate) const MAX_CORE: usize = 17;
 
 /// A set of at most this many values is special as a whole.
 const MAX_SMALL: u128 = 256;
@@ -19,8 +19,10 @@ const MAX_CONSTANTS: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Specials {
     values: Vec<u64>,
-    /// How many of them stand for themselves in combinations.
+    /// How many of them are combined over inputs.
     core: usize,
+    /// Where the constants are that the functions have.
+    constants: Range<usize>,
 }
 
 impl Specials {
@@ -29,7 +31,9 @@ impl Specials {
         let floats = &floats[..floats.len().min(MAX_CONSTANTS)];
         let integers = &integers[..integers.len().min(MAX_CONSTANTS)];
         collector.essentials();
+        let first_constant = collector.found.len();
         collector.constants(floats, integers);
+        let constants = first_constant..collector.found.len();
         if values.dtype().is_float() {
             collector.floats();
         } else {
@@ -40,7 +44,7 @@ impl Specials {
             collector.ordinals(values.low()..=values.high());
         }
         let core = collector.found.len().min(MAX_CORE);
-        Self { values: collector.found, core }
+        Self { values: collector.found, core, constants }
     }
 
     /// All of them, at least one, in the order of their importance.
@@ -51,6 +55,11 @@ impl Specials {
     /// The first ones.
     pub(crate) fn core(&self) -> &[u64] {
         &self.values[..self.core]
+    }
+
+    /// The constants of the functions, or the first special values if there are none.
+    pub(crate) fn constants(&self) -> &[u64] {
+        if self.constants.is_empty() { self.core() } else { &self.values[self.constants.clone()] }
     }
 }
 
@@ -201,7 +210,7 @@ impl Collector<'_> {
             }
         }
         for power in (2..=19).map(|exponent| 10i128.pow(exponent)) {
-            for near in [power, power - 1, power + 1, -power] {
+            for near in [power, power - 1, power + 1, -power, 1 - power, -1 - power] {
                 self.integer(near);
             }
         }

@@ -147,7 +147,16 @@ pub(crate) fn infinity(dtype: Dtype) -> u64 {
         Dtype::F16 => 0x7c00,
         Dtype::Bf16 => 0x7f80,
         Dtype::F32 => 0x7f80_0000,
-        _ => 0x7ff0_0000_0000_0000,
+        Dtype::F64
+        | Dtype::Bool
+        | Dtype::U8
+        | Dtype::I8
+        | Dtype::U16
+        | Dtype::I16
+        | Dtype::U32
+        | Dtype::I32
+        | Dtype::U64
+        | Dtype::I64 => 0x7ff0_0000_0000_0000,
     }
 }
 
