@@ -1,9 +1,6 @@
 //! Changes that make a case simpler.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ops::Range,
-};
+use std::{collections::BTreeMap, ops::Range};
 
 use accelerd_ir::{Dtype, scalar::Literal};
 
@@ -19,6 +16,9 @@ pub(crate) type Edit = Vec<(usize, u64)>;
 
 /// Edits of a case. More are not tried before one of them leads to a simpler case.
 const MAX_EDITS: usize = 1 << 13;
+
+/// New values in all edits of a case; in addition to some for each element.
+const MAX_CHANGES: usize = 1 << 20;
 
 /// Parts of a list that are made simple one by one.
 const MAX_PARTS: usize = 64;
@@ -93,11 +93,11 @@ impl Elements {
     }
 }
 
-/// The edits that make a case simpler, distinct, in the order in which they should be tried.
+/// The edits that make a case simpler, in the order in which they should be tried. Some may be equal.
 pub(crate) fn edits(elements: &Elements, case: &[u64]) -> Vec<Edit> {
-    let mut planner = Planner { elements, case, seen: HashSet::new(), planned: Vec::new() };
+    let mut planner = Planner { elements, case, room: MAX_CHANGES + 16 * case.len(), planned: Vec::new() };
     planner.parts();
-    planner.signs();
+    planner.integers();
     planner.values();
     planner.others();
     planner.pairs();
@@ -107,14 +107,15 @@ pub(crate) fn edits(elements: &Elements, case: &[u64]) -> Vec<Edit> {
 struct Planner<'a> {
     elements: &'a Elements,
     case: &'a [u64],
-    seen: HashSet<Edit>,
+    /// New values that more edits may have.
+    room: usize,
     planned: Vec<Edit>,
 }
 
 impl Planner<'_> {
     /// Plans an edit, less the elements that keep their values. An element without a new value makes it void.
     fn add(&mut self, edit: impl IntoIterator<Item = (usize, Option<u64>)>) {
-        if self.planned.len() >= MAX_EDITS {
+        if self.planned.len() >= MAX_EDITS || self.room == 0 {
             return;
         }
         let mut changed = Edit::new();
@@ -126,7 +127,8 @@ impl Planner<'_> {
             }
         }
         changed.sort_unstable();
-        if self.elements.is_simpler(self.case, &changed) && self.seen.insert(changed.clone()) {
+        if self.elements.is_simpler(self.case, &changed) {
+            self.room = self.room.saturating_sub(changed.len());
             self.planned.push(changed);
         }
     }
@@ -149,18 +151,17 @@ impl Planner<'_> {
         self.add(part.iter().map(|&element| (element, Some(elements.simplest(element)))));
     }
 
-    /// Gives all elements the other sign, and no sign.
-    fn signs(&mut self) {
-        let negated: Vec<_> = self.mapped(|integer| -integer);
-        self.add(negated);
-        let absolute: Vec<_> = self.mapped(i128::abs);
-        self.add(absolute);
-        let halved: Vec<_> = self.mapped(|integer| integer / 2);
-        self.add(halved);
+    /// Gives all integers the other sign, no sign, and half of their values.
+    fn integers(&mut self) {
+        let maps: [fn(i128) -> i128; 3] = [|integer| -integer, i128::abs, |integer| integer / 2];
+        for map in maps {
+            let mapped = self.mapped(map);
+            self.add(mapped);
+        }
     }
 
     /// All integers mapped, and clamped to their sets; others keep their values.
-    fn mapped(&self, map: impl Fn(i128) -> i128) -> Vec<(usize, Option<u64>)> {
+    fn mapped(&self, map: fn(i128) -> i128) -> Vec<(usize, Option<u64>)> {
         let new = |element: usize| {
             let set = self.elements.set(element);
             as_integer(set.dtype(), self.case[element]).map_or(Some(self.case[element]), |integer| {

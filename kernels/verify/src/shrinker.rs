@@ -102,7 +102,8 @@ impl Shrinker {
 
     /// At most `most` candidates, which are simpler than the case: a column for each input. No columns if the search has ended.
     ///
-    /// Candidates whose verdicts were not recorded count as passing. Large batches find simpler cases; 1,024 is a good size.
+    /// Candidates whose verdicts were not recorded count as passing. Large batches find simpler cases; 1,024 is a good size. Memory is in
+    /// proportion to `most` and the elements of a case, which the caller bounds.
     pub fn candidates(&mut self, most: usize) -> Vec<Vec<u8>> {
         self.pending.clear();
         if self.rounds < Self::MAX_ROUNDS {
@@ -123,11 +124,9 @@ impl Shrinker {
     /// Records which of the last candidates fail, in order. Candidates without a verdict count as passing.
     pub fn record(&mut self, fails: &[bool]) {
         let pending = std::mem::take(&mut self.pending);
-        let failing = pending.into_iter().zip(fails).filter_map(|(case, fails)| fails.then_some(case));
-        let mut failing: Vec<_> = failing.map(|case| (self.elements.complexity(&case), case)).collect();
-        failing.sort();
-        let failing: Vec<Vec<u64>> = failing.into_iter().map(|(_, case)| case).collect();
-        if let Some(simplest) = failing.first() {
+        let failing: Vec<Vec<u64>> =
+            pending.into_iter().zip(fails).filter_map(|(case, fails)| fails.then_some(case)).collect();
+        if let Some(simplest) = self.simplest_case(&failing) {
             self.case.clone_from(simplest);
             self.steps += 1;
             self.plan();
@@ -155,12 +154,17 @@ impl Shrinker {
         self.planned.reverse();
     }
 
-    /// Plans to try what made the failing cases simpler all at once: that of all, of the simplest half, and so on.
+    fn simplest_case<'a>(&self, cases: &'a [Vec<u64>]) -> Option<&'a Vec<u64>> {
+        let rated = cases.iter().map(|case| (self.elements.complexity(case), case));
+        rated.min_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, case)| case)
+    }
+
+    /// Plans to try what made the failing cases simpler all at once: that of all, of the first half, and so on.
     fn plan_combinations(&mut self, failing: &[Vec<u64>]) {
         let mut count = 2;
         while count < 2 * failing.len() {
             let combined = &failing[..count.min(failing.len())];
-            let edit = (0..self.case.len()).map(|element| (element, self.simplest(combined, element)));
+            let edit = (0..self.case.len()).map(|element| (element, self.simplest_value(combined, element)));
             let edit: Edit = edit.filter(|&(element, value)| value != self.case[element]).collect();
             if !edit.is_empty() {
                 self.planned.push(edit);
@@ -169,10 +173,12 @@ impl Shrinker {
         }
     }
 
-    fn simplest(&self, cases: &[Vec<u64>], element: usize) -> u64 {
+    /// The simplest value that an element has in these cases or in the present one.
+    fn simplest_value(&self, cases: &[Vec<u64>], element: usize) -> u64 {
         let dtype = self.elements.set(element).dtype();
+        let present = self.case[element];
         let values = cases.iter().map(|case| case[element]);
-        values.min_by_key(|&value| Complexity::new(dtype, value)).unwrap_or(self.case[element])
+        values.fold(present, |least, value| std::cmp::min_by_key(least, value, |&value| Complexity::new(dtype, value)))
     }
 
     fn propose(&mut self, most: usize) {
@@ -206,4 +212,39 @@ fn hash(case: &[u64]) -> u64 {
     let mut hasher = DefaultHasher::new();
     case.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_ir::Dtype;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Domain, Generator};
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn every_candidate_is_simpler_than_the_case(
+            dtypes in proptest::collection::vec((proptest::sample::select(Dtype::ALL.to_vec()), 0u32..4), 1..4),
+            number in 0u64..5000,
+            salt: u64,
+        ) {
+            let inputs: Vec<Input> = dtypes.into_iter().map(|(dtype, length)| {
+                let domain = Domain { allow_nan: dtype.is_float(), allow_infinity: dtype.is_float(), ..Domain::default() };
+                Input::new("x", dtype, Some(length), domain).expect("the domain has values")
+            }).collect();
+            let case = Generator::new(inputs.clone(), 0).cases(number, 1);
+            let mut shrinker = Shrinker::new(&inputs, &case).expect("the case goes with the inputs");
+            while !shrinker.candidates(100).is_empty() {
+                let present = shrinker.elements.complexity(&shrinker.case);
+                for candidate in &shrinker.pending {
+                    prop_assert!(shrinker.elements.complexity(candidate) < present);
+                }
+                let fails: Vec<bool> = shrinker.pending.iter().map(|case| hash(case).wrapping_mul(salt) >> 62 == 0).collect();
+                shrinker.record(&fails);
+            }
+        }
+    }
 }

@@ -28,8 +28,7 @@ pub(crate) enum Class {
     Nan,
 }
 
-/// How complex a value is; the simplest value is the least. Only -0 and +0, equal integers of different types, and NaN apart, it tells values apart
-/// by all of their bits.
+/// How complex a value is; the simplest value is the least. Different values of a type differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Complexity {
     pub(crate) class: Class,
