@@ -48,8 +48,8 @@ impl Counterexamples<'_> {
     fn case(&self, evaluated: &Evaluated, case: usize) -> Found {
         let ports = &self.header.sides.inputs;
         let inputs = if self.header.shrinks { self.shrink_inputs() } else { vec![] };
-        let values = self.inputs.iter().map(|column| column.case(case).into()).collect();
-        let shrinker = if self.header.shrinks { Shrinker::new(&inputs, values).ok() } else { None };
+        let values: Vec<Vec<u8>> = self.inputs.iter().map(|column| column.case(case).into()).collect();
+        let shrinker = if self.header.shrinks { Shrinker::new(&inputs, &values).ok() } else { None };
         let result = case_result(ports, self.inputs, evaluated, case);
         Found { case_index: self.first_case + case as u64, result, shrinker, inputs }
     }

@@ -1,7 +1,5 @@
 //! What the chunks of a verification amount to.
 
-use std::sync::Arc;
-
 use accelerd_kernels::ops::compare::Comparison;
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
