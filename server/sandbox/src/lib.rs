@@ -37,7 +37,7 @@ pub use limits::{CaseLimits, Isolation, ModuleLimits, Slice, TICK};
 pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
 pub use outcome::Outcome;
 pub use parent::{
-    Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, OnFault, Outcomes, Pool, Program, Sandbox, SandboxError, Settings, SliceResult, Stats,
+    Call, CallResult, Module, Outcomes, Pool, Program, Sandbox, SandboxError, Settings, SliceResult, Stats,
 };
 pub use protocol::{ExportedFunction, ModuleHash, ModuleInfo};
 pub use refusal::Refusal;

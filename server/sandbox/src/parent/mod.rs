@@ -2,7 +2,6 @@
 
 mod call;
 mod error;
-mod launch;
 mod pool;
 mod process;
 mod sandbox;
@@ -11,7 +10,6 @@ mod stats;
 
 pub use call::{Call, CallResult, Module, Outcomes, SliceResult};
 pub use error::SandboxError;
-pub use launch::{FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, OnFault};
 pub use pool::Pool;
 pub use sandbox::Sandbox;
 pub use settings::{Program, Settings};

@@ -30,14 +30,6 @@ struct Taken<'a> {
 }
 
 impl Pool {
-    /// A pool without a child process; the first call starts one.
-    pub fn new(program: &Program, settings: &Settings, size: usize) -> Self {
-        let counters = Arc::<Counters>::default();
-        let sandbox = || Sandbox::with_counters(program.clone(), settings.clone(), Arc::clone(&counters));
-        let free = (0..size.max(1)).map(|_| sandbox()).collect();
-        Self { free: Mutex::new(free), returned: Condvar::new(), counters }
-    }
-
     /// A pool of `size` sandboxes, at least one. The first child process starts at once, the others with the first call that needs them.
     pub fn start(program: &Program, settings: &Settings, size: usize) -> Result<Self, SandboxError> {
         let counters = Arc::<Counters>::default();

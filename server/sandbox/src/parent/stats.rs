@@ -23,10 +23,6 @@ pub struct Stats {
     pub calls: u64,
     /// Cases that ended.
     pub cases: u64,
-    /// Launches that were started.
-    pub launches: u64,
-    /// Threads of launches that ended.
-    pub threads: u64,
 }
 
 /// The counters of [`Stats`], which several sandboxes share.
@@ -56,8 +52,6 @@ impl Counters {
             loads: get(&self.loads),
             calls: get(&self.calls),
             cases: get(&self.cases),
-            launches: 0,
-            threads: 0,
         }
     }
 }
