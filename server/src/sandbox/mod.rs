@@ -1,5 +1,7 @@
 //! Runs code of clients in child processes: who may when, for how long, and what ends with a call.
 
+#[cfg(test)]
+mod tests;
 mod turn;
 mod turn_queue;
 

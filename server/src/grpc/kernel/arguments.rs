@@ -8,7 +8,7 @@ use accelerd_ir::kernel::{
 };
 use accelerd_kernels::ops::translate::Dialect;
 use accelerd_proto::v1 as pb;
-use accelerd_tensor::{Dtype, TensorType};
+use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
 use super::element_type::ElementType;
