@@ -11,9 +11,10 @@ use futures::{StreamExt, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use self::{
-    chunks::{Header, Verification},
+    chunks::Verification,
     evaluate::{Evaluated, SideResult},
     function::Limits,
+    header::Header,
     outputs::{Decoder, Output},
     policy::Policies,
 };
@@ -28,12 +29,14 @@ use crate::{
     status::response_too_large,
 };
 
+mod cases;
 mod chunks;
 mod column;
 mod counterexamples;
 mod evaluate;
 mod function;
 mod generated;
+mod header;
 mod outcome;
 mod outputs;
 mod policy;
@@ -52,10 +55,9 @@ const DEFAULT_COUNTEREXAMPLES: u32 = 5;
 const DEFAULT_LOOP_BUDGET: u64 = 1 << 32;
 
 /// The service.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Verifier(Arc<State>);
 
-#[derive(Debug)]
 struct State {
     lane: Lane<Compare>,
     resident: ResidentTensors,

@@ -8,10 +8,11 @@ use accelerd_verify::{Bound, Domain, Input, Shrinker};
 use bytes::Bytes;
 
 use super::{
-    chunks::Header,
+    cases::{Cases, Named},
     column::{Column, Port},
-    evaluate::{Cases, Evaluated, Evaluator, Named, SideResult},
+    evaluate::{Evaluated, Evaluator, SideResult},
     generated::column,
+    header::Header,
 };
 use crate::grpc::dtype::dtype_to_proto;
 

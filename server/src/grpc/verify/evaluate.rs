@@ -6,33 +6,19 @@ use accelerd_engine::Context;
 use accelerd_kernels::ops::{compare::Comparison, tensor::TensorInput};
 use accelerd_sandbox::SandboxError;
 use accelerd_tensor::TensorType;
-use bytes::Bytes;
 use tonic::Status;
 
 use super::{
     State,
-    chunks::Header,
+    cases::{Cases, Named},
     column::{Column, compared_in},
     function::Ran,
+    header::Header,
     outcome::CaseOutcome,
     outputs::{Decoder, Output},
     sides::{Computed, Side},
 };
 use crate::{error::ApiError, sandbox::Turn};
-
-/// A tensor of a side: its name, type and elements.
-pub(super) type Named = (String, TensorType, Bytes);
-
-/// Cases to evaluate.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cases {
-    pub(super) count: usize,
-    /// In the order of the verification's inputs.
-    pub(super) inputs: Vec<Column>,
-    /// What the client sent for each side that is no function.
-    pub(super) actual: Vec<Named>,
-    pub(super) expected: Vec<Named>,
-}
 
 /// The result of cases.
 pub(super) struct Evaluated {

@@ -10,8 +10,8 @@ use accelerd_proto::v1::{
 use accelerd_verify::{Bound, Domain, Generator, Input};
 
 use super::{
+    cases::Cases,
     column::{Column, Extent, Port},
-    evaluate::Cases,
     function::Function,
     sides::Sides,
 };

@@ -5,10 +5,10 @@ use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 
 use super::{
-    chunks::Header,
     comparison,
     counterexamples::Found,
     evaluate::Evaluated,
+    header::Header,
     outcome::OutcomeCounts,
     outputs::Output,
     sides::Side,
