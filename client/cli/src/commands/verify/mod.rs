@@ -1,6 +1,6 @@
 //! Verifies outputs: compares tensors of files and resident ones.
 
-use accelerd_client::{Client, CompareInput, CompareOptions, NanPolicy, Policy};
+use accelerd_client::{Client, CompareOptions, NanPolicy, Policy, TensorSource};
 use clap::{Args, Subcommand};
 
 use crate::{
@@ -92,7 +92,7 @@ async fn compare(args: &CompareArgs, client: &Client, output: &Output) -> Result
     if compared.passed { Ok(()) } else { Err(CliError::Differs) }
 }
 
-fn input(operand: &str) -> Result<CompareInput> {
+fn input(operand: &str) -> Result<TensorSource> {
     Ok(match Operand::parse(operand)?.read()? {
         Source::Value(tensor) => tensor.into(),
         Source::Handle(handle) => (&resident(&handle)).into(),
