@@ -1,5 +1,7 @@
 //! Element types of tensors, as the protocol, NumPy and safetensors name them.
 
+use std::str::FromStr;
+
 use accelerd_client::proto::{Dtype, Tensor};
 use half::{bf16, f16};
 use safetensors::Dtype as Stored;
@@ -76,6 +78,28 @@ fn value(dtype: Dtype, bytes: &[u8]) -> String {
     }
 }
 
+/// The bytes of an element that is written as text.
+pub fn parse(dtype: Dtype, text: &str) -> Option<Vec<u8>> {
+    fn bytes<T: FromStr, const N: usize>(text: &str, to_bytes: fn(T) -> [u8; N]) -> Option<Vec<u8>> {
+        Some(to_bytes(text.parse().ok()?).to_vec())
+    }
+    match dtype {
+        Dtype::Bool => bytes(&text.to_lowercase(), |value: bool| [value.into()]),
+        Dtype::U8 => bytes(text, u8::to_le_bytes),
+        Dtype::I8 => bytes(text, i8::to_le_bytes),
+        Dtype::U16 => bytes(text, u16::to_le_bytes),
+        Dtype::I16 => bytes(text, i16::to_le_bytes),
+        Dtype::U32 => bytes(text, u32::to_le_bytes),
+        Dtype::I32 => bytes(text, i32::to_le_bytes),
+        Dtype::U64 => bytes(text, u64::to_le_bytes),
+        Dtype::I64 => bytes(text, i64::to_le_bytes),
+        Dtype::F16 => bytes(text, |value: f64| f16::from_f64(value).to_le_bytes()),
+        Dtype::Bf16 => bytes(text, |value: f64| bf16::from_f64(value).to_le_bytes()),
+        Dtype::F32 | Dtype::Unspecified => bytes(text, f32::to_le_bytes),
+        Dtype::F64 => bytes(text, f64::to_le_bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +114,20 @@ mod tests {
         assert_eq!(shown(Dtype::I16, &[0xff, 0xff, 1, 0]), "-1 1");
         assert_eq!(shown(Dtype::F64, &0.1_f64.to_le_bytes()), "0.1");
         assert_eq!(shown(Dtype::Bool, &[2, 0]), "true false");
+    }
+
+    #[test]
+    fn elements_that_are_written_as_text_are_shown_as_they_were_written() {
+        for info in &ALL {
+            let text = if info.dtype == Dtype::Bool { "true" } else { "1" };
+            let data = parse(info.dtype, text).unwrap();
+            assert_eq!(data.len(), info.bytes, "{}", info.name);
+            assert_eq!(value(info.dtype, &data), text, "{}", info.name);
+        }
+        assert_eq!(parse(Dtype::Bool, "True"), Some(vec![1]));
+        for (dtype, text) in [(Dtype::I32, "2.5"), (Dtype::U8, "256"), (Dtype::F32, "x"), (Dtype::Bool, "2")] {
+            assert_eq!(parse(dtype, text), None, "{text}");
+        }
     }
 
     #[test]

@@ -37,6 +37,9 @@ pub enum CliError {
     /// Kernels were not translated, as the report says that is printed already.
     #[error("kernels were not translated")]
     Untranslated,
+    /// A kernel ended with a fault, as the report says that is printed already.
+    #[error("the kernel ended with a fault")]
+    Fault,
     /// Ctrl-C; the message says what was done.
     #[error("{0}")]
     Interrupted(String),
@@ -62,6 +65,7 @@ impl CliError {
             Self::NothingFound
             | Self::Differs
             | Self::Untranslated
+            | Self::Fault
             | Self::Output(_)
             | Self::NotServing(_)
             | Self::Partial(_) => 1,
@@ -103,6 +107,7 @@ impl CliError {
                 "`accelctl collections list` lists the collections; `accelctl index` creates one"
             }
             (Code::NotFound, Some("model")) => "`accelctl models` lists the loaded models",
+            (Code::NotFound, Some("kernel")) => "`accelctl kernel list` lists the compiled kernels",
             (Code::NotFound, Some("tensor")) => "`accelctl tensor list` lists the resident tensors",
             (Code::AlreadyExists, _) => "choose another name, or delete it with `accelctl collections delete`",
             (Code::ResourceExhausted, _) => "retry later, or send smaller requests; `accelctl stats` shows the queues",

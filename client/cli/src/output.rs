@@ -115,7 +115,7 @@ impl Output {
         if matches!(error, CliError::Output(source) if source.kind() == io::ErrorKind::BrokenPipe) {
             return ExitCode::SUCCESS;
         }
-        if matches!(error, CliError::NothingFound | CliError::Differs | CliError::Untranslated) {
+        if matches!(error, CliError::NothingFound | CliError::Differs | CliError::Untranslated | CliError::Fault) {
             return ExitCode::from(error.exit_code());
         }
         let hint = error.hint();
