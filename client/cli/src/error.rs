@@ -37,6 +37,15 @@ pub enum CliError {
     /// Kernels were not translated, as the report says that is printed already.
     #[error("kernels were not translated")]
     Untranslated,
+    /// A suite has mistakes.
+    #[error("the suite has mistakes\n  {}", .0.join("\n  "))]
+    Suite(Vec<String>),
+    /// The daemon cannot be reached to run a suite.
+    #[error("{0}")]
+    SuiteConnection(ClientError),
+    /// Checks of a suite could not be made, as the report says that is printed already.
+    #[error("checks could not be made")]
+    Unchecked,
     /// A kernel ended with a fault, as the report says that is printed already.
     #[error("the kernel ended with a fault")]
     Fault,
@@ -69,7 +78,12 @@ impl CliError {
             | Self::Output(_)
             | Self::NotServing(_)
             | Self::Partial(_) => 1,
-            Self::Usage(_) | Self::File { .. } | Self::Format { .. } => 2,
+            Self::Usage(_)
+            | Self::File { .. }
+            | Self::Format { .. }
+            | Self::Suite(_)
+            | Self::SuiteConnection(_)
+            | Self::Unchecked => 2,
             Self::Call(error) => match error.code() {
                 Code::Unavailable => 3,
                 Code::NotFound => 4,
@@ -91,9 +105,14 @@ impl CliError {
         }
     }
 
+    /// Whether the report that is printed already says it.
+    pub fn is_reported(&self) -> bool {
+        matches!(self, Self::NothingFound | Self::Differs | Self::Untranslated | Self::Unchecked | Self::Fault)
+    }
+
     /// Suggests a remedy.
     pub fn hint(&self) -> Option<String> {
-        let Self::Call(error) = self else { return None };
+        let (Self::Call(error) | Self::SuiteConnection(error)) = self else { return None };
         if let ClientError::Connect { reason, .. } = error {
             return Some(connect_hint(reason).into());
         }
