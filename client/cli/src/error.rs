@@ -43,8 +43,8 @@ pub enum CliError {
     /// The daemon cannot be reached to run a suite.
     #[error("{0}")]
     SuiteConnection(ClientError),
-    /// Checks of a suite could not be made, as the report says that is printed already.
-    #[error("checks could not be made")]
+    /// Checks of a suite could not be run, as the report says that is printed already.
+    #[error("checks could not be run")]
     Unchecked,
     /// A kernel ended with a fault, as the report says that is printed already.
     #[error("the kernel ended with a fault")]

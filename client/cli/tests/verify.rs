@@ -223,7 +223,7 @@ async fn results_that_differ_from_run_to_run_fail_if_that_is_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_that_cannot_be_made_does_not_stop_the_others_and_exits_with_2() {
+async fn a_check_that_cannot_be_run_does_not_stop_the_others_and_exits_with_2() {
     let session = Session::new().await;
     session.write(
         "s.toml",

@@ -92,7 +92,7 @@ fn details(nth: usize, check: &CheckReport) -> Markup {
                 (outputs(&findings.outputs))
                 (counterexamples(findings))
             }
-            p { "Again: " code { (check.command) } }
+            p { "Run again: " code { (check.command) } }
         }
     }
 }

@@ -7,15 +7,15 @@ use super::{
 use crate::format;
 
 pub(super) fn document(report: &SuiteReport) -> String {
-    let mut page = Page::default();
-    page.paragraph(format!("# {}", text(&report.suite)));
+    let mut document = Document::default();
+    document.paragraph(format!("# {}", text(&report.suite)));
     let versions = format!("accelctl {}, accelerd {}", report.client_version, report.daemon_version);
-    page.paragraph(format!("{}. {}.", report.totals(), text(&versions)));
-    page.table(["check", "result", "cases", "failed", "cases/s", "worst ULP"], report.checks.iter().map(row));
+    document.paragraph(format!("{}. {}.", report.totals(), text(&versions)));
+    document.table(["check", "result", "cases", "failed", "cases/s", "worst ULP"], report.checks.iter().map(row));
     for check in &report.checks {
-        details(&mut page, check);
+        details(&mut document, check);
     }
-    page.0
+    document.0
 }
 
 /// A check in the table of all.
@@ -41,26 +41,26 @@ pub(super) fn result(status: Status) -> &'static str {
     }
 }
 
-fn details(page: &mut Page, check: &CheckReport) {
-    page.paragraph(format!("## {}", text(&check.name)));
+fn details(document: &mut Document, check: &CheckReport) {
+    document.paragraph(format!("## {}", text(&check.name)));
     if let Some(error) = &check.error {
-        page.paragraph(format!("{}: {}", result(check.status), text(error)));
+        document.paragraph(format!("{}: {}", result(check.status), text(error)));
     }
     if let Some(findings) = &check.findings {
-        page.paragraph(format!("{}: {}.", result(check.status), findings.failures()));
+        document.paragraph(format!("{}: {}.", result(check.status), findings.failures()));
     }
     let sides = [("subject", &check.subject), ("reference", &check.reference)]
         .map(|(name, side)| [name.to_owned(), code(&side.source), code(&side.sha256), text(&side.outcomes())]);
-    page.table(["", "source", "SHA-256", "outcomes"], sides);
+    document.table(["", "source", "SHA-256", "outcomes"], sides);
     if let Some(findings) = &check.findings {
-        page.table(
+        document.table(
             ["output", "verdict", "type", "tolerance", "failed", "largest absolute", "largest relative", "largest ULP"],
             findings.outputs.iter().map(output),
         );
-        histograms(page, findings);
-        counterexamples(page, findings);
+        histograms(document, findings);
+        counterexamples(document, findings);
     }
-    page.paragraph(code(&check.command));
+    document.paragraph(code(&check.command));
 }
 
 fn output(output: &OutputReport) -> [String; 8] {
@@ -77,37 +77,37 @@ fn output(output: &OutputReport) -> [String; 8] {
     ]
 }
 
-fn histograms(page: &mut Page, findings: &Findings) {
+fn histograms(document: &mut Document, findings: &Findings) {
     for output in &findings.outputs {
         let buckets = output.histogram();
         if !buckets.is_empty() {
-            page.paragraph(format!("Distances of {} in ULP:", text(&output.name)));
-            page.table(["ULP", "pairs"], buckets.into_iter().map(|(range, pairs)| [range, format::count(pairs)]));
+            document.paragraph(format!("Distances of {} in ULP:", text(&output.name)));
+            document.table(["ULP", "pairs"], buckets.into_iter().map(|(range, pairs)| [range, format::count(pairs)]));
         }
     }
 }
 
-fn counterexamples(page: &mut Page, findings: &Findings) {
+fn counterexamples(document: &mut Document, findings: &Findings) {
     for counterexample in &findings.counterexamples {
         for (how, case) in counterexample.cases() {
-            page.paragraph(format!("Case {}, {how}:", format::count(counterexample.case)));
-            page.table(["", "value"], case.rows().into_iter().map(|[name, value]| [name, code(&value)]));
+            document.paragraph(format!("Case {}, {how}:", format::count(counterexample.case)));
+            document.table(["", "value"], case.rows().into_iter().map(|[name, value]| [name, code(&value)]));
         }
     }
     for output in findings.outputs.iter().filter(|_| findings.counterexamples.is_empty()) {
         let mismatches = output.mismatches();
         if !mismatches.is_empty() {
-            page.paragraph(format!("First mismatches of {}:", text(&output.name)));
-            page.table(["index", "actual", "expected", "ULP"], mismatches);
+            document.paragraph(format!("First mismatches of {}:", text(&output.name)));
+            document.table(["index", "actual", "expected", "ULP"], mismatches);
         }
     }
 }
 
-/// Text of a page.
+/// Text of a document.
 #[derive(Default)]
-struct Page(String);
+struct Document(String);
 
-impl Page {
+impl Document {
     fn paragraph(&mut self, text: impl AsRef<str>) {
         if !self.0.is_empty() {
             self.0.push('\n');
@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(text("<b>a</b>\n# *x*"), "&lt;b>a&lt;/b> \\# \\*x\\*");
         assert_eq!(code("a `b` c"), "``a `b` c``");
         assert_eq!(code("`a`"), "`` `a` ``");
-        let mut page = Page::default();
-        page.table(["a", "b"], [[text("x|y"), code("x|y")]]);
-        assert_eq!(page.0, "| a | b |\n|---|---|\n| x\\|y | `x\\|y` |\n");
+        let mut document = Document::default();
+        document.table(["a", "b"], [[text("x|y"), code("x|y")]]);
+        assert_eq!(document.0, "| a | b |\n|---|---|\n| x\\|y | `x\\|y` |\n");
     }
 }

@@ -39,7 +39,7 @@ pub(super) struct SuiteReport {
 pub(super) struct CheckReport {
     pub(super) name: String,
     pub(super) status: Status,
-    /// Why the check could not be made.
+    /// Why the check could not be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
     pub(super) subject: SideReport,
@@ -47,7 +47,7 @@ pub(super) struct CheckReport {
     /// Of a generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
-    /// The command that makes the check again.
+    /// The command that runs the check again.
     pub(super) command: String,
     pub(super) seconds: f64,
     #[serde(flatten)]
@@ -118,6 +118,8 @@ pub(super) struct ValueReport {
     pub(super) shape: Vec<i64>,
     pub(super) values: Vec<String>,
     pub(super) bits: Vec<String>,
+    /// Whether there are more elements.
+    pub(super) truncated: bool,
 }
 
 impl SuiteReport {
@@ -234,7 +236,7 @@ impl Findings {
         )
     }
 
-    /// As `10 of 100 cases fail, 3 without a result on one side only`.
+    /// As `10 of 100 cases fail, 3 by their outcome`.
     pub(super) fn failures(&self) -> String {
         let mut text = format!("{} of {} fail", format::count(self.failed), format::plural(self.cases, "case"));
         // Writing to a string does not fail.
@@ -327,6 +329,7 @@ impl ValueReport {
             dtype: dtype::of(tensor.dtype()).name,
             values: dtype::values(&tensor, SHOWN_ELEMENTS),
             bits: dtype::bits(&tensor, SHOWN_ELEMENTS),
+            truncated: tensor.data.len() / dtype::of(tensor.dtype()).bytes > SHOWN_ELEMENTS,
             shape: tensor.shape,
         }
     }
@@ -338,8 +341,7 @@ impl std::fmt::Display for ValueReport {
         let elements: Vec<_> =
             self.values.iter().zip(&self.bits).map(|(value, bits)| format!("{value} ({bits})")).collect();
         let elements = elements.join(", ");
-        let count = self.shape.iter().product::<i64>().unsigned_abs();
-        let more = if count > self.values.len() as u64 { ", ..." } else { "" };
+        let more = if self.truncated { ", ..." } else { "" };
         if self.shape.is_empty() {
             write!(out, "{} = {elements}", self.name)
         } else {
@@ -348,7 +350,7 @@ impl std::fmt::Display for ValueReport {
     }
 }
 
-/// The command that makes a check again.
+/// The command that runs a check again.
 fn command(suite: &str, name: &str, generated: Option<&Generated>) -> String {
     let mut command = format!("accelctl verify run {} --filter {}", quoted(suite), quoted(name));
     if let Some(Generated { count, seed, .. }) = generated {

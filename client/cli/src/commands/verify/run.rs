@@ -25,7 +25,7 @@ use crate::{
 ///
 /// A check compares what a subject computes with what a reference computes, for given cases or for those of a generator. docs/verify.md
 /// describes suites. The exit code is 0 if all checks pass, 1 if some fail, and 2 if the suite has mistakes, the daemon cannot be reached or a
-/// check cannot be made. --timeout is that of a check.
+/// check cannot be run. --timeout is that of a check.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     /// The suite: FILE.toml or FILE.json.
@@ -94,7 +94,7 @@ pub(super) async fn run(args: &RunArgs, checks: Vec<Check>, client: &Client, out
     let mut reports = vec![];
     for check in &checks {
         let start = Instant::now();
-        let outcome = made(check, client, output).await;
+        let outcome = run_check(check, client, output).await;
         let report = CheckReport::new(check, &suite, start.elapsed(), outcome.map_err(|error| error.to_string()));
         if !output.json() {
             let mut renderer = output.renderer();
@@ -113,9 +113,9 @@ pub(super) async fn run(args: &RunArgs, checks: Vec<Check>, client: &Client, out
     }
 }
 
-async fn made(check: &Check, client: &Client, output: &Output) -> accelerd_client::Result<VerifySummary> {
+async fn run_check(check: &Check, client: &Client, output: &Output) -> accelerd_client::Result<VerifySummary> {
     if let Some((actual, expected)) = check.whole_arrays() {
-        return compared(check, actual, expected, client).await;
+        return compare(check, actual, expected, client).await;
     }
     let case_count = match &check.inputs {
         Inputs::Generated(generated) => generated.count,
@@ -123,12 +123,12 @@ async fn made(check: &Check, client: &Client, output: &Output) -> accelerd_clien
     };
     let progress = output.bar(case_count, CASES_BAR, "verify");
     progress.set_message(check.name.clone());
-    let summary = verified(check, client, &progress).await;
+    let summary = verify(check, client, &progress).await;
     progress.finish_and_clear();
     summary
 }
 
-async fn verified(check: &Check, client: &Client, progress: &ProgressBar) -> accelerd_client::Result<VerifySummary> {
+async fn verify(check: &Check, client: &Client, progress: &ProgressBar) -> accelerd_client::Result<VerifySummary> {
     let mut verdicts = client.verify(&check.verification(), stream::iter(check.chunks())).await?;
     while let Some(chunk) = verdicts.next().await? {
         progress.inc(chunk.case_count);
@@ -137,7 +137,7 @@ async fn verified(check: &Check, client: &Client, progress: &ProgressBar) -> acc
 }
 
 /// Compares arrays in one call, which a tolerance relative to the largest number needs.
-async fn compared(
+async fn compare(
     check: &Check,
     actual: &Arrays,
     expected: &Arrays,

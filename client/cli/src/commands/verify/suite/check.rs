@@ -17,18 +17,18 @@ use super::{
 const CHUNK: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(in super::super) struct Check {
-    pub(in super::super) name: String,
-    pub(in super::super) subject: Side,
-    pub(in super::super) reference: Side,
-    pub(in super::super) inputs: Inputs,
+pub struct Check {
+    pub name: String,
+    pub subject: Side,
+    pub reference: Side,
+    pub inputs: Inputs,
     options: Options,
     output_policies: Vec<(String, PolicyFields)>,
 }
 
 /// The inputs of the cases.
 #[derive(Debug)]
-pub(in super::super) enum Inputs {
+pub enum Inputs {
     Generated(Generated),
     /// Inputs of functions, none if both sides are arrays. There are this many cases.
     Given {
@@ -38,9 +38,9 @@ pub(in super::super) enum Inputs {
 }
 
 #[derive(Debug)]
-pub(in super::super) struct Generated {
-    pub(in super::super) count: u64,
-    pub(in super::super) seed: u64,
+pub struct Generated {
+    pub count: u64,
+    pub seed: u64,
     domains: Vec<(String, Domain)>,
 }
 
@@ -81,7 +81,7 @@ impl Check {
     }
 
     /// The arrays of both sides, if a tolerance needs all cases at once.
-    pub(in super::super) fn whole_arrays(&self) -> Option<(&Arrays, &Arrays)> {
+    pub fn whole_arrays(&self) -> Option<(&Arrays, &Arrays)> {
         let policies =
             || std::iter::once(&self.options.policy).chain(self.output_policies.iter().map(|(_, policy)| policy));
         match (&self.subject.outputs, &self.reference.outputs) {
@@ -92,15 +92,15 @@ impl Check {
         }
     }
 
-    pub(in super::super) fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &Policy {
         &self.options.policy.policy
     }
 
-    pub(in super::super) fn output_policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
+    pub fn output_policies(&self) -> impl Iterator<Item = (&str, &Policy)> {
         self.output_policies.iter().map(|(name, policy)| (name.as_str(), &policy.policy))
     }
 
-    pub(in super::super) fn verification(&self) -> Verification {
+    pub fn verification(&self) -> Verification {
         let mut verification = Verification::of(self.subject.side()).against(self.reference.side());
         verification = self.options.apply(verification);
         for (output, policy) in self.output_policies() {
@@ -116,7 +116,7 @@ impl Check {
     }
 
     /// The cases in chunks, which share the memory of the arrays.
-    pub(in super::super) fn chunks(&self) -> Vec<Cases> {
+    pub fn chunks(&self) -> Vec<Cases> {
         let Inputs::Given { arrays: inputs, case_count } = &self.inputs else { return vec![] };
         let (actual, expected) = (self.subject.arrays(), self.reference.arrays());
         let all = || inputs.iter().chain(actual).chain(expected);

@@ -14,22 +14,22 @@ use crate::{dtype, npy};
 
 /// A side of a check.
 #[derive(Debug)]
-pub(in super::super) struct Side {
-    pub(in super::super) outputs: Outputs,
+pub struct Side {
+    pub outputs: Outputs,
     /// As `lib.wasm: norm`.
-    pub(in super::super) description: String,
+    pub description: String,
     /// SHA-256 of the file, or of the elements of the arrays.
-    pub(in super::super) sha256: String,
+    pub sha256: String,
 }
 
 #[derive(Debug)]
-pub(in super::super) enum Outputs {
+pub enum Outputs {
     Function(VerifySide),
     Arrays(Arrays),
 }
 
 /// Arrays by name, whose first dimension is that of the cases.
-pub(in super::super) type Arrays = Vec<(String, Tensor)>;
+pub type Arrays = Vec<(String, Tensor)>;
 
 impl Side {
     /// Reads a side of a check. Files are relative to the folder.

@@ -147,14 +147,14 @@ fn chunks_are_bounded_and_have_every_case_once() {
 #[test]
 fn all_mistakes_are_reported_with_check_and_key() {
     let found = mistakes(
-        "counts = 3\n[[check]]\nsubject = { wasm = 'gone.wasm', functoin = 'f' }\nreference = { python = 'f.py', wasm = 'f.wasm' }\n\
+        "counts = 3\n[[check]]\nsubject = { wasm = 'gone.wasm', fn = 'f' }\nreference = { python = 'f.py', wasm = 'f.wasm' }\n\
          max_ulps = -1\nnan = 'no'\n[[check]]\nname = 'b'\nsubject = 3\n[check.inputs]\nx = { min = 2, max = 1 }\ny = { mni = 0 }\n",
     );
     for expected in [
         "counts: unknown key, expected count, seed,",
         "check 1: name: expected a text, got nothing",
         "check 1: subject.wasm: ",
-        "check 1: subject.functoin: unknown key, expected wasm, function,",
+        "check 1: subject.fn: unknown key, expected wasm, function,",
         "check 1: reference: expected one of python, wasm and npy, got 2",
         "check 1: max_ulps: expected an integer of at least 0, got -1",
         "check 1: nan: expected \"none\" or \"equal\" or \"bits\", got \"no\"",
