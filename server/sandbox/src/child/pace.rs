@@ -124,7 +124,7 @@ impl Pace {
     /// Checks the limits of time at a tick, while code runs.
     pub(super) fn tick(&mut self) -> UpdateDeadline {
         self.ticks += 1;
-        if self.ticks < self.timeout_ticks && self.clock.ticks() >= self.slice_end {
+        if self.clock.ticks() >= self.slice_end {
             self.pause();
         }
         if self.ticks >= self.timeout_ticks || self.is_abandoned {
