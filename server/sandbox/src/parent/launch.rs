@@ -55,8 +55,8 @@ pub struct LaunchProgress {
 /// What became of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchResult {
-    /// `Ok` if all threads have run, but for those after a fault with [`OnFault::Stop`]. Otherwise why they did not: the time limit, a trap, or
-    /// what kept the module from being instantiated.
+    /// `Ok` if all threads have run, but for those after a fault with [`OnFault::Stop`]. Otherwise why they did not: the time limit, a
+    /// trap, or what kept the module from being instantiated.
     pub outcome: Outcome,
     /// Threads that ended early, in ascending order. With [`OnFault::Stop`] there is at most one.
     pub faults: Vec<LaunchFault>,
