@@ -164,9 +164,14 @@ impl Verification {
             header: &header,
             context: &self.context,
         };
-        let mut counterexamples = vec![];
+        let mut counterexamples: Vec<pb::Counterexample> = vec![];
         for found in std::mem::take(&mut self.totals.found) {
-            counterexamples.push(found.counterexample(&evaluator).await);
+            let found = found.counterexample(&evaluator).await;
+            let simplest = |of: &pb::Counterexample| of.shrunk.clone().or(of.found.clone());
+            let is_known = |before: &pb::Counterexample| simplest(before) == simplest(&found);
+            if !header.shrinks || !counterexamples.iter().any(is_known) {
+                counterexamples.push(found);
+            }
         }
         Ok(self.totals.summary(&header, counterexamples))
     }
