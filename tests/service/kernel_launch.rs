@@ -155,8 +155,10 @@ def hit(particles: wp.array(dtype=Particle)):
     i = wp.tid()
     particles[i].hits = particles[i].hits + int(particles[i].mass)
 ";
-    let bytes: Vec<u8> =
-        [(3.5_f32, 1_i32), (7.0, 10)].iter().flat_map(|(mass, hits)| [mass.to_le_bytes(), hits.to_le_bytes()].concat()).collect();
+    let bytes: Vec<u8> = [(3.5_f32, 1_i32), (7.0, 10)]
+        .iter()
+        .flat_map(|(mass, hits)| [mass.to_le_bytes(), hits.to_le_bytes()].concat())
+        .collect();
     let particles = argument("particles", array(v1::Dtype::U8, &[2, 8], &bytes));
     let after = only_output(&server, request(source, &[2], vec![particles])).await;
     assert_eq!((&after.shape[..], after.dtype()), (&[2, 8][..], v1::Dtype::U8));

@@ -78,8 +78,8 @@ impl KernelService for Kernels {
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
         self.app.sandboxes.check_enabled()?;
-        let request = request.into_inner();
-        let kernel = match request.kernel.clone() {
+        let mut request = request.into_inner();
+        let kernel = match request.kernel.take() {
             Some(launch_request::Kernel::KernelId(id)) => self.app.kernels.get(&id)?,
             Some(launch_request::Kernel::Program(program)) => {
                 self.app.kernels.compile(program, "program", &context).await?

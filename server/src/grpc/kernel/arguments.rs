@@ -6,7 +6,7 @@ use accelerd_ir::kernel::{
     Param, ParamType,
     wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage},
 };
-use accelerd_kernels::ops::translate::Dialect;
+use accelerd_kernels::{ledger::Reservation, ops::translate::Dialect};
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
@@ -56,13 +56,14 @@ struct RequestedOutput {
     shape: Vec<usize>,
 }
 
-/// Binds arguments and outputs; arguments may take `limit` bytes.
+/// Binds arguments and outputs; arguments may take `limit` bytes. Those that are copied are added to `copies`.
 pub(super) fn bind(
     kernel: &CompiledKernel,
     grid: &[i64],
     arguments: Vec<NamedArgument>,
     outputs: Vec<pb::KernelOutput>,
     limit: u64,
+    copies: &mut Reservation,
 ) -> Result<BoundLaunch, ApiError> {
     let binder =
         Binder { kernel, arguments: by_name(kernel, arguments)?, outputs: requested_outputs(kernel, outputs)?, limit };
@@ -70,7 +71,7 @@ pub(super) fn bind(
     let mut types = Vec::with_capacity(kernel.kernel.params.len());
     let mut bound = Vec::with_capacity(kernel.kernel.params.len());
     for nth in 0..kernel.kernel.params.len() {
-        let (argument, of) = binder.argument(nth, &grid)?;
+        let (argument, of) = binder.argument(nth, &grid, copies)?;
         bound.push(argument);
         types.push(of);
     }
@@ -87,13 +88,12 @@ pub(super) fn bind(
 fn by_name(kernel: &CompiledKernel, arguments: Vec<NamedArgument>) -> Result<HashMap<String, NamedArgument>, ApiError> {
     let mut named = HashMap::with_capacity(arguments.len());
     for argument in arguments {
-        let field = format!("{}.name", argument.field);
-        if position(kernel, &argument.name).is_none() {
-            return Err(unknown_name(&field, "a parameter", kernel.kernel.params.iter(), &argument.name));
+        let (field, name) = (format!("{}.name", argument.field), argument.name.clone());
+        if position(kernel, &name).is_none() {
+            return Err(unknown_name(&field, "a parameter", kernel.kernel.params.iter(), &name));
         }
-        let name = argument.name.clone();
-        if named.insert(name, argument).is_some() {
-            return Err(ApiError::invalid(field, "expected unique names, got one twice"));
+        if named.insert(name.clone(), argument).is_some() {
+            return Err(ApiError::invalid(field, format!("expected unique names, got {name:?} twice")));
         }
     }
     Ok(named)
@@ -117,7 +117,8 @@ fn requested_outputs(
             unknown_name(&format!("{field}.name"), "an array", kernel.kernel.params.iter().filter(is_array), &name)
         })?;
         if requested.iter().any(|(other, _)| *other == param) {
-            return Err(ApiError::invalid(format!("{field}.name"), "expected unique names, got one twice"));
+            let reason = format!("expected unique names, got {name:?} twice");
+            return Err(ApiError::invalid(format!("{field}.name"), reason));
         }
         let shape = extents(&format!("{field}.shape"), &shape)?;
         requested.push((param, RequestedOutput { field, shape }));
@@ -177,18 +178,24 @@ impl Binder<'_> {
     }
 
     /// The argument of a parameter, and the type of the tensor that stands for it.
-    fn argument(&self, nth: usize, grid: &[u64]) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
+    fn argument(
+        &self,
+        nth: usize,
+        grid: &[u64],
+        copies: &mut Reservation,
+    ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let param = &self.kernel.kernel.params[nth];
         let output = self.outputs.iter().find(|(param, _)| *param == nth).map(|(_, output)| output);
-        match (self.arguments.get(&param.name), output) {
-            (Some(_), Some(output)) if !output.shape.is_empty() => {
-                let reason =
-                    format!("expected no shape, because {:?} is an argument, got {:?}", param.name, output.shape);
-                Err(ApiError::invalid(format!("{}.shape", output.field), reason))
+        match self.arguments.get(&param.name) {
+            Some(argument) => {
+                if let Some(RequestedOutput { field, shape }) = output.filter(|output| !output.shape.is_empty()) {
+                    let reason = format!("expected no shape, because {:?} is an argument, got {shape:?}", param.name);
+                    return Err(ApiError::invalid(format!("{field}.shape"), reason));
+                }
+                self.given(param, argument, grid, copies)
             }
-            (Some(argument), _) => self.given(param, argument, grid),
-            (None, Some(output)) if self.kernel.written[nth] => self.zeros(param, output, grid),
-            (None, _) => Err(self.missing(param)),
+            None if self.kernel.written[nth] => self.zeros(param, output, grid),
+            None => Err(self.missing(param)),
         }
     }
 
@@ -198,6 +205,7 @@ impl Binder<'_> {
         param: &Param,
         argument: &NamedArgument,
         grid: &[u64],
+        copies: &mut Reservation,
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let NamedArgument { of, data, field, .. } = argument;
         let (element, dims) = match &param.ty {
@@ -217,7 +225,7 @@ impl Binder<'_> {
         }
         let is_row = self.kernel.dialect == Dialect::Python && types[0].extents(of, dims.saturating_sub(1)).is_some();
         if is_row && dims > 0 {
-            return self.repeated(of, data, grid[0]);
+            return self.repeated(of, data, grid[0], copies);
         }
         let expected: Vec<_> = types.iter().map(|element| element.in_array(dims).to_string()).collect();
         let reason =
@@ -231,10 +239,12 @@ impl Binder<'_> {
         of: &TensorType,
         data: &Bytes,
         rows: u64,
+        copies: &mut Reservation,
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
-        let asked = rows.saturating_mul(data.len() as u64);
+        let asked = rows.saturating_mul(data.len() as u64).saturating_add(copies.bytes());
         let count = usize::try_from(rows).ok().filter(|_| asked <= self.limit);
         let count = count.ok_or(ApiError::CaseMemory { asked, limit: self.limit })?;
+        copies.try_resize(asked)?;
         let shape: Vec<_> = std::iter::once(count).chain(of.shape.iter().copied()).collect();
         let extents = shape.iter().map(|extent| *extent as u64).collect();
         let argument = ImageArgument::Array { extents, data: data.repeat(count).into() };
@@ -245,24 +255,24 @@ impl Binder<'_> {
     fn zeros(
         &self,
         param: &Param,
-        output: &RequestedOutput,
+        output: Option<&RequestedOutput>,
         grid: &[u64],
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let ParamType::Array(array) = &param.ty else { return Err(self.missing(param)) };
         let dims = usize::from(array.dims);
         let element = ElementType::all(&array.element).swap_remove(0);
-        let extents = if !output.shape.is_empty() {
-            let whole = TensorType { dtype: element.dtype, shape: output.shape.clone() };
-            let extents = element.extents(&whole, dims).unwrap_or(&output.shape).to_vec();
-            if extents.len() != dims {
-                let reason = format!("{:?}: expected {dims} extents, got {:?}", param.name, output.shape);
-                return Err(ApiError::invalid(format!("{}.shape", output.field), reason));
+        let extents = match output.filter(|output| !output.shape.is_empty()) {
+            Some(RequestedOutput { field, shape }) => {
+                let whole = TensorType { dtype: element.dtype, shape: shape.clone() };
+                let extents = element.extents(&whole, dims).unwrap_or(shape).to_vec();
+                if extents.len() != dims {
+                    let reason = format!("{:?}: expected {dims} extents, got {shape:?}", param.name);
+                    return Err(ApiError::invalid(format!("{field}.shape"), reason));
+                }
+                extents
             }
-            extents
-        } else if self.kernel.dialect == Dialect::Python {
-            vec![usize::try_from(grid[0]).unwrap_or(usize::MAX)]
-        } else {
-            return Err(self.missing(param));
+            None if self.kernel.dialect == Dialect::Python => vec![usize::try_from(grid[0]).unwrap_or(usize::MAX)],
+            None => return Err(self.missing(param)),
         };
         let shape = extents.iter().chain(&element.shape).copied().collect();
         let extents = extents.into_iter().map(|extent| extent as u64).collect();

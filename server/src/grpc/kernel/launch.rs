@@ -47,26 +47,26 @@ impl Launcher {
     ) -> Result<pb::LaunchResponse, Status> {
         let pb::LaunchRequest { grid, arguments, outputs, loop_budget, .. } = request;
         let limit = self.app.sandboxes.limits().case_memory.as_u64();
-        let mut read_back = self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty();
-        let arguments = self.arguments(caller, context, arguments, limit, &mut read_back).await?;
-        let bound = bind(kernel, &grid, arguments, outputs, limit)?;
+        let mut copies = self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty();
+        let arguments = self.arguments(caller, context, arguments, limit, &mut copies).await?;
+        let bound = bind(kernel, &grid, arguments, outputs, limit, &mut copies)?;
         self.check_response(&bound.outputs)?;
         let launch = launch(kernel, &bound, loop_budget.unwrap_or(LOOP_BUDGET));
         let BoundLaunch { grid, outputs, .. } = bound;
         let job = move |turn: &crate::sandbox::Turn| turn.launch(&Launch { timeout: turn.time_left(), ..launch });
         let result = self.app.sandboxes.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
-        drop(read_back);
+        drop(copies);
         Ok(response(kernel, &grid, outputs, result)?)
     }
 
-    /// Decodes the arguments. Resident ones on a GPU are read back, which `read_back` counts.
+    /// Decodes the arguments. Resident ones on a GPU are copied, which is added to `copies`.
     async fn arguments(
         &self,
         caller: &Caller,
         context: &Context,
         arguments: Vec<pb::TensorInput>,
         limit: u64,
-        read_back: &mut Reservation,
+        copies: &mut Reservation,
     ) -> Result<Vec<NamedArgument>, ApiError> {
         let mut decoded = Vec::with_capacity(arguments.len());
         for (nth, pb::TensorInput { name, source }) in arguments.into_iter().enumerate() {
@@ -76,11 +76,12 @@ impl Launcher {
                 Some(Source::Handle(handle)) => {
                     let tensor = Arc::clone(&self.resident.get(caller, &handle)?.kept.tensor);
                     let (of, asked) = (tensor.of().clone(), tensor.of().bytes() as u64);
-                    if asked > limit {
-                        return Err(ApiError::CaseMemory { asked, limit });
-                    }
                     if tensor.host_bytes().is_none() {
-                        read_back.try_resize(read_back.bytes() + asked)?;
+                        let asked = asked.saturating_add(copies.bytes());
+                        if asked > limit {
+                            return Err(ApiError::CaseMemory { asked, limit });
+                        }
+                        copies.try_resize(asked)?;
                     }
                     (of, self.resident.read_all(&tensor, context).await?)
                 }
