@@ -147,8 +147,10 @@ fn from_sandbox(error: &SandboxError, message: String) -> Status {
         SandboxError::OutOfMemory(_) => {
             with_reason(Code::ResourceExhausted, message, "SANDBOX_OUT_OF_MEMORY", HashMap::new())
         }
-        SandboxError::Crashed { .. } | SandboxError::Protocol(_) | SandboxError::Start(_) => {
-            retry(Code::Unavailable, message, "SANDBOX_CRASHED", RETRY_AFTER)
+        SandboxError::Start(_) => retry(Code::Unavailable, message, "SANDBOX_NOT_STARTED", RETRY_AFTER),
+        // Another try would end another process.
+        SandboxError::Crashed { .. } | SandboxError::Protocol(_) => {
+            with_reason(Code::Internal, message, "SANDBOX_CRASHED", HashMap::new())
         }
     }
 }
@@ -454,9 +456,9 @@ mod tests {
             (ApiError::SandboxDisabled, Code::FailedPrecondition, "SANDBOX_DISABLED", false),
             (ApiError::SandboxQueueFull(3), Code::ResourceExhausted, "QUEUE_FULL", true),
             (ApiError::CaseMemory { asked: 9, limit: 4 }, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
-            (crashed.into(), Code::Unavailable, "SANDBOX_CRASHED", true),
-            (SandboxError::Protocol("no".into()).into(), Code::Unavailable, "SANDBOX_CRASHED", true),
-            (SandboxError::Start("no".into()).into(), Code::Unavailable, "SANDBOX_CRASHED", true),
+            (crashed.into(), Code::Internal, "SANDBOX_CRASHED", false),
+            (SandboxError::Protocol("no".into()).into(), Code::Internal, "SANDBOX_CRASHED", false),
+            (SandboxError::Start("no".into()).into(), Code::Unavailable, "SANDBOX_NOT_STARTED", true),
             (SandboxError::Busy.into(), Code::ResourceExhausted, "SANDBOX_BUSY", true),
             (SandboxError::OutOfMemory(String::new()).into(), Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
             (SandboxError::Timeout { killed: true }.into(), Code::DeadlineExceeded, "DEADLINE", false),

@@ -100,7 +100,7 @@ async fn a_process_that_is_killed_fails_its_call_and_is_replaced() {
     until_launched(&server, 1).await;
     let killed = Command::new("kill").args(["-KILL", &process_of(name)]).status().expect("the command runs");
     assert!(killed.success());
-    assert_reason(running.await.expect("no panic"), Code::Unavailable, "SANDBOX_CRASHED");
+    assert_reason(running.await.expect("no panic"), Code::Internal, "SANDBOX_CRASHED");
     assert_runs(&server).await;
     assert_eq!(metric(&server, "accelerd_sandbox_restarts_total"), 1);
     assert_eq!(metric(&server, "accelerd_sandbox_crashes_total"), 1);

@@ -31,3 +31,4 @@ mod tensor_callers;
 mod tensor_graphs;
 mod tensor_soak;
 mod verify;
+mod verify_functions;

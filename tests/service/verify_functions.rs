@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use accelerd_proto::v1::{
-    self, input_domain, verify_header::{Reference, Subject}, verify_request::Part as Sent, verify_response::Part,
+    self, input_domain,
+    verify_header::{Reference, Subject},
+    verify_request::Part as Sent,
+    verify_response::Part,
 };
 use tonic::{Code, Status};
 
@@ -112,7 +115,8 @@ fn outcomes(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
 
 /// The only value of a tensor, as bits.
 fn bits(tensors: &[v1::NamedTensor], name: &str) -> u64 {
-    let tensor = tensors.iter().find(|tensor| tensor.name == name).expect("it is there").value.as_ref().expect("a tensor");
+    let tensor =
+        tensors.iter().find(|tensor| tensor.name == name).expect("it is there").value.as_ref().expect("a tensor");
     let mut bits = [0; 8];
     bits[..tensor.data.len()].copy_from_slice(&tensor.data);
     u64::from_le_bytes(bits)
@@ -165,7 +169,8 @@ async fn cases_in_which_both_sides_fail_pass_unless_the_policy_forbids_it() {
     // Python's quotient rounds down; with these numbers both are equal.
     let source = "def quotient(a: int, b: int) -> int:\n    return a // b\n";
     let sent = |policy: v1::OutcomePolicy| {
-        let header = v1::VerifyHeader { outcome_policy: policy.into(), case_verdicts: true, ..header("quotient", source) };
+        let header =
+            v1::VerifyHeader { outcome_policy: policy.into(), case_verdicts: true, ..header("quotient", source) };
         let columns = vec![integers("a", &[6, 1, 9, 0]), integers("b", &[3, 0, 2, 0])];
         let mut sent = start(header);
         sent.push(cases(inputs(columns)));
@@ -189,7 +194,8 @@ async fn a_narrow_integer_is_compared_as_the_wide_one() {
     let shrunk = functions.counterexamples[0].shrunk.as_ref().expect("it can be simpler");
     let dtype = |tensors: &[v1::NamedTensor]| tensors[0].value.as_ref().expect("a tensor").dtype();
     assert_eq!((dtype(&shrunk.inputs), dtype(&shrunk.actual)), (v1::Dtype::I32, v1::Dtype::I64));
-    let difference = bits(&shrunk.actual, "result").cast_signed().abs_diff(bits(&shrunk.expected, "result").cast_signed());
+    let difference =
+        bits(&shrunk.actual, "result").cast_signed().abs_diff(bits(&shrunk.expected, "result").cast_signed());
     assert_eq!(difference, 1 << 32);
 }
 
@@ -199,13 +205,17 @@ async fn lists_travel_as_buffers() {
     let source = "def total(xs: list[float]) -> float:\n    s = 0.0\n    for i in range(len(xs)):\n        s += xs[i]\n    return s\n";
     let (generated_summary, _) = summary(&server, generated(header("total", source), 2_000)).await;
     let exact = v1::Tolerance { rule: Some(v1::tolerance::Rule::Exact(v1::ExactTolerance {})) };
-    let policy = v1::ComparisonPolicy { tolerances: vec![exact], nan: v1::NanPolicy::Equal.into(), ..Default::default() };
+    let policy =
+        v1::ComparisonPolicy { tolerances: vec![exact], nan: v1::NanPolicy::Equal.into(), ..Default::default() };
     let mut sent = start(v1::VerifyHeader { policy: Some(policy), ..header("total", source) });
     sent.push(cases(inputs(vec![doubles("xs", &[2, 3], &[1.0, 2.0, 3.0, 0.1, 0.2, 0.3])])));
     let (sent_summary, _) = summary(&server, sent).await;
     assert!(sent_summary.passed && sent_summary.case_count == 2, "{sent_summary:?}");
     // Sums of the largest numbers are infinite, and of both signs NaN.
-    assert!(generated_summary.outputs[0].differences.as_ref().expect("compared").counts.expect("counted").mismatch_count == 0);
+    assert!(
+        generated_summary.outputs[0].differences.as_ref().expect("compared").counts.expect("counted").mismatch_count
+            == 0
+    );
 }
 
 #[tokio::test]
@@ -214,14 +224,10 @@ async fn outputs_of_a_client_stand_for_either_side() {
     let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
     let columns = || vec![doubles("x", &[2], &[1.0, 2.0]), integers("n", &[1, 1])];
     let given = vec![doubles("result", &[2], &[3.0, 6.0])];
-    let as_subject = v1::VerifyHeader {
-        subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})),
-        ..header("line", source)
-    };
-    let as_reference = v1::VerifyHeader {
-        reference: Some(Reference::ExpectedOutputs(v1::GivenOutputs {})),
-        ..header("line", source)
-    };
+    let as_subject =
+        v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..header("line", source) };
+    let as_reference =
+        v1::VerifyHeader { reference: Some(Reference::ExpectedOutputs(v1::GivenOutputs {})), ..header("line", source) };
     let of_subject = v1::VerifyCases { inputs: columns(), actual: given.clone(), expected: vec![] };
     let of_reference = v1::VerifyCases { inputs: columns(), actual: vec![], expected: given };
     for (header, chunk) in [(as_subject, of_subject), (as_reference, of_reference)] {
@@ -294,7 +300,8 @@ async fn functions_and_cases_that_do_not_fit_are_refused() {
         ..Default::default()
     };
     let given = v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..good() };
-    let long = v1::CaseLimits { timeout: Some(prost_types::Duration { seconds: 1 << 20, nanos: 0 }), ..Default::default() };
+    let long =
+        v1::CaseLimits { timeout: Some(prost_types::Duration { seconds: 1 << 20, nanos: 0 }), ..Default::default() };
     let invalid = v1::WasmFunction { module: b"\0asm".to_vec().into(), ..wasm("line") };
     let warp = "import warp as wp\n@wp.kernel\ndef k(y: wp.array(dtype=float)):\n    y[wp.tid()] = 1.0\n";
     let with_cases = {

@@ -105,7 +105,13 @@ impl Verification {
         let (count, started) = (cases.count, Instant::now());
         let verdicts = self.evaluate(header, cases).await?;
         let (taken, most) = (started.elapsed(), count.saturating_mul(2));
-        self.chunk_cases = if taken < CHUNK_TIME / 2 { most } else if taken > CHUNK_TIME * 2 { count / 2 } else { count };
+        self.chunk_cases = if taken < CHUNK_TIME / 2 {
+            most
+        } else if taken > CHUNK_TIME * 2 {
+            count / 2
+        } else {
+            count
+        };
         self.chunk_cases = self.chunk_cases.max(1);
         Ok(Some(verdicts))
     }
@@ -121,7 +127,8 @@ impl Verification {
         }
         let decoded = decoder.outputs(chunk.actual, chunk.expected)?;
         let cases = case_count(decoded.outputs.iter().flat_map(|output| {
-            [("actual", &output.actual), ("expected", &output.expected)].map(|(list, of)| (list, &output.name, &of.shape))
+            [("actual", &output.actual), ("expected", &output.expected)]
+                .map(|(list, of)| (list, &output.name, &of.shape))
         }))?;
         self.check_first(header, &decoded.outputs, 0)?;
         let evaluated = self.service.evaluate_given(header, decoded.outputs, cases, self.context.clone()).await?;

@@ -131,9 +131,11 @@ async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Evaluator
         shrinker.record(&fails);
         if shrinker.steps() > steps {
             let simpler = shrinker.case();
-            let is_taken = |case: &usize| columns.iter().zip(&simpler).all(|(column, value)| column.case(*case) == *value);
+            let is_taken =
+                |case: &usize| columns.iter().zip(&simpler).all(|(column, value)| column.case(*case) == *value);
             let ports = &evaluator.header.sides.inputs;
-            simplest = (0..count).find(is_taken).map(|case| case_result(ports, &columns, &evaluated, case)).or(simplest);
+            simplest =
+                (0..count).find(is_taken).map(|case| case_result(ports, &columns, &evaluated, case)).or(simplest);
         }
     }
     simplest

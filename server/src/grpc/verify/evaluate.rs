@@ -144,9 +144,7 @@ fn side_result(side: &Side, ran: Option<Ran>, given: Vec<Named>, cases: usize) -
             let named = named.map(|(name, column)| (name.clone(), column.tensor_type(cases), column.data));
             SideResult { tensors: named.collect(), outcomes: ran.outcomes }
         }
-        (Side::Function(_) | Side::Given, _) => {
-            SideResult { tensors: given, outcomes: vec![CaseOutcome::OK; cases] }
-        }
+        (Side::Function(_) | Side::Given, _) => SideResult { tensors: given, outcomes: vec![CaseOutcome::OK; cases] },
     }
 }
 

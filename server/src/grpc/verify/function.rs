@@ -171,7 +171,8 @@ fn run_kernel(
 }
 
 fn zeros(kernel: &CompiledKernel, cases: usize) -> Vec<Column> {
-    let column = |port: Port| Column { dtype: port.dtype, length: None, data: vec![0; cases * port.dtype.size()].into() };
+    let column =
+        |port: Port| Column { dtype: port.dtype, length: None, data: vec![0; cases * port.dtype.size()].into() };
     kernel_ports(kernel, true).into_iter().map(column).collect()
 }
 
@@ -193,12 +194,7 @@ fn run_wasm(
         limits: limits.case,
         isolation: function.isolation,
         math: true,
-        ..Call::new(
-            function.module.clone(),
-            function.function.clone(),
-            function.signature(&lengths),
-            cases as u64,
-        )
+        ..Call::new(function.module.clone(), function.function.clone(), function.signature(&lengths), cases as u64)
     };
     let result = turn.call(&call)?;
     let outcomes = result.outcomes.iter().map(CaseOutcome::Module).collect();

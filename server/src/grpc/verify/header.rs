@@ -38,8 +38,10 @@ impl State {
         let limits = self.case_limits(header.limits)?;
         let resolver = Resolver { kernels: &self.kernels, sandboxes: &self.sandboxes, context, limits };
         let sides = resolver.sides(header.subject, header.reference).await?;
-        let generated =
-            header.generator.map(|generator| Generated::new(generator, &sides, self.max_generated_cases)).transpose()?;
+        let generated = header
+            .generator
+            .map(|generator| Generated::new(generator, &sides, self.max_generated_cases))
+            .transpose()?;
         Ok(Header {
             policies,
             outcome_policy,

@@ -93,11 +93,8 @@ mod tests {
 
     #[test]
     fn policies_reject_cases_without_results() {
-        let (ok, trap, fault) = (
-            CaseOutcome::OK,
-            CaseOutcome::Module(Outcome::Unreachable),
-            CaseOutcome::Fault(FaultKind::DivisionByZero),
-        );
+        let (ok, trap, fault) =
+            (CaseOutcome::OK, CaseOutcome::Module(Outcome::Unreachable), CaseOutcome::Fault(FaultKind::DivisionByZero));
         for (policy, rejected) in [
             (OutcomePolicy::BothOrNeither, [false, true, true, false]),
             (OutcomePolicy::ReferenceDefines, [false, true, false, false]),

@@ -12,7 +12,11 @@ use super::{
     function::{Function, Limits, Ran},
     wasm::WasmFunction,
 };
-use crate::{error::ApiError, kernels::KernelCache, sandbox::{Sandboxes, Turn}};
+use crate::{
+    error::ApiError,
+    kernels::KernelCache,
+    sandbox::{Sandboxes, Turn},
+};
 
 /// Subject and reference.
 #[derive(Clone, Debug)]
@@ -117,10 +121,7 @@ impl Resolver<'_> {
 }
 
 /// Infers what modules leave out from the function of the other side.
-fn complete(
-    subject: Resolving,
-    reference: Resolving,
-) -> Result<(Option<Function>, Option<Function>), ApiError> {
+fn complete(subject: Resolving, reference: Resolving) -> Result<(Option<Function>, Option<Function>), ApiError> {
     let known = |side: &Resolving| match side {
         Resolving::Function(function) => Some((function.inputs(), function.outputs())),
         Resolving::Given | Resolving::Wasm(..) => None,
@@ -206,8 +207,7 @@ impl Computed {
 fn positions_of(subject: &[Port], reference: &[Port], what: &str) -> Result<Vec<usize>, ApiError> {
     if subject.len() != reference.len() {
         let list = |ports: &[Port]| ports.iter().map(Port::to_string).collect::<Vec<_>>().join(", ");
-        let reason =
-            format!("expected the {what} of the reference, [{}], got [{}]", list(reference), list(subject));
+        let reason = format!("expected the {what} of the reference, [{}], got [{}]", list(reference), list(subject));
         return Err(ApiError::invalid("header.subject", reason));
     }
     let position = |port: &Port| reference.iter().position(|other| other.name == port.name);

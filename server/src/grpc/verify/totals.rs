@@ -5,14 +5,8 @@ use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 
 use super::{
-    comparison,
-    counterexamples::Found,
-    evaluate::Evaluated,
-    header::Header,
-    outcome::OutcomeCounts,
-    outputs::Output,
-    sides::Side,
-    verdict,
+    comparison, counterexamples::Found, evaluate::Evaluated, header::Header, outcome::OutcomeCounts, outputs::Output,
+    sides::Side, verdict,
 };
 use crate::error::ApiError;
 

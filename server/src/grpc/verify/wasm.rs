@@ -213,11 +213,7 @@ fn stated_type(field: &str, number: i32) -> Result<ScalarType, ApiError> {
 }
 
 /// Parameters for the inputs of the other side, or scalars.
-fn inferred_params(
-    field: &str,
-    export: &WasmSignature,
-    inputs: Option<&[Port]>,
-) -> Result<Vec<WasmParam>, ApiError> {
+fn inferred_params(field: &str, export: &WasmSignature, inputs: Option<&[Port]>) -> Result<Vec<WasmParam>, ApiError> {
     let Some(inputs) = inputs else {
         let named = |(nth, ty)| Some(WasmParam { name: format!("arg{nth}"), ty: widest(ty)?, passing: Passing::Value });
         let params = export.params.iter().copied().enumerate().map(named).collect::<Option<_>>();
@@ -287,7 +283,8 @@ fn not_scalar(field: &str, export: &WasmSignature) -> ApiError {
 
 fn unfit(field: &str, export: &WasmSignature, other: &[Port]) -> ApiError {
     let other: Vec<_> = other.iter().map(Port::to_string).collect();
-    let reason = format!("expected types of the other side, [{}], or a list of them here, got {export}", other.join(", "));
+    let reason =
+        format!("expected types of the other side, [{}], or a list of them here, got {export}", other.join(", "));
     ApiError::invalid(field, reason)
 }
 
