@@ -111,7 +111,7 @@ class KernelServiceServicer(object):
         - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`; outputs exceed the maximum message size; or all
         processes are busy until the deadline. RetryInfo says when to retry.
         - DEADLINE_EXCEEDED: the kernel did not end in time.
-        - UNAVAILABLE: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
+        - INTERNAL: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

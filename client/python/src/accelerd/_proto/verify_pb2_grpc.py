@@ -84,7 +84,7 @@ class VerifyServiceServicer(object):
         - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED.
         - NOT_FOUND, RESOURCE_EXHAUSTED: as CompareOutputs and KernelService.Launch.
         - DEADLINE_EXCEEDED: the cases did not end in time.
-        - UNAVAILABLE: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
+        - INTERNAL: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
