@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import keyword
@@ -52,6 +53,11 @@ class KernelModule:
     #: Its functions, if it is not of text.
     excerpts: tuple[Excerpt, ...] = ()
 
+    def line(self, number: int) -> str:
+        """Return the text of a line, from 1, as it is in the module; empty if there is no such line."""
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
     def place(self, kernel: str, line: int, column: int) -> tuple[str | None, int, int]:
         """Return the file, line and column of a place in the module; the module's own if it is of text."""
         for one in self.excerpts:
@@ -68,6 +74,8 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
         return KernelModule(source, constants)
     functions = _functions(source)
     sources = [_source(function) for function in functions]
+    given = source if isinstance(source, Sequence) else [source]
+    sources = [_without_own_decorators(*one) for one in zip(given, functions, sources, strict=True)]
     captures = _Captures(functions, constants)
     for function, one in zip(functions, sources, strict=True):
         captures.add(function, "".join(one.lines))
@@ -133,6 +141,37 @@ def _source(function: FunctionType) -> _Source:
     # Lines within a string or parentheses may be indented less, so this is not `textwrap.dedent`.
     indents = tuple(len(indent) * line.startswith(indent) for line in lines)
     return _Source([line.removeprefix(indent) for line in lines], first, indents)
+
+
+def _without_own_decorators(given: Any, function: FunctionType, source: _Source) -> _Source:
+    """Return a source in which the lines of this package's decorators are empty, such as `@accelerd.kernel`."""
+    try:
+        [tree] = ast.parse("".join(source.lines)).body
+    except (SyntaxError, ValueError):  # Reported where its names are captured.
+        return source
+    scope = {**function.__globals__, **_closure(function)}
+    lines = list(source.lines)
+    for nth, decorator in enumerate(getattr(tree, "decorator_list", ())):
+        value = _value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
+        # The outermost decorator of a function that a decorator of this package returned, by a name of its own.
+        is_outermost = value is None and nth == 0 and _is_own(type(given))
+        if _is_own(value) or is_outermost:
+            for at in range(decorator.lineno - 1, decorator.end_lineno or decorator.lineno):
+                lines[at] = "\n"
+    return _Source(lines, source.first, source.indents)
+
+
+def _is_own(value: Any) -> bool:
+    return (getattr(value, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]
+
+
+def _value(expression: ast.expr, scope: Mapping[str, Any]) -> Any:
+    """Return the value of a dotted name; None if it is unknown."""
+    if isinstance(expression, ast.Name):
+        return scope.get(expression.id)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_value(expression.value, scope), expression.attr, None)
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,193 @@
+"""The decorator `kernel`: functions that run on a daemon."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from ._blocking_kernel import CompiledKernel
+from ._client import Client
+from ._dlpack import host_array
+from ._kernel_program import KernelDialect
+from ._launch import Grid
+
+
+class KernelFunction:
+    """A function that runs on a daemon, which compiles it on the first call.
+
+    Of the dialect "python", `f(x, y)` maps over arrays, and Python numbers give Python numbers. Of the dialect "warp",
+    `f.launch(dim, inputs=[...])` runs it as `warp.launch` does. `f.__wrapped__` is the function itself.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        client: Client | None = None,
+        *,
+        name: str | None = None,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        helpers: Sequence[Any] = (),
+    ) -> None:
+        #: The function.
+        self.func: Callable[..., Any] = function if callable(function) else function.func
+        functools.update_wrapper(self, self.func)
+        self._source = function
+        self._client, self._helpers = client, tuple(helpers)
+        self._name, self._dialect, self._constants = name or self.func.__name__, dialect, constants
+        self._compiled: CompiledKernel | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<KernelFunction {self._name}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_lock": None, "_compiled": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+    @property
+    def client(self) -> Client:
+        """The client that it was given, or the default one: `Client()`, which ACCELERD_SERVER names the daemon of."""
+        return self._client or _default_client(os.getpid())
+
+    def compile(self, *, timeout: float | None = None) -> CompiledKernel:
+        """Compile the function, unless that is done already, with the values that its captured names have now."""
+        with self._lock:
+            if self._compiled is None:
+                source = [*self._helpers, self]
+                self._compiled = self.client.compile(
+                    source, name=self._name, dialect=self._dialect, constants=self._constants, timeout=timeout
+                )
+        return self._compiled
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Map the function over arrays, which are broadcast against each other; `client.launch()` has options.
+
+        Returns:
+            An array, or a tuple of arrays if the function returns a tuple; Python numbers if all arguments are numbers.
+
+        Raises:
+            KernelFault: Where CPython raises an exception.
+        """
+        compiled = self.compile()
+        if compiled.dialect != "python":
+            raise TypeError(
+                f"{self._name}: a kernel of the dialect {compiled.dialect!r} is run by launch(dim, inputs=[...])"
+            )
+        result = compiled.launch(*arguments, **named)
+        return tuple(result.values()) if isinstance(result, dict) else result
+
+    def launch(
+        self,
+        dim: Grid,
+        inputs: Sequence[Any] = (),
+        outputs: Sequence[Any] = (),
+        *,
+        loop_budget: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Run the function once for each thread of a grid, as `warp.launch`, and change arrays that it writes.
+
+        Args:
+            dim: Extents of the grid of threads.
+            inputs: Arguments in the order of the parameters. Those that the function writes are numpy arrays, or other
+                arrays in the memory of the host, such as those of Warp on the CPU.
+            outputs: The arguments after `inputs`.
+            loop_budget: The most iterations of all loops of a thread; None means the daemon's default.
+            timeout: Seconds for the whole call, retries included.
+
+        Raises:
+            KernelFault: The function did what its dialect forbids. No array is changed.
+            TypeError: An argument is missing or of another type, or an array that is written cannot be.
+        """
+        compiled = self.compile(timeout=timeout)
+        arguments = [*inputs, *outputs]
+        names = [param.name for param in compiled.params]
+        written = {
+            name: _writable(name, given)
+            for name, given in zip(names, arguments, strict=False)
+            if name in compiled.written_arrays
+        }
+        if not written:
+            raise TypeError(f"{self._name}: expected arrays for {', '.join(compiled.written_arrays)}, which it writes")
+        results = compiled.launch(*arguments, grid=dim, outputs=list(written), loop_budget=loop_budget, timeout=timeout)
+        results = results if isinstance(results, dict) else dict.fromkeys(written, results)
+        for name, array in written.items():
+            np.copyto(array, results[name].view(array.dtype).reshape(array.shape))
+
+
+def _writable(name: str, given: Any) -> np.ndarray[Any, Any]:
+    array = host_array(given, name) if not isinstance(given, (list, tuple, int, float)) else None
+    if array is None or not array.flags.writeable:
+        what = type(given).__name__ if array is None else "one that is read-only"
+        raise TypeError(f"{name}: expected an array that the kernel can write, got {what}")
+    return array
+
+
+@functools.lru_cache(maxsize=1)
+def _default_client(process: int) -> Client:
+    # A client does not survive a fork, so each process has its own.
+    return Client()
+
+
+@overload
+def kernel(
+    function: Client | None = None,
+    /,
+    *,
+    client: Client | None = None,
+    name: str | None = None,
+    dialect: KernelDialect | None = None,
+    constants: Mapping[str, int | float | bool] | None = None,
+    helpers: Sequence[Any] = (),
+) -> Callable[[Any], KernelFunction]: ...
+@overload
+def kernel(
+    function: Any,
+    /,
+    *,
+    client: Client | None = None,
+    name: str | None = None,
+    dialect: KernelDialect | None = None,
+    constants: Mapping[str, int | float | bool] | None = None,
+    helpers: Sequence[Any] = (),
+) -> KernelFunction: ...
+def kernel(
+    function: Any = None,
+    /,
+    *,
+    client: Client | None = None,
+    name: str | None = None,
+    dialect: KernelDialect | None = None,
+    constants: Mapping[str, int | float | bool] | None = None,
+    helpers: Sequence[Any] = (),
+) -> Any:
+    """Make a function run on a daemon: `@accelerd.kernel`, `@accelerd.kernel(client)`, `@accelerd.kernel(client=x)`.
+
+    The function is sent as its source when it is called first, with the values that names which it captures have then.
+    `accelerd.kernel(f)` does the same with a function that exists, or a kernel of Warp.
+
+    Args:
+        function: The function, or a client.
+        client: The client that runs it. By default one for all functions, `Client()`: the environment variable
+            ACCELERD_SERVER names its daemon, else it is at localhost:7433.
+        name: Name of the kernel; that of the function by default.
+        dialect: "warp" or "python"; None means "warp" if the function has a decorator of Warp, else "python".
+        constants: Values of names that the function uses, in place of captured ones.
+        helpers: Functions that the function calls.
+    """
+    if function is None or isinstance(function, Client):
+        given = client if function is None else function
+        return functools.partial(
+            KernelFunction, client=given, name=name, dialect=dialect, constants=constants, helpers=helpers
+        )
+    if not callable(function) and not callable(getattr(function, "func", None)):
+        raise TypeError(f"function: expected a function or a Client, got {type(function).__name__}")
+    return KernelFunction(function, client, name=name, dialect=dialect, constants=constants, helpers=helpers)
