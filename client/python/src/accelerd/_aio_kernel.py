@@ -70,7 +70,9 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
     ) -> AsyncCompiledKernel:
         """Compile a kernel in Python, and keep it on the daemon. Takes the arguments of `Client.compile`."""
         program = Program.of(source, name, dialect, constants or {})
-        return self._compiled(await self._caller.run(_launch.compile_kernel(program, self._caller.settings), timeout))
+        with _kernel.explained(program=program):
+            call = _launch.compile_kernel(program, self._caller.settings)
+            return self._compiled(await self._caller.run(call, timeout))
 
     async def launch(
         self,

@@ -103,8 +103,9 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
             **options,
         )
         timeout = self._caller.settings.timeout if timeout is None else timeout
-        async for response in self._caller.stream(VERIFY, run.requests(), timeout):
-            run.on_response(response)
+        with run.explained():
+            async for response in self._caller.stream(VERIFY, run.requests(), timeout):
+                run.on_response(response)
         return run.report()
 
     async def assert_equivalent(

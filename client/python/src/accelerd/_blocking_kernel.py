@@ -100,10 +100,13 @@ class KernelCalls(TensorFactory[Tensor]):
             The kernel, with its parameters and the method `launch()`.
 
         Raises:
-            InvalidArgumentError: The kernel is outside the language; its text has the place and the reason.
+            TranslationError: The kernel is outside the language; the text has the place and the reason.
+            InvalidArgumentError: There is no kernel of the name, or there are several and no name is given.
         """
         program = Program.of(source, name, dialect, constants or {})
-        return self._compiled(self._caller.run(_launch.compile_kernel(program, self._caller.settings), timeout))
+        with _kernel.explained(program=program):
+            call = _launch.compile_kernel(program, self._caller.settings)
+            return self._compiled(self._caller.run(call, timeout))
 
     def launch(
         self,

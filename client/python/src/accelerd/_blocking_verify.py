@@ -113,6 +113,10 @@ class VerifyCalls(TensorFactory[Tensor]):
 
         Returns:
             A report. It is true if all cases pass, and its text has the falsifying cases.
+
+        Raises:
+            TranslationError: A function in Python is outside the language; the text has the place and the reason.
+            InvalidArgumentError: The functions do not go together, or not with the cases.
         """
         run = Verification(
             Side.of("subject", subject),
@@ -127,8 +131,9 @@ class VerifyCalls(TensorFactory[Tensor]):
             **options,
         )
         timeout = self._caller.settings.timeout if timeout is None else timeout
-        for response in self._caller.stream(VERIFY, run.requests(), timeout):
-            run.on_response(response)
+        with run.explained():
+            for response in self._caller.stream(VERIFY, run.requests(), timeout):
+                run.on_response(response)
         return run.report()
 
     def assert_equivalent(

@@ -29,7 +29,6 @@ class KernelFunction:
         function: Any,
         client: Client | None = None,
         *,
-        name: str | None = None,
         dialect: KernelDialect | None = None,
         constants: Mapping[str, int | float | bool] | None = None,
         helpers: Sequence[Any] = (),
@@ -39,18 +38,16 @@ class KernelFunction:
         functools.update_wrapper(self, self.func)
         self._source = function
         self._client, self._helpers = client, tuple(helpers)
-        self._name, self._dialect, self._constants = name or self.func.__name__, dialect, constants
+        self._name, self._dialect, self._constants = self.func.__name__, dialect, constants
         self._compiled: CompiledKernel | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<KernelFunction {self._name}>"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_lock": None, "_compiled": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+    def __reduce__(self) -> str:
+        # As functions, it is pickled by its name.
+        return self.func.__qualname__
 
     @property
     def client(self) -> Client:
@@ -143,7 +140,6 @@ def kernel(
     /,
     *,
     client: Client | None = None,
-    name: str | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
     helpers: Sequence[Any] = (),
@@ -154,7 +150,6 @@ def kernel(
     /,
     *,
     client: Client | None = None,
-    name: str | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
     helpers: Sequence[Any] = (),
@@ -164,7 +159,6 @@ def kernel(
     /,
     *,
     client: Client | None = None,
-    name: str | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
     helpers: Sequence[Any] = (),
@@ -178,16 +172,13 @@ def kernel(
         function: The function, or a client.
         client: The client that runs it. By default one for all functions, `Client()`: the environment variable
             ACCELERD_SERVER names its daemon, else it is at localhost:7433.
-        name: Name of the kernel; that of the function by default.
         dialect: "warp" or "python"; None means "warp" if the function has a decorator of Warp, else "python".
         constants: Values of names that the function uses, in place of captured ones.
         helpers: Functions that the function calls.
     """
     if function is None or isinstance(function, Client):
         given = client if function is None else function
-        return functools.partial(
-            KernelFunction, client=given, name=name, dialect=dialect, constants=constants, helpers=helpers
-        )
+        return functools.partial(KernelFunction, client=given, dialect=dialect, constants=constants, helpers=helpers)
     if not callable(function) and not callable(getattr(function, "func", None)):
         raise TypeError(f"function: expected a function or a Client, got {type(function).__name__}")
-    return KernelFunction(function, client, name=name, dialect=dialect, constants=constants, helpers=helpers)
+    return KernelFunction(function, client, dialect=dialect, constants=constants, helpers=helpers)

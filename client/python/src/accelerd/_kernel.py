@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ._call import Method, Operation, Settings
-from ._errors import malformed, too_large
+from ._errors import InvalidArgumentError, malformed, too_large
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import Constant, KernelModule, KernelSource
 from ._message import choice, message
@@ -22,6 +24,8 @@ TRANSLATE = Method("KernelService", "Translate", pb.TranslateResponse)
 KernelTarget: TypeAlias = Literal["cuda", "wasm"]
 
 _TARGETS: dict[Any, pb.KernelTarget] = {"cuda": pb.KERNEL_TARGET_CUDA, "wasm": pb.KERNEL_TARGET_WASM}
+#: How an error of the daemon describes a diagnostic.
+_DIAGNOSTIC = re.compile(r"line (\d+), column (\d+): (.*) \((\w+)\)", re.DOTALL)
 #: The most diagnostics in the text of an error.
 _MAX_SHOWN = 20
 
@@ -205,6 +209,27 @@ def _items(argument: str, values: Sequence[Any]) -> Sequence[Any]:
     if isinstance(values, str):
         raise TypeError(f"{argument}: expected a sequence of str, got a str; did you mean [{values!r}]?")
     return values
+
+
+@contextmanager
+def explained(**programs: Program | None) -> Iterator[None]:
+    """Raise a `TranslationError` in place of an error of the daemon about the source of a program.
+
+    Args:
+        **programs: By the names of the fields that have them.
+    """
+    try:
+        yield
+    except InvalidArgumentError as problem:
+        for violation in problem.violations:
+            path = violation.field.split(".")
+            program = programs.get(path[-2]) if path[-1] == "source" and len(path) > 1 else None
+            if program is not None and (found := _DIAGNOSTIC.fullmatch(violation.description)):
+                line, column, text, code = found.groups()
+                one = pb.KernelDiagnostic(line=int(line), column=int(column), message=text, code=code)
+                one.kernel = program.name
+                raise TranslationError((_diagnostic(one, program.module),)) from problem
+        raise
 
 
 def _names(names: Sequence[str]) -> list[str]:

@@ -75,33 +75,34 @@ def _of_numbers(what: str, given: Any, number: tensor_pb2.Dtype) -> Value:
     except ValueError as ragged:
         raise ValueError(f"{what}: expected rows of equal length: {ragged}") from None
     for one in objects.flat:
-        _check_kind(what, one, kind, name)
-    # `astype(float32)` would warn of overflow; the check below raises.
+        _check_number(what, one, kind, name)
+    # An overflow becomes infinite, which is checked below.
     with np.errstate(over="ignore"):
         try:
             array = _bfloat16(objects) if number == _BF16 else objects.astype(dtype)
         except OverflowError:
             raise ValueError(f"{what}: expected a value of {name}, got an int beyond its range") from None
     value = Value(number, array)
-    seen = value.numpy()
-    if kind in "iu" and not np.array_equal(seen.astype(object), objects):
-        raise _outside(what, objects, name)
     if kind == "f":
-        _check_floats(what, objects, seen, name)
+        _check_rounding(what, objects, value.numpy(), name)
     return value
 
 
-def _check_kind(what: str, one: Any, kind: str, name: str) -> None:
-    accepted = {"b": (bool, np.bool_), "i": (int, np.integer), "u": (int, np.integer)}
-    if not isinstance(one, accepted.get(kind, (int, float, np.number))):
-        raise TypeError(f"{what}: expected {name}, got {type(one).__name__} {one!r}"[:200])
+def _check_number(what: str, given: object, kind: str, name: str) -> None:
+    accepted: dict[str, tuple[type, ...]] = {"b": (bool, np.bool_), "i": (int, np.integer), "u": (int, np.integer)}
+    if not isinstance(given, accepted.get(kind, (int, float, np.integer, np.floating))):
+        raise TypeError(f"{what}: expected {name}, got {type(given).__name__} {given!r}"[:200])
+    if kind in "iu":
+        limits = np.iinfo(NUMPY_DTYPES[dtype_number(name)])
+        if not limits.min <= given <= limits.max:  # type: ignore[operator]
+            raise ValueError(f"{what}: expected a value of {name}, from {limits.min} to {limits.max}, got {given}")
 
 
-def _check_floats(what: str, objects: NDArray[Any], floats: NDArray[Any], name: str) -> None:
+def _check_rounding(what: str, objects: NDArray[Any], floats: NDArray[Any], name: str) -> None:
+    """Check that no integer was rounded, and that nothing finite became infinite."""
     for given, found in zip(objects.flat, floats.flat, strict=True):
-        # Integers are not rounded, and nothing finite becomes infinite.
-        is_changed = float(found) != given if isinstance(given, (int, np.integer)) else bool(np.isinf(found))
-        if is_changed and float(found) != given:
+        is_exact = isinstance(given, (int, np.integer)) or np.isinf(found)
+        if is_exact and float(found) != given:
             raise ValueError(f"{what}: expected a value of {name}, got {given!r}")
 
 
@@ -111,12 +112,6 @@ def _bfloat16(objects: NDArray[Any]) -> NDArray[Any]:
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
     is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
     return np.where(is_nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
-
-
-def _outside(what: str, objects: NDArray[Any], name: str) -> ValueError:
-    limits = np.iinfo(NUMPY_DTYPES[dtype_number(name)])
-    wrong = next((one for one in objects.flat if not limits.min <= one <= limits.max), objects.flat[0])
-    return ValueError(f"{what}: expected a value of {name}, from {limits.min} to {limits.max}, got {wrong}")
 
 
 def array_of(param: KernelParam, given: Any) -> Value:

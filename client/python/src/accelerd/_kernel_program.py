@@ -49,6 +49,19 @@ class Program:
         )
         return cls(module, program)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.module, self.message.SerializeToString())
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel; empty if it is unknown."""
+        functions = self.module.excerpts
+        return self.message.name or (functions[0].name if len(functions) == 1 else "")
+
+
+def _unpickled(module: KernelModule, serialized: bytes) -> Program:
+    return Program(module, pb.KernelProgram.FromString(serialized))
+
 
 def _constant(name: str, value: Constant) -> pb.KernelConstant:
     if not isinstance(name, str):

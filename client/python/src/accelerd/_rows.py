@@ -35,10 +35,10 @@ class Rows:
 
     def result(self, array: NDArray[Any]) -> Any:
         """Return a result in the shape of the rows; a Python number if the arguments have no dimensions of rows."""
-        if self.shape == ():
-            return array.item()
         # A result has as many rows as the grid, which need not be those of the arguments.
-        return array.reshape(self.shape) if array.size == math.prod(self.shape) else array
+        if array.size != math.prod(self.shape):
+            return array
+        return array.reshape(self.shape) if self.shape else array.item()
 
     def _leading(self, name: str, column: Value | ResidentTensor) -> tuple[int, ...]:
         shape = column.array.shape if isinstance(column, Value) else column.shape

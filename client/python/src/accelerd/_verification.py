@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from ._call import Method, Part, Settings, parts_by_bytes
 from ._domain import Domain
 from ._errors import malformed, too_large
 from ._function import Side
+from ._kernel import explained
 from ._kernel_arguments import typed_value
 from ._kernel_program import Program
 from ._message import choice, message
@@ -93,6 +95,7 @@ class Verification:
         **options: Unpack[VerifyOptions],
     ) -> None:
         self._name = reference.name if reference.function is not None else subject.name
+        self._programs = [one.function if isinstance(one.function, Program) else None for one in (subject, reference)]
         self._seed, self._progress = seed, progress
         self._has_verdicts = bool(options.get("case_verdicts"))
         self._verdicts: list[NDArray[np.bool_]] = []
@@ -140,6 +143,10 @@ class Verification:
             raise too_large("a case", each + overhead, settings.max_message_bytes)
         limit = min(CHUNK_BYTES, settings.max_message_bytes - overhead)
         return parts_by_bytes((each for _ in range(count)), limit, max(count, 1))
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Raise a `TranslationError` in place of an error of the daemon about a function in Python."""
+        return explained(kernel=self._programs[0], reference_kernel=self._programs[1])
 
     def requests(self) -> Iterator[bytes]:
         """Iterate over the messages: the header, then chunks of cases."""
