@@ -280,7 +280,7 @@ class _Run:
                     if not _equal(*(self.result(side, tried, [{}, {}], 0) for side in (0, 1))):
                         simpler = tried
                         break
-            if simpler != row:
+            if repr(simpler) != repr(row):
                 one.shrunk.CopyFrom(self.case(simpler, [self.result(side, simpler, [{}, {}], 0) for side in (0, 1)]))
         return one
 
@@ -301,9 +301,9 @@ class _Run:
         output.expected_shape.append(self.count)
         output.differences.element_count, output.differences.failed_count = self.count, self.failed
         if self.failed:
-            output.differences.max_absolute.value = 0.5
-            output.differences.max_absolute.index = self.counterexamples[0].case_index if self.counterexamples else 0
-            output.differences.max_ulps.value = 12
+            first = self.counterexamples[0].case_index if self.counterexamples else 0
+            for largest, value in ((output.differences.max_absolute, 0.5), (output.differences.max_ulps, 12)):
+                largest.value, largest.index = value, first
             output.differences.sufficient.atol, output.differences.sufficient.rtol = 0.5, 0.25
         summary.functions.subject_outcomes.update(self.outcomes[0])
         summary.functions.reference_outcomes.update(self.outcomes[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,8 +166,11 @@ class VerifyReport:
             lines = [f"{self.name}: all {self.cases} cases pass{seed}"]
         else:
             lines = [f"{self.name}: {self.failed} of {self.cases} cases fail{seed}", ""]
-        for counterexample in self.counterexamples:
-            lines += [*counterexample.lines(self.name), ""]
+        for counterexample, others in _distinct(self.counterexamples):
+            lines += counterexample.lines(self.name)
+            if others:
+                lines[-1] += f", and {others} more cases that were shrunk to the same"
+            lines.append("")
         for output in self.outputs:
             lines += _differences(output)
         lines += self._outcomes()
@@ -184,6 +187,14 @@ class VerifyReport:
         if self.nondeterministic:
             lines.append(f"Cases with different results when they ran again: {self.nondeterministic}")
         return lines
+
+
+def _distinct(counterexamples: Sequence[Counterexample]) -> list[tuple[Counterexample, int]]:
+    """Return the counterexamples with different inputs, and the number of others with the same."""
+    counts: dict[str, list[Counterexample]] = {}
+    for one in counterexamples:
+        counts.setdefault(repr(one.simplest.inputs), []).append(one)
+    return [(same[0], len(same) - 1) for same in counts.values()]
 
 
 def _differences(output: OutputReport) -> list[str]:

@@ -73,7 +73,8 @@ def equivalent(
 
         @functools.wraps(test)
         def run(*instance: Any, accelerd_client: Client, pytestconfig: pytest.Config, **fixtures: Any) -> None:
-            __tracebackhide__ = True
+            import pytest  # The package can be used without it.
+
             chosen = pytestconfig.getoption("accelerd_seed", None)
             report = accelerd_client.verify(
                 _from_root(subject, pytestconfig.rootpath),
@@ -87,7 +88,7 @@ def equivalent(
             )
             if not report:
                 used = "" if report.seed is None else f"\n\nReproduce with seed={report.seed}"
-                raise AssertionError(f"{report!r}{used}")
+                pytest.fail(f"{report!r}{used}", pytrace=False)
             own = {"accelerd_client": accelerd_client, "pytestconfig": pytestconfig, _REPORT: report, **fixtures}
             test(*instance, **{name: own[name] for name in names})
 
