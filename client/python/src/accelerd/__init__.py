@@ -1,11 +1,11 @@
-"""Client of accelerd: embeddings, exact vector search, k-means, Python parsing and tensors, with numpy arrays.
+"""Client of accelerd: embeddings, vector search, parsing, tensors, kernels and verification, with numpy arrays.
 
 from accelerd import Client
 
 client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 
-`accelerd.aio` has the client for asyncio.
+`accelerd.aio` has the client for asyncio, and `accelerd.testing` what tests use.
 """
 
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
