@@ -147,8 +147,13 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         return pb.LaunchResponse(outputs=outputs)
 
     def _mapped(self, request, kernel, function, program) -> pb.LaunchResponse:
-        columns = {one.name: to_array(one.value).tolist() for one in request.arguments}
-        rows = len(next(iter(columns.values()))) if columns else request.grid[0]
+        dims = {one.name: one.dims for one in kernel.params}
+        arrays = {one.name: to_array(one.value) for one in request.arguments}
+        whole = [one for name, one in arrays.items() if one.ndim == dims[name]]
+        rows = request.grid[0] if request.grid else len(whole[0]) if whole else 1
+        columns = {
+            name: one.tolist() if one.ndim == dims[name] else [one.tolist()] * rows for name, one in arrays.items()
+        }
         results = []
         for row in range(rows):
             try:

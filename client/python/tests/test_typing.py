@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelerd import (
-    Client, CollectionInfo, CompiledKernel, Counterexample, KernelFault, KernelFunction, KernelProgram, VerifyReport, Wasm,
-    WasmBuffer, kernel, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
+    Client, CollectionInfo, CompiledKernel, Counterexample, KernelFault, KernelFunction, KernelProgram, VerifyReport,
+    Wasm, WasmBuffer, kernel, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
     record_timings, EmbedOutcome, Tensor, Tls, Translation, UpsertStep, __version__,
 )
 from accelerd.aio import AsyncClient, AsyncCompiledKernel, AsyncTensor

@@ -117,12 +117,13 @@ class KernelFunction:
         results = compiled.launch(*arguments, grid=dim, outputs=list(written), loop_budget=loop_budget, timeout=timeout)
         results = results if isinstance(results, dict) else dict.fromkeys(written, results)
         for name, array in written.items():
-            np.copyto(array, results[name].view(array.dtype).reshape(array.shape))
+            # Values of bfloat16 come as float32.
+            np.copyto(array, results[name].reshape(array.shape), casting="unsafe")
 
 
 def _writable(name: str, given: Any) -> np.ndarray[Any, Any]:
     array = host_array(given, name) if not isinstance(given, (list, tuple, int, float)) else None
-    if array is None or not array.flags.writeable:
+    if array is None or not array.flags["W"]:
         what = type(given).__name__ if array is None else "one that is read-only"
         raise TypeError(f"{name}: expected an array that the kernel can write, got {what}")
     return array

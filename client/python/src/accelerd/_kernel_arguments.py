@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._dlpack import host_array
 from ._kernel import KernelParam
 from ._proto import tensor_pb2
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
@@ -114,12 +113,16 @@ def _bfloat16(objects: NDArray[Any]) -> NDArray[Any]:
     return np.where(is_nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
 
 
+def struct_type(given: Any) -> np.dtype[Any] | None:
+    """Return the type of an array of structs."""
+    return given.dtype if isinstance(given, np.ndarray) and given.dtype.fields is not None else None
+
+
 def array_of(param: KernelParam, given: Any) -> Value:
     """Return an argument in the form in which it is sent: its dimensions, then those of its components."""
     dtype, extents = element_type(param)
-    array = host_array(given, param.name) if not isinstance(given, (list, tuple, int, float)) else None
-    if array is not None and array.dtype.fields is not None:
-        return _structs(param, array)
+    if struct_type(given) is not None:
+        return _structs(param, given)
     value = typed_value(param.name, given, dtype)
     shape = value.array.shape
     if len(shape) != param.dims + len(extents) or shape[param.dims :] != extents:

@@ -10,7 +10,7 @@ from . import _wire
 from ._call import Method, Operation, Settings
 from ._errors import malformed, too_large
 from ._kernel import KernelParam, received_param
-from ._kernel_arguments import array_of
+from ._kernel_arguments import array_of, struct_type
 from ._kernel_fault import fault
 from ._kernel_program import KernelDialect, Program
 from ._message import message
@@ -119,9 +119,9 @@ class Launch:
         else:
             by_name = {param.name: param for param in kernel.params}
             self._arguments = {name: _argument(by_name[name], one) for name, one in bound.items()}
+        #: The types of arguments that are arrays of structs, which are sent as bytes.
+        self._structs = {name: dtype for name, one in bound.items() if (dtype := struct_type(one)) is not None}
         extents = [grid] if isinstance(grid, int) else list(grid or ())
-        if self._rows is not None and grid is None and not bound:
-            extents = [1]
         self._options = message(
             pb.LaunchRequest,
             grid=extents,
@@ -151,6 +151,8 @@ class Launch:
         results: dict[str, Any] = {one.name: Value.received(one.value).numpy() for one in response.outputs}
         if len(results) < len(response.outputs):
             raise malformed("two outputs of one name")
+        for name in results.keys() & self._structs.keys():
+            results[name] = results[name].view(self._structs[name])[..., 0]
         if self._rows is not None:
             results = {name: self._rows.result(array) for name, array in results.items()}
         return next(iter(results.values())) if len(results) == 1 else results

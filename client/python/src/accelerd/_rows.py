@@ -59,7 +59,8 @@ class Rows:
         return shape
 
     def _flat(self, name: str, column: Value | ResidentTensor) -> Value | ResidentTensor:
-        if isinstance(column, ResidentTensor):
+        # The daemon repeats a single row.
+        if isinstance(column, ResidentTensor) or self._leading(name, column) == ():
             return column
         own = column.array.shape[column.array.ndim - self._dims[name] :]
         rows = np.broadcast_to(column.array, self.shape + own).reshape(math.prod(self.shape), *own)
