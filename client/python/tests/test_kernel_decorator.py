@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import pickle
@@ -132,8 +133,9 @@ def test_a_decorated_function_is_pickled_by_its_name(daemon: FakeDaemon) -> None
 
 
 def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(TypeError, match="function: expected a function or a Client, got int"):
-        accelerd.kernel(5)
+    for wrong, name in ((5, "int"), (functools.partial(double), "partial"), (len, "builtin")):
+        with pytest.raises(TypeError, match=f"function: expected a function or a Client, got {name}"):
+            accelerd.kernel(wrong)
 
 
 def warp_module(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -191,6 +193,9 @@ def test_arrays_that_cannot_be_written_are_refused(daemon: FakeDaemon, saxpy: Ke
         saxpy.launch(2, [x, [1.0, 2.0], 1])
     with pytest.raises(TypeError, match="y: expected f32, got an array of f64"):
         saxpy.launch(2, [x, np.zeros(2), 1])
+    both = np.zeros(4, np.float32)
+    with pytest.raises(ValueError, match="y: expected an array that shares no memory with x"):
+        saxpy.launch(2, [both[:2], both[1:3], 1])
     with pytest.raises(TypeError, match="saxpy: expected arrays for y, which it writes"):
         saxpy.launch(2, [x])
     assert daemon.kernels.launches == []

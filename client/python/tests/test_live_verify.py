@@ -181,7 +181,7 @@ def test_buffers_are_inputs_and_outputs(client: Client) -> None:
 def test_given_outputs_are_compared_with_a_function(client: Client) -> None:
     x = np.linspace(-5, 5, 100)
     assert client.verify({"result": 2 * x}, double, cases={"x": x})
-    assert client.verify(double, {"result": 2 * x}, cases={"x": x})
+    assert client.verify(double, 2 * x, cases={"x": x})
     report = client.verify({"result": 2 * x + (np.arange(100) == 17)}, double, cases={"x": x})
     assert (report.failed, report.counterexamples[0].index) == (1, 17)
     assert client.verify(x, x) and client.verify(x, x + 1).failed == 100

@@ -187,6 +187,7 @@ def test_outputs_that_are_given_are_compared(daemon: FakeDaemon, local: Client) 
     assert report and header(daemon).HasField("given_outputs") and header(daemon).HasField("expected_outputs")
     assert not header(daemon).HasField("generator")
     assert [one.name for one in daemon.verify.chunks[0].actual] == ["output"]
+    assert local.verify(2 * x, double, cases={"x": x}) and local.verify(double, 2 * x, cases={"x": x})
     report = local.verify({"result": 2 * x + (x == 3)}, double, cases={"x": x})
     assert not report and report.counterexamples[0].index == 3
     assert header(daemon).HasField("given_outputs") and header(daemon).HasField("reference_kernel")

@@ -14,6 +14,7 @@ from ._blocking_kernel import CompiledKernel
 from ._client import Client
 from ._dlpack import host_array
 from ._kernel_program import KernelDialect
+from ._kernel_source import unwrapped
 from ._launch import Grid
 
 
@@ -33,12 +34,14 @@ class KernelFunction:
         constants: Mapping[str, int | float | bool] | None = None,
         helpers: Sequence[Any] = (),
     ) -> None:
+        func = unwrapped(function)
+        if func is None:
+            raise TypeError(f"function: expected a function or a Client, got {type(function).__name__}")
+        functools.update_wrapper(self, function if callable(function) else func)
         #: The function.
-        self.func: Callable[..., Any] = function if callable(function) else function.func
-        functools.update_wrapper(self, self.func)
-        self._source = function
+        self.func: Callable[..., Any] = func
         self._client, self._helpers = client, tuple(helpers)
-        self._name, self._dialect, self._constants = self.func.__name__, dialect, constants
+        self._name, self._dialect, self._constants = func.__code__.co_name, dialect, constants
         self._compiled: CompiledKernel | None = None
         self._lock = threading.Lock()
 
@@ -103,17 +106,17 @@ class KernelFunction:
         Raises:
             KernelFault: The function did what its dialect forbids. No array is changed.
             TypeError: An argument is missing or of another type, or an array that is written cannot be.
+            ValueError: An array that is written shares memory with another argument, which would not see the changes.
         """
         compiled = self.compile(timeout=timeout)
         arguments = [*inputs, *outputs]
         names = [param.name for param in compiled.params]
-        written = {
-            name: _writable(name, given)
-            for name, given in zip(names, arguments, strict=False)
-            if name in compiled.written_arrays
-        }
+        given = dict(zip(names, arguments, strict=False))
+        written = {name: _writable(name, given[name]) for name in compiled.written_arrays if name in given}
         if not written:
             raise TypeError(f"{self._name}: expected arrays for {', '.join(compiled.written_arrays)}, which it writes")
+        for name, array in written.items():
+            _check_unshared(name, array, given)
         results = compiled.launch(*arguments, grid=dim, outputs=list(written), loop_budget=loop_budget, timeout=timeout)
         results = results if isinstance(results, dict) else dict.fromkeys(written, results)
         for name, array in written.items():
@@ -127,6 +130,13 @@ def _writable(name: str, given: Any) -> np.ndarray[Any, Any]:
         what = type(given).__name__ if array is None else "one that is read-only"
         raise TypeError(f"{name}: expected an array that the kernel can write, got {what}")
     return array
+
+
+def _check_unshared(name: str, array: np.ndarray[Any, Any], given: Mapping[str, Any]) -> None:
+    for other, one in given.items():
+        is_array = hasattr(one, "__array__") or hasattr(one, "__dlpack__")
+        if other != name and is_array and np.shares_memory(array, host_array(one, other)):
+            raise ValueError(f"{name}: expected an array that shares no memory with {other}, which would not change")
 
 
 @functools.lru_cache(maxsize=1)
@@ -180,6 +190,4 @@ def kernel(
     if function is None or isinstance(function, Client):
         given = client if function is None else function
         return functools.partial(KernelFunction, client=given, dialect=dialect, constants=constants, helpers=helpers)
-    if not callable(function) and not callable(getattr(function, "func", None)):
-        raise TypeError(f"function: expected a function or a Client, got {type(function).__name__}")
     return KernelFunction(function, client, dialect=dialect, constants=constants, helpers=helpers)

@@ -114,15 +114,15 @@ def _bfloat16(objects: NDArray[Any]) -> NDArray[Any]:
 
 
 def struct_type(given: Any) -> np.dtype[Any] | None:
-    """Return the type of an array of structs."""
-    return given.dtype if isinstance(given, np.ndarray) and given.dtype.fields is not None else None
+    """Return the type of a struct, or of an array of structs."""
+    return given.dtype if isinstance(given, (np.ndarray, np.void)) and given.dtype.fields is not None else None
 
 
 def array_of(param: KernelParam, given: Any) -> Value:
     """Return an argument in the form in which it is sent: its dimensions, then those of its components."""
     dtype, extents = element_type(param)
     if struct_type(given) is not None:
-        return _structs(param, given)
+        return _structs(param, np.asarray(given))
     value = typed_value(param.name, given, dtype)
     shape = value.array.shape
     if len(shape) != param.dims + len(extents) or shape[param.dims :] != extents:

@@ -55,7 +55,8 @@ class KernelFault(Exception):  # noqa: N818
         super().__init__(self._message())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.kind, {name: value for name, value in vars(self).items() if name != "kind"})
+        fields = {name: value for name, value in vars(self).items() if name != "kind" and not name.startswith("_")}
+        return _restored, (self.kind, fields)
 
     def _message(self) -> str:
         what = _TEXTS.get(self.kind, self.kind)

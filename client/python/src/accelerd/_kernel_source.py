@@ -99,7 +99,7 @@ def _functions(source: Any) -> list[FunctionType]:
 
 
 def _function(argument: str, given: Any, expected: str) -> FunctionType:
-    function = _unwrapped(given)
+    function = unwrapped(given)
     if function is None:
         raise TypeError(f"{argument}: {expected}, got {type(given).__name__}")
     if not function.__code__.co_name.isidentifier():
@@ -107,8 +107,8 @@ def _function(argument: str, given: Any, expected: str) -> FunctionType:
     return function
 
 
-def _unwrapped(given: Any) -> FunctionType | None:
-    """Return the function that decorators were applied to."""
+def unwrapped(given: Any) -> FunctionType | None:
+    """Return the function that decorators were applied to; None if there is none that has a source."""
     # The arguments of a partial function are not in its source.
     if isinstance(given, (partial, type)) or inspect.ismethod(given):
         return None
@@ -222,7 +222,7 @@ class _Captures:
     def _add(self, function: FunctionType, name: str, value: Any) -> None:
         user = function.__qualname__
         if name in self._defined:
-            if _unwrapped(value) not in self._defined[name]:
+            if unwrapped(value) not in self._defined[name]:
                 raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
             return
         binding = value if isinstance(value, (int, float)) else _import(function, name, value)

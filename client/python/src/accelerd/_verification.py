@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Part, Settings, parts_by_bytes
+from ._call import Method, Part, Settings
 from ._domain import Domain
 from ._errors import malformed, too_large
 from ._function import Side
@@ -34,6 +34,8 @@ VERIFY = Method("VerifyService", "Verify", pb.VerifyResponse)
 DEFAULT_COUNT = 100_000
 #: Bytes of the cases of a message, unless the messages of the client are smaller.
 CHUNK_BYTES = 4 << 20
+#: The name of a function's only output.
+_RESULT = "result"
 #: What a message has besides the elements of its cases.
 _OVERHEAD = 64
 
@@ -103,8 +105,8 @@ class Verification:
         self._summary: pb.VerifySummary | None = None
         dtypes = {**reference.dtypes, **subject.dtypes}
         self._tensors = {
-            pb.VerifyCases.ACTUAL_FIELD_NUMBER: _outputs(subject, convert),
-            pb.VerifyCases.EXPECTED_FIELD_NUMBER: _outputs(reference, convert),
+            pb.VerifyCases.ACTUAL_FIELD_NUMBER: _outputs(subject, reference, convert),
+            pb.VerifyCases.EXPECTED_FIELD_NUMBER: _outputs(reference, subject, convert),
             pb.VerifyCases.INPUTS_FIELD_NUMBER: _inputs(cases, dtypes),
         }
         self._is_generated = subject.function is not None and reference.function is not None and cases is None
@@ -142,7 +144,9 @@ class Verification:
         if each + overhead > settings.max_message_bytes:
             raise too_large("a case", each + overhead, settings.max_message_bytes)
         limit = min(CHUNK_BYTES, settings.max_message_bytes - overhead)
-        return parts_by_bytes((each for _ in range(count)), limit, max(count, 1))
+        rows_of_chunk = max(limit // max(each, 1), 1)
+        starts = range(0, max(count, 1), rows_of_chunk)
+        return [Part(start, min(start + rows_of_chunk, count)) for start in starts]
 
     def explained(self) -> AbstractContextManager[None]:
         """Raise a `TranslationError` in place of an error of the daemon about a function in Python."""
@@ -184,10 +188,11 @@ class Verification:
         return received_report(self._summary, self._name, seed, failed_cases)
 
 
-def _outputs(side: Side, convert: Callable[[str, Any], Any]) -> dict[str, Value]:
+def _outputs(side: Side, other: Side, convert: Callable[[str, Any], Any]) -> dict[str, Value]:
     if side.function is not None:
         return {}
-    found = inputs(side.outputs, convert)
+    is_unnamed = other.function is not None and not isinstance(side.outputs, Mapping)
+    found = inputs({_RESULT: side.outputs} if is_unnamed else side.outputs, convert)
     for name, value in found.items():
         if not isinstance(value, Value):
             raise TypeError(f"{side.name}: expected arrays, got the resident tensor {name!r}; compare() takes it")
