@@ -40,7 +40,7 @@ def double(x: float) -> float:
     return 2.0 * x
 
 
-@accelerd.kernel(helpers=[double])
+@accelerd.kernel
 def both(x: float) -> tuple[float, float]:
     return (x, double(x))
 
@@ -66,6 +66,7 @@ def test_a_call_maps_over_arrays_and_numbers_as_the_function_does(daemon: FakeDa
     assert bare(1.5, 2) == 5.0 and type(bare(1.5, 2)) is float
     x = np.arange(4.0).reshape(2, 2)
     np.testing.assert_array_equal(bare(x, n=1), 2 * x + 1)
+    # It calls another function of this module.
     assert both(1.5) == (1.5, 3.0)
     assert [one.tolist() for one in both(np.array([1.0, 2.0]))] == [[1, 2], [2, 4]]
     assert (bare.__name__, bare.__doc__, repr(bare)) == ("bare", "Scale.", "<KernelFunction bare>")

@@ -91,7 +91,7 @@ def test_a_function_is_compiled_with_what_it_captures(daemon: FakeDaemon, local:
     kernel = local.compile(scaled, dialect="python", constants={"OTHER": 1})
     [program] = daemon.kernels.compilations
     assert program.source.splitlines()[1:] == inspect.getsource(scaled).splitlines()
-    assert program.dialect == pb.KERNEL_DIALECT_PYTHON and program.name == ""
+    assert program.dialect == pb.KERNEL_DIALECT_PYTHON and program.name == "scaled"
     assert (program.constants["GAIN"].number, program.constants["OTHER"].integer) == (2.0, 1)
     assert (kernel.name, kernel.dialect, kernel.grid_dims, kernel.bit_exact) == ("scaled", "python", 1, True)
     assert [one.name for one in kernel.params] == ["x", "n", "result"] and kernel.written_arrays == ("result",)

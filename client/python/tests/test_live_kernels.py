@@ -264,7 +264,7 @@ def test_a_decorated_function_runs_on_the_daemon(client: Client) -> None:
     def double(x: float) -> float:
         return 2.0 * x
 
-    @accelerd.kernel(client=client, helpers=[double])
+    @accelerd.kernel(client=client)
     def scaled(x: float, n: int) -> float:
         return GAIN * double(x) + n
 

@@ -62,13 +62,13 @@ class KernelCalls(TensorFactory[Tensor]):
 
         Args:
             source: The text of a module, a function, or several functions, whose source is taken. A function may have
-                the decorators of NVIDIA Warp; functions that it calls must be given as well. Globals and variables of
-                enclosing functions that it uses are passed with their current values if they are int, float or bool,
-                and imported if they are modules or names of modules.
+                the decorators of NVIDIA Warp. Functions of its module that it calls are sent as well. Globals and
+                variables of enclosing functions that it uses are passed with their current values if they are int,
+                float or bool, and imported if they are modules or names of other modules.
             dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
                 decorator of Warp, else "python".
             constants: Values of names that the source uses and does not define, in place of captured ones.
-            names: The kernels to translate; empty means all.
+            names: The kernels to translate; empty means all of a text, and the functions that are given.
             targets: What to translate them to; empty means all.
             timeout: Seconds for the whole call, retries included.
 
@@ -91,7 +91,7 @@ class KernelCalls(TensorFactory[Tensor]):
 
         Args:
             source: As in `translate()`.
-            name: Name of the kernel; None if the source has one only.
+            name: Name of the kernel; None if the source is a function, or has one kernel only.
             dialect: As in `translate()`.
             constants: As in `translate()`.
             timeout: Seconds for the whole call, retries included.

@@ -32,7 +32,6 @@ class KernelFunction:
         *,
         dialect: KernelDialect | None = None,
         constants: Mapping[str, int | float | bool] | None = None,
-        helpers: Sequence[Any] = (),
     ) -> None:
         func = unwrapped(function)
         if func is None:
@@ -40,7 +39,7 @@ class KernelFunction:
         functools.update_wrapper(self, function if callable(function) else func)
         #: The function.
         self.func: Callable[..., Any] = func
-        self._client, self._helpers = client, tuple(helpers)
+        self._client = client
         self._name, self._dialect, self._constants = func.__code__.co_name, dialect, constants
         self._compiled: CompiledKernel | None = None
         self._lock = threading.Lock()
@@ -61,9 +60,8 @@ class KernelFunction:
         """Compile the function, unless that is done already, with the values that its captured names have now."""
         with self._lock:
             if self._compiled is None:
-                source = [*self._helpers, self]
                 self._compiled = self.client.compile(
-                    source, name=self._name, dialect=self._dialect, constants=self._constants, timeout=timeout
+                    self, name=self._name, dialect=self._dialect, constants=self._constants, timeout=timeout
                 )
         return self._compiled
 
@@ -153,7 +151,6 @@ def kernel(
     client: Client | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
-    helpers: Sequence[Any] = (),
 ) -> Callable[[Any], KernelFunction]: ...
 @overload
 def kernel(
@@ -163,7 +160,6 @@ def kernel(
     client: Client | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
-    helpers: Sequence[Any] = (),
 ) -> KernelFunction: ...
 def kernel(
     function: Any = None,
@@ -172,7 +168,6 @@ def kernel(
     client: Client | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
-    helpers: Sequence[Any] = (),
 ) -> Any:
     """Make a function run on a daemon: `@accelerd.kernel`, `@accelerd.kernel(client)`, `@accelerd.kernel(client=x)`.
 
@@ -185,9 +180,8 @@ def kernel(
             ACCELERD_SERVER names its daemon, else it is at localhost:7433.
         dialect: "warp" or "python"; None means "warp" if the function has a decorator of Warp, else "python".
         constants: Values of names that the function uses, in place of captured ones.
-        helpers: Functions that the function calls.
     """
     if function is None or isinstance(function, Client):
         given = client if function is None else function
-        return functools.partial(KernelFunction, client=given, dialect=dialect, constants=constants, helpers=helpers)
-    return KernelFunction(function, client, dialect=dialect, constants=constants, helpers=helpers)
+        return functools.partial(KernelFunction, client=given, dialect=dialect, constants=constants)
+    return KernelFunction(function, client, dialect=dialect, constants=constants)

@@ -192,17 +192,20 @@ def translate(
 ) -> Operation[Translation]:
     """Return the call that translates kernels."""
     program = Program.of(source, None, dialect, constants)
+    module = program.module
+    # Functions that the given ones call are no kernels that the caller wants.
+    has_called = len(module.excerpts) > len(module.given)
     request = message(
         pb.TranslateRequest,
         source=program.message.source,
         dialect=program.message.dialect,
         constants=program.message.constants,
-        names=_names(names),
+        names=_names(names) or (module.given if has_called else ()),
         targets=[choice("targets", target, _TARGETS) for target in _items("targets", targets)],
     ).SerializeToString()
     if len(request) > settings.max_message_bytes:
         raise too_large("a module of kernels", len(request), settings.max_message_bytes)
-    return Operation(TRANSLATE, request, lambda response: _translation(response, program.module))
+    return Operation(TRANSLATE, request, lambda response: _translation(response, module))
 
 
 def _items(argument: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -227,7 +230,7 @@ def explained(**programs: Program | None) -> Iterator[None]:
             if program is not None and (found := _DIAGNOSTIC.fullmatch(violation.description)):
                 line, column, text, code = found.groups()
                 one = pb.KernelDiagnostic(line=int(line), column=int(column), message=text, code=code)
-                one.kernel = program.name
+                one.kernel = program.message.name
                 raise TranslationError((_diagnostic(one, program.module),)) from problem
         raise
 

@@ -45,18 +45,12 @@ class Program:
             source=module.text,
             dialect=choice("dialect", dialect, _DIALECTS),
             constants={name: _constant(name, value) for name, value in module.constants.items()},
-            name="" if name is None else name,
+            name=(module.given[0] if len(module.given) == 1 else "") if name is None else name,
         )
         return cls(module, program)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self.module, self.message.SerializeToString())
-
-    @property
-    def name(self) -> str:
-        """Name of the kernel; empty if it is unknown."""
-        functions = self.module.excerpts
-        return self.message.name or (functions[0].name if len(functions) == 1 else "")
 
 
 def _unpickled(module: KernelModule, serialized: bytes) -> Program:
