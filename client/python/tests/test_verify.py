@@ -310,7 +310,9 @@ def test_wrong_arguments_are_named(
     assert daemon.verify.headers == []
 
 
-def test_outputs_on_both_sides_have_no_inputs(local: Client) -> None:
+def test_outputs_on_both_sides_have_as_many_cases_and_no_inputs(local: Client) -> None:
+    with pytest.raises(ValueError, match=r"the same for all, got output \(3,\), output \(4,\)"):
+        local.verify(np.zeros(3), np.zeros(4))
     with pytest.raises(ValueError, match="cases: expected None with outputs on both sides, got inputs"):
         local.verify(np.zeros(1), np.zeros(1), cases={"x": [1.0]})
 

@@ -114,28 +114,16 @@ class Verification:
         if self._is_generated:
             header.generator.CopyFrom(_generator(count, seed, domains or {}))
         else:
-            self._check_cases(subject, reference, cases, count, domains)
+            _check_cases(subject, reference, cases, count, domains)
         self._header = pb.VerifyRequest(header=header).SerializeToString()
         if len(self._header) > settings.max_message_bytes:
             raise too_large("the functions of a verification", len(self._header), settings.max_message_bytes)
         self._parts = [] if self._is_generated else self._split(settings)
 
-    def _check_cases(
-        self, subject: Side, reference: Side, cases: Cases | None, count: int | None, domains: Any
-    ) -> None:
-        has_function = subject.function is not None or reference.function is not None
-        if has_function and cases is None:
-            raise ValueError("cases: expected the inputs of the outputs that are given, got None")
-        if not has_function and cases is not None:
-            raise ValueError("cases: expected None with outputs on both sides, got inputs")
-        for name, value in (("count", count), ("domains", domains)):
-            if value is not None:
-                raise ValueError(f"{name}: expected None with cases that are given, got {value!r}")
-
     def _split(self, settings: Settings) -> list[Part]:
         named = [(name, value.array) for tensors in self._tensors.values() for name, value in tensors.items()]
-        rows = {name: array.shape[0] if array.ndim else None for name, array in named}
-        if len(set(rows.values())) != 1 or None in rows.values():
+        counts = {array.shape[0] if array.ndim else None for _, array in named}
+        if len(counts) != 1 or None in counts:
             got = ", ".join(f"{name} {array.shape}" for name, array in named)
             raise ValueError(f"cases: expected arrays whose first dimension is the cases, the same for all, got {got}")
         count = named[0][1].shape[0]
@@ -186,6 +174,17 @@ class Verification:
         failed_cases = np.concatenate([np.empty(0, np.bool_), *self._verdicts]) if self._has_verdicts else None
         seed = self._seed if self._is_generated else None
         return received_report(self._summary, self._name, seed, failed_cases)
+
+
+def _check_cases(subject: Side, reference: Side, cases: Cases | None, count: int | None, domains: Any) -> None:
+    has_function = subject.function is not None or reference.function is not None
+    if has_function and cases is None:
+        raise ValueError("cases: expected the inputs of the outputs that are given, got None")
+    if not has_function and cases is not None:
+        raise ValueError("cases: expected None with outputs on both sides, got inputs")
+    for name, value in (("count", count), ("domains", domains)):
+        if value is not None:
+            raise ValueError(f"{name}: expected None with cases that are given, got {value!r}")
 
 
 def _outputs(side: Side, other: Side, convert: Callable[[str, Any], Any]) -> dict[str, Value]:
