@@ -45,7 +45,10 @@ def both(x: float) -> tuple[float, float]:
     return (x, double(x))
 
 
-@accelerd.kernel
+on_daemon = accelerd.kernel(dialect="python")
+
+
+@on_daemon
 def inverse(x: float) -> float:
     return 1.0 / x
 

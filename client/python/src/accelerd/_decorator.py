@@ -183,5 +183,9 @@ def kernel(
     """
     if function is None or isinstance(function, Client):
         given = client if function is None else function
-        return functools.partial(KernelFunction, client=given, dialect=dialect, constants=constants)
+
+        def decorate(function: Any) -> KernelFunction:
+            return KernelFunction(function, given, dialect=dialect, constants=constants)
+
+        return decorate
     return KernelFunction(function, client, dialect=dialect, constants=constants)
