@@ -171,14 +171,20 @@ def test_cases_are_sent_in_chunks_that_fit_a_message(daemon: FakeDaemon) -> None
             narrow.verify(b"\0asm" * 300, double)
 
 
-def test_inputs_get_the_types_of_the_annotations(daemon: FakeDaemon, local: Client) -> None:
-    local.verify(quotient, quotient, cases={"x": [1, 2], "n": np.int32([1, 2])})
-    dtypes = {one.name: one.value.dtype for one in daemon.verify.chunks[0].inputs}
-    assert dtypes == {"x": tensor_pb2.DTYPE_F64, "n": tensor_pb2.DTYPE_I64}
-    with pytest.raises(TypeError, match=r"cases\['n'\]: expected i64, got an array of f64"):
-        local.verify(quotient, quotient, cases={"x": [1.0], "n": np.array([1.0])})
+def test_lists_get_the_types_of_the_annotations_and_arrays_keep_theirs(daemon: FakeDaemon, local: Client) -> None:
+    def dtypes(**cases: Any) -> list[str]:
+        local.verify(quotient, quotient, cases=cases)
+        inputs = daemon.verify.chunks[-1].inputs
+        return [tensor_pb2.Dtype.Name(one.value.dtype).removeprefix("DTYPE_") for one in inputs]
+
+    # Integers that fit have 32 bits, as the parameters of a module may have.
+    assert dtypes(x=[1, 2], n=(1, 2)) == ["F64", "I32"]
+    assert dtypes(x=[1.0], n=[2**31]) == ["F64", "I64"]
+    assert dtypes(x=np.float32([1]), n=np.int8([1])) == ["F32", "I8"]
+    with pytest.raises(TypeError, match=r"cases\['n'\]: expected i64, got float 1\.5"):
+        local.verify(quotient, quotient, cases={"x": [1.0], "n": [1.5]})
     # Those of text are unknown here.
-    local.verify(inspect.getsource(double), inspect.getsource(double), cases={"x": np.float64([1])})
+    local.verify(inspect.getsource(double), inspect.getsource(double), cases={"x": [1.0]})
 
 
 def test_outputs_that_are_given_are_compared(daemon: FakeDaemon, local: Client) -> None:

@@ -206,8 +206,18 @@ def _inputs(cases: Cases | None, dtypes: Mapping[str, str]) -> dict[str, Value]:
     found = {}
     for name, given in cases.items():
         what = f"cases[{name!r}]"
-        found[name] = typed_value(what, given, dtypes[name]) if name in dtypes else Value.of(given, what)
+        # An array has its own type, which the daemon converts if the functions have a wider one.
+        is_typed = name in dtypes and isinstance(given, (list, tuple))
+        found[name] = _narrow(typed_value(what, given, dtypes[name])) if is_typed else Value.of(given, what)
     return found
+
+
+def _narrow(value: Value) -> Value:
+    """Return integers of 64 bits as ones of 32 bits if they fit, as the other side may have a parameter of 32 bits."""
+    array, limits = value.array, np.iinfo(np.int32)
+    if array.dtype != np.int64 or np.any((array < limits.min) | (array > limits.max)):
+        return value
+    return Value.of(array.astype(np.int32))
 
 
 def _generator(count: int | None, seed: int, domains: Mapping[str, Domain]) -> pb.CaseGenerator:
