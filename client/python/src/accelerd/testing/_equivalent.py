@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,5 @@ def equivalent(
 def _from_root(subject: Any, root: Path) -> Any:
     """Return a subject whose path is relative to a folder with its whole path."""
     if isinstance(subject, Wasm) and isinstance(subject.module, (str, os.PathLike)):
-        path = root / subject.module
-        return Wasm(path, subject.function, subject.params, subject.results, subject.share_instance)
+        return replace(subject, module=root / subject.module)
     return subject
