@@ -81,8 +81,8 @@ def both(x: float, n: int) -> tuple[float, int, bool]:
 
 
 def total(values: list[float], start: float) -> float:
-    for value in values:
-        start += value
+    for i in range(len(values)):
+        start += values[i]
     return start
 
 

@@ -121,11 +121,17 @@ class Launch:
             self._arguments = {name: _argument(by_name[name], one) for name, one in bound.items()}
         #: The types of arguments that are arrays of structs, which are sent as bytes.
         self._structs = {name: dtype for name, one in bound.items() if (dtype := struct_type(one)) is not None}
+        shapes = _shapes(outputs)
+        #: The outputs to return; empty means all.
+        self._selected = tuple(shapes)
+        if self._rows is not None and shapes:
+            # All results of a row are computed.
+            shapes = {**shapes, **dict.fromkeys(name for name in kernel.written_arrays if name not in shapes)}
         extents = [grid] if isinstance(grid, int) else list(grid or ())
         self._options = message(
             pb.LaunchRequest,
             grid=extents,
-            outputs=[_output(name, shape) for name, shape in _shapes(outputs).items()],
+            outputs=[_output(name, shape) for name, shape in shapes.items()],
             loop_budget=loop_budget,
         ).SerializeToString()
 
@@ -148,9 +154,13 @@ class Launch:
     def _decoded(self, response: pb.LaunchResponse) -> Any:
         if response.HasField("fault"):
             raise fault(response.fault, self._kernel.name, self._kernel.program)
-        results: dict[str, Any] = {one.name: Value.received(one.value).numpy() for one in response.outputs}
-        if len(results) < len(response.outputs):
+        if len({one.name for one in response.outputs}) < len(response.outputs):
             raise malformed("two outputs of one name")
+        results: dict[str, Any] = {
+            one.name: Value.received(one.value).numpy()
+            for one in response.outputs
+            if not self._selected or one.name in self._selected
+        }
         for name in results.keys() & self._structs.keys():
             results[name] = results[name].view(self._structs[name])[..., 0]
         if self._rows is not None:
