@@ -187,6 +187,25 @@ def test_a_launch_changes_the_arrays_that_the_kernel_writes(daemon: FakeDaemon, 
     assert every_second.base.tolist() == [2, 0, 4, 0, 6, 0]  # type: ignore[union-attr]
 
 
+def test_arrays_of_other_libraries_are_changed_in_place(daemon: FakeDaemon, saxpy: KernelFunction) -> None:
+    class Foreign:
+        """As the arrays of Warp: numpy imports them by DLPack as read-only, and by this interface not."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+            self.__array_interface__ = array.__array_interface__
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    y = np.float32([10, 20])
+    saxpy.launch(2, [Foreign(np.float32([1, 2])), Foreign(y), 1])
+    assert y.tolist() == [11, 22]
+
+
 def test_arrays_that_cannot_be_written_are_refused(daemon: FakeDaemon, saxpy: KernelFunction) -> None:
     x = np.float32([1, 2])
     read_only = np.float32([1, 2])

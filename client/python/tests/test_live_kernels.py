@@ -294,14 +294,17 @@ def saxpy(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelFun
     yield saxpy
 
 
-def test_a_launch_in_the_manner_of_warp_changes_arrays_in_place(saxpy: KernelFunction) -> None:
+def test_a_launch_in_the_manner_of_warp_changes_arrays_in_place(client: Client, saxpy: KernelFunction) -> None:
     x, y = np.arange(4, dtype=np.float32), np.full(4, 10, np.float32)
     saxpy.launch(dim=4, inputs=[x, y, 0.5])
     assert y.tolist() == [10, 10.5, 11, 11.5]
+    with client.upload(x) as kept:
+        saxpy.launch(dim=4, inputs=[kept, y, -0.5])
+    assert y.tolist() == [10, 10, 10, 10]
     with pytest.raises(KernelFault) as raised:
         saxpy.launch(5, [x, y, 0.5])
     assert raised.value.filename == __file__ and raised.value.text.strip() == "y[i] += a * x[i]"
-    assert y.tolist() == [10, 10.5, 11, 11.5]
+    assert y.tolist() == [10, 10, 10, 10]
 
 
 def test_the_asyncio_client_launches_as_well(server: str) -> None:

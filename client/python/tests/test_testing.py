@@ -112,6 +112,15 @@ def test_the_seed_can_be_replaced(pytester: pytest.Pytester, daemon: FakeDaemon)
     assert daemon.verify.headers[-1].generator.seed == 12
 
 
+def test_an_assertion_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester, daemon: FakeDaemon) -> None:
+    tests = "\ndef test_it(accelerd_client):\n    accelerd_client.assert_equivalent(wrong_above, double, count=50)\n"
+    result = run(pytester, tests, "--accelerd-target", daemon.target)
+    result.stdout.fnmatch_lines(
+        [">*accelerd_client.assert_equivalent(*", "E*AssertionError: double: * of 50 cases fail*"]
+    )
+    assert "_verify_report.py" not in result.stdout.str()
+
+
 def test_given_cases_have_no_seed(pytester: pytest.Pytester, daemon: FakeDaemon) -> None:
     tests = (
         '\n@equivalent(reference=double, subject=wrong_above, cases={"x": [1.0, 500.0]})\ndef test_it():\n    pass\n'

@@ -122,6 +122,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         **options: Unpack[VerifyOptions],
     ) -> None:
         """Raise an AssertionError with the falsifying cases unless all cases pass. As `verify()`."""
+        __tracebackhide__ = True
         report = await self.verify(
             subject,
             reference,

@@ -150,6 +150,7 @@ class VerifyCalls(TensorFactory[Tensor]):
         **options: Unpack[VerifyOptions],
     ) -> None:
         """Raise an AssertionError with the falsifying cases unless all cases pass. As `verify()`."""
+        __tracebackhide__ = True
         report = self.verify(
             subject,
             reference,

@@ -16,6 +16,7 @@ from ._dlpack import host_array
 from ._kernel_program import KernelDialect
 from ._kernel_source import unwrapped
 from ._launch import Grid
+from ._lazy import LazyTensor
 
 
 class KernelFunction:
@@ -123,17 +124,26 @@ class KernelFunction:
 
 
 def _writable(name: str, given: Any) -> np.ndarray[Any, Any]:
-    array = host_array(given, name) if not isinstance(given, (list, tuple, int, float)) else None
-    if array is None or not array.flags["W"]:
-        what = type(given).__name__ if array is None else "one that is read-only"
-        raise TypeError(f"{name}: expected an array that the kernel can write, got {what}")
+    expected = f"{name}: expected an array that the kernel can write, got"
+    if isinstance(given, (list, tuple, int, float)):
+        raise TypeError(f"{expected} {type(given).__name__}")
+    # Arrays that numpy imports by DLPack are read-only.
+    array = np.asarray(given) if hasattr(given, "__array_interface__") else host_array(given, name)
+    if not array.flags["W"]:
+        raise TypeError(f"{expected} one that is read-only")
     return array
 
 
 def _check_unshared(name: str, array: np.ndarray[Any, Any], given: Mapping[str, Any]) -> None:
     for other, one in given.items():
         is_array = hasattr(one, "__array__") or hasattr(one, "__dlpack__")
-        if other != name and is_array and np.shares_memory(array, host_array(one, other)):
+        # A lazy tensor would be computed, and shares no memory with arrays that change.
+        if (
+            other != name
+            and is_array
+            and not isinstance(one, LazyTensor)
+            and np.shares_memory(array, host_array(one, other))
+        ):
             raise ValueError(f"{name}: expected an array that shares no memory with {other}, which would not change")
 
 

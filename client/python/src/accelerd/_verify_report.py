@@ -157,6 +157,7 @@ class VerifyReport:
 
     def check(self) -> None:
         """Raise an AssertionError with the report unless all cases pass."""
+        __tracebackhide__ = True  # pytest shows the line of the test.
         if not self.passed:
             raise AssertionError(repr(self))
 
