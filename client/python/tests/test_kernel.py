@@ -222,6 +222,33 @@ def test_a_function_is_sent_with_what_it_captures(answering: Answering, local: C
     assert request.constants["IS_ON"].WhichOneof("value") == "boolean"
 
 
+def doubled(n: int) -> int:
+    return n * COUNT
+
+
+def quadrupled(n: int) -> int:
+    return doubled(doubled(n))
+
+
+def test_functions_that_a_kernel_calls_are_sent_as_well(answering: Answering, local: Client) -> None:
+    def outer(n: int) -> int:
+        return inner(n) + counted(n)
+
+    def inner(n: int) -> int:
+        return quadrupled(n) - OFFSET
+
+    OFFSET = 5  # noqa: N806
+    local.translate(outer)
+    [request] = answering.requests
+    defined = [line for line in request.source.splitlines() if line.startswith("def ")]
+    names = ["outer", "counted", "inner", "quadrupled", "doubled"]
+    assert defined == [f"def {name}(n: int) -> int:" for name in names]
+    # Only the given function is to be translated.
+    assert (list(request.names), constants(request)) == (["outer"], {"COUNT": 3, "OFFSET": 5})
+    local.translate(counted)
+    assert list(answering.requests[-1].names) == []
+
+
 def test_given_constants_take_precedence_over_captured_ones(answering: Answering, local: Client) -> None:
     local.translate([scaled, counted], constants={"SCALE": 4, "OTHER": 1.5})
     assert constants(answering.requests[0]) == {"SCALE": 4, "OTHER": 1.5, "IS_ON": True, "COUNT": 3}

@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelerd import (
-    Client, CollectionInfo, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
+    Client, CollectionInfo, CompiledKernel, Counterexample, KernelFault, KernelFunction, KernelProgram, VerifyReport,
+    Wasm, WasmBuffer, kernel, Hit, Hits, Model, Parsed, ParseOutcome, Point, Quantized, Snapshot, Stats, Tokens,
     record_timings, EmbedOutcome, Tensor, Tls, Translation, UpsertStep, __version__,
 )
-from accelerd.aio import AsyncClient, AsyncTensor
+from accelerd.aio import AsyncClient, AsyncCompiledKernel, AsyncTensor
+from accelerd.testing import booleans, equivalent, floats, integers, lists
 
 
 def blocking(client: Client) -> None:
@@ -78,10 +80,42 @@ def blocking(client: Client) -> None:
     assert_type(client.translate(scaled, dialect="python"), Translation)
     client.translate([scaled], constants={"n": 1, "x": 1.5, "on": True}, names=["scaled"], targets=["wasm"])
     assert_type(client.translate("")["scaled"].cuda, str | None)
+    compiled = client.compile(scaled, dialect="python", constants={"n": 1})
+    assert_type(compiled, CompiledKernel)
+    assert_type(client.list_kernels(), list[CompiledKernel])
+    try:
+        print(compiled.launch(np.zeros(3)), client.launch(compiled, x=1.0, grid=3, outputs={"result": (3,)}))
+    except KernelFault as fault:
+        print(fault.kind, fault.thread, fault.line)
+    client.evict_kernel(compiled)
+    report = client.verify(scaled, Path("f.wasm"), count=10, domains={"x": floats(0, 1)}, rtol=1e-3, shrink=False)
+    assert_type(report, VerifyReport)
+    assert_type(report.counterexamples, tuple[Counterexample, ...])
+    wasm = Wasm(b"", "f", {"x": "f64", "y": WasmBuffer(np.float32, 3, "output")}, {"result": np.int32})
+    client.verify(wasm, KernelProgram("", "f", constants={"n": 1}), cases={"x": np.zeros(3)}, progress=print)
+    client.assert_equivalent([1.0], {"result": np.zeros(1)}, policies={"result": {"exact": True}})
     print(float(x), int(x), bool(x), np.asarray(x), x.shape, x.dtype)
     with record_timings() as timings:
         client.cluster(collection, 3)
     print(__version__, [timing.stages["total"] for timing in timings])
+
+
+@kernel
+def bare(x: float) -> float:
+    return x
+
+
+@kernel(dialect="python", constants={"n": 1})
+def dressed(x: float) -> float:
+    return x
+
+
+@equivalent(reference=bare, wasm="f.wasm", x=floats(-1), n=integers(0, 3), b=booleans(), y=lists(floats(), length=3))
+def test_bare(report: VerifyReport) -> None:
+    assert_type(report.passed, bool)
+
+
+assert_type(dressed, KernelFunction)
 
 
 async def awaited() -> None:
@@ -103,6 +137,10 @@ async def awaited() -> None:
         async with client.graph() as graph:
             graph.output(x)
         assert_type(await client.translate(""), Translation)
+        compiled = await client.compile("")
+        assert_type(compiled, AsyncCompiledKernel)
+        print(await compiled.launch(1.0))
+        assert_type(await client.verify("", ""), VerifyReport)
 
 
 with Client("localhost:7433", timeout=3, connections=2) as made:
@@ -131,6 +169,11 @@ WRONG = [
     "client.translate('', targets=['ptx'])",
     "client.translate('', constants={'n': '1'})",
     "client.translate(1)",
+    "client.compile('', dialect='numba')",
+    "client.launch('', 1.0)",
+    "client.verify('', '', tolerance=1)",
+    "client.verify('', '', outcome_policy='any')",
+    "client.verify('', '', domains={'x': (0, 1)})",
 ]
 
 

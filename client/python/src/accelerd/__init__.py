@@ -1,20 +1,23 @@
-"""Client of accelerd: embeddings, exact vector search, k-means, Python parsing and tensors, with numpy arrays.
+"""Client of accelerd: embeddings, vector search, parsing, tensors, kernels and verification, with numpy arrays.
 
 from accelerd import Client
 
 client = Client("localhost:7433")
 vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 
-`accelerd.aio` has the client for asyncio.
+`accelerd.aio` has the client for asyncio, and `accelerd.testing` what tests use.
 """
 
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from ._blocking_kernel import CompiledKernel
 from ._blocking_tensor import Graph, Tensor
 from ._client import Client
 from ._collection import Collection
 from ._credentials import Tls
+from ._decorator import KernelFunction, kernel
+from ._domain import Domain
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import (
     AccelerdError,
@@ -30,6 +33,7 @@ from ._errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from ._function import KernelProgram, Wasm, WasmBuffer
 from ._kernel import (
     KernelComponent,
     KernelDiagnostic,
@@ -38,6 +42,8 @@ from ._kernel import (
     Translation,
     TranslationError,
 )
+from ._kernel_fault import KernelFault
+from ._launch import KernelInfo
 from ._parse import (
     NO_ROW,
     NODE_FIELDS,
@@ -75,7 +81,9 @@ from ._results import (
 )
 from ._timing import Timing, record_timings
 from ._tree import Tree
+from ._verification import VerifyOptions
 from ._verify import ComparisonReport, ElementMismatch, Largest, OutputReport, PolicyOptions
+from ._verify_report import CaseResult, CaseValue, Counterexample, VerifyReport
 
 try:
     __version__ = _version("accelerd")
@@ -93,14 +101,19 @@ __all__ = [
     "Admission",
     "AlreadyExistsError",
     "BusyError",
+    "CaseResult",
+    "CaseValue",
     "Client",
     "Clusters",
     "Collection",
     "CollectionInfo",
     "ComparisonReport",
+    "CompiledKernel",
+    "Counterexample",
     "DeadlineError",
     "Device",
     "Diagnostic",
+    "Domain",
     "ElementMismatch",
     "EmbedOptions",
     "EmbedOutcome",
@@ -112,7 +125,11 @@ __all__ = [
     "InvalidArgumentError",
     "KernelComponent",
     "KernelDiagnostic",
+    "KernelFault",
+    "KernelFunction",
+    "KernelInfo",
     "KernelParam",
+    "KernelProgram",
     "KernelStats",
     "LaneStats",
     "Largest",
@@ -153,6 +170,11 @@ __all__ = [
     "UnauthenticatedError",
     "UnavailableError",
     "UpsertStep",
+    "VerifyOptions",
+    "VerifyReport",
+    "Wasm",
+    "WasmBuffer",
     "__version__",
+    "kernel",
     "record_timings",
 ]

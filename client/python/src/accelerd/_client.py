@@ -5,34 +5,32 @@ from __future__ import annotations
 import ast
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _kernel, _parse, _points, _resident, _similar, _verify
+from . import _device, _embed, _parse, _points, _resident, _similar
+from ._blocking_kernel import KernelCalls
 from ._blocking_tensor import Graph, Tensor
+from ._blocking_verify import VerifyCalls
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
 from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import MessageTooLargeError
 from ._graph import Keep
-from ._kernel import KernelDialect, KernelTarget, Translation
-from ._kernel_source import KernelSource
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Stats
 from ._tensor import Dtype, Value, to_rows
-from ._tensor_factory import TensorFactory
-from ._verify import Compared, ComparisonReport, PolicyOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 
-class Client(TensorFactory[Tensor]):
+class Client(KernelCalls, VerifyCalls):
     """Client of a daemon, over one or more connections.
 
     A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call before a
@@ -637,89 +635,6 @@ class Client(TensorFactory[Tensor]):
             if isinstance(value := tensor._expression.content, Value):
                 tensor._expression.content = self._upload(value, keep, timeout)
         return tensors
-
-    def compare(
-        self,
-        actual: Compared,
-        expected: Compared,
-        *,
-        policies: Mapping[str, PolicyOptions] | None = None,
-        max_mismatches: int = 10,
-        row_verdicts: bool = False,
-        timeout: float | None = None,
-        **policy: Unpack[PolicyOptions],
-    ) -> ComparisonReport:
-        """Compare outputs with expected ones, matched by name.
-
-        Without a tolerance in the policy, those of torch.testing for the element type apply. All elements are compared,
-        and results are equal on every device.
-
-        Args:
-            actual: What was computed: an array or a tensor, or a mapping of names to them.
-            expected: What is expected, in the same form.
-            policies: Policies of outputs by name, in place of `policy`.
-            max_mismatches: The most mismatches of an output to list.
-            row_verdicts: Whether to return which rows, along the first dimension, have a mismatch.
-            timeout: Seconds for the whole call, retries included.
-            **policy: Which elements count as equal, such as `atol=1e-5, rtol=0, equal_nan=True` or `max_ulps=4`.
-
-        Returns:
-            A report. It is true if all outputs pass, and its text says what differs.
-        """
-        call = _verify.compare(
-            *self._compared(actual, expected),
-            policy,
-            policies or {},
-            max_mismatches,
-            row_verdicts,
-            self._caller.settings,
-        )
-        return self._caller.run(call, timeout)
-
-    def assert_close(
-        self,
-        actual: Compared,
-        expected: Compared,
-        *,
-        policies: Mapping[str, PolicyOptions] | None = None,
-        timeout: float | None = None,
-        **policy: Unpack[PolicyOptions],
-    ) -> None:
-        """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
-        report = self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
-        report.check()
-
-    def translate(
-        self,
-        source: KernelSource,
-        *,
-        dialect: KernelDialect | None = None,
-        constants: Mapping[str, int | float | bool] | None = None,
-        names: Sequence[str] = (),
-        targets: Sequence[KernelTarget] = ("cuda", "wasm"),
-        timeout: float | None = None,
-    ) -> Translation:
-        """Translate kernels in Python to CUDA C++ and WebAssembly.
-
-        A kernel outside the language has a diagnostic in place of its files; the call succeeds.
-
-        Args:
-            source: The text of a module, a function, or several functions, whose source is taken. A function may have
-                the decorators of NVIDIA Warp; functions that it calls must be given as well. Globals and variables of
-                enclosing functions that it uses are passed with their current values if they are int, float or bool,
-                and imported if they are modules or names of modules.
-            dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
-                decorator of Warp, else "python".
-            constants: Values of names that the source uses and does not define, in place of captured ones.
-            names: The kernels to translate; empty means all.
-            targets: What to translate them to; empty means all.
-            timeout: Seconds for the whole call, retries included.
-
-        Returns:
-            The translated kernels with their files, and the diagnostics of the others.
-        """
-        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
-        return self._caller.run(call, timeout)
 
     def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
         """Free resident tensors: all of them, or none if one does not exist any more."""

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ._call import Method, Operation, Settings
-from ._errors import malformed, too_large
-from ._kernel_source import Constant, KernelModule, KernelSource, kernel_module
-from ._message import message
+from ._errors import InvalidArgumentError, malformed, too_large
+from ._kernel_program import KernelDialect, Program
+from ._kernel_source import Constant, KernelModule, KernelSource
+from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 from ._proto import tensor_pb2
 from ._tensor import NUMPY_DTYPES, dtype_name
 
 TRANSLATE = Method("KernelService", "Translate", pb.TranslateResponse)
 
-KernelDialect: TypeAlias = Literal["warp", "python"]
 KernelTarget: TypeAlias = Literal["cuda", "wasm"]
 
-_DIALECTS: dict[Any, pb.KernelDialect] = {
-    None: pb.KERNEL_DIALECT_UNSPECIFIED,
-    "warp": pb.KERNEL_DIALECT_WARP,
-    "python": pb.KERNEL_DIALECT_PYTHON,
-}
 _TARGETS: dict[Any, pb.KernelTarget] = {"cuda": pb.KERNEL_TARGET_CUDA, "wasm": pb.KERNEL_TARGET_WASM}
+#: How an error of the daemon describes a diagnostic.
+_DIAGNOSTIC = re.compile(r"line (\d+), column (\d+): (.*) \((\w+)\)", re.DOTALL)
 #: The most diagnostics in the text of an error.
 _MAX_SHOWN = 20
 
@@ -192,28 +191,21 @@ def translate(
     settings: Settings,
 ) -> Operation[Translation]:
     """Return the call that translates kernels."""
-    module = kernel_module(source, constants)
-    try:
-        module.text.encode()
-    except UnicodeEncodeError as wrong:
-        raise ValueError(f"source: expected text that UTF-8 can encode: {wrong.reason} at {wrong.start}") from None
+    program = Program.of(source, None, dialect, constants)
+    module = program.module
+    # Functions that the given ones call are no kernels that the caller wants.
+    has_called = len(module.excerpts) > len(module.given)
     request = message(
         pb.TranslateRequest,
-        source=module.text,
-        dialect=_choice("dialect", dialect, _DIALECTS),
-        constants={name: _constant(name, value) for name, value in module.constants.items()},
-        names=_names(names),
-        targets=[_choice("targets", target, _TARGETS) for target in _items("targets", targets)],
+        source=program.message.source,
+        dialect=program.message.dialect,
+        constants=program.message.constants,
+        names=_names(names) or (module.given if has_called else ()),
+        targets=[choice("targets", target, _TARGETS) for target in _items("targets", targets)],
     ).SerializeToString()
     if len(request) > settings.max_message_bytes:
         raise too_large("a module of kernels", len(request), settings.max_message_bytes)
     return Operation(TRANSLATE, request, lambda response: _translation(response, module))
-
-
-def _choice(argument: str, value: Any, choices: dict[Any, Any]) -> Any:
-    if value not in choices:
-        raise ValueError(f"{argument}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
-    return choices[value]
 
 
 def _items(argument: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -222,26 +214,32 @@ def _items(argument: str, values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+@contextmanager
+def explained(**programs: Program | None) -> Iterator[None]:
+    """Raise a `TranslationError` in place of an error of the daemon about the source of a program.
+
+    Args:
+        **programs: By the names of the fields that have them.
+    """
+    try:
+        yield
+    except InvalidArgumentError as problem:
+        for violation in problem.violations:
+            path = violation.field.split(".")
+            program = programs.get(path[-2]) if path[-1] == "source" and len(path) > 1 else None
+            if program is not None and (found := _DIAGNOSTIC.fullmatch(violation.description)):
+                line, column, text, code = found.groups()
+                one = pb.KernelDiagnostic(line=int(line), column=int(column), message=text, code=code)
+                one.kernel = program.message.name
+                raise TranslationError((_diagnostic(one, program.module),)) from problem
+        raise
+
+
 def _names(names: Sequence[str]) -> list[str]:
     for nth, name in enumerate(_items("names", names)):
         if not isinstance(name, str):
             raise TypeError(f"names[{nth}]: expected a str, got {type(name).__name__}")
     return list(names)
-
-
-def _constant(name: str, value: Constant) -> pb.KernelConstant:
-    if not isinstance(name, str):
-        raise TypeError(f"constants: expected names of type str, got {type(name).__name__}")
-    if isinstance(value, bool):
-        return pb.KernelConstant(boolean=value)
-    if isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
-            bits = value.bit_length()
-            raise ValueError(f"constants[{name!r}]: expected an int from -2**63 to 2**63 - 1, got one of {bits} bits")
-        return pb.KernelConstant(integer=value)
-    if isinstance(value, float):
-        return pb.KernelConstant(number=value)
-    raise TypeError(f"constants[{name!r}]: expected an int, a float or a bool, got {type(value).__name__}")
 
 
 def _translation(response: pb.TranslateResponse, module: KernelModule) -> Translation:
@@ -253,11 +251,12 @@ def _kernel(kernel: pb.TranslatedKernel) -> TranslatedKernel:
     files = {file.name: file.content for file in kernel.files}
     if len(files) < len(kernel.files):
         raise malformed(f"two files of one name in kernel {kernel.name!r}")
-    params = tuple(_param(param) for param in kernel.params)
+    params = tuple(received_param(param) for param in kernel.params)
     return TranslatedKernel(kernel.name, kernel.grid_dims, params, kernel.bit_exact, files)
 
 
-def _param(param: pb.KernelParam) -> KernelParam:
+def received_param(param: pb.KernelParam) -> KernelParam:
+    """Return the parameter of a message."""
     components = tuple(KernelComponent(one.name, _dtype(one.dtype), one.offset_bytes) for one in param.components)
     return KernelParam(param.name, param.dims, components, param.element_size_bytes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import keyword
@@ -49,8 +50,15 @@ class KernelModule:
 
     text: str
     constants: Mapping[str, Constant]
-    #: Its functions, if it is not of text.
+    #: Its functions, if it is not of text: those that were given, then those that they call.
     excerpts: tuple[Excerpt, ...] = ()
+    #: Names of the functions that were given.
+    given: tuple[str, ...] = ()
+
+    def line(self, number: int) -> str:
+        """Return the text of a line, from 1, as it is in the module; empty if there is no such line."""
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def place(self, kernel: str, line: int, column: int) -> tuple[str | None, int, int]:
         """Return the file, line and column of a place in the module; the module's own if it is of text."""
@@ -66,32 +74,35 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
     """Return the module of a source. Given constants take precedence over captured ones."""
     if isinstance(source, str):
         return KernelModule(source, constants)
-    functions = _functions(source)
-    sources = [_source(function) for function in functions]
-    captures = _Captures(functions, constants)
-    for function, one in zip(functions, sources, strict=True):
+    captures = _Captures(_functions(source), constants)
+    names = tuple(function.__code__.co_name for _, function in captures.functions)
+    sources = []
+    # Adding a function appends those that it calls.
+    for given, function in captures.functions:
+        one = _without_own_decorators(given, function, _source(function))
         captures.add(function, "".join(one.lines))
+        sources.append((function.__code__, one))
     # The first line belongs to no function: the daemon reports there what concerns a kernel as a whole.
     lines = [f"{statement}\n" for statement in captures.imports] or ["\n"]
     excerpts = []
-    for function, one in zip(functions, sources, strict=True):
-        filename = function.__code__.co_filename
-        excerpts.append(Excerpt(function.__code__.co_name, filename, one.first, len(lines) + 1, one.indents))
+    for code, one in sources:
+        excerpts.append(Excerpt(code.co_name, code.co_filename, one.first, len(lines) + 1, one.indents))
         lines += one.lines
-    return KernelModule("".join(lines), captures.constants, tuple(excerpts))
+    return KernelModule("".join(lines), captures.constants, tuple(excerpts), names)
 
 
-def _functions(source: Any) -> list[FunctionType]:
+def _functions(source: Any) -> list[tuple[Any, FunctionType]]:
+    """Return what is given, and its functions."""
     expected = "expected a str, a function or a sequence of functions"
     if isinstance(source, Sequence) and not isinstance(source, (bytes, bytearray, memoryview)):
         if not source:
             raise ValueError(f"source: {expected}, got an empty {type(source).__name__}")
-        return [_function(f"source[{nth}]", one, "expected a function") for nth, one in enumerate(source)]
-    return [_function("source", source, expected)]
+        return [(one, _function(f"source[{nth}]", one, "expected a function")) for nth, one in enumerate(source)]
+    return [(source, _function("source", source, expected))]
 
 
 def _function(argument: str, given: Any, expected: str) -> FunctionType:
-    function = _unwrapped(given)
+    function = unwrapped(given)
     if function is None:
         raise TypeError(f"{argument}: {expected}, got {type(given).__name__}")
     if not function.__code__.co_name.isidentifier():
@@ -99,8 +110,8 @@ def _function(argument: str, given: Any, expected: str) -> FunctionType:
     return function
 
 
-def _unwrapped(given: Any) -> FunctionType | None:
-    """Return the function that decorators were applied to."""
+def unwrapped(given: Any) -> FunctionType | None:
+    """Return the function that decorators were applied to; None if there is none that has a source."""
     # The arguments of a partial function are not in its source.
     if isinstance(given, (partial, type)) or inspect.ismethod(given):
         return None
@@ -135,6 +146,37 @@ def _source(function: FunctionType) -> _Source:
     return _Source([line.removeprefix(indent) for line in lines], first, indents)
 
 
+def _without_own_decorators(given: Any, function: FunctionType, source: _Source) -> _Source:
+    """Return a source in which the lines of this package's decorators are empty, such as `@accelerd.kernel`."""
+    try:
+        [tree] = ast.parse("".join(source.lines)).body
+    except (SyntaxError, ValueError):  # Reported where its names are captured.
+        return source
+    scope = {**function.__globals__, **_closure(function)}
+    lines = list(source.lines)
+    for nth, decorator in enumerate(getattr(tree, "decorator_list", ())):
+        value = _value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
+        # The outermost decorator of a function that a decorator of this package returned, by a name of its own.
+        is_outermost = value is None and nth == 0 and _is_own(type(given))
+        if _is_own(value) or is_outermost:
+            for at in range(decorator.lineno - 1, decorator.end_lineno or decorator.lineno):
+                lines[at] = "\n"
+    return _Source(lines, source.first, source.indents)
+
+
+def _is_own(value: Any) -> bool:
+    return (getattr(value, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]
+
+
+def _value(expression: ast.expr, scope: Mapping[str, Any]) -> Any:
+    """Return the value of a dotted name; None if it is unknown."""
+    if isinstance(expression, ast.Name):
+        return scope.get(expression.id)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_value(expression.value, scope), expression.attr, None)
+    return None
+
+
 @dataclass(frozen=True)
 class _Import:
     """A statement that binds a name to a module, or to a name of one."""
@@ -143,12 +185,14 @@ class _Import:
 
 
 class _Captures:
-    """What functions use and do not define: constants, and imported modules and names."""
+    """What functions use and do not define: constants, imported modules and names, and functions of their module."""
 
-    def __init__(self, functions: Sequence[FunctionType], given: Mapping[str, Constant]) -> None:
+    def __init__(self, functions: list[tuple[Any, FunctionType]], given: Mapping[str, Constant]) -> None:
         self._given = given
+        #: What was given or called, and its function. Those that are called follow.
+        self.functions = functions
         self._defined: dict[str, list[FunctionType]] = {}
-        for function in functions:
+        for _, function in functions:
             self._defined.setdefault(function.__code__.co_name, []).append(function)
         #: What each name stands for, and the first function that uses it.
         self._bindings: dict[str, tuple[Constant | _Import | None, str]] = {}
@@ -183,8 +227,13 @@ class _Captures:
     def _add(self, function: FunctionType, name: str, value: Any) -> None:
         user = function.__qualname__
         if name in self._defined:
-            if _unwrapped(value) not in self._defined[name]:
+            if unwrapped(value) not in self._defined[name]:
                 raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
+            return
+        called = unwrapped(value)
+        if called is not None and name not in self._bindings and _is_sent(name, called, function):
+            self._defined[name] = [called]
+            self.functions.append((value, called))
             return
         binding = value if isinstance(value, (int, float)) else _import(function, name, value)
         # The daemon takes a name without a binding for Python's.
@@ -194,6 +243,12 @@ class _Captures:
         # repr() tells 1 from True, and has NaN equal to itself.
         if repr(known) != repr(binding):
             raise ValueError(f"source: {name!r} of {user} is not that of {first}; rename it, or pass it in `constants`")
+
+
+def _is_sent(name: str, called: FunctionType, function: FunctionType) -> bool:
+    """Return whether a function that another one calls by a name is sent with it."""
+    is_own = called.__module__ == function.__module__ and called.__code__.co_name == name
+    return is_own and not hasattr(builtins, name)
 
 
 def _free_names(table: symtable.SymbolTable) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -14,6 +15,8 @@ _EXPECTED = {
     FieldDescriptor.TYPE_BOOL: "a bool",
     FieldDescriptor.TYPE_FLOAT: "a number",
     FieldDescriptor.TYPE_DOUBLE: "a number",
+    FieldDescriptor.TYPE_INT64: "an int from -2**63 to 2**63 - 1",
+    FieldDescriptor.TYPE_SINT64: "an int from -2**63 to 2**63 - 1",
     FieldDescriptor.TYPE_UINT32: "an int from 0 to 2**32 - 1",
     FieldDescriptor.TYPE_UINT64: "an int from 0 to 2**64 - 1",
 }
@@ -27,6 +30,13 @@ def message(cls: type[Built], arguments: dict[str, str] | None = None, /, **fiel
         for name, value in fields.items():
             _check(cls, (arguments or {}).get(name, name), name, value)
         raise
+
+
+def choice(argument: str, value: Any, choices: Mapping[Any, Any]) -> Any:
+    """Return the number of a choice."""
+    if value not in choices:
+        raise ValueError(f"{argument}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+    return choices[value]
 
 
 def _check(cls: type[Message], argument: str, name: str, value: Any) -> None:

@@ -17,7 +17,7 @@ from ._errors import malformed
 from ._proto import tensor_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
 from ._types import TensorType
-from ._wire import field
+from ._wire import Chunk, field
 
 UPLOAD = Method("TensorService", "UploadTensor", pb.UploadTensorResponse, is_idempotent=False)
 DOWNLOAD = Method("TensorService", "DownloadTensor", pb.DownloadTensorResponse)
@@ -91,6 +91,14 @@ def duration(ttl: float | None) -> Duration | None:
     message = Duration()
     message.FromNanoseconds(int(ttl * 1e9))
     return message
+
+
+def tensor_input(name: str, value: Value | ResidentTensor) -> list[Chunk]:
+    """Serialize a named tensor."""
+    if isinstance(value, ResidentTensor):
+        return [pb.TensorInput(name=name, handle=value.handle).SerializeToString()]
+    header = pb.TensorInput(name=name).SerializeToString()
+    return [header, *field(pb.TensorInput.VALUE_FIELD_NUMBER, value.encode())]
 
 
 def upload_requests(value: Value, device: str, ttl: float | None, settings: Settings) -> Iterator[bytes]:

@@ -146,6 +146,13 @@ class TensorFactory(Generic[T]):
             raise ValueError(f"{what}: expected a tensor that is computed, got an operation; keep() computes it")
         return content
 
+    def _launch_input(self, given: Any) -> Any:
+        """Return an argument of a kernel; the resident tensor or the array of a tensor."""
+        if not isinstance(given, LazyTensor):
+            return given
+        content = self._compare_input("argument", given)
+        return content.numpy() if isinstance(content, Value) else content
+
     def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
         return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])
 

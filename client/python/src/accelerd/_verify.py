@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from ._call import Method, Operation, Settings
 from ._errors import malformed, too_large
 from ._lazy import LazyTensor
-from ._message import message
+from ._message import choice, message
 from ._proto import tensor_pb2
 from ._proto import verify_pb2 as pb
-from ._resident import ResidentTensor
+from ._resident import ResidentTensor, tensor_input
 from ._tensor import NUMPY_DTYPES, Value, dtype_name
 from ._wire import Chunk, field, size
 
@@ -75,8 +75,8 @@ def policy_message(options: PolicyOptions) -> pb.ComparisonPolicy:
         tolerances.append(pb.Tolerance(max_norm=norm))
     return pb.ComparisonPolicy(
         tolerances=tolerances,
-        combination=_choice("require", options.get("require", "any"), _COMBINATIONS),
-        nan=_choice("equal_nan", options.get("equal_nan", False), _NAN),
+        combination=choice("require", options.get("require", "any"), _COMBINATIONS),
+        nan=choice("equal_nan", options.get("equal_nan", False), _NAN),
         infinity=pb.INFINITY_POLICY_FORBIDDEN if options.get("forbid_infinity") else pb.INFINITY_POLICY_EQUAL,
         distinguish_zero_sign=bool(options.get("signed_zero")),
         shape=pb.SHAPE_POLICY_SAME_ELEMENT_COUNT if options.get("ignore_shape") else pb.SHAPE_POLICY_EQUAL,
@@ -85,12 +85,6 @@ def policy_message(options: PolicyOptions) -> pb.ComparisonPolicy:
 
 _COMBINATIONS: dict[Any, Any] = {"any": pb.TOLERANCE_COMBINATION_ANY, "all": pb.TOLERANCE_COMBINATION_ALL}
 _NAN: dict[Any, Any] = {False: pb.NAN_POLICY_FORBIDDEN, True: pb.NAN_POLICY_EQUAL, "bits": pb.NAN_POLICY_SAME_BITS}
-
-
-def _choice(argument: str, value: Any, choices: dict[Any, Any]) -> Any:
-    if value not in choices:
-        raise ValueError(f"{argument}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
-    return choices[value]
 
 
 @dataclass(frozen=True)
@@ -257,25 +251,19 @@ def compare(
         (pb.CompareOutputsRequest.EXPECTED_FIELD_NUMBER, expected),
     ):
         for name, value in tensors.items():
-            chunks += field(number, _input(name, value))
+            chunks += field(number, tensor_input(name, value))
     if size(chunks) > settings.max_message_bytes:
         what = f"a comparison of {', '.join(actual)}; upload() sends a tensor in chunks"
         raise too_large(what, size(chunks), settings.max_message_bytes)
     return Operation(COMPARE, b"".join(chunks), lambda response: _report(response, row_verdicts))
 
 
-def _input(name: str, value: Input) -> Sequence[Chunk]:
-    if isinstance(value, ResidentTensor):
-        return [tensor_pb2.TensorInput(name=name, handle=value.handle).SerializeToString()]
-    header = tensor_pb2.TensorInput(name=name).SerializeToString()
-    return [header, *field(tensor_pb2.TensorInput.VALUE_FIELD_NUMBER, value.encode())]
-
-
 def _report(response: pb.CompareOutputsResponse, row_verdicts: bool) -> ComparisonReport:
-    return ComparisonReport(response.passed, tuple(_output(one, row_verdicts) for one in response.outputs))
+    return ComparisonReport(response.passed, tuple(received_output(one, row_verdicts) for one in response.outputs))
 
 
-def _output(output: pb.OutputComparison, row_verdicts: bool) -> OutputReport:
+def received_output(output: pb.OutputComparison, row_verdicts: bool) -> OutputReport:
+    """Return the report of a message, which is validated."""
     if output.actual_dtype not in NUMPY_DTYPES or output.expected_dtype not in NUMPY_DTYPES:
         raise malformed(f"dtypes {output.actual_dtype} and {output.expected_dtype}")
     found, shape = output.differences, tuple(output.expected_shape)
@@ -348,7 +336,11 @@ def _place(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _rows(bits: bytes, output: pb.OutputComparison) -> NDArray[np.bool_]:
-    rows = output.actual_shape[0] if output.actual_shape else 1
+    return bits_of_rows(bits, output.actual_shape[0] if output.actual_shape else 1)
+
+
+def bits_of_rows(bits: bytes, rows: int) -> NDArray[np.bool_]:
+    """Return the bit of each row."""
     if len(bits) != -(-rows // 8):
         raise malformed(f"verdicts of {8 * len(bits)} rows, expected {rows}")
     return np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").astype(np.bool_)

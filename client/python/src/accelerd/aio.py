@@ -21,9 +21,12 @@ import grpc.aio
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _kernel, _parse, _points, _resident, _similar, _timing, _verify
+from . import _device, _embed, _parse, _points, _resident, _similar, _timing
+from ._aio_kernel import AsyncCompiledKernel as AsyncCompiledKernel
+from ._aio_kernel import AsyncKernelCalls
 from ._aio_tensor import AsyncGraph as AsyncGraph
 from ._aio_tensor import AsyncTensor as AsyncTensor
+from ._aio_verify import AsyncVerifyCalls
 from ._call import (
     DEFAULT_ATTEMPTS,
     DEFAULT_MESSAGE_BYTES,
@@ -38,16 +41,12 @@ from ._credentials import Tls
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._graph import Keep
-from ._kernel import KernelDialect, KernelTarget, Translation
-from ._kernel_source import KernelSource
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
 from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Snapshot, Stats
 from ._tensor import Dtype, Value, to_rows
-from ._tensor_factory import TensorFactory
-from ._verify import Compared, ComparisonReport, PolicyOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
@@ -167,7 +166,7 @@ class _Outgoing:
             raise
 
 
-class AsyncClient(TensorFactory[AsyncTensor]):
+class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
     """Client of a daemon for one event loop, with the methods of `accelerd.Client`.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default.
@@ -769,71 +768,6 @@ class AsyncClient(TensorFactory[AsyncTensor]):
             if isinstance(value := tensor._expression.content, Value):
                 tensor._expression.content = await self._upload(value, keep, timeout)
         return tensors
-
-    async def compare(
-        self,
-        actual: Compared,
-        expected: Compared,
-        *,
-        policies: Mapping[str, PolicyOptions] | None = None,
-        max_mismatches: int = 10,
-        row_verdicts: bool = False,
-        timeout: float | None = None,
-        **policy: Unpack[PolicyOptions],
-    ) -> ComparisonReport:
-        """Compare outputs with expected ones, matched by name.
-
-        Without a tolerance in the policy, those of torch.testing for the element type apply. All elements are compared,
-        and results are equal on every device.
-
-        Args:
-            actual: What was computed: an array or a tensor, or a mapping of names to them.
-            expected: What is expected, in the same form.
-            policies: Policies of outputs by name, in place of `policy`.
-            max_mismatches: The most mismatches of an output to list.
-            row_verdicts: Whether to return which rows, along the first dimension, have a mismatch.
-            timeout: Seconds for the whole call, retries included.
-            **policy: Which elements count as equal, such as `atol=1e-5, rtol=0, equal_nan=True` or `max_ulps=4`.
-
-        Returns:
-            A report. It is true if all outputs pass, and its text says what differs.
-        """
-        call = _verify.compare(
-            *self._compared(actual, expected),
-            policy,
-            policies or {},
-            max_mismatches,
-            row_verdicts,
-            self._caller.settings,
-        )
-        return await self._caller.run(call, timeout)
-
-    async def assert_close(
-        self,
-        actual: Compared,
-        expected: Compared,
-        *,
-        policies: Mapping[str, PolicyOptions] | None = None,
-        timeout: float | None = None,
-        **policy: Unpack[PolicyOptions],
-    ) -> None:
-        """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
-        report = await self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
-        report.check()
-
-    async def translate(
-        self,
-        source: KernelSource,
-        *,
-        dialect: KernelDialect | None = None,
-        constants: Mapping[str, int | float | bool] | None = None,
-        names: Sequence[str] = (),
-        targets: Sequence[KernelTarget] = ("cuda", "wasm"),
-        timeout: float | None = None,
-    ) -> Translation:
-        """Translate kernels in Python to CUDA C++ and WebAssembly. Takes the arguments of `Client.translate`."""
-        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
-        return await self._caller.run(call, timeout)
 
     async def free(self, *tensors: AsyncTensor, timeout: float | None = None) -> None:
         """Free resident tensors: all of them, or none if one does not exist any more."""

@@ -1,0 +1,111 @@
+"""Kernels of the asyncio client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import _kernel, _launch
+from ._aio_tensor import AsyncTensor
+from ._errors import NotFoundError
+from ._kernel import KernelTarget, Translation
+from ._kernel_program import KernelDialect, Program
+from ._kernel_source import KernelSource
+from ._launch import Grid, KernelInfo, Outputs
+from ._tensor_factory import TensorFactory
+
+if TYPE_CHECKING:
+    from .aio import AsyncCaller, AsyncClient
+
+
+@dataclass(frozen=True, repr=False)
+class AsyncCompiledKernel(KernelInfo):
+    """A kernel that a daemon keeps in its compiled form, and can launch."""
+
+    _client: AsyncClient = field(compare=False)
+
+    async def launch(
+        self,
+        *arguments: Any,
+        grid: Grid | None = None,
+        outputs: Outputs | None = None,
+        loop_budget: int | None = None,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run the kernel. As `AsyncClient.launch()`."""
+        return await self._client.launch(
+            self, *arguments, grid=grid, outputs=outputs, loop_budget=loop_budget, timeout=timeout, **named
+        )
+
+
+class AsyncKernelCalls(TensorFactory[AsyncTensor]):
+    """The calls of the asyncio client that translate, compile and launch kernels."""
+
+    _caller: AsyncCaller
+
+    async def translate(
+        self,
+        source: KernelSource,
+        *,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        names: Sequence[str] = (),
+        targets: Sequence[KernelTarget] = ("cuda", "wasm"),
+        timeout: float | None = None,
+    ) -> Translation:
+        """Translate kernels in Python to CUDA C++ and WebAssembly. Takes the arguments of `Client.translate`."""
+        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
+        return await self._caller.run(call, timeout)
+
+    async def compile(
+        self,
+        source: KernelSource,
+        *,
+        name: str | None = None,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        timeout: float | None = None,
+    ) -> AsyncCompiledKernel:
+        """Compile a kernel in Python, and keep it on the daemon. Takes the arguments of `Client.compile`."""
+        program = Program.of(source, name, dialect, constants or {})
+        with _kernel.explained(program=program):
+            call = _launch.compile_kernel(program, self._caller.settings)
+            return self._compiled(await self._caller.run(call, timeout))
+
+    async def launch(
+        self,
+        kernel: KernelInfo,
+        /,
+        *arguments: Any,
+        grid: Grid | None = None,
+        outputs: Outputs | None = None,
+        loop_budget: int | None = None,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run a kernel, once for each thread of a grid. Takes the arguments of `Client.launch`."""
+        inputs = [self._launch_input(one) for one in arguments]
+        by_name = {name: self._launch_input(one) for name, one in named.items()}
+        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget)
+        settings = self._caller.settings
+        deadline = settings.deadline(timeout)
+        try:
+            return await self._caller.until(call.operation(settings), deadline)
+        except NotFoundError:
+            if kernel.program is None:
+                raise
+        return await self._caller.until(call.operation(settings, with_program=True), deadline)
+
+    async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:
+        """Return the kernels that the daemon keeps, the most recently used first."""
+        return [self._compiled(fields) for fields in await self._caller.run(_launch.list_kernels(), timeout)]
+
+    async def evict_kernel(self, kernel: KernelInfo | str, *, timeout: float | None = None) -> None:
+        """Drop a kernel that the daemon keeps, which is given as such or by its id."""
+        await self._caller.run(_launch.evict_kernel(kernel), timeout)
+
+    def _compiled(self, fields: Mapping[str, Any]) -> AsyncCompiledKernel:
+        client: Any = self
+        return AsyncCompiledKernel(**fields, _client=client)

@@ -1,0 +1,172 @@
+"""Kernels of the blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import _kernel, _launch
+from ._blocking_tensor import Tensor
+from ._call import Caller
+from ._errors import NotFoundError
+from ._kernel import KernelTarget, Translation
+from ._kernel_program import KernelDialect, Program
+from ._kernel_source import KernelSource
+from ._launch import Grid, KernelInfo, Outputs
+from ._tensor_factory import TensorFactory
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+
+@dataclass(frozen=True, repr=False)
+class CompiledKernel(KernelInfo):
+    """A kernel that a daemon keeps in its compiled form, and can launch."""
+
+    _client: Client = field(compare=False)
+
+    def launch(
+        self,
+        *arguments: Any,
+        grid: Grid | None = None,
+        outputs: Outputs | None = None,
+        loop_budget: int | None = None,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run the kernel. As `Client.launch()`."""
+        return self._client.launch(
+            self, *arguments, grid=grid, outputs=outputs, loop_budget=loop_budget, timeout=timeout, **named
+        )
+
+
+class KernelCalls(TensorFactory[Tensor]):
+    """The calls of the blocking client that translate, compile and launch kernels."""
+
+    _caller: Caller
+
+    def translate(
+        self,
+        source: KernelSource,
+        *,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        names: Sequence[str] = (),
+        targets: Sequence[KernelTarget] = ("cuda", "wasm"),
+        timeout: float | None = None,
+    ) -> Translation:
+        """Translate kernels in Python to CUDA C++ and WebAssembly.
+
+        A kernel outside the language has a diagnostic in place of its files; the call succeeds.
+
+        Args:
+            source: The text of a module, a function, or several functions, whose source is taken. A function may have
+                the decorators of NVIDIA Warp. Functions of its module that it calls are sent as well. Globals and
+                variables of enclosing functions that it uses are passed with their current values if they are int,
+                float or bool, and imported if they are modules or names of other modules.
+            dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
+                decorator of Warp, else "python".
+            constants: Values of names that the source uses and does not define, in place of captured ones.
+            names: The kernels to translate; empty means all of a text, and the functions that are given.
+            targets: What to translate them to; empty means all.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The translated kernels with their files, and the diagnostics of the others.
+        """
+        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
+        return self._caller.run(call, timeout)
+
+    def compile(
+        self,
+        source: KernelSource,
+        *,
+        name: str | None = None,
+        dialect: KernelDialect | None = None,
+        constants: Mapping[str, int | float | bool] | None = None,
+        timeout: float | None = None,
+    ) -> CompiledKernel:
+        """Compile a kernel in Python, and keep it on the daemon. Equal programs are compiled once.
+
+        Args:
+            source: As in `translate()`.
+            name: Name of the kernel; None if the source is a function, or has one kernel only.
+            dialect: As in `translate()`.
+            constants: As in `translate()`.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The kernel, with its parameters and the method `launch()`.
+
+        Raises:
+            TranslationError: The kernel is outside the language; the text has the place and the reason.
+            InvalidArgumentError: There is no kernel of the name, or there are several and no name is given.
+        """
+        program = Program.of(source, name, dialect, constants or {})
+        with _kernel.explained(program=program):
+            call = _launch.compile_kernel(program, self._caller.settings)
+            return self._compiled(self._caller.run(call, timeout))
+
+    def launch(
+        self,
+        kernel: KernelInfo,
+        /,
+        *arguments: Any,
+        grid: Grid | None = None,
+        outputs: Outputs | None = None,
+        loop_budget: int | None = None,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> Any:
+        """Run a kernel, once for each thread of a grid.
+
+        An array has the dimensions of the parameter, followed by those of its components: `array2d[vec3]` is float32 of
+        shape [n, m, 3]. Elements that are structs are a numpy array with fields, or bytes. An array of another type is
+        converted only if all values of its type are values of the parameter's. Python integers must be in the range of
+        the parameter's type, and Python floats are rounded to it.
+
+        In the dialect "python", arguments are broadcast against each other, as by numpy, and the kernel maps over the
+        rows. Results have the shape of the rows; if all arguments are numbers, results are Python numbers.
+
+        Args:
+            kernel: What `compile()` returned. One that the daemon dropped since is compiled again.
+            *arguments: Arrays, Python numbers and resident tensors, in the order of the parameters.
+            grid: Extents of the grid of threads. In the dialect "python" there is by default a thread for each row.
+            outputs: Names of the arrays to return; by default all that the kernel writes. A dict has the shapes of
+                those that are no arguments, which are zero to begin with.
+            loop_budget: The most iterations of all loops of a thread; None means the daemon's default.
+            timeout: Seconds for the whole call, retries included.
+            **named: Arguments by name. One with the name of an option is given by position.
+
+        Returns:
+            The array, or a dict of several arrays by name; they are read-only. Arguments do not change.
+
+        Raises:
+            KernelFault: The kernel did what its dialect forbids, such as an access out of bounds.
+            TypeError: An argument is missing, unknown or of another type.
+            ValueError: An argument has another shape, or a number is outside of its type's range.
+        """
+        inputs = [self._launch_input(one) for one in arguments]
+        by_name = {name: self._launch_input(one) for name, one in named.items()}
+        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget)
+        settings = self._caller.settings
+        deadline = settings.deadline(timeout)
+        try:
+            return self._caller.until(call.operation(settings), deadline)
+        except NotFoundError:
+            if kernel.program is None:
+                raise
+        return self._caller.until(call.operation(settings, with_program=True), deadline)
+
+    def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
+        """Return the kernels that the daemon keeps, the most recently used first."""
+        return [self._compiled(fields) for fields in self._caller.run(_launch.list_kernels(), timeout)]
+
+    def evict_kernel(self, kernel: KernelInfo | str, *, timeout: float | None = None) -> None:
+        """Drop a kernel that the daemon keeps, which is given as such or by its id."""
+        self._caller.run(_launch.evict_kernel(kernel), timeout)
+
+    def _compiled(self, fields: Mapping[str, Any]) -> CompiledKernel:
+        client: Any = self
+        return CompiledKernel(**fields, _client=client)

@@ -1,0 +1,165 @@
+"""Comparisons and verifications of the blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from . import _verify
+from ._blocking_tensor import Tensor
+from ._call import Caller
+from ._domain import Domain
+from ._function import Computed, Side
+from ._tensor_factory import TensorFactory
+from ._verification import VERIFY, Cases, Progress, Verification, VerifyOptions
+from ._verify import Compared, ComparisonReport, PolicyOptions
+from ._verify_report import VerifyReport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # In typing since Python 3.11.
+
+
+class VerifyCalls(TensorFactory[Tensor]):
+    """The calls of the blocking client that compare outputs and verify functions."""
+
+    _caller: Caller
+
+    def compare(
+        self,
+        actual: Compared,
+        expected: Compared,
+        *,
+        policies: Mapping[str, PolicyOptions] | None = None,
+        max_mismatches: int = 10,
+        row_verdicts: bool = False,
+        timeout: float | None = None,
+        **policy: Unpack[PolicyOptions],
+    ) -> ComparisonReport:
+        """Compare outputs with expected ones, matched by name.
+
+        Without a tolerance in the policy, those of torch.testing for the element type apply. All elements are compared,
+        and results are equal on every device.
+
+        Args:
+            actual: What was computed: an array or a tensor, or a mapping of names to them.
+            expected: What is expected, in the same form.
+            policies: Policies of outputs by name, in place of `policy`.
+            max_mismatches: The most mismatches of an output to list.
+            row_verdicts: Whether to return which rows, along the first dimension, have a mismatch.
+            timeout: Seconds for the whole call, retries included.
+            **policy: Which elements count as equal, such as `atol=1e-5, rtol=0, equal_nan=True` or `max_ulps=4`.
+
+        Returns:
+            A report. It is true if all outputs pass, and its text says what differs.
+        """
+        call = _verify.compare(
+            *self._compared(actual, expected),
+            policy,
+            policies or {},
+            max_mismatches,
+            row_verdicts,
+            self._caller.settings,
+        )
+        return self._caller.run(call, timeout)
+
+    def assert_close(
+        self,
+        actual: Compared,
+        expected: Compared,
+        *,
+        policies: Mapping[str, PolicyOptions] | None = None,
+        timeout: float | None = None,
+        **policy: Unpack[PolicyOptions],
+    ) -> None:
+        """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
+        report = self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
+        report.check()
+
+    def verify(
+        self,
+        subject: Computed,
+        reference: Computed,
+        *,
+        cases: Cases | None = None,
+        count: int | None = None,
+        seed: int = 0,
+        domains: Mapping[str, Domain] | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+        **options: Unpack[VerifyOptions],
+    ) -> VerifyReport:
+        """Verify that a subject computes what a reference computes, for cases of any number.
+
+        Each side is a function in Python (the function, the text of a module, or a `KernelProgram` with a name and
+        constants), a function of a WebAssembly module (a `Wasm`, or the bytes or the path of the module), or outputs
+        that are computed already (an array, or a dict of arrays, whose first dimension is the cases). Functions run in
+        child processes of the daemon.
+
+        Nothing is retried. Failing cases are shrunk: their inputs are replaced by simpler ones while the case fails.
+
+        Args:
+            subject: What is verified.
+            reference: What is right.
+            cases: Inputs by name, as arrays whose first dimension is the cases, in any number: they are sent in chunks.
+                None means that the daemon makes them.
+            count: Number of cases that the daemon makes, 100,000 by default.
+            seed: Equal seeds give equal cases.
+            domains: Values of inputs by name, such as `{"x": accelerd.testing.floats(-1.0, 1.0)}`. Others have all
+                values of their type, but NaN and infinities.
+            progress: Is called with the numbers of cases that are done, and of those that failed, as they arrive.
+            timeout: Seconds for the whole call.
+            **options: `VerifyOptions`: which elements count as equal, as in `compare()`, how outcomes are judged, what
+                a case may use, and what is reported.
+
+        Returns:
+            A report. It is true if all cases pass, and its text has the falsifying cases.
+
+        Raises:
+            TranslationError: A function in Python is outside the language; the text has the place and the reason.
+            InvalidArgumentError: The functions do not go together, or not with the cases.
+        """
+        run = Verification(
+            Side.of("subject", subject),
+            Side.of("reference", reference),
+            cases,
+            count,
+            seed,
+            domains,
+            progress,
+            self._compare_input,
+            self._caller.settings,
+            **options,
+        )
+        timeout = self._caller.settings.timeout if timeout is None else timeout
+        with run.explained():
+            for response in self._caller.stream(VERIFY, run.requests(), timeout):
+                run.on_response(response)
+        return run.report()
+
+    def assert_equivalent(
+        self,
+        subject: Computed,
+        reference: Computed,
+        *,
+        cases: Cases | None = None,
+        count: int | None = None,
+        seed: int = 0,
+        domains: Mapping[str, Domain] | None = None,
+        progress: Progress | None = None,
+        timeout: float | None = None,
+        **options: Unpack[VerifyOptions],
+    ) -> None:
+        """Raise an AssertionError with the falsifying cases unless all cases pass. As `verify()`."""
+        __tracebackhide__ = True
+        report = self.verify(
+            subject,
+            reference,
+            cases=cases,
+            count=count,
+            seed=seed,
+            domains=domains,
+            progress=progress,
+            timeout=timeout,
+            **options,
+        )
+        report.check()

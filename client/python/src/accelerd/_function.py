@@ -1,0 +1,171 @@
+"""Functions to verify: in Python, and of WebAssembly modules."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ._kernel_program import KernelDialect, Program
+from ._kernel_source import Constant, KernelSource
+from ._launch import KernelInfo
+from ._message import choice, message
+from ._proto import verify_pb2 as pb
+from ._tensor import Dtype, dtype_number
+from ._verify import Compared
+
+_BUFFER_KINDS: dict[Any, pb.WasmParamKind] = {
+    "input": pb.WASM_PARAM_KIND_INPUT,
+    "output": pb.WASM_PARAM_KIND_OUTPUT,
+    "in_out": pb.WASM_PARAM_KIND_IN_OUT,
+}
+_DEF = re.compile(r"^def (\w+)", re.MULTILINE)
+#: Element types of annotations, also as text.
+_ANNOTATIONS: dict[Any, str] = {float: "f64", int: "i64", bool: "bool", "float": "f64", "int": "i64", "bool": "bool"}
+_ANNOTATIONS |= {f"list[{name}]": dtype for name, dtype in _ANNOTATIONS.items() if isinstance(name, str)}
+
+
+@dataclass(frozen=True)
+class WasmBuffer:
+    """A buffer in the memory of a module, which a function gets as its address and its number of elements."""
+
+    #: Type of its elements, such as "f64".
+    dtype: Dtype
+    #: Number of its elements.
+    length: int
+    #: Whether the function reads it, writes it (it is zero to begin with), or both.
+    kind: Literal["input", "output", "in_out"] = "input"
+
+
+@dataclass(frozen=True)
+class Wasm:
+    """A function of a WebAssembly module."""
+
+    #: The module in the binary format, or the path of its file.
+    module: bytes | str | os.PathLike[str] = field(repr=False)
+    #: Name of the exported function; empty if the module exports one only, besides an allocator.
+    function: str = ""
+    #: Its parameters by name, in order: the type of a value, or a buffer. Empty means those of the other side by
+    #: position, or scalars of the types of the export, named `arg0`, `arg1` and so on.
+    params: Mapping[str, Dtype | WasmBuffer] = field(default_factory=dict)
+    #: Types of what it returns by name, in order. Empty means the results of the other side, or those of the export.
+    results: Mapping[str, Dtype] = field(default_factory=dict)
+    #: Run the cases of a chunk in one instance, so that memory and globals keep what earlier cases wrote.
+    share_instance: bool = False
+
+    def message(self) -> pb.WasmFunction:
+        """Return the message, with the content of the file.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        module = self.module
+        return message(
+            pb.WasmFunction,
+            module=Path(module).read_bytes() if isinstance(module, (str, os.PathLike)) else bytes(module),
+            function=self.function,
+            params=[_param(name, one) for name, one in self.params.items()],
+            results=[
+                pb.WasmResult(name=name, dtype=_dtype("results", name, one)) for name, one in self.results.items()
+            ],
+            share_instance=self.share_instance,
+        )
+
+
+def _param(name: str, param: Dtype | WasmBuffer) -> pb.WasmParam:
+    if not isinstance(param, WasmBuffer):
+        return pb.WasmParam(name=name, dtype=_dtype("params", name, param), kind=pb.WASM_PARAM_KIND_VALUE)
+    kind = choice(f"params[{name!r}].kind", param.kind, _BUFFER_KINDS)
+    dtype = _dtype("params", name, param.dtype)
+    return message(pb.WasmParam, name=name, dtype=dtype, kind=kind, length=param.length)
+
+
+def _dtype(argument: str, name: str, dtype: Dtype) -> Any:
+    return dtype_number(dtype, f"{argument}[{name!r}]")
+
+
+@dataclass(frozen=True)
+class KernelProgram:
+    """A function in Python, with its name and the values of what it captures."""
+
+    #: The text of a module, a function, or several functions.
+    source: KernelSource
+    #: Name of the function; None if the source has one only.
+    name: str | None = None
+    #: What operators and functions mean.
+    dialect: KernelDialect | None = None
+    #: Values of names that the source uses and does not define, in place of captured ones.
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+
+
+#: A function: in Python, or of a WebAssembly module, also as its bytes or the path of its file.
+Function: TypeAlias = "KernelSource | KernelProgram | KernelInfo | Wasm | bytes | os.PathLike[str]"
+#: What computes outputs: a function, or the outputs themselves.
+Computed: TypeAlias = "Function | Compared"
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a verification: a function, or outputs."""
+
+    #: Name in texts.
+    name: str
+    #: The function; None if the outputs are given.
+    function: pb.WasmFunction | Program | None
+    #: The outputs that are given.
+    outputs: Any = None
+    #: Element types of parameters, as far as they are known.
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, argument: str, given: Any) -> Side:
+        """Return the side that an argument stands for."""
+        if isinstance(given, str) and given.endswith(".wasm") and "\n" not in given:
+            given = Wasm(given)
+        elif isinstance(given, (bytes, bytearray, memoryview, os.PathLike)):
+            given = Wasm(given if isinstance(given, os.PathLike) else bytes(given))
+        if isinstance(given, Wasm):
+            return cls(given.function or "f", given.message())
+        if isinstance(given, KernelInfo):
+            if given.program is None:
+                raise ValueError(f"{argument}: expected a kernel of compile(), got one of list_kernels()")
+            return cls(given.name, given.program)
+        if _is_source(given):
+            given = KernelProgram(given)
+        if isinstance(given, KernelProgram):
+            return _program(given)
+        return cls(argument, None, given)
+
+
+def _is_source(given: Any) -> bool:
+    """Return whether an argument is a function, several functions, or text."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return bool(given) and all(_is_source(one) for one in given)
+    return isinstance(given, str) or callable(given) or callable(getattr(given, "func", None))
+
+
+def _program(given: KernelProgram) -> Side:
+    program = Program.of(given.source, given.name, given.dialect, given.constants)
+    functions: dict[str, Any] = {}
+    if not isinstance(given.source, str):
+        several: Sequence[Any] = given.source if isinstance(given.source, Sequence) else [given.source]
+        functions = {one.__name__: one for one in (getattr(one, "func", one) for one in several)}
+    names = [given.name] if given.name else list(functions) or _DEF.findall(program.module.text)
+    # Without a name, the daemon takes the only kernel.
+    name = names[0] if len(names) == 1 else "f"
+    return Side(name, program, dtypes=_dtypes(functions[name]) if name in functions else {})
+
+
+def _dtypes(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the element types of parameters whose annotations are known."""
+    found = {}
+    for name, param in inspect.signature(function).parameters.items():
+        annotation = param.annotation
+        key = annotation if isinstance(annotation, type) and annotation in _ANNOTATIONS else str(annotation)
+        if key in _ANNOTATIONS:
+            found[name] = _ANNOTATIONS[key]
+    return found

@@ -1,0 +1,405 @@
+"""Compilations and launches: what is sent and decoded, against a daemon that runs functions as Python does."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_daemon import FakeDaemon, component, param, serving
+
+from accelerd import (
+    Client,
+    CompiledKernel,
+    InvalidArgumentError,
+    KernelFault,
+    MessageTooLargeError,
+    NotFoundError,
+    ResidentTensor,
+    TranslationError,
+)
+from accelerd._kernel_arguments import element_type, typed_value
+from accelerd._proto import kernel_pb2 as pb
+from accelerd._proto import tensor_pb2
+from accelerd._tensor import to_array
+from accelerd.aio import AsyncClient
+
+GAIN = 2.0
+
+
+def scaled(x: float, n: int) -> float:
+    return GAIN * x + n
+
+
+def divided(x: float, y: float) -> tuple[float, int]:
+    return (x / y, int(x // y))
+
+
+def total(values: list[float], start: float) -> float:
+    return start + sum(values)
+
+
+def constant() -> float:
+    return GAIN
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[FakeDaemon]:
+    with serving() as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def daemon(shared: FakeDaemon) -> FakeDaemon:
+    shared.kernels.__init__()  # type: ignore[misc]
+    return shared
+
+
+@pytest.fixture
+def local(daemon: FakeDaemon) -> Iterator[Client]:
+    with Client(daemon.target, timeout=10) as client:
+        yield client
+
+
+def warp(daemon: FakeDaemon, local: Client, *params: pb.KernelParam, written: list[str], run: Any) -> CompiledKernel:
+    """A kernel with parameters of any type, which a function on its arrays computes."""
+    kernel = pb.Kernel(name="k", dialect=pb.KERNEL_DIALECT_WARP, grid_dims=1, params=params, written_arrays=written)
+    daemon.kernels.warp["k"] = kernel, run
+    return local.compile("# text", name="k")
+
+
+def resident(shape: tuple[int, ...] = (3,)) -> ResidentTensor:
+    now = datetime.now()
+    return ResidentTensor("h7", np.dtype("f8"), shape, 24, "cpu", now, now, now)
+
+
+def argument(daemon: FakeDaemon, name: str) -> Any:
+    [found] = [one for one in daemon.kernels.launches[-1].arguments if one.name == name]
+    return found
+
+
+def sent(daemon: FakeDaemon, name: str) -> Any:
+    return to_array(argument(daemon, name).value)
+
+
+def test_a_function_is_compiled_with_what_it_captures(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(scaled, dialect="python", constants={"OTHER": 1})
+    [program] = daemon.kernels.compilations
+    assert program.source.splitlines()[1:] == inspect.getsource(scaled).splitlines()
+    assert program.dialect == pb.KERNEL_DIALECT_PYTHON and program.name == "scaled"
+    assert (program.constants["GAIN"].number, program.constants["OTHER"].integer) == (2.0, 1)
+    assert (kernel.name, kernel.dialect, kernel.grid_dims, kernel.bit_exact) == ("scaled", "python", 1, True)
+    assert [one.name for one in kernel.params] == ["x", "n", "result"] and kernel.written_arrays == ("result",)
+    assert len(kernel.id) == 64 and repr(kernel) == f"<CompiledKernel scaled(x, n, result) {kernel.id[:12]}>"
+    assert local.compile(scaled, dialect="python", constants={"OTHER": 1}) == kernel
+    copy = pickle.loads(pickle.dumps(kernel))
+    assert copy == kernel and copy.launch(1.5, 2) == 5.0
+
+
+def test_rows_are_mapped_and_numbers_are_broadcast(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(scaled)
+    x = np.arange(6.0).reshape(2, 3)
+    result = local.launch(kernel, x, n=3)
+    assert result.shape == (2, 3) and not result.flags["W"]
+    np.testing.assert_array_equal(result, 2 * x + 3)
+    assert (sent(daemon, "x").shape, sent(daemon, "n").tolist()) == ((6,), 3)
+    np.testing.assert_array_equal(kernel.launch(x, np.array([[1], [2]])), 2 * x + [[1], [2]])
+    assert sent(daemon, "n").tolist() == [1, 1, 1, 2, 2, 2]
+    assert daemon.kernels.launches[-1].kernel_id == kernel.id
+    with pytest.raises(ValueError, match=r"shapes that can be broadcast, got x \(2, 3\), n \(2,\)"):
+        kernel.launch(x, np.array([1, 2]))
+
+
+def test_numbers_give_python_numbers(local: Client) -> None:
+    result = local.launch(local.compile(scaled), 1.5, 2)
+    assert type(result) is float and result == 5.0
+    assert local.launch(local.compile(divided), 7.0, 2.0) == {"result0": 3.5, "result1": 3}
+    assert local.launch(local.compile(constant)) == 2.0
+    assert local.launch(local.compile(constant), grid=3).tolist() == [2.0] * 3
+
+
+def test_lists_are_the_last_dimension(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(total)
+    values = np.arange(12.0).reshape(2, 2, 3)
+    np.testing.assert_array_equal(kernel.launch(values, 0.5), values.sum(axis=-1) + 0.5)
+    assert sent(daemon, "values").shape == (4, 3)
+    assert kernel.launch([1.0, 2], 3) == 6.0
+    with pytest.raises(ValueError, match="values: expected a list of f64, got a number"):
+        kernel.launch(1.0, 2.0)
+
+
+def test_outputs_are_selected_and_have_shapes(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(divided)
+    x = np.array([4.0, 9.0])
+    both = kernel.launch(x, 2.0)
+    assert list(both) == ["result0", "result1"] and both["result1"].dtype == np.int64
+    assert kernel.launch(x, 2.0, outputs=["result1"]).tolist() == [2, 4]
+    # The daemon computes all results of a row.
+    assert [one.name for one in daemon.kernels.launches[-1].outputs] == ["result1", "result0"]
+    kernel.launch(x, 2.0, outputs={"result0": (2,), "result1": None}, grid=(2,), loop_budget=9)
+    request = daemon.kernels.launches[-1]
+    assert [tuple(one.shape) for one in request.outputs] == [(2,), ()]
+    assert (list(request.grid), request.loop_budget) == ([2], 9)
+    with pytest.raises(TypeError, match=r"outputs: .* got a str; did you mean \['result0'\]"):
+        kernel.launch(x, 2.0, outputs="result0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        ((1.0,), {}, r"scaled\(x, n, result\): expected a value of 'n'"),
+        ((), {}, "expected a value of 'x', 'n'"),
+        ((1.0, 2), {"x": 3.0}, "got two values of 'x'"),
+        ((1.0, 2), {"y": 3.0}, "got an unexpected argument 'y'"),
+        ((1.0, 2, 3, 4), {}, "expected at most 3 arguments, got 4"),
+    ],
+)
+def test_arguments_that_are_not_those_of_the_parameters_are_refused(
+    daemon: FakeDaemon, local: Client, arguments: tuple[Any, ...], named: dict[str, Any], message: str
+) -> None:
+    kernel = local.compile(scaled)
+    with pytest.raises(TypeError, match=message):
+        kernel.launch(*arguments, **named)
+    assert daemon.kernels.launches == []
+
+
+WRONG_VALUES = [
+    (1.5, "i32", TypeError, "x: expected i32, got float 1.5"),
+    (True, "f32", None, 1.0),
+    (1, "bool", TypeError, "x: expected bool, got int 1"),
+    ("1", "f64", TypeError, "x: expected f64, got str '1'"),
+    (300, "u8", ValueError, "x: expected a value of u8, from 0 to 255, got 300"),
+    (-1, "u64", ValueError, r"x: expected a value of u64"),
+    (2**63, "i64", ValueError, "x: expected a value of i64"),
+    (10**400, "f64", ValueError, "x: expected a value of f64, got an int beyond its range"),
+    (2**63, "u64", None, 2**63),
+    (2**53 + 1, "f64", ValueError, "x: expected a value of f64, got 9007199254740993"),
+    (2**24 + 1, "f32", ValueError, "x: expected a value of f32, got 16777217"),
+    (0.1, "f32", None, float(np.float32(0.1))),
+    (1e39, "f32", ValueError, r"x: expected a value of f32, got 1e\+39"),
+    (float("inf"), "f16", None, float("inf")),
+    (1 + 2**-9, "bf16", None, 1.0),
+    (1 + 3 * 2**-8, "bf16", None, 1.015625),
+    (np.float64(2.5), "f32", None, 2.5),
+    (np.int8(-3), "i64", None, -3),
+    ([1, 2.5], "f64", None, [1.0, 2.5]),
+    ([[1], [2, 3]], "f64", TypeError, r"x: expected f64, got list \[1\]"),
+    (np.float32([1.5]), "f64", None, [1.5]),
+    (np.int32([7]), "f64", None, [7.0]),
+    (np.array([7]), "f64", TypeError, "x: expected f64, got an array of i64; convert it"),
+    (np.array([1.0]), "f32", TypeError, "x: expected f32, got an array of f64"),
+    (np.array([1.0]), "i64", TypeError, "x: expected i64, got an array of f64"),
+    (memoryview(np.array([1.0])), "f64", None, [1.0]),
+]
+
+
+@pytest.mark.parametrize(("given", "dtype", "error", "expected"), WRONG_VALUES)
+def test_values_are_converted_exactly_or_refused(given: Any, dtype: str, error: Any, expected: Any) -> None:
+    if error is not None:
+        with pytest.raises(error, match=expected):
+            typed_value("x", given, dtype)
+        return
+    value = typed_value("x", given, dtype)
+    assert tensor_pb2.Dtype.Name(value.number) == f"DTYPE_{dtype.upper()}"
+    assert value.numpy().tolist() == expected
+
+
+def test_nan_is_a_value_of_each_floating_point_type() -> None:
+    for dtype in ("f16", "bf16", "f32", "f64"):
+        assert np.isnan(typed_value("x", float("nan"), dtype).numpy())
+
+
+def test_arrays_are_sent_without_a_copy() -> None:
+    array = np.arange(8.0)
+    assert np.shares_memory(typed_value("x", array, "f64").array, array)
+
+
+def test_components_are_trailing_dimensions(daemon: FakeDaemon, local: Client) -> None:
+    vector = [component("f32", name, 4 * nth) for nth, name in enumerate("xyz")]
+    matrix = [component("f64", f"m{nth // 2}{nth % 2}", 8 * nth) for nth in range(6)]
+    received: dict[str, Any] = {}
+
+    def run(v: Any, m: Any, a: Any, out: Any) -> None:
+        received.update(v=v.tolist(), m=m.shape, a=a.tolist())
+        out[:] = 2 * v
+
+    kernel = warp(
+        daemon,
+        local,
+        param("v", 1, *vector),
+        param("m", 0, *matrix),
+        param("a", 0, component("i32")),
+        param("out", 1, *vector),
+        written=["out"],
+        run=run,
+    )
+    assert element_type(kernel.params[1]) == ("f64", (3, 2))
+    v = np.float32([[1, 2, 3], [4, 5, 6]])
+    result = kernel.launch(v, np.ones((3, 2)), 7, outputs={"out": (2, 3)}, grid=2)
+    np.testing.assert_array_equal(result, 2 * v)
+    assert received == {"v": v.tolist(), "m": (3, 2), "a": 7}
+    kernel.launch([[1, 2, 3]], [[1, 2], [3, 4], [5, 6]], 7, out=np.zeros((1, 3), np.float32), grid=[1])
+    with pytest.raises(ValueError, match=r"v: expected an array of f32 of shape \[..., 3\], got .* \(3,\)"):
+        kernel.launch(v[0], np.ones((3, 2)), 7, v, grid=2)
+    with pytest.raises(ValueError, match=r"m: expected an array of f64 of shape \[3, 2\], got .* \(6,\)"):
+        kernel.launch(v, np.ones(6), 7, v, grid=2)
+    with pytest.raises(ValueError, match=r"a: expected a number of i32, got an array of shape \(1,\)"):
+        kernel.launch(v, np.ones((3, 2)), [7], v, grid=2)
+    with pytest.raises(TypeError, match=r"a: expected i32, got float 7\.5"):
+        kernel.launch(v, np.ones((3, 2)), 7.5, v, grid=2)
+
+
+def test_matrices_beyond_ten_columns_have_their_shape() -> None:
+    def shape(rows: int, columns: int) -> Any:
+        names = [f"m{row}{'_' if columns > 9 else ''}{column}" for row in range(rows) for column in range(columns)]
+        parts = [component("f32", name, 4 * nth) for nth, name in enumerate(names)]
+        from accelerd._kernel import received_param
+
+        return element_type(received_param(param("m", 0, *parts)))[1]
+
+    assert [shape(2, 2), shape(12, 3), shape(3, 12), shape(11, 11)] == [(2, 2), (12, 3), (3, 12), (11, 11)]
+
+
+def test_structs_are_bytes(daemon: FakeDaemon, local: Client) -> None:
+    parts = [component("f32", "position.x", 0), component("f32", "position.y", 4), component("u8", "is_on", 8)]
+
+    def run(s: Any, out: Any) -> None:
+        out[:] = s
+
+    structs_of = [param(name, 1, *parts, size=12) for name in ("s", "out")]
+    kernel = warp(daemon, local, *structs_of, written=["out"], run=run)
+    assert element_type(kernel.params[0]) == ("u8", (12,))
+    dtype = np.dtype([("position", "<f4", 2), ("is_on", "u1")], align=True)
+    structs = np.zeros(2, dtype)
+    structs["position"] = [[1, 2], [3, 4]]
+    result = kernel.launch(structs, np.zeros(2, dtype), grid=2)
+    assert sent(daemon, "s").shape == (2, 12) and result.dtype == dtype
+    np.testing.assert_array_equal(result, structs)
+    with pytest.raises(TypeError, match=r"s: expected structs of 12 bytes with position.x f32 at 0, .*, got \[\('a'"):
+        kernel.launch(np.zeros(2, [("a", "<f4", 3)]), structs, grid=2)
+    with pytest.raises(ValueError, match=r"s: expected 1 dimensions, got an array of shape \(2, 1\)"):
+        kernel.launch(structs[:, None], structs, grid=2)
+
+
+def test_resident_tensors_are_named_by_their_handles(daemon: FakeDaemon, local: Client) -> None:
+    vector = [component("f64")]
+    kernel = warp(daemon, local, param("x", 1, *vector), param("y", 1, *vector), written=["y"], run=lambda x, y: None)
+    tensor = local.resident(resident())
+    with pytest.raises(Exception, match="Exception calling application"):
+        kernel.launch(tensor, np.zeros(3), grid=3)
+    assert argument(daemon, "x").handle == "h7"
+    with pytest.raises(ValueError, match="argument: expected a tensor that is computed, got an operation"):
+        kernel.launch(tensor + 1, np.zeros(3), grid=3)
+
+
+def test_resident_tensors_have_one_row_for_each_element(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(scaled)
+    with pytest.raises(ValueError, match="x: expected a resident tensor with one dimension of rows, as all arguments"):
+        kernel.launch(resident(), np.ones((2, 3), np.int64))
+    with pytest.raises(Exception, match="Exception calling application"):
+        kernel.launch(resident(), 2)
+    assert argument(daemon, "x").handle == "h7" and sent(daemon, "n").tolist() == 2
+
+
+def test_a_fault_names_the_thread_and_the_line_of_the_file(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(divided)
+    with pytest.raises(KernelFault) as raised:
+        kernel.launch(1.0, np.array([2.0, 0.0]))
+    fault = raised.value
+    line = inspect.getsourcelines(divided)[1] + 1
+    assert (fault.kind, fault.kernel, fault.thread) == ("division_by_zero", "divided", 1)
+    assert (fault.filename, fault.line, fault.column) == (__file__, line, 12)
+    assert str(fault).splitlines() == [
+        "divided: division by zero, in thread 1",
+        f'  File "{__file__}", line {line}',
+        "    return (x / y, int(x // y))",
+        "            ^",
+    ]
+    copy = pickle.loads(pickle.dumps(fault))
+    assert (str(copy), copy.thread, copy.filename) == (str(fault), 1, __file__)
+
+
+def test_an_access_out_of_bounds_names_array_index_and_extent(daemon: FakeDaemon, local: Client) -> None:
+    text = "def f(values: list[float]) -> float:\n    return values[5]\n"
+    with pytest.raises(KernelFault) as raised:
+        local.compile(text).launch([1.0, 2.0, 3.0])
+    fault = raised.value
+    assert (fault.array, fault.dimension, fault.index, fault.extent) == ("values", 0, 5, 3)
+    assert (fault.filename, fault.line) == (None, 2)
+    expected = "f: index 5 is out of bounds for dimension 0 of 'values' with extent 3, in thread 0"
+    assert str(fault).splitlines()[:2] == [expected, "  line 2"]
+
+
+def test_a_kernel_that_was_evicted_is_compiled_again(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(scaled)
+    local.evict_kernel(kernel)
+    assert local.list_kernels() == []
+    assert kernel.launch(1.0, 2) == 4.0 and len(daemon.kernels.compilations) == 2
+    assert kernel.launch(1.0, 2) == 4.0 and len(daemon.kernels.compilations) == 2
+    with pytest.raises(NotFoundError):
+        local.evict_kernel("0")
+
+
+def test_listed_kernels_are_launched_but_not_compiled_again(daemon: FakeDaemon, local: Client) -> None:
+    first, second = local.compile(scaled), local.compile(total)
+    listed = local.list_kernels()
+    assert listed == [second, first] and listed[1].program is None
+    assert listed[1].launch(1.0, 2) == 4.0
+    local.evict_kernel(listed[1].id)
+    with pytest.raises(NotFoundError):
+        listed[1].launch(1.0, 2)
+
+
+def test_an_error_of_the_source_names_the_file_of_the_function(daemon: FakeDaemon, local: Client) -> None:
+    daemon.kernels.refusal = ("program.source", "line 3, column 11: unknown name `z` (unknown_name)")
+    with pytest.raises(TranslationError) as raised:
+        local.compile(scaled)
+    [one] = raised.value.diagnostics
+    line = inspect.getsourcelines(scaled)[1] + 1
+    assert (one.kernel, one.code, one.message) == ("scaled", "unknown_name", "unknown name `z`")
+    assert (one.filename, one.line, one.column) == (__file__, line, 11)
+    assert isinstance(raised.value.__cause__, InvalidArgumentError)
+    daemon.kernels.refusal = ("program.name", "expected the name of a kernel")
+    with pytest.raises(InvalidArgumentError):
+        local.compile(scaled)
+
+
+def test_what_exceeds_a_message_is_not_sent(daemon: FakeDaemon) -> None:
+    with Client(daemon.target, max_message_bytes=1000) as narrow:
+        kernel = narrow.compile(scaled)
+        with pytest.raises(MessageTooLargeError, match=r"a launch of scaled; upload\(\) sends an array in chunks"):
+            kernel.launch(np.zeros(1000), 1)
+        assert daemon.kernels.launches == []
+        with pytest.raises(MessageTooLargeError, match="a module of kernels"):
+            narrow.compile("def f() -> float:\n    return 1.0\n" + "#" * 1000)
+
+
+def test_wrong_kernels_are_refused(local: Client) -> None:
+    with pytest.raises(TypeError, match=r"kernel: expected a kernel of compile\(\), got function"):
+        local.launch(scaled, 1.0, 2)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="kernel: expected a str, got int"):
+        local.evict_kernel(5)  # type: ignore[arg-type]
+
+
+def test_the_asyncio_client_launches_as_well(daemon: FakeDaemon) -> None:
+    async def run() -> None:
+        async with AsyncClient(daemon.target, timeout=10) as client:
+            kernel = await client.compile(scaled)
+            assert await kernel.launch(np.array([1.0, 2.0]), n=1) is not None
+            assert await client.launch(kernel, 1.5, 2) == 5.0
+            assert await client.list_kernels() == [kernel]
+            await client.evict_kernel(kernel)
+            assert await kernel.launch(1.5, 2) == 5.0
+            divides = await client.compile(divided)
+            with pytest.raises(KernelFault, match="division by zero"):
+                await divides.launch(1.0, 0.0)
+            daemon.kernels.refusal = ("program.source", "line 2, column 0: no (unsupported_type)")
+            with pytest.raises(TranslationError):
+                await client.compile(scaled)
+
+    asyncio.run(run())
