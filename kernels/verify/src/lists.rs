@@ -1,7 +1,7 @@
 //! Lists: their elements are drawn together, for functions of lists depend on order, repetition and outliers.
 
 use crate::{
-    generator::Earlier,
+    earlier::Earlier,
     random::Random,
     scalars::{Mix, Strategy},
     values::ordinal,

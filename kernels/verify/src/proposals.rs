@@ -6,9 +6,11 @@ use accelerd_ir::Dtype;
 
 use crate::{
     simplicity::{Class, Complexity, MAX_DECIMALS, POWERS_OF_TEN, mantissa_bits, significant_bits},
-    specials::quiet_nan,
-    values::{Values, as_f64, finite_range, integer_of, ordinal},
+    values::{Values, as_f64, finite_range, integer_of, ordinal, quiet_nan},
 };
+
+/// Numbers from here on are no integers, but extreme: 2^64.
+const MAX_INTEGER: f64 = 18_446_744_073_709_551_616.0;
 
 /// Values of the set that are simpler than `value`, distinct; those that are worth a try first are first. There are some hundreds at most.
 pub(crate) fn simpler(values: &Values, value: u64) -> Vec<u64> {
@@ -96,15 +98,16 @@ impl Proposals<'_> {
         }
     }
 
-    /// The integer of the set that is nearest to 0, if it has one.
+    /// The integer of the set that is nearest to 0, if it has one of at most 2^64; else an integer on its side.
     fn anchor(&self) -> i128 {
-        let (low, high) = self.values.finite_bounds();
-        if self.values.dtype().is_float() {
-            #[expect(clippy::cast_possible_truncation, reason = "saturates beyond any integer that matters")]
-            let nearest = if low > 0.0 { low.ceil() } else { high.floor().min(0.0) } as i128;
-            return nearest;
+        if !self.values.dtype().is_float() {
+            return 0i128.clamp(self.values.low(), self.values.high());
         }
-        0i128.clamp(self.values.low(), self.values.high())
+        let (low, high) = self.values.finite_bounds();
+        let nearest = if low > 0.0 { low.ceil() } else { high.floor().min(0.0) };
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^64")]
+        let anchor = nearest.clamp(-MAX_INTEGER, MAX_INTEGER) as i128;
+        anchor
     }
 
     fn near(&mut self, value: u64) {

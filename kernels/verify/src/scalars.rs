@@ -3,7 +3,7 @@
 use accelerd_ir::scalar::Literal;
 
 use crate::{
-    generator::Earlier,
+    earlier::Earlier,
     random::Random,
     specials::Specials,
     values::{Values, as_f64, ordinal},

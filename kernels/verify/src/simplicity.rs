@@ -2,10 +2,7 @@
 
 use accelerd_ir::{Dtype, scalar::Literal};
 
-use crate::{
-    specials::quiet_nan,
-    values::{as_f64, infinity, integer_of},
-};
+use crate::values::{as_f64, infinity, integer_of, quiet_nan};
 
 /// Decimals of numbers that are simpler than other fractions.
 pub(crate) const MAX_DECIMALS: u32 = 4;

@@ -2,9 +2,9 @@
 
 use std::{collections::HashSet, ops::Range};
 
-use accelerd_ir::{Dtype, scalar::Literal};
+use accelerd_ir::scalar::Literal;
 
-use crate::values::{Values, as_f64, infinity};
+use crate::values::{Values, as_f64, infinity, quiet_nan};
 
 /// Special values that are combined over inputs.
 pub(crate) const MAX_CORE: usize = 17;
@@ -252,9 +252,3 @@ const FURTHER: [f64; 28] = [
     710.0,
     746.0,
 ];
-
-/// The quiet NaN without sign and payload.
-pub(crate) fn quiet_nan(dtype: Dtype) -> u64 {
-    let infinity = infinity(dtype);
-    infinity | (infinity & infinity.wrapping_neg()) >> 1
-}

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use accelerd_ir::{Dtype, scalar::Literal};
 
-use crate::input::{Bound, Domain, InputError};
+use crate::domain::{Bound, Domain, InputError};
 
 /// The values of a type whose ordinals are in a range, and NaN if it is allowed.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,6 +160,12 @@ pub(crate) fn infinity(dtype: Dtype) -> u64 {
     }
 }
 
+/// The quiet NaN without sign and payload.
+pub(crate) fn quiet_nan(dtype: Dtype) -> u64 {
+    let infinity = infinity(dtype);
+    infinity | (infinity & infinity.wrapping_neg()) >> 1
+}
+
 fn sign_bit(dtype: Dtype) -> u64 {
     1 << (8 * dtype.size() - 1)
 }
@@ -203,16 +209,31 @@ pub(crate) fn as_f64(dtype: Dtype, value: u64) -> f64 {
     Literal::from_bits(dtype, value).as_f64()
 }
 
+/// The smallest ordinal of a number that is not below the bound; zeros are equal.
 fn lower_ordinal(dtype: Dtype, bound: Bound) -> Result<i128, InputError> {
     let (place, number) = nearest(dtype, bound)?;
-    let is_below = dtype.is_float() && compare(number, bound).is_lt();
-    Ok(if dtype.is_float() && number == 0.0 && !is_below { -1 } else { place + i128::from(is_below) })
+    match compare(number, bound) {
+        _ if !dtype.is_float() => Ok(place),
+        Ordering::Less => in_range(dtype, bound, place + 1),
+        Ordering::Equal if number == 0.0 => Ok(-1),
+        Ordering::Equal | Ordering::Greater => Ok(place),
+    }
 }
 
+/// The largest ordinal of a number that is not above the bound; zeros are equal.
 fn upper_ordinal(dtype: Dtype, bound: Bound) -> Result<i128, InputError> {
     let (place, number) = nearest(dtype, bound)?;
-    let is_above = dtype.is_float() && compare(number, bound).is_gt();
-    Ok(if dtype.is_float() && number == 0.0 && !is_above { 0 } else { place - i128::from(is_above) })
+    match compare(number, bound) {
+        _ if !dtype.is_float() => Ok(place),
+        Ordering::Greater => in_range(dtype, bound, place - 1),
+        Ordering::Equal if number == 0.0 => Ok(0),
+        Ordering::Equal | Ordering::Less => Ok(place),
+    }
+}
+
+fn in_range(dtype: Dtype, bound: Bound, place: i128) -> Result<i128, InputError> {
+    let (min, max) = finite_range(dtype);
+    if place < min || max < place { Err(InputError::OutOfRange { dtype, got: bound }) } else { Ok(place) }
 }
 
 /// The ordinal and the number of the value that is nearest to a bound; those of an integer are exact.
@@ -225,10 +246,7 @@ fn nearest(dtype: Dtype, bound: Bound) -> Result<(i128, f64), InputError> {
         Bound::Integer(integer) => float_ordinal(dtype, Literal::from_i64(dtype, integer)),
         Bound::Float(number) => float_ordinal(dtype, Literal::from_f64(dtype, number)),
     };
-    let (min, max) = finite_range(dtype);
-    if place < min || max < place {
-        return Err(InputError::OutOfRange { dtype, got: bound });
-    }
+    let place = in_range(dtype, bound, place)?;
     Ok((place, as_f64(dtype, from_ordinal(dtype, place))))
 }
 

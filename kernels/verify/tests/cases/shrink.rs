@@ -116,6 +116,20 @@ fn a_case_outside_of_its_domain_is_shrunk_into_it() {
 }
 
 #[test]
+fn a_domain_without_simple_values_has_a_simplest_one() {
+    for (lower, upper, start, expected) in [
+        (1e300, 1.5e300, f64::NAN, 2f64.powi(997)),
+        (-1.5e300, -1e300, f64::NAN, -(2f64.powi(997))),
+        (1e300, 1.5e300, -5.0, -5.0),
+        (0.3, 0.7, f64::NAN, 0.3),
+    ] {
+        let input = Input::new("x", Dtype::F64, None, between(lower, upper)).expect("the domain has values");
+        let shrunk = shrink(&[input], &[f64::to_le_bytes(start).to_vec()], 1024, |_| true);
+        assert_eq!(f64s(&shrunk, 0), [expected]);
+    }
+}
+
+#[test]
 fn long_lists_are_shrunk() {
     let inputs = [list(Dtype::I64, 5000, unbounded())];
     let case = Generator::new(inputs.to_vec(), 0).cases(100_000, 1);
