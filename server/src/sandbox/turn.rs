@@ -92,12 +92,7 @@ impl Turn {
         self.permit.0.pool.launch(launch, self.deadline, |_| self.cancellation.flow())
     }
 
-    /// When the call must have ended.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
-    /// Time until then.
+    /// Time until the call must have ended.
     pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }

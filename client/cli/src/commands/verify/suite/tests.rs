@@ -1,3 +1,5 @@
+//! Suites of checks: what is read of them, and all of their mistakes.
+
 use accelerd_client::{
     Cases, Domain, KernelProgram, NanPolicy, OutcomePolicy, Policy, Verification, VerifySide, WasmFunction,
     proto::{Dtype, KernelDialect, Tensor, WasmParam, WasmParamKind},
