@@ -89,10 +89,10 @@ fn mismatch(param: usize, argument: ImageArgument<&[u8]>) -> ArgumentMismatch {
     let (points, scale) = ([0; 48], [0; 8]);
     let mut arguments = arguments(&points, &scale);
     arguments[param] = argument;
-    match error(&[3, 5], arguments, GIB) {
-        ImageError::Argument { param: found, mismatch, .. } if found == param => mismatch,
-        error => panic!("{error}"),
-    }
+    let error = error(&[3, 5], arguments, GIB);
+    let ImageError::Argument { param: found, mismatch, .. } = error else { panic!("{error}") };
+    assert_eq!(found, param);
+    mismatch
 }
 
 #[test]
@@ -132,10 +132,9 @@ fn a_launch_that_needs_too_much_memory_is_refused_with_the_figure() {
     for (extents, at_least) in [([1 << 15, 1 << 14], 1 << 32), ([i32::MAX as u64; 2], u64::MAX)] {
         let mut arguments = arguments(&points, &scale);
         arguments[3] = ImageArgument::Zeros { extents: extents.to_vec() };
-        match error(&[3, 5], arguments, u64::MAX) {
-            ImageError::TooLarge { got, limit } => assert!(got >= at_least && limit == 1 << 32, "{got}"),
-            error => panic!("{error}"),
-        }
+        let error = error(&[3, 5], arguments, u64::MAX);
+        let ImageError::TooLarge { got, limit } = error else { panic!("{error}") };
+        assert!(got >= at_least && limit == 1 << 32, "{got}");
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A frame is a prefix of 16 bytes, a header and a body. The prefix is `ACS` and the version of the protocol as a byte, the length of the
 //! header as u32 and the length of the body as u64, little-endian. The header is a [`Request`] or a [`Response`] in postcard's format. The
-//! body is bulk data: a module, columns, outcomes and columns, or memory of a kernel. Both sides check lengths before they allocate. The parent sends a request
-//! and then receives its response; the child sends nothing else.
+//! body is bulk data: a module, columns, outcomes and columns, or memory of a kernel. Both sides check lengths before they allocate. The
+//! parent sends a request and then receives its response; the child sends nothing else.
 
 use std::{
     io::{self, Read, Write},

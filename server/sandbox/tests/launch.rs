@@ -260,6 +260,19 @@ fn only_the_threads_that_run_too_long_time_out() {
 }
 
 #[test]
+fn slices_end_also_where_each_of_many_threads_times_out() {
+    let mut launch_of = python(COUNT, vec![i64s(&vec![FOREVER; 100_000])], REPEATABLE);
+    (launch_of.loop_budget, launch_of.timeout) = (u64::MAX, Duration::ZERO);
+    let mut slices = 0;
+    let on_slice = |_| {
+        slices += 1;
+        if slices < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let error = sandbox().launch(&launch_of, soon(), on_slice).expect_err("it is cancelled");
+    assert!(matches!(error, SandboxError::Canceled), "{error}");
+}
+
+#[test]
 fn an_infinite_loop_ends_at_the_deadline_of_the_call_and_the_child_lives_on() {
     let mut sandbox = sandbox();
     let mut launch_of = python(COUNT, vec![i64s(&[FOREVER])], OnFault::Stop);

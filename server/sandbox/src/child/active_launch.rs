@@ -16,8 +16,8 @@ use super::{
     clock::{Clock, ticks_of},
     data::StoreData,
     inspect::exported,
-    launch_runner,
-    pace::{Done, Pace, Report},
+    launch_runner::{self, Ended},
+    pace::{Done, Pace},
 };
 use crate::{
     abi::{WasmSignature, WasmType},
@@ -33,8 +33,10 @@ const HOST_STACK_BYTES: u64 = 1 << 20;
 pub(super) struct ActiveLaunch {
     /// Starts slices, until the last one has run.
     slices: Option<SyncSender<u64>>,
-    reports: Receiver<Report>,
-    thread: Option<JoinHandle<()>>,
+    /// What slices have done, but for the last one.
+    reports: Receiver<Done>,
+    /// Until the last slice has run.
+    thread: Option<JoinHandle<Ended>>,
     /// Entries of faults of the last slice.
     faults: Vec<u8>,
     /// The memory, once all threads have run.
@@ -75,20 +77,25 @@ impl ActiveLaunch {
     pub(super) fn run(&mut self, slice_end: u64) -> Result<Response, Refusal> {
         let Some(slices) = &self.slices else { return Ok(Response::NotLoaded) };
         let begin = Instant::now();
-        // A thread that has panicked ends the process.
         slices.send(slice_end).expect("the thread waits for its slice");
-        let report = self.reports.recv().expect("the thread reports each slice");
-        let (Done { threads, faults }, outcome) = match report {
-            Report::Paused(done) => (done, None),
-            Report::Ended(done, ended) => {
-                self.slices = None;
-                let outcome = ended.outcome?;
-                self.memory = ended.memory.filter(|_| outcome == Outcome::Ok);
-                (done, Some(outcome.code()))
-            }
+        let (done, outcome) = if let Ok(done) = self.reports.recv() {
+            (done, None)
+        } else {
+            let Ended { done, outcome, memory } = self.ended();
+            let outcome = outcome?;
+            self.memory = memory.filter(|_| outcome == Outcome::Ok);
+            (done, Some(outcome.code()))
         };
-        self.faults = faults;
-        Ok(Response::LaunchSlice(LaunchSlice { threads_done: threads, outcome, time: begin.elapsed() }))
+        self.faults = done.faults;
+        Ok(Response::LaunchSlice(LaunchSlice { threads_done: done.threads, outcome, time: begin.elapsed() }))
+    }
+
+    /// Takes what the thread returns, after its last report.
+    fn ended(&mut self) -> Ended {
+        self.slices = None;
+        let thread = self.thread.take().expect("the thread returns once");
+        // A panic ends the process: it has been reported.
+        thread.join().expect("the thread of a launch does not panic")
     }
 
     /// The body of the last slice.
@@ -123,7 +130,7 @@ impl Drop for ActiveLaunch {
     fn drop(&mut self) {
         self.slices = None;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to return, and a panic has been reported.
+            // Nobody wants to know what it returns.
             let _ = thread.join();
         }
     }

@@ -2,7 +2,11 @@
 
 use wasmtime::{Instance, Memory, Store, TypedFunc};
 
-use super::{cache::LoadedModule, data::StoreData, pace::Pace};
+use super::{
+    cache::LoadedModule,
+    data::StoreData,
+    pace::{Done, Pace},
+};
 use crate::{
     limits::OnFault,
     outcome::Outcome,
@@ -18,6 +22,8 @@ const SHRINK_TICKS: u64 = 16;
 
 /// How a launch ended.
 pub(super) struct Ended {
+    /// What has not been reported.
+    pub(super) done: Done,
     pub(super) outcome: Result<Outcome, Refusal>,
     /// The instance's memory, if there is one.
     pub(super) memory: Option<(Store<StoreData>, Memory)>,
@@ -25,14 +31,14 @@ pub(super) struct Ended {
 
 type Run = TypedFunc<(i32, i32, i64, i64, i64), i32>;
 
-/// Runs a launch from its first slice to its end, and reports by the pace.
+/// Runs a launch from its first slice to its end; the pace reports each slice but the last.
 pub(super) fn run(
     request: &LaunchRequest,
     module: &LoadedModule,
     mut store: Store<StoreData>,
     mut pace: Pace,
     image: Vec<u8>,
-) {
+) -> Ended {
     pace.wait();
     store.data_mut().pace = Some(pace);
     store.epoch_deadline_callback(|mut context| Ok(pace_of(context.data_mut()).tick()));
@@ -44,8 +50,8 @@ pub(super) fn run(
         }
         Err(outcome) => (Ok(outcome), None),
     };
-    let pace = store.data_mut().pace.take().expect("a launch has a pace");
-    pace.end(Ended { outcome, memory: memory.map(|memory| (store, memory)) });
+    let mut pace = store.data_mut().pace.take().expect("a launch has a pace");
+    Ended { done: pace.take_done(), outcome, memory: memory.map(|memory| (store, memory)) }
 }
 
 fn pace_of(data: &mut StoreData) -> &mut Pace {

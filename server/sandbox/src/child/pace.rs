@@ -1,7 +1,7 @@
 //! Where a launch is, and how its thread pauses between two slices.
 //!
-//! Threads of a kernel may take any time, and `run` cannot be left and entered again. So it runs in a thread of its own, which at a tick after
-//! the end of its slice reports, and waits for the next one.
+//! Threads of a kernel may take any time, and `run` cannot be left and entered again. So it runs in a thread of its own, which at a tick
+//! after the end of its slice reports, and waits for the next one.
 
 use std::sync::{
     Arc,
@@ -10,19 +10,11 @@ use std::sync::{
 
 use wasmtime::UpdateDeadline;
 
-use super::{clock::Clock, launch_runner::Ended};
+use super::clock::Clock;
 use crate::{
     outcome::Outcome,
     protocol::{FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, MAX_SLICE_BYTES},
 };
-
-/// What the thread of a launch tells of itself.
-pub(super) enum Report {
-    /// A slice is over.
-    Paused(Done),
-    /// The launch is over.
-    Ended(Done, Ended),
-}
 
 /// What a slice has done.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,19 +33,14 @@ pub(super) struct Pace {
     ticks: u64,
     slice_end: u64,
     slices: Receiver<u64>,
-    reports: SyncSender<Report>,
+    reports: SyncSender<Done>,
     done: Done,
     is_abandoned: bool,
 }
 
 impl Pace {
-    /// A launch that may see `timeout_ticks` ticks; `slices` receives the ends of its slices.
-    pub(super) fn new(
-        clock: Arc<Clock>,
-        timeout_ticks: u64,
-        slices: Receiver<u64>,
-        reports: SyncSender<Report>,
-    ) -> Self {
+    /// A launch that may see `timeout_ticks` ticks. `slices` receives the ends of its slices; what they have done goes to `reports`.
+    pub(super) fn new(clock: Arc<Clock>, timeout_ticks: u64, slices: Receiver<u64>, reports: SyncSender<Done>) -> Self {
         Self {
             clock,
             timeout_ticks,
@@ -114,7 +101,7 @@ impl Pace {
 
     fn pause(&mut self) {
         let done = self.take_done();
-        if self.reports.send(Report::Paused(done)).is_err() {
+        if self.reports.send(done).is_err() {
             self.is_abandoned = true;
         } else {
             self.wait();
@@ -124,7 +111,7 @@ impl Pace {
     /// Checks the limits of time at a tick, while code runs.
     pub(super) fn tick(&mut self) -> UpdateDeadline {
         self.ticks += 1;
-        if self.ticks < self.timeout_ticks && self.clock.ticks() >= self.slice_end {
+        if self.clock.ticks() >= self.slice_end {
             self.pause();
         }
         if self.ticks >= self.timeout_ticks || self.is_abandoned {
@@ -132,13 +119,6 @@ impl Pace {
         } else {
             UpdateDeadline::Continue(1)
         }
-    }
-
-    /// Reports the end of the launch.
-    pub(super) fn end(mut self, ended: Ended) {
-        let done = self.take_done();
-        // If nobody waits, nobody wants to know.
-        let _ = self.reports.send(Report::Ended(done, ended));
     }
 }
 
@@ -149,16 +129,9 @@ mod tests {
     use super::*;
 
     /// A pace with time for `timeout_ticks`, whose slices are over at once; the ends of the channels.
-    fn pace(timeout_ticks: u64) -> (Pace, SyncSender<u64>, Receiver<Report>) {
+    fn pace(timeout_ticks: u64) -> (Pace, SyncSender<u64>, Receiver<Done>) {
         let ((slices, inbox), (outbox, reports)) = (sync_channel(1), sync_channel(1));
         (Pace::new(Arc::new(Clock::stopped()), timeout_ticks, inbox, outbox), slices, reports)
-    }
-
-    fn paused(reports: &Receiver<Report>) -> Option<Done> {
-        match reports.try_recv() {
-            Ok(Report::Paused(done)) => Some(done),
-            _ => None,
-        }
     }
 
     #[test]
@@ -167,12 +140,12 @@ mod tests {
         slices.send(1).expect("room for a slice");
         pace.wait();
         assert!(matches!(pace.tick(), UpdateDeadline::Continue(1)));
-        assert_eq!(paused(&reports), None, "the slice is not over");
+        assert_eq!(reports.try_recv().ok(), None, "the slice is not over");
         pace.slice_end = 0;
         pace.set_threads_done(3);
         slices.send(1).expect("room for a slice");
         assert!(matches!(pace.tick(), UpdateDeadline::Continue(1)));
-        assert_eq!(paused(&reports), Some(Done { threads: 3, faults: vec![] }));
+        assert_eq!(reports.try_recv().ok(), Some(Done { threads: 3, faults: vec![] }));
     }
 
     #[test]
@@ -201,7 +174,7 @@ mod tests {
             pace.add_fault(thread, Outcome::Ok, &[0; FAULT_RECORD_BYTES]);
         }
         assert_eq!(
-            paused(&reports).map(|done| done.faults.len()),
+            reports.try_recv().ok().map(|done| done.faults.len()),
             usize::try_from(most).ok().map(|most| most * FAULT_ENTRY_BYTES)
         );
         assert_eq!(pace.take_done().faults.len(), FAULT_ENTRY_BYTES);

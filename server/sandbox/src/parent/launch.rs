@@ -55,8 +55,8 @@ pub struct LaunchProgress {
 /// What became of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchResult {
-    /// `Ok` if all threads have run, but for those after a fault with [`OnFault::Stop`]. Otherwise why they did not: the time limit, a trap, or
-    /// what kept the module from being instantiated.
+    /// `Ok` if all threads have run, but for those after a fault with [`OnFault::Stop`]. Otherwise why they did not: the time limit, a
+    /// trap, or what kept the module from being instantiated.
     pub outcome: Outcome,
     /// Threads that ended early, in ascending order. With [`OnFault::Stop`] there is at most one.
     pub faults: Vec<LaunchFault>,
@@ -164,6 +164,10 @@ impl Sandbox {
         launch.check(self)?;
         add(&self.counters.launches, 1);
         let (mut result, mut threads_done) = (LaunchResult::default(), 0);
+        if self.last_module() != Some(launch.module.hash()) {
+            // Segments are sent in vain to a child that does not have the module.
+            self.load(&launch.module, false, deadline)?;
+        }
         let mut slice = self.first_slice((&launch.module, false), deadline, |sandbox, slice| {
             let segments = launch.segments.iter().map(|(_, bytes)| bytes.clone()).collect();
             sandbox.launch_slice(Request::Launch(launch.request(slice)), segments, deadline)
