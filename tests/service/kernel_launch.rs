@@ -336,7 +336,8 @@ async fn launches_that_do_not_fit_their_kernel_are_refused_with_their_field() {
         ..valid_request.clone()
     };
     assert_refused(launch(&server, zeros(&[2, 2])).await, Code::InvalidArgument, "outputs[0].shape");
-    assert_refused(launch(&server, zeros(&[1 << 40])).await, Code::ResourceExhausted, "the response needs");
+    assert_refused(launch(&server, zeros(&[1 << 40])).await, Code::InvalidArgument, "outputs[0].shape");
+    assert_reason(launch(&server, zeros(&[1 << 30])).await, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY");
     let unknown = v1::LaunchRequest { kernel: Some(Kernel::KernelId("ab".into())), ..valid_request.clone() };
     assert_refused(launch(&server, unknown).await, Code::NotFound, "kernel \"ab\" does not exist");
     launch(&server, valid_request).await.expect("it is valid");

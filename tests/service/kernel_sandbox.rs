@@ -63,7 +63,8 @@ async fn a_loop_without_end_exhausts_its_budget() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_ends_a_kernel_and_other_calls_are_answered_meanwhile() {
     let server = TestServer::start_with(one_process).await;
-    let running = code_within(&server, LAUNCH, "500m", &endless());
+    let message = endless();
+    let running = code_within(&server, LAUNCH, "500m", &message);
     let meanwhile = async {
         until_launched(&server, 1).await;
         server.assert_serving().await;
