@@ -1,0 +1,1 @@
+#![allow(unused)] #[no_mangle] pub extern "C" fn f() {}
