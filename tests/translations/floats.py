@@ -262,6 +262,11 @@ def polar(x: float, y: float) -> tuple[float, float]:
     return math.hypot(x, y), math.atan2(y, x)
 
 
+def bearing(east: float, north: float) -> float:
+    """The direction of a vector in degrees from north, clockwise."""
+    return math.degrees(math.atan2(east, north))
+
+
 def power(x: float, y: float) -> float:
     """A power of floats."""
     return x**y

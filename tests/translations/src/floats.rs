@@ -289,6 +289,11 @@ pub extern "C" fn polar(x: f64, y: f64) -> Pair {
 }
 
 #[no_mangle]
+pub extern "C" fn bearing(east: f64, north: f64) -> f64 {
+    east.atan2(north).to_degrees()
+}
+
+#[no_mangle]
 pub extern "C" fn power(x: f64, y: f64) -> f64 {
     pow(x, y)
 }

@@ -114,7 +114,8 @@ pub fn min<T: PartialOrd>(a: T, b: T) -> T {
     }
 }
 
-/// The first of two numbers, unless the other is greater.
+/// The first of two numbers, unless the other is greater. LLVM 14 compiles an inlined `max(x, 0.0)` to `f64.max`, which is 0.0 for -0.0.
+#[inline(never)]
 pub fn max<T: PartialOrd>(a: T, b: T) -> T {
     if b > a {
         b
