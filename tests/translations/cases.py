@@ -103,10 +103,11 @@ class Sampler:
 
 def _is_inside(x: float, domain: Mapping[str, Any]) -> bool:
     if math.isnan(x):
-        return domain.get("allow_nan", False)
+        return "allow_nan" in domain
     if math.isinf(x):
-        return domain.get("allow_infinity", False)
-    return domain.get("min", -math.inf) <= x <= domain.get("max", math.inf)
+        return "allow_infinity" in domain
+    low, high = domain.get("min", -math.inf), domain.get("max", math.inf)
+    return bool(low <= x <= high)
 
 
 def evaluate(function: Callable[..., Any], case: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, str]:

@@ -18,7 +18,8 @@ pub fn at<T: Copy>(xs: &[T], i: i64) -> T {
 
 pub fn range(start: i64, stop: i64, step: i64) -> impl Iterator<Item = i64> {
     assert!(step != 0, "range() arg 3 must not be zero");
-    successors(Some(start), move |i| i.checked_add(step)).take_while(move |i| if step > 0 { *i < stop } else { *i > stop })
+    successors(Some(start), move |i| i.checked_add(step))
+        .take_while(move |i| if step > 0 { *i < stop } else { *i > stop })
 }
 
 pub fn floor_div(a: i64, b: i64) -> i64 {
