@@ -119,26 +119,34 @@ impl Client {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let late = Error::Deadline { deadline: self.settings.deadline, attempts };
-            let status = match timeout_at(until, self.attempt(&method, message.clone(), until)).await {
-                Err(_) => return Err(late),
+            match timeout_at(until, self.attempt(&method, message.clone(), until)).await {
+                Err(_) => return Err(self.late(attempts)),
                 Ok(Ok(response)) => {
                     let timings = Timings::from_metadata(response.metadata());
                     return Ok(Reply { message: response.into_inner(), timings });
                 }
-                Ok(Err(status)) => status,
-            };
-            // The transport's own timer reports CANCELLED.
-            let late_here = status.code() == Code::Cancelled && Instant::now() >= until;
-            if status.code() == Code::DeadlineExceeded || late_here {
-                return Err(late);
-            }
-            let failure = Failure::of(&status, attempts);
-            match self.settings.retry.wait(&failure, method.idempotent, rand::random()) {
-                Some(wait) if Instant::now() + wait < until => sleep(wait).await,
-                _ => return Err(failure.into()),
+                Ok(Err(status)) => self.back_off(&status, method.idempotent, attempts, until).await?,
             }
         }
+    }
+
+    /// Waits until the next attempt of a call that failed; an error if there is none.
+    async fn back_off(&self, status: &Status, idempotent: bool, attempts: u32, until: Instant) -> Result<()> {
+        if is_late(status, until) {
+            return Err(self.late(attempts));
+        }
+        let failure = Failure::of(status, attempts);
+        match self.settings.retry.wait(&failure, idempotent, rand::random()) {
+            Some(wait) if Instant::now() + wait < until => {
+                sleep(wait).await;
+                Ok(())
+            }
+            _ => Err(failure.into()),
+        }
+    }
+
+    fn late(&self, attempts: u32) -> Error {
+        Error::Deadline { deadline: self.settings.deadline, attempts }
     }
 
     async fn attempt<Q, R>(&self, method: &Method<Q, R>, message: Arc<Q>, until: Instant) -> Result<Response<R>, Status>
@@ -183,6 +191,55 @@ impl Client {
         response.map(Response::into_inner).map_err(final_error)
     }
 
+    /// Makes a bidirectional streaming call with a deadline. Until the daemon responds it is retried with the messages that `again`
+    /// returns, which is `None` if they cannot be sent again.
+    pub(crate) async fn bounded_bidi_stream<Q, R, S>(
+        &self,
+        method: &Method<Q, R>,
+        mut messages: S,
+        mut again: impl FnMut() -> Option<S>,
+    ) -> Result<BoundedStreaming<R>>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+        S: Stream<Item = Q> + Send + 'static,
+    {
+        let deadline = self.settings.deadline;
+        let until = Instant::now() + deadline;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let status = match timeout_at(until, self.open(method, messages, until)).await {
+                Err(_) => return Err(self.late(attempts)),
+                Ok(Ok(responses)) => return Ok(BoundedStreaming { responses, deadline, until }),
+                Ok(Err(status)) => status,
+            };
+            messages = match again() {
+                Some(messages) => messages,
+                None if is_late(&status, until) => return Err(self.late(attempts)),
+                None => return Err(Failure::of(&status, attempts).into()),
+            };
+            self.back_off(&status, method.idempotent, attempts, until).await?;
+        }
+    }
+
+    async fn open<Q, R>(
+        &self,
+        method: &Method<Q, R>,
+        messages: impl Stream<Item = Q> + Send + 'static,
+        until: Instant,
+    ) -> Result<Streaming<R>, Status>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let mut request = self.request(messages.map(Arc::new));
+        request.set_timeout(until.saturating_duration_since(Instant::now()));
+        let mut grpc = self.ready().await?;
+        let response = grpc.streaming(request, PathAndQuery::from_static(method.path), Shared::default()).await;
+        response.map(Response::into_inner)
+    }
+
     /// Bounds a call without a deadline of its own, such as a stream, by the client's.
     pub(crate) async fn within_deadline<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let deadline = self.settings.deadline;
@@ -206,6 +263,32 @@ impl Client {
         grpc.ready().await.map_err(|error| Status::unavailable(format!("no connection: {}", root_cause(&error))))?;
         Ok(grpc)
     }
+}
+
+/// Responses of a call with a deadline.
+#[derive(Debug)]
+pub(crate) struct BoundedStreaming<R> {
+    responses: Streaming<R>,
+    deadline: Duration,
+    until: Instant,
+}
+
+impl<R> BoundedStreaming<R> {
+    /// The next response; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<R>> {
+        let late = || Error::Deadline { deadline: self.deadline, attempts: 1 };
+        match timeout_at(self.until, self.responses.message()).await {
+            Err(_) => Err(late()),
+            Ok(Err(status)) if is_late(&status, self.until) => Err(late()),
+            Ok(response) => response.map_err(final_error),
+        }
+    }
+}
+
+/// Whether a call failed because of its deadline.
+fn is_late(status: &Status, until: Instant) -> bool {
+    // The transport's own timer reports CANCELLED.
+    status.code() == Code::DeadlineExceeded || (status.code() == Code::Cancelled && Instant::now() >= until)
 }
 
 /// The error of a status that is not retried.

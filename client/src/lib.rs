@@ -51,6 +51,7 @@ mod rerank;
 mod resident;
 mod retry;
 mod similar;
+mod tensor_source;
 mod timing;
 mod tls;
 mod token;
@@ -71,7 +72,7 @@ pub use self::{
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation, ShapeError},
     graph::{Attribute, Executed, Graph, GraphOutput, GraphValue},
-    kernel::{KernelConstant, TranslateOptions, Translation},
+    kernel::{KernelConstant, KernelProgram, Launch, LaunchOutcome, TranslateOptions, Translation},
     matrix::{Element, Matrix, MatrixRef},
     parse::{
         Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,
@@ -79,14 +80,20 @@ pub use self::{
     },
     payload::{Filter, Id, Ids, Payload, Value},
     priority::Priority,
-    proto::{Fusion, Metric, NanPolicy, OutputComparison, RankedDocument, ResidentTensor},
+    proto::{
+        Fusion, Kernel, KernelFault, Metric, NanPolicy, OutcomePolicy, OutputComparison, RankedDocument,
+        ResidentTensor, VerifySummary,
+    },
     rerank::{RerankOptions, Reranked},
     resident::UploadOptions,
     retry::RetryPolicy,
     similar::{Similar, SimilarOptions},
+    tensor_source::TensorSource,
     timing::{Stage, Timings},
     tls::{Pem, Tls},
-    verify::{CompareInput, CompareOptions, Compared, Policy},
+    verify::{
+        Cases, CompareOptions, Compared, Domain, DomainBound, Policy, Verdicts, Verification, VerifySide, WasmFunction,
+    },
 };
 
 /// Result of a call.

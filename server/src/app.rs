@@ -11,7 +11,7 @@ use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
     self as kernels, Device, DeviceId, DiscoverError, Discovered, OpError,
     ledger::{Exceeded, Ledger},
-    ops::{cluster::Cluster, similarity::FindSimilar},
+    ops::{cluster::Cluster, similarity::FindSimilar, translate::Translate},
 };
 use accelerd_models::Model;
 use accelerd_store::{Access, StoreError};
@@ -24,8 +24,10 @@ use crate::{
     embedder::Embedder,
     error::ApiError,
     health::Reporter,
+    kernels::KernelCache,
     layers::timing,
     ledger, resident_memory,
+    sandbox::Sandboxes,
     telemetry::{Metrics, TelemetryError},
     tensors::Tensors,
     transport::{memory::TransportMemory, offload::Offload},
@@ -113,6 +115,12 @@ pub struct App {
     pub find_similar: Lane<FindSimilar>,
     /// Lane of clusterings.
     pub cluster: Lane<Cluster>,
+    /// Lane of translations of kernels.
+    pub translate: Lane<Translate>,
+    /// Compiled kernels.
+    pub(crate) kernels: KernelCache,
+    /// Processes that run code of clients.
+    pub(crate) sandboxes: Sandboxes,
     /// Who may call what.
     pub auth: Arc<Auth>,
     /// Readiness and liveness.
@@ -182,9 +190,12 @@ impl App {
         ledger::cap_tensors(&ledger, &config, &devices);
         let (find_similar, cluster) =
             (engine.lane(lanes.lane(&lanes.find_similar)), engine.lane(lanes.lane(&lanes.cluster)));
+        let translate = engine.lane(lanes.lane(&lanes.translate));
+        let kernels = KernelCache::new(&config, &ledger, translate.clone());
         let tensors = Tensors::new(config.tensors.max_count);
         let transport_memory = TransportMemory::in_ledger(config.admission.max_message_memory.as_u64(), messages);
         let offload = Offload::start().map_err(StartError::Threads)?;
+        let sandboxes = Sandboxes::new(&config, &ledger, offload.handle().clone());
         let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {
             config,
@@ -195,6 +206,9 @@ impl App {
             tensors,
             find_similar,
             cluster,
+            translate,
+            kernels,
+            sandboxes,
             auth,
             health,
             metrics,

@@ -61,6 +61,9 @@ enum Command {
         #[command(subcommand)]
         command: KernelsCommand,
     },
+    /// Run code of clients for a daemon, which sends it through standard input.
+    #[command(hide = true)]
+    Sandbox,
     /// Print the version.
     Version,
 }
@@ -163,6 +166,7 @@ pub(crate) fn run() -> ExitCode {
             Ok(token) => print(format_args!("{}\n{}", token.reveal(), token.hash())),
             Err(error) => fail(&error, 1),
         },
+        Command::Sandbox => accelerd_sandbox::child::main(),
         Command::Version => print(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
     }
 }

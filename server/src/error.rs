@@ -2,6 +2,7 @@
 
 use accelerd_engine::SubmitError;
 use accelerd_kernels::{DeviceId, ledger::Exceeded};
+use accelerd_sandbox::SandboxError;
 
 use crate::auth::refusal::Refusal;
 
@@ -88,6 +89,23 @@ pub enum ApiError {
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}")]
     TextIndex(String),
+    /// Code of clients does not run: there are no processes for it.
+    #[error("the daemon runs no code of clients: the setting sandbox.processes is 0")]
+    SandboxDisabled,
+    /// As many calls wait for a process that runs code of clients as may.
+    #[error("{0} calls wait for a process of the sandbox, the maximum of sandbox.max_queue")]
+    SandboxQueueFull(usize),
+    /// The arguments of a launch do not fit the memory of an instance.
+    #[error("the arguments need {asked} bytes, the maximum of sandbox.case_memory is {limit}")]
+    CaseMemory {
+        /// Bytes of all arguments, with those that are only written.
+        asked: u64,
+        /// The setting in bytes.
+        limit: u64,
+    },
+    /// Code of a client did not run, or not to its end.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     /// The caller may not do this.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -103,6 +121,15 @@ impl From<Exceeded> for ApiError {
 }
 
 impl ApiError {
+    /// A refusal of the sandbox as an invalid field; another error as it is.
+    #[must_use]
+    pub fn refused_in(self, field: &str) -> Self {
+        match self {
+            Self::Sandbox(SandboxError::Refused(refusal)) => Self::invalid(field, refusal.to_string()),
+            other => other,
+        }
+    }
+
     /// An invalid field.
     pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), reason: reason.into() }

@@ -7,6 +7,7 @@ use accelerd_kernels::{
     Device, FallbackStats, KernelStats,
     ledger::{Kind, KindMemory, Ledger, Place},
 };
+use accelerd_sandbox::Stats;
 use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{
@@ -25,6 +26,7 @@ pub(crate) fn register(app: &Arc<App>, connections: &Arc<Connections>, reactors:
     memory(app);
     collections(app);
     models(app);
+    sandbox(app);
     info(app);
     let meter = app.metrics.meter();
     let open = Arc::downgrade(connections);
@@ -316,6 +318,41 @@ fn models(app: &Arc<App>) {
         .with_callback(move |gauge| {
             with(&bytes, |app| gauge.observe(app.embedder.models().iter().map(|model| model.bytes()).sum(), &[]));
         })
+        .build();
+}
+
+fn sandbox(app: &Arc<App>) {
+    let meter = app.metrics.meter();
+    let counter = |name, description, measure: fn(&Stats) -> u64| {
+        let weak = Arc::downgrade(app);
+        meter
+            .u64_observable_counter(name)
+            .with_description(description)
+            .with_callback(move |counter| {
+                with(&weak, |app| counter.observe(measure(&app.sandboxes.stats()), &[]));
+            })
+            .build();
+    };
+    counter("accelerd_sandbox_calls", "Calls of functions of WebAssembly modules.", |stats| stats.calls);
+    counter("accelerd_sandbox_cases", "Cases of these calls that ended.", |stats| stats.cases);
+    counter("accelerd_sandbox_launches", "Launches of kernels.", |stats| stats.launches);
+    counter("accelerd_sandbox_threads", "Threads of these launches that ended.", |stats| stats.threads);
+    counter("accelerd_sandbox_starts", "Processes for code of clients that were started.", |stats| stats.starts);
+    counter("accelerd_sandbox_restarts", "Those of them that replaced one that had ended.", |stats| stats.restarts);
+    counter("accelerd_sandbox_crashes", "Processes for code of clients that ended unexpectedly.", |stats| {
+        stats.crashes + stats.protocol_errors
+    });
+    counter("accelerd_sandbox_timeouts", "Processes that were killed because they did not answer in time.", |stats| {
+        stats.timeouts
+    });
+    counter("accelerd_sandbox_out_of_memory", "Processes for code of clients that ran out of memory.", |stats| {
+        stats.out_of_memory
+    });
+    let weak = Arc::downgrade(app);
+    meter
+        .u64_observable_gauge("accelerd_sandbox_queued_calls")
+        .with_description("Calls that wait for a process.")
+        .with_callback(move |gauge| with(&weak, |app| gauge.observe(app.sandboxes.queued(), &[])))
         .build();
 }
 

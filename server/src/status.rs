@@ -5,6 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use accelerd_engine::SubmitError;
 use accelerd_kernels::{DeviceId, OpError, ledger::Exceeded};
 use accelerd_proto::v1 as pb;
+use accelerd_sandbox::SandboxError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -57,6 +58,16 @@ impl From<ApiError> for Status {
             }
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
             ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
+            ApiError::SandboxDisabled => {
+                with_reason(Code::FailedPrecondition, message, "SANDBOX_DISABLED", HashMap::new())
+            }
+            ApiError::SandboxQueueFull(_) => retry(Code::ResourceExhausted, message, "QUEUE_FULL", RETRY_AFTER),
+            ApiError::CaseMemory { asked, limit } => {
+                let metadata = [("asked", asked), ("limit", limit)];
+                let metadata = metadata.map(|(key, bytes)| (key.to_owned(), bytes.to_string()));
+                with_reason(Code::ResourceExhausted, message, "SANDBOX_OUT_OF_MEMORY", metadata.into())
+            }
+            ApiError::Sandbox(error) => from_sandbox(&error, message),
             ApiError::Refused(refusal) => refused(&refusal),
             ApiError::Submit(error) => from_submit(error, message),
         }
@@ -121,6 +132,26 @@ fn from_op(error: &OpError, message: String) -> Status {
             Status::with_error_details(Code::Unavailable, message, details)
         }
         OpError::Cancelled => Status::cancelled(message),
+    }
+}
+
+fn from_sandbox(error: &SandboxError, message: String) -> Status {
+    match error {
+        SandboxError::Refused(_) => {
+            let details = ErrorDetails::with_bad_request_violation("request", message.clone());
+            Status::with_error_details(Code::InvalidArgument, message, details)
+        }
+        SandboxError::Timeout { .. } => with_reason(Code::DeadlineExceeded, message, "DEADLINE", HashMap::new()),
+        SandboxError::Canceled => Status::cancelled(message),
+        SandboxError::Busy => retry(Code::ResourceExhausted, message, "SANDBOX_BUSY", RETRY_AFTER),
+        SandboxError::OutOfMemory(_) => {
+            with_reason(Code::ResourceExhausted, message, "SANDBOX_OUT_OF_MEMORY", HashMap::new())
+        }
+        SandboxError::Start(_) => retry(Code::Unavailable, message, "SANDBOX_NOT_STARTED", RETRY_AFTER),
+        // Another try would end another process.
+        SandboxError::Crashed { .. } | SandboxError::Protocol(_) => {
+            with_reason(Code::Internal, message, "SANDBOX_CRASHED", HashMap::new())
+        }
     }
 }
 
@@ -416,6 +447,32 @@ mod tests {
         }
         assert!(call.get_details_retry_info().is_some());
         assert!(model.get_details_retry_info().is_none(), "a retry cannot succeed");
+    }
+
+    #[test]
+    fn errors_of_the_sandbox_have_reasons() {
+        let crashed = SandboxError::Crashed { signal: Some(9), code: None, stderr: String::new() };
+        let cases = [
+            (ApiError::SandboxDisabled, Code::FailedPrecondition, "SANDBOX_DISABLED", false),
+            (ApiError::SandboxQueueFull(3), Code::ResourceExhausted, "QUEUE_FULL", true),
+            (ApiError::CaseMemory { asked: 9, limit: 4 }, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
+            (crashed.into(), Code::Internal, "SANDBOX_CRASHED", false),
+            (SandboxError::Protocol("no".into()).into(), Code::Internal, "SANDBOX_CRASHED", false),
+            (SandboxError::Start("no".into()).into(), Code::Unavailable, "SANDBOX_NOT_STARTED", true),
+            (SandboxError::Busy.into(), Code::ResourceExhausted, "SANDBOX_BUSY", true),
+            (SandboxError::OutOfMemory(String::new()).into(), Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
+            (SandboxError::Timeout { killed: true }.into(), Code::DeadlineExceeded, "DEADLINE", false),
+        ];
+        for (error, code, expected, is_retried) in cases {
+            let status = status(error);
+            assert_eq!((status.code(), reason(&status).as_str()), (code, expected));
+            assert_eq!(status.get_details_retry_info().is_some(), is_retried, "{expected}");
+        }
+        let refused = || ApiError::from(SandboxError::Refused(accelerd_sandbox::Refusal::NoMemory));
+        for (error, field) in [(refused(), "request"), (refused().refused_in("module"), "module")] {
+            let violations = status(error).get_details_bad_request().expect("bad request").field_violations;
+            assert_eq!(violations[0].field, field);
+        }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The `accelerd` binary: settings, signals, exit codes.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Write},
     net::SocketAddr,
     process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio},
 };
 
 use accelerd_proto::v1::{
-    self, embed_request::Input, embed_service_client::EmbedServiceClient,
-    similarity_service_client::SimilarityServiceClient,
+    self, embed_request::Input, embed_service_client::EmbedServiceClient, kernel_service_client::KernelServiceClient,
+    launch_request::Kernel, similarity_service_client::SimilarityServiceClient, tensor_input::Source,
 };
 use serde_json::Value;
 use tonic::{Code, Status, transport::Channel};
@@ -132,7 +133,8 @@ fn shown_settings_explain_values_derived_from_auto() {
     let shown = text(&shown.stdout);
     let comments: Vec<_> = shown.lines().take_while(|line| line.starts_with('#')).collect();
     assert!(comments[0].starts_with("# Memory: "), "{shown}");
-    let derived = "store.memory_limit, models.memory_limit, tensors.memory_limit, admission.max_message_memory.";
+    let derived = "store.memory_limit, models.memory_limit, tensors.memory_limit, admission.max_message_memory, \
+                   sandbox.processes, sandbox.memory, sandbox.case_memory.";
     assert!(comments[1].ends_with(derived), "{shown}");
     let settings: toml::Table = shown.parse().expect("TOML");
     let budget = |section: &str, key: &str| settings[section][key].as_str().expect("a size").to_owned();
@@ -152,7 +154,7 @@ fn shown_settings_explain_values_derived_from_auto() {
 fn unusable_snapshot_folders_fail_the_start_by_setting() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
-    std::fs::write(&file, "").expect("written");
+    fs::write(&file, "").expect("written");
     for (url, code) in [("s4://bucket/a", 2), ("s3:///a", 2), (&*format!("file://{}", file.display()), 1)] {
         for setting in ["store.snapshot_url", "store.snapshot_folders"] {
             let output = run(&["--set", &format!("{setting}={url}")]);
@@ -182,6 +184,49 @@ async fn a_drain_that_aborts_a_call_exits_with_an_error() {
         "{drained}"
     );
     assert_eq!(running.wait().code(), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kernels_run_in_a_process_of_the_same_binary_that_ends_with_the_daemon() {
+    let mut running = Running::start(&["--set", "drain.endpoint_delay=0s"]);
+    let address = format!("http://{}", running.grpc);
+    let mut kernels = KernelServiceClient::connect(address).await.expect("it accepts connections");
+    let source = "def double(x: int) -> int:\n    return 2 * x\n".to_owned();
+    let data = 21_i64.to_le_bytes().to_vec().into();
+    let value = v1::Tensor { dtype: v1::Dtype::I64.into(), shape: vec![1], data };
+    let request = v1::LaunchRequest {
+        kernel: Some(Kernel::Program(v1::KernelProgram { source, ..v1::KernelProgram::default() })),
+        arguments: vec![v1::TensorInput { name: "x".to_owned(), source: Some(Source::Value(value)) }],
+        ..v1::LaunchRequest::default()
+    };
+    let response = kernels.launch(request).await.expect("it runs").into_inner();
+    assert_eq!(response.outputs[0].value.as_ref().expect("a tensor").data[..], 42_i64.to_le_bytes());
+    let child = child_of(running.child.id());
+    let command = fs::read(format!("/proc/{child}/cmdline")).expect("it runs");
+    assert!(command.ends_with(b"\0sandbox\0"), "{}", String::from_utf8_lossy(&command));
+    drop(kernels);
+    running.signal("-TERM");
+    assert_eq!(running.wait().code(), Some(0));
+    // Whoever adopts it collects it.
+    let has_ended = || status(child, "State:").is_none_or(|state| state.starts_with('Z'));
+    while !has_ended() {
+        std::thread::yield_now();
+    }
+}
+
+/// A line of the status of a process.
+fn status(process: u32, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix(name))?.trim().to_owned())
+}
+
+/// The only child of a process.
+fn child_of(process: u32) -> u32 {
+    let all = fs::read_dir("/proc").expect("Linux").flatten();
+    let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let children: Vec<_> = all.filter(|id| status(*id, "PPid:") == Some(process.to_string())).collect();
+    let [child] = children[..] else { panic!("one child, got {children:?}") };
+    child
 }
 
 #[test]
@@ -239,9 +284,9 @@ async fn sigterm_under_load_loses_no_accepted_call() {
 
 /// Number of log writer threads and of open log files.
 fn writers_and_logs(process: u32) -> (usize, usize) {
-    let entries = |folder: &str| std::fs::read_dir(format!("/proc/{process}/{folder}")).expect("it runs").flatten();
-    let names = entries("task").filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
-    let files = entries("fd").filter_map(|file| std::fs::read_link(file.path()).ok());
+    let entries = |folder: &str| fs::read_dir(format!("/proc/{process}/{folder}")).expect("it runs").flatten();
+    let names = entries("task").filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    let files = entries("fd").filter_map(|file| fs::read_link(file.path()).ok());
     (
         names.filter(|name| name.trim_end() == "wal").count(),
         files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).count(),
@@ -323,7 +368,7 @@ async fn a_drain_keeps_serving_during_the_endpoint_delay() {
 #[test]
 fn sighup_reloads_the_log_level_and_keeps_it_on_errors() {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a temporary file");
-    let write = |text: &str| std::fs::write(file.path(), text).expect("written");
+    let write = |text: &str| fs::write(file.path(), text).expect("written");
     let mut running = Running::start(&["--config", file.path().to_str().expect("a path")]);
     write("[telemetry]\nlog_level = \"debug\"\n");
     running.signal("-HUP");

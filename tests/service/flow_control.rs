@@ -110,7 +110,7 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-fn metric(server: &TestServer, name: &str) -> u64 {
+pub(crate) fn metric(server: &TestServer, name: &str) -> u64 {
     let text = server.daemon.app().metrics.text();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} is in {text}"));
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")

@@ -11,6 +11,7 @@ use accelerd_proto::v1::{
     similarity_service_client::SimilarityServiceClient, tensor_service_client::TensorServiceClient,
     verify_service_client::VerifyServiceClient,
 };
+use accelerd_sandbox::Program;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{body::Incoming, client::conn::http2};
@@ -104,7 +105,13 @@ pub(crate) fn config() -> Config {
     config.server.admin_listen = free;
     config.server.health_listen = free;
     config.drain.endpoint_delay = std::time::Duration::ZERO;
+    config.sandbox.program = sandbox_process();
     config
+}
+
+/// The program of processes that run code of clients: this one has no such command.
+fn sandbox_process() -> Program {
+    Program { path: env!("CARGO_BIN_EXE_sandbox-process").into(), arguments: vec![] }
 }
 
 pub(crate) async fn connect(address: std::net::SocketAddr) -> Channel {
@@ -130,15 +137,19 @@ pub(crate) async fn bare(
 
 /// Loads a model over a connection that leaves the deadline to the daemon, and returns the code.
 pub(crate) async fn load_within(server: &TestServer, timeout: &str, request: &v1::LoadModelRequest) -> Code {
-    let length = u32::try_from(request.encoded_len()).expect("a short message").to_be_bytes();
-    let frame = [&[0], length.as_slice(), &request.encode_to_vec()].concat();
-    let request =
-        http::Request::post(format!("http://{}/accelerd.v1.EmbedService/LoadModel", server.daemon.grpc_addr()))
-            .header("content-type", "application/grpc")
-            .header("grpc-timeout", timeout)
-            .header("te", "trailers")
-            .body(Body::new(Full::new(Bytes::from(frame))))
-            .expect("a request");
+    code_within(server, "/accelerd.v1.EmbedService/LoadModel", timeout, request).await
+}
+
+/// Makes a call over a connection that leaves the deadline to the daemon, and returns the code with which it is refused.
+pub(crate) async fn code_within(server: &TestServer, path: &str, timeout: &str, message: &impl Message) -> Code {
+    let length = u32::try_from(message.encoded_len()).expect("a short message").to_be_bytes();
+    let frame = [&[0], length.as_slice(), &message.encode_to_vec()].concat();
+    let request = http::Request::post(format!("http://{}{path}", server.daemon.grpc_addr()))
+        .header("content-type", "application/grpc")
+        .header("grpc-timeout", timeout)
+        .header("te", "trailers")
+        .body(Body::new(Full::new(Bytes::from(frame))))
+        .expect("a request");
     let response = bare(server).await.call(request).await.expect("an answer");
     Status::from_header_map(response.headers()).expect("a refusal without a message").code()
 }

@@ -22,10 +22,10 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Exit codes:
   0    success
-  1    failure, no search results, an unhealthy daemon, syntax errors in parsed files, outputs that differ, or kernels
-       that cannot be translated
+  1    failure, no search results, an unhealthy daemon, syntax errors in parsed files, outputs that differ, checks that
+       fail, kernels that cannot be translated or that end with a fault
   2    invalid usage, or a file that cannot be read or is invalid
-  3    the daemon cannot be reached
+  3    the daemon cannot be reached (2 with `verify run`)
   4    a collection, model or snapshot does not exist
   5    the daemon is busy, or its memory or disk is full
   6    deadline exceeded
@@ -36,10 +36,12 @@ Examples:
   accelctl index src/ --collection code
   accelctl search \"where do we retry a failed upload\" --collection code
   accelctl parse src/
+  accelctl verify run suite.toml --html report.html
   accelctl tensor run matmul a.npy b.npy --output c.npy
   echo 'open a socket' | accelctl embed - --output query.npy";
 
-/// Command-line client of accelerd: index and search code, embed, rerank, cluster, parse, compute with tensors, translate kernels.
+/// Command-line client of accelerd: index and search code, embed, rerank, cluster, parse, compute with tensors, translate and
+/// run kernels, verify functions.
 #[derive(Debug, Parser)]
 #[command(version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
 pub struct Cli {
@@ -86,7 +88,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Parse(args) => parse::run(args, &connect(global, false).await?, output).await,
         Command::Tensor(args) => tensor::run(args, &connect(global, false).await?, output).await,
         Command::Kernel(args) => kernel::run(args, &connect(global, false).await?, output).await,
-        Command::Verify(args) => verify::run(args, &connect(global, false).await?, output).await,
+        Command::Verify(args) => verify::run(args, global, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
         Command::Report(args) => report::run(args, &connect(global, false).await?, output).await,
         Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,

@@ -37,6 +37,18 @@ pub enum CliError {
     /// Kernels were not translated, as the report says that is printed already.
     #[error("kernels were not translated")]
     Untranslated,
+    /// A suite has mistakes.
+    #[error("the suite has mistakes\n  {}", .0.join("\n  "))]
+    Suite(Vec<String>),
+    /// The daemon cannot be reached to run a suite.
+    #[error("{0}")]
+    SuiteConnection(ClientError),
+    /// Checks of a suite could not be run, as the report says that is printed already.
+    #[error("checks could not be run")]
+    Unchecked,
+    /// A kernel ended with a fault, as the report says that is printed already.
+    #[error("the kernel ended with a fault")]
+    Fault,
     /// Ctrl-C; the message says what was done.
     #[error("{0}")]
     Interrupted(String),
@@ -62,10 +74,16 @@ impl CliError {
             Self::NothingFound
             | Self::Differs
             | Self::Untranslated
+            | Self::Fault
             | Self::Output(_)
             | Self::NotServing(_)
             | Self::Partial(_) => 1,
-            Self::Usage(_) | Self::File { .. } | Self::Format { .. } => 2,
+            Self::Usage(_)
+            | Self::File { .. }
+            | Self::Format { .. }
+            | Self::Suite(_)
+            | Self::SuiteConnection(_)
+            | Self::Unchecked => 2,
             Self::Call(error) => match error.code() {
                 Code::Unavailable => 3,
                 Code::NotFound => 4,
@@ -87,9 +105,14 @@ impl CliError {
         }
     }
 
+    /// Whether the report that is printed already says it.
+    pub fn is_reported(&self) -> bool {
+        matches!(self, Self::NothingFound | Self::Differs | Self::Untranslated | Self::Unchecked | Self::Fault)
+    }
+
     /// Suggests a remedy.
     pub fn hint(&self) -> Option<String> {
-        let Self::Call(error) = self else { return None };
+        let (Self::Call(error) | Self::SuiteConnection(error)) = self else { return None };
         if let ClientError::Connect { reason, .. } = error {
             return Some(connect_hint(reason).into());
         }
@@ -103,6 +126,7 @@ impl CliError {
                 "`accelctl collections list` lists the collections; `accelctl index` creates one"
             }
             (Code::NotFound, Some("model")) => "`accelctl models` lists the loaded models",
+            (Code::NotFound, Some("kernel")) => "`accelctl kernel list` lists the compiled kernels",
             (Code::NotFound, Some("tensor")) => "`accelctl tensor list` lists the resident tensors",
             (Code::AlreadyExists, _) => "choose another name, or delete it with `accelctl collections delete`",
             (Code::ResourceExhausted, _) => "retry later, or send smaller requests; `accelctl stats` shows the queues",

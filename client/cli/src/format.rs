@@ -71,6 +71,14 @@ pub fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
+/// Formats a shape: `2x3`, or `scalar`.
+pub fn shape(extents: &[i64]) -> String {
+    if extents.is_empty() {
+        return "scalar".to_owned();
+    }
+    extents.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

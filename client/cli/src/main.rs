@@ -17,6 +17,7 @@ mod npy;
 mod operand;
 mod output;
 mod renderer;
+mod returned;
 mod safetensors_file;
 mod walk;
 

@@ -115,7 +115,7 @@ impl Output {
         if matches!(error, CliError::Output(source) if source.kind() == io::ErrorKind::BrokenPipe) {
             return ExitCode::SUCCESS;
         }
-        if matches!(error, CliError::NothingFound | CliError::Differs | CliError::Untranslated) {
+        if error.is_reported() {
             return ExitCode::from(error.exit_code());
         }
         let hint = error.hint();
@@ -166,6 +166,8 @@ pub fn write(bytes: &[u8]) -> Result {
 
 /// Progress in bytes.
 pub const BYTES_BAR: &str = "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {binary_bytes_per_sec:.dim} {wide_msg:.dim}";
+/// Progress in cases of a check.
+pub const CASES_BAR: &str = "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {per_sec:.dim} {wide_msg:.dim}";
 /// Progress in items of an unknown total.
 pub const COUNT_BAR: &str = "{prefix:>9} {spinner:.cyan} {human_pos} {per_sec:.dim} {elapsed:.dim}";
 /// Progress of unknown extent.

@@ -1,10 +1,12 @@
-//! Runs `accelctl kernel translate` against an in-memory fake of the daemon.
+//! Runs `accelctl kernel` against an in-memory fake of the daemon.
 
 use std::{
     fs,
+    path::Path,
     process::{Command, Output, Stdio},
 };
 
+use accelerd_proto::v1::Dtype::{F32, I32};
 use accelerd_test_support::FakeDaemon;
 use serde_json::Value;
 
@@ -64,4 +66,156 @@ async fn a_file_outside_of_the_folder_is_not_written() {
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done.stderr).contains("which is not written"), "{}", text(&done.stderr));
     assert!(!folder.path().join("escaped").exists());
+}
+
+const SCALE: &str = "def scale(x: array, a: float, n: int, v: vec, y: array):\n    ...\n";
+
+/// A fake daemon and a folder, in which the program runs.
+struct Session {
+    fake: FakeDaemon,
+    server: String,
+    folder: tempfile::TempDir,
+}
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Session {
+    async fn new() -> Self {
+        let fake = FakeDaemon::default();
+        let server = format!("http://{}", fake.listen().await);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join("k.py"), SCALE).expect("it can be written");
+        fs::write(folder.path().join("bad.py"), format!("# fault\n{SCALE}")).expect("it can be written");
+        npy(&folder.path().join("x.npy"), &[1.0, 2.0, 3.0]);
+        Self { fake, server, folder }
+    }
+
+    /// Runs `accelctl kernel` on a blocking thread, so that the fake daemon can respond.
+    async fn run(&self, words: &str) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
+        command.arg("kernel").args(words.split(' ')).current_dir(self.folder.path());
+        command.env("ACCELERD_SERVER", &self.server).stdin(Stdio::null());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts");
+        Ran { code: output.status.code().expect("no signal"), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    async fn json(&self, words: &str) -> Value {
+        let ran = self.run(&format!("{words} --json")).await;
+        assert_eq!(ran.code, 0, "{words}: {}", ran.err);
+        serde_json::from_str(&ran.out).expect("JSON")
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn npy(path: &Path, numbers: &[f32]) {
+    let facts = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", numbers.len());
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(facts.len()).expect("a short header").to_le_bytes());
+    bytes.extend(facts.as_bytes());
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    fs::write(path, bytes).expect("it can be written");
+}
+
+/// The elements of a written .npy file.
+fn numbers(path: &Path) -> Vec<f32> {
+    let bytes = fs::read(path).expect("it is written");
+    bytes[128..].chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_runs_on_files_and_numbers_and_writes_its_results() {
+    let session = Session::new().await;
+    let words = "run k.py --name scale --arg x=x.npy --arg a=2 --arg n=1 --arg v=1,0,-0.5 --grid 3 --shape y=4 -o out";
+    let ran = session.run(words).await;
+    assert!(
+        ran.code == 0 && ran.out.contains("3 5 7 3") && ran.out.contains("scale ran for 2.00 ms"),
+        "{} {}",
+        ran.out,
+        ran.err
+    );
+    assert_eq!(numbers(&session.path("out/y.npy")), [3.0, 5.0, 7.0, 3.0]);
+    let launch = session.fake.state().launches[0].clone();
+    assert_eq!((launch.grid.as_slice(), launch.outputs[0].shape.as_slice()), ([3].as_slice(), [4].as_slice()));
+    let shapes = launch.arguments.iter().map(|argument| match &argument.source {
+        Some(accelerd_proto::v1::tensor_input::Source::Value(tensor)) => (tensor.dtype(), tensor.shape.clone()),
+        other => panic!("expected a tensor, got {other:?}"),
+    });
+    assert_eq!(shapes.collect::<Vec<_>>(), [(F32, vec![3]), (F32, vec![]), (I32, vec![]), (F32, vec![3])]);
+
+    let document = session.json("run k.py --arg x=1,2 --arg n=7 --output y=z.npy").await;
+    assert_eq!(numbers(&session.path("z.npy")), [8.0, 9.0]);
+    assert_eq!((&document["execution_ms"], &document["outputs"][0]["file"]), (&2.0.into(), &"z.npy".into()));
+    session.json("run k.py --arg x=x.npy --output y=z.safetensors").await;
+    assert!(session.path("z.safetensors").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_has_its_place_and_the_exit_code_of_a_failure() {
+    let session = Session::new().await;
+    for command in ["run", "bench"] {
+        let ran = session.run(&format!("{command} bad.py --arg x=x.npy")).await;
+        let expected =
+            "bad.py:3:5: out_of_bounds in thread 7: index 10 is outside of dimension 0 of x, which has 8 elements\n";
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, expected, ""));
+    }
+    let ran = session.run("run bad.py --json").await;
+    let document: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!((&document["fault"]["line"], &document["fault"]["array"]), (&3.into(), &"x".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_benchmark_compiles_once_and_counts_elements() {
+    let session = Session::new().await;
+    let document = session.json("bench k.py --arg x=x.npy --launches 4 --warm-up 2").await;
+    assert_eq!((&document["execution"]["median_ms"], &document["elements"]), (&2.0.into(), &3.into()));
+    assert_eq!(document["elements_per_second"], 1500.0);
+    assert_eq!(session.fake.state().calls, [&["Compile"][..], &["Launch"; 6]].concat());
+    let shown = session.run("bench k.py --arg x=x.npy --grid 1000,4 --launches 1").await.out;
+    assert!(shown.contains("2.00M elements/s of 4,000") && shown.contains("±0%"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compiled_kernels_are_listed_and_evicted_by_the_beginning_of_their_id() {
+    let session = Session::new().await;
+    session.run("run k.py").await;
+    session.run("run bad.py").await;
+    let listed = session.run("list").await.out;
+    assert!(listed.contains("a: f32, n: i32, v: f32x3, y: f32[:]") && listed.contains("1000 B"), "{listed}");
+    let id = session.json("list").await["kernels"][0]["id"].as_str().expect("an id").to_owned();
+    let ambiguous = session.run("evict 00").await;
+    assert!(ambiguous.code == 2 && ambiguous.err.contains("several kernels"), "{}", ambiguous.err);
+    assert_eq!(session.json(&format!("evict {id}")).await["evicted"], id.as_str());
+    session.json("evict 00").await;
+    let gone = session.run(&format!("evict {id}")).await;
+    assert!(gone.code == 4 && gone.err.contains("accelctl kernel list"), "{}", gone.err);
+    assert_eq!(session.json("list").await["kernels"], serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_of_a_launch_are_named() {
+    let session = Session::new().await;
+    fs::write(session.path("none.py"), "x = 1\n").expect("it can be written");
+    for (words, reason) in [
+        ("run gone.py", "gone.py: No such file"),
+        ("run none.py", "no_kernel"),
+        ("run k.py --arg x=gone.npy", "gone.npy: No such file"),
+        ("run k.py --arg z=1", "scale has no such parameter, expected one of x, a, n, v, y"),
+        ("run k.py --arg n=2.5", "or 1 number of type i32, got \"2.5\""),
+        ("run k.py --arg v=1,2", "or 3 numbers of type f32, got \"1,2\""),
+        ("run k.py --arg x=1,b", "or numbers of type f32"),
+        ("run k.py --arg x", "NAME=VALUE"),
+        ("run k.py --shape y=1,-2", "extents such as 10,3"),
+        ("run k.py --grid=-1", "--grid"),
+        ("run k.py --output y=y.txt", "NAME=FILE.npy"),
+    ] {
+        let refused = session.run(words).await;
+        assert!(refused.code == 2 && refused.err.contains(reason), "{words}: {} {}", refused.code, refused.err);
+    }
 }

@@ -45,11 +45,13 @@ pub enum Kind {
     Pool,
     /// Resident tensors.
     Tensors,
+    /// Child processes that run code of clients, and compiled kernels.
+    Sandbox,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Messages,
         Self::Requests,
         Self::Collections,
@@ -61,6 +63,7 @@ impl Kind {
         Self::Graphs,
         Self::Pool,
         Self::Tensors,
+        Self::Sandbox,
     ];
 
     /// The kinds that are evicted, in this order: first what allowances hold unused, then what is cheapest to make again.
@@ -82,6 +85,7 @@ impl Kind {
             Self::Graphs => "graphs",
             Self::Pool => "pool",
             Self::Tensors => "tensors",
+            Self::Sandbox => "sandbox",
         }
     }
 }

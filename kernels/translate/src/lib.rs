@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 
 use accelerd_ir::kernel::interpret::LaunchError;
 use accelerd_ir::kernel::{Kernel, Site};
+use accelerd_ir::scalar::Literal;
 use accelerd_lower::{ErrorKind, LowerError, Options, Outcome, for_each_kernel};
 
 pub use accelerd_lower::{Captured, Dialect};
@@ -64,8 +65,16 @@ pub struct Translation {
 pub struct Translated {
     /// The name of its function.
     pub name: String,
+    /// Its language.
+    pub dialect: Dialect,
     /// The kernel, without its body: what a caller needs to launch it.
     pub kernel: Kernel,
+    /// For each parameter, whether it is an array that the kernel writes.
+    pub written: Vec<bool>,
+    /// [`Kernel::is_repeatable`].
+    pub is_repeatable: bool,
+    /// The constants of its body, each once.
+    pub literals: Vec<Literal>,
     /// Whether all targets compute the same bits.
     pub is_bit_exact: bool,
     /// Its files.
@@ -166,21 +175,20 @@ impl<'r> Translator<'r> {
                 self.error = Some(TranslateError::Cancelled);
                 return ControlFlow::Break(());
             }
-            self.add(outcome)
+            self.add(dialect, outcome)
         })
     }
 
-    fn add(&mut self, outcome: Outcome) -> ControlFlow<()> {
+    fn add(&mut self, dialect: Dialect, outcome: Outcome) -> ControlFlow<()> {
         match outcome.kernel {
             Ok(lowered) => {
-                let (files, problem) = files::emit(&lowered.kernel, self.request.targets, &mut self.budget);
+                let kernel = lowered.kernel;
+                let (files, problem) = files::emit(&kernel, self.request.targets, &mut self.budget);
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
                 if let Some(error) = problem {
                     self.translation.diagnostics.push(no_example(&outcome.name, &error));
                 }
-                let is_bit_exact = lowered.kernel.is_bit_exact();
-                let kernel = Kernel { body: vec![], locals: vec![], ..lowered.kernel };
-                self.translation.kernels.push(Translated { name: outcome.name, kernel, is_bit_exact, files });
+                self.translation.kernels.push(translated(outcome.name, dialect, kernel, files));
             }
             Err(error) => {
                 self.bytes += error.message.len();
@@ -192,6 +200,19 @@ impl<'r> Translator<'r> {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn translated(name: String, dialect: Dialect, kernel: Kernel, files: Vec<File>) -> Translated {
+    Translated {
+        name,
+        dialect,
+        written: kernel.written(),
+        is_repeatable: kernel.is_repeatable(),
+        literals: kernel.literals(),
+        is_bit_exact: kernel.is_bit_exact(),
+        kernel: Kernel { body: vec![], locals: vec![], ..kernel },
+        files,
     }
 }
 

@@ -143,3 +143,23 @@ fn the_example_of_a_kernel_whose_threads_race_has_one_thread() {
     assert!(grid("n[wp.atomic_add(n, 0, 1) % 64] = i"));
     assert!(!grid("wp.atomic_add(n, 0, i)"));
 }
+
+#[test]
+fn a_kernel_is_described_without_its_body() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=float), count: wp.array(dtype=int), y: wp.array(dtype=float)):
+    i = wp.tid()
+    if x[i] > 0.25:
+        wp.atomic_add(count, 0, 7)
+        y[i] = 0.25
+";
+    let translation = translated(&Request { targets: Targets { cuda: false, wasm: true }, ..request(source) });
+    let kernel = &translation.kernels[0];
+    assert_eq!((kernel.dialect, &kernel.written[..]), (Dialect::Warp, &[false, true, true][..]));
+    assert!(!kernel.is_repeatable, "it counts");
+    let literals: Vec<_> = kernel.literals.iter().map(|literal| literal.as_f64()).collect();
+    assert_eq!(literals, [0.25, 0.0, 7.0]);
+}

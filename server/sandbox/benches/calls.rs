@@ -1,13 +1,20 @@
-//! Measures cases per second of one child process, through the pipe and back, for what functions do to their instance.
+//! Measures cases per second of one child process, through the pipe and back, for what functions do to their instance, and threads per
+//! second of launches.
 //!
 //! ```text
 //! cargo bench -p accelerd-sandbox --bench calls
 //! ```
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::ControlFlow,
+    time::{Duration, Instant},
+};
 
+use accelerd_ir::kernel::wasm::{self, ImageArgument, MemoryImage};
+use accelerd_lower::{Dialect, Options, lower};
 use accelerd_sandbox::{
-    Call, Isolation, Module, Outcome, Param, Program, Sandbox, SandboxError, ScalarType, Settings, Signature,
+    Call, Isolation, Launch, Module, OnFault, Outcome, Param, Program, Sandbox, SandboxError, ScalarType, Settings,
+    Signature,
 };
 use bytes::Bytes;
 
@@ -56,6 +63,64 @@ fn buffer_call(cases: u64, isolation: Isolation) -> Call {
     call
 }
 
+const SAXPY: &str = "import warp as wp
+@wp.kernel
+def saxpy(x: wp.array(dtype=float), y: wp.array(dtype=float), z: wp.array(dtype=float), a: float):
+    i = wp.tid()
+    z[i] = a * x[i] + y[i]
+";
+
+/// A quotient for each row.
+const SCALAR: &str = "def f(x: float, y: float) -> float:
+    if x > y:
+        return (x - y) / x
+    return 1.5 * x + y / x
+";
+
+/// A launch whose only output is the array at position `output`.
+fn launch(source: &str, dialect: Dialect, arguments: Vec<ImageArgument<Bytes>>, output: usize) -> Launch {
+    let options = Options { dialect, ..Options::default() };
+    let kernel = lower(source, &options).expect("a source of the dialect").kernels.remove(0).kernel;
+    let image = MemoryImage::new(&kernel, &[THREADS], arguments, 1 << 28).expect("a launch that fits");
+    let mut segments = vec![(wasm::RESERVED, Bytes::from(image.head))];
+    segments.extend(image.data);
+    Launch {
+        module: Module::new(wasm::emit(&kernel).expect("the kernel is well formed")),
+        segments,
+        memory_bytes: image.memory_bytes,
+        arguments: image.arguments,
+        grid: image.grid,
+        first_thread: 0,
+        thread_count: THREADS,
+        loop_budget: 1 << 32,
+        on_fault: OnFault::Stop,
+        timeout: Duration::from_secs(60),
+        outputs: vec![image.arrays[output].clone().expect("an array")],
+    }
+}
+
+const THREADS: u64 = 1 << 20;
+
+fn array<const N: usize>(element: impl Fn(u64) -> [u8; N]) -> ImageArgument<Bytes> {
+    let data: Vec<u8> = (0..THREADS).flat_map(element).collect();
+    ImageArgument::Array { extents: vec![THREADS], data: data.into() }
+}
+
+fn saxpy() -> Launch {
+    let number = |i: u64| (i as f32).to_le_bytes();
+    let zeros = ImageArgument::Zeros { extents: vec![THREADS] };
+    let a = ImageArgument::Value(Bytes::from_static(&[0, 0, 0, 0x40]));
+    launch(SAXPY, Dialect::Warp, vec![array(number), array(number), zeros, a], 2)
+}
+
+/// Every row for which `is_faulty` holds divides by zero.
+fn scalar_launch(on_fault: OnFault, is_faulty: impl Fn(u64) -> bool) -> Launch {
+    let x = |i| if is_faulty(i) { 0.0 } else { i as f64 + 1.0 };
+    let zeros = ImageArgument::Zeros { extents: vec![THREADS] };
+    let columns = vec![array(|i| f64::to_le_bytes(x(i))), array(|i| ((i ^ 5) as f64).to_le_bytes()), zeros];
+    Launch { on_fault, ..launch(SCALAR, Dialect::Python, columns, 2) }
+}
+
 fn main() -> Result<(), SandboxError> {
     let settings = Settings { nice: 0, request_bytes: 1 << 30, response_bytes: 1 << 30, ..Settings::default() };
     let program = Program { path: env!("CARGO_BIN_EXE_sandbox-child").into(), arguments: vec![] };
@@ -83,6 +148,35 @@ fn main() -> Result<(), SandboxError> {
         with_fuel.limits.fuel = Some(1_000_000);
         measure(&mut sandbox, &format!("{name}, fuel"), &with_fuel)?;
     }
+    let (repeatable, one_by_one) = (OnFault::Continue { repeatable: true }, OnFault::Continue { repeatable: false });
+    let launches = [
+        ("saxpy", saxpy()),
+        ("function, stop", scalar_launch(OnFault::Stop, |_| false)),
+        ("function, continue", scalar_launch(repeatable, |_| false)),
+        ("function, continue, 1 of 1000 faulty", scalar_launch(repeatable, |i| i % 1000 == 7)),
+        ("function, continue, all faulty", scalar_launch(repeatable, |_| true)),
+        ("function, one by one", scalar_launch(one_by_one, |_| false)),
+        ("function, one by one, all faulty", scalar_launch(one_by_one, |_| true)),
+    ];
+    for (name, launch) in launches {
+        measure_launch(&mut sandbox, name, &launch)?;
+    }
+    Ok(())
+}
+
+/// The fastest of several launches by the clock, and by the time that they ran in the child, after one that loads the module.
+fn measure_launch(sandbox: &mut Sandbox, name: &str, launch: &Launch) -> Result<(), SandboxError> {
+    let (mut fastest, mut fastest_run) = (Duration::MAX, Duration::MAX);
+    for run in 0..=20 {
+        let begin = Instant::now();
+        let result = sandbox.launch(launch, deadline(), |_| ControlFlow::Continue(()))?;
+        if run > 0 {
+            (fastest, fastest_run) = (fastest.min(begin.elapsed()), fastest_run.min(result.execution_time));
+        }
+        assert_eq!((result.outcome, result.outputs.len()), (Outcome::Ok, 1));
+    }
+    let rate = |time: Duration| launch.thread_count as f64 / time.as_secs_f64();
+    eprintln!("{name:>42}: {:>12.0} threads/s, {:>12.0} without transfers", rate(fastest), rate(fastest_run));
     Ok(())
 }
 

@@ -7,11 +7,14 @@
 //! A [`Call`] runs a function for many cases, with arguments in columns; [`Signature`] says how. Each case has an [`Outcome`]: a trap, a
 //! time limit or a memory limit ends one case and not the call.
 //!
+//! A [`Launch`] runs threads of a kernel, by the module that `accelerd-ir` emits for it, on memory that the caller lays out.
+//!
 //! # Limits
 //!
 //! | limit | by | ends |
 //! |---|---|---|
 //! | time of a case | epochs: code checks a counter that a thread increments every millisecond | the case |
+//! | time of a thread or launch | the same | the thread or launch: see [`Launch::timeout`] |
 //! | fuel of a case | code counts its instructions | the case |
 //! | memory and tables of an instance | the child's resource limiter | the case |
 //! | stack | the engine | the case |
@@ -33,11 +36,12 @@ mod protocol;
 mod refusal;
 
 pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
-pub use limits::{CaseLimits, Isolation, ModuleLimits, Slice, TICK};
+pub use limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice, TICK};
 pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
 pub use outcome::Outcome;
 pub use parent::{
-    Call, CallResult, Module, Outcomes, Pool, Program, Sandbox, SandboxError, Settings, SliceResult, Stats,
+    Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, Outcomes, Pool, Program,
+    Sandbox, SandboxError, Settings, SliceResult, Stats,
 };
 pub use protocol::{ExportedFunction, ModuleHash, ModuleInfo};
 pub use refusal::Refusal;

@@ -70,6 +70,19 @@ impl Default for Slice {
     }
 }
 
+/// What happens after a thread of a launch ended with a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnFault {
+    /// The launch ends: threads that started together with it still run, others do not.
+    Stop,
+    /// The next thread runs.
+    Continue {
+        /// Whether threads may run again, if all threads after them do so too: a kernel that does not read what it writes has the same
+        /// effect. Otherwise threads are started one by one, which is slower.
+        repeatable: bool,
+    },
+}
+
 /// What cases of a call share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Isolation {

@@ -1,7 +1,7 @@
 //! The functions that a module may import from `math`.
 //!
 //! They compute what the interpreter of `accelerd-ir` does: in f64, with the standard library and `libm`. `<name>_f32` converts its operands
-//! to f64, computes, and rounds the result.
+//! to f64, computes, and rounds the result. `<name>` is `<name>_f64`: so do modules of kernels call it.
 
 /// A function of one operand.
 pub type Unary = fn(f64) -> f64;
@@ -42,9 +42,9 @@ fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
-/// Number of operands of a function with its suffix, and whether they are f32.
+/// Number of operands of a function by its name with or without suffix, and whether they are f32.
 pub(crate) fn operands(name: &str) -> Option<(usize, bool)> {
-    let (name, suffix) = name.rsplit_once('_')?;
+    let (name, suffix) = name.rsplit_once('_').unwrap_or((name, "f64"));
     let count = if UNARY.iter().any(|(known, _)| *known == name) {
         1
     } else if BINARY.iter().any(|(known, _)| *known == name) {
@@ -135,10 +135,11 @@ mod tests {
     }
 
     #[test]
-    fn names_have_the_suffix_of_a_type() {
+    fn names_may_have_the_suffix_of_a_type() {
         assert_eq!(operands("sin_f32"), Some((1, true)));
+        assert_eq!(operands("sin"), Some((1, false)));
         assert_eq!(operands("pow_f64"), Some((2, false)));
-        for unknown in ["sin", "sin_f16", "sine_f64", "_f64", ""] {
+        for unknown in ["sine", "sin_", "sin_f16", "sine_f64", "_f64", ""] {
             assert_eq!(operands(unknown), None, "{unknown}");
         }
     }

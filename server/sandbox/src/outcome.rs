@@ -3,10 +3,11 @@
 use std::fmt;
 
 /// How a case ended: one byte in a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
     /// The function returned.
+    #[default]
     Ok = 0,
     /// The fuel of the case was used up.
     OutOfFuel = 1,

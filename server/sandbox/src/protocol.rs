@@ -2,26 +2,42 @@
 //!
 //! A frame is a prefix of 16 bytes, a header and a body. The prefix is `ACS` and the version of the protocol as a byte, the length of the
 //! header as u32 and the length of the body as u64, little-endian. The header is a [`Request`] or a [`Response`] in postcard's format. The
-//! body is bulk data: a module, columns, or outcomes and columns. Both sides check lengths before they allocate. The parent sends a request
-//! and then receives its response; the child sends nothing else.
+//! body is bulk data: a module, columns, outcomes and columns, or memory of a kernel. Both sides check lengths before they allocate. The
+//! parent sends a request and then receives its response; the child sends nothing else.
 
-use std::io::{self, Read, Write};
+use std::{
+    io::{self, Read, Write},
+    ops::Range,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     abi::{Signature, WasmSignature},
-    limits::{CaseLimits, Isolation, ModuleLimits, Slice},
+    limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice},
     refusal::Refusal,
 };
 
-const MAGIC: [u8; 4] = *b"ACS\x01";
+const MAGIC: [u8; 4] = *b"ACS\x02";
 
 /// Bytes of a header. The largest is the description of a module with long names of exports.
 pub(crate) const MAX_HEADER_BYTES: usize = 4 << 20;
 
 /// Bytes of outcomes and columns in a response; a slice that would have more is cut.
 pub(crate) const MAX_SLICE_BYTES: u64 = 16 << 20;
+
+/// Bytes of the record of a fault.
+pub(crate) const FAULT_RECORD_BYTES: usize = 40;
+
+/// Bytes of an entry in the body of [`Response::LaunchSlice`].
+pub(crate) const FAULT_ENTRY_BYTES: usize = 8 + 1 + FAULT_RECORD_BYTES;
+
+/// Bytes of a page of memory.
+pub(crate) const WASM_PAGE: u64 = 1 << 16;
+
+/// Bytes of the largest memory.
+const MAX_MEMORY: u64 = 1 << 32;
 
 /// SHA-256 of a module's binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,8 +52,13 @@ pub(crate) enum Request {
     Load(LoadRequest),
     /// Starts a call with the columns in the body and runs its first slice. Answered by [`Response::Slice`] or [`Response::NotLoaded`].
     Call(CallRequest),
-    /// Runs the next slice of the call. Any other request ends the call.
+    /// Writes the segments in the body to the memory of a new instance, and runs the first slice of a launch. Answered by
+    /// [`Response::LaunchSlice`] or [`Response::NotLoaded`].
+    Launch(LaunchRequest),
+    /// Runs the next slice of the call or launch. Any other request ends it, but for [`Request::Read`] after the last slice.
     Continue(Slice),
+    /// Reads memory of a launch whose last slice has run. Answered by [`Response::Memory`].
+    Read(ReadRequest),
 }
 
 /// What the child process may use, and its limits for all modules.
@@ -73,6 +94,71 @@ pub(crate) struct CallRequest {
     pub slice: Slice,
 }
 
+/// Which threads are run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LaunchRequest {
+    pub hash: ModuleHash,
+    /// Address and length of the segments in the body.
+    pub segments: Vec<(u32, u64)>,
+    pub memory_bytes: u64,
+    pub arguments: u32,
+    pub grid: u32,
+    pub first_thread: u64,
+    pub thread_count: u64,
+    pub loop_budget: u64,
+    pub on_fault: OnFault,
+    pub timeout: Duration,
+    pub slice: Slice,
+}
+
+/// Which memory is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReadRequest {
+    /// Addresses; of at most [`MAX_SLICE_BYTES`] in all.
+    pub ranges: Vec<Range<u64>>,
+    /// Whether the launch ends with this request.
+    pub is_last: bool,
+}
+
+impl LaunchRequest {
+    /// Bytes of the memory of the instance: whole pages.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        self.memory_bytes.max(1).checked_next_multiple_of(WASM_PAGE).unwrap_or(u64::MAX)
+    }
+
+    /// Checks numbers against each other, and against the memory that an instance may have.
+    pub(crate) fn check(&self, case_memory_bytes: u64) -> Result<(), Refusal> {
+        let within = |what: &str, got: u64, limit: u64| {
+            if got <= limit { Ok(()) } else { Err(Refusal::OutOfRange { what: what.to_owned(), limit, got }) }
+        };
+        let (what, got, limit) =
+            ("memory of a launch".to_owned(), self.page_bytes(), case_memory_bytes.min(MAX_MEMORY));
+        if got > limit {
+            return Err(Refusal::LimitTooHigh { what, got, limit });
+        }
+        for (address, bytes) in &self.segments {
+            within("end of a segment", u64::from(*address).saturating_add(*bytes), self.memory_bytes)?;
+        }
+        let end = self.first_thread.saturating_add(self.thread_count);
+        within("end of the threads", end, i64::MAX.cast_unsigned())
+    }
+}
+
+impl ReadRequest {
+    /// Checks addresses against the bytes of memory, and what is read against the limit of a message.
+    pub(crate) fn check(&self, memory_bytes: u64) -> Result<(), Refusal> {
+        let outside = |what: &str, got, limit| Err(Refusal::OutOfRange { what: what.to_owned(), limit, got });
+        let mut bytes = 0u64;
+        for Range { start, end } in &self.ranges {
+            if *end > memory_bytes || start > end {
+                return outside("end of what is read", *end, memory_bytes);
+            }
+            bytes = bytes.saturating_add(end - start);
+        }
+        if bytes > MAX_SLICE_BYTES { outside("bytes that are read", bytes, MAX_SLICE_BYTES) } else { Ok(()) }
+    }
+}
+
 /// What the child answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Response {
@@ -84,6 +170,10 @@ pub(crate) enum Response {
     NotLoaded,
     /// Outcomes, one byte a case, and the columns of the cases of a slice.
     Slice(SliceHeader),
+    /// Faults of a slice of a launch: see [`LaunchSlice`].
+    LaunchSlice(LaunchSlice),
+    /// The memory that was asked for.
+    Memory,
     /// The request cannot be served; the child can serve others.
     Refused(Refusal),
 }
@@ -97,6 +187,18 @@ pub(crate) struct SliceHeader {
     pub cases: u64,
     /// Fuel that these cases used, if it was counted.
     pub fuel: u64,
+}
+
+/// What a slice of a launch has done. The body has an entry of [`FAULT_ENTRY_BYTES`] for each thread that ended early: the number of the
+/// thread as u64, the code of its outcome, and the record of its fault if the outcome is `Ok`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LaunchSlice {
+    /// Threads that have ended since the launch began.
+    pub threads_done: u64,
+    /// The code of the launch's outcome, if this was its last slice.
+    pub outcome: Option<u8>,
+    /// How long the slice took.
+    pub time: Duration,
 }
 
 /// What a module exports.

@@ -60,9 +60,25 @@ pub enum Refusal {
         /// How many are allowed.
         limit: u64,
     },
-    /// The call has buffers, and the module exports no memory that can hold them.
-    #[error("the call passes buffers, and the module exports no memory `memory`")]
+    /// The call has buffers or is a launch, and the module exports no memory.
+    #[error("the call needs memory, and the module exports no memory `memory`")]
     NoMemory,
+    /// Addresses of a launch lie outside of its memory, or its threads cannot be counted.
+    #[error("{what}: expected at most {limit}, got {got}")]
+    OutOfRange {
+        /// What lies outside.
+        what: String,
+        /// The greatest number that is allowed.
+        limit: u64,
+        /// The number.
+        got: u64,
+    },
+    /// The child process cannot start a thread for a launch.
+    #[error("the launch cannot be started: {0}")]
+    NotStarted(String),
+    /// The module of a launch does not do what one of a kernel does.
+    #[error("the module is not that of a kernel: {0}")]
+    NotAKernel(String),
     /// The columns of the call do not fit its cases and signature.
     #[error("{what}: expected {expected} bytes, got {got}")]
     ColumnMismatch {

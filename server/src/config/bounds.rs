@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 75] = [
+const BOUNDS: [(&str, Bound); 87] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -92,9 +92,22 @@ const BOUNDS: [(&str, Bound); 75] = [
     ("limits.max_compared_outputs", Count(1, 1_000_000)),
     ("limits.max_mismatches", Count(0, 1_000_000)),
     ("limits.max_kernel_source_bytes", Size(1, GIB)),
+    ("limits.max_kept_kernels", Count(1, 1_000_000)),
+    ("limits.max_kept_kernel_bytes", Size(KIB, 64 * GIB)),
+    ("limits.max_generated_cases", Count(1, 1_000_000_000_000)),
+    ("limits.max_counterexamples", Count(0, 1_000_000)),
     ("limits.max_dimensions", Count(1, 1_000_000)),
     ("limits.max_payload_bytes", Size(0, GIB)),
     ("limits.max_collections", Count(0, 1_000_000)),
+    ("sandbox.processes", Count(0, 256)),
+    ("sandbox.memory", Size(64 * MIB, TIB)),
+    // The address space of WebAssembly has 32 bits.
+    ("sandbox.case_memory", Size(64 * KIB, 4 * GIB)),
+    ("sandbox.case_timeout", Time(1, HOUR)),
+    ("sandbox.load_timeout", Time(1, HOUR)),
+    ("sandbox.default_deadline", Time(1, DAY)),
+    ("sandbox.nice", Count(0, 19)),
+    ("sandbox.max_queue", Count(0, 1_000_000)),
     ("tensors.memory_limit", Size(0, 64 * TIB)),
     ("tensors.gpu_share", Share),
     ("tensors.max_count", Count(1, 1_000_000)),

@@ -3,7 +3,13 @@
 //! One limit holds for everything that the ledger counts, so the budgets of collections, models and calls may add up to more:
 //! what one leaves unused, another may use. Calls keep a guaranteed part that data cannot take.
 
-use super::{settings::Config, size::ByteSize};
+use std::thread;
+
+use super::{
+    deserialize::AUTO_COUNT,
+    settings::{Config, SandboxSettings},
+    size::ByteSize,
+};
 
 /// The fixed part of `memory.reserve`. On two cores 60 MiB are resident at rest: code, tables, stacks; batches of parsing and
 /// embedding take about 100 more.
@@ -15,6 +21,13 @@ const RESERVE_SHARE: u64 = 6;
 
 /// Its maximum.
 const MAX_RESERVE: u64 = 16 << 30;
+
+/// The least and the most memory of a process of the sandbox.
+const MIN_PROCESS_MEMORY: u64 = 64 << 20;
+const MAX_PROCESS_MEMORY: u64 = 1 << 30;
+
+/// The most memory of an instance in it.
+const MAX_CASE_MEMORY: u64 = 256 << 20;
 
 /// The guaranteed part of messages, and that of requests, in fractions of the host limit.
 const GUARANTEED_SHARE: u64 = 20;
@@ -70,7 +83,7 @@ fn default_reserve(memory: u64) -> u64 {
     (BASE_RESERVE + memory / RESERVE_SHARE).min(memory / 2).min(MAX_RESERVE)
 }
 
-/// Replaces `"auto"` by values derived from the process's memory. Returns the settings that were `"auto"`.
+/// Replaces `"auto"` by values derived from the process's memory and cores. Returns the settings that were `"auto"`.
 pub(super) fn resolve_auto(config: &mut Config) -> Vec<&'static str> {
     let mut derived = vec![];
     let mut resolve = |key, size: &mut ByteSize, value| {
@@ -91,6 +104,26 @@ pub(super) fn resolve_auto(config: &mut Config) -> Vec<&'static str> {
     resolve("tensors.memory_limit", &mut config.tensors.memory_limit, budgets.tensors);
     resolve("admission.max_bytes", &mut config.admission.max_bytes, budgets.admission);
     resolve("admission.max_message_memory", &mut config.admission.max_message_memory, budgets.messages);
+    derived.extend(resolve_sandbox(&mut config.sandbox, host_limit));
+    derived
+}
+
+/// The sandbox's part: half of the cores, and a quarter of the host limit.
+fn resolve_sandbox(sandbox: &mut SandboxSettings, host_limit: u64) -> Vec<&'static str> {
+    let mut derived = vec![];
+    if sandbox.processes == AUTO_COUNT {
+        sandbox.processes = thread::available_parallelism().map_or(1, |cores| usize::from(cores) / 2).clamp(1, 256);
+        derived.push("sandbox.processes");
+    }
+    let share = host_limit / 4 / (sandbox.processes as u64).max(1);
+    if sandbox.memory.is_auto() {
+        sandbox.memory = ByteSize::b(share.clamp(MIN_PROCESS_MEMORY, MAX_PROCESS_MEMORY));
+        derived.push("sandbox.memory");
+    }
+    if sandbox.case_memory.is_auto() {
+        sandbox.case_memory = ByteSize::b((sandbox.memory.as_u64() / 2).min(MAX_CASE_MEMORY));
+        derived.push("sandbox.case_memory");
+    }
     derived
 }
 

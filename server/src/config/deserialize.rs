@@ -1,4 +1,4 @@
-//! Deserialisation of lists, which the environment and flags give as text.
+//! Deserialisation of lists, which the environment and flags give as text, and of counts that may be `"auto"`.
 
 use std::{fmt, str::FromStr};
 
@@ -28,6 +28,27 @@ where
         other => Err(format!("expected a list such as [{{ name = \"a\", path = \"b\" }}], got {other:?}")),
     })
 }
+
+/// Stands for `"auto"` until the settings are resolved.
+pub(super) const AUTO_COUNT: usize = usize::MAX;
+
+/// A number, or `"auto"`.
+pub(super) fn count_or_auto<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum CountOrText {
+        Count(usize),
+        Text(String),
+    }
+    match CountOrText::deserialize(from) {
+        Ok(CountOrText::Count(count)) => Ok(count),
+        Ok(CountOrText::Text(text)) if text == "auto" => Ok(AUTO_COUNT),
+        Ok(CountOrText::Text(text)) => text.parse().map_err(|_| de::Error::custom(NOT_A_COUNT)),
+        Err(_) => Err(de::Error::custom(NOT_A_COUNT)),
+    }
+}
+
+const NOT_A_COUNT: &str = "expected a number or \"auto\"";
 
 fn list_or_text<'de, D, T>(from: D, parse_text: impl FnOnce(&str) -> Result<Vec<T>, String>) -> Result<Vec<T>, D::Error>
 where

@@ -164,6 +164,11 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<ConfigError
         "tensors.default_ttl",
         "expected at most tensors.max_ttl",
     );
+    expect(
+        config.sandbox.case_memory < config.sandbox.memory,
+        "sandbox.case_memory",
+        "expected less than sandbox.memory: a process needs memory for more than one instance",
+    );
     let is_set = |path: &Path| !path.as_os_str().is_empty();
     let tls = &config.tls;
     expect(

@@ -9,6 +9,7 @@ use std::{
 
 use accelerd_engine::{EngineConfig, LaneConfig};
 use accelerd_kernels as kernels;
+use accelerd_sandbox::Program;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -40,6 +41,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Limits of single requests.
     pub limits: Limits,
+    /// Child processes for code of clients.
+    pub sandbox: SandboxSettings,
     /// Resident tensors.
     pub tensors: TensorSettings,
     /// Embedding models.
@@ -379,6 +382,14 @@ pub struct Limits {
     pub max_mismatches: u32,
     /// Maximum size of a source of kernels.
     pub max_kernel_source_bytes: ByteSize,
+    /// Maximum number of compiled kernels that are kept.
+    pub max_kept_kernels: usize,
+    /// Maximum size of the compiled kernels that are kept.
+    pub max_kept_kernel_bytes: ByteSize,
+    /// Maximum number of generated cases of a verification.
+    pub max_generated_cases: u64,
+    /// Maximum number of counterexamples that a verification returns.
+    pub max_counterexamples: u32,
     /// Maximum time of the repetitions of a benchmark.
     #[serde(with = "humantime_serde")]
     pub max_benchmark_time: Duration,
@@ -388,6 +399,42 @@ pub struct Limits {
     pub max_payload_bytes: ByteSize,
     /// Maximum number of collections.
     pub max_collections: usize,
+}
+
+/// Child processes for code of clients.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxSettings {
+    /// Number of processes; 0 runs no code of clients.
+    #[serde(deserialize_with = "deserialize::count_or_auto")]
+    pub processes: usize,
+    /// Maximum memory of a process.
+    #[serde(deserialize_with = "size::size_or_auto")]
+    pub memory: ByteSize,
+    /// Maximum memory of an instance.
+    #[serde(deserialize_with = "size::size_or_auto")]
+    pub case_memory: ByteSize,
+    /// Maximum time that a caller can allow a case to take.
+    #[serde(with = "humantime_serde")]
+    pub case_timeout: Duration,
+    /// Maximum time of the compilation of a module.
+    #[serde(with = "humantime_serde")]
+    pub load_timeout: Duration,
+    /// Time that calls without a deadline have.
+    #[serde(with = "humantime_serde")]
+    pub default_deadline: Duration,
+    /// What is added to the nice value of the processes.
+    pub nice: u8,
+    /// Maximum number of calls that wait for a process.
+    pub max_queue: usize,
+    /// What a process runs; not a setting.
+    #[serde(skip, default = "this_program")]
+    pub program: Program,
+}
+
+/// This program, as a child process for code of clients.
+fn this_program() -> Program {
+    Program::current(["sandbox"])
 }
 
 /// Resident tensors.

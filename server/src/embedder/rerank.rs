@@ -228,6 +228,10 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Exhausted(_)
         | ApiError::Unavailable(_)
         | ApiError::TextIndex(_)
+        | ApiError::SandboxDisabled
+        | ApiError::SandboxQueueFull(_)
+        | ApiError::CaseMemory { .. }
+        | ApiError::Sandbox(_)
         | ApiError::Refused(_)
         | ApiError::Submit(_)) => other,
     }

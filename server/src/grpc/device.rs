@@ -104,7 +104,7 @@ impl DeviceService for Devices {
         let app = Arc::clone(&self.0);
         // Continues if the client cancels the call.
         let draining = self.0.offload.handle().spawn(async move {
-            let drained = app.engine.drain(timeout).await;
+            let (drained, in_sandbox) = tokio::join!(app.engine.drain(timeout), app.sandboxes.drain(timeout));
             let grace = app.config.drain.liveness_grace;
             if grace.is_zero() {
                 app.health.end_drain(ticket);
@@ -116,10 +116,12 @@ impl DeviceService for Devices {
                     }
                 });
             }
-            drained
+            pb::DrainResponse {
+                complete: drained.complete && in_sandbox == 0,
+                remaining_count: drained.remaining + in_sandbox,
+            }
         });
-        let drained = draining.await.map_err(|error| ApiError::Unavailable(error.to_string()))?;
-        Ok(Response::new(pb::DrainResponse { complete: drained.complete, remaining_count: drained.remaining }))
+        Ok(Response::new(draining.await.map_err(|error| ApiError::Unavailable(error.to_string()))?))
     }
 
     async fn resume(&self, request: Request<pb::ResumeRequest>) -> Result<Response<pb::ResumeResponse>, Status> {
@@ -127,6 +129,7 @@ impl DeviceService for Devices {
         let resumed = self.0.health.resume().ok_or(ApiError::Submit(SubmitError::Draining))?;
         if resumed {
             self.0.engine.resume();
+            self.0.sandboxes.resume();
             tracing::warn!("resumed at a client's request");
             Caller::of(request.extensions()).record_change("");
         }

@@ -1,57 +1,50 @@
-//! `KernelService`: translates numeric programs.
+//! `KernelService`: translates numeric programs, compiles and runs them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use accelerd_engine::Lane;
-use accelerd_kernels::ops::translate::{
-    Captured, Component, Diagnostic, Dialect, Param, ParamType, Request as TranslationRequest, Targets, TooLarge,
-    Translate, Translated,
-};
-use accelerd_proto::v1::{self as pb, kernel_constant::Value, kernel_service_server::KernelService};
+use accelerd_kernels::ops::translate::{Diagnostic, Request as TranslationRequest, Targets, TooLarge, Translated};
+use accelerd_proto::v1::{self as pb, kernel_service_server::KernelService, launch_request};
 use tonic::{Request, Response, Status};
 
+use self::launch::Launcher;
 use crate::{
     app::App,
+    auth::caller::Caller,
     config::to_usize,
     error::ApiError,
-    grpc::{context::context, dtype::dtype_to_proto},
+    grpc::context::context,
+    kernels::{NO_KERNEL, check_source, constant, dialect},
     layers::timing,
     status::translation_too_large,
 };
 
-/// The code of a diagnostic of a requested kernel that the module does not have.
-const NO_KERNEL: &str = "no_kernel";
+mod arguments;
+mod describe;
+mod element_type;
+mod launch;
+
+pub(super) use describe::kernel as describe;
 
 /// The service.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Kernels {
-    lane: Lane<Translate>,
-    max_source: usize,
-    max_message: usize,
+    app: Arc<App>,
+    launcher: Launcher,
 }
 
 impl Kernels {
-    pub(super) fn new(app: &App) -> Self {
-        let config = &app.config;
-        Self {
-            lane: app.engine.lane(config.lanes.lane(&config.lanes.translate)),
-            max_source: to_usize(config.limits.max_kernel_source_bytes),
-            max_message: config.server.max_message(),
-        }
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app), launcher: Launcher::new(app) }
     }
 
     fn decode(&self, request: pb::TranslateRequest) -> Result<TranslationRequest, ApiError> {
-        let (dialect, targets) = (dialect(request.dialect)?, targets(&request.targets)?);
+        let config = &self.app.config;
+        let (dialect, targets) = (dialect("dialect", request.dialect)?, targets(&request.targets)?);
         let pb::TranslateRequest { source, constants, names, .. } = request;
-        if source.is_empty() {
-            return Err(ApiError::invalid("source", "expected a module, got none"));
-        }
-        if source.len() > self.max_source {
-            let reason = format!("expected at most {} bytes, got {}", self.max_source, source.len());
-            return Err(ApiError::invalid("source", reason));
-        }
-        let constants = constants.into_iter().map(constant).collect::<Result<BTreeMap<_, _>, _>>()?;
-        Ok(TranslationRequest { source, dialect, constants, names, targets, max_bytes: self.max_message })
+        check_source("source", &source, to_usize(config.limits.max_kernel_source_bytes))?;
+        let constants = constants.into_iter().map(|named| constant("constants", named));
+        let constants = constants.collect::<Result<BTreeMap<_, _>, _>>()?;
+        Ok(TranslationRequest { source, dialect, constants, names, targets, max_bytes: config.server.max_message() })
     }
 }
 
@@ -64,45 +57,55 @@ impl KernelService for Kernels {
         let context = context(&request);
         let request = self.decode(request.into_inner())?;
         let names = request.names.clone();
-        let done = self.lane.submit(request, context).await.map_err(ApiError::from)?;
+        let done = self.app.translate.submit(request, context).await.map_err(ApiError::from)?;
         timing::record(&done);
         let translation = done.response.map_err(|TooLarge { limit }| translation_too_large(limit))?;
         check_names(&names, &translation.diagnostics)?;
         Ok(Response::new(pb::TranslateResponse {
-            kernels: translation.kernels.into_iter().map(kernel).collect(),
+            kernels: translation.kernels.into_iter().map(translated).collect(),
             diagnostics: translation.diagnostics.into_iter().map(diagnostic).collect(),
         }))
     }
 
-    async fn compile(&self, _: Request<pb::CompileRequest>) -> Result<Response<pb::CompileResponse>, Status> {
-        Err(Status::unimplemented("compile"))
+    async fn compile(&self, request: Request<pb::CompileRequest>) -> Result<Response<pb::CompileResponse>, Status> {
+        let context = context(&request);
+        let program = request.into_inner().program;
+        let program = program.ok_or_else(|| ApiError::invalid("program", "expected a program, got none"))?;
+        let kernel = self.app.kernels.compile(program, "program", &context).await?;
+        Ok(Response::new(pb::CompileResponse { kernel: Some(describe(&kernel)) }))
     }
 
-    async fn launch(&self, _: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
-        Err(Status::unimplemented("launch"))
+    async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        self.app.sandboxes.check_enabled()?;
+        let mut request = request.into_inner();
+        let kernel = match request.kernel.take() {
+            Some(launch_request::Kernel::KernelId(id)) => self.app.kernels.get(&id)?,
+            Some(launch_request::Kernel::Program(program)) => {
+                self.app.kernels.compile(program, "program", &context).await?
+            }
+            None => return Err(ApiError::invalid("kernel_id", "expected an id or a program, got neither").into()),
+        };
+        Ok(Response::new(self.launcher.launch(&caller, &context, &kernel, request).await?))
     }
 
     async fn list_kernels(
         &self,
         _: Request<pb::ListKernelsRequest>,
     ) -> Result<Response<pb::ListKernelsResponse>, Status> {
-        Err(Status::unimplemented("list_kernels"))
+        let kernels = self.app.kernels.list().iter().map(|kernel| describe(kernel)).collect();
+        Ok(Response::new(pb::ListKernelsResponse { kernels }))
     }
 
     async fn evict_kernel(
         &self,
-        _: Request<pb::EvictKernelRequest>,
+        request: Request<pb::EvictKernelRequest>,
     ) -> Result<Response<pb::EvictKernelResponse>, Status> {
-        Err(Status::unimplemented("evict_kernel"))
-    }
-}
-
-fn dialect(number: i32) -> Result<Option<Dialect>, ApiError> {
-    match pb::KernelDialect::try_from(number) {
-        Ok(pb::KernelDialect::Unspecified) => Ok(None),
-        Ok(pb::KernelDialect::Warp) => Ok(Some(Dialect::Warp)),
-        Ok(pb::KernelDialect::Python) => Ok(Some(Dialect::Python)),
-        Err(_) => Err(ApiError::invalid("dialect", format!("expected a dialect, got {number}"))),
+        let caller = Caller::of(request.extensions());
+        let id = request.into_inner().kernel_id;
+        self.app.kernels.evict(&id)?;
+        caller.record_change(&id);
+        Ok(Response::new(pb::EvictKernelResponse {}))
     }
 }
 
@@ -123,16 +126,6 @@ fn targets(requested: &[i32]) -> Result<Targets, ApiError> {
     Ok(targets)
 }
 
-fn constant((name, constant): (String, pb::KernelConstant)) -> Result<(String, Captured), ApiError> {
-    let value = match constant.value {
-        Some(Value::Integer(value)) => Captured::Int(value),
-        Some(Value::Number(value)) => Captured::Float(value),
-        Some(Value::Boolean(value)) => Captured::Bool(value),
-        None => return Err(ApiError::invalid(format!("constants[{name:?}]"), "expected a value, got none")),
-    };
-    Ok((name, value))
-}
-
 /// Refuses names of kernels that the module, if it is valid, does not have.
 fn check_names(names: &[String], diagnostics: &[Diagnostic]) -> Result<(), ApiError> {
     if diagnostics.iter().any(|diagnostic| diagnostic.kernel.is_empty()) {
@@ -148,33 +141,15 @@ fn check_names(names: &[String], diagnostics: &[Diagnostic]) -> Result<(), ApiEr
     }
 }
 
-fn kernel(translated: Translated) -> pb::TranslatedKernel {
-    let Translated { name, kernel, is_bit_exact, files } = translated;
+fn translated(translated: Translated) -> pb::TranslatedKernel {
+    let Translated { name, kernel, is_bit_exact, files, .. } = translated;
     pb::TranslatedKernel {
         name,
         grid_dims: kernel.grid_dims.into(),
-        params: kernel.params.into_iter().map(param).collect(),
+        params: kernel.params.iter().map(describe::param).collect(),
         bit_exact: is_bit_exact,
         files: files.into_iter().map(|file| pb::KernelFile { name: file.name, content: file.content.into() }).collect(),
     }
-}
-
-fn param(param: Param) -> pb::KernelParam {
-    let (dims, element) = match param.ty {
-        ParamType::Value(element) => (0, element),
-        ParamType::Array(array) => (array.dims, array.element),
-    };
-    pb::KernelParam {
-        name: param.name,
-        dims: dims.into(),
-        element_size_bytes: element.size,
-        components: element.components.into_iter().map(component).collect(),
-    }
-}
-
-fn component(component: Component) -> pb::KernelComponent {
-    let Component { name, dtype, offset } = component;
-    pb::KernelComponent { name, dtype: dtype_to_proto(dtype).into(), offset_bytes: offset }
 }
 
 fn diagnostic(diagnostic: Diagnostic) -> pb::KernelDiagnostic {

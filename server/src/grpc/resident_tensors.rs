@@ -14,7 +14,7 @@ use accelerd_kernels::{
 };
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::{GraphError, TensorType};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream, stream::BoxStream};
 use tokio::time::timeout_at;
 use tonic::{Response, Status};
@@ -246,6 +246,19 @@ impl ResidentTensors {
         }
         let request = DownloadRequest::new(Arc::clone(tensor), range);
         Ok(self.downloads.submit(request, context.clone()).await?.response)
+    }
+
+    /// All elements of a tensor, in host memory.
+    pub(super) async fn read_all(&self, tensor: &Arc<ResidentTensor>, context: &Context) -> Result<Bytes, ApiError> {
+        if let Some(bytes) = tensor.host_bytes() {
+            return Ok(bytes.clone());
+        }
+        let bytes = tensor.of().bytes();
+        let mut all = BytesMut::with_capacity(bytes);
+        for at in (0..bytes).step_by(COPY_CHUNK) {
+            all.extend_from_slice(&self.read(tensor, at..bytes.min(at + COPY_CHUNK), context).await?);
+        }
+        Ok(all.freeze())
     }
 
     /// Copies a tensor to a device.

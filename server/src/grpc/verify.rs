@@ -1,17 +1,21 @@
-//! `VerifyService`: compares outputs with expected ones, at once or in a stream of chunks.
+//! `VerifyService`: compares outputs with expected ones, at once or in a stream of chunks, and functions with functions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, Lane};
 use accelerd_kernels::ops::compare::{Compare, CompareRequest, Comparison, Pair};
 use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
+use accelerd_sandbox::CaseLimits;
 use accelerd_tensor::TensorType;
 use futures::{StreamExt, stream::BoxStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use self::{
     chunks::Verification,
-    outputs::{Decoder, Output, Outputs},
+    evaluate::{Evaluated, SideResult},
+    function::Limits,
+    header::Header,
+    outputs::{Decoder, Output},
     policy::Policies,
 };
 use crate::{
@@ -19,28 +23,50 @@ use crate::{
     auth::caller::Caller,
     error::ApiError,
     grpc::{call::Requests, context::context, dtype::dtype_to_proto, resident_tensors::ResidentTensors},
+    kernels::KernelCache,
     layers::timing,
+    sandbox::Sandboxes,
     status::response_too_large,
 };
 
+mod cases;
 mod chunks;
+mod column;
+mod counterexamples;
+mod evaluate;
+mod function;
+mod generated;
+mod header;
+mod outcome;
 mod outputs;
 mod policy;
 mod report;
+mod sides;
+mod totals;
+mod wasm;
 
 /// Mismatches that are listed if a request does not say how many.
 const DEFAULT_MISMATCHES: u32 = 10;
 
+/// Failing cases that are returned if a request does not say how many.
+const DEFAULT_COUNTEREXAMPLES: u32 = 5;
+
+/// The most iterations of all loops of a case if a request does not say how many.
+const DEFAULT_LOOP_BUDGET: u64 = 1 << 32;
+
 /// The service.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Verifier(Arc<State>);
 
-#[derive(Debug)]
 struct State {
     lane: Lane<Compare>,
     resident: ResidentTensors,
+    kernels: KernelCache,
+    sandboxes: Sandboxes,
     max_outputs: usize,
     max_mismatches: u32,
+    max_counterexamples: u32,
+    max_generated_cases: u64,
     max_message: usize,
 }
 
@@ -50,8 +76,12 @@ impl Verifier {
         Self(Arc::new(State {
             lane: app.engine.lane(config.lanes.lane(&config.lanes.compare)),
             resident: ResidentTensors::new(app),
+            kernels: app.kernels.clone(),
+            sandboxes: app.sandboxes.clone(),
             max_outputs: config.limits.max_compared_outputs,
             max_mismatches: config.limits.max_mismatches,
+            max_counterexamples: config.limits.max_counterexamples,
+            max_generated_cases: config.limits.max_generated_cases,
             max_message: config.server.max_message(),
         }))
     }
@@ -102,7 +132,7 @@ impl State {
         let decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
         policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
         let rows = |output: &Output| if row_verdicts { output.rows() } else { 0 };
-        self.check_response(&decoded, max_mismatches, rows)?;
+        self.check_response(&decoded.outputs, max_mismatches, rows, 0)?;
         let pairs = decoded.outputs.iter().map(|output| output.pair(max_mismatches, rows(output))).collect();
         let compared = self.compare(pairs, context).await?;
         let outputs = decoded.outputs.iter().zip(compared);
@@ -134,6 +164,57 @@ impl State {
         Ok(places.into_iter().map(|is_compared| if is_compared { compared.next() } else { None }).collect())
     }
 
+    /// Compares the cases of two lists that the client sent.
+    async fn evaluate_given(
+        &self,
+        header: &Header,
+        outputs: Vec<Output>,
+        cases: usize,
+        context: Context,
+    ) -> Result<Evaluated, ApiError> {
+        let pairs = outputs.iter().map(|output| output.pair(header.max_mismatches, cases)).collect();
+        let mut compared = self.compare(pairs, context).await?;
+        Ok(Evaluated {
+            failed_cases: evaluate::take_failed_cases(&mut compared, cases),
+            outputs,
+            compared,
+            actual: SideResult::default(),
+            expected: SideResult::default(),
+            outcome_mismatches: 0,
+            nondeterministic: 0,
+        })
+    }
+
+    fn max_counterexamples(&self, requested: Option<u32>) -> Result<usize, ApiError> {
+        let limit = self.max_counterexamples;
+        let most = requested.unwrap_or(DEFAULT_COUNTEREXAMPLES.min(limit));
+        if most > limit {
+            let reason = format!("expected at most {limit} counterexamples, got {most}");
+            return Err(ApiError::invalid("header.max_counterexamples", reason));
+        }
+        Ok(most as usize)
+    }
+
+    fn case_limits(&self, limits: Option<pb::CaseLimits>) -> Result<Limits, ApiError> {
+        let (limits, most, defaults) = (limits.unwrap_or_default(), self.sandboxes.limits(), CaseLimits::default());
+        let timeout = match limits.timeout {
+            Some(timeout) => Duration::try_from(timeout)
+                .map_err(|_| ApiError::invalid("header.limits.timeout", "expected a duration of at least 0"))?,
+            None => defaults.timeout.min(most.case_timeout),
+        };
+        if timeout.is_zero() || timeout > most.case_timeout {
+            let reason = format!("expected more than 0 s and at most {:?}, got {timeout:?}", most.case_timeout);
+            return Err(ApiError::invalid("header.limits.timeout", reason));
+        }
+        let memory_bytes = limits.memory_bytes.unwrap_or(defaults.memory_bytes.min(most.case_memory.as_u64()));
+        if memory_bytes > most.case_memory.as_u64() {
+            let reason = format!("expected at most {} bytes, got {memory_bytes}", most.case_memory.as_u64());
+            return Err(ApiError::invalid("header.limits.memory_bytes", reason));
+        }
+        let case = CaseLimits { timeout, fuel: limits.fuel, memory_bytes };
+        Ok(Limits { case, loop_budget: limits.loop_budget.unwrap_or(DEFAULT_LOOP_BUDGET) })
+    }
+
     fn max_mismatches(&self, field: &str, requested: Option<u32>) -> Result<usize, ApiError> {
         let limit = self.max_mismatches;
         let most = requested.unwrap_or(DEFAULT_MISMATCHES.min(limit));
@@ -143,14 +224,15 @@ impl State {
         Ok(most as usize)
     }
 
-    /// Refuses a response that would exceed the maximum message size, whatever differs.
+    /// Refuses a response that would exceed the maximum message size, whatever differs. `others` are bytes beside those of the outputs.
     fn check_response(
         &self,
-        decoded: &Outputs,
+        outputs: &[Output],
         max_mismatches: usize,
         rows: impl Fn(&Output) -> usize,
+        others: usize,
     ) -> Result<(), Status> {
-        let bytes = decoded.outputs.iter().fold(0_usize, |bytes, output| {
+        let bytes = outputs.iter().fold(others, |bytes, output| {
             let dims = output.actual.shape.len() + output.expected.shape.len();
             let mismatches = max_mismatches.min(output.expected.elements()) * report::MISMATCH_BYTES;
             let described = report::DIFFERENCES_BYTES + output.name.len() + 10 * dims;

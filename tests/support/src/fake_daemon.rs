@@ -78,6 +78,12 @@ pub struct State {
     pub benchmarks: Vec<proto::BenchmarkOpRequest>,
     /// The resident tensors, oldest first.
     pub tensors: Vec<(proto::ResidentTensor, proto::Tensor)>,
+    /// The compiled kernels with their sources, the most recently used first.
+    pub kernels: Vec<(proto::Kernel, String)>,
+    /// Requests of Launch, in order.
+    pub launches: Vec<proto::LaunchRequest>,
+    /// The received messages of Verify, in order.
+    pub verifications: Vec<proto::VerifyRequest>,
     made_tensors: u64,
     collections: BTreeMap<String, Collection>,
 }

@@ -14,7 +14,9 @@
 
 mod argument;
 mod check;
+mod constants;
 pub mod cuda;
+mod effects;
 mod fault;
 pub mod interpret;
 mod program;

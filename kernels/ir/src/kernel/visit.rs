@@ -1,6 +1,23 @@
-//! Walks over the expressions of a body.
+//! Walks over the expressions and accesses of a body.
 
-use super::{Expr, Place, Stmt};
+use super::{Expr, Place, Stmt, races::Access};
+
+/// Calls `visit` with every access to an array, in the order of the text.
+pub(super) fn each_access<'a>(body: &'a [Stmt], visit: &mut dyn FnMut(&'a Place, Access)) {
+    for stmt in body {
+        match stmt {
+            Stmt::Load(_, place) => visit(place, Access::Read),
+            Stmt::Store(place, _) => visit(place, Access::Write),
+            Stmt::Atomic { op, place, .. } => visit(place, Access::Atomic(*op)),
+            Stmt::If(_, then, otherwise) => {
+                each_access(then, visit);
+                each_access(otherwise, visit);
+            }
+            Stmt::Loop(_, body) | Stmt::Block(_, body) | Stmt::For { body, .. } => each_access(body, visit),
+            Stmt::Assign(..) | Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => {}
+        }
+    }
+}
 
 /// Calls `visit` with every expression, operands included, in the order of the text.
 pub(super) fn each_expr<'a>(body: &'a [Stmt], visit: &mut dyn FnMut(&'a Expr)) {

@@ -1,14 +1,14 @@
 //! Runs emitted modules under wasmtime, and compares them with the interpreter.
 #![allow(dead_code, reason = "the benchmark uses a part")]
 
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use accelerd_ir::{
     Dtype,
     kernel::{
         Argument, ArrayArgument, Fault, FaultRecord, Kernel, ParamType,
         interpret::{LaunchError, Limits, launch},
-        wasm::{self, ArgumentLayout},
+        wasm::{self, ArgumentLayout, MemoryImage},
     },
     scalar::{
         Literal,
@@ -91,11 +91,24 @@ impl Machine {
                 }
             }
         }
-        let pages = (bytes.len() as u64).div_ceil(1 << 16);
-        let missing = pages.saturating_sub(self.memory.size(&self.store));
-        self.memory.grow(&mut self.store, missing).expect("the memory grows");
+        self.grow(bytes.len() as u64);
         self.memory.write(&mut self.store, 0, &bytes).expect("the memory is large enough");
         Placed { block, grid: grid_at, data }
+    }
+
+    pub(crate) fn place_image(&mut self, image: &MemoryImage<&[u8]>) -> Placed {
+        self.grow(image.memory_bytes);
+        for (at, bytes) in image.data.iter().copied().chain([(wasm::RESERVED, image.head.as_slice())]) {
+            self.memory.write(&mut self.store, at as usize, bytes).expect("the image lies in memory");
+        }
+        let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
+        let data = image.arrays.iter().map(|range| u32::try_from(start(range)).expect("a small image")).collect();
+        Placed { block: image.arguments, grid: image.grid, data }
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        let missing = bytes.div_ceil(1 << 16).saturating_sub(self.memory.size(&self.store));
+        self.memory.grow(&mut self.store, missing).expect("the memory grows");
     }
 
     /// Runs a range of threads; the record of the first fault among them.

@@ -42,6 +42,12 @@ impl Clock {
         Ok(clock)
     }
 
+    /// A clock that stands at 0.
+    #[cfg(test)]
+    pub(super) fn stopped() -> Self {
+        Self { ticks: AtomicU64::new(0), is_busy: Mutex::new(false), changed: Condvar::new() }
+    }
+
     /// Ticks so far.
     pub(super) fn ticks(&self) -> u64 {
         self.ticks.load(Ordering::Relaxed)

@@ -2,7 +2,7 @@
 
 use wasmtime::{ResourceLimiter, Trap};
 
-use super::progress::Progress;
+use super::{pace::Pace, progress::Progress};
 use crate::outcome::Outcome;
 
 /// The host's data of a store.
@@ -16,6 +16,8 @@ pub(super) struct StoreData {
     pub(super) is_exempt: bool,
     /// Where the driver is, if one runs in the store.
     pub(super) progress: Option<Progress>,
+    /// How far the launch is, if one runs in the store.
+    pub(super) pace: Option<Pace>,
 }
 
 /// A request for more memory than is allowed; ends the case.
@@ -32,6 +34,7 @@ impl StoreData {
             is_out_of_memory: false,
             is_exempt: false,
             progress: None,
+            pace: None,
         }
     }
 

@@ -77,11 +77,15 @@ fn pool(settings: &ChildSettings) -> PoolingAllocationConfig {
 
 fn define_math(linker: &mut Linker<StoreData>) -> Result<()> {
     for (name, function) in math::UNARY {
-        linker.func_wrap("math", &format!("{name}_f64"), move |x: f64| function(x))?;
+        for name in [format!("{name}_f64"), name.to_owned()] {
+            linker.func_wrap("math", &name, move |x: f64| function(x))?;
+        }
         linker.func_wrap("math", &format!("{name}_f32"), move |x: f32| rounded(function(x.into())))?;
     }
     for (name, function) in math::BINARY {
-        linker.func_wrap("math", &format!("{name}_f64"), move |x: f64, y: f64| function(x, y))?;
+        for name in [format!("{name}_f64"), name.to_owned()] {
+            linker.func_wrap("math", &name, move |x: f64, y: f64| function(x, y))?;
+        }
         linker
             .func_wrap("math", &format!("{name}_f32"), move |x: f32, y: f32| rounded(function(x.into(), y.into())))?;
     }

@@ -7,11 +7,9 @@ use crate::{
     abi::{WasmSignature, WasmType},
     limits::ModuleLimits,
     math,
-    protocol::{ExportedFunction, ModuleInfo},
+    protocol::{ExportedFunction, ModuleInfo, WASM_PAGE},
     refusal::{Refusal, bounded},
 };
-
-const WASM_PAGE: u64 = 1 << 16;
 
 /// How many names an error lists.
 const LISTED: usize = 20;
@@ -218,7 +216,19 @@ fn wasm_type(ty: ValType) -> WasmType {
     }
 }
 
-/// Names of the first exported functions, for an error.
-pub(super) fn listed(info: &ModuleInfo) -> Vec<String> {
-    info.functions.iter().take(LISTED).map(|function| bounded(function.name.clone())).collect()
+/// The exported function of this name, which must have the expected type.
+pub(super) fn exported<'a>(
+    info: &'a ModuleInfo,
+    name: &str,
+    expected: &WasmSignature,
+) -> Result<&'a ExportedFunction, Refusal> {
+    let Some(function) = info.functions.iter().find(|function| function.name == name) else {
+        let exported = info.functions.iter().take(LISTED).map(|function| bounded(function.name.clone())).collect();
+        return Err(Refusal::NoSuchFunction { name: bounded(name), exported });
+    };
+    if function.signature == *expected {
+        return Ok(function);
+    }
+    let (expected, got) = (expected.to_string(), bounded(function.signature.to_string()));
+    Err(Refusal::SignatureMismatch { name: bounded(name), expected, got })
 }

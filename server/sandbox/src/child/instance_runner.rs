@@ -10,6 +10,7 @@ use super::{
 use crate::{
     abi::{Param, ScalarType},
     outcome::Outcome,
+    protocol::WASM_PAGE,
 };
 
 /// Instances of a store, within those of the pool: a store that is created and dropped for a few costs more than they do.
@@ -17,8 +18,6 @@ const STORE_INSTANCES: u32 = 120;
 
 /// Memory of the instances of a store after which it is dropped.
 const STORE_BYTES: usize = 32 << 20;
-
-const WASM_PAGE: u64 = 1 << 16;
 
 /// Alignment of buffers.
 const ALIGNMENT: u64 = 16;

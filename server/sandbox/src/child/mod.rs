@@ -1,6 +1,7 @@
 //! The child process: receives modules and calls, runs them, answers.
 
 mod active_call;
+mod active_launch;
 mod cache;
 mod clock;
 mod confine;
@@ -10,6 +11,8 @@ mod driver_runner;
 mod engine;
 mod inspect;
 mod instance_runner;
+mod launch_runner;
+mod pace;
 mod progress;
 mod purity;
 mod serve;

@@ -7,6 +7,7 @@ use wasmtime::Module;
 
 use super::{
     active_call::ActiveCall,
+    active_launch::ActiveLaunch,
     cache::{LoadedModule, ModuleCache},
     clock::{Clock, ResidentMemory, ticks_of},
     confine::confine,
@@ -20,7 +21,8 @@ use crate::{
     abi::Signature,
     limits::Slice,
     protocol::{
-        CallRequest, ChildSettings, FrameError, LoadRequest, ModuleHash, Request, Response, read_frame, write_frame,
+        CallRequest, ChildSettings, FrameError, LaunchRequest, LoadRequest, ModuleHash, ReadRequest, Request, Response,
+        read_frame, write_frame,
     },
     refusal::{Refusal, bounded},
 };
@@ -69,7 +71,14 @@ struct Server {
     clock: Arc<Clock>,
     cache: ModuleCache,
     drivers: HashMap<Signature, Driver>,
-    call: Option<ActiveCall>,
+    active: Active,
+}
+
+/// What the next slice belongs to.
+enum Active {
+    Nothing,
+    Call(Box<ActiveCall>),
+    Launch(ActiveLaunch),
 }
 
 impl Server {
@@ -81,7 +90,7 @@ impl Server {
         let clocked = engines.iter().map(|with| with.engine.clone()).collect();
         let clock = Clock::start(clocked, memory, settings.memory_bytes)?;
         let cache = ModuleCache::new(settings.cached_modules, settings.memory_bytes / 4);
-        Ok(Self { settings, engines, clock, cache, drivers: HashMap::new(), call: None })
+        Ok(Self { settings, engines, clock, cache, drivers: HashMap::new(), active: Active::Nothing })
     }
 
     fn serve(mut self, mut stdin: File, mut stdout: File) -> Result<(), Error> {
@@ -92,13 +101,18 @@ impl Server {
             let response = self.handle(request, body);
             drop(busy);
             self.respond(&mut stdout, &response)?;
+            if matches!(&self.active, Active::Launch(launch) if launch.is_read()) {
+                self.active = Active::Nothing;
+            }
         }
         Ok(())
     }
 
     fn respond(&self, stdout: &mut File, response: &Response) -> Result<(), FrameError> {
-        let body = match (response, &self.call) {
-            (Response::Slice(slice), Some(call)) => call.body(*slice),
+        let body = match (response, &self.active) {
+            (Response::Slice(slice), Active::Call(call)) => call.body(*slice),
+            (Response::LaunchSlice(_), Active::Launch(launch)) => vec![launch.faults()],
+            (Response::Memory, Active::Launch(launch)) => launch.memory(),
             _ => vec![],
         };
         write_frame(stdout, response, &body)
@@ -106,16 +120,18 @@ impl Server {
 
     fn handle(&mut self, request: Request, body: Vec<u8>) -> Response {
         let response = match request {
-            Request::Continue(slice) => return self.run_slice(slice),
+            Request::Continue(slice) => self.run_slice(slice),
             Request::Start(_) => Err(Refusal::InvalidModule("the sandbox has started already".into())),
             Request::Load(request) => self.load(&request, &body),
             Request::Call(request) => self.call(&request, body),
+            Request::Launch(request) => self.launch(request, body),
+            Request::Read(request) => self.read(request),
         };
         response.unwrap_or_else(Response::Refused)
     }
 
     fn load(&mut self, request: &LoadRequest, binary: &[u8]) -> Result<Response, Refusal> {
-        self.call = None;
+        self.active = Active::Nothing;
         let key = (request.hash, request.fuel);
         if let Some(module) = self.cache.get(&key) {
             return Ok(Response::Loaded((*module.info).clone()));
@@ -136,19 +152,37 @@ impl Server {
     }
 
     fn call(&mut self, request: &CallRequest, body: Vec<u8>) -> Result<Response, Refusal> {
-        self.call = None;
+        self.active = Active::Nothing;
         let key = (request.hash, request.limits.fuel.is_some());
         let Some(module) = self.cache.get(&key) else { return Ok(Response::NotLoaded) };
         let subject = Subject::new(request, module, &self.settings, &self.clock)?;
-        self.call = Some(ActiveCall::new(request, subject, body, || self.driver(&request.signature))?);
-        Ok(self.run_slice(request.slice))
+        let call = ActiveCall::new(request, subject, body, || self.driver(&request.signature))?;
+        self.active = Active::Call(Box::new(call));
+        self.run_slice(request.slice)
     }
 
-    fn run_slice(&mut self, slice: Slice) -> Response {
+    fn launch(&mut self, request: LaunchRequest, body: Vec<u8>) -> Result<Response, Refusal> {
+        // Its memory is free before the next launch takes some.
+        self.active = Active::Nothing;
+        let Some(module) = self.cache.get(&(request.hash, false)) else { return Ok(Response::NotLoaded) };
+        let slice = request.slice;
+        self.active = Active::Launch(ActiveLaunch::new(request, module, body, &self.settings, &self.clock)?);
+        self.run_slice(slice)
+    }
+
+    fn run_slice(&mut self, slice: Slice) -> Result<Response, Refusal> {
         let slice_end = self.clock.ticks().saturating_add(ticks_of(slice.time));
-        match &mut self.call {
-            Some(call) => Response::Slice(call.run(slice, slice_end)),
-            None => Response::NotLoaded,
+        match &mut self.active {
+            Active::Call(call) => Ok(Response::Slice(call.run(slice, slice_end))),
+            Active::Launch(launch) => launch.run(slice_end),
+            Active::Nothing => Ok(Response::NotLoaded),
+        }
+    }
+
+    fn read(&mut self, request: ReadRequest) -> Result<Response, Refusal> {
+        match &mut self.active {
+            Active::Launch(launch) => launch.read(request),
+            Active::Call(_) | Active::Nothing => Ok(Response::NotLoaded),
         }
     }
 

@@ -8,13 +8,13 @@ use super::{
     cache::LoadedModule,
     clock::{Clock, ticks_of},
     data::StoreData,
-    inspect::listed,
+    inspect::exported,
 };
 use crate::{
     abi::{MAX_VALUES, Signature, WasmType},
     limits::{CaseLimits, Isolation},
     protocol::{CallRequest, ChildSettings, MAX_SLICE_BYTES},
-    refusal::{Refusal, bounded},
+    refusal::Refusal,
 };
 
 /// The function of a call.
@@ -49,15 +49,7 @@ impl Subject {
         if !request.math && !info.math_imports.is_empty() {
             return Err(Refusal::MathNotEnabled(info.math_imports.iter().take(20).cloned().collect()));
         }
-        let no_such_function =
-            || Refusal::NoSuchFunction { name: bounded(request.function.clone()), exported: listed(&module.info) };
-        let exported = info.functions.iter().find(|exported| exported.name == request.function);
-        let exported = exported.ok_or_else(no_such_function)?;
-        let expected = request.signature.wasm();
-        if exported.signature != expected {
-            let (expected, got) = (expected.to_string(), bounded(exported.signature.to_string()));
-            return Err(Refusal::SignatureMismatch { name: bounded(request.function.clone()), expected, got });
-        }
+        let exported = exported(info, &request.function, &request.signature.wasm())?;
         let has_buffers = !request.signature.is_scalar();
         if has_buffers && !info.exports_memory {
             return Err(Refusal::NoMemory);
@@ -70,7 +62,7 @@ impl Subject {
         // Placing buffers uses fuel, which the first case alone would pay if cases shared an instance.
         let is_shareable = exported.is_pure && (request.limits.fuel.is_none() || !has_buffers);
         Ok(Self {
-            function: export(&request.function).ok_or_else(no_such_function)?,
+            function: export(&request.function).expect("the module exports this function"),
             memory: export("memory").filter(|_| has_buffers),
             alloc: export("alloc").filter(|_| has_buffers && is_alloc("alloc")),
             signature: request.signature.clone(),

@@ -206,7 +206,7 @@ impl SliceResult {
 
 impl CallResult {
     /// Appends the next slice.
-    pub(super) fn append(&mut self, slice: SliceResult) {
+    pub fn append(&mut self, slice: SliceResult) {
         self.fuel_used = self.fuel_used.saturating_add(slice.fuel_used);
         if self.columns.is_empty() && self.outcomes.is_empty() {
             (self.outcomes, self.columns) = (slice.outcomes, slice.columns);

@@ -1,7 +1,8 @@
-//! The parent's side: starts child processes, sends modules and calls, and replaces children that fail.
+//! The parent's side: starts child processes, sends modules, calls and launches, and replaces children that fail.
 
 mod call;
 mod error;
+mod launch;
 mod pool;
 mod process;
 mod sandbox;
@@ -10,6 +11,7 @@ mod stats;
 
 pub use call::{Call, CallResult, Module, Outcomes, SliceResult};
 pub use error::SandboxError;
+pub use launch::{FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult};
 pub use pool::Pool;
 pub use sandbox::Sandbox;
 pub use settings::{Program, Settings};

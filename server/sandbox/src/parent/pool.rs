@@ -9,6 +9,7 @@ use std::{
 use super::{
     call::{Call, CallResult, Module, SliceResult},
     error::SandboxError,
+    launch::{Launch, LaunchProgress, LaunchResult},
     sandbox::Sandbox,
     settings::{Program, Settings},
     stats::{Counters, Stats},
@@ -30,15 +31,22 @@ struct Taken<'a> {
 }
 
 impl Pool {
-    /// A pool of `size` sandboxes, at least one. The first child process starts at once, the others with the first call that needs them.
-    pub fn start(program: &Program, settings: &Settings, size: usize) -> Result<Self, SandboxError> {
+    /// A pool of `size` sandboxes, at least one. A child process starts with the first call that needs it.
+    pub fn new(program: &Program, settings: &Settings, size: usize) -> Self {
         let counters = Arc::<Counters>::default();
         let sandbox = || Sandbox::with_counters(program.clone(), settings.clone(), Arc::clone(&counters));
-        let mut free: Vec<_> = (0..size.max(1)).map(|_| sandbox()).collect();
+        let free = (0..size.max(1)).map(|_| sandbox()).collect();
+        Self { free: Mutex::new(free), returned: Condvar::new(), counters }
+    }
+
+    /// As [`Self::new`], but the first child process starts at once.
+    pub fn start(program: &Program, settings: &Settings, size: usize) -> Result<Self, SandboxError> {
+        let mut pool = Self::new(program, settings, size);
+        let free = pool.free.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = free.last_mut() {
             last.ensure_started(Instant::now() + settings.start_timeout)?;
         }
-        Ok(Self { free: Mutex::new(free), returned: Condvar::new(), counters })
+        Ok(pool)
     }
 
     /// As [`Sandbox::load`].
@@ -59,6 +67,16 @@ impl Pool {
         on_slice: impl FnMut(SliceResult) -> ControlFlow<()>,
     ) -> Result<(), SandboxError> {
         self.take(call.module.hash(), deadline)?.call_in_slices(call, deadline, on_slice)
+    }
+
+    /// As [`Sandbox::launch`].
+    pub fn launch(
+        &self,
+        launch: &Launch,
+        deadline: Instant,
+        on_slice: impl FnMut(LaunchProgress) -> ControlFlow<()>,
+    ) -> Result<LaunchResult, SandboxError> {
+        self.take(launch.module.hash(), deadline)?.launch(launch, deadline, on_slice)
     }
 
     /// What happened to the child processes of all its sandboxes.

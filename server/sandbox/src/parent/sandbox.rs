@@ -31,8 +31,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 /// [`Settings::stall_timeout`] after that, it is killed.
 pub struct Sandbox {
     program: Program,
-    settings: Settings,
-    counters: Arc<Counters>,
+    pub(super) settings: Settings,
+    pub(super) counters: Arc<Counters>,
     child: Option<ChildProcess>,
     has_started: bool,
     /// Failures since the last response.
@@ -80,7 +80,6 @@ impl Sandbox {
                 self.last_module = Some(module.hash());
                 Ok(info)
             }
-            (Response::Refused(refusal), _) => Err(refusal.into()),
             (response, _) => Err(self.unexpected(&response)),
         }
     }
@@ -113,7 +112,11 @@ impl Sandbox {
             return Err(Refusal::LimitTooHigh { what: "columns of a call".into(), got: bytes, limit }.into());
         }
         add(&self.counters.calls, 1);
-        let mut slice = self.first_slice(call, deadline)?;
+        let mut slice = self.first_slice((&call.module, call.limits.fuel.is_some()), deadline, |sandbox, slice| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let request = Request::Call(call.request(slice, left));
+            sandbox.slice(call, 0, request, call.columns.clone(), deadline)
+        })?;
         loop {
             let next = slice.first + slice.outcomes.len() as u64;
             add(&self.counters.cases, slice.outcomes.len() as u64);
@@ -145,24 +148,27 @@ impl Sandbox {
         self.last_module
     }
 
-    /// Starts the call, after loading its module if the child does not have it.
-    fn first_slice(&mut self, call: &Call, deadline: Instant) -> Result<SliceResult, SandboxError> {
+    /// Runs the first slice of what uses a module, after loading the module if the child does not have it. `slice` returns `None` then.
+    pub(super) fn first_slice<T>(
+        &mut self,
+        (module, fuel): (&Module, bool),
+        deadline: Instant,
+        mut slice: impl FnMut(&mut Self, Slice) -> Result<Option<T>, SandboxError>,
+    ) -> Result<T, SandboxError> {
         for _ in 0..2 {
             self.ensure_started(deadline)?;
-            let slice = self.next_slice(deadline)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            let request = Request::Call(call.request(slice, left));
-            if let Some(slice) = self.slice(call, 0, request, call.columns.clone(), deadline)? {
-                self.last_module = Some(call.module.hash());
+            let first = self.next_slice(deadline)?;
+            if let Some(slice) = slice(self, first)? {
+                self.last_module = Some(module.hash());
                 return Ok(slice);
             }
-            self.load(&call.module, call.limits.fuel.is_some(), deadline)?;
+            self.load(module, fuel, deadline)?;
         }
         Err(self.unexpected(&Response::NotLoaded))
     }
 
     /// The next slice, unless the deadline has passed.
-    fn next_slice(&self, deadline: Instant) -> Result<Slice, SandboxError> {
+    pub(super) fn next_slice(&self, deadline: Instant) -> Result<Slice, SandboxError> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(SandboxError::Timeout { killed: false });
@@ -185,13 +191,12 @@ impl Sandbox {
                 slice.map(Some).map_err(|error| self.protocol_error(error))
             }
             (Response::NotLoaded, _) => Ok(None),
-            (Response::Refused(refusal), _) => Err(refusal.into()),
             (response, _) => Err(self.unexpected(&response)),
         }
     }
 
     /// Sends a request to the child. A child that fails or does not answer until `until` is killed.
-    fn exchange(
+    pub(super) fn exchange(
         &mut self,
         request: Request,
         body: Vec<Bytes>,
@@ -201,7 +206,10 @@ impl Sandbox {
         match child.exchange(Message { request, body }, until) {
             Some(Ok(reply)) => {
                 self.failures = 0;
-                Ok(reply)
+                match reply {
+                    (Response::Refused(refusal), _) => Err(refusal.into()),
+                    reply => Ok(reply),
+                }
             }
             Some(Err(error)) => Err(self.failed(error)),
             None => {
@@ -248,18 +256,20 @@ impl Sandbox {
         Ok(())
     }
 
-    fn unexpected(&mut self, response: &Response) -> SandboxError {
+    pub(super) fn unexpected(&mut self, response: &Response) -> SandboxError {
         let what = match response {
             Response::Ready => "ready",
             Response::Loaded(_) => "loaded",
             Response::NotLoaded => "not loaded",
             Response::Slice(_) => "a slice",
-            Response::Refused(refusal) => return self.protocol_error(format!("refused: {refusal}")),
+            Response::LaunchSlice(_) => "a slice of a launch",
+            Response::Memory => "memory",
+            Response::Refused(_) => "refused",
         };
         self.protocol_error(format!("`{what}` does not answer the request"))
     }
 
-    fn protocol_error(&mut self, text: String) -> SandboxError {
+    pub(super) fn protocol_error(&mut self, text: String) -> SandboxError {
         self.failed(SandboxError::Protocol(text))
     }
 

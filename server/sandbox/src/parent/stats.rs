@@ -23,6 +23,10 @@ pub struct Stats {
     pub calls: u64,
     /// Cases that ended.
     pub cases: u64,
+    /// Launches that were started.
+    pub launches: u64,
+    /// Threads of launches that ended.
+    pub threads: u64,
 }
 
 /// The counters of [`Stats`], which several sandboxes share.
@@ -37,6 +41,8 @@ pub(super) struct Counters {
     pub(super) loads: AtomicU64,
     pub(super) calls: AtomicU64,
     pub(super) cases: AtomicU64,
+    pub(super) launches: AtomicU64,
+    pub(super) threads: AtomicU64,
 }
 
 impl Counters {
@@ -52,6 +58,8 @@ impl Counters {
             loads: get(&self.loads),
             calls: get(&self.calls),
             cases: get(&self.cases),
+            launches: get(&self.launches),
+            threads: get(&self.threads),
         }
     }
 }

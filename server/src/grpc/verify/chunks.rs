@@ -1,70 +1,55 @@
-//! Verification of cases that arrive in chunks: totals of all, and verdicts of each.
+//! Verification of cases that arrive in chunks, or that are generated: totals of all, and verdicts of each chunk.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use accelerd_engine::Context;
-use accelerd_kernels::ops::compare::Comparison;
-use accelerd_proto::v1::{
-    self as pb,
-    verify_header::{Reference, Subject},
-    verify_request::Part,
-    verify_response::Part as Answer,
-};
-use accelerd_tensor::TensorType;
+use accelerd_proto::v1::{self as pb, verify_request::Part, verify_response::Part as Answer};
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     stream::{self, BoxStream},
 };
 use tonic::Status;
 
 use super::{
-    State, comparison,
-    outputs::{Output, Outputs},
-    policy::Policies,
-    verdict,
+    State,
+    cases::{Cases, Named},
+    column::{Column, Extent, Port, contains},
+    counterexamples::Counterexamples,
+    evaluate::Evaluator,
+    generated::Generated,
+    header::Header,
+    outputs::{Decoder, Output},
+    sides::Side,
+    totals::Totals,
 };
 use crate::{auth::caller::Caller, error::ApiError, grpc::call::Requests};
 
 /// Prefix of the fields of a chunk.
 const CASES: &str = "cases.";
 
+/// How long the evaluation of a generated chunk should take.
+const CHUNK_TIME: Duration = Duration::from_millis(100);
+
+/// The cases of the first generated chunk.
+const FIRST_CHUNK: usize = 4096;
+
 /// A stream's verification.
 pub(super) struct Verification {
     service: Arc<State>,
     caller: Caller,
     context: Context,
-    header: Option<Header>,
+    header: Option<Arc<Header>>,
     totals: Totals,
-}
-
-/// A checked header.
-struct Header {
-    policies: Policies,
-    max_mismatches: usize,
-    case_verdicts: bool,
-}
-
-/// What the chunks so far amount to.
-#[derive(Default)]
-struct Totals {
-    cases: usize,
-    failed: u64,
-    outputs: Vec<OutputTotal>,
-}
-
-/// An output of the chunks so far.
-struct OutputTotal {
-    /// That of the first chunk, without elements.
-    output: Output,
-    /// Elements of a case.
-    case_elements: u64,
-    incomparable: Option<pb::OutputVerdict>,
-    compared: Comparison,
+    /// Cases of the next generated chunk.
+    chunk_cases: usize,
 }
 
 impl Verification {
     pub(super) fn new(service: Arc<State>, caller: Caller, context: Context) -> Self {
-        Self { service, caller, context, header: None, totals: Totals::default() }
+        Self { service, caller, context, header: None, totals: Totals::default(), chunk_cases: FIRST_CHUNK }
     }
 
     /// A response for each chunk, then the summary.
@@ -74,193 +59,193 @@ impl Verification {
     ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
         let responses = stream::try_unfold(Some((self, requests)), |state| async {
             let Some((mut this, mut requests)) = state else { return Ok(None) };
-            loop {
-                let Some(request) = requests.next().await.transpose()? else {
-                    return Ok(Some((answer(Answer::Summary(this.summary()?)), None)));
-                };
-                if let Some(verdicts) = this.add(request).await? {
-                    return Ok(Some((answer(Answer::Cases(verdicts)), Some((this, requests)))));
-                }
+            match this.next_verdicts(&mut requests).await? {
+                Some(verdicts) => Ok(Some((answer(Answer::Cases(verdicts)), Some((this, requests))))),
+                None => Ok(Some((answer(Answer::Summary(this.summary().await?)), None))),
             }
         });
         responses.boxed()
     }
 
-    /// Handles the header, which has no response, or a chunk.
-    async fn add(&mut self, request: pb::VerifyRequest) -> Result<Option<pb::CaseVerdicts>, Status> {
-        match (request.part, &self.header) {
-            (Some(Part::Header(header)), None) => {
-                self.header = Some(self.service.header(header)?);
-                Ok(None)
+    /// The verdicts of the next chunk, unless there is none.
+    async fn next_verdicts(
+        &mut self,
+        requests: &mut Requests<pb::VerifyRequest>,
+    ) -> Result<Option<pb::CaseVerdicts>, Status> {
+        if self.header.is_none() {
+            let Some(request) = requests.next().await.transpose()? else { return Err(no_header().into()) };
+            let Some(Part::Header(header)) = request.part else { return Err(no_header().into()) };
+            self.header = Some(Arc::new(self.service.header(header, &self.context).await?));
+        }
+        let Some(header) = self.header.clone() else { return Err(no_header().into()) };
+        if let Some(generated) = &header.generated {
+            if let Some(request) = requests.next().now_or_never().flatten() {
+                request?;
+                return Err(ApiError::invalid("cases", "expected no cases in a call with a generator").into());
             }
-            (Some(Part::Cases(cases)), Some(_)) => self.chunk(cases).await.map(Some),
-            (Some(Part::Header(_)), Some(_)) => {
+            return self.generate(&header, generated).await;
+        }
+        let Some(request) = requests.next().await.transpose()? else { return Ok(None) };
+        match request.part {
+            Some(Part::Cases(cases)) => self.chunk(&header, cases).await.map(Some),
+            Some(Part::Header(_)) => {
                 Err(ApiError::invalid("header", "expected a header in the first message only").into())
             }
-            (Some(Part::Cases(_)) | None, None) => Err(no_header().into()),
-            (None, Some(_)) => Err(ApiError::invalid("cases", "expected cases, got none").into()),
+            None => Err(ApiError::invalid("cases", "expected cases, got none").into()),
         }
     }
 
-    async fn chunk(&mut self, chunk: pb::VerifyCases) -> Result<pb::CaseVerdicts, Status> {
-        let Some(header) = &self.header else { return Err(no_header().into()) };
-        let decoder = self.service.decoder(&self.caller, &header.policies, CASES);
-        let decoded = decoder.outputs(chunk.actual, chunk.expected)?;
-        let cases = case_count(&decoded)?;
-        if self.totals.outputs.is_empty() {
-            header.policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
-            self.service.check_response(&decoded, header.max_mismatches, |_| 0)?;
-        }
-        let pairs = decoded.outputs.iter().map(|output| output.pair(header.max_mismatches, cases)).collect();
-        let places = self.totals.places(decoded.outputs)?;
-        let compared = self.service.compare(pairs, self.context.clone()).await?;
-        let mut failed_cases = vec![0; cases.div_ceil(8)];
-        for (place, compared) in places.into_iter().zip(compared) {
-            self.totals.outputs[place].append(
-                compared,
-                self.totals.cases,
-                header.max_mismatches,
-                cases,
-                &mut failed_cases,
-            );
-        }
-        let first_case = self.totals.cases as u64;
-        let failed_count = failed_cases.iter().map(|byte: &u8| u64::from(byte.count_ones())).sum();
-        self.totals.cases += cases;
-        self.totals.failed += failed_count;
-        let failed_cases = if header.case_verdicts { failed_cases.into() } else { bytes::Bytes::new() };
-        Ok(pb::CaseVerdicts { first_case, case_count: cases as u64, failed_count, failed_cases })
-    }
-
-    fn summary(self) -> Result<pb::VerifySummary, Status> {
-        if self.header.is_none() {
-            return Err(no_header().into());
-        }
-        let Totals { cases, failed, outputs } = self.totals;
-        let outputs = outputs.into_iter().map(|total| total.report(cases)).collect();
-        Ok(pb::VerifySummary {
-            passed: failed == 0,
-            case_count: cases as u64,
-            failed_count: failed,
-            outputs,
-            functions: None,
-        })
-    }
-}
-
-impl State {
-    fn header(&self, header: pb::VerifyHeader) -> Result<Header, ApiError> {
-        let pb::VerifyHeader { subject, reference, policy, output_policies, max_mismatches, case_verdicts, .. } = header;
-        match subject {
-            Some(Subject::GivenOutputs(pb::GivenOutputs {})) => {}
-            Some(_) => return Err(ApiError::invalid("header.given_outputs", "unimplemented")),
-            None => return Err(ApiError::invalid("header.given_outputs", "expected a subject, got none")),
-        }
-        match reference {
-            Some(Reference::ExpectedOutputs(pb::GivenOutputs {})) => {}
-            Some(_) => return Err(ApiError::invalid("header.expected_outputs", "unimplemented")),
-            None => return Err(ApiError::invalid("header.expected_outputs", "expected a reference, got none")),
-        }
-        let policies = Policies::new(policy, output_policies)?;
-        policies.check_chunks()?;
-        let max_mismatches = self.max_mismatches("header.max_mismatches", max_mismatches)?;
-        Ok(Header { policies, max_mismatches, case_verdicts })
-    }
-}
-
-impl Totals {
-    /// The positions of a chunk's outputs. Those of the first chunk are new.
-    fn places(&mut self, outputs: Vec<Output>) -> Result<Vec<usize>, ApiError> {
-        if self.outputs.is_empty() {
-            self.outputs = outputs.into_iter().map(OutputTotal::new).collect();
-            return Ok((0..self.outputs.len()).collect());
-        }
-        if outputs.len() != self.outputs.len() {
-            let reason =
-                format!("expected {} tensors, as in the first chunk, got {}", self.outputs.len(), outputs.len());
-            return Err(ApiError::invalid("cases.actual", reason));
-        }
-        let place = |(nth, output): (usize, &Output)| {
-            let place = self.outputs.iter().position(|total| total.output.name == output.name);
-            let field = format!("cases.actual[{nth}]");
-            let place = place.ok_or_else(|| {
-                ApiError::invalid(format!("{field}.name"), "expected the name of an output of the first chunk")
-            })?;
-            let first = &self.outputs[place].output;
-            for (list, of, first) in
-                [("actual", &output.actual, &first.actual), ("expected", &output.expected, &first.expected)]
-            {
-                if (of.dtype, case_shape(of)) != (first.dtype, case_shape(first)) {
-                    let expected = format!("{} of shape {:?}", first.dtype, case_shape(first));
-                    let got = format!("{} of shape {:?}", of.dtype, case_shape(of));
-                    let reason = format!("expected cases of {expected} in {list}, as in the first chunk, got {got}");
-                    return Err(ApiError::invalid(field, reason));
-                }
-            }
-            Ok(place)
-        };
-        outputs.iter().enumerate().map(place).collect()
-    }
-}
-
-impl OutputTotal {
-    fn new(output: Output) -> Self {
-        let case = TensorType { dtype: output.expected.dtype, shape: case_shape(&output.expected).to_vec() };
-        let case_elements = case.elements() as u64;
-        let incomparable = output.incomparable;
-        Self { output: output.without_elements(), case_elements, incomparable, compared: Comparison::default() }
-    }
-
-    /// Adds the cases of a chunk, `before` of which there are, and marks those that fail.
-    fn append(
+    /// Evaluates the next generated cases; as many as take about [`CHUNK_TIME`].
+    async fn generate(
         &mut self,
-        compared: Option<Comparison>,
-        before: usize,
-        max_mismatches: usize,
-        cases: usize,
-        failed_cases: &mut [u8],
-    ) {
-        let Some(mut compared) = compared else {
-            (0..cases).for_each(|case| failed_cases[case / 8] |= 1 << (case % 8));
-            return;
+        header: &Arc<Header>,
+        generated: &Generated,
+    ) -> Result<Option<pb::CaseVerdicts>, Status> {
+        let Some(cases) = generated.cases(self.totals.cases, self.chunk_cases) else { return Ok(None) };
+        let (count, started) = (cases.count, Instant::now());
+        let verdicts = self.evaluate(header, cases).await?;
+        let (taken, most) = (started.elapsed(), count.saturating_mul(2));
+        self.chunk_cases = if taken < CHUNK_TIME / 2 {
+            most
+        } else if taken > CHUNK_TIME * 2 {
+            count / 2
+        } else {
+            count
         };
-        for (to, failed) in failed_cases.iter_mut().zip(std::mem::take(&mut compared.failed_rows)) {
-            *to |= failed;
-        }
-        self.compared.append(compared, before as u64 * self.case_elements, max_mismatches);
+        self.chunk_cases = self.chunk_cases.max(1);
+        Ok(Some(verdicts))
     }
 
-    fn report(self, cases: usize) -> pb::OutputComparison {
-        let Self { output, case_elements, incomparable, compared } = self;
-        let all = |of: &TensorType| {
-            let shape = [&[cases][..], case_shape(of)].concat();
-            TensorType { dtype: of.dtype, shape }
-        };
-        let verdict = verdict(incomparable, Some(&compared));
-        let compared = incomparable.is_none().then_some((cases as u64 * case_elements, compared));
-        comparison(&output, &all(&output.actual), &all(&output.expected), verdict, compared)
+    async fn chunk(&mut self, header: &Arc<Header>, chunk: pb::VerifyCases) -> Result<pb::CaseVerdicts, Status> {
+        let decoder = self.service.decoder(&self.caller, &header.policies, CASES);
+        if header.sides.has_functions() {
+            let cases = decode(&decoder, header, chunk)?;
+            return self.evaluate(header, cases).await;
+        }
+        if !chunk.inputs.is_empty() {
+            return Err(ApiError::invalid("cases.inputs", "expected no inputs, for there is no function").into());
+        }
+        let decoded = decoder.outputs(chunk.actual, chunk.expected)?;
+        let cases = case_count(decoded.outputs.iter().flat_map(|output| {
+            [("actual", &output.actual), ("expected", &output.expected)]
+                .map(|(list, of)| (list, &output.name, &of.shape))
+        }))?;
+        self.check_first(header, &decoded.outputs, 0)?;
+        let evaluated = self.service.evaluate_given(header, decoded.outputs, cases, self.context.clone()).await?;
+        Ok(self.totals.add(header, evaluated, cases)?)
     }
+
+    /// Evaluates cases of functions.
+    async fn evaluate(&mut self, header: &Arc<Header>, cases: Cases) -> Result<pb::CaseVerdicts, Status> {
+        let evaluator = Evaluator {
+            service: &self.service,
+            decoder: self.service.decoder(&self.caller, &header.policies, CASES),
+            header,
+            context: &self.context,
+        };
+        let (inputs, count) = (cases.inputs.clone(), cases.count);
+        let evaluated = evaluator.evaluate(cases, header.checks_determinism).await?;
+        // Of a counterexample: inputs and outputs of both sides, as it was found and shrunk.
+        let results = evaluated.actual.case_bytes(count) + evaluated.expected.case_bytes(count);
+        let case_bytes = inputs.iter().map(Column::case_bytes).sum::<usize>() + results;
+        self.check_first(header, &evaluated.outputs, header.max_counterexamples.saturating_mul(2 * case_bytes))?;
+        let first_case = self.totals.cases;
+        Counterexamples { header, first_case, inputs: &inputs }.find(&evaluated, count, &mut self.totals.found);
+        Ok(self.totals.add(header, evaluated, count)?)
+    }
+
+    /// Checks the outputs of the first chunk, which are those of all.
+    fn check_first(&self, header: &Header, outputs: &[Output], counterexamples: usize) -> Result<(), Status> {
+        if !self.totals.is_first() {
+            return Ok(());
+        }
+        header.policies.check_outputs(|name| outputs.iter().any(|output| output.name == name))?;
+        self.service.check_response(outputs, header.max_mismatches, |_| 0, counterexamples)
+    }
+
+    async fn summary(mut self) -> Result<pb::VerifySummary, Status> {
+        let Some(header) = self.header.take() else { return Err(no_header().into()) };
+        let evaluator = Evaluator {
+            service: &self.service,
+            decoder: self.service.decoder(&self.caller, &header.policies, CASES),
+            header: &header,
+            context: &self.context,
+        };
+        let mut counterexamples: Vec<pb::Counterexample> = vec![];
+        for found in std::mem::take(&mut self.totals.found) {
+            let found = found.counterexample(&evaluator).await;
+            let simplest = |of: &pb::Counterexample| of.shrunk.clone().or(of.found.clone());
+            let is_known = |before: &pb::Counterexample| simplest(before) == simplest(&found);
+            if !header.shrinks || !counterexamples.iter().any(is_known) {
+                counterexamples.push(found);
+            }
+        }
+        Ok(self.totals.summary(&header, counterexamples))
+    }
+}
+
+/// Decodes a chunk for functions.
+fn decode(decoder: &Decoder<'_>, header: &Header, chunk: pb::VerifyCases) -> Result<Cases, ApiError> {
+    let given = |list: &str, side: &Side, tensors: Vec<pb::TensorInput>| match side {
+        Side::Given => decoder.inline_tensors(list, tensors),
+        Side::Function(_) if tensors.is_empty() => Ok(vec![]),
+        Side::Function(_) => {
+            let reason = format!("expected none, for a function computes them, got {}", tensors.len());
+            Err(ApiError::invalid(format!("{CASES}{list}"), reason))
+        }
+    };
+    let actual = given("actual", &header.sides.subject, chunk.actual)?;
+    let expected = given("expected", &header.sides.reference, chunk.expected)?;
+    let inputs = decoder.inline_tensors("inputs", chunk.inputs)?;
+    let lists = [("inputs", &inputs), ("actual", &actual), ("expected", &expected)];
+    let all = lists.iter().flat_map(|(list, tensors)| tensors.iter().map(|(name, of, _)| (*list, name, &of.shape)));
+    let count = case_count(all)?;
+    let inputs = columns(&header.sides.inputs, inputs)?;
+    Ok(Cases { count, inputs, actual, expected })
+}
+
+/// The inputs in the order and the types of the functions.
+fn columns(ports: &[Port], tensors: Vec<Named>) -> Result<Vec<Column>, ApiError> {
+    if let Some(nth) = tensors.iter().position(|(name, ..)| ports.iter().all(|port| port.name != *name)) {
+        let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+        let reason = format!("expected an input of [{}], got {:?}", names.join(", "), tensors[nth].0);
+        return Err(ApiError::invalid(format!("{CASES}inputs[{nth}].name"), reason));
+    }
+    let column = |port: &Port| {
+        let found = tensors.iter().enumerate().find(|(_, (name, ..))| *name == port.name);
+        let Some((nth, (_, of, data))) = found else {
+            return Err(ApiError::invalid(format!("{CASES}inputs"), format!("expected the input {port}, got none")));
+        };
+        let length = match (&of.shape[1..], port.extent) {
+            ([], Extent::Scalar) => Some(None),
+            ([length], Extent::List(None)) => Some(Some(*length)),
+            ([length], Extent::List(Some(expected))) if *length == expected as usize => Some(Some(*length)),
+            _ => None,
+        };
+        match length.filter(|_| contains(port.dtype, of.dtype)) {
+            Some(length) => Ok(Column { dtype: of.dtype, length, data: data.clone() }.convert(port.dtype)),
+            None => {
+                let got = format!("{} of shape {:?} for each case", of.dtype, &of.shape[1..]);
+                let reason = format!("expected {port}, got {got}");
+                Err(ApiError::invalid(format!("{CASES}inputs[{nth}]"), reason))
+            }
+        }
+    };
+    ports.iter().map(column).collect()
 }
 
 /// The number of cases, which is the first extent of all tensors.
-fn case_count(decoded: &Outputs) -> Result<usize, ApiError> {
+fn case_count<'a>(tensors: impl Iterator<Item = (&'a str, &'a String, &'a Vec<usize>)>) -> Result<usize, ApiError> {
     let mut count = None;
-    for output in &decoded.outputs {
-        for (list, of) in [("actual", &output.actual), ("expected", &output.expected)] {
-            let got = of.shape.first().copied();
-            if got.is_none() || got != *count.get_or_insert(got) {
-                let expected =
-                    count.flatten().map_or("a dimension of cases".to_owned(), |count| format!("{count} cases"));
-                let reason = format!("expected {expected}, got shape {:?} for output {:?}", of.shape, output.name);
-                return Err(ApiError::invalid(format!("cases.{list}"), reason));
-            }
+    for (list, name, shape) in tensors {
+        let got = shape.first().copied();
+        if got.is_none() || got != *count.get_or_insert(got) {
+            let expected = count.flatten().map_or("a dimension of cases".to_owned(), |count| format!("{count} cases"));
+            let reason = format!("expected {expected}, got shape {shape:?} for {name:?}");
+            return Err(ApiError::invalid(format!("{CASES}{list}"), reason));
         }
     }
     Ok(count.flatten().unwrap_or_default())
-}
-
-fn case_shape(of: &TensorType) -> &[usize] {
-    of.shape.get(1..).unwrap_or_default()
 }
 
 fn no_header() -> ApiError {

@@ -11,6 +11,7 @@ use accelerd_kernels::{
 };
 use accelerd_proto::v1::{self as pb, tensor_input::Source};
 use accelerd_tensor::TensorType;
+use bytes::Bytes;
 
 use super::policy::Policies;
 use crate::{
@@ -48,9 +49,10 @@ pub(super) struct Decoder<'a> {
 }
 
 /// A decoded tensor.
-type Decoded = (String, TensorType, TensorInput);
+pub(super) type Decoded = (String, TensorType, TensorInput);
 
 impl Decoder<'_> {
+    /// The outputs of two lists.
     pub(super) fn outputs(
         &self,
         actual: Vec<pb::TensorInput>,
@@ -60,6 +62,12 @@ impl Decoder<'_> {
         let actual = self.tensors("actual", actual, &mut resident)?;
         let expected = self.tensors("expected", expected, &mut resident)?;
         check_device(&resident)?;
+        let outputs = self.matched(actual, expected)?;
+        Ok(Outputs { outputs, _resident: resident.into_iter().map(|(_, listed)| listed).collect() })
+    }
+
+    /// Matches tensors by name.
+    pub(super) fn matched(&self, actual: Vec<Decoded>, expected: Vec<Decoded>) -> Result<Vec<Output>, ApiError> {
         let position = |name: &String| actual.iter().position(|(other, ..)| other == name);
         let places: HashMap<String, usize> =
             expected.iter().enumerate().map(|(nth, (name, ..))| (name.clone(), nth)).collect();
@@ -72,8 +80,25 @@ impl Decoder<'_> {
             let (_, expected, reference) = found.ok_or_else(|| self.unmatched("actual", nth, &name, "expected"))?;
             Ok(self.output(name, of, expected, [input, reference]))
         });
-        let outputs = outputs.collect::<Result<_, ApiError>>()?;
-        Ok(Outputs { outputs, _resident: resident.into_iter().map(|(_, listed)| listed).collect() })
+        outputs.collect()
+    }
+
+    /// Tensors that are part of the message, for what runs on the host.
+    pub(super) fn inline_tensors(
+        &self,
+        list: &str,
+        tensors: Vec<pb::TensorInput>,
+    ) -> Result<Vec<(String, TensorType, Bytes)>, ApiError> {
+        let mut resident = vec![];
+        let tensors = self.tensors(list, tensors, &mut resident)?;
+        let inline = |(nth, (name, of, input)): (usize, Decoded)| match input {
+            TensorInput::Inline(data) => Ok((name, of, data)),
+            TensorInput::Resident(_) => {
+                let reason = "expected a tensor in the message, for functions run on the host, got a handle";
+                Err(ApiError::invalid(format!("{}.handle", self.field(list, nth)), reason))
+            }
+        };
+        tensors.into_iter().enumerate().map(inline).collect()
     }
 
     fn output(&self, name: String, actual: TensorType, expected: TensorType, inputs: [TensorInput; 2]) -> Output {
@@ -167,7 +192,7 @@ impl Output {
 
     /// Only the description.
     pub(super) fn without_elements(self) -> Self {
-        let none = || TensorInput::Inline(bytes::Bytes::new());
+        let none = || TensorInput::Inline(Bytes::new());
         Self { inputs: [none(), none()], ..self }
     }
 

@@ -1,9 +1,15 @@
-//! Translations: a kernel named by the first name or `f`, whose only file has the source, and a diagnostic for each further name.
+//! Toy kernels. Translations have a kernel named by the first name or `f`, whose only file has the source, and a diagnostic for each further
+//! name. A compiled kernel has the parameters of the first `def` of its source: `array` of f32, `float` for f32, `int` for i32 and `vec` for
+//! three f32. A launch fills its outputs with `a * x + n`, or has a fault if the source contains the word.
 
-use accelerd_proto::v1::{self as proto, kernel_service_server::KernelService};
-use tonic::{Request, Response, Status};
+use accelerd_proto::v1::{
+    self as proto, Dtype, kernel_service_server::KernelService, launch_request::Kernel as Launched,
+    tensor_input::Source,
+};
+use tonic::{Code, Request, Response, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
-use super::FakeDaemon;
+use super::{FakeDaemon, Reply};
 
 #[tonic::async_trait]
 impl KernelService for FakeDaemon {
@@ -38,5 +44,137 @@ impl KernelService for FakeDaemon {
         };
         let diagnostics = others.into_iter().map(diagnostic).collect();
         Ok(Response::new(proto::TranslateResponse { kernels: vec![kernel], diagnostics }))
+    }
+    async fn compile(&self, request: Request<proto::CompileRequest>) -> Reply<proto::CompileResponse> {
+        self.enter("Compile").await?;
+        let kernel = self.compiled(&request.into_inner().program.unwrap_or_default())?;
+        Ok(Response::new(proto::CompileResponse { kernel: Some(kernel) }))
+    }
+
+    async fn launch(&self, request: Request<proto::LaunchRequest>) -> Reply<proto::LaunchResponse> {
+        self.enter("Launch").await?;
+        let request = request.into_inner();
+        self.state().launches.push(request.clone());
+        let kernel = match &request.kernel {
+            Some(Launched::KernelId(id)) => self.kept(id)?,
+            Some(Launched::Program(program)) => self.compiled(program)?,
+            None => return Err(Status::invalid_argument("no kernel")),
+        };
+        let has_fault = self.state().kernels.iter().any(|(kept, source)| *kept == kernel && source.contains("fault"));
+        Ok(Response::new(proto::LaunchResponse {
+            outputs: if has_fault { vec![] } else { outputs(&kernel, &request) },
+            fault: has_fault.then(fault),
+            execution_time: Some(prost_types::Duration { seconds: 0, nanos: 2_000_000 }),
+        }))
+    }
+
+    async fn list_kernels(&self, _request: Request<proto::ListKernelsRequest>) -> Reply<proto::ListKernelsResponse> {
+        self.enter("ListKernels").await?;
+        let kernels = self.state().kernels.iter().map(|(kernel, _)| kernel.clone()).collect();
+        Ok(Response::new(proto::ListKernelsResponse { kernels }))
+    }
+
+    async fn evict_kernel(&self, request: Request<proto::EvictKernelRequest>) -> Reply<proto::EvictKernelResponse> {
+        self.enter("EvictKernel").await?;
+        let id = self.kept(&request.into_inner().kernel_id)?.id;
+        self.state().kernels.retain(|(kernel, _)| kernel.id != id);
+        Ok(Response::new(proto::EvictKernelResponse {}))
+    }
+}
+
+impl FakeDaemon {
+    fn kept(&self, id: &str) -> Result<proto::Kernel, Status> {
+        let found = self.state().kernels.iter().find(|(kernel, _)| kernel.id == id).map(|(kernel, _)| kernel.clone());
+        found.ok_or_else(|| {
+            let details = ErrorDetails::with_resource_info("kernel", id, "", "does not exist");
+            Status::with_error_details(Code::NotFound, format!("kernel {id:?} does not exist"), details)
+        })
+    }
+
+    fn compiled(&self, program: &proto::KernelProgram) -> Result<proto::Kernel, Status> {
+        let Some((name, params)) = definition(&program.source) else {
+            let details =
+                ErrorDetails::with_bad_request_violation("program.source", "1:0: no_kernel: expected a kernel");
+            return Err(Status::with_error_details(Code::InvalidArgument, "program.source: no kernel", details));
+        };
+        let params: Vec<_> = params.split(',').filter_map(|param| parameter(param.trim())).collect();
+        let arrays = params.iter().filter(|param| param.dims > 0 && param.name.starts_with('y'));
+        let mut written: Vec<_> = arrays.map(|param| param.name.clone()).collect();
+        if written.is_empty() {
+            written.push("result".to_owned());
+        }
+        let kernel = proto::Kernel {
+            // Programs of different lengths have different ids.
+            id: format!("{:064x}", program.source.len()),
+            name: name.to_owned(),
+            dialect: proto::KernelDialect::Warp.into(),
+            grid_dims: 1,
+            params,
+            written_arrays: written,
+            bit_exact: true,
+            size_bytes: 1000,
+        };
+        let mut state = self.state();
+        state.kernels.retain(|(kept, _)| kept.id != kernel.id);
+        state.kernels.insert(0, (kernel.clone(), program.source.clone()));
+        Ok(kernel)
+    }
+}
+
+/// Name and parameters of the first function.
+fn definition(source: &str) -> Option<(&str, &str)> {
+    let (name, rest) = source.split_once("def ")?.1.split_once('(')?;
+    Some((name, rest.split_once(')')?.0))
+}
+
+fn parameter(text: &str) -> Option<proto::KernelParam> {
+    let (name, kind) = text.split_once(": ")?;
+    let (dims, dtype, components) = match kind {
+        "array" => (1, Dtype::F32, 1),
+        "float" => (0, Dtype::F32, 1),
+        "vec" => (0, Dtype::F32, 3),
+        _ => (0, Dtype::I32, 1),
+    };
+    let component =
+        |nth: u32| proto::KernelComponent { name: String::new(), dtype: dtype.into(), offset_bytes: 4 * nth };
+    let components = (0..components).map(component).collect();
+    Some(proto::KernelParam { name: name.to_owned(), dims, components, element_size_bytes: 4 })
+}
+
+fn outputs(kernel: &proto::Kernel, request: &proto::LaunchRequest) -> Vec<proto::NamedTensor> {
+    let value = |name: &str| match request.arguments.iter().find(|argument| argument.name == name)?.source.as_ref()? {
+        Source::Value(tensor) => Some(tensor),
+        Source::Handle(_) => None,
+    };
+    let numbers = |name: &str| -> Vec<f32> {
+        let (numbers, _) = value(name).map(|tensor| tensor.data.as_chunks::<4>()).unwrap_or_default();
+        numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    };
+    let a = numbers("a").first().copied().unwrap_or(1.0);
+    let n = numbers("n").first().map_or(0.0, |bits| bits.to_bits() as f32);
+    let results: Vec<f32> = numbers("x").iter().map(|x| a * x + n).collect();
+    let output = |output: proto::KernelOutput| {
+        let extents = value("x").map(|x| x.shape.clone()).unwrap_or_default();
+        let shape = if output.shape.is_empty() { extents } else { output.shape };
+        let count = usize::try_from(shape.iter().product::<i64>()).unwrap_or(0);
+        let data: Vec<u8> = results.iter().cycle().take(count).flat_map(|number| number.to_le_bytes()).collect();
+        let value = proto::Tensor { dtype: Dtype::F32.into(), shape, data: data.into() };
+        proto::NamedTensor { name: output.name, value: Some(value) }
+    };
+    let all = || kernel.written_arrays.iter().map(|name| proto::KernelOutput { name: name.clone(), shape: vec![] });
+    let requested = if request.outputs.is_empty() { all().collect() } else { request.outputs.clone() };
+    requested.into_iter().map(output).collect()
+}
+
+fn fault() -> proto::KernelFault {
+    proto::KernelFault {
+        kind: proto::KernelFaultKind::OutOfBounds.into(),
+        thread: 7,
+        line: 3,
+        column: 4,
+        array: "x".to_owned(),
+        dimension: 0,
+        index: 10,
+        extent: 8,
     }
 }

@@ -72,7 +72,7 @@ impl KernelReport {
 }
 
 /// As in `x: f32[2]` for an array of two dimensions.
-fn param(param: &KernelParam) -> String {
+pub(super) fn param(param: &KernelParam) -> String {
     let types: Vec<_> = param
         .components
         .iter()

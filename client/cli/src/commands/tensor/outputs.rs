@@ -7,17 +7,15 @@ use serde::Serialize;
 
 use super::kept::Kept;
 use crate::{
-    dtype,
     error::{CliError, Result},
+    format::shape,
     npy,
     operand::is_safetensors,
     output::Report,
     renderer::{Renderer, Style, Table},
+    returned::Returned,
     safetensors_file,
 };
-
-/// Elements of a result that are printed.
-const SHOWN_ELEMENTS: usize = 8;
 
 /// The files to write results to.
 pub(super) enum Files {
@@ -76,56 +74,16 @@ pub(super) struct Results {
     results: Vec<Returned>,
 }
 
-/// A result that was returned.
-#[derive(Serialize)]
-struct Returned {
-    name: String,
-    dtype: &'static str,
-    shape: Vec<i64>,
-    size_bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<String>,
-    /// The first elements.
-    values: Vec<String>,
-}
-
 impl Results {
     pub(super) fn new(names: &[String], tensors: &[Tensor], files: &Files) -> Self {
-        let returned = |(nth, (name, tensor)): (usize, (&String, &Tensor))| Returned {
-            name: name.clone(),
-            dtype: dtype::of(tensor.dtype()).name,
-            shape: tensor.shape.clone(),
-            size_bytes: tensor.data.len() as u64,
-            file: files.of(nth).map(|path| path.display().to_string()),
-            values: dtype::values(tensor, SHOWN_ELEMENTS),
-        };
-        Self { results: names.iter().zip(tensors).enumerate().map(returned).collect() }
+        let named = names.iter().zip(tensors).enumerate();
+        Self { results: named.map(|(nth, (name, tensor))| Returned::new(name, tensor, files.of(nth))).collect() }
     }
-}
-
-/// A shape as text: `2x3`, or `scalar`.
-pub(super) fn shape(extents: &[i64]) -> String {
-    if extents.is_empty() {
-        return "scalar".to_owned();
-    }
-    extents.iter().map(i64::to_string).collect::<Vec<_>>().join("x")
 }
 
 impl Report for Results {
     fn render(&self, renderer: &mut Renderer) {
-        let mut table = Table::new(["<result", "<type", "<shape", "?<file", "<values"]);
-        for result in &self.results {
-            let is_whole = result.shape.iter().product::<i64>().unsigned_abs() == result.values.len() as u64;
-            let more = if is_whole { "" } else { " ..." };
-            table.row([
-                renderer.style(Style::Name, &result.name),
-                result.dtype.to_owned(),
-                shape(&result.shape),
-                result.file.clone().unwrap_or_default(),
-                format!("{}{more}", result.values.join(" ")),
-            ]);
-        }
-        renderer.table(&table);
+        Returned::render(&self.results, renderer);
     }
 }
 

@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::{
     kept::Kept,
-    outputs::{Files, Results, shape},
+    outputs::{Files, Results},
 };
 use crate::{
     args::duration,
     error::{CliError, Result},
     format,
+    format::shape,
     operand::{Operand, Source, resident},
     output::{Output, Report},
     renderer::{Renderer, Style, Table},

@@ -1,234 +1,385 @@
-//! The report of comparisons.
+//! The report of a suite: what each check found, as text and as a JSON document.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use accelerd_client::{
-    Compared, OutputComparison,
-    proto::{Differences, MismatchKind, OutputVerdict, Tolerance, tolerance::Rule},
+    VerifySummary,
+    proto::{CaseResult, Counterexample, NamedTensor},
 };
 use serde::Serialize;
 
+use super::{
+    comparison::OutputReport,
+    suite::{Check, Generated, Inputs, Side},
+};
 use crate::{
-    format::count,
+    dtype, format,
     output::Report,
-    renderer::{Renderer, Style, Table},
+    renderer::{Renderer, Style},
 };
 
-/// Comparisons of outputs.
+/// Elements of a tensor that are shown.
+const SHOWN_ELEMENTS: usize = 32;
+
+/// What the checks of a suite found.
 #[derive(Serialize)]
-pub struct Comparisons {
-    passed: bool,
-    outputs: Vec<OutputReport>,
+pub(super) struct SuiteReport {
+    pub(super) suite: String,
+    pub(super) client_version: &'static str,
+    pub(super) daemon_version: String,
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) errors: usize,
+    pub(super) seconds: f64,
+    pub(super) checks: Vec<CheckReport>,
 }
 
+/// What a check found.
 #[derive(Serialize)]
-struct OutputReport {
-    verdict: &'static str,
-    actual_shape: Vec<i64>,
-    expected_shape: Vec<i64>,
-    actual_dtype: String,
-    expected_dtype: String,
-    tolerances: Vec<String>,
+pub(super) struct CheckReport {
+    pub(super) name: String,
+    pub(super) status: Status,
+    /// Why the check could not be run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    differences: Option<DifferencesReport>,
-}
-
-#[derive(Serialize)]
-struct DifferencesReport {
-    elements: u64,
-    failed: u64,
-    equal: u64,
-    zero_sign: u64,
-    within_tolerance: u64,
-    nan_equal: u64,
-    max_absolute: Option<LargestReport<f64>>,
-    max_relative: Option<LargestReport<f64>>,
-    max_ulps: Option<LargestReport<u64>>,
-    ulp_histogram: Vec<u64>,
-    sufficient_atol: f64,
-    sufficient_rtol: f64,
-    mismatches: Vec<MismatchReport>,
-}
-
-#[derive(Serialize)]
-struct LargestReport<T> {
-    value: T,
-    index: Vec<u64>,
-}
-
-#[derive(Serialize)]
-struct MismatchReport {
-    index: Vec<u64>,
-    kind: &'static str,
-    actual: f64,
-    expected: f64,
-    actual_bits: String,
-    expected_bits: String,
+    pub(super) error: Option<String>,
+    pub(super) subject: SideReport,
+    pub(super) reference: SideReport,
+    /// Of a generator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ulps: Option<u64>,
+    pub(super) seed: Option<u64>,
+    /// The command that runs the check again.
+    pub(super) command: String,
+    pub(super) seconds: f64,
+    #[serde(flatten)]
+    pub(super) findings: Option<Findings>,
 }
 
-impl Comparisons {
-    pub fn of(compared: &Compared) -> Self {
-        Self { passed: compared.passed, outputs: compared.outputs.iter().map(OutputReport::of).collect() }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Passed,
+    Failed,
+    Error,
 }
 
-impl OutputReport {
-    fn of(output: &OutputComparison) -> Self {
-        let dtype = |name: &str| name.trim_start_matches("DTYPE_").to_ascii_lowercase();
+/// A function, or arrays.
+#[derive(Serialize)]
+pub(super) struct SideReport {
+    pub(super) source: String,
+    pub(super) sha256: String,
+    /// Cases by how the function ended.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) outcomes: BTreeMap<String, u64>,
+}
+
+/// What the daemon said.
+#[derive(Serialize)]
+pub(super) struct Findings {
+    pub(super) cases: u64,
+    pub(super) failed: u64,
+    pub(super) cases_per_second: f64,
+    /// The largest distance of all outputs.
+    pub(super) max_ulps: u64,
+    /// Cases in which only one side has a result, or that the outcome policy forbids.
+    pub(super) outcome_mismatches: u64,
+    pub(super) nondeterministic: u64,
+    pub(super) outputs: Vec<OutputReport>,
+    pub(super) counterexamples: Vec<CounterexampleReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct CounterexampleReport {
+    pub(super) case: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shrunk: Option<CaseReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) found: Option<CaseReport>,
+}
+
+#[derive(Serialize)]
+pub(super) struct CaseReport {
+    pub(super) inputs: Vec<ValueReport>,
+    pub(super) subject: ResultReport,
+    pub(super) reference: ResultReport,
+}
+
+/// What a side computed.
+#[derive(Serialize)]
+pub(super) struct ResultReport {
+    pub(super) outcome: String,
+    pub(super) outputs: Vec<ValueReport>,
+}
+
+/// A tensor: its first elements and their bits.
+#[derive(Serialize)]
+pub(super) struct ValueReport {
+    pub(super) name: String,
+    pub(super) dtype: &'static str,
+    pub(super) shape: Vec<i64>,
+    pub(super) values: Vec<String>,
+    pub(super) bits: Vec<String>,
+    /// Whether there are more elements.
+    pub(super) truncated: bool,
+}
+
+impl SuiteReport {
+    pub(super) fn new(suite: String, daemon_version: String, seconds: f64, checks: Vec<CheckReport>) -> Self {
+        let count = |status| checks.iter().filter(|check| check.status == status).count();
         Self {
-            verdict: match output.verdict() {
-                OutputVerdict::Passed => "passed",
-                OutputVerdict::Mismatch => "mismatch",
-                OutputVerdict::ShapeMismatch => "shape mismatch",
-                OutputVerdict::DtypeMismatch => "dtype mismatch",
-                OutputVerdict::Unspecified => "unknown",
-            },
-            actual_shape: output.actual_shape.clone(),
-            expected_shape: output.expected_shape.clone(),
-            actual_dtype: dtype(output.actual_dtype().as_str_name()),
-            expected_dtype: dtype(output.expected_dtype().as_str_name()),
-            tolerances: output.tolerances.iter().filter_map(tolerance).collect(),
-            differences: output.differences.as_ref().map(|found| DifferencesReport::of(found, &output.expected_shape)),
+            suite,
+            client_version: env!("CARGO_PKG_VERSION"),
+            daemon_version,
+            passed: count(Status::Passed),
+            failed: count(Status::Failed),
+            errors: count(Status::Error),
+            seconds,
+            checks,
         }
     }
+
+    /// As `2 passed, 1 failed`.
+    pub(super) fn totals(&self) -> String {
+        let mut totals = format!("{} passed, {} failed", self.passed, self.failed);
+        if self.errors > 0 {
+            // Writing to a string does not fail.
+            let _ = write!(totals, ", {}", format::plural(self.errors as u64, "error"));
+        }
+        totals
+    }
 }
 
-impl DifferencesReport {
-    fn of(found: &Differences, shape: &[i64]) -> Self {
-        let counts = found.counts.unwrap_or_default();
-        let sufficient = found.sufficient.unwrap_or_default();
-        let error = |largest: accelerd_client::proto::LargestError| LargestReport {
-            value: largest.value,
-            index: place(largest.index, shape),
+impl CheckReport {
+    pub(super) fn new(check: &Check, suite: &str, time: Duration, outcome: Result<VerifySummary, String>) -> Self {
+        let generated = match &check.inputs {
+            Inputs::Generated(generated) => Some(generated),
+            Inputs::Given { .. } => None,
         };
+        let mut report = Self {
+            name: check.name.clone(),
+            status: Status::Error,
+            error: None,
+            subject: SideReport::new(&check.subject),
+            reference: SideReport::new(&check.reference),
+            seed: generated.map(|generated| generated.seed),
+            command: command(suite, &check.name, generated),
+            seconds: time.as_secs_f64(),
+            findings: None,
+        };
+        match outcome {
+            Ok(summary) => report.add(summary),
+            Err(error) => report.error = Some(error),
+        }
+        report
+    }
+
+    fn add(&mut self, summary: VerifySummary) {
+        let functions = summary.functions.unwrap_or_default();
+        self.subject.add(functions.subject_outcomes, &functions.subject_hash);
+        self.reference.add(functions.reference_outcomes, &functions.reference_hash);
+        let has_passed = summary.passed && functions.nondeterministic_count == 0;
+        self.status = if has_passed { Status::Passed } else { Status::Failed };
+        let outputs: Vec<_> = summary.outputs.iter().map(OutputReport::of).collect();
+        let distances = outputs.iter().filter_map(|output| Some(output.differences.as_ref()?.max_ulps.as_ref()?.value));
+        self.findings = Some(Findings {
+            cases: summary.case_count,
+            failed: summary.failed_count,
+            cases_per_second: summary.case_count as f64 / self.seconds.max(1e-9),
+            max_ulps: distances.max().unwrap_or(0),
+            outcome_mismatches: functions.outcome_mismatch_count,
+            nondeterministic: functions.nondeterministic_count,
+            outputs,
+            counterexamples: functions.counterexamples.into_iter().map(CounterexampleReport::new).collect(),
+        });
+    }
+
+    /// The line of the check: status, cases, cases per second and largest distance.
+    pub(super) fn line(&self, renderer: &mut Renderer) {
+        let (style, status) = match self.status {
+            Status::Passed => (Style::Good, "passed"),
+            Status::Failed => (Style::Bad, "FAILED"),
+            Status::Error => (Style::Bad, "ERROR "),
+        };
+        let (status, name) = (renderer.style(style, status), renderer.style(Style::Name, &self.name));
+        let facts = match &self.findings {
+            Some(findings) => findings.facts(),
+            None => self.error.clone().unwrap_or_default(),
+        };
+        renderer.whole_line(format!("{status} {name}  {facts}"));
+    }
+
+    /// What a check that failed found: counterexamples, or else the outputs that differ.
+    pub(super) fn details(&self, renderer: &mut Renderer) {
+        let Some(findings) = self.findings.as_ref().filter(|_| self.status == Status::Failed) else { return };
+        renderer.gap();
+        renderer.title(format!("{}: {}", self.name, findings.failures()));
+        for counterexample in &findings.counterexamples {
+            counterexample.render(renderer);
+        }
+        if findings.counterexamples.is_empty() {
+            for output in findings.outputs.iter().filter(|output| output.verdict != "passed") {
+                renderer.line(format!("output {}", renderer.style(Style::Name, &output.name)));
+                output.render(renderer);
+            }
+        }
+        renderer.whole_line(format!("  {}", renderer.style(Style::Dim, &self.command)));
+    }
+}
+
+impl Findings {
+    fn facts(&self) -> String {
+        let failed = if self.failed > 0 { format!("{} failed, ", format::count(self.failed)) } else { String::new() };
+        format!(
+            "{failed}{}, {} cases/s, worst {} ULP",
+            format::plural(self.cases, "case"),
+            format::rate(self.cases_per_second),
+            format::count(self.max_ulps)
+        )
+    }
+
+    /// As `10 of 100 cases fail, 3 by their outcome`.
+    pub(super) fn failures(&self) -> String {
+        let mut text = format!("{} of {} fail", format::count(self.failed), format::plural(self.cases, "case"));
+        // Writing to a string does not fail.
+        if self.outcome_mismatches > 0 {
+            let _ = write!(text, ", {} by their outcome", format::count(self.outcome_mismatches));
+        }
+        if self.nondeterministic > 0 {
+            let _ = write!(text, ", {} have other results when they run again", format::count(self.nondeterministic));
+        }
+        text
+    }
+}
+
+impl SideReport {
+    fn new(side: &Side) -> Self {
+        Self { source: side.description.clone(), sha256: side.sha256.clone(), outcomes: BTreeMap::new() }
+    }
+
+    /// Adds what the daemon says of a function. Its hash is of what ran.
+    fn add(&mut self, outcomes: BTreeMap<String, u64>, hash: &[u8]) {
+        self.outcomes = outcomes;
+        if !hash.is_empty() {
+            self.sha256 = hex::encode(hash);
+        }
+    }
+
+    /// As `ok 90, unreachable 10`; empty if there is nothing to say.
+    pub(super) fn outcomes(&self) -> String {
+        let outcomes: Vec<_> =
+            self.outcomes.iter().map(|(name, count)| format!("{name} {}", format::count(*count))).collect();
+        outcomes.join(", ")
+    }
+}
+
+impl CounterexampleReport {
+    fn new(counterexample: Counterexample) -> Self {
         Self {
-            elements: found.element_count,
-            failed: found.failed_count,
-            equal: counts.equal_count,
-            zero_sign: counts.zero_sign_count,
-            within_tolerance: counts.within_tolerance_count,
-            nan_equal: counts.nan_equal_count,
-            max_absolute: found.max_absolute.map(error),
-            max_relative: found.max_relative.map(error),
-            max_ulps: found.max_ulps.map(|most| LargestReport { value: most.value, index: place(most.index, shape) }),
-            ulp_histogram: found.ulp_histogram.clone(),
-            sufficient_atol: sufficient.atol,
-            sufficient_rtol: sufficient.rtol,
-            mismatches: found.mismatches.iter().map(|one| MismatchReport::of(one, shape)).collect(),
+            case: counterexample.case_index,
+            shrunk: counterexample.shrunk.map(CaseReport::new),
+            found: counterexample.found.map(CaseReport::new),
+        }
+    }
+
+    /// The case shrunk first, then as it was found.
+    pub(super) fn cases(&self) -> impl Iterator<Item = (&'static str, &CaseReport)> {
+        let shrunk = self.shrunk.as_ref().map(|case| ("shrunk", case));
+        shrunk.into_iter().chain(self.found.as_ref().map(|case| ("as found", case)))
+    }
+
+    fn render(&self, renderer: &mut Renderer) {
+        for (how, case) in self.cases() {
+            renderer.whole_line(format!("  case {}, {how}", format::count(self.case)));
+            for [name, value] in case.rows() {
+                let name = renderer.style(Style::Dim, format!("{name:>9}"));
+                renderer.whole_line(format!("    {name}  {value}"));
+            }
         }
     }
 }
 
-impl MismatchReport {
-    fn of(mismatch: &accelerd_client::proto::Mismatch, shape: &[i64]) -> Self {
+impl CaseReport {
+    fn new(case: CaseResult) -> Self {
+        let values = |tensors: Vec<NamedTensor>| tensors.into_iter().map(ValueReport::new).collect::<Vec<_>>();
         Self {
-            index: place(mismatch.index, shape),
-            kind: match mismatch.kind() {
-                MismatchKind::Tolerance => "tolerance",
-                MismatchKind::Nan => "nan",
-                MismatchKind::Infinity => "infinity",
-                MismatchKind::ZeroSign => "sign of zero",
-                MismatchKind::Unspecified => "unknown",
-            },
-            actual: mismatch.actual,
-            expected: mismatch.expected,
-            actual_bits: format!("{:#x}", mismatch.actual_bits),
-            expected_bits: format!("{:#x}", mismatch.expected_bits),
-            ulps: mismatch.errors.map(|errors| errors.ulps),
+            inputs: values(case.inputs),
+            subject: ResultReport { outcome: case.subject_outcome, outputs: values(case.actual) },
+            reference: ResultReport { outcome: case.reference_outcome, outputs: values(case.expected) },
+        }
+    }
+
+    /// What is shown: the inputs, then what both sides computed.
+    pub(super) fn rows(&self) -> Vec<[String; 2]> {
+        let inputs = self.inputs.iter().map(|value| ["input".to_owned(), value.to_string()]);
+        let results = [("subject", &self.subject), ("reference", &self.reference)];
+        let results = results.into_iter().flat_map(|(side, result)| {
+            let outputs = result.outputs.iter().map(move |value| [side.to_owned(), value.to_string()]);
+            let outcome = (result.outputs.is_empty() || result.outcome != "ok")
+                .then(|| [side.to_owned(), result.outcome.clone()]);
+            outputs.chain(outcome)
+        });
+        inputs.chain(results).collect()
+    }
+}
+
+impl ValueReport {
+    fn new(NamedTensor { name, value }: NamedTensor) -> Self {
+        let tensor = value.unwrap_or_default();
+        Self {
+            name,
+            dtype: dtype::of(tensor.dtype()).name,
+            values: dtype::values(&tensor, SHOWN_ELEMENTS),
+            bits: dtype::bits(&tensor, SHOWN_ELEMENTS),
+            truncated: tensor.data.len() / dtype::of(tensor.dtype()).bytes > SHOWN_ELEMENTS,
+            shape: tensor.shape,
         }
     }
 }
 
-impl Report for Comparisons {
+impl std::fmt::Display for ValueReport {
+    /// As `x = 1.5 (0x3fc00000)`, or `x = [1 (0x01), 2 (0x02)]`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let elements: Vec<_> =
+            self.values.iter().zip(&self.bits).map(|(value, bits)| format!("{value} ({bits})")).collect();
+        let elements = elements.join(", ");
+        let more = if self.truncated { ", ..." } else { "" };
+        if self.shape.is_empty() {
+            write!(out, "{} = {elements}", self.name)
+        } else {
+            write!(out, "{} = [{elements}{more}]", self.name)
+        }
+    }
+}
+
+/// The command that runs a check again.
+fn command(suite: &str, name: &str, generated: Option<&Generated>) -> String {
+    let mut command = format!("accelctl verify run {} --filter {}", quoted(suite), quoted(name));
+    if let Some(Generated { count, seed, .. }) = generated {
+        // Writing to a string does not fail.
+        let _ = write!(command, " --count {count} --seed {seed}");
+    }
+    command
+}
+
+/// A word of a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+impl Report for SuiteReport {
+    /// What comes after the lines of the checks.
     fn render(&self, renderer: &mut Renderer) {
-        for output in &self.outputs {
-            output.render(renderer);
+        for check in &self.checks {
+            check.details(renderer);
         }
-    }
-}
-
-impl OutputReport {
-    fn render(&self, renderer: &mut Renderer) {
-        let style = if self.verdict == "passed" { Style::Good } else { Style::Bad };
-        let verdict = renderer.style(style, self.verdict);
-        renderer.line(format!("{verdict}: {}{:?}", self.expected_dtype, self.expected_shape));
-        match &self.differences {
-            Some(differences) => differences.render(renderer, &self.tolerances.join(" or ")),
-            None => renderer.facts([
-                ("actual", format!("{}{:?}", self.actual_dtype, self.actual_shape)),
-                ("expected", format!("{}{:?}", self.expected_dtype, self.expected_shape)),
-            ]),
+        if self.failed > 0 {
+            renderer.gap();
         }
-    }
-}
-
-impl DifferencesReport {
-    fn render(&self, renderer: &mut Renderer, tolerances: &str) {
-        let percent = 100.0 * self.failed as f64 / self.elements.max(1) as f64;
-        let mut facts = vec![
-            ("elements", count(self.elements)),
-            ("equal", count(self.equal + self.zero_sign + self.nan_equal)),
-            ("within tolerance", format!("{} ({tolerances})", count(self.within_tolerance))),
-            ("mismatched", format!("{} ({percent:.1}%)", count(self.failed))),
-        ];
-        if let (Some(absolute), Some(relative), Some(ulps)) = (&self.max_absolute, &self.max_relative, &self.max_ulps) {
-            facts.extend([
-                ("largest absolute", format!("{:e} at {:?}", absolute.value, absolute.index)),
-                ("largest relative", format!("{:e} at {:?}", relative.value, relative.index)),
-                ("largest ULP", format!("{} at {:?}", count(ulps.value), ulps.index)),
-                ("would pass", format!("--atol {:e} or --rtol {:e}", self.sufficient_atol, self.sufficient_rtol)),
-            ]);
-        }
-        renderer.facts(facts);
-        let mut table = Table::new(["<index", "actual", "expected", "?ULP", "bits", "expected", "?<reason"]);
-        for mismatch in &self.mismatches {
-            table.row([
-                format!("{:?}", mismatch.index),
-                mismatch.actual.to_string(),
-                mismatch.expected.to_string(),
-                mismatch.ulps.map_or("-".to_owned(), count),
-                mismatch.actual_bits.clone(),
-                mismatch.expected_bits.clone(),
-                if mismatch.kind == "tolerance" { String::new() } else { mismatch.kind.to_owned() },
-            ]);
-        }
-        renderer.table(&table);
-    }
-}
-
-fn tolerance(tolerance: &Tolerance) -> Option<String> {
-    Some(match tolerance.rule.as_ref()? {
-        Rule::Exact(_) => "exact".to_owned(),
-        Rule::Close(close) => format!("atol {:e} + rtol {:e}", close.atol(), close.rtol()),
-        Rule::Ulp(ulp) => format!("{} ULP", ulp.max_distance),
-        Rule::MaxNorm(norm) => format!("{:e} of the maximum norm", norm.rtol),
-    })
-}
-
-/// The indices of an element along each dimension.
-fn place(mut index: u64, shape: &[i64]) -> Vec<u64> {
-    let mut place: Vec<u64> = shape
-        .iter()
-        .rev()
-        .map(|extent| {
-            let extent = u64::try_from(*extent).unwrap_or(1).max(1);
-            let at = index % extent;
-            index /= extent;
-            at
-        })
-        .collect();
-    place.reverse();
-    place
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_index_has_a_place_along_each_dimension() {
-        assert_eq!(place(0, &[]), [] as [u64; 0]);
-        assert_eq!(place(17, &[2, 3, 4]), [1, 1, 1]);
-        assert_eq!(place(23, &[2, 3, 4]), [1, 2, 3]);
+        let style = if self.failed + self.errors > 0 { Style::Bad } else { Style::Good };
+        renderer.line(renderer.style(style, self.totals()));
     }
 }

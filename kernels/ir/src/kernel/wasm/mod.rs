@@ -14,7 +14,7 @@
 //! **The grid**, at the address `grid`, a multiple of 4: the extent of each of its dimensions as u32, below 2^31.
 //!
 //! **The argument block**, at the address `arguments`, a multiple of 8: the arguments in the order of the parameters, each at the next
-//! multiple of its alignment. [`ArgumentLayout`] computes their offsets.
+//! multiple of its alignment. [`ArgumentLayout`] computes their offsets, [`MemoryImage`] the whole memory of a launch.
 //! - A value lies there as in memory; its alignment is that of its element.
 //! - An array has 36 bytes, aligned to 4: `{ data: u32, shape: [i32; 4], strides: [i32; 4] }`. `data` is the address of the first element;
 //!   strides are in bytes, and may be negative or 0. Entries beyond the array's dimensions are not read. Elements must lie in memory and be
@@ -28,6 +28,7 @@
 mod abi;
 mod code;
 mod helper;
+mod image;
 mod lanes;
 mod operation;
 mod run;
@@ -39,6 +40,7 @@ use wasm_encoder::{
 };
 
 pub use abi::{ARRAY_SIZE, ArgumentLayout, RESERVED};
+pub use image::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage};
 
 use super::{Expr, Kernel, KernelError, visit};
 use crate::scalar::math::{BINARY, MathOp, UNARY};

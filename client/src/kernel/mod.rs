@@ -1,4 +1,6 @@
-//! Translations of numeric programs.
+//! Numeric programs: translations, compiled kernels and launches.
+
+mod launch;
 
 use std::collections::BTreeMap;
 
@@ -8,6 +10,8 @@ use crate::{
     proto::{self, KernelDialect, KernelTarget, kernel_constant::Value},
     timing::Timings,
 };
+
+pub use self::launch::{KernelProgram, Launch, LaunchOutcome};
 
 const TRANSLATE: Method<proto::TranslateRequest, proto::TranslateResponse> =
     Method::idempotent("/accelerd.v1.KernelService/Translate");

@@ -1,16 +1,24 @@
-//! Comparisons of outputs with expected ones.
+//! Comparisons of outputs with expected ones, and verifications of cases.
+
+mod cases;
+mod verification;
 
 use std::collections::BTreeMap;
 
 use crate::{
-    Client, Error, Matrix, Result,
+    Client, Error, Result,
     call::Method,
-    matrix::Element,
     proto::{
-        self, ComparisonPolicy, InfinityPolicy, NanPolicy, OutputComparison, ResidentTensor, ShapePolicy, Tensor,
-        ToleranceCombination, tensor_input::Source, tolerance::Rule,
+        self, ComparisonPolicy, InfinityPolicy, NanPolicy, OutputComparison, ShapePolicy, ToleranceCombination,
+        tolerance::Rule,
     },
+    tensor_source::TensorSource,
     timing::Timings,
+};
+
+pub use self::{
+    cases::{Cases, Verdicts},
+    verification::{Domain, DomainBound, Verification, VerifySide, WasmFunction},
 };
 
 const COMPARE: Method<proto::CompareOutputsRequest, proto::CompareOutputsResponse> =
@@ -19,10 +27,6 @@ const COMPARE: Method<proto::CompareOutputsRequest, proto::CompareOutputsRespons
 /// Which elements of two tensors count as equal. The default is that of torch.testing for the element type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(ComparisonPolicy);
-
-/// A tensor to compare.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CompareInput(Source);
 
 /// How outputs are compared.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -137,24 +141,6 @@ impl CompareOptions {
     }
 }
 
-impl From<Tensor> for CompareInput {
-    fn from(tensor: Tensor) -> Self {
-        Self(Source::Value(tensor))
-    }
-}
-
-impl<T: Element> From<Matrix<T>> for CompareInput {
-    fn from(matrix: Matrix<T>) -> Self {
-        Tensor::from(matrix).into()
-    }
-}
-
-impl From<&ResidentTensor> for CompareInput {
-    fn from(tensor: &ResidentTensor) -> Self {
-        Self(Source::Handle(tensor.handle.clone()))
-    }
-}
-
 impl Client {
     /// Compares named outputs with the expected outputs of the same names.
     ///
@@ -169,17 +155,17 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn compare<N: Into<String>, I: Into<CompareInput>, M: Into<String>, J: Into<CompareInput>>(
+    pub async fn compare<N: Into<String>, I: Into<TensorSource>, M: Into<String>, J: Into<TensorSource>>(
         &self,
         actual: impl IntoIterator<Item = (N, I)>,
         expected: impl IntoIterator<Item = (M, J)>,
         options: &CompareOptions,
     ) -> Result<Compared> {
-        let actual: Vec<_> = actual.into_iter().map(|(name, input)| tensor_input(name.into(), input.into())).collect();
+        let actual: Vec<_> = actual.into_iter().map(|(name, input)| input.into().named(name)).collect();
         let outputs = actual.len();
         let request = proto::CompareOutputsRequest {
             actual,
-            expected: expected.into_iter().map(|(name, input)| tensor_input(name.into(), input.into())).collect(),
+            expected: expected.into_iter().map(|(name, input)| input.into().named(name)).collect(),
             policy: Some(options.policy.0.clone()),
             output_policies: options.output_policies.clone(),
             max_mismatches: options.max_mismatches,
@@ -192,8 +178,4 @@ impl Client {
         }
         Ok(Compared { passed, outputs: compared, timings: reply.timings })
     }
-}
-
-fn tensor_input(name: String, CompareInput(source): CompareInput) -> proto::TensorInput {
-    proto::TensorInput { name, source: Some(source) }
 }

@@ -1,0 +1,68 @@
+//! Faults of kernels, with their place in the file.
+
+use std::path::Path;
+
+use accelerd_client::{KernelFault, proto::KernelFaultKind};
+use serde::Serialize;
+
+use crate::renderer::{Renderer, Style};
+
+#[derive(Serialize)]
+pub(super) struct FaultReport {
+    file: String,
+    line: u32,
+    column: u32,
+    kind: &'static str,
+    thread: u64,
+    #[serde(flatten)]
+    access: Option<Access>,
+}
+
+/// An access outside of an array.
+#[derive(Serialize)]
+struct Access {
+    array: String,
+    dimension: u32,
+    index: i64,
+    extent: i64,
+}
+
+impl FaultReport {
+    pub(super) fn new(file: &Path, fault: &KernelFault) -> Self {
+        let is_access = fault.kind() == KernelFaultKind::OutOfBounds;
+        Self {
+            file: file.display().to_string(),
+            line: fault.line,
+            column: fault.column,
+            kind: match fault.kind() {
+                KernelFaultKind::OutOfBounds => "out_of_bounds",
+                KernelFaultKind::DivisionByZero => "division_by_zero",
+                KernelFaultKind::Assertion => "assertion",
+                KernelFaultKind::InvalidValue => "invalid_value",
+                KernelFaultKind::LoopBudget => "loop_budget",
+                KernelFaultKind::Unspecified => "unknown",
+            },
+            thread: fault.thread,
+            access: is_access.then(|| Access {
+                array: fault.array.clone(),
+                dimension: fault.dimension,
+                index: fault.index,
+                extent: fault.extent,
+            }),
+        }
+    }
+
+    /// As `FILE:LINE:COLUMN: kind in thread 7: ...`, with columns from 1 as editors count them.
+    pub(super) fn render(&self, renderer: &mut Renderer) {
+        let place = match self.line {
+            0 => self.file.clone(),
+            line => format!("{}:{line}:{}", self.file, self.column + 1),
+        };
+        let access = self.access.as_ref().map(|access| {
+            let Access { array, dimension, index, extent } = access;
+            format!(": index {index} is outside of dimension {dimension} of {array}, which has {extent} elements")
+        });
+        let kind = renderer.style(Style::Bad, self.kind);
+        renderer.whole_line(format!("{place}: {kind} in thread {}{}", self.thread, access.unwrap_or_default()));
+    }
+}

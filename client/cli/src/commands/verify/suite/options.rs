@@ -1,0 +1,127 @@
+//! How a check compares, what its cases may use, and how many there are.
+
+use std::time::Duration;
+
+use accelerd_client::{NanPolicy, OutcomePolicy, Policy, Verification};
+
+use super::fields::Fields;
+
+/// Cases of a generator, unless a suite says how many.
+const DEFAULT_COUNT: u64 = 10_000;
+
+/// Options that hold for a check, or for all of a suite.
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) count: u64,
+    pub(super) seed: u64,
+    pub(super) policy: PolicyFields,
+    outcomes: Option<OutcomePolicy>,
+    case_timeout: Option<Duration>,
+    fuel: Option<u64>,
+    memory_bytes: Option<u64>,
+    loop_budget: Option<u64>,
+    max_mismatches: Option<u32>,
+    max_counterexamples: Option<u32>,
+    shrink: bool,
+    check_determinism: bool,
+}
+
+/// Which elements are equal.
+#[derive(Debug)]
+pub(super) struct PolicyFields {
+    pub(super) policy: Policy,
+    /// Whether a tolerance needs all cases at once.
+    pub(super) has_max_norm: bool,
+}
+
+/// The keys of tolerances. Those of a check replace all of the suite's.
+pub(super) const TOLERANCES: [&str; 5] = ["exact", "atol", "rtol", "max_ulps", "max_norm"];
+
+impl Options {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Self {
+        let outcomes = [
+            ("both_or_neither", OutcomePolicy::BothOrNeither),
+            ("reference_defines", OutcomePolicy::ReferenceDefines),
+            ("result_required", OutcomePolicy::ResultRequired),
+        ];
+        Self {
+            count: fields.integer("count", 1).unwrap_or(DEFAULT_COUNT),
+            seed: fields.integer("seed", 0).unwrap_or(0),
+            policy: PolicyFields::read(fields),
+            outcomes: fields.choice("outcomes", &outcomes),
+            case_timeout: fields.duration("case_timeout"),
+            fuel: fields.integer("fuel", 1),
+            memory_bytes: fields.size("memory"),
+            loop_budget: fields.integer("loop_budget", 1),
+            max_mismatches: fields.small_integer("max_mismatches", 0),
+            max_counterexamples: fields.small_integer("max_counterexamples", 0),
+            shrink: fields.flag("shrink").unwrap_or(true),
+            check_determinism: fields.flag("check_determinism").unwrap_or(false),
+        }
+    }
+
+    /// Sets all but the number of cases and the seed.
+    pub(super) fn apply(&self, mut verification: Verification) -> Verification {
+        verification = verification.policy(self.policy.policy.clone());
+        if let Some(outcomes) = self.outcomes {
+            verification = verification.outcomes(outcomes);
+        }
+        if let Some(timeout) = self.case_timeout {
+            verification = verification.case_timeout(timeout);
+        }
+        if let Some(instructions) = self.fuel {
+            verification = verification.fuel(instructions);
+        }
+        if let Some(bytes) = self.memory_bytes {
+            verification = verification.memory_bytes(bytes);
+        }
+        if let Some(iterations) = self.loop_budget {
+            verification = verification.loop_budget(iterations);
+        }
+        if let Some(most) = self.max_mismatches {
+            verification = verification.max_mismatches(most);
+        }
+        if let Some(most) = self.max_counterexamples {
+            verification = verification.max_counterexamples(most);
+        }
+        if !self.shrink {
+            verification = verification.skip_shrinking();
+        }
+        if self.check_determinism { verification.check_determinism() } else { verification }
+    }
+}
+
+impl PolicyFields {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Self {
+        let mut policy = Policy::default();
+        let exact = fields.flag("exact").unwrap_or(false);
+        if exact {
+            policy = policy.exact();
+        }
+        let (atol, rtol) = (fields.tolerance("atol"), fields.tolerance("rtol"));
+        if atol.is_some() || rtol.is_some() {
+            policy = policy.close(atol.unwrap_or(0.0), rtol.unwrap_or(0.0));
+        }
+        let (max_ulps, max_norm) = (fields.integer("max_ulps", 0), fields.tolerance("max_norm"));
+        if let Some(most) = max_ulps {
+            policy = policy.max_ulps(most);
+        }
+        if let Some(most) = max_norm {
+            policy = policy.max_norm(most);
+        }
+        if exact && (atol.or(rtol).or(max_norm).is_some() || max_ulps.is_some()) {
+            fields.note("exact", "expected no other tolerance");
+        }
+        if fields.flag("all").unwrap_or(false) {
+            policy = policy.require_all();
+        }
+        if fields.flag("signed_zero").unwrap_or(false) {
+            policy = policy.distinguish_zero_sign();
+        }
+        let nan = [("none", NanPolicy::Forbidden), ("equal", NanPolicy::Equal), ("bits", NanPolicy::SameBits)];
+        if let Some(nan) = fields.choice("nan", &nan) {
+            policy = policy.nan(nan);
+        }
+        Self { policy, has_max_norm: max_norm.is_some() }
+    }
+}

@@ -1,0 +1,182 @@
+//! Compiled kernels, and their launches.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::KernelConstant;
+use crate::{
+    Client, Element, Error, Matrix, Result,
+    call::Method,
+    proto::{self, Kernel, KernelDialect, KernelFault, Tensor, launch_request::Kernel as Launched},
+    tensor_source::TensorSource,
+    timing::Timings,
+};
+
+const COMPILE: Method<proto::CompileRequest, proto::CompileResponse> =
+    Method::idempotent("/accelerd.v1.KernelService/Compile");
+const LAUNCH: Method<proto::LaunchRequest, proto::LaunchResponse> =
+    Method::idempotent("/accelerd.v1.KernelService/Launch");
+const LIST: Method<proto::ListKernelsRequest, proto::ListKernelsResponse> =
+    Method::idempotent("/accelerd.v1.KernelService/ListKernels");
+const EVICT: Method<proto::EvictKernelRequest, proto::EvictKernelResponse> =
+    Method::non_idempotent("/accelerd.v1.KernelService/EvictKernel");
+
+/// A kernel of a Python module. By default its dialect follows from its decorators, and it is the only kernel of the module.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelProgram(pub(crate) proto::KernelProgram);
+
+/// A kernel with its grid and its arguments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Launch(proto::LaunchRequest);
+
+/// What a kernel computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchOutcome {
+    /// The arrays by name; empty after a fault.
+    pub outputs: BTreeMap<String, Tensor>,
+    /// Why the kernel ended early, if it did.
+    pub fault: Option<KernelFault>,
+    /// How long it ran.
+    pub execution_time: Duration,
+    /// Server-side timings.
+    pub timings: Timings,
+}
+
+impl KernelProgram {
+    /// A kernel of this module.
+    pub fn new(source: impl Into<String>) -> Self {
+        Self(proto::KernelProgram { source: source.into(), ..Default::default() })
+    }
+
+    /// What operators and functions mean.
+    #[must_use]
+    pub fn dialect(mut self, dialect: KernelDialect) -> Self {
+        self.0.dialect = dialect.into();
+        self
+    }
+
+    /// Defines a name that the module uses.
+    #[must_use]
+    pub fn constant(mut self, name: impl Into<String>, value: impl Into<KernelConstant>) -> Self {
+        let KernelConstant(value) = value.into();
+        self.0.constants.insert(name.into(), proto::KernelConstant { value: Some(value) });
+        self
+    }
+
+    /// The name of the kernel, of a module with several.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.0.name = name.into();
+        self
+    }
+}
+
+impl Launch {
+    /// A launch of a program, which is compiled if it has not been.
+    pub fn program(program: KernelProgram) -> Self {
+        Self::of(Launched::Program(program.0))
+    }
+
+    /// A launch of a compiled kernel, by its id.
+    pub fn kernel(id: impl Into<String>) -> Self {
+        Self::of(Launched::KernelId(id.into()))
+    }
+
+    fn of(kernel: Launched) -> Self {
+        Self(proto::LaunchRequest { kernel: Some(kernel), ..Default::default() })
+    }
+
+    /// Extents of the grid of threads. A kernel of the dialect Python without a grid runs for each element of its arguments.
+    #[must_use]
+    pub fn grid(mut self, extents: impl IntoIterator<Item = i64>) -> Self {
+        self.0.grid = extents.into_iter().collect();
+        self
+    }
+
+    /// An argument: a number, a tensor or a resident tensor.
+    #[must_use]
+    pub fn argument(mut self, name: impl Into<String>, value: impl Into<TensorSource>) -> Self {
+        self.0.arguments.push(value.into().named(name));
+        self
+    }
+
+    /// Returns an array. Without outputs, all arrays that the kernel writes are returned.
+    #[must_use]
+    pub fn output(self, name: impl Into<String>) -> Self {
+        self.output_of_shape(name, [])
+    }
+
+    /// Returns an array that is no argument: it has this shape, and zeros to begin with.
+    #[must_use]
+    pub fn output_of_shape(mut self, name: impl Into<String>, shape: impl IntoIterator<Item = i64>) -> Self {
+        self.0.outputs.push(proto::KernelOutput { name: name.into(), shape: shape.into_iter().collect() });
+        self
+    }
+
+    /// The most iterations of all loops of a thread, 2^32 by default.
+    #[must_use]
+    pub fn loop_budget(mut self, iterations: u64) -> Self {
+        self.0.loop_budget = Some(iterations);
+        self
+    }
+}
+
+impl LaunchOutcome {
+    fn new(response: proto::LaunchResponse, timings: Timings) -> Result<Self> {
+        let proto::LaunchResponse { outputs, fault, execution_time } = response;
+        let output = |proto::NamedTensor { name, value }| match value {
+            Some(value) => Ok((name, value)),
+            None => Err(Error::Malformed(format!("no value of the output {name:?}"))),
+        };
+        let outputs = outputs.into_iter().map(output).collect::<Result<_>>()?;
+        let execution_time = Duration::try_from(execution_time.unwrap_or_default());
+        let execution_time = execution_time.map_err(|error| Error::Malformed(format!("execution time: {error}")))?;
+        Ok(Self { outputs, fault, execution_time, timings })
+    }
+
+    /// An output as a matrix; a vector becomes a matrix with one column.
+    pub fn matrix<T: Element>(&self, name: &str) -> Result<Matrix<T>> {
+        Matrix::from_tensor(self.outputs.get(name).cloned(), &format!("outputs[{name}]"))
+    }
+}
+
+impl Client {
+    /// Compiles a kernel, which the daemon keeps. Equal programs have one id.
+    pub async fn compile(&self, program: KernelProgram) -> Result<Kernel> {
+        let response = self.unary(COMPILE, proto::CompileRequest { program: Some(program.0) }).await?.message;
+        response.kernel.ok_or_else(|| Error::Malformed("no kernel".to_owned()))
+    }
+
+    /// Runs a kernel, once for each thread of a grid. One that does what its dialect forbids, such as an access outside of an array, ends
+    /// with a fault, which is part of the outcome.
+    ///
+    /// ```no_run
+    /// # async fn run(client: accelerd_client::Client) -> Result<(), accelerd_client::Error> {
+    /// use accelerd_client::{KernelProgram, Launch, Matrix};
+    ///
+    /// let source = "import warp as wp\n\
+    ///     @wp.kernel\n\
+    ///     def scale(x: wp.array2d(dtype=float), a: float, y: wp.array2d(dtype=float)):\n\
+    ///     \x20   i, j = wp.tid()\n\
+    ///     \x20   y[i, j] = a * x[i, j]\n";
+    /// let x = Matrix::new(vec![1.0_f32, 2.0, 3.0, 4.0], 2)?;
+    /// let launch = Launch::program(KernelProgram::new(source)).grid([2, 2]).argument("x", x).argument("a", 2.0_f32);
+    /// let outcome = client.launch(launch.output_of_shape("y", [2, 2])).await?;
+    /// assert_eq!(outcome.matrix::<f32>("y")?.row(1), Some(&[6.0, 8.0][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn launch(&self, launch: Launch) -> Result<LaunchOutcome> {
+        let reply = self.unary(LAUNCH, launch.0).await?;
+        LaunchOutcome::new(reply.message, reply.timings)
+    }
+
+    /// Lists the kernels that are kept, the most recently used first.
+    pub async fn list_kernels(&self) -> Result<Vec<Kernel>> {
+        Ok(self.unary(LIST, proto::ListKernelsRequest {}).await?.message.kernels)
+    }
+
+    /// Drops a kernel that is kept, by its id.
+    pub async fn evict_kernel(&self, id: impl Into<String>) -> Result<()> {
+        self.unary(EVICT, proto::EvictKernelRequest { kernel_id: id.into() }).await.map(drop)
+    }
+}

@@ -1,0 +1,283 @@
+//! What lies where in memory when a kernel is launched.
+
+use std::ops::Range;
+
+use super::abi::{ARRAY_SIZE, ArgumentLayout, RESERVED, SHAPE, STRIDES};
+use crate::kernel::{ArrayType, Element, Kernel, Param, ParamType};
+
+/// Alignment of arrays.
+const ALIGNMENT: u64 = 16;
+/// Bytes before the argument block: the grid, after what belongs to the module.
+const GRID_SIZE: u32 = 16;
+/// Bytes of the largest memory.
+const MAX_MEMORY: u64 = 1 << 32;
+/// Extents are i32.
+const MAX_EXTENT: u64 = i32::MAX as u64;
+
+/// The argument of a parameter. `B` holds bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageArgument<B> {
+    /// The bytes of one element.
+    Value(B),
+    /// A contiguous row-major array.
+    Array {
+        /// The extent of each dimension.
+        extents: Vec<u64>,
+        /// The bytes of its elements, little-endian.
+        data: B,
+    },
+    /// A contiguous row-major array of zeros.
+    Zeros {
+        /// The extent of each dimension.
+        extents: Vec<u64>,
+    },
+}
+
+/// What lies where in the memory of a module when a kernel is launched. Memory that neither `head` nor `data` covers is 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryImage<B> {
+    /// Grid and argument block. They lie at the address [`RESERVED`].
+    pub head: Vec<u8>,
+    /// Addresses and bytes of arrays.
+    pub data: Vec<(u32, B)>,
+    /// For each parameter, where its elements lie if it is an array.
+    pub arrays: Vec<Option<Range<u64>>>,
+    /// Address of the grid.
+    pub grid: u32,
+    /// Address of the argument block.
+    pub arguments: u32,
+    /// Bytes of memory that all of this takes, from address 0.
+    pub memory_bytes: u64,
+    /// Number of threads of the grid: at most `i64::MAX`.
+    pub thread_count: u64,
+}
+
+/// A launch cannot be laid out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// The grid has another number of dimensions than the kernel.
+    #[error("expected a grid of {expected} dimensions, got {got}")]
+    GridDims {
+        /// Dimensions of the kernel's grid.
+        expected: u8,
+        /// Extents that there are.
+        got: usize,
+    },
+    /// An extent of the grid is 2^31 or more.
+    #[error("dimension {axis} of the grid has the extent {extent}, at most {MAX_EXTENT} is allowed")]
+    GridExtent {
+        /// The dimension.
+        axis: usize,
+        /// Its extent.
+        extent: u64,
+    },
+    /// The number of threads does not fit in 63 bits.
+    #[error("the grid has more than {} threads", i64::MAX)]
+    TooManyThreads,
+    /// There are more or fewer arguments than parameters.
+    #[error("expected {expected} arguments, got {got}")]
+    ArgumentCount {
+        /// Parameters of the kernel.
+        expected: usize,
+        /// Arguments that there are.
+        got: usize,
+    },
+    /// An argument does not fit its parameter.
+    #[error("argument `{name}`: {mismatch}")]
+    Argument {
+        /// Position of the parameter.
+        param: usize,
+        /// Name of the parameter.
+        name: String,
+        /// What does not fit.
+        mismatch: ArgumentMismatch,
+    },
+    /// Grid, arguments and arrays take more memory than is allowed.
+    #[error("the launch needs {got} bytes of memory, at most {limit} are allowed")]
+    TooLarge {
+        /// Bytes that are needed; `u64::MAX` stands for this and any greater number.
+        got: u64,
+        /// Bytes that are allowed.
+        limit: u64,
+    },
+}
+
+/// Why an argument does not fit its parameter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentMismatch {
+    /// An array stands for a value, or the reverse.
+    #[error("expected {0}")]
+    Kind(&'static str),
+    /// An array has another number of dimensions.
+    #[error("expected {expected} dimensions, got {got}")]
+    Dims {
+        /// Dimensions of the parameter.
+        expected: u8,
+        /// Extents that there are.
+        got: usize,
+    },
+    /// An extent is 2^31 or more.
+    #[error("dimension {axis} has the extent {extent}, at most {MAX_EXTENT} is allowed")]
+    Extent {
+        /// The dimension.
+        axis: usize,
+        /// Its extent.
+        extent: u64,
+    },
+    /// There are more or fewer bytes than those of all elements.
+    #[error("expected {expected} bytes, got {got}")]
+    Size {
+        /// Bytes of the elements; `u64::MAX` stands for this and any greater number.
+        expected: u64,
+        /// Bytes that there are.
+        got: u64,
+    },
+}
+
+impl<B: AsRef<[u8]>> MemoryImage<B> {
+    /// Lays out a launch of a kernel that is well formed, in at most `limit` bytes and at most 4 GiB.
+    ///
+    /// # Errors
+    /// Grid or arguments do not fit the kernel, or need more memory.
+    pub fn new(
+        kernel: &Kernel,
+        grid: &[u64],
+        arguments: Vec<ImageArgument<B>>,
+        limit: u64,
+    ) -> Result<Self, ImageError> {
+        let thread_count = check_grid(kernel, grid)?;
+        let (expected, got) = (kernel.params.len(), arguments.len());
+        if expected != got {
+            return Err(ImageError::ArgumentCount { expected, got });
+        }
+        let layout = ArgumentLayout::new(kernel);
+        let mut head = vec![0; (GRID_SIZE + layout.size) as usize];
+        write_words(&mut head, 0, grid.iter().copied());
+        let mut image = Self {
+            memory_bytes: u64::from(RESERVED) + head.len() as u64,
+            head,
+            data: vec![],
+            arrays: Vec::with_capacity(expected),
+            grid: RESERVED,
+            arguments: RESERVED + GRID_SIZE,
+            thread_count,
+        };
+        let limit = limit.min(MAX_MEMORY);
+        let mut contents = vec![];
+        for (nth, (param, argument)) in kernel.params.iter().zip(arguments).enumerate() {
+            let at = (GRID_SIZE + layout.offsets[nth]) as usize;
+            let content = image.place(param, argument, at).map_err(|mismatch| ImageError::Argument {
+                param: nth,
+                name: param.name.clone(),
+                mismatch,
+            })?;
+            contents.extend(content);
+        }
+        if image.memory_bytes > limit {
+            return Err(ImageError::TooLarge { got: image.memory_bytes, limit });
+        }
+        let address = |at: u64| u32::try_from(at).expect("arrays with elements start below the limit");
+        image.data = contents.into_iter().map(|(at, data)| (address(at), data)).collect();
+        Ok(image)
+    }
+
+    /// Writes an argument to the block, `at` bytes from the head's start, and assigns an address to an array; the address with its bytes.
+    fn place(
+        &mut self,
+        param: &Param,
+        argument: ImageArgument<B>,
+        at: usize,
+    ) -> Result<Option<(u64, B)>, ArgumentMismatch> {
+        match (&param.ty, argument) {
+            (ParamType::Value(element), ImageArgument::Value(value)) => {
+                let value = value.as_ref();
+                check_size(element.size.into(), value)?;
+                self.head[at..at + value.len()].copy_from_slice(value);
+                self.arrays.push(None);
+                Ok(None)
+            }
+            (ParamType::Array(ty), ImageArgument::Array { extents, data }) => {
+                let size = array_size(ty, &extents)?;
+                check_size(size, data.as_ref())?;
+                let start = self.place_array(&ty.element, &extents, size, at);
+                Ok((size > 0).then_some((start, data)))
+            }
+            (ParamType::Array(ty), ImageArgument::Zeros { extents }) => {
+                let size = array_size(ty, &extents)?;
+                self.place_array(&ty.element, &extents, size, at);
+                Ok(None)
+            }
+            (ParamType::Value(_), ImageArgument::Array { .. } | ImageArgument::Zeros { .. }) => {
+                Err(ArgumentMismatch::Kind("a value, got an array"))
+            }
+            (ParamType::Array(_), ImageArgument::Value(_)) => Err(ArgumentMismatch::Kind("an array, got a value")),
+        }
+    }
+
+    /// Places an array after all others. One without elements takes no memory.
+    fn place_array(&mut self, element: &Element, extents: &[u64], size: u64, at: usize) -> u64 {
+        let start = match size {
+            0 => RESERVED.into(),
+            _ => self.memory_bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX),
+        };
+        let end = start.saturating_add(size);
+        self.memory_bytes = self.memory_bytes.max(end);
+        self.arrays.push(Some(start..end));
+        let mut strides = vec![0; extents.len()];
+        let mut stride = u64::from(element.size);
+        for (to, extent) in strides.iter_mut().zip(extents).rev() {
+            *to = stride;
+            stride = stride.wrapping_mul(*extent);
+        }
+        let header = &mut self.head[at..at + ARRAY_SIZE as usize];
+        write_words(header, 0, [start]);
+        write_words(header, SHAPE as usize, extents.iter().copied());
+        write_words(header, STRIDES as usize, strides);
+        start
+    }
+}
+
+/// Writes numbers as u32. Those of strides wrap: addresses are computed modulo 2^32.
+#[expect(clippy::cast_possible_truncation, reason = "other numbers are checked, or belong to a launch that is refused")]
+fn write_words(to: &mut [u8], at: usize, words: impl IntoIterator<Item = u64>) {
+    for (bytes, word) in to[at..].chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&(word as u32).to_le_bytes());
+    }
+}
+
+/// The number of threads.
+fn check_grid(kernel: &Kernel, grid: &[u64]) -> Result<u64, ImageError> {
+    if grid.len() != usize::from(kernel.grid_dims) {
+        return Err(ImageError::GridDims { expected: kernel.grid_dims, got: grid.len() });
+    }
+    if let Some((axis, extent)) = too_large(grid) {
+        return Err(ImageError::GridExtent { axis, extent });
+    }
+    let threads = count(grid);
+    if i64::try_from(threads).is_ok() { Ok(threads) } else { Err(ImageError::TooManyThreads) }
+}
+
+/// Bytes of the elements of an array; saturates.
+fn array_size(ty: &ArrayType, extents: &[u64]) -> Result<u64, ArgumentMismatch> {
+    if extents.len() != usize::from(ty.dims) {
+        return Err(ArgumentMismatch::Dims { expected: ty.dims, got: extents.len() });
+    }
+    match too_large(extents) {
+        Some((axis, extent)) => Err(ArgumentMismatch::Extent { axis, extent }),
+        None => Ok(count(extents).saturating_mul(ty.element.size.into())),
+    }
+}
+
+fn check_size(expected: u64, data: &[u8]) -> Result<(), ArgumentMismatch> {
+    let got = data.len() as u64;
+    if expected == got { Ok(()) } else { Err(ArgumentMismatch::Size { expected, got }) }
+}
+
+fn too_large(extents: &[u64]) -> Option<(usize, u64)> {
+    extents.iter().copied().enumerate().find(|(_, extent)| *extent > MAX_EXTENT)
+}
+
+/// The product of extents; saturates, unless one is 0.
+fn count(extents: &[u64]) -> u64 {
+    if extents.contains(&0) { 0 } else { extents.iter().fold(1, |product, extent| product.saturating_mul(*extent)) }
+}

@@ -1,0 +1,195 @@
+//! Runs kernels in the sandbox.
+
+use std::sync::Arc;
+
+use accelerd_engine::{Context, SubmitError};
+use accelerd_ir::kernel::{FaultKind, FaultRecord, wasm::RESERVED};
+use accelerd_kernels::{
+    DeviceId, OpError,
+    ledger::{Kind, Place, Reservation},
+};
+use accelerd_proto::v1::{self as pb, tensor_input::Source};
+use accelerd_sandbox::{FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
+use bytes::Bytes;
+use tonic::Status;
+
+use super::arguments::{BoundLaunch, BoundOutput, NamedArgument, bind};
+use crate::{
+    app::App,
+    auth::caller::Caller,
+    error::ApiError,
+    grpc::{dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
+    kernels::CompiledKernel,
+    status::response_too_large,
+};
+
+/// The most iterations of all loops of a thread, unless the client sets it.
+const LOOP_BUDGET: u64 = 1 << 32;
+
+/// Runs kernels.
+#[derive(Clone)]
+pub(super) struct Launcher {
+    app: Arc<App>,
+    resident: ResidentTensors,
+}
+
+impl Launcher {
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        Self { app: Arc::clone(app), resident: ResidentTensors::new(app) }
+    }
+
+    pub(super) async fn launch(
+        &self,
+        caller: &Caller,
+        context: &Context,
+        kernel: &Arc<CompiledKernel>,
+        request: pb::LaunchRequest,
+    ) -> Result<pb::LaunchResponse, Status> {
+        let pb::LaunchRequest { grid, arguments, outputs, loop_budget, .. } = request;
+        let limit = self.app.sandboxes.limits().case_memory.as_u64();
+        let mut copies = self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty();
+        let arguments = self.arguments(caller, context, arguments, limit, &mut copies).await?;
+        let bound = bind(kernel, &grid, arguments, outputs, limit, &mut copies)?;
+        self.check_response(&bound.outputs)?;
+        let launch = launch(kernel, &bound, loop_budget.unwrap_or(LOOP_BUDGET));
+        let BoundLaunch { grid, outputs, .. } = bound;
+        let job = move |turn: &crate::sandbox::Turn| turn.launch(&Launch { timeout: turn.time_left(), ..launch });
+        let result = self.app.sandboxes.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
+        drop(copies);
+        Ok(response(kernel, &grid, outputs, result)?)
+    }
+
+    /// Decodes the arguments. Resident ones on a GPU are copied, which is added to `copies`.
+    async fn arguments(
+        &self,
+        caller: &Caller,
+        context: &Context,
+        arguments: Vec<pb::TensorInput>,
+        limit: u64,
+        copies: &mut Reservation,
+    ) -> Result<Vec<NamedArgument>, ApiError> {
+        let mut decoded = Vec::with_capacity(arguments.len());
+        for (nth, pb::TensorInput { name, source }) in arguments.into_iter().enumerate() {
+            let field = format!("arguments[{nth}]");
+            let (of, data) = match source {
+                Some(Source::Value(tensor)) => inline(&format!("{field}.value"), tensor)?,
+                Some(Source::Handle(handle)) => {
+                    let tensor = Arc::clone(&self.resident.get(caller, &handle)?.kept.tensor);
+                    let (of, asked) = (tensor.of().clone(), tensor.of().bytes() as u64);
+                    if tensor.host_bytes().is_none() {
+                        let asked = asked.saturating_add(copies.bytes());
+                        if asked > limit {
+                            return Err(ApiError::CaseMemory { asked, limit });
+                        }
+                        copies.try_resize(asked)?;
+                    }
+                    (of, self.resident.read_all(&tensor, context).await?)
+                }
+                None => {
+                    let reason = "expected a tensor or a handle, got none";
+                    return Err(ApiError::invalid(format!("{field}.value"), reason));
+                }
+            };
+            decoded.push(NamedArgument { name, field, of, data });
+        }
+        Ok(decoded)
+    }
+
+    /// Refuses outputs that would exceed the maximum message size.
+    fn check_response(&self, outputs: &[BoundOutput]) -> Result<(), Status> {
+        let size = |output: &BoundOutput| output.of.bytes().saturating_add(output.name.len() + 64);
+        let bytes = outputs.iter().map(size).fold(64_usize, usize::saturating_add);
+        let limit = self.app.config.server.max_message();
+        if bytes > limit { Err(response_too_large(bytes, limit)) } else { Ok(()) }
+    }
+}
+
+/// What the sandbox runs.
+fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Launch {
+    let image = &bound.image;
+    let head = (RESERVED, Bytes::copy_from_slice(&image.head));
+    let outputs = bound.outputs.iter().filter_map(|output| image.arrays[output.param].clone());
+    Launch {
+        module: kernel.module.clone(),
+        segments: std::iter::once(head).chain(image.data.iter().cloned()).collect(),
+        memory_bytes: image.memory_bytes,
+        arguments: image.arguments,
+        grid: image.grid,
+        first_thread: 0,
+        thread_count: image.thread_count,
+        loop_budget,
+        on_fault: OnFault::Stop,
+        timeout: std::time::Duration::MAX,
+        outputs: outputs.collect(),
+    }
+}
+
+fn response(
+    kernel: &CompiledKernel,
+    grid: &[u64],
+    outputs: Vec<BoundOutput>,
+    result: LaunchResult,
+) -> Result<pb::LaunchResponse, ApiError> {
+    let LaunchResult { outcome, faults, outputs: values, execution_time } = result;
+    ended(outcome)?;
+    let execution_time = Some(execution_time.try_into().unwrap_or_default());
+    if let Some(fault) = faults.first() {
+        let fault = Some(describe_fault(kernel, grid, fault)?);
+        return Ok(pb::LaunchResponse { outputs: vec![], fault, execution_time });
+    }
+    let outputs = outputs.into_iter().zip(values).map(|(output, data)| pb::NamedTensor {
+        name: output.name,
+        value: Some(pb::Tensor {
+            dtype: dtype_to_proto(output.of.dtype).into(),
+            shape: output.of.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect(),
+            data: data.into(),
+        }),
+    });
+    Ok(pb::LaunchResponse { outputs: outputs.collect(), fault: None, execution_time })
+}
+
+/// An error unless the module did what modules of kernels do.
+fn ended(outcome: Outcome) -> Result<(), ApiError> {
+    match outcome {
+        Outcome::Ok => Ok(()),
+        Outcome::Timeout => Err(SandboxError::Timeout { killed: false }.into()),
+        Outcome::OutOfMemory => Err(SandboxError::OutOfMemory("no memory for the arguments".to_owned()).into()),
+        other => Err(failed(format!("the module of the kernel ended with {other}"))),
+    }
+}
+
+fn failed(reason: String) -> ApiError {
+    let error = OpError::Failed { device: DeviceId::Cpu, kernel: "launch", reason };
+    ApiError::Submit(SubmitError::Op(error))
+}
+
+fn describe_fault(kernel: &CompiledKernel, grid: &[u64], fault: &LaunchFault) -> Result<pb::KernelFault, ApiError> {
+    let record = match &fault.cause {
+        FaultCause::Record(bytes) => FaultRecord::from_bytes(bytes),
+        FaultCause::Outcome(outcome) => return Err(failed(format!("thread {} ended with {outcome}", fault.thread))),
+    };
+    let grid: Vec<_> = grid.iter().map(|extent| u32::try_from(*extent).unwrap_or(u32::MAX)).collect();
+    let unknown = || failed(format!("thread {} ended with an unknown fault", fault.thread));
+    let resolved = record.resolve(&kernel.kernel, &grid).ok_or_else(unknown)?;
+    let kind = match resolved.kind {
+        FaultKind::OutOfBounds => pb::KernelFaultKind::OutOfBounds,
+        FaultKind::DivisionByZero => pb::KernelFaultKind::DivisionByZero,
+        FaultKind::Assertion => pb::KernelFaultKind::Assertion,
+        FaultKind::InvalidValue => pb::KernelFaultKind::InvalidValue,
+        FaultKind::BudgetExhausted => pb::KernelFaultKind::LoopBudget,
+    };
+    let mut described = pb::KernelFault {
+        kind: kind.into(),
+        thread: fault.thread,
+        line: resolved.site.map_or(0, |site| site.line),
+        column: resolved.site.map_or(0, |site| site.column),
+        ..pb::KernelFault::default()
+    };
+    if let Some(access) = resolved.access {
+        described.array = access.array;
+        described.dimension = access.axis.into();
+        described.index = access.index;
+        described.extent = access.extent.into();
+    }
+    Ok(described)
+}

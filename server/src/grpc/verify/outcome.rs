@@ -1,0 +1,115 @@
+//! How the cases of a function end.
+
+use std::collections::BTreeMap;
+
+use accelerd_ir::kernel::FaultKind;
+use accelerd_proto::v1 as pb;
+use accelerd_sandbox::Outcome;
+
+use crate::error::ApiError;
+
+/// How a case ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CaseOutcome {
+    /// By a result, a trap or a limit.
+    Module(Outcome),
+    /// By a fault of a function in Python.
+    Fault(FaultKind),
+}
+
+/// What it means if a side has no result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OutcomePolicy {
+    /// The other side must have none either.
+    #[default]
+    BothOrNeither,
+    /// If it is the reference, the case passes.
+    ReferenceDefines,
+    /// The case fails.
+    ResultRequired,
+}
+
+/// Numbers of cases by outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OutcomeCounts(BTreeMap<&'static str, u64>);
+
+impl CaseOutcome {
+    pub(super) const OK: Self = Self::Module(Outcome::Ok);
+
+    pub(super) fn is_ok(self) -> bool {
+        self == Self::OK
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Module(outcome) => outcome.name(),
+            Self::Fault(FaultKind::OutOfBounds) => "out_of_bounds",
+            Self::Fault(FaultKind::DivisionByZero) => "division_by_zero",
+            Self::Fault(FaultKind::Assertion) => "assertion",
+            Self::Fault(FaultKind::InvalidValue) => "invalid_value",
+            Self::Fault(FaultKind::BudgetExhausted) => "loop_budget",
+        }
+    }
+}
+
+impl OutcomePolicy {
+    pub(super) fn new(policy: i32) -> Result<Self, ApiError> {
+        match pb::OutcomePolicy::try_from(policy) {
+            Ok(pb::OutcomePolicy::Unspecified | pb::OutcomePolicy::BothOrNeither) => Ok(Self::BothOrNeither),
+            Ok(pb::OutcomePolicy::ReferenceDefines) => Ok(Self::ReferenceDefines),
+            Ok(pb::OutcomePolicy::ResultRequired) => Ok(Self::ResultRequired),
+            Err(_) => {
+                let reason = format!("expected a number that the enum has, got {policy}");
+                Err(ApiError::invalid("header.outcome_policy", reason))
+            }
+        }
+    }
+
+    /// Whether a case fails whatever the results are.
+    pub(super) fn rejects(self, subject: CaseOutcome, reference: CaseOutcome) -> bool {
+        match self {
+            Self::BothOrNeither => subject.is_ok() != reference.is_ok(),
+            Self::ReferenceDefines => reference.is_ok() && !subject.is_ok(),
+            Self::ResultRequired => !(subject.is_ok() && reference.is_ok()),
+        }
+    }
+}
+
+impl OutcomeCounts {
+    pub(super) fn add(&mut self, outcomes: &[CaseOutcome]) {
+        for outcome in outcomes {
+            *self.0.entry(outcome.name()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn to_message(&self) -> BTreeMap<String, u64> {
+        self.0.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_reject_cases_without_results() {
+        let (ok, trap, fault) =
+            (CaseOutcome::OK, CaseOutcome::Module(Outcome::Unreachable), CaseOutcome::Fault(FaultKind::DivisionByZero));
+        for (policy, rejected) in [
+            (OutcomePolicy::BothOrNeither, [false, true, true, false]),
+            (OutcomePolicy::ReferenceDefines, [false, true, false, false]),
+            (OutcomePolicy::ResultRequired, [false, true, true, true]),
+        ] {
+            let pairs = [(ok, ok), (trap, ok), (ok, fault), (trap, fault)];
+            assert_eq!(pairs.map(|(subject, reference)| policy.rejects(subject, reference)), rejected, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn outcomes_are_counted_by_name() {
+        let mut counts = OutcomeCounts::default();
+        counts.add(&[CaseOutcome::OK, CaseOutcome::Fault(FaultKind::Assertion), CaseOutcome::OK]);
+        let expected = [("assertion".to_owned(), 1), ("ok".to_owned(), 2)];
+        assert_eq!(counts.to_message(), BTreeMap::from(expected));
+    }
+}

@@ -1,0 +1,241 @@
+//! The two sides of a verification: functions, or outputs that the client sends, and how their inputs and outputs are matched.
+
+use accelerd_engine::Context;
+use accelerd_proto::v1::{
+    self as pb,
+    verify_header::{Reference, Subject},
+};
+use accelerd_sandbox::{Module, ModuleInfo, SandboxError};
+
+use super::{
+    column::{Column, Extent, Port, contains},
+    function::{Function, Limits, Ran},
+    wasm::WasmFunction,
+};
+use crate::{
+    error::ApiError,
+    kernels::KernelCache,
+    sandbox::{Sandboxes, Turn},
+};
+
+/// Subject and reference.
+#[derive(Clone, Debug)]
+pub(super) struct Sides {
+    pub(super) subject: Side,
+    pub(super) reference: Side,
+    /// The inputs of a case: those of the functions, in types that both have.
+    pub(super) inputs: Vec<Port>,
+}
+
+/// What computes the outputs of a side.
+#[derive(Clone, Debug)]
+pub(super) enum Side {
+    /// The client.
+    Given,
+    /// A function.
+    Function(Computed),
+}
+
+/// A function with what matches it to the other side.
+#[derive(Clone, Debug)]
+pub(super) struct Computed {
+    pub(super) function: Function,
+    /// For each input of the function: the position of the case's input.
+    inputs: Vec<usize>,
+    /// Types of the inputs of the function.
+    ports: Vec<Port>,
+    /// For each output of the function: its name in the comparison.
+    pub(super) outputs: Vec<String>,
+}
+
+/// A side as a header states it.
+enum Stated {
+    Given,
+    Kernel(pb::KernelProgram),
+    Wasm(pb::WasmFunction),
+}
+
+/// A side on the way to its function.
+enum Resolving {
+    Given,
+    Function(Function),
+    /// A module, compiled, that may lack parameters.
+    Wasm(pb::WasmFunction, Module, ModuleInfo),
+}
+
+/// Compiles the functions of headers.
+pub(super) struct Resolver<'a> {
+    pub(super) kernels: &'a KernelCache,
+    pub(super) sandboxes: &'a Sandboxes,
+    pub(super) context: &'a Context,
+    pub(super) limits: Limits,
+}
+
+impl Resolver<'_> {
+    /// The sides of a header.
+    pub(super) async fn sides(
+        &self,
+        subject: Option<Subject>,
+        reference: Option<Reference>,
+    ) -> Result<Sides, ApiError> {
+        let subject = match subject {
+            Some(Subject::GivenOutputs(pb::GivenOutputs {})) => Stated::Given,
+            Some(Subject::Kernel(program)) => Stated::Kernel(program),
+            Some(Subject::Wasm(function)) => Stated::Wasm(function),
+            None => return Err(ApiError::invalid("header.given_outputs", "expected a subject, got none")),
+        };
+        let reference = match reference {
+            Some(Reference::ExpectedOutputs(pb::GivenOutputs {})) => Stated::Given,
+            Some(Reference::ReferenceKernel(program)) => Stated::Kernel(program),
+            Some(Reference::ReferenceWasm(function)) => Stated::Wasm(function),
+            None => return Err(ApiError::invalid("header.expected_outputs", "expected a reference, got none")),
+        };
+        let subject = self.resolve(subject, ["header.kernel", "header.wasm"]).await?;
+        let reference = self.resolve(reference, ["header.reference_kernel", "header.reference_wasm"]).await?;
+        let (subject, reference) = complete(subject, reference)?;
+        Sides::new(subject, reference)
+    }
+
+    async fn resolve(&self, stated: Stated, [kernel, wasm]: [&'static str; 2]) -> Result<Resolving, ApiError> {
+        match stated {
+            Stated::Given => Ok(Resolving::Given),
+            Stated::Kernel(program) => {
+                self.sandboxes.check_enabled()?;
+                let compiled = self.kernels.compile(program, kernel, self.context).await?;
+                Ok(Resolving::Function(Function::kernel(kernel, compiled)?))
+            }
+            Stated::Wasm(mut function) => {
+                self.sandboxes.check_enabled()?;
+                let module = Module::new(std::mem::take(&mut function.module));
+                let (loaded, fuel) = (module.clone(), self.limits.case.fuel.is_some());
+                let info = self.sandboxes.run(self.context, move |turn| turn.load(&loaded, fuel)).await;
+                let info = info.map_err(|error| error.refused_in(&format!("{wasm}.module")))?;
+                if function.params.is_empty() || function.results.is_empty() {
+                    return Ok(Resolving::Wasm(function, module, info));
+                }
+                let function = WasmFunction::new(wasm, &function, module, &info, None)?;
+                Ok(Resolving::Function(Function::Wasm(function)))
+            }
+        }
+    }
+}
+
+/// Infers what modules leave out from the function of the other side.
+fn complete(subject: Resolving, reference: Resolving) -> Result<(Option<Function>, Option<Function>), ApiError> {
+    let known = |side: &Resolving| match side {
+        Resolving::Function(function) => Some((function.inputs(), function.outputs())),
+        Resolving::Given | Resolving::Wasm(..) => None,
+    };
+    let ports = [known(&reference), known(&subject)];
+    let complete = |side, field, other: &Option<(Vec<Port>, Vec<Port>)>| {
+        let other = other.as_ref().map(|(inputs, outputs)| (inputs.as_slice(), outputs.as_slice()));
+        match side {
+            Resolving::Given => Ok(None),
+            Resolving::Function(function) => Ok(Some(function)),
+            Resolving::Wasm(message, module, info) => {
+                WasmFunction::new(field, &message, module, &info, other).map(|function| Some(Function::Wasm(function)))
+            }
+        }
+    };
+    Ok((complete(subject, "header.wasm", &ports[0])?, complete(reference, "header.reference_wasm", &ports[1])?))
+}
+
+impl Sides {
+    fn new(subject: Option<Function>, reference: Option<Function>) -> Result<Self, ApiError> {
+        let ports = |function: &Option<Function>| function.as_ref().map(|of| (of.inputs(), of.outputs()));
+        let (leading, following) = match (ports(&reference), ports(&subject)) {
+            (Some(reference), subject) => (reference, subject),
+            (None, Some(subject)) => (subject, None),
+            (None, None) => return Ok(Self { subject: Side::Given, reference: Side::Given, inputs: vec![] }),
+        };
+        let mut inputs = leading.0.clone();
+        let positions = (0..inputs.len()).collect::<Vec<_>>();
+        let names: Vec<_> = leading.1.iter().map(|port| port.name.clone()).collect();
+        let mut matched = (positions.clone(), names.clone());
+        if let Some((subject_inputs, subject_outputs)) = &following {
+            let to_inputs = positions_of(subject_inputs, &leading.0, "inputs")?;
+            for (port, position) in subject_inputs.iter().zip(&to_inputs) {
+                inputs[*position] = common(port, &inputs[*position])?;
+            }
+            let to_outputs = positions_of(subject_outputs, &leading.1, "outputs")?;
+            matched = (to_inputs, to_outputs.into_iter().map(|position| names[position].clone()).collect());
+        }
+        let side = |function: Option<Function>, (inputs, outputs): (Vec<usize>, Vec<String>)| match function {
+            None => Side::Given,
+            Some(function) => {
+                let ports = function.inputs();
+                Side::Function(Computed { function, inputs, ports, outputs })
+            }
+        };
+        Ok(Self { subject: side(subject, matched), reference: side(reference, (positions, names)), inputs })
+    }
+
+    pub(super) fn has_functions(&self) -> bool {
+        [&self.subject, &self.reference].into_iter().any(|side| matches!(side, Side::Function(_)))
+    }
+
+    pub(super) fn are_functions(&self) -> bool {
+        [&self.subject, &self.reference].into_iter().all(|side| matches!(side, Side::Function(_)))
+    }
+}
+
+impl Side {
+    pub(super) fn function(&self) -> Option<&Computed> {
+        match self {
+            Self::Given => None,
+            Self::Function(computed) => Some(computed),
+        }
+    }
+}
+
+impl Computed {
+    /// Runs cases on the inputs of the verification.
+    pub(super) fn run(
+        &self,
+        turn: &Turn,
+        inputs: &[Column],
+        cases: usize,
+        limits: &Limits,
+    ) -> Result<Ran, SandboxError> {
+        let columns = self.inputs.iter().zip(&self.ports);
+        let columns: Vec<_> = columns.map(|(position, port)| inputs[*position].convert(port.dtype)).collect();
+        self.function.run(turn, &columns, cases, limits)
+    }
+}
+
+/// The position of each port among those of the reference: by name if the names are the same, else by position.
+fn positions_of(subject: &[Port], reference: &[Port], what: &str) -> Result<Vec<usize>, ApiError> {
+    if subject.len() != reference.len() {
+        let list = |ports: &[Port]| ports.iter().map(Port::to_string).collect::<Vec<_>>().join(", ");
+        let reason = format!("expected the {what} of the reference, [{}], got [{}]", list(reference), list(subject));
+        return Err(ApiError::invalid("header.subject", reason));
+    }
+    let position = |port: &Port| reference.iter().position(|other| other.name == port.name);
+    let by_name: Option<Vec<_>> = subject.iter().map(position).collect();
+    Ok(by_name.unwrap_or_else(|| (0..subject.len()).collect()))
+}
+
+/// An input of both functions: of the type with fewer values.
+fn common(subject: &Port, reference: &Port) -> Result<Port, ApiError> {
+    let unfit = || {
+        let reason = format!("expected inputs of which one type contains the other, got {subject} and {reference}");
+        ApiError::invalid("header.subject", reason)
+    };
+    let dtype = if contains(subject.dtype, reference.dtype) {
+        reference.dtype
+    } else if contains(reference.dtype, subject.dtype) {
+        subject.dtype
+    } else {
+        return Err(unfit());
+    };
+    let extent = match (subject.extent, reference.extent) {
+        (Extent::Scalar, Extent::Scalar) => Extent::Scalar,
+        (Extent::List(subject), Extent::List(None)) => Extent::List(subject),
+        (Extent::List(None), Extent::List(reference)) => Extent::List(reference),
+        (Extent::List(Some(subject)), Extent::List(Some(reference))) if subject == reference => {
+            Extent::List(Some(subject))
+        }
+        (Extent::List(_), _) | (Extent::Scalar, Extent::List(_)) => return Err(unfit()),
+    };
+    Ok(Port { name: reference.name.clone(), dtype, extent })
+}

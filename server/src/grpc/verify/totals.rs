@@ -1,0 +1,152 @@
+//! What the chunks of a verification amount to.
+
+use accelerd_kernels::ops::compare::Comparison;
+use accelerd_proto::v1 as pb;
+use accelerd_tensor::TensorType;
+
+use super::{
+    comparison, counterexamples::Found, evaluate::Evaluated, header::Header, outcome::OutcomeCounts, outputs::Output,
+    sides::Side, verdict,
+};
+use crate::error::ApiError;
+
+/// The totals of the chunks so far.
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) cases: u64,
+    failed: u64,
+    outputs: Vec<OutputTotal>,
+    subject_outcomes: OutcomeCounts,
+    reference_outcomes: OutcomeCounts,
+    outcome_mismatches: u64,
+    nondeterministic: u64,
+    /// The first cases that fail.
+    pub(super) found: Vec<Found>,
+}
+
+/// An output of the chunks so far.
+struct OutputTotal {
+    /// That of the first chunk, without elements.
+    output: Output,
+    /// Elements of a case.
+    case_elements: u64,
+    incomparable: Option<pb::OutputVerdict>,
+    compared: Comparison,
+}
+
+impl Totals {
+    pub(super) fn is_first(&self) -> bool {
+        self.outputs.is_empty()
+    }
+
+    /// Adds a chunk of `cases`. Returns its verdicts.
+    pub(super) fn add(
+        &mut self,
+        header: &Header,
+        evaluated: Evaluated,
+        cases: usize,
+    ) -> Result<pb::CaseVerdicts, ApiError> {
+        let places = self.places(&evaluated.outputs)?;
+        if self.outputs.is_empty() {
+            self.outputs = evaluated.outputs.into_iter().map(OutputTotal::new).collect();
+        }
+        for (place, compared) in places.into_iter().zip(evaluated.compared) {
+            self.outputs[place].append(compared, self.cases, header.max_mismatches);
+        }
+        self.subject_outcomes.add(&evaluated.actual.outcomes);
+        self.reference_outcomes.add(&evaluated.expected.outcomes);
+        self.outcome_mismatches += evaluated.outcome_mismatches;
+        self.nondeterministic += evaluated.nondeterministic;
+        let first_case = self.cases;
+        let failed_count = evaluated.failed_cases.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        self.cases += cases as u64;
+        self.failed += failed_count;
+        let failed_cases = if header.case_verdicts { evaluated.failed_cases.into() } else { bytes::Bytes::new() };
+        Ok(pb::CaseVerdicts { first_case, case_count: cases as u64, failed_count, failed_cases })
+    }
+
+    pub(super) fn summary(self, header: &Header, counterexamples: Vec<pb::Counterexample>) -> pb::VerifySummary {
+        let cases = self.cases;
+        let hash = |side: &Side| side.function().map(|computed| computed.function.hash().into()).unwrap_or_default();
+        let functions = header.sides.has_functions().then(|| pb::FunctionSummary {
+            subject_outcomes: self.subject_outcomes.to_message(),
+            reference_outcomes: self.reference_outcomes.to_message(),
+            outcome_mismatch_count: self.outcome_mismatches,
+            nondeterministic_count: self.nondeterministic,
+            counterexamples,
+            subject_hash: hash(&header.sides.subject),
+            reference_hash: hash(&header.sides.reference),
+        });
+        pb::VerifySummary {
+            passed: self.failed == 0 && self.nondeterministic == 0,
+            case_count: cases,
+            failed_count: self.failed,
+            outputs: self.outputs.into_iter().map(|total| total.report(cases)).collect(),
+            functions,
+        }
+    }
+
+    /// The positions of a chunk's outputs; those of the first chunk are their own.
+    fn places(&self, outputs: &[Output]) -> Result<Vec<usize>, ApiError> {
+        if self.outputs.is_empty() {
+            return Ok((0..outputs.len()).collect());
+        }
+        if outputs.len() != self.outputs.len() {
+            let reason =
+                format!("expected {} tensors, as in the first chunk, got {}", self.outputs.len(), outputs.len());
+            return Err(ApiError::invalid("cases.actual", reason));
+        }
+        let place = |(nth, output): (usize, &Output)| {
+            let place = self.outputs.iter().position(|total| total.output.name == output.name);
+            let field = format!("cases.actual[{nth}]");
+            let place = place.ok_or_else(|| {
+                ApiError::invalid(format!("{field}.name"), "expected the name of an output of the first chunk")
+            })?;
+            let first = &self.outputs[place].output;
+            for (list, of, first) in
+                [("actual", &output.actual, &first.actual), ("expected", &output.expected, &first.expected)]
+            {
+                if (of.dtype, case_shape(of)) != (first.dtype, case_shape(first)) {
+                    let expected = format!("{} of shape {:?}", first.dtype, case_shape(first));
+                    let got = format!("{} of shape {:?}", of.dtype, case_shape(of));
+                    let reason = format!("expected cases of {expected} in {list}, as in the first chunk, got {got}");
+                    return Err(ApiError::invalid(field, reason));
+                }
+            }
+            Ok(place)
+        };
+        outputs.iter().enumerate().map(place).collect()
+    }
+}
+
+impl OutputTotal {
+    fn new(output: Output) -> Self {
+        let case = TensorType { dtype: output.expected.dtype, shape: case_shape(&output.expected).to_vec() };
+        let case_elements = case.elements() as u64;
+        let incomparable = output.incomparable;
+        Self { output: output.without_elements(), case_elements, incomparable, compared: Comparison::default() }
+    }
+
+    /// Adds the cases of a chunk, `before` of which there are.
+    fn append(&mut self, compared: Option<Comparison>, before: u64, max_mismatches: usize) {
+        if let Some(compared) = compared {
+            self.compared.append(compared, before * self.case_elements, max_mismatches);
+        }
+    }
+
+    fn report(self, cases: u64) -> pb::OutputComparison {
+        let Self { output, case_elements, incomparable, compared } = self;
+        let all = |of: &TensorType| {
+            let cases = usize::try_from(cases).unwrap_or(usize::MAX);
+            TensorType { dtype: of.dtype, shape: [&[cases][..], case_shape(of)].concat() }
+        };
+        let verdict = verdict(incomparable, Some(&compared));
+        let compared = incomparable.is_none().then_some((cases * case_elements, compared));
+        comparison(&output, &all(&output.actual), &all(&output.expected), verdict, compared)
+    }
+}
+
+/// The extents of a case.
+pub(super) fn case_shape(of: &TensorType) -> &[usize] {
+    of.shape.get(1..).unwrap_or_default()
+}

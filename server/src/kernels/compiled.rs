@@ -1,0 +1,59 @@
+//! A kernel in the form in which it runs.
+
+use accelerd_ir::{kernel::Kernel, scalar::Literal};
+use accelerd_kernels::ops::translate::{Dialect, Translated};
+use accelerd_sandbox::Module;
+
+/// A compiled kernel.
+#[derive(Debug)]
+pub(crate) struct CompiledKernel {
+    /// SHA-256 of its program, in hexadecimal digits.
+    pub(crate) id: String,
+    /// Name of its function.
+    pub(crate) name: String,
+    /// Its language, which the module decides if the program does not.
+    pub(crate) dialect: Dialect,
+    /// Its parameters, and the places in the source that faults refer to. It has no body.
+    pub(crate) kernel: Kernel,
+    /// For each parameter, whether it is an array that the kernel writes.
+    pub(crate) written: Vec<bool>,
+    /// Whether threads may run again with the same effect.
+    pub(crate) is_repeatable: bool,
+    /// The constants of its body, each once.
+    pub(crate) literals: Vec<Literal>,
+    /// Whether all targets compute the same bits.
+    pub(crate) bit_exact: bool,
+    /// Its module of WebAssembly.
+    pub(crate) module: Module,
+}
+
+impl CompiledKernel {
+    pub(super) fn new(id: String, translated: Translated) -> Self {
+        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files } = translated;
+        let module = files.into_iter().next().map(|file| file.content).unwrap_or_default();
+        Self {
+            id,
+            name,
+            dialect,
+            kernel,
+            written,
+            is_repeatable,
+            literals,
+            bit_exact: is_bit_exact,
+            module: Module::new(module),
+        }
+    }
+
+    /// About the memory that it takes.
+    pub(super) fn size_bytes(&self) -> u64 {
+        let Kernel { params, sites, .. } = &self.kernel;
+        let described = size_of_val(&params[..]) + size_of_val(&sites[..]) + size_of_val(&self.literals[..]);
+        (self.module.binary().len() + described + size_of::<Self>()) as u64
+    }
+
+    /// Names of the arrays that it writes, in the order of the parameters.
+    pub(crate) fn written_arrays(&self) -> impl Iterator<Item = &str> {
+        let params = self.kernel.params.iter().zip(&self.written);
+        params.filter(|(_, written)| **written).map(|(param, _)| param.name.as_str())
+    }
+}

@@ -1,0 +1,141 @@
+//! A kernel as a client describes it: module, dialect, constants and name.
+
+use std::collections::BTreeMap;
+
+use accelerd_kernels::ops::translate::{Captured, Dialect, Request, Targets};
+use accelerd_proto::v1::{self as pb, kernel_constant::Value};
+use sha2::{Digest, Sha256};
+
+use crate::error::ApiError;
+
+/// The code of a diagnostic of a requested kernel that the module does not have.
+pub(crate) const NO_KERNEL: &str = "no_kernel";
+
+pub(super) struct Program {
+    source: String,
+    dialect: Option<Dialect>,
+    constants: BTreeMap<String, Captured>,
+    /// Empty if the module has one kernel.
+    pub(super) name: String,
+}
+
+impl Program {
+    /// Decodes a program that is at `field` of a request.
+    pub(super) fn decode(program: pb::KernelProgram, field: &str, max_source: usize) -> Result<Self, ApiError> {
+        let pb::KernelProgram { source, dialect: number, constants, name } = program;
+        let at = |name: &str| format!("{field}.{name}");
+        check_source(&at("source"), &source, max_source)?;
+        let dialect = dialect(&at("dialect"), number)?;
+        let constants = constants.into_iter().map(|named| constant(&at("constants"), named));
+        Ok(Self { source, dialect, constants: constants.collect::<Result<_, _>>()?, name })
+    }
+
+    /// SHA-256 of an encoding of all parts, each with its length, in hexadecimal digits.
+    pub(super) fn id(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut add = |part: &[u8]| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(self.source.as_bytes());
+        add(&[match self.dialect {
+            None => 0,
+            Some(Dialect::Warp) => 1,
+            Some(Dialect::Python) => 2,
+        }]);
+        add(self.name.as_bytes());
+        for (name, value) in &self.constants {
+            add(name.as_bytes());
+            match value {
+                Captured::Int(value) => add(&[&[0], &value.to_le_bytes()[..]].concat()),
+                Captured::Float(value) => add(&[&[1], &value.to_bits().to_le_bytes()[..]].concat()),
+                Captured::Bool(value) => add(&[2, (*value).into()]),
+                Captured::Type(dtype) => add(&[&[3], dtype.name().as_bytes()].concat()),
+            }
+        }
+        hex::encode(hash.finalize())
+    }
+
+    /// What translates it to WebAssembly.
+    pub(super) fn translation(&self, max_bytes: usize) -> Request {
+        Request {
+            source: self.source.clone(),
+            dialect: self.dialect,
+            constants: self.constants.clone(),
+            names: if self.name.is_empty() { vec![] } else { vec![self.name.clone()] },
+            targets: Targets { cuda: false, wasm: true },
+            max_bytes,
+        }
+    }
+}
+
+/// Checks the length of a module.
+pub(crate) fn check_source(field: &str, source: &str, max_bytes: usize) -> Result<(), ApiError> {
+    if source.is_empty() {
+        return Err(ApiError::invalid(field, "expected a module, got none"));
+    }
+    if source.len() > max_bytes {
+        return Err(ApiError::invalid(field, format!("expected at most {max_bytes} bytes, got {}", source.len())));
+    }
+    Ok(())
+}
+
+/// `None` if the module decides.
+pub(crate) fn dialect(field: &str, number: i32) -> Result<Option<Dialect>, ApiError> {
+    match pb::KernelDialect::try_from(number) {
+        Ok(pb::KernelDialect::Unspecified) => Ok(None),
+        Ok(pb::KernelDialect::Warp) => Ok(Some(Dialect::Warp)),
+        Ok(pb::KernelDialect::Python) => Ok(Some(Dialect::Python)),
+        Err(_) => Err(ApiError::invalid(field, format!("expected a dialect, got {number}"))),
+    }
+}
+
+/// A constant with its name; `field` is that of all constants.
+pub(crate) fn constant(
+    field: &str,
+    (name, constant): (String, pb::KernelConstant),
+) -> Result<(String, Captured), ApiError> {
+    let value = match constant.value {
+        Some(Value::Integer(value)) => Captured::Int(value),
+        Some(Value::Number(value)) => Captured::Float(value),
+        Some(Value::Boolean(value)) => Captured::Bool(value),
+        None => return Err(ApiError::invalid(format!("{field}[{name:?}]"), "expected a value, got none")),
+    };
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(source: &str, name: &str, constants: &[(&str, Value)]) -> Program {
+        let constants = constants.iter().map(|(name, value)| {
+            let value = Some(*value);
+            ((*name).to_owned(), pb::KernelConstant { value })
+        });
+        let (source, name) = (source.to_owned(), name.to_owned());
+        let program = pb::KernelProgram { source, name, constants: constants.collect(), ..Default::default() };
+        Program::decode(program, "program", 100).expect("it is valid")
+    }
+
+    #[test]
+    fn the_id_depends_on_every_part_and_on_nothing_else() {
+        let first = program("a", "f", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]);
+        let same = program("a", "f", &[("M", Value::Number(1.0)), ("N", Value::Integer(1))]);
+        assert_eq!((first.id(), first.id().len()), (same.id(), 64));
+        let others = [
+            program("b", "f", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]),
+            program("a", "g", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]),
+            program("af", "", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]),
+            program("a", "f", &[("N", Value::Integer(1)), ("M", Value::Number(-1.0))]),
+            program("a", "f", &[("N", Value::Boolean(true)), ("M", Value::Number(1.0))]),
+            program("a", "f", &[("N", Value::Integer(1))]),
+            Program { dialect: Some(Dialect::Warp), ..program("a", "f", &[]) },
+            Program { dialect: Some(Dialect::Python), ..program("a", "f", &[]) },
+        ];
+        let mut ids: Vec<_> = others.iter().map(Program::id).chain([first.id()]).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 9);
+    }
+}

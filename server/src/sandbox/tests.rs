@@ -1,0 +1,145 @@
+//! Calls that wait for a process, which no test here starts.
+
+use futures::poll;
+
+use super::*;
+
+/// One process, for which at most two calls wait.
+fn sandboxes() -> Sandboxes {
+    let mut config = Config::loopback();
+    (config.sandbox.processes, config.sandbox.max_queue) = (1, 2);
+    Sandboxes::new(&config, &Ledger::new(), Handle::current())
+}
+
+fn in_seconds(seconds: u64) -> Instant {
+    (tokio::time::Instant::now() + Duration::from_secs(seconds)).into_std()
+}
+
+fn context(seconds: u64) -> Context {
+    Context { deadline: Some(in_seconds(seconds)), ..Context::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_deadline_passes_in_the_queue_has_no_turn() {
+    let sandboxes = sandboxes();
+    let running = sandboxes.shared.permit(1, in_seconds(1)).await.expect("it is free");
+    let waited = sandboxes.run(&context(10), |_| -> Result<(), _> { panic!("it has no turn") }).await;
+    assert!(matches!(waited, Err(ApiError::Sandbox(SandboxError::Busy))), "{waited:?}");
+    assert_eq!(sandboxes.queued(), 0);
+    drop(running);
+    assert_eq!(sandboxes.run(&context(10), |_| Ok(7)).await.expect("it is free"), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_a_deadline_has_the_default_one() {
+    let sandboxes = sandboxes();
+    let _running = sandboxes.shared.permit(1, in_seconds(1)).await.expect("it is free");
+    let begin = tokio::time::Instant::now();
+    let waited = sandboxes.run(&Context::default(), |_| Ok(())).await;
+    assert!(matches!(waited, Err(ApiError::Sandbox(SandboxError::Busy))), "{waited:?}");
+    // The clock of the test stands still but for the wait.
+    assert!(begin.elapsed().abs_diff(sandboxes.limits().default_deadline) < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_calls_than_may_wait_are_refused_at_once() {
+    let sandboxes = sandboxes();
+    let shared = &sandboxes.shared;
+    let running = shared.permit(1, in_seconds(9)).await.expect("it is free");
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(shared.permit(1, in_seconds(9)))).collect();
+    for call in &mut waiting {
+        assert!(poll!(call).is_pending());
+    }
+    let refused = shared.permit(2, in_seconds(9)).await.err();
+    assert!(matches!(refused, Some(ApiError::SandboxQueueFull(2))), "{refused:?}");
+    waiting.pop();
+    assert_eq!(sandboxes.queued(), 1, "a dropped call leaves the queue");
+    drop(running);
+    waiting.pop().expect("one is left").await.expect("it is its turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_call_is_dropped_passes_to_the_next_call() {
+    let sandboxes = sandboxes();
+    let shared = &sandboxes.shared;
+    let running = shared.permit(1, in_seconds(9)).await.expect("it is free");
+    let (mut first, mut second) =
+        (Box::pin(shared.permit(1, in_seconds(9))), Box::pin(shared.permit(1, in_seconds(9))));
+    assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
+    drop(running);
+    // It has been told, and never looks.
+    drop(first);
+    drop(second.await.expect("it is its turn"));
+    assert_eq!(shared.queue().running(), 0);
+}
+
+#[tokio::test]
+async fn a_job_whose_caller_is_gone_uses_no_process() {
+    let sandboxes = sandboxes();
+    let ((started, start), (go, gone)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
+    let (outcome, job_outcome) = oneshot::channel();
+    let mut call = Box::pin(sandboxes.run(&Context::default(), move |turn| {
+        let _ = started.send(());
+        let _ = gone.recv();
+        let _ = outcome.send(turn.check());
+        Ok(())
+    }));
+    tokio::select! {
+        _ = &mut call => panic!("the job waits"),
+        started = start => started.expect("the job starts"),
+    }
+    drop(call);
+    drop(go);
+    assert!(matches!(job_outcome.await.expect("the job ends"), Err(SandboxError::Canceled)));
+}
+
+#[tokio::test]
+async fn the_panic_of_a_job_reaches_its_caller_and_frees_the_process() {
+    let sandboxes = sandboxes();
+    let caller = sandboxes.clone();
+    let call = async move { caller.run(&Context::default(), |_| -> Result<(), _> { panic!("no") }).await };
+    assert!(tokio::spawn(call).await.expect_err("it panics").is_panic());
+    sandboxes.run(&Context::default(), |_| Ok(())).await.expect("the process is free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_refuses_new_calls_and_waits_for_the_others() {
+    let sandboxes = sandboxes();
+    let running = sandboxes.shared.permit(1, in_seconds(9)).await.expect("it is free");
+    assert_eq!(sandboxes.drain(Duration::from_secs(1)).await, 1, "one still runs");
+    let refused = sandboxes.run(&context(9), |_| Ok(())).await;
+    assert!(matches!(refused, Err(ApiError::Submit(SubmitError::Draining))), "{refused:?}");
+    let mut draining = Box::pin(sandboxes.drain(Duration::from_secs(1)));
+    assert!(poll!(&mut draining).is_pending());
+    drop(running);
+    assert_eq!(draining.await, 0);
+    sandboxes.resume();
+    sandboxes.run(&context(9), |_| Ok(())).await.expect("calls are accepted again");
+}
+
+#[tokio::test]
+async fn the_memory_of_a_process_is_reserved_once() {
+    let mut config = Config::loopback();
+    config.sandbox.processes = 1;
+    let ledger = Ledger::new();
+    let sandboxes = Sandboxes::new(&config, &ledger, Handle::current());
+    let held = || ledger.account(Place::Host, Kind::Sandbox).usage().0;
+    assert_eq!(held(), 0, "no process has been used");
+    for _ in 0..2 {
+        sandboxes.run(&Context::default(), |_| Ok(())).await.expect("it is free");
+        assert_eq!(held(), config.sandbox.memory.as_u64());
+    }
+    let small = Ledger::new();
+    small.limit(Place::Host, accelerd_kernels::ledger::Limit { bytes: 1 << 20, setting: "memory.host_limit" });
+    let refused = Sandboxes::new(&config, &small, Handle::current()).run(&Context::default(), |_| Ok(())).await;
+    assert!(matches!(refused, Err(ApiError::MemoryLimit { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn without_processes_nothing_runs() {
+    let mut config = Config::loopback();
+    config.sandbox.processes = 0;
+    let sandboxes = Sandboxes::new(&config, &Ledger::new(), Handle::current());
+    let refused = sandboxes.run(&Context::default(), |_| Ok(())).await;
+    assert!(matches!(refused, Err(ApiError::SandboxDisabled)), "{refused:?}");
+}

@@ -1,0 +1,115 @@
+//! The use of a process by one call.
+
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use accelerd_sandbox::{Call, CallResult, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult};
+
+use super::Shared;
+
+/// The right to use a process until the deadline. It passes to the next call when it is dropped. Its methods block.
+pub(crate) struct Turn {
+    permit: Permit,
+    deadline: Instant,
+    cancellation: Cancellation,
+}
+
+/// A process is free for who has this.
+pub(super) struct Permit(pub(super) Arc<Shared>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// Whether the caller is gone.
+pub(super) struct Cancellation(Arc<AtomicBool>);
+
+/// The caller, who is gone when this is dropped.
+pub(super) struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Cancellation {
+    pub(super) fn new() -> (Self, CancelOnDrop) {
+        let cancelled = Arc::<AtomicBool>::default();
+        (Self(Arc::clone(&cancelled)), CancelOnDrop(cancelled))
+    }
+
+    fn flow(&self) -> ControlFlow<()> {
+        if self.0.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+impl Turn {
+    pub(super) fn new(permit: Permit, deadline: Instant, cancellation: Cancellation) -> Self {
+        Self { permit, deadline, cancellation }
+    }
+
+    /// Compiles a module in a process, for calls that limit fuel or for others, and says what it exports.
+    pub(crate) fn load(&self, module: &Module, fuel: bool) -> Result<ModuleInfo, SandboxError> {
+        self.check()?;
+        self.permit.0.pool.load(module, fuel, self.deadline)
+    }
+
+    /// Runs all cases of a call.
+    pub(crate) fn call(&self, call: &Call) -> Result<CallResult, SandboxError> {
+        let mut result = CallResult::default();
+        self.call_in_slices(call, |slice| {
+            result.append(slice);
+            ControlFlow::Continue(())
+        })?;
+        Ok(result)
+    }
+
+    /// Runs the cases of a call, and hands over those of each slice. The call is cancelled if `on_slice` breaks.
+    pub(crate) fn call_in_slices(
+        &self,
+        call: &Call,
+        mut on_slice: impl FnMut(SliceResult) -> ControlFlow<()>,
+    ) -> Result<(), SandboxError> {
+        self.check()?;
+        self.permit.0.pool.call_in_slices(call, self.deadline, |slice| {
+            on_slice(slice)?;
+            self.cancellation.flow()
+        })
+    }
+
+    /// Runs threads of a kernel.
+    pub(crate) fn launch(&self, launch: &Launch) -> Result<LaunchResult, SandboxError> {
+        self.check()?;
+        self.permit.0.pool.launch(launch, self.deadline, |_| self.cancellation.flow())
+    }
+
+    /// When the call must have ended.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Time until then.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether somebody waits for the result.
+    ///
+    /// # Errors
+    /// [`SandboxError::Canceled`] if the caller is gone, [`SandboxError::Timeout`] if the deadline has passed.
+    pub(crate) fn check(&self) -> Result<(), SandboxError> {
+        if self.cancellation.flow().is_break() {
+            return Err(SandboxError::Canceled);
+        }
+        if self.time_left().is_zero() { Err(SandboxError::Timeout { killed: false }) } else { Ok(()) }
+    }
+}

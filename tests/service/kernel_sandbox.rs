@@ -1,0 +1,178 @@
+//! Kernels that do not end, processes that end, and callers that leave: each affects its own call.
+
+use std::{fs, process::Command};
+
+use accelerd::{auth::token::Token, config::Config};
+use accelerd_proto::v1::{self, KernelFaultKind};
+use tokio::task::JoinHandle;
+use tonic::{Code, Request, Response, Status};
+
+use super::{
+    flow_control::{metric, until},
+    harness::{TestServer, code_within, config},
+    kernel_launch::{argument, array, assert_reason, launch, request},
+};
+
+const LAUNCH: &str = "/accelerd.v1.KernelService/Launch";
+
+const ENDLESS: &str = "def f(x: int) -> int:\n    while x == x:\n        x = x + 0\n    return x\n";
+
+const DOUBLE: &str = "def f(x: int) -> int:\n    return 2 * x\n";
+
+fn of(source: &str) -> v1::LaunchRequest {
+    request(source, &[], vec![argument("x", array(v1::Dtype::I64, &[2], &[1_i64, 2]))])
+}
+
+/// A launch that only its deadline or its caller ends.
+fn endless() -> v1::LaunchRequest {
+    v1::LaunchRequest { loop_budget: Some(u64::MAX), ..of(ENDLESS) }
+}
+
+fn one_process(config: &mut Config) {
+    config.sandbox.processes = 1;
+}
+
+/// A call that runs until it is aborted.
+fn spawn(server: &TestServer, request: Request<v1::LaunchRequest>) -> JoinHandle<Result<v1::LaunchResponse, Status>> {
+    let mut kernels = server.kernels();
+    tokio::spawn(async move { kernels.launch(request).await.map(Response::into_inner) })
+}
+
+async fn until_launched(server: &TestServer, count: u64) {
+    until("launches start", || metric(server, "accelerd_sandbox_launches_total") == count).await;
+}
+
+async fn until_queued(server: &TestServer, count: u64) {
+    until("calls are queued", || metric(server, "accelerd_sandbox_queued_calls") == count).await;
+}
+
+async fn assert_runs(server: &TestServer) {
+    let response = launch(server, of(DOUBLE)).await.expect("it runs");
+    let result = response.outputs[0].value.as_ref().expect("a tensor");
+    assert_eq!(bytemuck::pod_collect_to_vec::<_, i64>(&result.data), [2, 4]);
+}
+
+#[tokio::test]
+async fn a_loop_without_end_exhausts_its_budget() {
+    let server = TestServer::start().await;
+    let response = launch(&server, v1::LaunchRequest { loop_budget: Some(1000), ..of(ENDLESS) }).await;
+    let fault = response.expect("it runs").fault.expect("a fault");
+    assert_eq!((fault.kind(), fault.thread), (KernelFaultKind::LoopBudget, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_ends_a_kernel_and_other_calls_are_answered_meanwhile() {
+    let server = TestServer::start_with(one_process).await;
+    let running = code_within(&server, LAUNCH, "500m", &endless());
+    let meanwhile = async {
+        until_launched(&server, 1).await;
+        server.assert_serving().await;
+    };
+    let (code, ()) = tokio::join!(running, meanwhile);
+    assert_eq!(code, Code::DeadlineExceeded);
+    assert_runs(&server).await;
+    assert_eq!(metric(&server, "accelerd_sandbox_restarts_total"), 0, "the process is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_leaves_frees_its_process() {
+    let server = TestServer::start_with(one_process).await;
+    let running = spawn(&server, Request::new(endless()));
+    until_launched(&server, 1).await;
+    let waiting = spawn(&server, Request::new(endless()));
+    until_queued(&server, 1).await;
+    waiting.abort();
+    until_queued(&server, 0).await;
+    running.abort();
+    assert_runs(&server).await;
+    assert_eq!(metric(&server, "accelerd_sandbox_launches_total"), 2, "the call that waited has not run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_fails_its_call_and_is_replaced() {
+    let name = "killed-by-a-test";
+    let server = TestServer::start_with(|config| {
+        one_process(config);
+        config.sandbox.program.arguments = vec![name.into()];
+    })
+    .await;
+    let running = spawn(&server, Request::new(endless()));
+    until_launched(&server, 1).await;
+    let killed = Command::new("kill").args(["-KILL", &process_of(name)]).status().expect("the command runs");
+    assert!(killed.success());
+    assert_reason(running.await.expect("no panic"), Code::Internal, "SANDBOX_CRASHED");
+    assert_runs(&server).await;
+    assert_eq!(metric(&server, "accelerd_sandbox_restarts_total"), 1);
+    assert_eq!(metric(&server, "accelerd_sandbox_crashes_total"), 1);
+}
+
+/// The id of the process with an argument.
+fn process_of(argument: &str) -> String {
+    let processes = fs::read_dir("/proc").expect("Linux").flatten();
+    let has_argument = |id: &String| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).skip(1).any(|part| part == argument.as_bytes())
+    };
+    let ids = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    ids.filter(|id| id.parse::<u32>().is_ok()).find(has_argument).expect("it runs")
+}
+
+#[tokio::test]
+async fn a_daemon_without_processes_compiles_and_launches_nothing() {
+    let server = TestServer::start_with(|config| config.sandbox.processes = 0).await;
+    assert_reason(launch(&server, of(DOUBLE)).await, Code::FailedPrecondition, "SANDBOX_DISABLED");
+    let program = Some(super::kernel_launch::program(DOUBLE));
+    server.kernels().compile(v1::CompileRequest { program }).await.expect("it is translated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_beyond_the_queue_are_refused_at_once() {
+    let server = TestServer::start_with(|config| {
+        one_process(config);
+        config.sandbox.max_queue = 1;
+    })
+    .await;
+    let running = spawn(&server, Request::new(endless()));
+    until_launched(&server, 1).await;
+    let waiting = spawn(&server, Request::new(of(DOUBLE)));
+    until_queued(&server, 1).await;
+    assert_reason(launch(&server, of(DOUBLE)).await, Code::ResourceExhausted, "QUEUE_FULL");
+    running.abort();
+    waiting.await.expect("no panic").expect("it has its turn");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_launches_of_a_principal_do_not_keep_another_one_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tokens = [(); 2].map(|()| Token::random().expect("random bytes"));
+    let principals = folder.path().join("principals.toml");
+    let of_token = |(name, token): (&str, &Token)| {
+        format!("[[principal]]\nname = {name:?}\ntokens = [\"{}\"]\nrole = \"read\"\n", token.hash())
+    };
+    let text: String = ["many", "one"].into_iter().zip(&tokens).map(of_token).collect();
+    fs::write(&principals, text).expect("written");
+    let mut config = config();
+    one_process(&mut config);
+    config.auth.principals = principals;
+    let server = TestServer::start_with(|settings| *settings = config).await;
+    let call = |principal: usize, message: v1::LaunchRequest| {
+        let mut request = Request::new(message);
+        let value = format!("Bearer {}", tokens[principal].reveal()).parse().expect("ascii");
+        request.metadata_mut().insert("authorization", value);
+        spawn(&server, request)
+    };
+    // None of these ends by itself.
+    let mut many = vec![call(0, endless())];
+    until_launched(&server, 1).await;
+    for queued in 1..=50 {
+        many.push(call(0, endless()));
+        until_queued(&server, queued).await;
+    }
+    let one = call(1, of(DOUBLE));
+    until_queued(&server, 51).await;
+    many.remove(0).abort();
+    until_launched(&server, 2).await;
+    many.remove(0).abort();
+    one.await.expect("no panic").expect("it has the next turn");
+    assert!(many.iter().all(|call| !call.is_finished()));
+}

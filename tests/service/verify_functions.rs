@@ -1,0 +1,336 @@
+//! Verification of functions: in Python and of WebAssembly modules, with cases that are sent or generated.
+
+use std::collections::BTreeMap;
+
+use accelerd_proto::v1::{
+    self, input_domain,
+    verify_header::{Reference, Subject},
+    verify_request::Part as Sent,
+    verify_response::Part,
+};
+use tonic::{Code, Status};
+
+use crate::harness::{TestServer, assert_refused};
+
+/// `f(x, n) = 2 x + n`, and more functions for the tests.
+const MODULE: &str = r#"(module
+    (memory (export "memory") 1)
+    (global $count (mut i64) (i64.const 0))
+    (func (export "line") (param f64 i64) (result f64)
+        (f64.add (f64.mul (local.get 0) (f64.const 2)) (f64.convert_i64_s (local.get 1))))
+    (func (export "at_least") (param f64) (result i64)
+        (i64.extend_i32_u (f64.ge (local.get 0) (f64.const 1000))))
+    (func (export "add") (param i64 i64) (result i64) (i64.add (local.get 0) (local.get 1)))
+    (func (export "narrow_add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))
+    (func (export "quotient") (param i64 i64) (result i64) (i64.div_s (local.get 0) (local.get 1)))
+    (func (export "spin") (param f64) (result f64) (loop $again (br $again)) (unreachable))
+    (func (export "count") (param f64) (result f64)
+        (global.set $count (i64.add (global.get $count) (i64.const 1)))
+        (f64.convert_i64_s (global.get $count)))
+    (func (export "total") (param $from i32) (param $length i32) (result f64)
+        (local $sum f64)
+        (block $done (loop $next
+            (br_if $done (i32.eqz (local.get $length)))
+            (local.set $sum (f64.add (local.get $sum) (f64.load (local.get $from))))
+            (local.set $from (i32.add (local.get $from) (i32.const 8)))
+            (local.set $length (i32.sub (local.get $length) (i32.const 1)))
+            (br $next)))
+        (local.get $sum)))"#;
+
+fn wasm(function: &str) -> v1::WasmFunction {
+    let module = wat::parse_str(MODULE).expect("valid text");
+    v1::WasmFunction { module: module.into(), function: function.to_owned(), ..Default::default() }
+}
+
+fn python(source: &str) -> v1::KernelProgram {
+    v1::KernelProgram { source: source.to_owned(), ..Default::default() }
+}
+
+/// A function in Python against one of [`MODULE`].
+fn header(function: &str, source: &str) -> v1::VerifyHeader {
+    v1::VerifyHeader {
+        subject: Some(Subject::Wasm(wasm(function))),
+        reference: Some(Reference::ReferenceKernel(python(source))),
+        ..Default::default()
+    }
+}
+
+fn generated(header: v1::VerifyHeader, case_count: u64) -> Vec<v1::VerifyRequest> {
+    let generator = v1::CaseGenerator { case_count, seed: 1, domains: BTreeMap::new() };
+    start(v1::VerifyHeader { generator: Some(generator), ..header })
+}
+
+fn start(header: v1::VerifyHeader) -> Vec<v1::VerifyRequest> {
+    vec![v1::VerifyRequest { part: Some(Sent::Header(header)) }]
+}
+
+fn cases(cases: v1::VerifyCases) -> v1::VerifyRequest {
+    v1::VerifyRequest { part: Some(Sent::Cases(cases)) }
+}
+
+fn doubles(name: &str, shape: &[i64], numbers: &[f64]) -> v1::TensorInput {
+    let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    tensor(name, v1::Dtype::F64, shape, data)
+}
+
+fn integers(name: &str, numbers: &[i64]) -> v1::TensorInput {
+    let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    tensor(name, v1::Dtype::I64, &[i64::try_from(numbers.len()).expect("a few")], data)
+}
+
+fn tensor(name: &str, dtype: v1::Dtype, shape: &[i64], data: Vec<u8>) -> v1::TensorInput {
+    let value = v1::Tensor { dtype: dtype.into(), shape: shape.to_vec(), data: data.into() };
+    v1::TensorInput { name: name.to_owned(), source: Some(v1::tensor_input::Source::Value(value)) }
+}
+
+fn inputs(inputs: Vec<v1::TensorInput>) -> v1::VerifyCases {
+    v1::VerifyCases { inputs, ..Default::default() }
+}
+
+/// The verdicts of the chunks and the summary.
+async fn verify(
+    server: &TestServer,
+    sent: Vec<v1::VerifyRequest>,
+) -> Result<(Vec<v1::CaseVerdicts>, v1::VerifySummary), Status> {
+    let mut answers = server.verify().verify(tokio_stream::iter(sent)).await?.into_inner();
+    let mut chunks = vec![];
+    while let Some(answer) = answers.message().await? {
+        match answer.part.expect("a part") {
+            Part::Cases(verdicts) => chunks.push(verdicts),
+            Part::Summary(summary) => return Ok((chunks, summary)),
+        }
+    }
+    panic!("a stream ends with a summary")
+}
+
+async fn summary(server: &TestServer, sent: Vec<v1::VerifyRequest>) -> (v1::VerifySummary, v1::FunctionSummary) {
+    let (_, mut summary) = verify(server, sent).await.expect("valid");
+    let functions = summary.functions.take().expect("functions have a summary");
+    (summary, functions)
+}
+
+fn outcomes(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    counts.iter().map(|(name, count)| (name.as_str(), *count)).collect()
+}
+
+/// The only value of a tensor, as bits.
+fn bits(tensors: &[v1::NamedTensor], name: &str) -> u64 {
+    let tensor =
+        tensors.iter().find(|tensor| tensor.name == name).expect("it is there").value.as_ref().expect("a tensor");
+    let mut bits = [0; 8];
+    bits[..tensor.data.len()].copy_from_slice(&tensor.data);
+    u64::from_le_bytes(bits)
+}
+
+#[tokio::test]
+async fn equal_functions_pass_all_generated_cases() {
+    let server = TestServer::start().await;
+    let header = header("line", "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n");
+    let (chunks, summary) = verify(&server, generated(header, 20_000)).await.expect("valid");
+    assert!(summary.passed, "{summary:?}");
+    assert_eq!((summary.case_count, summary.failed_count), (20_000, 0));
+    assert_eq!(chunks.iter().map(|chunk| chunk.case_count).sum::<u64>(), 20_000);
+    let functions = summary.functions.expect("functions have a summary");
+    assert_eq!(outcomes(&functions.subject_outcomes), [("ok", 20_000)]);
+    assert_eq!(functions.counterexamples, []);
+    assert_eq!((functions.subject_hash.len(), functions.reference_hash.len()), (32, 32));
+    assert_ne!(functions.subject_hash, functions.reference_hash);
+}
+
+#[tokio::test]
+async fn a_wrong_comparison_is_found_and_shrunk_to_its_threshold() {
+    let server = TestServer::start().await;
+    let header = header("at_least", "def at_least(x: float) -> int:\n    return 1 if x > 1000.0 else 0\n");
+    let (summary, functions) = summary(&server, generated(header, 10_000)).await;
+    assert!(!summary.passed);
+    let first = &functions.counterexamples[0];
+    let shrunk = first.shrunk.as_ref().or(first.found.as_ref()).expect("a case");
+    assert_eq!(bits(&shrunk.inputs, "x"), 1000_f64.to_bits());
+    assert_eq!((bits(&shrunk.actual, "result"), bits(&shrunk.expected, "result")), (1, 0));
+}
+
+#[tokio::test]
+async fn an_overflow_that_wraps_is_an_outcome_mismatch() {
+    let server = TestServer::start().await;
+    let header = header("add", "def add(a: int, b: int) -> int:\n    return a + b\n");
+    let (summary, functions) = summary(&server, generated(header, 5_000)).await;
+    assert_eq!(summary.failed_count, functions.outcome_mismatch_count);
+    assert!(functions.reference_outcomes["invalid_value"] > 0, "{functions:?}");
+    let shrunk = functions.counterexamples[0].shrunk.as_ref().expect("random numbers are not simple");
+    let sum = i128::from(bits(&shrunk.inputs, "a").cast_signed()) + i128::from(bits(&shrunk.inputs, "b").cast_signed());
+    assert!(i64::try_from(sum).is_err(), "{shrunk:?}");
+    assert_eq!((shrunk.subject_outcome.as_str(), shrunk.reference_outcome.as_str()), ("ok", "invalid_value"));
+    assert!(shrunk.expected.is_empty() && !shrunk.actual.is_empty());
+}
+
+#[tokio::test]
+async fn cases_in_which_both_sides_fail_pass_unless_the_policy_forbids_it() {
+    let server = TestServer::start().await;
+    // Python's quotient rounds down; with these numbers both are equal.
+    let source = "def quotient(a: int, b: int) -> int:\n    return a // b\n";
+    let sent = |policy: v1::OutcomePolicy| {
+        let header =
+            v1::VerifyHeader { outcome_policy: policy.into(), case_verdicts: true, ..header("quotient", source) };
+        let columns = vec![integers("a", &[6, 1, 9, 0]), integers("b", &[3, 0, 2, 0])];
+        let mut sent = start(header);
+        sent.push(cases(inputs(columns)));
+        sent
+    };
+    let (chunks, summary) = verify(&server, sent(v1::OutcomePolicy::BothOrNeither)).await.expect("valid");
+    assert_eq!((summary.passed, summary.case_count, chunks[0].failed_count), (true, 4, 0));
+    let functions = summary.functions.expect("functions have a summary");
+    assert_eq!(outcomes(&functions.reference_outcomes), [("division_by_zero", 2), ("ok", 2)]);
+    assert_eq!(outcomes(&functions.subject_outcomes), [("integer_division_by_zero", 2), ("ok", 2)]);
+    let (chunks, summary) = verify(&server, sent(v1::OutcomePolicy::ResultRequired)).await.expect("valid");
+    assert_eq!((summary.passed, &chunks[0].failed_cases[..]), (false, &[0b1010][..]));
+}
+
+#[tokio::test]
+async fn a_narrow_integer_is_compared_as_the_wide_one() {
+    let server = TestServer::start().await;
+    let header = header("narrow_add", "def add(a: int, b: int) -> int:\n    return a + b\n");
+    let (summary, functions) = summary(&server, generated(header, 5_000)).await;
+    assert!(!summary.passed, "a sum of 32 bits wraps");
+    let shrunk = functions.counterexamples[0].shrunk.as_ref().expect("it can be simpler");
+    let dtype = |tensors: &[v1::NamedTensor]| tensors[0].value.as_ref().expect("a tensor").dtype();
+    assert_eq!((dtype(&shrunk.inputs), dtype(&shrunk.actual)), (v1::Dtype::I32, v1::Dtype::I64));
+    let difference =
+        bits(&shrunk.actual, "result").cast_signed().abs_diff(bits(&shrunk.expected, "result").cast_signed());
+    assert_eq!(difference, 1 << 32);
+}
+
+#[tokio::test]
+async fn lists_travel_as_buffers() {
+    let server = TestServer::start().await;
+    let source = "def total(xs: list[float]) -> float:\n    s = 0.0\n    for i in range(len(xs)):\n        s += xs[i]\n    return s\n";
+    let (generated_summary, _) = summary(&server, generated(header("total", source), 2_000)).await;
+    let exact = v1::Tolerance { rule: Some(v1::tolerance::Rule::Exact(v1::ExactTolerance {})) };
+    let policy =
+        v1::ComparisonPolicy { tolerances: vec![exact], nan: v1::NanPolicy::Equal.into(), ..Default::default() };
+    let mut sent = start(v1::VerifyHeader { policy: Some(policy), ..header("total", source) });
+    sent.push(cases(inputs(vec![doubles("xs", &[2, 3], &[1.0, 2.0, 3.0, 0.1, 0.2, 0.3])])));
+    let (sent_summary, _) = summary(&server, sent).await;
+    assert!(sent_summary.passed && sent_summary.case_count == 2, "{sent_summary:?}");
+    // Sums of the largest numbers are infinite, and of both signs NaN.
+    assert!(
+        generated_summary.outputs[0].differences.as_ref().expect("compared").counts.expect("counted").mismatch_count
+            == 0
+    );
+}
+
+#[tokio::test]
+async fn outputs_of_a_client_stand_for_either_side() {
+    let server = TestServer::start().await;
+    let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
+    let columns = || vec![doubles("x", &[2], &[1.0, 2.0]), integers("n", &[1, 1])];
+    let given = vec![doubles("result", &[2], &[3.0, 6.0])];
+    let as_subject =
+        v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..header("line", source) };
+    let as_reference =
+        v1::VerifyHeader { reference: Some(Reference::ExpectedOutputs(v1::GivenOutputs {})), ..header("line", source) };
+    let of_subject = v1::VerifyCases { inputs: columns(), actual: given.clone(), expected: vec![] };
+    let of_reference = v1::VerifyCases { inputs: columns(), actual: vec![], expected: given };
+    for (header, chunk) in [(as_subject, of_subject), (as_reference, of_reference)] {
+        let mut sent = start(header);
+        sent.push(cases(chunk));
+        let (summary, functions) = summary(&server, sent).await;
+        assert_eq!((summary.failed_count, functions.counterexamples.len()), (1, 1));
+        let found = &functions.counterexamples[0];
+        assert_eq!((found.case_index, found.shrunk.is_none()), (1, true), "what a client computed cannot be shrunk");
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_remembers_earlier_cases_is_nondeterministic() {
+    let server = TestServer::start().await;
+    let counting = |share_instance| {
+        let subject = Subject::Wasm(v1::WasmFunction { share_instance, ..wasm("count") });
+        let source = "def count(x: float) -> float:\n    return 1.0\n";
+        v1::VerifyHeader { subject: Some(subject), check_determinism: true, ..header("count", source) }
+    };
+    let sent = |header| {
+        let mut sent = start(header);
+        sent.push(cases(inputs(vec![doubles("x", &[3], &[0.0; 3])])));
+        sent.push(cases(inputs(vec![doubles("x", &[1], &[0.0])])));
+        sent
+    };
+    let (alone, functions) = summary(&server, sent(counting(false))).await;
+    assert_eq!((alone.passed, functions.nondeterministic_count), (true, 0), "each case has an instance of its own");
+    let (shared, _) = summary(&server, sent(counting(true))).await;
+    assert_eq!((shared.passed, shared.failed_count), (false, 2), "cases after the first count on");
+}
+
+#[tokio::test]
+async fn cases_that_do_not_end_are_an_outcome() {
+    let server = TestServer::start().await;
+    let limits = v1::CaseLimits {
+        timeout: Some(prost_types::Duration { seconds: 0, nanos: 5_000_000 }),
+        loop_budget: Some(1000),
+        ..Default::default()
+    };
+    let source = "def spin(x: float) -> float:\n    while x == x:\n        x = 0.0\n    return x\n";
+    let header = v1::VerifyHeader { limits: Some(limits), ..header("spin", source) };
+    let mut sent = start(header);
+    sent.push(cases(inputs(vec![doubles("x", &[3], &[1.0, 2.0, f64::NAN])])));
+    let (summary, functions) = summary(&server, sent).await;
+    assert_eq!(outcomes(&functions.subject_outcomes), [("timeout", 3)]);
+    assert_eq!(outcomes(&functions.reference_outcomes), [("loop_budget", 2), ("ok", 1)]);
+    assert_eq!((summary.failed_count, functions.outcome_mismatch_count), (1, 1));
+    server.assert_serving().await;
+}
+
+#[tokio::test]
+async fn functions_and_cases_that_do_not_fit_are_refused() {
+    let server = TestServer::start().await;
+    let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
+    let good = || header("line", source);
+    let domain = |name: &str, domain: v1::InputDomain| v1::VerifyHeader {
+        generator: Some(v1::CaseGenerator { case_count: 1, seed: 0, domains: [(name.to_owned(), domain)].into() }),
+        ..good()
+    };
+    let too_many = v1::CaseGenerator { case_count: u64::MAX, ..Default::default() };
+    let one = |inputs: Vec<v1::TensorInput>| {
+        let mut sent = start(good());
+        sent.push(cases(self::inputs(inputs)));
+        sent
+    };
+    let reversed = v1::InputDomain {
+        lower: Some(input_domain::Lower::Min(2.0)),
+        upper: Some(input_domain::Upper::Max(1.0)),
+        ..Default::default()
+    };
+    let given = v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..good() };
+    let long =
+        v1::CaseLimits { timeout: Some(prost_types::Duration { seconds: 1 << 20, nanos: 0 }), ..Default::default() };
+    let invalid = v1::WasmFunction { module: b"\0asm".to_vec().into(), ..wasm("line") };
+    let warp = "import warp as wp\n@wp.kernel\ndef k(y: wp.array(dtype=float)):\n    y[wp.tid()] = 1.0\n";
+    let with_cases = {
+        let mut sent = generated(good(), 1);
+        sent.push(cases(inputs(vec![])));
+        sent
+    };
+    for (sent, field) in [
+        (start(header("line", "def line(x):\n    return x\n")), "header.reference_kernel.source"),
+        (start(header("line", warp)), "header.reference_kernel.dialect"),
+        (start(header("nothing", source)), "header.wasm.function"),
+        (start(header("line", "def line(x: float) -> float:\n    return x\n")), "header.wasm.params"),
+        (start(v1::VerifyHeader { subject: Some(Subject::Wasm(invalid)), ..good() }), "header.wasm.module"),
+        (start(v1::VerifyHeader { limits: Some(long), ..good() }), "header.limits.timeout"),
+        (start(v1::VerifyHeader { max_counterexamples: Some(u32::MAX), ..good() }), "header.max_counterexamples"),
+        (start(v1::VerifyHeader { outcome_policy: 9, ..good() }), "header.outcome_policy"),
+        (start(v1::VerifyHeader { generator: Some(too_many), ..good() }), "header.generator.case_count"),
+        (generated(given, 1), "header.generator"),
+        (start(domain("y", v1::InputDomain::default())), "header.generator.domains[\"y\"]"),
+        (start(domain("x", reversed)), "header.generator.domains[\"x\"]"),
+        (with_cases, "cases"),
+        (one(vec![]), "cases.inputs"),
+        (one(vec![doubles("x", &[1], &[1.0])]), "cases.inputs"),
+        (one(vec![doubles("x", &[1], &[1.0]), doubles("n", &[1], &[1.0])]), "cases.inputs[1]"),
+        (one(vec![doubles("x", &[1, 2], &[1.0; 2]), integers("n", &[1])]), "cases.inputs[0]"),
+        (one(vec![doubles("x", &[2], &[1.0; 2]), integers("n", &[1])]), "cases.inputs"),
+        (one(vec![doubles("y", &[1], &[1.0]), integers("n", &[1])]), "cases.inputs[0].name"),
+    ] {
+        assert_refused(verify(&server, sent).await, Code::InvalidArgument, field);
+    }
+    server.assert_serving().await;
+}

@@ -1,0 +1,7 @@
+//! A process that runs code of clients.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    accelerd_sandbox::child::main()
+}
