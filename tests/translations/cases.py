@@ -59,6 +59,15 @@ for _name in ("__abs__", "__neg__", "__invert__"):
     setattr(Int64, _name, _checked(_name))
 
 
+def _plainly(compared: Callable[[Any, Any], bool]) -> Callable[[Int64, Any], bool]:
+    """A comparison without the operators, which CPython calls to compare an integer with a float."""
+    return lambda one, other: compared(int(one), other)
+
+
+for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
+    setattr(Int64, f"__{_name}__", _plainly(getattr(operator, _name)))
+
+
 class Sampler:
     """Draws inputs of a function: special values, small ones, and any of their domain."""
 
