@@ -1,0 +1,51 @@
+//! Functions with several results, as WebAssembly returns them. In Rust's C ABI they write them to an address that is the first parameter.
+
+#![no_std]
+#![feature(wasm_abi)]
+
+use core::mem::MaybeUninit;
+
+#[repr(C)]
+pub struct Integers(i64, i64);
+
+#[repr(C)]
+pub struct Pair(f64, f64);
+
+#[repr(C)]
+pub struct Triple(f64, f64, f64);
+
+#[repr(C)]
+pub struct Roundings(i64, i64, i64, i64);
+
+macro_rules! results {
+    ($($name:ident = $function:ident($($param:ident: $type:ty),*) -> $results:ty;)*) => {
+        $(
+            #[no_mangle]
+            pub extern "wasm" fn $name($($param: $type),*) -> $results {
+                extern "C" {
+                    fn $function(results: *mut $results, $($param: $type),*);
+                }
+                let mut results = MaybeUninit::uninit();
+                unsafe {
+                    $function(results.as_mut_ptr(), $($param),*);
+                    results.assume_init()
+                }
+            }
+        )*
+    };
+}
+
+results! {
+    divide_with_remainder_results = divide_with_remainder(a: i64, b: i64) -> Integers;
+    fraction_sum_results = fraction_sum(a: i64, b: i64, c: i64, d: i64) -> Integers;
+    week_of_year_results = week_of_year(year: i64, month: i64, day: i64) -> Integers;
+    easter_results = easter(year: i64) -> Integers;
+    quadratic_roots_results = quadratic_roots(a: f64, b: f64, c: f64) -> Pair;
+    polar_results = polar(x: f64, y: f64) -> Pair;
+    complex_quotient_results = complex_quotient(a: f64, b: f64, c: f64, d: f64) -> Pair;
+    hsv_results = hsv(red: f64, green: f64, blue: f64) -> Triple;
+    continuous_rates_results = continuous_rates(rate: f64) -> Pair;
+    inverse_hyperbolics_results = inverse_hyperbolics(x: f64) -> Triple;
+    floor_divide_results = floor_divide(a: f64, b: f64) -> Pair;
+    roundings_results = roundings(x: f64) -> Roundings;
+}
