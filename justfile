@@ -1,7 +1,7 @@
 # Recipes of the project. `bash tests/run RECIPE` installs the tools and runs one.
 
 # Runs everything that continuous integration checks.
-ci: check test loom python objects deploy
+ci: check test loom python translations objects deploy
 
 # Checks formatting, lints, spelling, retired names and documentation.
 check:
@@ -48,6 +48,11 @@ python:
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
     cargo build --package accelerd-parser --example columns --locked
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/conformance
+
+# Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
+translations:
+    cargo build --package accelerd --package accelctl --locked
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/translations
 
 # Tests all-MiniLM-L6-v2 with its real weights: vectors against sentence-transformers', an index, searches; downloads 80 MB.
 minilm:
