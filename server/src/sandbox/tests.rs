@@ -78,7 +78,8 @@ async fn a_job_whose_caller_is_gone_uses_no_process() {
     let sandboxes = sandboxes();
     let ((started, start), (go, gone)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
     let (outcome, job_outcome) = oneshot::channel();
-    let mut call = Box::pin(sandboxes.run(&Context::default(), move |turn| {
+    let context = Context::default();
+    let mut call = Box::pin(sandboxes.run(&context, move |turn| {
         let _ = started.send(());
         let _ = gone.recv();
         let _ = outcome.send(turn.check());
