@@ -97,8 +97,10 @@ async fn a_process_that_is_killed_fails_its_call_and_is_replaced() {
         config.sandbox.program.arguments = vec![name.into()];
     })
     .await;
+    // A launch is counted before its process starts.
+    assert_runs(&server).await;
     let running = spawn(&server, Request::new(endless()));
-    until_launched(&server, 1).await;
+    until_launched(&server, 2).await;
     let killed = Command::new("kill").args(["-KILL", &process_of(name)]).status().expect("the command runs");
     assert!(killed.success());
     assert_reason(running.await.expect("no panic"), Code::Internal, "SANDBOX_CRASHED");

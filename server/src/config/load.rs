@@ -395,6 +395,9 @@ mod tests {
             "models.memory_limit",
             "tensors.memory_limit",
             "admission.max_message_memory",
+            "sandbox.processes",
+            "sandbox.memory",
+            "sandbox.case_memory",
         ];
         assert_eq!(config.derived, derived);
         assert_eq!(config.memory.host_limit.as_u64(), budgets.host_limit);
@@ -411,6 +414,29 @@ mod tests {
         assert_eq!(set("memory.reserve", "64TiB").expect_err("more than there is").0[0].key, "memory.reserve");
         let refused = load(None, [], &[("store.wal_limit".to_owned(), "auto".to_owned())]).expect_err("no share").0;
         assert_eq!(refused[0].key, "store.wal_limit");
+    }
+
+    #[test]
+    fn processes_of_the_sandbox_share_a_quarter_of_the_memory() {
+        let set = |pairs: &[(&str, &str)]| {
+            let flags: Vec<_> = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            load(None, [], &flags).map(|config| config.sandbox)
+        };
+        let sizes = |host_limit: &str, processes: &str| {
+            let sandbox = set(&[("memory.host_limit", host_limit), ("sandbox.processes", processes)]).expect("valid");
+            (sandbox.processes, sandbox.memory, sandbox.case_memory)
+        };
+        let mib = ByteSize::mib;
+        assert_eq!(sizes("64GiB", "4"), (4, mib(1024), mib(256)));
+        assert_eq!(sizes("4GiB", "4"), (4, mib(256), mib(128)));
+        assert_eq!(sizes("100MiB", "4"), (4, mib(64), mib(32)));
+        assert_eq!(sizes("64GiB", "0"), (0, mib(1024), mib(256)));
+        let auto = set(&[("sandbox.processes", "auto")]).expect("valid").processes;
+        assert!((1..=256).contains(&auto), "{auto}");
+        let refused = |pairs: &[(&str, &str)]| set(pairs).expect_err("refused").0.remove(0);
+        let more = [("sandbox.memory", "64MiB"), ("sandbox.case_memory", "64MiB")];
+        assert_eq!(refused(&more).key, "sandbox.case_memory");
+        assert!(refused(&[("sandbox.processes", "many")]).reason.contains("expected a number or \"auto\""));
     }
 
     #[test]
