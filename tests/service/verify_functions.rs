@@ -226,8 +226,11 @@ async fn outputs_of_a_client_stand_for_either_side() {
     let given = vec![doubles("result", &[2], &[3.0, 6.0])];
     let as_subject =
         v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..header("line", source) };
-    let as_reference =
-        v1::VerifyHeader { reference: Some(Reference::ExpectedOutputs(v1::GivenOutputs {})), ..header("line", source) };
+    let as_reference = v1::VerifyHeader {
+        subject: Some(Subject::Kernel(python(source))),
+        reference: Some(Reference::ExpectedOutputs(v1::GivenOutputs {})),
+        ..header("line", source)
+    };
     let of_subject = v1::VerifyCases { inputs: columns(), actual: given.clone(), expected: vec![] };
     let of_reference = v1::VerifyCases { inputs: columns(), actual: vec![], expected: given };
     for (header, chunk) in [(as_subject, of_subject), (as_reference, of_reference)] {

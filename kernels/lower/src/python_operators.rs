@@ -212,7 +212,10 @@ impl Lowerer<'_> {
     /// A power of floats: faults where Python raises an exception or returns a complex number.
     pub(crate) fn float_power(&mut self, node: Node, a: Expr, b: Expr, is_operator: bool) -> Expr {
         let zero = || literal(FLOAT, 0.0);
-        let is_pole = scalars::and(scalars::eq(FLOAT, a.clone(), zero()), scalars::lt(FLOAT, b.clone(), zero()));
+        // To the power of negative infinity, 0 is infinity.
+        let is_finite = scalars::lt(FLOAT, literal(FLOAT, f64::NEG_INFINITY), b.clone());
+        let is_negative = scalars::and(is_finite, scalars::lt(FLOAT, b.clone(), zero()));
+        let is_pole = scalars::and(scalars::eq(FLOAT, a.clone(), zero()), is_negative);
         let kind = if is_operator { FaultKind::DivisionByZero } else { FaultKind::InvalidValue };
         self.emitter.fault_if(is_pole, kind, self.syntax().site(node));
         let power = self.emitter.temp(FLOAT, scalars::binary(BinaryOp::Pow, FLOAT, a.clone(), b.clone()));
