@@ -175,6 +175,7 @@ impl State {
         let pairs = outputs.iter().map(|output| output.pair(header.max_mismatches, cases)).collect();
         let mut compared = self.compare(pairs, context).await?;
         Ok(Evaluated {
+            inputs: vec![],
             failed_cases: evaluate::take_failed_cases(&mut compared, cases),
             outputs,
             compared,

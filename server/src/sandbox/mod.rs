@@ -86,10 +86,20 @@ impl Sandboxes {
         context: &Context,
         job: impl FnOnce(&Turn) -> Result<T, SandboxError> + Send + 'static,
     ) -> Result<T, ApiError> {
+        self.run_turn(context, false, job).await
+    }
+
+    /// As [`Self::run`], for a call that may have had a turn before; it is not refused then because many calls wait.
+    pub(crate) async fn run_turn<T: Send + 'static>(
+        &self,
+        context: &Context,
+        had_turn: bool,
+        job: impl FnOnce(&Turn) -> Result<T, SandboxError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         self.check_enabled()?;
         let begin = Instant::now();
         let deadline = context.deadline.unwrap_or(begin + self.shared.settings.default_deadline);
-        let permit = self.shared.permit(context.principal, deadline).await?;
+        let permit = self.shared.permit(context.principal, deadline, had_turn).await?;
         self.shared.reserve_memory()?;
         let started = Instant::now();
         let (cancellation, cancel_on_drop) = Cancellation::new();
@@ -145,9 +155,9 @@ impl Sandboxes {
 
 impl Shared {
     /// A free process, once it is this call's turn.
-    async fn permit(self: &Arc<Self>, principal: u64, deadline: Instant) -> Result<Permit, ApiError> {
+    async fn permit(self: &Arc<Self>, principal: u64, deadline: Instant, had_turn: bool) -> Result<Permit, ApiError> {
         let (waiter, told) = oneshot::channel();
-        let entered = self.queue().enter(principal, waiter);
+        let entered = self.queue().enter(principal, waiter, had_turn);
         let ticket = match entered {
             Entered::Running => return Ok(Permit(Arc::clone(self))),
             Entered::Queued(ticket) => ticket,

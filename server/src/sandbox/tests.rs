@@ -22,7 +22,7 @@ fn context(seconds: u64) -> Context {
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_deadline_passes_in_the_queue_has_no_turn() {
     let sandboxes = sandboxes();
-    let running = sandboxes.shared.permit(1, in_seconds(1)).await.expect("it is free");
+    let running = sandboxes.shared.permit(1, in_seconds(1), false).await.expect("it is free");
     let waited = sandboxes.run(&context(10), |_| -> Result<(), _> { panic!("it has no turn") }).await;
     assert!(matches!(waited, Err(ApiError::Sandbox(SandboxError::Busy))), "{waited:?}");
     assert_eq!(sandboxes.queued(), 0);
@@ -33,7 +33,7 @@ async fn a_call_whose_deadline_passes_in_the_queue_has_no_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_deadline_has_the_default_one() {
     let sandboxes = sandboxes();
-    let _running = sandboxes.shared.permit(1, in_seconds(1)).await.expect("it is free");
+    let _running = sandboxes.shared.permit(1, in_seconds(1), false).await.expect("it is free");
     let begin = tokio::time::Instant::now();
     let waited = sandboxes.run(&Context::default(), |_| Ok(())).await;
     assert!(matches!(waited, Err(ApiError::Sandbox(SandboxError::Busy))), "{waited:?}");
@@ -45,12 +45,12 @@ async fn a_call_without_a_deadline_has_the_default_one() {
 async fn more_calls_than_may_wait_are_refused_at_once() {
     let sandboxes = sandboxes();
     let shared = &sandboxes.shared;
-    let running = shared.permit(1, in_seconds(9)).await.expect("it is free");
-    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(shared.permit(1, in_seconds(9)))).collect();
+    let running = shared.permit(1, in_seconds(9), false).await.expect("it is free");
+    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(shared.permit(1, in_seconds(9), false))).collect();
     for call in &mut waiting {
         assert!(poll!(call).is_pending());
     }
-    let refused = shared.permit(2, in_seconds(9)).await.err();
+    let refused = shared.permit(2, in_seconds(9), false).await.err();
     assert!(matches!(refused, Some(ApiError::SandboxQueueFull(2))), "{refused:?}");
     waiting.pop();
     assert_eq!(sandboxes.queued(), 1, "a dropped call leaves the queue");
@@ -62,9 +62,9 @@ async fn more_calls_than_may_wait_are_refused_at_once() {
 async fn a_turn_whose_call_is_dropped_passes_to_the_next_call() {
     let sandboxes = sandboxes();
     let shared = &sandboxes.shared;
-    let running = shared.permit(1, in_seconds(9)).await.expect("it is free");
+    let running = shared.permit(1, in_seconds(9), false).await.expect("it is free");
     let (mut first, mut second) =
-        (Box::pin(shared.permit(1, in_seconds(9))), Box::pin(shared.permit(1, in_seconds(9))));
+        (Box::pin(shared.permit(1, in_seconds(9), false)), Box::pin(shared.permit(1, in_seconds(9), false)));
     assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
     drop(running);
     // It has been told, and never looks.
@@ -106,7 +106,7 @@ async fn the_panic_of_a_job_reaches_its_caller_and_frees_the_process() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_refuses_new_calls_and_waits_for_the_others() {
     let sandboxes = sandboxes();
-    let running = sandboxes.shared.permit(1, in_seconds(9)).await.expect("it is free");
+    let running = sandboxes.shared.permit(1, in_seconds(9), false).await.expect("it is free");
     assert_eq!(sandboxes.drain(Duration::from_secs(1)).await, 1, "one still runs");
     let refused = sandboxes.run(&context(9), |_| Ok(())).await;
     assert!(matches!(refused, Err(ApiError::Submit(SubmitError::Draining))), "{refused:?}");

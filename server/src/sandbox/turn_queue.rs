@@ -52,8 +52,8 @@ impl<W> TurnQueue<W> {
         }
     }
 
-    /// Asks for a process.
-    pub(super) fn enter(&mut self, principal: u64, waiter: W) -> Entered {
+    /// Asks for a process. A call that had one before waits however many calls do.
+    pub(super) fn enter(&mut self, principal: u64, waiter: W, had_turn: bool) -> Entered {
         if self.is_draining {
             return Entered::Draining;
         }
@@ -61,7 +61,7 @@ impl<W> TurnQueue<W> {
             self.running += 1;
             return Entered::Running;
         }
-        if self.queued >= self.max_queued {
+        if self.queued >= self.max_queued && !had_turn {
             return Entered::Full;
         }
         self.queued += 1;
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn principals_take_turns_and_the_calls_of_one_run_in_order() {
         let mut queue = TurnQueue::new(1, 100);
-        assert_eq!(queue.enter(0, "first"), Entered::Running);
+        assert_eq!(queue.enter(0, "first", false), Entered::Running);
         for (principal, name) in [(1, "a1"), (1, "a2"), (1, "a3"), (2, "b1"), (3, "c1"), (2, "b2")] {
-            ticket(&queue.enter(principal, name));
+            ticket(&queue.enter(principal, name, false));
         }
         assert_eq!(order(&mut queue), ["a1", "b1", "c1", "a2", "b2", "a3"]);
     }
@@ -156,23 +156,24 @@ mod tests {
     #[test]
     fn fifty_calls_of_one_principal_do_not_delay_another_by_more_than_one() {
         let mut queue = TurnQueue::new(1, 100);
-        queue.enter(1, 0);
+        queue.enter(1, 0, false);
         for call in 1..=50 {
-            ticket(&queue.enter(1, call));
+            ticket(&queue.enter(1, call, false));
         }
-        ticket(&queue.enter(2, 1000));
+        ticket(&queue.enter(2, 1000, false));
         assert_eq!((queue.release(), queue.release()), (Some(1), Some(1000)));
     }
 
     #[test]
     fn a_call_beyond_the_limit_is_refused_and_one_that_leaves_makes_room() {
         let mut queue = TurnQueue::new(2, 1);
-        assert_eq!([queue.enter(1, 'a'), queue.enter(1, 'b')], [Entered::Running, Entered::Running]);
-        let waiting = ticket(&queue.enter(1, 'c'));
-        assert_eq!(queue.enter(2, 'd'), Entered::Full);
+        assert_eq!([queue.enter(1, 'a', false), queue.enter(1, 'b', false)], [Entered::Running, Entered::Running]);
+        let waiting = ticket(&queue.enter(1, 'c', false));
+        assert_eq!(queue.enter(2, 'd', false), Entered::Full);
+        queue.leave(ticket(&queue.enter(2, 'd', true)));
         queue.leave(waiting);
         queue.leave(waiting);
-        ticket(&queue.enter(2, 'e'));
+        ticket(&queue.enter(2, 'e', false));
         assert_eq!((queue.running(), queue.queued()), (2, 1));
         assert_eq!(order(&mut queue), ['e']);
     }
@@ -180,13 +181,13 @@ mod tests {
     #[test]
     fn a_queue_that_drains_refuses_new_calls_and_serves_those_that_wait() {
         let mut queue = TurnQueue::new(1, 10);
-        queue.enter(1, 'a');
-        queue.enter(1, 'b');
+        queue.enter(1, 'a', false);
+        queue.enter(1, 'b', false);
         queue.set_draining(true);
-        assert_eq!(queue.enter(1, 'c'), Entered::Draining);
+        assert_eq!(queue.enter(1, 'c', false), Entered::Draining);
         assert_eq!((queue.release(), queue.release(), queue.running()), (Some('b'), None, 0));
         queue.set_draining(false);
-        assert_eq!(queue.enter(1, 'd'), Entered::Running);
+        assert_eq!(queue.enter(1, 'd', false), Entered::Running);
     }
 
     proptest! {
@@ -199,7 +200,7 @@ mod tests {
             let (mut running, mut waiting) = (0, vec![]);
             for (nth, (principal, action)) in steps.into_iter().enumerate() {
                 match action {
-                    0 => match queue.enter(principal, nth) {
+                    0 => match queue.enter(principal, nth, false) {
                         Entered::Running => running += 1,
                         Entered::Queued(ticket) => waiting.push((ticket, nth)),
                         Entered::Full => prop_assert_eq!(waiting.len(), 10),

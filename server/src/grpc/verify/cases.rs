@@ -8,13 +8,28 @@ use super::column::Column;
 /// A tensor of a side: its name, type and elements.
 pub(super) type Named = (String, TensorType, Bytes);
 
+/// The inputs of cases, in the order of the verification's.
+#[derive(Clone, Debug)]
+pub(super) enum Inputs {
+    /// Their values.
+    Columns(Vec<Column>),
+    /// Those of the header's generator, from this case on. They are made when it is the call's turn, so that waiting calls hold none.
+    Generated(u64),
+}
+
 /// Cases to evaluate.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Cases {
     pub(super) count: usize,
-    /// In the order of the verification's inputs.
-    pub(super) inputs: Vec<Column>,
+    pub(super) inputs: Inputs,
     /// What the client sent for each side that is no function.
     pub(super) actual: Vec<Named>,
     pub(super) expected: Vec<Named>,
+}
+
+impl Cases {
+    /// Cases of two functions.
+    pub(super) fn of_functions(count: usize, inputs: Inputs) -> Self {
+        Self { count, inputs, actual: vec![], expected: vec![] }
+    }
 }

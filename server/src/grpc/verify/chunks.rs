@@ -15,7 +15,7 @@ use tonic::Status;
 
 use super::{
     State,
-    cases::{Cases, Named},
+    cases::{Cases, Inputs, Named},
     column::{Column, Extent, Port, contains},
     counterexamples::Counterexamples,
     evaluate::Evaluator,
@@ -142,15 +142,16 @@ impl Verification {
             decoder: self.service.decoder(&self.caller, &header.policies, CASES),
             header,
             context: &self.context,
+            had_turn: !self.totals.is_first(),
         };
-        let (inputs, count) = (cases.inputs.clone(), cases.count);
+        let count = cases.count;
         let evaluated = evaluator.evaluate(cases, header.checks_determinism).await?;
         // Of a counterexample: inputs and outputs of both sides, as it was found and shrunk.
         let results = evaluated.actual.case_bytes(count) + evaluated.expected.case_bytes(count);
-        let case_bytes = inputs.iter().map(Column::case_bytes).sum::<usize>() + results;
+        let case_bytes = evaluated.inputs.iter().map(Column::case_bytes).sum::<usize>() + results;
         self.check_first(header, &evaluated.outputs, header.max_counterexamples.saturating_mul(2 * case_bytes))?;
         let first_case = self.totals.cases;
-        Counterexamples { header, first_case, inputs: &inputs }.find(&evaluated, count, &mut self.totals.found);
+        Counterexamples { header, first_case }.find(&evaluated, count, &mut self.totals.found);
         Ok(self.totals.add(header, evaluated, count)?)
     }
 
@@ -170,6 +171,7 @@ impl Verification {
             decoder: self.service.decoder(&self.caller, &header.policies, CASES),
             header: &header,
             context: &self.context,
+            had_turn: true,
         };
         let mut counterexamples: Vec<pb::Counterexample> = vec![];
         for found in std::mem::take(&mut self.totals.found) {
@@ -200,7 +202,7 @@ fn decode(decoder: &Decoder<'_>, header: &Header, chunk: pb::VerifyCases) -> Res
     let lists = [("inputs", &inputs), ("actual", &actual), ("expected", &expected)];
     let all = lists.iter().flat_map(|(list, tensors)| tensors.iter().map(|(name, of, _)| (*list, name, &of.shape)));
     let count = case_count(all)?;
-    let inputs = columns(&header.sides.inputs, inputs)?;
+    let inputs = Inputs::Columns(columns(&header.sides.inputs, inputs)?);
     Ok(Cases { count, inputs, actual, expected })
 }
 

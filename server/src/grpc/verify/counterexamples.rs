@@ -8,7 +8,7 @@ use accelerd_verify::{Bound, Domain, Input, Shrinker};
 use bytes::Bytes;
 
 use super::{
-    cases::{Cases, Named},
+    cases::{Cases, Inputs, Named},
     column::{Column, Port},
     evaluate::{Evaluated, Evaluator, SideResult},
     generated::column,
@@ -35,7 +35,6 @@ pub(super) struct Found {
 pub(super) struct Counterexamples<'a> {
     pub(super) header: &'a Header,
     pub(super) first_case: u64,
-    pub(super) inputs: &'a [Column],
 }
 
 impl Counterexamples<'_> {
@@ -48,19 +47,19 @@ impl Counterexamples<'_> {
 
     fn case(&self, evaluated: &Evaluated, case: usize) -> Found {
         let ports = &self.header.sides.inputs;
-        let inputs = if self.header.shrinks { self.shrink_inputs() } else { vec![] };
-        let values: Vec<Vec<u8>> = self.inputs.iter().map(|column| column.case(case).into()).collect();
+        let inputs = if self.header.shrinks { self.shrink_inputs(&evaluated.inputs) } else { vec![] };
+        let values: Vec<Vec<u8>> = evaluated.inputs.iter().map(|column| column.case(case).into()).collect();
         let shrinker = if self.header.shrinks { Shrinker::new(&inputs, &values).ok() } else { None };
-        let result = case_result(ports, self.inputs, evaluated, case);
+        let result = case_result(ports, evaluated, case);
         Found { case_index: self.first_case + case as u64, result, shrinker, inputs }
     }
 
     /// The domains of simpler values: those of the generator, or the range of the chunk's values.
-    fn shrink_inputs(&self) -> Vec<Input> {
+    fn shrink_inputs(&self, columns: &[Column]) -> Vec<Input> {
         if let Some(generated) = &self.header.generated {
             return generated.inputs().to_vec();
         }
-        let ports = self.header.sides.inputs.iter().zip(self.inputs);
+        let ports = self.header.sides.inputs.iter().zip(columns);
         ports.filter_map(|(port, column)| input_of(port, column)).collect()
     }
 }
@@ -124,31 +123,31 @@ async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Evaluator
         }
         let columns: Vec<_> = inputs.iter().zip(columns).map(column).collect();
         let count = shrinker.pending();
-        let cases = Cases { count, inputs: columns.clone(), ..Cases::default() };
+        let cases = Cases::of_functions(count, Inputs::Columns(columns));
         let Ok(evaluated) = evaluator.evaluate(cases, false).await else { break };
         let fails: Vec<_> = (0..count).map(|case| evaluated.fails(case)).collect();
         let steps = shrinker.steps();
         shrinker.record(&fails);
         if shrinker.steps() > steps {
             let simpler = shrinker.case();
-            let is_taken =
-                |case: &usize| columns.iter().zip(&simpler).all(|(column, value)| column.case(*case) == *value);
+            let is_taken = |case: &usize| {
+                evaluated.inputs.iter().zip(&simpler).all(|(column, value)| column.case(*case) == *value)
+            };
             let ports = &evaluator.header.sides.inputs;
-            simplest =
-                (0..count).find(is_taken).map(|case| case_result(ports, &columns, &evaluated, case)).or(simplest);
+            simplest = (0..count).find(is_taken).map(|case| case_result(ports, &evaluated, case)).or(simplest);
         }
     }
     simplest
 }
 
-fn case_result(ports: &[Port], inputs: &[Column], evaluated: &Evaluated, case: usize) -> pb::CaseResult {
+fn case_result(ports: &[Port], evaluated: &Evaluated, case: usize) -> pb::CaseResult {
     let input = |(port, column): (&Port, &Column)| {
         let shape = column.length.map(|length| length as i64);
         named(&port.name, dtype_to_proto(column.dtype), shape.into_iter().collect(), column.case(case))
     };
     let outcome = |side: &SideResult| side.outcomes.get(case).map_or("ok", |outcome| outcome.name()).to_owned();
     pb::CaseResult {
-        inputs: ports.iter().zip(inputs).map(input).collect(),
+        inputs: ports.iter().zip(&evaluated.inputs).map(input).collect(),
         actual: results(&evaluated.actual, case),
         expected: results(&evaluated.expected, case),
         subject_outcome: outcome(&evaluated.actual),

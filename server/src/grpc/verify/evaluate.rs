@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::{
     State,
-    cases::{Cases, Named},
+    cases::{Cases, Inputs, Named},
     column::{Column, compared_in},
     function::Ran,
     header::Header,
@@ -22,6 +22,8 @@ use crate::{error::ApiError, sandbox::Turn};
 
 /// The result of cases.
 pub(super) struct Evaluated {
+    /// In the order of the verification's inputs.
+    pub(super) inputs: Vec<Column>,
     pub(super) outputs: Vec<Output>,
     /// One for each output that can be compared.
     pub(super) compared: Vec<Option<Comparison>>,
@@ -48,11 +50,14 @@ pub(super) struct Evaluator<'a> {
     pub(super) decoder: Decoder<'a>,
     pub(super) header: &'a Arc<Header>,
     pub(super) context: &'a Context,
+    /// Whether functions of the call ran before.
+    pub(super) had_turn: bool,
 }
 
 /// What the functions computed.
 #[derive(Default)]
 struct Runs {
+    inputs: Vec<Column>,
     subject: Option<Ran>,
     /// The subject once more, if that was requested.
     again: Option<Ran>,
@@ -82,7 +87,16 @@ impl Evaluator<'_> {
         let mut failed_cases = take_failed_cases(&mut compared, cases.count);
         let rejected = is_rejected.iter().enumerate().filter(|(_, is_rejected)| **is_rejected);
         let outcome_mismatches = rejected.map(|(case, _)| mark(&mut failed_cases, case)).count() as u64;
-        Ok(Evaluated { outputs, compared, failed_cases, actual, expected, outcome_mismatches, nondeterministic })
+        Ok(Evaluated {
+            inputs: runs.inputs,
+            outputs,
+            compared,
+            failed_cases,
+            actual,
+            expected,
+            outcome_mismatches,
+            nondeterministic,
+        })
     }
 
     /// Runs the functions of both sides in one turn of a child process.
@@ -92,15 +106,25 @@ impl Evaluator<'_> {
         }
         let (header, inputs, count) = (Arc::clone(self.header), cases.inputs.clone(), cases.count);
         let job = move |turn: &Turn| -> Result<Runs, SandboxError> {
+            let inputs = match (inputs, &header.generated) {
+                (Inputs::Columns(columns), _) => columns,
+                (Inputs::Generated(first), Some(generated)) => generated.columns(first, count),
+                (Inputs::Generated(_), None) => vec![],
+            };
             let run = |side: &Side| {
                 let run = |computed: &Computed| computed.run(turn, &inputs, count, &header.limits);
                 side.function().map(run).transpose()
             };
             let subject = run(&header.sides.subject)?;
             let again = if checks_determinism { run(&header.sides.subject)? } else { None };
-            Ok(Runs { subject, again, reference: run(&header.sides.reference)? })
+            let reference = run(&header.sides.reference)?;
+            Ok(Runs { inputs, subject, again, reference })
         };
-        self.service.sandboxes.run(self.context, job).await.map_err(|error| error.refused_in("header.subject"))
+        self.service
+            .sandboxes
+            .run_turn(self.context, self.had_turn, job)
+            .await
+            .map_err(|error| error.refused_in("header.subject"))
     }
 }
 

@@ -10,7 +10,7 @@ use accelerd_proto::v1::{
 use accelerd_verify::{Bound, Domain, Generator, Input};
 
 use super::{
-    cases::Cases,
+    cases::{Cases, Inputs},
     column::{Column, Extent, Port},
     function::Function,
     sides::Sides,
@@ -65,8 +65,12 @@ impl Generated {
     pub(super) fn cases(&self, first: u64, most: usize) -> Option<Cases> {
         let left = usize::try_from(self.case_count.checked_sub(first)?).unwrap_or(usize::MAX);
         let count = left.min(most).min(self.chunk_cases);
-        let inputs = self.generator.inputs().iter().zip(self.generator.cases(first, count)).map(column).collect();
-        (count > 0).then_some(Cases { count, inputs, ..Cases::default() })
+        (count > 0).then(|| Cases::of_functions(count, Inputs::Generated(first)))
+    }
+
+    /// The inputs of `count` cases from `first` on.
+    pub(super) fn columns(&self, first: u64, count: usize) -> Vec<Column> {
+        self.generator.inputs().iter().zip(self.generator.cases(first, count)).map(column).collect()
     }
 
     pub(super) fn inputs(&self) -> &[Input] {
