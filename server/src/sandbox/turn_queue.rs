@@ -170,7 +170,8 @@ mod tests {
         assert_eq!([queue.enter(1, 'a', false), queue.enter(1, 'b', false)], [Entered::Running, Entered::Running]);
         let waiting = ticket(&queue.enter(1, 'c', false));
         assert_eq!(queue.enter(2, 'd', false), Entered::Full);
-        queue.leave(ticket(&queue.enter(2, 'd', true)));
+        let had_turn = ticket(&queue.enter(2, 'd', true));
+        queue.leave(had_turn);
         queue.leave(waiting);
         queue.leave(waiting);
         ticket(&queue.enter(2, 'e', false));
