@@ -124,10 +124,8 @@ impl ApiError {
     /// A refusal of the sandbox as an invalid field; another error as it is.
     #[must_use]
     pub fn refused_in(self, field: &str) -> Self {
-        match self {
-            Self::Sandbox(SandboxError::Refused(refusal)) => Self::invalid(field, refusal.to_string()),
-            other => other,
-        }
+        let Self::Sandbox(SandboxError::Refused(refusal)) = self else { return self };
+        Self::invalid(field, refusal.to_string())
     }
 
     /// An invalid field.

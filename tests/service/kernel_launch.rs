@@ -374,7 +374,7 @@ async fn arguments_beyond_the_memory_of_an_instance_are_refused() {
     launch(&server, of(15_000)).await.expect("60,000 bytes fit");
     assert_reason(launch(&server, of(17_000)).await, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY");
     let source = "def f(x: float, y: float) -> float:\n    return x + y\n";
-    let rows = array(v1::Dtype::F64, &[3000], &[1.0_f64; 3000]);
+    let rows = array(v1::Dtype::F64, &[3000], &vec![1.0_f64; 3000]);
     let arguments = vec![argument("x", rows), argument("y", array(v1::Dtype::F64, &[], &[1.0_f64]))];
     let repeated = launch(&server, v1::LaunchRequest { grid: vec![1 << 30], ..request(source, &[], arguments) }).await;
     assert_reason(repeated, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY");

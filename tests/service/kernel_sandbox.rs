@@ -157,7 +157,7 @@ async fn fifty_launches_of_a_principal_do_not_keep_another_one_waiting() {
     let mut config = config();
     one_process(&mut config);
     config.auth.principals = principals;
-    let server = TestServer::start_with(|settings| *settings = config).await;
+    let server = Box::pin(TestServer::start_with(|settings| *settings = config)).await;
     let call = |principal: usize, message: v1::LaunchRequest| {
         let mut request = Request::new(message);
         let value = format!("Bearer {}", tokens[principal].reveal()).parse().expect("ascii");

@@ -132,10 +132,8 @@ mod tests {
     use super::*;
 
     fn ticket(entered: &Entered) -> Ticket {
-        match entered {
-            Entered::Queued(ticket) => *ticket,
-            other => panic!("{other:?}"),
-        }
+        let Entered::Queued(ticket) = entered else { panic!("{entered:?}") };
+        *ticket
     }
 
     /// Who gets the process, one after the other.

@@ -18,7 +18,7 @@ use crate::{
     app::App,
     auth::caller::Caller,
     error::ApiError,
-    grpc::{dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
+    grpc::{convert::tensor_of, dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
     kernels::CompiledKernel,
     status::response_too_large,
 };
@@ -139,23 +139,23 @@ fn response(
     }
     let outputs = outputs.into_iter().zip(values).map(|(output, data)| pb::NamedTensor {
         name: output.name,
-        value: Some(pb::Tensor {
-            dtype: dtype_to_proto(output.of.dtype).into(),
-            shape: output.of.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect(),
-            data: data.into(),
-        }),
+        value: Some(tensor_of(dtype_to_proto(output.of.dtype), &output.of.shape, data.into())),
     });
     Ok(pb::LaunchResponse { outputs: outputs.collect(), fault: None, execution_time })
 }
 
 /// An error unless the module did what modules of kernels do.
 fn ended(outcome: Outcome) -> Result<(), ApiError> {
-    match outcome {
-        Outcome::Ok => Ok(()),
-        Outcome::Timeout => Err(SandboxError::Timeout { killed: false }.into()),
-        Outcome::OutOfMemory => Err(SandboxError::OutOfMemory("no memory for the arguments".to_owned()).into()),
-        other => Err(failed(format!("the module of the kernel ended with {other}"))),
+    if outcome == Outcome::Ok {
+        return Ok(());
     }
+    Err(if outcome == Outcome::Timeout {
+        SandboxError::Timeout { killed: false }.into()
+    } else if outcome == Outcome::OutOfMemory {
+        SandboxError::OutOfMemory("no memory for the arguments".to_owned()).into()
+    } else {
+        failed(format!("the module of the kernel ended with {outcome}"))
+    })
 }
 
 fn failed(reason: String) -> ApiError {

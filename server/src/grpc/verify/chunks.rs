@@ -202,12 +202,12 @@ fn decode(decoder: &Decoder<'_>, header: &Header, chunk: pb::VerifyCases) -> Res
     let lists = [("inputs", &inputs), ("actual", &actual), ("expected", &expected)];
     let all = lists.iter().flat_map(|(list, tensors)| tensors.iter().map(|(name, of, _)| (*list, name, &of.shape)));
     let count = case_count(all)?;
-    let inputs = Inputs::Columns(columns(&header.sides.inputs, inputs)?);
+    let inputs = Inputs::Columns(columns(&header.sides.inputs, &inputs)?);
     Ok(Cases { count, inputs, actual, expected })
 }
 
 /// The inputs in the order and the types of the functions.
-fn columns(ports: &[Port], tensors: Vec<Named>) -> Result<Vec<Column>, ApiError> {
+fn columns(ports: &[Port], tensors: &[Named]) -> Result<Vec<Column>, ApiError> {
     if let Some(nth) = tensors.iter().position(|(name, ..)| ports.iter().all(|port| port.name != *name)) {
         let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
         let reason = format!("expected an input of [{}], got {:?}", names.join(", "), tensors[nth].0);
@@ -224,14 +224,12 @@ fn columns(ports: &[Port], tensors: Vec<Named>) -> Result<Vec<Column>, ApiError>
             ([length], Extent::List(Some(expected))) if *length == expected as usize => Some(Some(*length)),
             _ => None,
         };
-        match length.filter(|_| contains(port.dtype, of.dtype)) {
-            Some(length) => Ok(Column { dtype: of.dtype, length, data: data.clone() }.convert(port.dtype)),
-            None => {
-                let got = format!("{} of shape {:?} for each case", of.dtype, &of.shape[1..]);
-                let reason = format!("expected {port}, got {got}");
-                Err(ApiError::invalid(format!("{CASES}inputs[{nth}]"), reason))
-            }
-        }
+        let Some(length) = length.filter(|_| contains(port.dtype, of.dtype)) else {
+            let got = format!("{} of shape {:?} for each case", of.dtype, &of.shape[1..]);
+            let reason = format!("expected {port}, got {got}");
+            return Err(ApiError::invalid(format!("{CASES}inputs[{nth}]"), reason));
+        };
+        Ok(Column { dtype: of.dtype, length, data: data.clone() }.convert(port.dtype))
     };
     ports.iter().map(column).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use accelerd_ir::scalar::Literal;
+use accelerd_ir::{Dtype, scalar::Literal};
 use accelerd_proto::v1 as pb;
 use accelerd_verify::{Bound, Domain, Input, Shrinker};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use super::{
     generated::column,
     header::Header,
 };
-use crate::grpc::dtype::dtype_to_proto;
+use crate::grpc::{convert::tensor_of, dtype::dtype_to_proto};
 
 /// Candidates that are evaluated at once.
 const CANDIDATES: usize = 256;
@@ -142,8 +142,8 @@ async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Evaluator
 
 fn case_result(ports: &[Port], evaluated: &Evaluated, case: usize) -> pb::CaseResult {
     let input = |(port, column): (&Port, &Column)| {
-        let shape = column.length.map(|length| length as i64);
-        named(&port.name, dtype_to_proto(column.dtype), shape.into_iter().collect(), column.case(case))
+        let shape: Vec<_> = column.length.into_iter().collect();
+        named(&port.name, column.dtype, &shape, &column.case(case))
     };
     let outcome = |side: &SideResult| side.outcomes.get(case).map_or("ok", |outcome| outcome.name()).to_owned();
     pb::CaseResult {
@@ -163,14 +163,13 @@ fn results(side: &SideResult, case: usize) -> Vec<pb::NamedTensor> {
     let result = |(name, of, data): &Named| {
         let shape = of.shape.get(1..).unwrap_or_default();
         let bytes = shape.iter().product::<usize>() * of.dtype.size();
-        let shape = shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
-        named(name, dtype_to_proto(of.dtype), shape, data.slice(case * bytes..(case + 1) * bytes))
+        named(name, of.dtype, shape, &data[case * bytes..(case + 1) * bytes])
     };
     side.tensors.iter().map(result).collect()
 }
 
-fn named(name: &str, dtype: pb::Dtype, shape: Vec<i64>, data: Bytes) -> pb::NamedTensor {
-    // A copy, so that a case does not keep the chunk.
-    let data = Bytes::copy_from_slice(&data);
-    pb::NamedTensor { name: name.to_owned(), value: Some(pb::Tensor { dtype: dtype.into(), shape, data }) }
+/// A copy, so that a case does not keep its chunk.
+fn named(name: &str, dtype: Dtype, shape: &[usize], data: &[u8]) -> pb::NamedTensor {
+    let value = tensor_of(dtype_to_proto(dtype), shape, Bytes::copy_from_slice(data));
+    pb::NamedTensor { name: name.to_owned(), value: Some(value) }
 }

@@ -83,7 +83,7 @@ impl Function {
         limits: &Limits,
     ) -> Result<Ran, SandboxError> {
         if cases == 0 {
-            let outputs = self.outputs().iter().map(|port| empty(port)).collect();
+            let outputs = self.outputs().iter().map(empty).collect();
             return Ok(Ran { outcomes: vec![], outputs });
         }
         match self {

@@ -33,7 +33,7 @@ pub(super) enum Side {
     /// The client.
     Given,
     /// A function.
-    Function(Computed),
+    Function(Box<Computed>),
 }
 
 /// A function with what matches it to the other side.
@@ -164,7 +164,7 @@ impl Sides {
             None => Side::Given,
             Some(function) => {
                 let ports = function.inputs();
-                Side::Function(Computed { function, inputs, ports, outputs })
+                Side::Function(Box::new(Computed { function, inputs, ports, outputs }))
             }
         };
         Ok(Self { subject: side(subject, matched), reference: side(reference, (positions, names)), inputs })

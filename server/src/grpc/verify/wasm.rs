@@ -133,8 +133,9 @@ impl WasmFunction {
         for ports in [self.inputs(), self.outputs()] {
             let mut names: Vec<_> = ports.iter().map(|port| &port.name).collect();
             names.sort_unstable();
-            if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-                let reason = format!("expected unique names, got {:?} twice", twice[0]);
+            let mut pairs = names.iter().zip(names.iter().skip(1));
+            if let Some((twice, _)) = pairs.find(|(first, second)| first == second) {
+                let reason = format!("expected unique names, got {twice:?} twice");
                 return Err(ApiError::invalid(format!("{field}.params"), reason));
             }
         }
@@ -168,14 +169,12 @@ fn export<'a>(field: &str, name: &str, info: &'a ModuleInfo) -> Result<&'a Expor
         if name.is_empty() { function.name != ALLOCATOR } else { function.name == name }
     };
     let mut wanted = info.functions.iter().filter(is_wanted);
-    match (wanted.next(), wanted.next()) {
-        (Some(only), None) => Ok(only),
-        _ => {
-            let names: Vec<_> = info.functions.iter().take(20).map(|function| function.name.as_str()).collect();
-            let reason = format!("expected an exported function of [{}], got {name:?}", names.join(", "));
-            Err(ApiError::invalid(format!("{field}.function"), reason))
-        }
+    if let (Some(only), None) = (wanted.next(), wanted.next()) {
+        return Ok(only);
     }
+    let names: Vec<_> = info.functions.iter().take(20).map(|function| function.name.as_str()).collect();
+    let reason = format!("expected an exported function of [{}], got {name:?}", names.join(", "));
+    Err(ApiError::invalid(format!("{field}.function"), reason))
 }
 
 fn stated_param(field: &str, param: &pb::WasmParam) -> Result<WasmParam, ApiError> {
