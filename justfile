@@ -51,7 +51,8 @@ python:
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
 translations:
-    cargo build --package accelerd --package accelctl --locked
+    cargo build --package accelerd --locked
+    cargo build --package accelctl --locked
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/translations
 
 # Tests all-MiniLM-L6-v2 with its real weights: vectors against sentence-transformers', an index, searches; downloads 80 MB.
