@@ -129,8 +129,10 @@ fn cudarc_is_named_only_in_the_device_layer() {
 
 #[test]
 fn unsafe_stands_only_in_kernels() {
+    // Sources of WebAssembly modules that the tests verify take lists as addresses, as their ABI wants.
+    let is_allowed = |path: &Path| path.starts_with("kernels") || path.starts_with("tests/translations");
     let mut wrong = vec![];
-    for (path, text) in rust_files().iter().filter(|(path, _)| !path.starts_with("kernels")) {
+    for (path, text) in rust_files().iter().filter(|(path, _)| !is_allowed(path)) {
         let uses = code_lines(text).filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe fn"));
         wrong.extend(uses.map(|(at, _)| format!("{}:{at}", path.display())));
     }

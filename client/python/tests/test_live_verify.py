@@ -95,7 +95,10 @@ def test_a_falsifying_case_is_shrunk_and_reproduced(client: Client) -> None:
     assert again == report
     found = client.verify(wrong_above, double, count=5000, seed=1, domains=domains, exact=True, shrink=False)
     assert all(one.shrunk is None for one in found.counterexamples)
-    assert [one.found for one in found.counterexamples] == [one.found for one in report.counterexamples]
+    # Cases that shrink to the same inputs are listed once.
+    all_found = [one.found for one in found.counterexamples]
+    assert len(all_found) == 5 and all_found[0] == report.counterexamples[0].found
+    assert all(one.found in all_found for one in report.counterexamples)
     with pytest.raises(AssertionError, match="Falsifying case: double"):
         client.assert_equivalent(wrong_above, double, count=5000, domains=domains, exact=True)
 
