@@ -183,6 +183,7 @@ impl State {
             expected: SideResult::default(),
             outcome_mismatches: 0,
             nondeterministic: 0,
+            run_time: Duration::ZERO,
         })
     }
 

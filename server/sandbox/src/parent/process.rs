@@ -5,6 +5,7 @@
 
 use std::{
     io::{self, Read},
+    os::unix::process::CommandExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -101,7 +102,8 @@ fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
 
 fn command(program: &Program) -> Command {
     let mut command = Command::new(&program.path);
-    command.args(&program.arguments).env_clear().current_dir("/");
+    // A signal to the process group of the daemon, such as Ctrl-C, begins a drain, in which calls still need the process.
+    command.args(&program.arguments).env_clear().current_dir("/").process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -1,9 +1,6 @@
 //! Verification of cases that arrive in chunks, or that are generated: totals of all, and verdicts of each chunk.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::Context;
 use accelerd_proto::v1::{self as pb, verify_request::Part, verify_response::Part as Answer};
@@ -30,7 +27,7 @@ use crate::{auth::caller::Caller, error::ApiError, grpc::call::Requests};
 /// Prefix of the fields of a chunk.
 const CASES: &str = "cases.";
 
-/// How long the evaluation of a generated chunk should take.
+/// How long the functions should run for a generated chunk.
 const CHUNK_TIME: Duration = Duration::from_millis(100);
 
 /// The cases of the first generated chunk.
@@ -45,11 +42,21 @@ pub(super) struct Verification {
     totals: Totals,
     /// Cases of the next generated chunk.
     chunk_cases: usize,
+    /// How long the functions ran for the last chunk.
+    run_time: Duration,
 }
 
 impl Verification {
     pub(super) fn new(service: Arc<State>, caller: Caller, context: Context) -> Self {
-        Self { service, caller, context, header: None, totals: Totals::default(), chunk_cases: FIRST_CHUNK }
+        Self {
+            service,
+            caller,
+            context,
+            header: None,
+            totals: Totals::default(),
+            chunk_cases: FIRST_CHUNK,
+            run_time: Duration::ZERO,
+        }
     }
 
     /// A response for each chunk, then the summary.
@@ -102,9 +109,9 @@ impl Verification {
         generated: &Generated,
     ) -> Result<Option<pb::CaseVerdicts>, Status> {
         let Some(cases) = generated.cases(self.totals.cases, self.chunk_cases) else { return Ok(None) };
-        let (count, started) = (cases.count, Instant::now());
+        let count = cases.count;
         let verdicts = self.evaluate(header, cases).await?;
-        let (taken, most) = (started.elapsed(), count.saturating_mul(2));
+        let (taken, most) = (self.run_time, count.saturating_mul(2));
         self.chunk_cases = if taken < CHUNK_TIME / 2 {
             most
         } else if taken > CHUNK_TIME * 2 {
@@ -150,6 +157,7 @@ impl Verification {
         let results = evaluated.actual.case_bytes(count) + evaluated.expected.case_bytes(count);
         let case_bytes = evaluated.inputs.iter().map(Column::case_bytes).sum::<usize>() + results;
         self.check_first(header, &evaluated.outputs, header.max_counterexamples.saturating_mul(2 * case_bytes))?;
+        self.run_time = evaluated.run_time;
         let first_case = self.totals.cases;
         Counterexamples { header, first_case }.find(&evaluated, count, &mut self.totals.found);
         Ok(self.totals.add(header, evaluated, count)?)

@@ -1,6 +1,9 @@
 //! Evaluates cases: runs the functions, compares the outputs of both sides, and says which cases fail.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use accelerd_engine::Context;
 use accelerd_kernels::ops::{compare::Comparison, tensor::TensorInput};
@@ -35,6 +38,8 @@ pub(super) struct Evaluated {
     pub(super) outcome_mismatches: u64,
     /// Cases for which the subject had different results when it ran again.
     pub(super) nondeterministic: u64,
+    /// How long the functions ran, without the wait for their turn.
+    pub(super) run_time: Duration,
 }
 
 /// What a side has for the cases.
@@ -58,6 +63,7 @@ pub(super) struct Evaluator<'a> {
 #[derive(Default)]
 struct Runs {
     inputs: Vec<Column>,
+    time: Duration,
     subject: Option<Ran>,
     /// The subject once more, if that was requested.
     again: Option<Ran>,
@@ -96,6 +102,7 @@ impl Evaluator<'_> {
             expected,
             outcome_mismatches,
             nondeterministic,
+            run_time: runs.time,
         })
     }
 
@@ -106,6 +113,7 @@ impl Evaluator<'_> {
         }
         let (header, inputs, count) = (Arc::clone(self.header), cases.inputs.clone(), cases.count);
         let job = move |turn: &Turn| -> Result<Runs, SandboxError> {
+            let started = Instant::now();
             let inputs = match (inputs, &header.generated) {
                 (Inputs::Columns(columns), _) => columns,
                 (Inputs::Generated(first), Some(generated)) => generated.columns(first, count),
@@ -118,7 +126,7 @@ impl Evaluator<'_> {
             let subject = run(&header.sides.subject)?;
             let again = if checks_determinism { run(&header.sides.subject)? } else { None };
             let reference = run(&header.sides.reference)?;
-            Ok(Runs { inputs, subject, again, reference })
+            Ok(Runs { inputs, time: started.elapsed(), subject, again, reference })
         };
         self.service
             .sandboxes
