@@ -226,7 +226,7 @@ impl State {
         Ok(most as usize)
     }
 
-    /// Refuses a response that would exceed the maximum message size, whatever differs. `others` are bytes beside those of the outputs.
+    /// Refuses a response that would exceed the maximum message size, whatever differs. `others` counts the bytes of the response that are not those of outputs.
     fn check_response(
         &self,
         outputs: &[Output],

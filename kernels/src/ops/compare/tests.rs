@@ -234,7 +234,7 @@ proptest! {
         }
         if compared.min_rtol().is_finite() {
             prop_assert!(passes(close(atol, compared.min_rtol())));
-            // What is subtracted must not vanish beside `atol` when the errors are rounded.
+            // The decrease is relative to `atol` too; otherwise rounding of the errors may hide it.
             let ratio = |(actual, expected): &(f64, f64)| ((actual - expected).abs() - atol) / expected.abs();
             let largest = pairs.iter().copied().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
             let less = |(_, expected): (f64, f64)| {
