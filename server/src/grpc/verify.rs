@@ -8,13 +8,11 @@ use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
 use accelerd_sandbox::CaseLimits;
 use accelerd_tensor::TensorType;
 use futures::{StreamExt, stream::BoxStream};
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::{
-    chunks::Verification,
-    evaluate::{Evaluated, SideResult},
     function::Limits,
-    header::Header,
     outputs::{Decoder, Output},
     policy::Policies,
 };
@@ -39,6 +37,7 @@ mod generated;
 mod header;
 mod outcome;
 mod outputs;
+mod pipeline;
 mod policy;
 mod report;
 mod sides;
@@ -54,6 +53,9 @@ const DEFAULT_COUNTEREXAMPLES: u32 = 5;
 /// The most iterations of all loops of a case if a request does not say how many.
 const DEFAULT_LOOP_BUDGET: u64 = 1 << 32;
 
+/// KiB of inputs that are made before the turn of their chunk comes, of all calls. Further ones are made when their turn has come.
+const GENERATED_AHEAD: usize = 128 << 10;
+
 /// The service.
 #[derive(Clone)]
 pub(super) struct Verifier(Arc<State>);
@@ -63,6 +65,7 @@ struct State {
     resident: ResidentTensors,
     kernels: KernelCache,
     sandboxes: Sandboxes,
+    generated_ahead: Arc<Semaphore>,
     max_outputs: usize,
     max_mismatches: u32,
     max_counterexamples: u32,
@@ -78,6 +81,7 @@ impl Verifier {
             resident: ResidentTensors::new(app),
             kernels: app.kernels.clone(),
             sandboxes: app.sandboxes.clone(),
+            generated_ahead: Arc::new(Semaphore::new(GENERATED_AHEAD)),
             max_outputs: config.limits.max_compared_outputs,
             max_mismatches: config.limits.max_mismatches,
             max_counterexamples: config.limits.max_counterexamples,
@@ -93,7 +97,7 @@ impl Verifier {
         context: Context,
         requests: Requests<pb::VerifyRequest>,
     ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
-        Verification::new(Arc::clone(&self.0), caller, context).responses(requests)
+        pipeline::responses(Arc::clone(&self.0), caller, context, requests)
     }
 }
 
@@ -162,29 +166,6 @@ impl State {
         timing::record(&done);
         let mut compared = done.response.into_iter();
         Ok(places.into_iter().map(|is_compared| if is_compared { compared.next() } else { None }).collect())
-    }
-
-    /// Compares the cases of two lists that the client sent.
-    async fn evaluate_given(
-        &self,
-        header: &Header,
-        outputs: Vec<Output>,
-        cases: usize,
-        context: Context,
-    ) -> Result<Evaluated, ApiError> {
-        let pairs = outputs.iter().map(|output| output.pair(header.max_mismatches, cases)).collect();
-        let mut compared = self.compare(pairs, context).await?;
-        Ok(Evaluated {
-            inputs: vec![],
-            failed_cases: evaluate::take_failed_cases(&mut compared, cases),
-            outputs,
-            compared,
-            actual: SideResult::default(),
-            expected: SideResult::default(),
-            outcome_mismatches: 0,
-            nondeterministic: 0,
-            run_time: Duration::ZERO,
-        })
     }
 
     fn max_counterexamples(&self, requested: Option<u32>) -> Result<usize, ApiError> {

@@ -1,6 +1,9 @@
 //! Cases that fail: what both sides computed for them, and simpler ones that fail too.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use accelerd_ir::{Dtype, scalar::Literal};
 use accelerd_proto::v1 as pb;
@@ -39,9 +42,9 @@ pub(super) struct Counterexamples<'a> {
 
 impl Counterexamples<'_> {
     /// Adds the first that fail, up to the number that the header asks for.
-    pub(super) fn find(&self, evaluated: &Evaluated, cases: usize, found: &mut Vec<Found>) {
+    pub(super) fn find(&self, evaluated: &Evaluated, found: &mut Vec<Found>) {
         let wanted = self.header.max_counterexamples.saturating_sub(found.len());
-        let failing = (0..cases).filter(|case| evaluated.fails(*case)).take(wanted);
+        let failing = (0..evaluated.count).filter(|case| evaluated.fails(*case)).take(wanted);
         found.extend(failing.map(|case| self.case(evaluated, case)));
     }
 
@@ -103,7 +106,7 @@ fn input_of(port: &Port, column: &Column) -> Option<Input> {
 
 impl Found {
     /// The message of a case, with the simplest one that was found in [`SHRINK_TIME`].
-    pub(super) async fn counterexample(mut self, evaluator: &Evaluator<'_>) -> pb::Counterexample {
+    pub(super) async fn counterexample(mut self, evaluator: &Arc<Evaluator>) -> pb::Counterexample {
         let shrunk = match &mut self.shrinker {
             Some(shrinker) => shrink(shrinker, &self.inputs, evaluator).await,
             None => None,
@@ -113,7 +116,7 @@ impl Found {
 }
 
 /// A simpler case. What goes wrong meanwhile, such as a deadline, only ends the search: the case as it was found is a result.
-async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Evaluator<'_>) -> Option<pb::CaseResult> {
+async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Arc<Evaluator>) -> Option<pb::CaseResult> {
     let until = Instant::now() + SHRINK_TIME;
     let mut simplest = None;
     while Instant::now() < until {
