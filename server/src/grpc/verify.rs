@@ -2,8 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use accelerd_engine::{Context, Lane};
-use accelerd_kernels::ops::compare::{Compare, CompareRequest, Comparison, Pair};
+use accelerd_engine::{Context, Lane, SubmitError};
+use accelerd_kernels::{
+    ledger::{Account, Kind, Place},
+    ops::compare::{Compare, CompareRequest, Comparison, Pair},
+};
 use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
 use accelerd_sandbox::CaseLimits;
 use accelerd_tensor::TensorType;
@@ -42,6 +45,7 @@ mod policy;
 mod report;
 mod sides;
 mod totals;
+mod unordered;
 mod wasm;
 
 /// Mismatches that are listed if a request does not say how many.
@@ -66,6 +70,8 @@ struct State {
     kernels: KernelCache,
     sandboxes: Sandboxes,
     generated_ahead: Arc<Semaphore>,
+    /// Host memory of what requests are copied to.
+    memory: Account,
     max_outputs: usize,
     max_mismatches: u32,
     max_counterexamples: u32,
@@ -81,6 +87,7 @@ impl Verifier {
             resident: ResidentTensors::new(app),
             kernels: app.kernels.clone(),
             sandboxes: app.sandboxes.clone(),
+            memory: app.ledger.account(Place::Host, Kind::Requests),
             generated_ahead: Arc::new(Semaphore::new(GENERATED_AHEAD)),
             max_outputs: config.limits.max_compared_outputs,
             max_mismatches: config.limits.max_mismatches,
@@ -135,10 +142,10 @@ impl State {
         let max_mismatches = self.max_mismatches("max_mismatches", max_mismatches)?;
         let decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
         policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
-        let rows = |output: &Output| if row_verdicts { output.rows() } else { 0 };
+        let rows = |output: &Output| if row_verdicts && !output.any_order { output.rows() } else { 0 };
         self.check_response(&decoded.outputs, max_mismatches, rows, 0)?;
         let pairs = decoded.outputs.iter().map(|output| output.pair(max_mismatches, rows(output))).collect();
-        let compared = self.compare(pairs, context).await?;
+        let compared = self.compare_by_order(&decoded.outputs, pairs, 1, &context).await?;
         let outputs = decoded.outputs.iter().zip(compared);
         let outputs: Vec<_> = outputs
             .map(|(output, compared)| {
@@ -222,6 +229,17 @@ impl State {
             bytes.saturating_add(described + mismatches + rows(output).div_ceil(8))
         });
         if bytes > self.max_message { Err(response_too_large(bytes, self.max_message)) } else { Ok(()) }
+    }
+}
+
+/// Runs what takes long on a thread of its own.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_aborted) => Err(SubmitError::Draining.into()),
+        },
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     column::{Column, Extent, Port, contains},
     evaluate::CASES,
     header::Header,
+    outcome::CaseOutcome,
     outputs::{Decoder, Outputs},
     sides::Side,
 };
@@ -16,6 +17,10 @@ use crate::error::ApiError;
 pub(super) fn decode_given(decoder: &Decoder<'_>, chunk: pb::VerifyCases) -> Result<(Outputs, usize), ApiError> {
     if !chunk.inputs.is_empty() {
         return Err(ApiError::invalid("cases.inputs", "expected no inputs, for there is no function"));
+    }
+    if !chunk.expected_outcomes.is_empty() {
+        let reason = "expected none, for there is no function";
+        return Err(ApiError::invalid("cases.expected_outcomes", reason));
     }
     let sent = decoder.outputs(chunk.actual, chunk.expected)?;
     let count = case_count(sent.outputs.iter().flat_map(|output| {
@@ -41,7 +46,19 @@ pub(super) fn decode(decoder: &Decoder<'_>, header: &Header, chunk: pb::VerifyCa
     let all = lists.iter().flat_map(|(list, tensors)| tensors.iter().map(|(name, of, _)| (*list, name, &of.shape)));
     let count = case_count(all)?;
     let inputs = Inputs::Columns(columns(&header.sides.inputs, &inputs)?);
-    Ok(Cases { count, inputs, actual, expected })
+    let expected_outcomes = expected_outcomes(header, &chunk.expected_outcomes, count)?;
+    Ok(Cases { count, inputs, actual, expected, expected_outcomes })
+}
+
+fn expected_outcomes(header: &Header, names: &[String], count: usize) -> Result<Vec<Option<CaseOutcome>>, ApiError> {
+    if !names.is_empty() && names.len() != count {
+        let reason = format!("expected a name for each of {count} cases, or none, got {}", names.len());
+        return Err(ApiError::invalid(format!("{CASES}expected_outcomes"), reason));
+    }
+    let outcome = |(nth, name): (usize, &String)| {
+        header.sides.expected_outcome(&format!("{CASES}expected_outcomes[{nth}]"), name)
+    };
+    names.iter().enumerate().map(outcome).collect()
 }
 
 /// The inputs in the order and the types of the functions.

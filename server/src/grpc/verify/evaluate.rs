@@ -5,18 +5,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_engine::{Context, SubmitError};
+use accelerd_engine::Context;
 use accelerd_kernels::ops::{compare::Comparison, tensor::TensorInput};
 use accelerd_tensor::TensorType;
 use tonic::Status;
 
 use super::{
-    State,
+    State, blocking,
     cases::{Cases, Inputs, Named},
     column::{Column, compared_in},
     function::Ran,
     header::Header,
-    outcome::{CaseOutcome, OutcomePolicy},
+    outcome::CaseOutcome,
     outputs::{Decoded, Decoder, Output, Outputs},
     sides::{Computed, Side, Sides},
 };
@@ -42,6 +42,7 @@ pub(super) struct Evaluated {
     pub(super) failed_cases: Vec<u8>,
     pub(super) actual: SideResult,
     pub(super) expected: SideResult,
+    pub(super) expected_outcomes: Vec<Option<CaseOutcome>>,
     /// Cases that fail because of how they ended.
     pub(super) outcome_mismatches: u64,
     /// Cases for which the subject had different results when it ran again.
@@ -81,6 +82,7 @@ struct Results {
     run_time: Duration,
     actual: SideResult,
     expected: SideResult,
+    expected_outcomes: Vec<Option<CaseOutcome>>,
     /// The tensors of both sides, with zeros for cases in which one of them has no result.
     decoded: [Vec<Decoded>; 2],
     /// Cases that fail because of how they ended.
@@ -115,6 +117,7 @@ impl Evaluator {
             failed_cases,
             actual: results.actual,
             expected: results.expected,
+            expected_outcomes: results.expected_outcomes,
             outcome_mismatches: results.rejected.len() as u64,
             nondeterministic: results.nondeterministic,
             run_time: results.run_time,
@@ -133,6 +136,7 @@ impl Evaluator {
             failed_cases,
             actual: SideResult::default(),
             expected: SideResult::default(),
+            expected_outcomes: vec![],
             outcome_mismatches: 0,
             nondeterministic: 0,
             run_time: Duration::ZERO,
@@ -141,7 +145,7 @@ impl Evaluator {
 
     async fn compare(&self, outputs: &[Output], count: usize) -> Result<(Vec<Option<Comparison>>, Vec<u8>), ApiError> {
         let pairs = outputs.iter().map(|output| output.pair(self.header.max_mismatches, count)).collect();
-        let mut compared = self.service.compare(pairs, self.context.clone()).await?;
+        let mut compared = self.service.compare_by_order(outputs, pairs, count, &self.context).await?;
         let failed_cases = take_failed_cases(&mut compared, count);
         Ok((compared, failed_cases))
     }
@@ -153,27 +157,21 @@ impl Evaluator {
             let inputs = Inputs::Columns(this.columns(cases.inputs, cases.count));
             Cases { inputs, ..cases }
         };
-        match tokio::task::spawn_blocking(generate).await {
-            Ok(cases) => Ok(cases),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_aborted) => Err(SubmitError::Draining.into()),
-            },
-        }
+        blocking(generate).await
     }
 
     /// Runs the functions of both sides in one turn.
     async fn run(self: &Arc<Self>, cases: Cases, checks_determinism: bool) -> Result<Results, ApiError> {
         let this = Arc::clone(self);
         let job = move |turn: Turn| {
-            let Cases { count, inputs, actual, expected } = cases;
+            let Cases { count, inputs, actual, expected, expected_outcomes } = cases;
             let runs = this.runs(&turn, inputs, count, checks_determinism)?;
             // The process serves others while the results are made ready for the comparison.
             drop(turn);
             let sides = &this.header.sides;
             let actual = side_result(&sides.subject, runs.subject, actual, count);
             let expected = side_result(&sides.reference, runs.reference, expected, count);
-            let mut results = Results::new(actual, expected, this.header.outcome_policy);
+            let mut results = Results::new(actual, expected, expected_outcomes, &this.header);
             (results.inputs, results.run_time, results.nondeterministic) =
                 (runs.inputs, runs.time, runs.nondeterministic);
             Ok(results)
@@ -207,15 +205,34 @@ impl Evaluator {
 }
 
 impl Results {
-    fn new(mut actual: SideResult, mut expected: SideResult, policy: OutcomePolicy) -> Self {
+    fn new(
+        mut actual: SideResult,
+        mut expected: SideResult,
+        expected_outcomes: Vec<Option<CaseOutcome>>,
+        header: &Header,
+    ) -> Self {
         align(&mut actual.tensors, &mut expected.tensors);
         let outcomes = || actual.outcomes.iter().zip(&expected.outcomes);
-        let rejected = outcomes().enumerate().filter(|(_, (actual, expected))| policy.rejects(**actual, **expected));
-        let rejected = rejected.map(|(case, _)| case).collect();
+        let is_rejected = |(case, (subject, reference)): &(usize, (&CaseOutcome, &CaseOutcome))| match header
+            .expected_outcome(&expected_outcomes, *case)
+        {
+            Some(wanted) => **subject != wanted,
+            None => header.outcome_policy.rejects(**subject, **reference),
+        };
+        let rejected = outcomes().enumerate().filter(is_rejected).map(|(case, _)| case).collect();
         let is_missing: Vec<_> = outcomes().map(|(actual, expected)| !(actual.is_ok() && expected.is_ok())).collect();
         let decoded = |side: &SideResult| side.tensors.iter().map(|tensor| decoded(tensor, &is_missing)).collect();
         let decoded = [decoded(&actual), decoded(&expected)];
-        Self { inputs: vec![], run_time: Duration::ZERO, actual, expected, decoded, rejected, nondeterministic: 0 }
+        Self {
+            inputs: vec![],
+            run_time: Duration::ZERO,
+            actual,
+            expected,
+            expected_outcomes,
+            decoded,
+            rejected,
+            nondeterministic: 0,
+        }
     }
 }
 

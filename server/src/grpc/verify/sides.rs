@@ -10,6 +10,7 @@ use accelerd_sandbox::{Module, ModuleInfo};
 use super::{
     column::{Column, Extent, Port, contains},
     function::{Function, Limits, Ran},
+    outcome::CaseOutcome,
     wasm::WasmFunction,
 };
 use crate::{
@@ -194,6 +195,17 @@ impl Sides {
         };
         let subject = side(subject, matched, subject_fields);
         Ok(Self { subject, reference: side(reference, (positions, names), reference_fields), inputs })
+    }
+
+    /// How the subject must end, if that has a name.
+    pub(super) fn expected_outcome(&self, field: &str, name: &str) -> Result<Option<CaseOutcome>, ApiError> {
+        match &self.subject {
+            _ if name.is_empty() => Ok(None),
+            Side::Given => Err(ApiError::invalid(field, "expected none, for outputs of the client have no outcome")),
+            Side::Function(computed) => {
+                CaseOutcome::of_name(field, name, matches!(computed.function, Function::Kernel(_))).map(Some)
+            }
+        }
     }
 
     pub(super) fn has_functions(&self) -> bool {
