@@ -325,6 +325,21 @@ async fn chunks_that_are_sent_ahead_are_answered_in_order_and_an_error_follows_t
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_keeps_no_process() {
+    let server = TestServer::start_with(|config| config.sandbox.processes = 1).await;
+    let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
+    let endless = v1::VerifyHeader { case_verdicts: true, ..header("line", source) };
+    let mut client = server.verify();
+    let unread = client.verify(tokio_stream::iter(generated(endless, 1_000_000_000))).await.expect("valid");
+    // Each takes turns with a chunk of it, until the verdicts that nobody reads fill the window of the connection.
+    for _ in 0..40 {
+        assert!(summary(&server, generated(header("line", source), 10)).await.0.passed);
+    }
+    drop(unread);
+    server.assert_serving().await;
+}
+
+#[tokio::test]
 async fn generated_cases_that_share_an_instance_are_the_same_in_every_run() {
     let source = "def count(x: float) -> float:\n    return 1.0\n";
     let mut failed = vec![];

@@ -60,8 +60,8 @@ class VerifyOptions(PolicyOptions, total=False):
     #: What it means if a side has no result: the case fails unless both have none ("both_or_neither", the default); it
     #: passes if the reference has none ("reference_defines"); it always fails ("result_required").
     outcome_policy: OutcomePolicy
-    #: How the subject must end, such as "integer_division_by_zero", in place of `outcome_policy`: in all cases, or a name for
-    #: each case that is given.
+    #: How the subject must end, such as "integer_division_by_zero", in place of `outcome_policy`: in all cases, or a
+    #: name for each case that is given.
     expect: str | Sequence[str]
     #: The most mismatches of an output to list.
     max_mismatches: int

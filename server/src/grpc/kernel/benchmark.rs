@@ -205,6 +205,9 @@ impl Launcher {
         if !["", CPU].contains(&request.device.as_str()) {
             return Err(ApiError::invalid("device", format!("expected {CPU:?}, got {:?}", request.device)).into());
         }
+        // That of all runs together.
+        let deadline = context.deadline.unwrap_or_else(|| Instant::now() + self.default_deadline());
+        let context = &Context { deadline: Some(deadline), ..context.clone() };
         let launch = request.launch.get_or_insert_default();
         let (arguments, outputs) = (std::mem::take(&mut launch.arguments), std::mem::take(&mut launch.outputs));
         let mut copies = self.copies(context);

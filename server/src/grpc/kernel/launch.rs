@@ -1,6 +1,6 @@
 //! Runs kernels in the sandbox.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, SubmitError};
 use accelerd_ir::kernel::{FaultKind, FaultRecord, wasm::RESERVED};
@@ -78,6 +78,10 @@ impl Launcher {
         self.app.sandboxes.turns()
     }
 
+    pub(super) fn default_deadline(&self) -> Duration {
+        self.app.sandboxes.limits().default_deadline
+    }
+
     /// The most bytes of the arguments of a launch.
     pub(super) fn limit(&self) -> u64 {
         self.app.sandboxes.limits().case_memory.as_u64()
@@ -149,7 +153,7 @@ fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Lau
         thread_count: image.thread_count,
         loop_budget,
         on_fault: OnFault::Stop,
-        timeout: std::time::Duration::MAX,
+        timeout: Duration::MAX,
         outputs: outputs.collect(),
     }
 }

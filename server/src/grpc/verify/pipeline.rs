@@ -13,6 +13,7 @@ use futures::{
     stream::{self, BoxStream, FuturesOrdered},
 };
 use prost::Message;
+use tokio::runtime::Handle;
 use tonic::Status;
 
 use super::{
@@ -24,7 +25,7 @@ use super::{
     generated::Generated,
     totals::Totals,
 };
-use crate::{auth::caller::Caller, error::ApiError, grpc::call::Requests};
+use crate::{auth::caller::Caller, error::ApiError, grpc::call::Requests, layers::timing};
 
 /// How long the functions should run for a generated chunk.
 const CHUNK_TIME: Duration = Duration::from_millis(50);
@@ -146,9 +147,15 @@ impl Pipeline {
         self.chunks.len() < chunks && self.bytes_in_flight < BYTES_IN_FLIGHT
     }
 
+    /// Evaluates a chunk in a task of its own: if the client does not read, no chunk keeps a process that it was given.
     fn begin(&mut self, bytes: usize, evaluated: impl Future<Output = Result<Evaluated, Status>> + Send + 'static) {
         self.bytes_in_flight += bytes;
-        self.chunks.push_back(async move { Ok(EvaluatedChunk { evaluated: evaluated.await?, bytes }) }.boxed());
+        let handle = Handle::current();
+        let chunk = async move {
+            let evaluated = timing::spawn_on(&handle, evaluated).await?;
+            Ok(EvaluatedChunk { evaluated, bytes })
+        };
+        self.chunks.push_back(chunk.boxed());
     }
 
     /// Begins generated chunks, as many as there is room for.
