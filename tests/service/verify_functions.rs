@@ -325,15 +325,22 @@ async fn chunks_that_are_sent_ahead_are_answered_in_order_and_an_error_follows_t
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_keeps_no_process() {
+async fn calls_take_turns_with_a_verification_that_nobody_reads() {
     let server = TestServer::start_with(|config| config.sandbox.processes = 1).await;
-    let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
-    let endless = v1::VerifyHeader { case_verdicts: true, ..header("line", source) };
-    let mut client = server.verify();
-    let unread = client.verify(tokio_stream::iter(generated(endless, 1_000_000_000))).await.expect("valid");
-    // Each takes turns with a chunk of it, until the verdicts that nobody reads fill the window of the connection.
-    for _ in 0..40 {
-        assert!(summary(&server, generated(header("line", source), 10)).await.0.passed);
+    let source = "def same(b: bool) -> bool:\n    return b\n";
+    let header = || v1::VerifyHeader {
+        subject: Some(Subject::Kernel(python(source))),
+        reference: Some(Reference::ReferenceKernel(python(source))),
+        case_verdicts: true,
+        ..Default::default()
+    };
+    let many = v1::Tensor { dtype: v1::Dtype::Bool.into(), shape: vec![400_000], data: vec![1; 400_000].into() };
+    let many = || inputs(vec![tensor("b", v1::Dtype::Bool, &many.shape, many.data.to_vec())]);
+    let sent = start(header()).into_iter().chain((0..16).map(|_| cases(many())));
+    let unread = server.verify().verify(tokio_stream::iter(sent.collect::<Vec<_>>())).await.expect("valid");
+    // Each waits for a chunk of the other call at most.
+    for _ in 0..16 {
+        assert!(summary(&server, generated(header(), 10)).await.0.passed);
     }
     drop(unread);
     server.assert_serving().await;
