@@ -12,6 +12,7 @@ mod harness;
 mod hub;
 mod input;
 mod kernel;
+mod kernel_benchmark;
 mod kernel_launch;
 mod kernel_sandbox;
 mod lifecycle;

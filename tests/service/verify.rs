@@ -77,6 +77,57 @@ async fn outputs_are_matched_by_name_and_judged_by_their_policies() {
 }
 
 #[tokio::test]
+async fn elements_in_any_order_are_compared_by_rank() {
+    let server = TestServer::start().await;
+    let any = |policy| v1::ComparisonPolicy { order: v1::ElementOrder::Any.into(), ..policy };
+    let compared = async |actual: &[f32], expected: &[f32], policy: v1::ComparisonPolicy| {
+        let shape = |numbers: &[f32]| [i64::try_from(numbers.len()).expect("a few")];
+        let lists = request(vec![floats("y", &shape(actual), actual)], vec![floats("y", &shape(expected), expected)]);
+        compare(&server, v1::CompareOutputsRequest { policy: Some(policy), row_verdicts: true, ..lists }).await
+    };
+    let nan = v1::ComparisonPolicy { nan: v1::NanPolicy::Equal.into(), ..close(0.0, 0.0) };
+    let shuffled = ([3.0, f32::NAN, -1.0, 1.0], [f32::NAN, 1.0, 3.0, -1.0]);
+    assert!(compared(&shuffled.0, &shuffled.1, any(nan.clone())).await.passed);
+    assert!(!compared(&shuffled.0, &shuffled.1, nan).await.passed, "the order matters by default");
+    // The first could be paired with its equal, but then the others would not pass.
+    assert!(compared(&[1.0, 0.0], &[1.0, 2.0], any(close(1.0, 0.0))).await.passed);
+
+    let failing = compared(&[4.0, 1.0, 2.0, 3.0], &[2.0, 3.0, 4.0, 5.0], any(close(0.5, 0.0))).await;
+    let found = failing.outputs[0].differences.as_ref().expect("compared");
+    assert_eq!((found.failed_count, found.counts.expect("counts").equal_count), (1, 3));
+    let [mismatch] = &found.mismatches[..] else { panic!("{found:?}") };
+    assert_eq!((mismatch.index, mismatch.actual, mismatch.expected), (3, 1.0, 5.0));
+    assert!(found.failed_rows.is_empty(), "ranks are of no row");
+    let fewer = compared(&[1.0], &[1.0, 1.0], any(close(0.0, 0.0))).await;
+    assert_eq!(fewer.outputs[0].verdict(), OutputVerdict::ShapeMismatch);
+    let unknown = v1::CompareOutputsRequest {
+        policy: Some(v1::ComparisonPolicy { order: 9, ..Default::default() }),
+        ..request(vec![floats("y", &[1], &[1.0])], vec![floats("y", &[1], &[1.0])])
+    };
+    assert_refused(server.verify().compare_outputs(unknown).await, Code::InvalidArgument, "policy.order");
+}
+
+#[tokio::test]
+async fn the_elements_of_each_case_are_in_any_order() {
+    let server = TestServer::start().await;
+    let policy = v1::ComparisonPolicy { order: v1::ElementOrder::Any.into(), ..close(0.0, 0.0) };
+    let of_cases = |actual: &[f32], expected: &[f32]| {
+        cases(vec![floats("y", &[2, 3], actual)], vec![floats("y", &[2, 3], expected)])
+    };
+    let sent = vec![
+        header(policy),
+        of_cases(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[3.0, 1.0, 2.0, 6.0, 6.0, 4.0]),
+        of_cases(&[1.0, 1.0, 2.0, 7.0, 8.0, 9.0], &[2.0, 1.0, 1.0, 9.0, 8.0, 7.0]),
+    ];
+    let answers = verify(&server, sent).await.expect("valid");
+    let [Part::Cases(first), Part::Cases(second), Part::Summary(summary)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((&first.failed_cases[..], &second.failed_cases[..]), (&[0b10][..], &[0][..]));
+    let found = summary.outputs[0].differences.as_ref().expect("compared");
+    let [mismatch] = &found.mismatches[..] else { panic!("{found:?}") };
+    assert_eq!((mismatch.index, mismatch.actual, mismatch.expected), (5, 5.0, 6.0), "the rank within its case");
+}
+
+#[tokio::test]
 async fn types_and_shapes_that_differ_are_verdicts() {
     let server = TestServer::start().await;
     let whole = v1::Tensor { dtype: v1::Dtype::I32.into(), ..tensor(&[2], &[1.0, 2.0]) };

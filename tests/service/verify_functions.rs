@@ -231,8 +231,8 @@ async fn outputs_of_a_client_stand_for_either_side() {
         reference: Some(Reference::ExpectedOutputs(v1::GivenOutputs {})),
         ..header("line", source)
     };
-    let of_subject = v1::VerifyCases { inputs: columns(), actual: given.clone(), expected: vec![] };
-    let of_reference = v1::VerifyCases { inputs: columns(), actual: vec![], expected: given };
+    let of_subject = v1::VerifyCases { inputs: columns(), actual: given.clone(), ..Default::default() };
+    let of_reference = v1::VerifyCases { inputs: columns(), expected: given, ..Default::default() };
     for (header, chunk) in [(as_subject, of_subject), (as_reference, of_reference)] {
         let mut sent = start(header);
         sent.push(cases(chunk));
@@ -283,6 +283,113 @@ async fn cases_that_do_not_end_are_an_outcome() {
 }
 
 #[tokio::test]
+async fn totals_and_counterexamples_depend_neither_on_processes_nor_on_chunks() {
+    let source = "def at_least(x: float) -> int:\n    return 1 if x > 1000.0 or x < -1e300 else 0\n";
+    let sent = || {
+        let header = v1::VerifyHeader { skip_shrinking: true, ..header("at_least", source) };
+        generated(v1::VerifyHeader { max_counterexamples: Some(50), ..header }, 100_000)
+    };
+    let mut found = vec![];
+    for processes in [1, 3] {
+        let server = TestServer::start_with(|config| config.sandbox.processes = processes).await;
+        let (chunks, summary) = verify(&server, sent()).await.expect("valid");
+        assert!(chunks.len() > 2, "{} chunks", chunks.len());
+        let next = chunks.iter().scan(0, |next, chunk| Some(std::mem::replace(next, *next + chunk.case_count)));
+        assert!(next.zip(&chunks).all(|(first, chunk)| chunk.first_case == first), "chunks are in order");
+        found.push(summary);
+    }
+    assert!(found[0].failed_count > 0);
+    assert_eq!(found[0], found[1]);
+}
+
+#[tokio::test]
+async fn chunks_that_are_sent_ahead_are_answered_in_order_and_an_error_follows_the_verdicts_before_it() {
+    let server = TestServer::start_with(|config| config.sandbox.processes = 3).await;
+    let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
+    let mut sent = start(header("line", source));
+    let chunk = |count: usize| {
+        let (x, n) = (vec![1.0; count], vec![2; count]);
+        cases(inputs(vec![doubles("x", &[i64::try_from(count).expect("a few")], &x), integers("n", &n)]))
+    };
+    sent.extend((1..=20).map(chunk));
+    sent.push(cases(inputs(vec![])));
+    let mut answers = server.verify().verify(tokio_stream::iter(sent)).await.expect("valid").into_inner();
+    let mut first_case = 0;
+    for count in 1..=20 {
+        let answer = answers.message().await.expect("valid").expect("verdicts");
+        let Some(Part::Cases(verdicts)) = answer.part else { panic!("{answer:?}") };
+        assert_eq!((verdicts.first_case, verdicts.case_count, verdicts.failed_count), (first_case, count, 0));
+        first_case += count;
+    }
+    assert_refused(answers.message().await, Code::InvalidArgument, "cases.inputs");
+}
+
+#[tokio::test]
+async fn calls_take_turns_with_a_verification_that_nobody_reads() {
+    let server = TestServer::start_with(|config| config.sandbox.processes = 1).await;
+    let source = "def same(b: bool) -> bool:\n    return b\n";
+    let header = || v1::VerifyHeader {
+        subject: Some(Subject::Kernel(python(source))),
+        reference: Some(Reference::ReferenceKernel(python(source))),
+        case_verdicts: true,
+        ..Default::default()
+    };
+    let many = v1::Tensor { dtype: v1::Dtype::Bool.into(), shape: vec![400_000], data: vec![1; 400_000].into() };
+    let many = || inputs(vec![tensor("b", v1::Dtype::Bool, &many.shape, many.data.to_vec())]);
+    let sent = start(header()).into_iter().chain((0..16).map(|_| cases(many())));
+    let unread = server.verify().verify(tokio_stream::iter(sent.collect::<Vec<_>>())).await.expect("valid");
+    // Each waits for a chunk of the other call at most.
+    for _ in 0..16 {
+        assert!(summary(&server, generated(header(), 10)).await.0.passed);
+    }
+    drop(unread);
+    server.assert_serving().await;
+}
+
+#[tokio::test]
+async fn generated_cases_that_share_an_instance_are_the_same_in_every_run() {
+    let source = "def count(x: float) -> float:\n    return 1.0\n";
+    let mut failed = vec![];
+    for processes in [1, 3] {
+        let server = TestServer::start_with(|config| config.sandbox.processes = processes).await;
+        let subject = Subject::Wasm(v1::WasmFunction { share_instance: true, ..wasm("count") });
+        let header = v1::VerifyHeader { subject: Some(subject), skip_shrinking: true, ..header("count", source) };
+        failed.push(summary(&server, generated(header, 10_000)).await.0.failed_count);
+    }
+    assert!(failed[0] < 10_000, "the first case of each chunk passes");
+    assert_eq!(failed[0], failed[1]);
+}
+
+#[tokio::test]
+async fn outcomes_are_expected_of_each_case_or_of_all() {
+    let server = TestServer::start().await;
+    let source = "def quotient(a: int, b: int) -> int:\n    return a // b\n";
+    let verified = async |of_all: &str, of_each: &[&str]| {
+        let columns = vec![integers("a", &[6, 1, 9]), integers("b", &[3, 0, 3])];
+        let expected_outcomes = of_each.iter().map(|name| (*name).to_owned()).collect();
+        let header = v1::VerifyHeader {
+            expected_outcome: of_all.to_owned(),
+            case_verdicts: true,
+            outcome_policy: v1::OutcomePolicy::ResultRequired.into(),
+            ..header("quotient", source)
+        };
+        let mut sent = start(header);
+        sent.push(cases(v1::VerifyCases { expected_outcomes, ..inputs(columns) }));
+        let (chunks, summary) = verify(&server, sent).await.expect("valid");
+        (chunks[0].failed_cases.to_vec(), summary.functions.expect("functions have a summary"))
+    };
+    assert_eq!(verified("", &[]).await.0, [0b010], "the policy decides");
+    assert_eq!(verified("", &["", "integer_division_by_zero", ""]).await.0, [0]);
+    assert_eq!(verified("ok", &["", "integer_division_by_zero", "unreachable"]).await.0, [0b100]);
+    let (failed, functions) = verified("integer_division_by_zero", &[]).await;
+    assert_eq!((failed, functions.outcome_mismatch_count), (vec![0b101], 2));
+    let first = &functions.counterexamples[0];
+    assert_eq!((first.case_index, first.expected_outcome.as_str()), (0, "integer_division_by_zero"));
+    let shrunk = first.shrunk.as_ref().expect("zeros are simpler").subject_outcome.clone();
+    assert_eq!(shrunk, "ok", "the simpler case fails for the same reason");
+}
+
+#[tokio::test]
 async fn functions_and_cases_that_do_not_fit_are_refused() {
     let server = TestServer::start().await;
     let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
@@ -297,12 +404,30 @@ async fn functions_and_cases_that_do_not_fit_are_refused() {
         sent.push(cases(self::inputs(inputs)));
         sent
     };
+    let expecting = |name: &str| v1::VerifyHeader { expected_outcome: name.to_owned(), ..good() };
+    let one_expecting = |names: &[&str]| {
+        let columns = vec![doubles("x", &[1], &[1.0]), integers("n", &[1])];
+        let expected_outcomes = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut sent = start(good());
+        sent.push(cases(v1::VerifyCases { expected_outcomes, ..self::inputs(columns) }));
+        sent
+    };
+    let kernels = |subject: &str, reference: &str| v1::VerifyHeader {
+        subject: Some(Subject::Kernel(python(subject))),
+        reference: Some(Reference::ReferenceKernel(python(reference))),
+        ..Default::default()
+    };
+    let modules = |subject: &str, reference: &str| v1::VerifyHeader {
+        subject: Some(Subject::Wasm(wasm(subject))),
+        reference: Some(Reference::ReferenceWasm(wasm(reference))),
+        ..Default::default()
+    };
     let reversed = v1::InputDomain {
         lower: Some(input_domain::Lower::Min(2.0)),
         upper: Some(input_domain::Upper::Max(1.0)),
         ..Default::default()
     };
-    let given = v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..good() };
+    let given = || v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..good() };
     let long =
         v1::CaseLimits { timeout: Some(prost_types::Duration { seconds: 1 << 20, nanos: 0 }), ..Default::default() };
     let invalid = v1::WasmFunction { module: b"\0asm".to_vec().into(), ..wasm("line") };
@@ -321,8 +446,15 @@ async fn functions_and_cases_that_do_not_fit_are_refused() {
         (start(v1::VerifyHeader { limits: Some(long), ..good() }), "header.limits.timeout"),
         (start(v1::VerifyHeader { max_counterexamples: Some(u32::MAX), ..good() }), "header.max_counterexamples"),
         (start(v1::VerifyHeader { outcome_policy: 9, ..good() }), "header.outcome_policy"),
+        (start(expecting("assertion")), "header.expected_outcome"),
+        (start(v1::VerifyHeader { subject: given().subject, ..expecting("ok") }), "header.expected_outcome"),
+        (one_expecting(&["ok", "ok"]), "cases.expected_outcomes"),
+        (one_expecting(&["traps"]), "cases.expected_outcomes[0]"),
+        (start(kernels("def f(x: float) -> float:\n    return x\n", source)), "header.kernel"),
+        (start(kernels("def f(x: float, n: float) -> float:\n    return x\n", source)), "header.kernel"),
+        (start(modules("line", "at_least")), "header.wasm"),
         (start(v1::VerifyHeader { generator: Some(too_many), ..good() }), "header.generator.case_count"),
-        (generated(given, 1), "header.generator"),
+        (generated(given(), 1), "header.generator"),
         (start(domain("y", v1::InputDomain::default())), "header.generator.domains[\"y\"]"),
         (start(domain("x", reversed)), "header.generator.domains[\"x\"]"),
         (with_cases, "cases"),

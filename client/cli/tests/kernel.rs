@@ -182,6 +182,22 @@ async fn a_benchmark_compiles_once_and_counts_elements() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_benchmark_that_checks_has_a_verdict_and_its_exit_code() {
+    let session = Session::new().await;
+    let document = session.json("bench k.py --arg x=x.npy --launches 4 --warm-up 2 --check --fixed x").await;
+    assert_eq!((&document["verdict"], &document["execution"]["median_ms"]), (&"passed".into(), &2.0.into()));
+    let sent = session.fake.state().kernel_benchmarks[0].clone();
+    assert_eq!((sent.run_count, sent.warm_up_count, sent.reference), (Some(4), Some(2), None));
+    assert_eq!(sent.fixed_arguments, ["x"]);
+    std::fs::write(session.path("wrong.py"), "# wrong\n").expect("a temporary folder");
+    let ran = session.run("bench k.py --arg x=x.npy --launches 1 --reference wrong.py").await;
+    let expected = "launch 1: y has 1 wrong element, first 0: 1 != 0\n";
+    assert!(ran.code == 1 && ran.out.starts_with(expected) && ran.out.contains("cpu: mismatch"), "{}", ran.out);
+    let fault = session.run("bench bad.py --arg x=x.npy --check").await;
+    assert!(fault.code == 1 && fault.out.starts_with("bad.py:3:5: out_of_bounds"), "{}", fault.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn compiled_kernels_are_listed_and_evicted_by_the_beginning_of_their_id() {
     let session = Session::new().await;
     session.run("run k.py").await;

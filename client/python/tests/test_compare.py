@@ -58,6 +58,7 @@ def test_outputs_have_policies_of_their_own(client: Client) -> None:
     assert [output.verdict for output in report.outputs] == ["mismatch"] * 3
     assert report["c"].failed == 2 and repr(report).startswith("a: Tensor-likes are not equal!")
     assert client.compare(np.float32([1, 2]), np.float32([[1], [2]]), ignore_shape=True).passed
+    assert client.compare(np.float32([2, np.nan, 1]), np.float32([1, 2, np.nan]), any_order=True, equal_nan=True).passed
     shapes = client.compare(np.float32([1, 2]), np.float32([[1], [2]]))
     assert repr(shapes) == "The values for attribute 'shape' do not match: (2,) != (2, 1)."
     assert client.compare(np.float32(1), np.float64(1))["output"].verdict == "dtype_mismatch"

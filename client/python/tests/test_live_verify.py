@@ -148,6 +148,18 @@ def test_outcomes_are_counted_and_judged(client: Client) -> None:
     assert not client.verify(TRAPPING, TRAPPING, cases=cases, outcome_policy="result_required")
 
 
+def test_outcomes_are_expected_by_name(client: Client) -> None:
+    cases = {"x": np.array([1.0, 600.0, 700.0])}
+    each = ["ok", "unreachable", "unreachable"]
+    assert client.verify(TRAPPING, double, cases=cases, expect=each)
+    assert client.verify(TRAPPING, double, domains={"x": floats(501.0, 1e6)}, count=100, expect="unreachable")
+    report = client.verify(TRAPPING, double, cases=cases, expect=["unreachable", *each[1:]])
+    assert (report.failed, report.counterexamples[0].index) == (1, 0)
+    assert "expected:  no result: unreachable" in repr(report)
+    with pytest.raises(InvalidArgumentError, match=r"expected_outcomes\[2\].*integer_division_by_zero.*'?division"):
+        client.verify(TRAPPING, double, cases=cases, expect=["", "", "division_by_zero"])
+
+
 def test_what_raises_in_python_is_an_outcome(client: Client) -> None:
     report = client.verify(quotient, quotient, cases={"x": [1.0, 1.0], "n": [2, 0]})
     assert report and report.subject_outcomes == {"ok": 1, "division_by_zero": 1}

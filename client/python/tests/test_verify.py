@@ -258,7 +258,9 @@ def test_options_are_sent(daemon: FakeDaemon, local: Client) -> None:
         require="all",
         equal_nan=True,
         policies={"result": {"exact": True}},
+        any_order=True,
         outcome_policy="reference_defines",
+        expect="unreachable",
         max_mismatches=3,
         max_counterexamples=2,
         shrink=False,
@@ -272,6 +274,7 @@ def test_options_are_sent(daemon: FakeDaemon, local: Client) -> None:
     assert [one.WhichOneof("rule") for one in sent.policy.tolerances] == ["close", "ulp"]
     assert (sent.policy.combination, sent.policy.nan) == (pb.TOLERANCE_COMBINATION_ALL, pb.NAN_POLICY_EQUAL)
     assert sent.output_policies["result"].tolerances[0].WhichOneof("rule") == "exact"
+    assert (sent.policy.order, sent.expected_outcome) == (pb.ELEMENT_ORDER_ANY, "unreachable")
     assert sent.outcome_policy == pb.OUTCOME_POLICY_REFERENCE_DEFINES
     assert (sent.max_mismatches, sent.max_counterexamples) == (3, 2)
     assert (sent.skip_shrinking, sent.check_determinism, sent.case_verdicts) == (True, True, False)
@@ -302,6 +305,8 @@ WRONG = [
     ({"case_timeout": math.nan}, ValueError, "case_timeout: expected a positive number"),
     ({"max_counterexamples": -1}, ValueError, r"max_counterexamples: expected an int from 0 to 2\*\*32 - 1, got -1"),
     ({"fuel": "much"}, TypeError, "fuel: expected an int from 0 to .*, got str"),
+    ({"expect": ["ok"]}, ValueError, "expect: expected one name with generated cases"),
+    ({"cases": {"x": [1.0]}, "expect": []}, ValueError, "expect: expected a name for each of 1 cases, got 0"),
     ({"tolerance": 1}, TypeError, "unknown options: tolerance"),
     ({"equal_nan": "maybe"}, ValueError, "equal_nan: expected one of False, True, 'bits', got 'maybe'"),
 ]

@@ -15,6 +15,8 @@ const COMPILE: Method<proto::CompileRequest, proto::CompileResponse> =
     Method::idempotent("/accelerd.v1.KernelService/Compile");
 const LAUNCH: Method<proto::LaunchRequest, proto::LaunchResponse> =
     Method::idempotent("/accelerd.v1.KernelService/Launch");
+const BENCHMARK: Method<proto::BenchmarkRequest, proto::BenchmarkResponse> =
+    Method::idempotent("/accelerd.v1.KernelService/Benchmark");
 const LIST: Method<proto::ListKernelsRequest, proto::ListKernelsResponse> =
     Method::idempotent("/accelerd.v1.KernelService/ListKernels");
 const EVICT: Method<proto::EvictKernelRequest, proto::EvictKernelResponse> =
@@ -27,6 +29,10 @@ pub struct KernelProgram(pub(crate) proto::KernelProgram);
 /// A kernel with its grid and its arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Launch(proto::LaunchRequest);
+
+/// A launch to measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Benchmark(proto::BenchmarkRequest);
 
 /// What a kernel computed.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,6 +126,48 @@ impl Launch {
     }
 }
 
+impl Benchmark {
+    /// Measures a launch. The elements of its arrays differ from run to run.
+    pub fn of(launch: Launch) -> Self {
+        Self(proto::BenchmarkRequest { launch: Some(launch.0), ..Default::default() })
+    }
+
+    /// What computes the expected results: a kernel with the same arrays. By default the kernel itself runs again.
+    #[must_use]
+    pub fn against(mut self, reference: KernelProgram) -> Self {
+        self.0.reference = Some(reference.0);
+        self
+    }
+
+    /// Keeps the elements of an array, such as sorted offsets.
+    #[must_use]
+    pub fn fixed(mut self, array: impl Into<String>) -> Self {
+        self.0.fixed_arguments.push(array.into());
+        self
+    }
+
+    /// Timed runs, 20 by default.
+    #[must_use]
+    pub fn runs(mut self, count: u32) -> Self {
+        self.0.run_count = Some(count);
+        self
+    }
+
+    /// Runs before those that are timed, 3 by default.
+    #[must_use]
+    pub fn warm_up(mut self, count: u32) -> Self {
+        self.0.warm_up_count = Some(count);
+        self
+    }
+
+    /// Accepts `|actual - expected| <= atol + rtol * |expected|`. By default the tolerances of torch.testing apply.
+    #[must_use]
+    pub fn close(mut self, atol: f64, rtol: f64) -> Self {
+        (self.0.atol, self.0.rtol) = (Some(atol), Some(rtol));
+        self
+    }
+}
+
 impl LaunchOutcome {
     fn new(response: proto::LaunchResponse, timings: Timings) -> Result<Self> {
         let proto::LaunchResponse { outputs, fault, execution_time } = response;
@@ -168,6 +216,12 @@ impl Client {
     pub async fn launch(&self, launch: Launch) -> Result<LaunchOutcome> {
         let reply = self.unary(LAUNCH, launch.0).await?;
         LaunchOutcome::new(reply.message, reply.timings)
+    }
+
+    /// Measures a kernel, and compares what it computes in the first and the last run with what a reference computes. A wrong result, a fault
+    /// or a time that is too short to be true is the verdict of the response.
+    pub async fn benchmark(&self, benchmark: Benchmark) -> Result<proto::BenchmarkResponse> {
+        Ok(self.unary(BENCHMARK, benchmark.0).await?.message)
     }
 
     /// Lists the kernels that are kept, the most recently used first.

@@ -11,7 +11,7 @@ use crate::{
     timing::Timings,
 };
 
-pub use self::launch::{KernelProgram, Launch, LaunchOutcome};
+pub use self::launch::{Benchmark, KernelProgram, Launch, LaunchOutcome};
 
 const TRANSLATE: Method<proto::TranslateRequest, proto::TranslateResponse> =
     Method::idempotent("/accelerd.v1.KernelService/Translate");

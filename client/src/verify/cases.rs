@@ -52,6 +52,13 @@ impl Cases {
         self.0.expected.push(values.into().named(name));
         self
     }
+
+    /// How the subject must end: a name for each case, empty for that of [`Verification::expect_outcome`].
+    #[must_use]
+    pub fn expected_outcomes(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.0.expected_outcomes = names.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 impl Verdicts {

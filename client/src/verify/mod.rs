@@ -9,8 +9,8 @@ use crate::{
     Client, Error, Result,
     call::Method,
     proto::{
-        self, ComparisonPolicy, InfinityPolicy, NanPolicy, OutputComparison, ShapePolicy, ToleranceCombination,
-        tolerance::Rule,
+        self, ComparisonPolicy, ElementOrder, InfinityPolicy, NanPolicy, OutputComparison, ShapePolicy,
+        ToleranceCombination, tolerance::Rule,
     },
     tensor_source::TensorSource,
     timing::Timings,
@@ -110,6 +110,13 @@ impl Policy {
     #[must_use]
     pub fn ignore_shape(mut self) -> Self {
         self.0.shape = ShapePolicy::SameElementCount.into();
+        self
+    }
+
+    /// The order of elements does not matter, or, in a verification, that of the elements of a case.
+    #[must_use]
+    pub fn any_order(mut self) -> Self {
+        self.0.order = ElementOrder::Any.into();
         self
     }
 }

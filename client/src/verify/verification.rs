@@ -207,6 +207,13 @@ impl Verification {
         self
     }
 
+    /// How the subject must end in all cases that do not say it themselves, such as `integer_division_by_zero`. docs/verify.md lists the names.
+    #[must_use]
+    pub fn expect_outcome(mut self, name: impl Into<String>) -> Self {
+        self.0.expected_outcome = name.into();
+        self
+    }
+
     /// The daemon makes the inputs of this number of cases. Equal seeds give equal cases. Both sides must be functions.
     #[must_use]
     pub fn generate(mut self, case_count: u64, seed: u64) -> Self {

@@ -116,6 +116,7 @@ impl RequestCost for pb::CompareOutputsRequest {}
 impl RequestCost for pb::VerifyRequest {}
 impl RequestCost for pb::CompileRequest {}
 impl RequestCost for pb::LaunchRequest {}
+impl RequestCost for pb::BenchmarkRequest {}
 impl RequestCost for pb::TranslateRequest {}
 impl RequestCost for pb::ParseStreamRequest {}
 impl RequestCost for pb::UpsertStreamRequest {}

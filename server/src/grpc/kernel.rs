@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use accelerd_engine::Context;
 use accelerd_kernels::ops::translate::{Diagnostic, Request as TranslationRequest, Targets, TooLarge, Translated};
 use accelerd_proto::v1::{self as pb, kernel_service_server::KernelService, launch_request};
 use tonic::{Request, Response, Status};
@@ -13,12 +14,13 @@ use crate::{
     config::to_usize,
     error::ApiError,
     grpc::context::context,
-    kernels::{NO_KERNEL, check_source, constant, dialect},
+    kernels::{CompiledKernel, NO_KERNEL, check_source, constant, dialect},
     layers::timing,
     status::translation_too_large,
 };
 
 mod arguments;
+mod benchmark;
 mod describe;
 mod element_type;
 mod launch;
@@ -45,6 +47,28 @@ impl Kernels {
         let constants = constants.into_iter().map(|named| constant("constants", named));
         let constants = constants.collect::<Result<BTreeMap<_, _>, _>>()?;
         Ok(TranslationRequest { source, dialect, constants, names, targets, max_bytes: config.server.max_message() })
+    }
+}
+
+impl Kernels {
+    /// The kernel of a launch.
+    async fn kernel(
+        &self,
+        launch: &mut pb::LaunchRequest,
+        prefix: &str,
+        context: &Context,
+    ) -> Result<Arc<CompiledKernel>, ApiError> {
+        self.app.sandboxes.check_enabled()?;
+        match launch.kernel.take() {
+            Some(launch_request::Kernel::KernelId(id)) => self.app.kernels.get(&id),
+            Some(launch_request::Kernel::Program(program)) => {
+                self.app.kernels.compile(program, &format!("{prefix}program"), context).await
+            }
+            None => {
+                let reason = "expected an id or a program, got neither";
+                Err(ApiError::invalid(format!("{prefix}kernel_id"), reason))
+            }
+        }
     }
 }
 
@@ -77,16 +101,23 @@ impl KernelService for Kernels {
 
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        self.app.sandboxes.check_enabled()?;
         let mut request = request.into_inner();
-        let kernel = match request.kernel.take() {
-            Some(launch_request::Kernel::KernelId(id)) => self.app.kernels.get(&id)?,
-            Some(launch_request::Kernel::Program(program)) => {
-                self.app.kernels.compile(program, "program", &context).await?
-            }
-            None => return Err(ApiError::invalid("kernel_id", "expected an id or a program, got neither").into()),
-        };
+        let kernel = self.kernel(&mut request, "", &context).await?;
         Ok(Response::new(self.launcher.launch(&caller, &context, &kernel, request).await?))
+    }
+
+    async fn benchmark(
+        &self,
+        request: Request<pb::BenchmarkRequest>,
+    ) -> Result<Response<pb::BenchmarkResponse>, Status> {
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let mut request = request.into_inner();
+        let kernel = self.kernel(request.launch.get_or_insert_default(), "launch.", &context).await?;
+        let reference = match request.reference.take() {
+            Some(program) => self.app.kernels.compile(program, "reference", &context).await?,
+            None => Arc::clone(&kernel),
+        };
+        Ok(Response::new(self.launcher.benchmark(&caller, &context, [kernel, reference], request).await?))
     }
 
     async fn list_kernels(

@@ -2,19 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use accelerd_engine::{Context, Lane};
-use accelerd_kernels::ops::compare::{Compare, CompareRequest, Comparison, Pair};
+use accelerd_engine::{Context, Lane, SubmitError};
+use accelerd_kernels::{
+    ledger::{Account, Kind, Place},
+    ops::compare::{Compare, CompareRequest, Comparison, Pair},
+};
 use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
 use accelerd_sandbox::CaseLimits;
 use accelerd_tensor::TensorType;
 use futures::{StreamExt, stream::BoxStream};
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::{
-    chunks::Verification,
-    evaluate::{Evaluated, SideResult},
     function::Limits,
-    header::Header,
     outputs::{Decoder, Output},
     policy::Policies,
 };
@@ -39,10 +40,12 @@ mod generated;
 mod header;
 mod outcome;
 mod outputs;
+mod pipeline;
 mod policy;
 mod report;
 mod sides;
 mod totals;
+mod unordered;
 mod wasm;
 
 /// Mismatches that are listed if a request does not say how many.
@@ -54,6 +57,9 @@ const DEFAULT_COUNTEREXAMPLES: u32 = 5;
 /// The most iterations of all loops of a case if a request does not say how many.
 const DEFAULT_LOOP_BUDGET: u64 = 1 << 32;
 
+/// KiB of inputs that are made before the turn of their chunk comes, of all calls. Further ones are made when their turn has come.
+const GENERATED_AHEAD: usize = 128 << 10;
+
 /// The service.
 #[derive(Clone)]
 pub(super) struct Verifier(Arc<State>);
@@ -63,6 +69,9 @@ struct State {
     resident: ResidentTensors,
     kernels: KernelCache,
     sandboxes: Sandboxes,
+    generated_ahead: Arc<Semaphore>,
+    /// Host memory of what requests are copied to.
+    memory: Account,
     max_outputs: usize,
     max_mismatches: u32,
     max_counterexamples: u32,
@@ -78,6 +87,8 @@ impl Verifier {
             resident: ResidentTensors::new(app),
             kernels: app.kernels.clone(),
             sandboxes: app.sandboxes.clone(),
+            memory: app.ledger.account(Place::Host, Kind::Requests),
+            generated_ahead: Arc::new(Semaphore::new(GENERATED_AHEAD)),
             max_outputs: config.limits.max_compared_outputs,
             max_mismatches: config.limits.max_mismatches,
             max_counterexamples: config.limits.max_counterexamples,
@@ -93,7 +104,7 @@ impl Verifier {
         context: Context,
         requests: Requests<pb::VerifyRequest>,
     ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
-        Verification::new(Arc::clone(&self.0), caller, context).responses(requests)
+        pipeline::responses(Arc::clone(&self.0), caller, context, requests)
     }
 }
 
@@ -131,10 +142,10 @@ impl State {
         let max_mismatches = self.max_mismatches("max_mismatches", max_mismatches)?;
         let decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
         policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
-        let rows = |output: &Output| if row_verdicts { output.rows() } else { 0 };
+        let rows = |output: &Output| if row_verdicts && !output.any_order { output.rows() } else { 0 };
         self.check_response(&decoded.outputs, max_mismatches, rows, 0)?;
         let pairs = decoded.outputs.iter().map(|output| output.pair(max_mismatches, rows(output))).collect();
-        let compared = self.compare(pairs, context).await?;
+        let compared = self.compare_by_order(&decoded.outputs, pairs, 1, &context).await?;
         let outputs = decoded.outputs.iter().zip(compared);
         let outputs: Vec<_> = outputs
             .map(|(output, compared)| {
@@ -162,29 +173,6 @@ impl State {
         timing::record(&done);
         let mut compared = done.response.into_iter();
         Ok(places.into_iter().map(|is_compared| if is_compared { compared.next() } else { None }).collect())
-    }
-
-    /// Compares the cases of two lists that the client sent.
-    async fn evaluate_given(
-        &self,
-        header: &Header,
-        outputs: Vec<Output>,
-        cases: usize,
-        context: Context,
-    ) -> Result<Evaluated, ApiError> {
-        let pairs = outputs.iter().map(|output| output.pair(header.max_mismatches, cases)).collect();
-        let mut compared = self.compare(pairs, context).await?;
-        Ok(Evaluated {
-            inputs: vec![],
-            failed_cases: evaluate::take_failed_cases(&mut compared, cases),
-            outputs,
-            compared,
-            actual: SideResult::default(),
-            expected: SideResult::default(),
-            outcome_mismatches: 0,
-            nondeterministic: 0,
-            run_time: Duration::ZERO,
-        })
     }
 
     fn max_counterexamples(&self, requested: Option<u32>) -> Result<usize, ApiError> {
@@ -241,6 +229,17 @@ impl State {
             bytes.saturating_add(described + mismatches + rows(output).div_ceil(8))
         });
         if bytes > self.max_message { Err(response_too_large(bytes, self.max_message)) } else { Ok(()) }
+    }
+}
+
+/// Runs what takes long on a thread of its own.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_aborted) => Err(SubmitError::Draining.into()),
+        },
     }
 }
 

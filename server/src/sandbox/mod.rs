@@ -4,30 +4,34 @@
 mod tests;
 mod turn;
 mod turn_queue;
+mod turns;
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
-use accelerd_engine::{Context, SubmitError};
+use accelerd_engine::Context;
 use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Place, Reservation};
 use accelerd_sandbox::{Pool, SandboxError, Settings, Stats};
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
-    time::{timeout, timeout_at},
+    time::timeout,
 };
 
 use crate::{
     config::{Config, SandboxSettings},
     error::ApiError,
-    layers::timing,
 };
+use turn::Permit;
 pub(crate) use turn::Turn;
-use turn::{Cancellation, Permit};
-use turn_queue::{Entered, Ticket, TurnQueue};
+use turn_queue::TurnQueue;
+pub(crate) use turns::Turns;
 
 /// The processes that run code of clients. Clones share them.
 #[derive(Clone)]
@@ -41,8 +45,10 @@ struct Shared {
     settings: SandboxSettings,
     pool: Pool,
     queue: Mutex<TurnQueue<oneshot::Sender<Permit>>>,
-    /// Notified when the last call has released its process.
-    idle: Notify,
+    /// Calls so far.
+    calls: AtomicU64,
+    /// Notified when a process is released.
+    released: Notify,
     /// Of each process that has been used.
     memory: Mutex<Vec<Reservation>>,
     account: Account,
@@ -55,7 +61,8 @@ impl Sandboxes {
         let pool = Pool::new(&settings.program, &pool_settings(&settings), settings.processes);
         let shared = Shared {
             queue: Mutex::new(TurnQueue::new(settings.processes, settings.max_queue)),
-            idle: Notify::new(),
+            calls: AtomicU64::new(0),
+            released: Notify::new(),
             memory: Mutex::default(),
             account: ledger.account(Place::Host, Kind::Sandbox),
             settings,
@@ -74,48 +81,18 @@ impl Sandboxes {
         if self.shared.settings.processes == 0 { Err(ApiError::SandboxDisabled) } else { Ok(()) }
     }
 
-    /// Waits for a turn, in which `job` uses a process; `job` runs on a thread that may block. Principals take turns.
-    ///
-    /// If the future is dropped, the call leaves the queue, or the job's next use of the process ends with
-    /// [`SandboxError::Canceled`].
-    ///
-    /// # Errors
-    /// The sandbox is disabled or draining, too many calls wait, the deadline passes, or the job fails.
+    /// The turns of a new call.
+    pub(crate) fn turns(&self) -> Turns {
+        Turns::new(self.clone(), self.shared.calls.fetch_add(1, Relaxed))
+    }
+
+    /// As [`Turns::run`], for a call with one turn.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &Context,
         job: impl FnOnce(&Turn) -> Result<T, SandboxError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.run_turn(context, false, job).await
-    }
-
-    /// As [`Self::run`], for a call that may have had a turn before; it is not refused then because many calls wait.
-    pub(crate) async fn run_turn<T: Send + 'static>(
-        &self,
-        context: &Context,
-        had_turn: bool,
-        job: impl FnOnce(&Turn) -> Result<T, SandboxError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        self.check_enabled()?;
-        let begin = Instant::now();
-        let deadline = context.deadline.unwrap_or(begin + self.shared.settings.default_deadline);
-        let permit = self.shared.permit(context.principal, deadline, had_turn).await?;
-        self.shared.reserve_memory()?;
-        let started = Instant::now();
-        let (cancellation, cancel_on_drop) = Cancellation::new();
-        let turn = Turn::new(permit, deadline, cancellation);
-        let span = tracing::Span::current();
-        let running = self.threads.spawn_blocking(move || span.in_scope(|| job(&turn)));
-        let done = running.await;
-        drop(cancel_on_drop);
-        timing::add(started - begin, started.elapsed());
-        match done {
-            Ok(result) => result.map_err(ApiError::Sandbox).inspect_err(log),
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_aborted) => Err(SubmitError::Draining.into()),
-            },
-        }
+        self.turns().run(context, move |turn| job(&turn).map_err(ApiError::from)).await
     }
 
     /// Accepts no further calls, and waits for those that were accepted. Returns how many are left.
@@ -124,7 +101,7 @@ impl Sandboxes {
         shared.queue().set_draining(true);
         let all_done = async {
             loop {
-                let mut notified = pin!(shared.idle.notified());
+                let mut notified = pin!(shared.released.notified());
                 notified.as_mut().enable();
                 if shared.queue().running() == 0 {
                     return;
@@ -154,35 +131,14 @@ impl Sandboxes {
 }
 
 impl Shared {
-    /// A free process, once it is this call's turn.
-    async fn permit(self: &Arc<Self>, principal: u64, deadline: Instant, had_turn: bool) -> Result<Permit, ApiError> {
-        let (waiter, told) = oneshot::channel();
-        let entered = self.queue().enter(principal, waiter, had_turn);
-        let ticket = match entered {
-            Entered::Running => return Ok(Permit(Arc::clone(self))),
-            Entered::Queued(ticket) => ticket,
-            Entered::Full => return Err(ApiError::SandboxQueueFull(self.settings.max_queue)),
-            Entered::Draining => return Err(SubmitError::Draining.into()),
-        };
-        let _leave_on_drop = Waiting { shared: self, ticket };
-        match timeout_at(deadline.into(), told).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(SandboxError::Busy.into()),
-        }
-    }
-
-    /// A call is done with its process. A next call whose future is dropped meanwhile passes it on, in turn.
-    fn release(self: &Arc<Self>) {
-        let (next, is_idle) = {
-            let mut queue = self.queue();
-            (queue.release(), queue.running() == 0)
-        };
-        if let Some(next) = next {
+    /// A call is done with a process. A next turn whose future is dropped meanwhile passes it on.
+    fn release(self: &Arc<Self>, call: u64) {
+        let next = self.queue().release(call);
+        if let Some((call, next)) = next {
             // If nobody waits, the permit comes back and is dropped.
-            drop(next.send(Permit(Arc::clone(self))));
-        } else if is_idle {
-            self.idle.notify_waiters();
+            drop(next.send(Permit { shared: Arc::clone(self), call }));
         }
+        self.released.notify_waiters();
     }
 
     /// Reserves the memory of as many processes as are in use; once used, a process stays.
@@ -200,18 +156,6 @@ impl Shared {
     }
 }
 
-/// A call in the queue, which leaves it when it is dropped.
-struct Waiting<'a> {
-    shared: &'a Shared,
-    ticket: Ticket,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.shared.queue().leave(self.ticket);
-    }
-}
-
 fn pool_settings(settings: &SandboxSettings) -> Settings {
     let (memory, default) = (settings.memory.as_u64(), Settings::default());
     Settings {
@@ -222,21 +166,5 @@ fn pool_settings(settings: &SandboxSettings) -> Settings {
         load_timeout: settings.load_timeout,
         nice: settings.nice.into(),
         ..default
-    }
-}
-
-/// Logs what operators should know: a process that failed. The other errors are the caller's.
-fn log(error: &ApiError) {
-    if let ApiError::Sandbox(failure) = error
-        && matches!(
-            failure,
-            SandboxError::Crashed { .. }
-                | SandboxError::OutOfMemory(_)
-                | SandboxError::Protocol(_)
-                | SandboxError::Start(_)
-                | SandboxError::Timeout { killed: true }
-        )
-    {
-        tracing::warn!(%failure, "a process of the sandbox failed");
     }
 }

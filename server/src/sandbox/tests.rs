@@ -2,7 +2,10 @@
 
 use futures::poll;
 
+use std::time::Instant;
+
 use super::*;
+use accelerd_engine::SubmitError;
 
 /// One process, for which at most two calls wait.
 fn sandboxes() -> Sandboxes {
@@ -22,7 +25,7 @@ fn context(seconds: u64) -> Context {
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_deadline_passes_in_the_queue_has_no_turn() {
     let sandboxes = sandboxes();
-    let running = sandboxes.shared.permit(1, in_seconds(1), false).await.expect("it is free");
+    let running = sandboxes.turns().permit(1, in_seconds(1)).await.expect("it is free");
     let waited = sandboxes.run(&context(10), |_| -> Result<(), _> { panic!("it has no turn") }).await;
     assert!(matches!(waited, Err(ApiError::Sandbox(SandboxError::Busy))), "{waited:?}");
     assert_eq!(sandboxes.queued(), 0);
@@ -33,7 +36,7 @@ async fn a_call_whose_deadline_passes_in_the_queue_has_no_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_deadline_has_the_default_one() {
     let sandboxes = sandboxes();
-    let _running = sandboxes.shared.permit(1, in_seconds(1), false).await.expect("it is free");
+    let _running = sandboxes.turns().permit(1, in_seconds(1)).await.expect("it is free");
     let begin = tokio::time::Instant::now();
     let waited = sandboxes.run(&Context::default(), |_| Ok(())).await;
     assert!(matches!(waited, Err(ApiError::Sandbox(SandboxError::Busy))), "{waited:?}");
@@ -44,13 +47,13 @@ async fn a_call_without_a_deadline_has_the_default_one() {
 #[tokio::test(start_paused = true)]
 async fn more_calls_than_may_wait_are_refused_at_once() {
     let sandboxes = sandboxes();
-    let shared = &sandboxes.shared;
-    let running = shared.permit(1, in_seconds(9), false).await.expect("it is free");
-    let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(shared.permit(1, in_seconds(9), false))).collect();
+    let calls: Vec<_> = (0..4).map(|_| sandboxes.turns()).collect();
+    let running = calls[0].permit(1, in_seconds(9)).await.expect("it is free");
+    let mut waiting: Vec<_> = calls[1..3].iter().map(|call| Box::pin(call.permit(1, in_seconds(9)))).collect();
     for call in &mut waiting {
         assert!(poll!(call).is_pending());
     }
-    let refused = shared.permit(2, in_seconds(9), false).await.err();
+    let refused = calls[3].permit(2, in_seconds(9)).await.err();
     assert!(matches!(refused, Some(ApiError::SandboxQueueFull(2))), "{refused:?}");
     waiting.pop();
     assert_eq!(sandboxes.queued(), 1, "a dropped call leaves the queue");
@@ -61,16 +64,15 @@ async fn more_calls_than_may_wait_are_refused_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_whose_call_is_dropped_passes_to_the_next_call() {
     let sandboxes = sandboxes();
-    let shared = &sandboxes.shared;
-    let running = shared.permit(1, in_seconds(9), false).await.expect("it is free");
-    let (mut first, mut second) =
-        (Box::pin(shared.permit(1, in_seconds(9), false)), Box::pin(shared.permit(1, in_seconds(9), false)));
+    let calls = [sandboxes.turns(), sandboxes.turns()];
+    let running = sandboxes.turns().permit(1, in_seconds(9)).await.expect("it is free");
+    let [mut first, mut second] = calls.each_ref().map(|call| Box::pin(call.permit(1, in_seconds(9))));
     assert!(poll!(&mut first).is_pending() && poll!(&mut second).is_pending());
     drop(running);
     // It has been told, and never looks.
     drop(first);
     drop(second.await.expect("it is its turn"));
-    assert_eq!(shared.queue().running(), 0);
+    assert_eq!(sandboxes.shared.queue().running(), 0);
 }
 
 #[tokio::test]
@@ -106,7 +108,7 @@ async fn the_panic_of_a_job_reaches_its_caller_and_frees_the_process() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_refuses_new_calls_and_waits_for_the_others() {
     let sandboxes = sandboxes();
-    let running = sandboxes.shared.permit(1, in_seconds(9), false).await.expect("it is free");
+    let running = sandboxes.turns().permit(1, in_seconds(9)).await.expect("it is free");
     assert_eq!(sandboxes.drain(Duration::from_secs(1)).await, 1, "one still runs");
     let refused = sandboxes.run(&context(9), |_| Ok(())).await;
     assert!(matches!(refused, Err(ApiError::Submit(SubmitError::Draining))), "{refused:?}");
@@ -134,6 +136,24 @@ async fn the_memory_of_a_process_is_reserved_once() {
     small.limit(Place::Host, accelerd_kernels::ledger::Limit { bytes: 1 << 20, setting: "memory.host_limit" });
     let refused = Sandboxes::new(&config, &small, Handle::current()).run(&Context::default(), |_| Ok(())).await;
     assert!(matches!(refused, Err(ApiError::MemoryLimit { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_call_without_memory_for_a_further_process_waits_for_its_own() {
+    let mut config = Config::loopback();
+    config.sandbox.processes = 2;
+    let ledger = Ledger::new();
+    let bytes = config.sandbox.memory.as_u64();
+    ledger.limit(Place::Host, accelerd_kernels::ledger::Limit { bytes, setting: "memory.host_limit" });
+    let sandboxes = Sandboxes::new(&config, &ledger, Handle::current());
+    let call = sandboxes.turns();
+    let first = call.permit(1, in_seconds(9)).await.expect("there is memory for one");
+    let mut further = Box::pin(call.permit(1, in_seconds(9)));
+    assert!(poll!(&mut further).is_pending());
+    let other = sandboxes.turns().permit(2, in_seconds(9)).await.err();
+    assert!(matches!(other, Some(ApiError::MemoryLimit { .. })), "{other:?}");
+    drop(first);
+    further.await.expect("the memory of its process");
 }
 
 #[tokio::test]

@@ -20,12 +20,15 @@ pub(crate) struct Turn {
     cancellation: Cancellation,
 }
 
-/// A process is free for who has this.
-pub(super) struct Permit(pub(super) Arc<Shared>);
+/// A process is free for the call that has this.
+pub(super) struct Permit {
+    pub(super) shared: Arc<Shared>,
+    pub(super) call: u64,
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.release();
+        self.shared.release(self.call);
     }
 }
 
@@ -60,7 +63,7 @@ impl Turn {
     /// Compiles a module in a process, for calls that limit fuel or for others, and says what it exports.
     pub(crate) fn load(&self, module: &Module, fuel: bool) -> Result<ModuleInfo, SandboxError> {
         self.check()?;
-        self.permit.0.pool.load(module, fuel, self.deadline)
+        self.permit.shared.pool.load(module, fuel, self.deadline)
     }
 
     /// Runs all cases of a call.
@@ -80,7 +83,7 @@ impl Turn {
         mut on_slice: impl FnMut(SliceResult) -> ControlFlow<()>,
     ) -> Result<(), SandboxError> {
         self.check()?;
-        self.permit.0.pool.call_in_slices(call, self.deadline, |slice| {
+        self.permit.shared.pool.call_in_slices(call, self.deadline, |slice| {
             on_slice(slice)?;
             self.cancellation.flow()
         })
@@ -89,7 +92,7 @@ impl Turn {
     /// Runs threads of a kernel.
     pub(crate) fn launch(&self, launch: &Launch) -> Result<LaunchResult, SandboxError> {
         self.check()?;
-        self.permit.0.pool.launch(launch, self.deadline, |_| self.cancellation.flow())
+        self.permit.shared.pool.launch(launch, self.deadline, |_| self.cancellation.flow())
     }
 
     /// Time until the call must have ended.

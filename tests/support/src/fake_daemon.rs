@@ -82,6 +82,8 @@ pub struct State {
     pub kernels: Vec<(proto::Kernel, String)>,
     /// Requests of Launch, in order.
     pub launches: Vec<proto::LaunchRequest>,
+    /// Benchmarks of kernels, in order.
+    pub kernel_benchmarks: Vec<proto::BenchmarkRequest>,
     /// The received messages of Verify, in order.
     pub verifications: Vec<proto::VerifyRequest>,
     made_tensors: u64,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -60,6 +60,9 @@ class VerifyOptions(PolicyOptions, total=False):
     #: What it means if a side has no result: the case fails unless both have none ("both_or_neither", the default); it
     #: passes if the reference has none ("reference_defines"); it always fails ("result_required").
     outcome_policy: OutcomePolicy
+    #: How the subject must end, such as "integer_division_by_zero", in place of `outcome_policy`: in all cases, or a
+    #: name for each case that is given.
+    expect: str | Sequence[str]
     #: The most mismatches of an output to list.
     max_mismatches: int
     #: The most failing cases to return with their inputs.
@@ -110,8 +113,12 @@ class Verification:
             pb.VerifyCases.INPUTS_FIELD_NUMBER: _inputs(cases, dtypes),
         }
         self._is_generated = subject.function is not None and reference.function is not None and cases is None
+        expect = options.get("expect", "")
+        self._expect = None if isinstance(expect, str) else list(expect)
         header = _header(subject, reference, options)
         if self._is_generated:
+            if self._expect is not None:
+                raise ValueError("expect: expected one name with generated cases, got a name for each case")
             header.generator.CopyFrom(_generator(count, seed, domains or {}))
         else:
             _check_cases(subject, reference, cases, count, domains)
@@ -127,7 +134,10 @@ class Verification:
             got = ", ".join(f"{name} {array.shape}" for name, array in named)
             raise ValueError(f"cases: expected arrays whose first dimension is the cases, the same for all, got {got}")
         count = named[0][1].shape[0]
+        if self._expect is not None and len(self._expect) != count:
+            raise ValueError(f"expect: expected a name for each of {count} cases, got {len(self._expect)}")
         each = sum(array.nbytes // max(count, 1) for _, array in named)
+        each += max((2 + len(name) for name in self._expect or ()), default=0)
         overhead = sum(_OVERHEAD + len(name) + 10 * array.ndim for name, array in named)
         if each + overhead > settings.max_message_bytes:
             raise too_large("a case", each + overhead, settings.max_message_bytes)
@@ -152,6 +162,8 @@ class Verification:
             for name, value in tensors.items():
                 rows = Value(value.number, value.array[part.start : part.stop])
                 cases += field(number, tensor_input(name, rows))
+        for name in (self._expect or [])[part.start : part.stop]:
+            cases += field(pb.VerifyCases.EXPECTED_OUTCOMES_FIELD_NUMBER, [name.encode()])
         return field(pb.VerifyRequest.CASES_FIELD_NUMBER, cases)
 
     def on_response(self, response: pb.VerifyResponse) -> None:
@@ -257,6 +269,7 @@ def _header(subject: Side, reference: Side, options: VerifyOptions) -> pb.Verify
         case_verdicts=options.get("case_verdicts", False),
         limits=limits,
         outcome_policy=choice("outcome_policy", options.get("outcome_policy", "both_or_neither"), _OUTCOMES),
+        expected_outcome=expect if isinstance(expect := options.get("expect", ""), str) else "",
         max_counterexamples=options.get("max_counterexamples"),
         skip_shrinking=not options.get("shrink", True),
         check_determinism=options.get("check_determinism", False),

@@ -53,6 +53,8 @@ class PolicyOptions(TypedDict, total=False):
     signed_zero: bool
     #: Whether shapes may differ if the numbers of elements are equal.
     ignore_shape: bool
+    #: Whether the order of elements does not matter; in a verification, that of the elements of a case.
+    any_order: bool
 
 
 def policy_message(options: PolicyOptions) -> pb.ComparisonPolicy:
@@ -80,6 +82,7 @@ def policy_message(options: PolicyOptions) -> pb.ComparisonPolicy:
         infinity=pb.INFINITY_POLICY_FORBIDDEN if options.get("forbid_infinity") else pb.INFINITY_POLICY_EQUAL,
         distinguish_zero_sign=bool(options.get("signed_zero")),
         shape=pb.SHAPE_POLICY_SAME_ELEMENT_COUNT if options.get("ignore_shape") else pb.SHAPE_POLICY_EQUAL,
+        order=pb.ELEMENT_ORDER_ANY if options.get("any_order") else pb.ELEMENT_ORDER_FIXED,
     )
 
 

@@ -82,6 +82,8 @@ class Counterexample:
     found: CaseResult
     #: The simplest inputs that were found with which the case fails; None if none are simpler.
     shrunk: CaseResult | None
+    #: How the subject was expected to end; empty if the outcome policy decided.
+    expected_outcome: str = ""
 
     @property
     def simplest(self) -> CaseResult:
@@ -93,6 +95,8 @@ class Counterexample:
         case = self.simplest
         lines = [f"Falsifying case: {_call(name, case)}"]
         lines.append(f"    subject:   {_side(case.actual, case.subject_outcome)}")
+        if self.expected_outcome not in ("", _OK):
+            lines.append(f"    expected:  no result: {self.expected_outcome}")
         lines.append(f"    reference: {_side(case.expected, case.reference_outcome)}")
         if self.shrunk is None:
             lines.append(f"    found as case {self.index}")
@@ -245,7 +249,7 @@ def received_report(
 
 def _counterexample(one: pb.Counterexample) -> Counterexample:
     shrunk = _case(one.shrunk) if one.HasField("shrunk") else None
-    return Counterexample(one.case_index, _case(one.found), shrunk)
+    return Counterexample(one.case_index, _case(one.found), shrunk, one.expected_outcome)
 
 
 def _case(case: pb.CaseResult) -> CaseResult:

@@ -18,6 +18,7 @@ use crate::{error::ApiError, kernels::CompiledKernel};
 const SHOWN_CHARACTERS: usize = 64;
 
 /// A tensor that a client passes.
+#[derive(Clone)]
 pub(super) struct NamedArgument {
     pub(super) name: String,
     /// Its place in the request.

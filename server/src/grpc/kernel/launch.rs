@@ -1,6 +1,6 @@
 //! Runs kernels in the sandbox.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, SubmitError};
 use accelerd_ir::kernel::{FaultKind, FaultRecord, wasm::RESERVED};
@@ -20,6 +20,7 @@ use crate::{
     error::ApiError,
     grpc::{convert::tensor_of, dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
     kernels::CompiledKernel,
+    sandbox::{Turn, Turns},
     status::response_too_large,
 };
 
@@ -46,31 +47,64 @@ impl Launcher {
         request: pb::LaunchRequest,
     ) -> Result<pb::LaunchResponse, Status> {
         let pb::LaunchRequest { grid, arguments, outputs, loop_budget, .. } = request;
-        let limit = self.app.sandboxes.limits().case_memory.as_u64();
-        let mut copies = self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty();
-        let arguments = self.arguments(caller, context, arguments, limit, &mut copies).await?;
-        let bound = bind(kernel, &grid, arguments, outputs, limit, &mut copies)?;
+        let mut copies = self.copies(context);
+        let arguments = self.arguments(caller, context, "", arguments, &mut copies).await?;
+        let bound = bind(kernel, &grid, arguments, outputs, self.limit(), &mut copies)?;
         self.check_response(&bound.outputs)?;
-        let launch = launch(kernel, &bound, loop_budget.unwrap_or(LOOP_BUDGET));
-        let BoundLaunch { grid, outputs, .. } = bound;
-        let job = move |turn: &crate::sandbox::Turn| turn.launch(&Launch { timeout: turn.time_left(), ..launch });
-        let result = self.app.sandboxes.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
-        drop(copies);
-        Ok(response(kernel, &grid, outputs, result)?)
+        let result = self.launch_bound(kernel, &bound, loop_budget, true, (&self.turns(), context)).await?;
+        Ok(response(kernel, &bound.grid, bound.outputs, result)?)
+    }
+
+    /// Runs a kernel, and reads its outputs if they are wanted.
+    pub(super) async fn launch_bound(
+        &self,
+        kernel: &CompiledKernel,
+        bound: &BoundLaunch,
+        loop_budget: Option<u64>,
+        reads: bool,
+        (turns, context): (&Turns, &Context),
+    ) -> Result<LaunchResult, ApiError> {
+        let mut launch = launch(kernel, bound, loop_budget.unwrap_or(LOOP_BUDGET));
+        if !reads {
+            launch.outputs.clear();
+        }
+        let job = move |turn: Turn| Ok(turn.launch(&Launch { timeout: turn.time_left(), ..launch })?);
+        let result = turns.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
+        ended(result.outcome)?;
+        Ok(result)
+    }
+
+    pub(super) fn turns(&self) -> Turns {
+        self.app.sandboxes.turns()
+    }
+
+    pub(super) fn default_deadline(&self) -> Duration {
+        self.app.sandboxes.limits().default_deadline
+    }
+
+    /// The most bytes of the arguments of a launch.
+    pub(super) fn limit(&self) -> u64 {
+        self.app.sandboxes.limits().case_memory.as_u64()
+    }
+
+    /// Host memory for copies of arguments.
+    pub(super) fn copies(&self, context: &Context) -> Reservation {
+        self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty()
     }
 
     /// Decodes the arguments. Resident ones on a GPU are copied, which is added to `copies`.
-    async fn arguments(
+    pub(super) async fn arguments(
         &self,
         caller: &Caller,
         context: &Context,
+        prefix: &str,
         arguments: Vec<pb::TensorInput>,
-        limit: u64,
         copies: &mut Reservation,
     ) -> Result<Vec<NamedArgument>, ApiError> {
+        let limit = self.limit();
         let mut decoded = Vec::with_capacity(arguments.len());
         for (nth, pb::TensorInput { name, source }) in arguments.into_iter().enumerate() {
-            let field = format!("arguments[{nth}]");
+            let field = format!("{prefix}arguments[{nth}]");
             let (of, data) = match source {
                 Some(Source::Value(tensor)) => inline(&format!("{field}.value"), tensor)?,
                 Some(Source::Handle(handle)) => {
@@ -119,7 +153,7 @@ fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Lau
         thread_count: image.thread_count,
         loop_budget,
         on_fault: OnFault::Stop,
-        timeout: std::time::Duration::MAX,
+        timeout: Duration::MAX,
         outputs: outputs.collect(),
     }
 }
@@ -130,8 +164,7 @@ fn response(
     outputs: Vec<BoundOutput>,
     result: LaunchResult,
 ) -> Result<pb::LaunchResponse, ApiError> {
-    let LaunchResult { outcome, faults, outputs: values, execution_time } = result;
-    ended(outcome)?;
+    let LaunchResult { faults, outputs: values, execution_time, .. } = result;
     let execution_time = Some(execution_time.try_into().unwrap_or_default());
     if let Some(fault) = faults.first() {
         let fault = Some(describe_fault(kernel, grid, fault)?);
@@ -163,7 +196,11 @@ fn failed(reason: String) -> ApiError {
     ApiError::Submit(SubmitError::Op(error))
 }
 
-fn describe_fault(kernel: &CompiledKernel, grid: &[u64], fault: &LaunchFault) -> Result<pb::KernelFault, ApiError> {
+pub(super) fn describe_fault(
+    kernel: &CompiledKernel,
+    grid: &[u64],
+    fault: &LaunchFault,
+) -> Result<pb::KernelFault, ApiError> {
     let record = match &fault.cause {
         FaultCause::Record(bytes) => FaultRecord::from_bytes(bytes),
         FaultCause::Outcome(outcome) => return Err(failed(format!("thread {} ended with {outcome}", fault.thread))),

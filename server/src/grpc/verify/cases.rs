@@ -3,7 +3,7 @@
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
-use super::column::Column;
+use super::{column::Column, outcome::CaseOutcome};
 
 /// A tensor of a side: its name, type and elements.
 pub(super) type Named = (String, TensorType, Bytes);
@@ -25,11 +25,13 @@ pub(super) struct Cases {
     /// What the client sent for each side that is no function.
     pub(super) actual: Vec<Named>,
     pub(super) expected: Vec<Named>,
+    /// How the subject must end in each case, `None` if the header or the policy decides. Empty if there is none.
+    pub(super) expected_outcomes: Vec<Option<CaseOutcome>>,
 }
 
 impl Cases {
     /// Cases of two functions.
     pub(super) fn of_functions(count: usize, inputs: Inputs) -> Self {
-        Self { count, inputs, actual: vec![], expected: vec![] }
+        Self { count, inputs, actual: vec![], expected: vec![], expected_outcomes: vec![] }
     }
 }

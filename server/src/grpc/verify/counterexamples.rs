@@ -1,6 +1,9 @@
 //! Cases that fail: what both sides computed for them, and simpler ones that fail too.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use accelerd_ir::{Dtype, scalar::Literal};
 use accelerd_proto::v1 as pb;
@@ -13,6 +16,7 @@ use super::{
     evaluate::{Evaluated, Evaluator, SideResult},
     generated::column,
     header::Header,
+    outcome::CaseOutcome,
 };
 use crate::grpc::{convert::tensor_of, dtype::dtype_to_proto};
 
@@ -29,6 +33,8 @@ pub(super) struct Found {
     /// What it is shrunk from; `None` if it is not shrunk.
     shrinker: Option<Shrinker>,
     inputs: Vec<Input>,
+    /// How the subject must end.
+    expected_outcome: Option<CaseOutcome>,
 }
 
 /// Finds the cases of a chunk that fail.
@@ -39,9 +45,9 @@ pub(super) struct Counterexamples<'a> {
 
 impl Counterexamples<'_> {
     /// Adds the first that fail, up to the number that the header asks for.
-    pub(super) fn find(&self, evaluated: &Evaluated, cases: usize, found: &mut Vec<Found>) {
+    pub(super) fn find(&self, evaluated: &Evaluated, found: &mut Vec<Found>) {
         let wanted = self.header.max_counterexamples.saturating_sub(found.len());
-        let failing = (0..cases).filter(|case| evaluated.fails(*case)).take(wanted);
+        let failing = (0..evaluated.count).filter(|case| evaluated.fails(*case)).take(wanted);
         found.extend(failing.map(|case| self.case(evaluated, case)));
     }
 
@@ -51,7 +57,8 @@ impl Counterexamples<'_> {
         let values: Vec<Vec<u8>> = evaluated.inputs.iter().map(|column| column.case(case).into()).collect();
         let shrinker = if self.header.shrinks { Shrinker::new(&inputs, &values).ok() } else { None };
         let result = case_result(ports, evaluated, case);
-        Found { case_index: self.first_case + case as u64, result, shrinker, inputs }
+        let expected_outcome = self.header.expected_outcome(&evaluated.expected_outcomes, case);
+        Found { case_index: self.first_case + case as u64, result, shrinker, inputs, expected_outcome }
     }
 
     /// The domains of simpler values: those of the generator, or the range of the chunk's values.
@@ -103,17 +110,23 @@ fn input_of(port: &Port, column: &Column) -> Option<Input> {
 
 impl Found {
     /// The message of a case, with the simplest one that was found in [`SHRINK_TIME`].
-    pub(super) async fn counterexample(mut self, evaluator: &Evaluator<'_>) -> pb::Counterexample {
+    pub(super) async fn counterexample(mut self, evaluator: &Arc<Evaluator>) -> pb::Counterexample {
         let shrunk = match &mut self.shrinker {
-            Some(shrinker) => shrink(shrinker, &self.inputs, evaluator).await,
+            Some(shrinker) => shrink(shrinker, &self.inputs, self.expected_outcome, evaluator).await,
             None => None,
         };
-        pb::Counterexample { case_index: self.case_index, found: Some(self.result), shrunk }
+        let expected_outcome = self.expected_outcome.map_or_else(String::new, |outcome| outcome.name().to_owned());
+        pb::Counterexample { case_index: self.case_index, found: Some(self.result), shrunk, expected_outcome }
     }
 }
 
 /// A simpler case. What goes wrong meanwhile, such as a deadline, only ends the search: the case as it was found is a result.
-async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Evaluator<'_>) -> Option<pb::CaseResult> {
+async fn shrink(
+    shrinker: &mut Shrinker,
+    inputs: &[Input],
+    expected_outcome: Option<CaseOutcome>,
+    evaluator: &Arc<Evaluator>,
+) -> Option<pb::CaseResult> {
     let until = Instant::now() + SHRINK_TIME;
     let mut simplest = None;
     while Instant::now() < until {
@@ -123,7 +136,8 @@ async fn shrink(shrinker: &mut Shrinker, inputs: &[Input], evaluator: &Evaluator
         }
         let columns: Vec<_> = inputs.iter().zip(columns).map(column).collect();
         let count = shrinker.pending();
-        let cases = Cases::of_functions(count, Inputs::Columns(columns));
+        let mut cases = Cases::of_functions(count, Inputs::Columns(columns));
+        cases.expected_outcomes = vec![expected_outcome; count];
         let Ok(evaluated) = evaluator.evaluate(cases, false).await else { break };
         let fails: Vec<_> = (0..count).map(|case| evaluated.fails(case)).collect();
         let steps = shrinker.steps();

@@ -7,24 +7,32 @@ use std::{
 
 use accelerd_engine::Context;
 use accelerd_kernels::ops::{compare::Comparison, tensor::TensorInput};
-use accelerd_sandbox::SandboxError;
 use accelerd_tensor::TensorType;
 use tonic::Status;
 
 use super::{
-    State,
+    State, blocking,
     cases::{Cases, Inputs, Named},
     column::{Column, compared_in},
     function::Ran,
     header::Header,
     outcome::CaseOutcome,
-    outputs::{Decoder, Output},
-    sides::{Computed, Side},
+    outputs::{Decoded, Decoder, Output, Outputs},
+    sides::{Computed, Side, Sides},
 };
-use crate::{error::ApiError, sandbox::Turn};
+use crate::{
+    auth::caller::Caller,
+    error::ApiError,
+    sandbox::{Turn, Turns},
+};
+
+/// Prefix of the fields of a chunk.
+pub(super) const CASES: &str = "cases.";
 
 /// The result of cases.
 pub(super) struct Evaluated {
+    /// Number of cases.
+    pub(super) count: usize,
     /// In the order of the verification's inputs.
     pub(super) inputs: Vec<Column>,
     pub(super) outputs: Vec<Output>,
@@ -34,6 +42,7 @@ pub(super) struct Evaluated {
     pub(super) failed_cases: Vec<u8>,
     pub(super) actual: SideResult,
     pub(super) expected: SideResult,
+    pub(super) expected_outcomes: Vec<Option<CaseOutcome>>,
     /// Cases that fail because of how they ended.
     pub(super) outcome_mismatches: u64,
     /// Cases for which the subject had different results when it ran again.
@@ -50,107 +59,197 @@ pub(super) struct SideResult {
 }
 
 /// Evaluates cases of one call.
-pub(super) struct Evaluator<'a> {
-    pub(super) service: &'a State,
-    pub(super) decoder: Decoder<'a>,
-    pub(super) header: &'a Arc<Header>,
-    pub(super) context: &'a Context,
-    /// Whether functions of the call ran before.
-    pub(super) had_turn: bool,
+pub(super) struct Evaluator {
+    pub(super) service: Arc<State>,
+    pub(super) caller: Caller,
+    pub(super) context: Context,
+    pub(super) header: Header,
+    pub(super) turns: Turns,
 }
 
 /// What the functions computed.
-#[derive(Default)]
 struct Runs {
     inputs: Vec<Column>,
     time: Duration,
     subject: Option<Ran>,
-    /// The subject once more, if that was requested.
-    again: Option<Ran>,
+    nondeterministic: u64,
     reference: Option<Ran>,
 }
 
-impl Evaluator<'_> {
-    pub(super) async fn evaluate(&self, cases: Cases, checks_determinism: bool) -> Result<Evaluated, Status> {
-        let header = self.header;
-        let runs = self.run(&cases, checks_determinism).await?;
-        let nondeterministic = match (&runs.subject, &runs.again) {
-            (Some(first), Some(again)) => different_cases(first, again),
-            _ => 0,
-        };
-        let mut actual = side_result(&header.sides.subject, runs.subject, cases.actual, cases.count);
-        let mut expected = side_result(&header.sides.reference, runs.reference, cases.expected, cases.count);
-        align(&mut actual.tensors, &mut expected.tensors);
-        let outcomes = || actual.outcomes.iter().zip(&expected.outcomes);
-        let is_rejected = outcomes().map(|(actual, expected)| header.outcome_policy.rejects(*actual, *expected));
-        let is_rejected: Vec<_> = is_rejected.collect();
-        let is_missing: Vec<_> = outcomes().map(|(actual, expected)| !(actual.is_ok() && expected.is_ok())).collect();
+/// What both sides have for cases, to be compared.
+struct Results {
+    inputs: Vec<Column>,
+    run_time: Duration,
+    actual: SideResult,
+    expected: SideResult,
+    expected_outcomes: Vec<Option<CaseOutcome>>,
+    /// The tensors of both sides, with zeros for cases in which one of them has no result.
+    decoded: [Vec<Decoded>; 2],
+    /// Cases that fail because of how they ended.
+    rejected: Vec<usize>,
+    nondeterministic: u64,
+}
 
-        let decoded = |side: &SideResult| side.tensors.iter().map(|tensor| decoded(tensor, &is_missing)).collect();
-        let outputs = self.decoder.matched(decoded(&actual), decoded(&expected))?;
-        let pairs = outputs.iter().map(|output| output.pair(header.max_mismatches, cases.count)).collect();
-        let mut compared = self.service.compare(pairs, self.context.clone()).await?;
-        let mut failed_cases = take_failed_cases(&mut compared, cases.count);
-        let rejected = is_rejected.iter().enumerate().filter(|(_, is_rejected)| **is_rejected);
-        let outcome_mismatches = rejected.map(|(case, _)| mark(&mut failed_cases, case)).count() as u64;
+impl Evaluator {
+    pub(super) fn decoder(&self) -> Decoder<'_> {
+        self.service.decoder(&self.caller, &self.header.policies, CASES)
+    }
+
+    /// Evaluates cases of functions.
+    pub(super) async fn evaluate(
+        self: &Arc<Self>,
+        cases: Cases,
+        checks_determinism: bool,
+    ) -> Result<Evaluated, Status> {
+        let count = cases.count;
+        let results = self.run(cases, checks_determinism).await?;
+        let [actual, expected] = results.decoded;
+        let outputs = self.decoder().matched(actual, expected)?;
+        let (compared, mut failed_cases) = self.compare(&outputs, count).await?;
+        for case in &results.rejected {
+            mark(&mut failed_cases, *case);
+        }
         Ok(Evaluated {
-            inputs: runs.inputs,
+            count,
+            inputs: results.inputs,
             outputs,
             compared,
             failed_cases,
-            actual,
-            expected,
-            outcome_mismatches,
-            nondeterministic,
-            run_time: runs.time,
+            actual: results.actual,
+            expected: results.expected,
+            expected_outcomes: results.expected_outcomes,
+            outcome_mismatches: results.rejected.len() as u64,
+            nondeterministic: results.nondeterministic,
+            run_time: results.run_time,
         })
     }
 
-    /// Runs the functions of both sides in one turn of a child process.
-    async fn run(&self, cases: &Cases, checks_determinism: bool) -> Result<Runs, ApiError> {
-        if !self.header.sides.has_functions() {
-            return Ok(Runs::default());
-        }
-        let (header, inputs, count) = (Arc::clone(self.header), cases.inputs.clone(), cases.count);
-        let job = move |turn: &Turn| -> Result<Runs, SandboxError> {
-            let started = Instant::now();
-            let inputs = match (inputs, &header.generated) {
-                (Inputs::Columns(columns), _) => columns,
-                (Inputs::Generated(first), Some(generated)) => generated.columns(first, count),
-                (Inputs::Generated(_), None) => vec![],
-            };
-            let run = |side: &Side| {
-                let run = |computed: &Computed| computed.run(turn, &inputs, count, &header.limits);
-                side.function().map(run).transpose()
-            };
-            let subject = run(&header.sides.subject)?;
-            let again = if checks_determinism { run(&header.sides.subject)? } else { None };
-            let reference = run(&header.sides.reference)?;
-            Ok(Runs { inputs, time: started.elapsed(), subject, again, reference })
+    /// Compares cases of two lists that the client sent.
+    pub(super) async fn evaluate_given(&self, sent: Outputs, count: usize) -> Result<Evaluated, Status> {
+        let outputs = sent.outputs;
+        let (compared, failed_cases) = self.compare(&outputs, count).await?;
+        Ok(Evaluated {
+            count,
+            inputs: vec![],
+            outputs,
+            compared,
+            failed_cases,
+            actual: SideResult::default(),
+            expected: SideResult::default(),
+            expected_outcomes: vec![],
+            outcome_mismatches: 0,
+            nondeterministic: 0,
+            run_time: Duration::ZERO,
+        })
+    }
+
+    async fn compare(&self, outputs: &[Output], count: usize) -> Result<(Vec<Option<Comparison>>, Vec<u8>), ApiError> {
+        let pairs = outputs.iter().map(|output| output.pair(self.header.max_mismatches, count)).collect();
+        let mut compared = self.service.compare_by_order(outputs, pairs, count, &self.context).await?;
+        let failed_cases = take_failed_cases(&mut compared, count);
+        Ok((compared, failed_cases))
+    }
+
+    /// Makes the inputs of cases whose turn has not come.
+    pub(super) async fn generate(self: &Arc<Self>, cases: Cases) -> Result<Cases, ApiError> {
+        let this = Arc::clone(self);
+        let generate = move || {
+            let inputs = Inputs::Columns(this.columns(cases.inputs, cases.count));
+            Cases { inputs, ..cases }
         };
-        self.service
-            .sandboxes
-            .run_turn(self.context, self.had_turn, job)
-            .await
-            .map_err(|error| error.refused_in("header.subject"))
+        blocking(generate).await
+    }
+
+    /// Runs the functions of both sides in one turn.
+    async fn run(self: &Arc<Self>, cases: Cases, checks_determinism: bool) -> Result<Results, ApiError> {
+        let this = Arc::clone(self);
+        let job = move |turn: Turn| {
+            let Cases { count, inputs, actual, expected, expected_outcomes } = cases;
+            let runs = this.runs(&turn, inputs, count, checks_determinism)?;
+            // The process serves others while the results are made ready for the comparison.
+            drop(turn);
+            let sides = &this.header.sides;
+            let actual = side_result(&sides.subject, runs.subject, actual, count);
+            let expected = side_result(&sides.reference, runs.reference, expected, count);
+            let mut results = Results::new(actual, expected, expected_outcomes, &this.header);
+            (results.inputs, results.run_time, results.nondeterministic) =
+                (runs.inputs, runs.time, runs.nondeterministic);
+            Ok(results)
+        };
+        self.turns.run(&self.context, job).await
+    }
+
+    fn runs(&self, turn: &Turn, inputs: Inputs, count: usize, checks_determinism: bool) -> Result<Runs, ApiError> {
+        let started = Instant::now();
+        let inputs = self.columns(inputs, count);
+        let run = |side: &Side| {
+            let run = |computed: &Computed| computed.run(turn, &inputs, count, &self.header.limits);
+            side.function().map(run).transpose()
+        };
+        let Sides { subject: side, reference, .. } = &self.header.sides;
+        let subject = run(side)?;
+        let again = if checks_determinism { run(side)? } else { None };
+        let reference = run(reference)?;
+        let time = started.elapsed();
+        let nondeterministic = subject.as_ref().zip(again).map_or(0, |(first, again)| different_cases(first, &again));
+        Ok(Runs { inputs, time, subject, nondeterministic, reference })
+    }
+
+    fn columns(&self, inputs: Inputs, count: usize) -> Vec<Column> {
+        match (inputs, &self.header.generated) {
+            (Inputs::Columns(columns), _) => columns,
+            (Inputs::Generated(first), Some(generated)) => generated.columns(first, count),
+            (Inputs::Generated(_), None) => vec![],
+        }
     }
 }
 
-impl SideResult {
-    /// Bytes of a case, of which there are this many.
-    pub(super) fn case_bytes(&self, cases: usize) -> usize {
-        self.tensors.iter().map(|(_, _, data)| data.len()).sum::<usize>() / cases.max(1)
+impl Results {
+    fn new(
+        mut actual: SideResult,
+        mut expected: SideResult,
+        expected_outcomes: Vec<Option<CaseOutcome>>,
+        header: &Header,
+    ) -> Self {
+        align(&mut actual.tensors, &mut expected.tensors);
+        let outcomes = || actual.outcomes.iter().zip(&expected.outcomes);
+        let is_rejected = |(case, (subject, reference)): &(usize, (&CaseOutcome, &CaseOutcome))| match header
+            .expected_outcome(&expected_outcomes, *case)
+        {
+            Some(wanted) => **subject != wanted,
+            None => header.outcome_policy.rejects(**subject, **reference),
+        };
+        let rejected = outcomes().enumerate().filter(is_rejected).map(|(case, _)| case).collect();
+        let is_missing: Vec<_> = outcomes().map(|(actual, expected)| !(actual.is_ok() && expected.is_ok())).collect();
+        let decoded = |side: &SideResult| side.tensors.iter().map(|tensor| decoded(tensor, &is_missing)).collect();
+        let decoded = [decoded(&actual), decoded(&expected)];
+        Self {
+            inputs: vec![],
+            run_time: Duration::ZERO,
+            actual,
+            expected,
+            expected_outcomes,
+            decoded,
+            rejected,
+            nondeterministic: 0,
+        }
     }
 }
 
 impl Evaluated {
+    /// Bytes of the outputs of both sides for a case.
+    pub(super) fn result_bytes(&self) -> usize {
+        let tensors = [&self.actual, &self.expected].into_iter().flat_map(|side| &side.tensors);
+        tensors.map(|(_, _, data)| data.len()).sum::<usize>() / self.count.max(1)
+    }
+
     pub(super) fn fails(&self, case: usize) -> bool {
         self.failed_cases.get(case / 8).is_some_and(|byte| byte >> (case % 8) & 1 == 1)
     }
 }
 
 /// A bit for each case: 1 if an output fails, or cannot be compared.
-pub(super) fn take_failed_cases(compared: &mut [Option<Comparison>], cases: usize) -> Vec<u8> {
+fn take_failed_cases(compared: &mut [Option<Comparison>], cases: usize) -> Vec<u8> {
     let mut failed_cases = vec![0; cases.div_ceil(8)];
     for compared in compared {
         match compared {
@@ -207,6 +306,10 @@ fn decoded((name, of, data): &Named, is_missing: &[bool]) -> (String, TensorType
 
 /// The number of cases with other outcomes or results.
 fn different_cases(first: &Ran, again: &Ran) -> u64 {
+    let mut columns = first.outputs.iter().zip(&again.outputs);
+    if first.outcomes == again.outcomes && columns.all(|(first, again)| first.data == again.data) {
+        return 0;
+    }
     let differs = |case: usize| {
         let is_ok = first.outcomes[case].is_ok();
         let mut columns = first.outputs.iter().zip(&again.outputs);

@@ -7,7 +7,7 @@ use accelerd_ir::kernel::{
     wasm::{ImageArgument, MemoryImage, RESERVED},
 };
 use accelerd_kernels::ops::translate::Dialect;
-use accelerd_sandbox::{Call, CaseLimits, FaultCause, Launch, OnFault, Outcome, Refusal, SandboxError};
+use accelerd_sandbox::{Call, CaseLimits, FaultCause, Isolation, Launch, OnFault, Outcome, Refusal, SandboxError};
 use bytes::Bytes;
 
 use super::{
@@ -63,6 +63,14 @@ impl Function {
         match self {
             Self::Kernel(kernel) => kernel_ports(kernel, true),
             Self::Wasm(function) => function.outputs(),
+        }
+    }
+
+    /// Whether cases of a chunk see what earlier ones wrote.
+    pub(super) fn shares_instance(&self) -> bool {
+        match self {
+            Self::Kernel(_) => false,
+            Self::Wasm(function) => function.isolation == Isolation::Reused,
         }
     }
 

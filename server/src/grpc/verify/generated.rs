@@ -27,13 +27,15 @@ const MAX_LENGTH: u32 = 1 << 16;
 const CHUNK_BYTES: usize = 8 << 20;
 
 /// The most cases of a chunk.
-const CHUNK_CASES: usize = 1 << 18;
+const CHUNK_CASES: usize = 1 << 16;
 
 /// Generated cases.
 #[derive(Debug)]
 pub(super) struct Generated {
     generator: Generator,
     case_count: u64,
+    case_bytes: usize,
+    /// The most cases of a chunk.
     chunk_cases: usize,
 }
 
@@ -58,14 +60,23 @@ impl Generated {
         let chunk_cases = (CHUNK_BYTES / case_bytes.max(1)).clamp(1, CHUNK_CASES);
         let (floats, integers) = constants(sides);
         let generator = Generator::new(inputs, seed).with_constants(&floats, &integers);
-        Ok(Self { generator, case_count, chunk_cases })
+        Ok(Self { generator, case_count, case_bytes, chunk_cases })
     }
 
     /// At most `most` cases from `first` on; `None` if there are no more.
     pub(super) fn cases(&self, first: u64, most: usize) -> Option<Cases> {
-        let left = usize::try_from(self.case_count.checked_sub(first)?).unwrap_or(usize::MAX);
-        let count = left.min(most).min(self.chunk_cases);
+        let count = self.left(first).min(most).min(self.chunk_cases);
         (count > 0).then(|| Cases::of_functions(count, Inputs::Generated(first)))
+    }
+
+    /// Cases from `first` on.
+    pub(super) fn left(&self, first: u64) -> usize {
+        usize::try_from(self.case_count.saturating_sub(first)).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of the inputs of a case.
+    pub(super) fn case_bytes(&self) -> usize {
+        self.case_bytes
     }
 
     /// The inputs of `count` cases from `first` on.

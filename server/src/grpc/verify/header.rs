@@ -7,7 +7,7 @@ use super::{
     State,
     function::Limits,
     generated::Generated,
-    outcome::OutcomePolicy,
+    outcome::{CaseOutcome, OutcomePolicy},
     policy::Policies,
     sides::{Resolver, Sides},
 };
@@ -18,6 +18,8 @@ pub(super) struct Header {
     pub(super) sides: Sides,
     pub(super) policies: Policies,
     pub(super) outcome_policy: OutcomePolicy,
+    /// How the subject must end; `None` if the policy decides.
+    pub(super) expected_outcome: Option<CaseOutcome>,
     pub(super) limits: Limits,
     pub(super) max_mismatches: usize,
     pub(super) max_counterexamples: usize,
@@ -25,6 +27,13 @@ pub(super) struct Header {
     pub(super) shrinks: bool,
     pub(super) checks_determinism: bool,
     pub(super) generated: Option<Generated>,
+}
+
+impl Header {
+    /// How the subject must end in a case of a chunk, if its cases or all cases say it.
+    pub(super) fn expected_outcome(&self, of_cases: &[Option<CaseOutcome>], case: usize) -> Option<CaseOutcome> {
+        of_cases.get(case).copied().flatten().or(self.expected_outcome)
+    }
 }
 
 impl State {
@@ -38,6 +47,7 @@ impl State {
         let limits = self.case_limits(header.limits)?;
         let resolver = Resolver { kernels: &self.kernels, sandboxes: &self.sandboxes, context, limits };
         let sides = resolver.sides(header.subject, header.reference).await?;
+        let expected_outcome = sides.expected_outcome("header.expected_outcome", &header.expected_outcome)?;
         let generated = header
             .generator
             .map(|generator| Generated::new(generator, &sides, self.max_generated_cases))
@@ -45,6 +55,7 @@ impl State {
         Ok(Header {
             policies,
             outcome_policy,
+            expected_outcome,
             limits,
             max_mismatches,
             max_counterexamples,

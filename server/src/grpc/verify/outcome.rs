@@ -17,6 +17,14 @@ pub(super) enum CaseOutcome {
     Fault(FaultKind),
 }
 
+const FAULTS: [FaultKind; 5] = [
+    FaultKind::OutOfBounds,
+    FaultKind::DivisionByZero,
+    FaultKind::Assertion,
+    FaultKind::InvalidValue,
+    FaultKind::BudgetExhausted,
+];
+
 /// What it means if a side has no result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum OutcomePolicy {
@@ -36,8 +44,24 @@ pub(super) struct OutcomeCounts(BTreeMap<&'static str, u64>);
 impl CaseOutcome {
     pub(super) const OK: Self = Self::Module(Outcome::Ok);
 
+    /// How functions in Python end, besides faults.
+    const OF_KERNELS: [Self; 3] = [Self::OK, Self::Module(Outcome::OutOfMemory), Self::Module(Outcome::Timeout)];
+
     pub(super) fn is_ok(self) -> bool {
         self == Self::OK
+    }
+
+    /// The outcome of this name. `is_kernel` says whether that of a function in Python is meant, or that of a module's.
+    pub(super) fn of_name(field: &str, name: &str, is_kernel: bool) -> Result<Self, ApiError> {
+        let faults = FAULTS.into_iter().map(Self::Fault).filter(|_| is_kernel);
+        let ends = Outcome::ALL.into_iter().map(Self::Module);
+        let ends = ends.filter(|outcome| !is_kernel || Self::OF_KERNELS.contains(outcome));
+        let all: Vec<_> = faults.chain(ends).collect();
+        all.iter().find(|outcome| outcome.name() == name).copied().ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|outcome| outcome.name()).collect();
+            let shown: String = name.chars().take(64).collect();
+            ApiError::invalid(field, format!("expected an outcome of [{}], got {shown:?}", names.join(", ")))
+        })
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -77,8 +101,9 @@ impl OutcomePolicy {
 
 impl OutcomeCounts {
     pub(super) fn add(&mut self, outcomes: &[CaseOutcome]) {
-        for outcome in outcomes {
-            *self.0.entry(outcome.name()).or_default() += 1;
+        // Most cases end as the one before.
+        for run in outcomes.chunk_by(PartialEq::eq) {
+            *self.0.entry(run[0].name()).or_default() += run.len() as u64;
         }
     }
 
@@ -102,6 +127,19 @@ mod tests {
         ] {
             let pairs = [(ok, ok), (trap, ok), (ok, fault), (trap, fault)];
             assert_eq!(pairs.map(|(subject, reference)| policy.rejects(subject, reference)), rejected, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn outcomes_are_found_by_their_name() {
+        for outcome in Outcome::ALL.map(CaseOutcome::Module) {
+            assert_eq!(CaseOutcome::of_name("field", outcome.name(), false).expect("a name of a module"), outcome);
+        }
+        let fault = CaseOutcome::Fault(FaultKind::DivisionByZero);
+        assert_eq!(CaseOutcome::of_name("field", "division_by_zero", true).expect("a name of a kernel"), fault);
+        for (name, is_kernel) in [("division_by_zero", false), ("unreachable", true), ("", true)] {
+            let refused = CaseOutcome::of_name("field", name, is_kernel).expect_err("unknown").to_string();
+            assert!(refused.contains("field") && refused.contains("timeout"), "{refused}");
         }
     }
 

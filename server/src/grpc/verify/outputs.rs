@@ -29,6 +29,8 @@ pub(super) struct Output {
     pub(super) policy: Policy,
     /// Why the elements are not compared.
     pub(super) incomparable: Option<pb::OutputVerdict>,
+    /// Whether elements are compared by rank.
+    pub(super) any_order: bool,
     inputs: [TensorInput; 2],
 }
 
@@ -113,8 +115,8 @@ impl Decoder<'_> {
         } else {
             Some(pb::OutputVerdict::DtypeMismatch)
         };
-        let policy = policy.policy(expected.dtype);
-        Output { name, actual, expected, policy, incomparable, inputs }
+        let (any_order, policy) = (policy.any_order, policy.policy(expected.dtype));
+        Output { name, actual, expected, policy, incomparable, any_order, inputs }
     }
 
     /// The tensors of a list, whose names are unique. Resident ones are added to `resident`, with their fields.

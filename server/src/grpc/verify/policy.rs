@@ -25,6 +25,8 @@ pub(super) struct OutputPolicy {
     distinguish_zero_sign: bool,
     /// Whether shapes may differ if the numbers of elements are equal.
     pub(super) ignores_shape: bool,
+    /// Whether elements are compared by rank.
+    pub(super) any_order: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -119,6 +121,11 @@ fn output_policy(field: &str, policy: pb::ComparisonPolicy) -> Result<OutputPoli
         pb::ShapePolicy::Unspecified | pb::ShapePolicy::Equal => false,
         pb::ShapePolicy::SameElementCount => true,
     };
+    let order = pb::ElementOrder::try_from(policy.order).map_err(|_| unknown("order", policy.order))?;
+    let any_order = match order {
+        pb::ElementOrder::Unspecified | pb::ElementOrder::Fixed => false,
+        pb::ElementOrder::Any => true,
+    };
     let combination = pb::ToleranceCombination::try_from(policy.combination);
     let combination = match combination.map_err(|_| unknown("combination", policy.combination))? {
         pb::ToleranceCombination::Unspecified | pb::ToleranceCombination::Any => Combination::Any,
@@ -126,7 +133,7 @@ fn output_policy(field: &str, policy: pb::ComparisonPolicy) -> Result<OutputPoli
     };
     let rules = rules(field, policy.tolerances, combination)?;
     let distinguish_zero_sign = policy.distinguish_zero_sign;
-    Ok(OutputPolicy { rules, nan, infinity, distinguish_zero_sign, ignores_shape })
+    Ok(OutputPolicy { rules, nan, infinity, distinguish_zero_sign, ignores_shape, any_order })
 }
 
 fn rules(

@@ -5,11 +5,12 @@ use accelerd_proto::v1::{
     self as pb,
     verify_header::{Reference, Subject},
 };
-use accelerd_sandbox::{Module, ModuleInfo, SandboxError};
+use accelerd_sandbox::{Module, ModuleInfo};
 
 use super::{
     column::{Column, Extent, Port, contains},
     function::{Function, Limits, Ran},
+    outcome::CaseOutcome,
     wasm::WasmFunction,
 };
 use crate::{
@@ -17,6 +18,27 @@ use crate::{
     kernels::KernelCache,
     sandbox::{Sandboxes, Turn},
 };
+
+/// Fields of functions in a header: the subject's, and the reference's.
+const FIELDS: [SideFields; 2] = [
+    SideFields { kernel: "header.kernel", wasm: "header.wasm" },
+    SideFields { kernel: "header.reference_kernel", wasm: "header.reference_wasm" },
+];
+
+#[derive(Clone, Copy, Debug)]
+struct SideFields {
+    kernel: &'static str,
+    wasm: &'static str,
+}
+
+impl SideFields {
+    fn of(self, function: &Function) -> &'static str {
+        match function {
+            Function::Kernel(_) => self.kernel,
+            Function::Wasm(_) => self.wasm,
+        }
+    }
+}
 
 /// Subject and reference.
 #[derive(Clone, Debug)]
@@ -39,6 +61,8 @@ pub(super) enum Side {
 /// A function with what matches it to the other side.
 #[derive(Clone, Debug)]
 pub(super) struct Computed {
+    /// Its field in the header.
+    field: &'static str,
     pub(super) function: Function,
     /// For each input of the function: the position of the case's input.
     inputs: Vec<usize>,
@@ -90,13 +114,15 @@ impl Resolver<'_> {
             Some(Reference::ReferenceWasm(function)) => Stated::Wasm(function),
             None => return Err(ApiError::invalid("header.expected_outputs", "expected a reference, got none")),
         };
-        let subject = self.resolve(subject, ["header.kernel", "header.wasm"]).await?;
-        let reference = self.resolve(reference, ["header.reference_kernel", "header.reference_wasm"]).await?;
+        let [subject_fields, reference_fields] = FIELDS;
+        let subject = self.resolve(subject, subject_fields).await?;
+        let reference = self.resolve(reference, reference_fields).await?;
         let (subject, reference) = complete(subject, reference)?;
         Sides::new(subject, reference)
     }
 
-    async fn resolve(&self, stated: Stated, [kernel, wasm]: [&'static str; 2]) -> Result<Resolving, ApiError> {
+    async fn resolve(&self, stated: Stated, fields: SideFields) -> Result<Resolving, ApiError> {
+        let SideFields { kernel, wasm } = fields;
         match stated {
             Stated::Given => Ok(Resolving::Given),
             Stated::Kernel(program) => {
@@ -137,7 +163,7 @@ fn complete(subject: Resolving, reference: Resolving) -> Result<(Option<Function
             }
         }
     };
-    Ok((complete(subject, "header.wasm", &ports[0])?, complete(reference, "header.reference_wasm", &ports[1])?))
+    Ok((complete(subject, FIELDS[0].wasm, &ports[0])?, complete(reference, FIELDS[1].wasm, &ports[1])?))
 }
 
 impl Sides {
@@ -152,26 +178,44 @@ impl Sides {
         let positions = (0..inputs.len()).collect::<Vec<_>>();
         let names: Vec<_> = leading.1.iter().map(|port| port.name.clone()).collect();
         let mut matched = (positions.clone(), names.clone());
-        if let Some((subject_inputs, subject_outputs)) = &following {
-            let to_inputs = positions_of(subject_inputs, &leading.0, "inputs")?;
+        if let (Some((subject_inputs, subject_outputs)), Some(function)) = (&following, &subject) {
+            let unfit = |reason| ApiError::invalid(FIELDS[0].of(function), reason);
+            let to_inputs = positions_of(subject_inputs, &leading.0, "inputs").map_err(unfit)?;
             for (port, position) in subject_inputs.iter().zip(&to_inputs) {
-                inputs[*position] = common(port, &inputs[*position])?;
+                inputs[*position] = common(port, &inputs[*position]).map_err(unfit)?;
             }
-            let to_outputs = positions_of(subject_outputs, &leading.1, "outputs")?;
+            let to_outputs = positions_of(subject_outputs, &leading.1, "outputs").map_err(unfit)?;
             matched = (to_inputs, to_outputs.into_iter().map(|position| names[position].clone()).collect());
         }
-        let side = |function: Option<Function>, (inputs, outputs): (Vec<usize>, Vec<String>)| match function {
-            None => Side::Given,
-            Some(function) => {
-                let ports = function.inputs();
-                Side::Function(Box::new(Computed { function, inputs, ports, outputs }))
-            }
+        let [subject_fields, reference_fields] = FIELDS;
+        let side = |function: Option<Function>, (inputs, outputs): (Vec<usize>, Vec<String>), fields: SideFields| {
+            let Some(function) = function else { return Side::Given };
+            let (field, ports) = (fields.of(&function), function.inputs());
+            Side::Function(Box::new(Computed { field, function, inputs, ports, outputs }))
         };
-        Ok(Self { subject: side(subject, matched), reference: side(reference, (positions, names)), inputs })
+        let subject = side(subject, matched, subject_fields);
+        Ok(Self { subject, reference: side(reference, (positions, names), reference_fields), inputs })
+    }
+
+    /// How the subject must end, if that has a name.
+    pub(super) fn expected_outcome(&self, field: &str, name: &str) -> Result<Option<CaseOutcome>, ApiError> {
+        match &self.subject {
+            _ if name.is_empty() => Ok(None),
+            Side::Given => Err(ApiError::invalid(field, "expected none, for outputs of the client have no outcome")),
+            Side::Function(computed) => {
+                CaseOutcome::of_name(field, name, matches!(computed.function, Function::Kernel(_))).map(Some)
+            }
+        }
     }
 
     pub(super) fn has_functions(&self) -> bool {
         [&self.subject, &self.reference].into_iter().any(|side| matches!(side, Side::Function(_)))
+    }
+
+    /// Whether cases of a chunk share an instance, so that results depend on what the chunks are.
+    pub(super) fn share_instances(&self) -> bool {
+        let functions = [&self.subject, &self.reference].into_iter().filter_map(Side::function);
+        functions.map(|computed| &computed.function).any(Function::shares_instance)
     }
 
     pub(super) fn are_functions(&self) -> bool {
@@ -190,25 +234,19 @@ impl Side {
 
 impl Computed {
     /// Runs cases on the inputs of the verification.
-    pub(super) fn run(
-        &self,
-        turn: &Turn,
-        inputs: &[Column],
-        cases: usize,
-        limits: &Limits,
-    ) -> Result<Ran, SandboxError> {
+    pub(super) fn run(&self, turn: &Turn, inputs: &[Column], cases: usize, limits: &Limits) -> Result<Ran, ApiError> {
         let columns = self.inputs.iter().zip(&self.ports);
         let columns: Vec<_> = columns.map(|(position, port)| inputs[*position].convert(port.dtype)).collect();
-        self.function.run(turn, &columns, cases, limits)
+        self.function.run(turn, &columns, cases, limits).map_err(|error| ApiError::from(error).refused_in(self.field))
     }
 }
 
 /// The position of each port among those of the reference: by name if the names are the same, else by position.
-fn positions_of(subject: &[Port], reference: &[Port], what: &str) -> Result<Vec<usize>, ApiError> {
+fn positions_of(subject: &[Port], reference: &[Port], what: &str) -> Result<Vec<usize>, String> {
     if subject.len() != reference.len() {
         let list = |ports: &[Port]| ports.iter().map(Port::to_string).collect::<Vec<_>>().join(", ");
         let reason = format!("expected the {what} of the reference, [{}], got [{}]", list(reference), list(subject));
-        return Err(ApiError::invalid("header.subject", reason));
+        return Err(reason);
     }
     let position = |port: &Port| reference.iter().position(|other| other.name == port.name);
     let by_name: Option<Vec<_>> = subject.iter().map(position).collect();
@@ -216,11 +254,8 @@ fn positions_of(subject: &[Port], reference: &[Port], what: &str) -> Result<Vec<
 }
 
 /// An input of both functions: of the type with fewer values.
-fn common(subject: &Port, reference: &Port) -> Result<Port, ApiError> {
-    let unfit = || {
-        let reason = format!("expected inputs of which one type contains the other, got {subject} and {reference}");
-        ApiError::invalid("header.subject", reason)
-    };
+fn common(subject: &Port, reference: &Port) -> Result<Port, String> {
+    let unfit = || format!("expected inputs of which one type contains the other, got {subject} and {reference}");
     let dtype = if contains(subject.dtype, reference.dtype) {
         reference.dtype
     } else if contains(reference.dtype, subject.dtype) {

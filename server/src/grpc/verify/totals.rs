@@ -39,13 +39,8 @@ impl Totals {
         self.outputs.is_empty()
     }
 
-    /// Adds a chunk of `cases`. Returns its verdicts.
-    pub(super) fn add(
-        &mut self,
-        header: &Header,
-        evaluated: Evaluated,
-        cases: usize,
-    ) -> Result<pb::CaseVerdicts, ApiError> {
+    /// Adds a chunk. Returns its verdicts.
+    pub(super) fn add(&mut self, header: &Header, evaluated: Evaluated) -> Result<pb::CaseVerdicts, ApiError> {
         let places = self.places(&evaluated.outputs)?;
         if self.outputs.is_empty() {
             self.outputs = evaluated.outputs.into_iter().map(OutputTotal::new).collect();
@@ -59,10 +54,11 @@ impl Totals {
         self.nondeterministic += evaluated.nondeterministic;
         let first_case = self.cases;
         let failed_count = evaluated.failed_cases.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        self.cases += cases as u64;
+        let case_count = evaluated.count as u64;
+        self.cases += case_count;
         self.failed += failed_count;
         let failed_cases = if header.case_verdicts { evaluated.failed_cases.into() } else { bytes::Bytes::new() };
-        Ok(pb::CaseVerdicts { first_case, case_count: cases as u64, failed_count, failed_cases })
+        Ok(pb::CaseVerdicts { first_case, case_count, failed_count, failed_cases })
     }
 
     pub(super) fn summary(self, header: &Header, counterexamples: Vec<pb::Counterexample>) -> pb::VerifySummary {

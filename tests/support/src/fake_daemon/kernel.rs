@@ -1,6 +1,7 @@
 //! Toy kernels. Translations have a kernel named by the first name or `f`, whose only file has the source, and a diagnostic for each further
 //! name. A compiled kernel has the parameters of the first `def` of its source: `array` of f32, `float` for f32, `int` for i32 and `vec` for
-//! three f32. A launch fills its outputs with `a * x + n`, or has a fault if the source contains the word.
+//! three f32. A launch fills its outputs with `a * x + n`, or has a fault if the source contains the word. In a benchmark a run takes 2 ms,
+//! and the results are wrong if the reference contains the word.
 
 use accelerd_proto::v1::{
     self as proto, Dtype, kernel_service_server::KernelService, launch_request::Kernel as Launched,
@@ -65,6 +66,37 @@ impl KernelService for FakeDaemon {
             outputs: if has_fault { vec![] } else { outputs(&kernel, &request) },
             fault: has_fault.then(fault),
             execution_time: Some(prost_types::Duration { seconds: 0, nanos: 2_000_000 }),
+        }))
+    }
+
+    async fn benchmark(&self, request: Request<proto::BenchmarkRequest>) -> Reply<proto::BenchmarkResponse> {
+        self.enter("Benchmark").await?;
+        let request = request.into_inner();
+        let launch = self.launch(Request::new(request.launch.clone().unwrap_or_default())).await?.into_inner();
+        let is_wrong = request.reference.as_ref().is_some_and(|reference| reference.source.contains("wrong"));
+        let mismatch =
+            proto::BenchmarkMismatch { output: "y".to_owned(), failed_count: 1, actual: 1.0, ..Default::default() };
+        let verdict = match (&launch.fault, is_wrong) {
+            (Some(_), _) => proto::BenchmarkVerdict::Fault,
+            (None, true) => proto::BenchmarkVerdict::Mismatch,
+            (None, false) => proto::BenchmarkVerdict::Passed,
+        };
+        let time = launch.execution_time;
+        self.state().kernel_benchmarks.push(request.clone());
+        Ok(Response::new(proto::BenchmarkResponse {
+            verdict: verdict.into(),
+            run_times: vec![time.unwrap_or_default(); request.run_count() as usize],
+            median_time: time,
+            p10_time: time,
+            p90_time: time,
+            thread_count: 4000,
+            array_bytes: 32_000,
+            threads_per_second: 2e6,
+            bytes_per_second: 16e6,
+            min_time: Some(prost_types::Duration { seconds: 0, nanos: 1000 }),
+            mismatches: if is_wrong { vec![mismatch] } else { vec![] },
+            fault: launch.fault,
+            device: "cpu".to_owned(),
         }))
     }
 

@@ -250,6 +250,7 @@ fn functions(header: &proto::VerifyHeader, subject: &str, case_count: u64, faile
         case_index: 9,
         found: Some(case(1e-300, outcome)),
         shrunk: (!header.skip_shrinking).then(|| case(0.0, outcome)),
+        expected_outcome: header.expected_outcome.clone(),
     };
     let is_random = header.check_determinism && subject == "random";
     proto::FunctionSummary {

@@ -1,12 +1,18 @@
 //! Measures launches of a kernel.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
-use accelerd_client::{Client, LaunchOutcome};
+use accelerd_client::{
+    Benchmark, Client, KernelProgram, Launch, LaunchOutcome,
+    proto::{BenchmarkMismatch, BenchmarkResponse, BenchmarkVerdict},
+};
 use clap::Args;
 use serde::Serialize;
 
-use super::{fault::FaultReport, launch::LaunchArgs};
+use super::{fault::FaultReport, launch::LaunchArgs, source};
 use crate::{
     error::{CliError, Result},
     format,
@@ -17,6 +23,9 @@ use crate::{
 /// Measure a kernel of a Python file: time of its execution, time of the whole call, and elements per second.
 ///
 /// It is compiled once, and launched one time after the other. An element is a thread of --grid, or else an element of the largest result.
+///
+/// With --check or --reference the daemon launches it, each time with the elements of its arrays in another rotation, and compares what it
+/// computes in the first and the last launch. The exit code is 1 if that is wrong, or if the times are too short to be true.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     #[command(flatten)]
@@ -27,6 +36,15 @@ pub(super) struct BenchArgs {
     /// Launches before those.
     #[arg(long, default_value_t = 5, value_name = "N")]
     warm_up: u32,
+    /// Check the results by running the kernel again.
+    #[arg(long)]
+    check: bool,
+    /// Check the results by a kernel with the same arrays: the only one of a Python file.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    reference: Option<PathBuf>,
+    /// With a check: keep the elements of an array as they are, such as sorted offsets; can be repeated.
+    #[arg(long, value_name = "NAME")]
+    fixed: Vec<String>,
 }
 
 pub(super) async fn run(args: BenchArgs, client: &Client, output: &Output) -> Result {
@@ -34,6 +52,9 @@ pub(super) async fn run(args: BenchArgs, client: &Client, output: &Output) -> Re
     let kernel = client.compile(args.launch.program()?).await?;
     let compile = start.elapsed();
     let launch = args.launch.launch(&kernel, &[])?;
+    if args.check || args.reference.is_some() {
+        return check(&args, launch, client, output).await;
+    }
     let progress = output.bar(0, SPINNER, "kernel");
     let (mut executions, mut calls, mut elements) = (vec![], vec![], 0);
     for nth in 0..u64::from(args.warm_up) + u64::from(args.launches) {
@@ -65,6 +86,25 @@ pub(super) async fn run(args: BenchArgs, client: &Client, output: &Output) -> Re
         execution,
         call: Times::new(calls),
     })
+}
+
+/// Measures launches in the daemon, and checks what they compute.
+async fn check(args: &BenchArgs, launch: Launch, client: &Client, output: &Output) -> Result {
+    let mut benchmark = Benchmark::of(launch).runs(args.launches).warm_up(args.warm_up);
+    if let Some(file) = &args.reference {
+        benchmark = benchmark.against(KernelProgram::new(source(file)?));
+    }
+    benchmark = args.fixed.iter().fold(benchmark, Benchmark::fixed);
+    let measured = client.benchmark(benchmark).await?;
+    let verdict = measured.verdict();
+    output.show(&Checked::new(&args.launch.file, measured))?;
+    match verdict {
+        BenchmarkVerdict::Passed => Ok(()),
+        BenchmarkVerdict::Fault => Err(CliError::Fault),
+        BenchmarkVerdict::Mismatch | BenchmarkVerdict::ImplausibleTime | BenchmarkVerdict::Unspecified => {
+            Err(CliError::Differs)
+        }
+    }
 }
 
 impl LaunchArgs {
@@ -150,6 +190,88 @@ impl Report for Results {
             format::count(self.elements),
             self.compile_ms
         ));
+    }
+}
+
+#[derive(Serialize)]
+struct Checked {
+    bench: &'static str,
+    verdict: &'static str,
+    device: String,
+    threads: u64,
+    array_bytes: u64,
+    threads_per_second: f64,
+    bytes_per_second: f64,
+    min_plausible_ms: f64,
+    execution: Option<Times>,
+    mismatches: Vec<MismatchReport>,
+    fault: Option<FaultReport>,
+}
+
+#[derive(Serialize)]
+struct MismatchReport {
+    output: String,
+    run: u32,
+    failed: u64,
+    index: u64,
+    actual: f64,
+    expected: f64,
+}
+
+impl Checked {
+    fn new(file: &Path, measured: BenchmarkResponse) -> Self {
+        let times = measured.run_times.into_iter().filter_map(|time| Duration::try_from(time).ok());
+        let times: Vec<_> = times.collect();
+        let verdict = BenchmarkVerdict::try_from(measured.verdict).unwrap_or_default();
+        let mismatch = |one: BenchmarkMismatch| MismatchReport {
+            output: one.output,
+            run: one.run,
+            failed: one.failed_count,
+            index: one.index,
+            actual: one.actual,
+            expected: one.expected,
+        };
+        Self {
+            bench: "kernel",
+            verdict: match verdict {
+                BenchmarkVerdict::Passed => "passed",
+                BenchmarkVerdict::Fault => "fault",
+                BenchmarkVerdict::Mismatch => "mismatch",
+                BenchmarkVerdict::ImplausibleTime => "implausible_time",
+                BenchmarkVerdict::Unspecified => "unknown",
+            },
+            device: measured.device,
+            threads: measured.thread_count,
+            array_bytes: measured.array_bytes,
+            threads_per_second: measured.threads_per_second,
+            bytes_per_second: measured.bytes_per_second,
+            min_plausible_ms: measured.min_time.and_then(|time| time.try_into().ok()).map_or(0.0, ms),
+            execution: (!times.is_empty()).then(|| Times::new(times)),
+            mismatches: measured.mismatches.into_iter().map(mismatch).collect(),
+            fault: measured.fault.map(|fault| FaultReport::new(file, &fault)),
+        }
+    }
+}
+
+impl Report for Checked {
+    fn render(&self, renderer: &mut Renderer) {
+        if let Some(fault) = &self.fault {
+            fault.render(renderer);
+        }
+        for MismatchReport { output, run, failed, index, actual, expected } in &self.mismatches {
+            let wrong = format::plural(*failed, "wrong element");
+            renderer.line(format!("launch {}: {output} has {wrong}, first {index}: {actual} != {expected}", run + 1));
+        }
+        if self.verdict == "implausible_time" {
+            let least = self.min_plausible_ms;
+            renderer.line(format!("the median is shorter than {least:.6} ms, in which memory cannot be written"));
+        }
+        let Some(execution) = &self.execution else { return };
+        let mut table = Table::new(["<", "median", "spread", "min", "max"]);
+        table.row(execution.row("execution"));
+        renderer.table(&table);
+        let [threads, bytes] = [self.threads_per_second, self.bytes_per_second].map(format::rate);
+        renderer.line(format!("  {threads} threads/s, {bytes} bytes/s on {}: {}", self.device, self.verdict));
     }
 }
 

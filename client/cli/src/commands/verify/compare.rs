@@ -49,6 +49,9 @@ pub(super) struct CompareArgs {
     /// Compare arrays of different shapes with equally many elements.
     #[arg(long)]
     ignore_shape: bool,
+    /// Compare the elements in ascending order, because their order does not matter.
+    #[arg(long)]
+    any_order: bool,
     /// Mismatches to show.
     #[arg(short, long = "limit", default_value_t = 10, value_name = "N")]
     limit: u32,
@@ -103,6 +106,9 @@ impl CompareArgs {
         }
         if self.ignore_shape {
             policy = policy.ignore_shape();
+        }
+        if self.any_order {
+            policy = policy.any_order();
         }
         policy.nan(match self.nan {
             Nan::None => NanPolicy::Forbidden,

@@ -31,6 +31,14 @@ class KernelFaultKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KERNEL_FAULT_KIND_ASSERTION: _ClassVar[KernelFaultKind]
     KERNEL_FAULT_KIND_INVALID_VALUE: _ClassVar[KernelFaultKind]
     KERNEL_FAULT_KIND_LOOP_BUDGET: _ClassVar[KernelFaultKind]
+
+class BenchmarkVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BENCHMARK_VERDICT_UNSPECIFIED: _ClassVar[BenchmarkVerdict]
+    BENCHMARK_VERDICT_PASSED: _ClassVar[BenchmarkVerdict]
+    BENCHMARK_VERDICT_FAULT: _ClassVar[BenchmarkVerdict]
+    BENCHMARK_VERDICT_MISMATCH: _ClassVar[BenchmarkVerdict]
+    BENCHMARK_VERDICT_IMPLAUSIBLE_TIME: _ClassVar[BenchmarkVerdict]
 KERNEL_DIALECT_UNSPECIFIED: KernelDialect
 KERNEL_DIALECT_WARP: KernelDialect
 KERNEL_DIALECT_PYTHON: KernelDialect
@@ -43,6 +51,11 @@ KERNEL_FAULT_KIND_DIVISION_BY_ZERO: KernelFaultKind
 KERNEL_FAULT_KIND_ASSERTION: KernelFaultKind
 KERNEL_FAULT_KIND_INVALID_VALUE: KernelFaultKind
 KERNEL_FAULT_KIND_LOOP_BUDGET: KernelFaultKind
+BENCHMARK_VERDICT_UNSPECIFIED: BenchmarkVerdict
+BENCHMARK_VERDICT_PASSED: BenchmarkVerdict
+BENCHMARK_VERDICT_FAULT: BenchmarkVerdict
+BENCHMARK_VERDICT_MISMATCH: BenchmarkVerdict
+BENCHMARK_VERDICT_IMPLAUSIBLE_TIME: BenchmarkVerdict
 
 class TranslateRequest(_message.Message):
     __slots__ = ("source", "dialect", "constants", "names", "targets")
@@ -253,6 +266,72 @@ class KernelFault(_message.Message):
     index: int
     extent: int
     def __init__(self, kind: _Optional[_Union[KernelFaultKind, str]] = ..., thread: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., array: _Optional[str] = ..., dimension: _Optional[int] = ..., index: _Optional[int] = ..., extent: _Optional[int] = ...) -> None: ...
+
+class BenchmarkRequest(_message.Message):
+    __slots__ = ("launch", "reference", "fixed_arguments", "run_count", "warm_up_count", "device", "atol", "rtol")
+    LAUNCH_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    FIXED_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WARM_UP_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    ATOL_FIELD_NUMBER: _ClassVar[int]
+    RTOL_FIELD_NUMBER: _ClassVar[int]
+    launch: LaunchRequest
+    reference: KernelProgram
+    fixed_arguments: _containers.RepeatedScalarFieldContainer[str]
+    run_count: int
+    warm_up_count: int
+    device: str
+    atol: float
+    rtol: float
+    def __init__(self, launch: _Optional[_Union[LaunchRequest, _Mapping]] = ..., reference: _Optional[_Union[KernelProgram, _Mapping]] = ..., fixed_arguments: _Optional[_Iterable[str]] = ..., run_count: _Optional[int] = ..., warm_up_count: _Optional[int] = ..., device: _Optional[str] = ..., atol: _Optional[float] = ..., rtol: _Optional[float] = ...) -> None: ...
+
+class BenchmarkResponse(_message.Message):
+    __slots__ = ("verdict", "run_times", "median_time", "p10_time", "p90_time", "thread_count", "array_bytes", "threads_per_second", "bytes_per_second", "min_time", "mismatches", "fault", "device")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    RUN_TIMES_FIELD_NUMBER: _ClassVar[int]
+    MEDIAN_TIME_FIELD_NUMBER: _ClassVar[int]
+    P10_TIME_FIELD_NUMBER: _ClassVar[int]
+    P90_TIME_FIELD_NUMBER: _ClassVar[int]
+    THREAD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    THREADS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    MIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    MISMATCHES_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    verdict: BenchmarkVerdict
+    run_times: _containers.RepeatedCompositeFieldContainer[_duration_pb2.Duration]
+    median_time: _duration_pb2.Duration
+    p10_time: _duration_pb2.Duration
+    p90_time: _duration_pb2.Duration
+    thread_count: int
+    array_bytes: int
+    threads_per_second: float
+    bytes_per_second: float
+    min_time: _duration_pb2.Duration
+    mismatches: _containers.RepeatedCompositeFieldContainer[BenchmarkMismatch]
+    fault: KernelFault
+    device: str
+    def __init__(self, verdict: _Optional[_Union[BenchmarkVerdict, str]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., thread_count: _Optional[int] = ..., array_bytes: _Optional[int] = ..., threads_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., device: _Optional[str] = ...) -> None: ...
+
+class BenchmarkMismatch(_message.Message):
+    __slots__ = ("output", "run", "failed_count", "index", "actual", "expected")
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    FAILED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ACTUAL_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    output: str
+    run: int
+    failed_count: int
+    index: int
+    actual: float
+    expected: float
+    def __init__(self, output: _Optional[str] = ..., run: _Optional[int] = ..., failed_count: _Optional[int] = ..., index: _Optional[int] = ..., actual: _Optional[float] = ..., expected: _Optional[float] = ...) -> None: ...
 
 class ListKernelsRequest(_message.Message):
     __slots__ = ()

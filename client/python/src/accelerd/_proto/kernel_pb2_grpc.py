@@ -53,6 +53,11 @@ class KernelServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.LaunchRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_kernel__pb2.LaunchResponse.FromString,
                 _registered_method=True)
+        self.Benchmark = channel.unary_unary(
+                '/accelerd.v1.KernelService/Benchmark',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkResponse.FromString,
+                _registered_method=True)
         self.ListKernels = channel.unary_unary(
                 '/accelerd.v1.KernelService/ListKernels',
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsRequest.SerializeToString,
@@ -117,6 +122,21 @@ class KernelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Benchmark(self, request, context):
+        """Measures a kernel: launches it many times, each time with other elements in its arrays, and compares what it computes in the first and
+        the last timed run with what a reference computes from the same arguments. docs/kernels.md describes what is measured.
+
+        A wrong result, a fault, or a time that is too short to be true is part of the response.
+
+        Fails with:
+        - INVALID_ARGUMENT: as Launch, with fields of `launch`; no run or too many; a name that is not one of an array that is passed; a negative
+        tolerance; a reference with other arrays than the kernel; or a device that runs no kernels. The field violation names the field.
+        - NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, INTERNAL: as Launch.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListKernels(self, request, context):
         """Lists the kernels that are kept, the most recently used first.
         """
@@ -151,6 +171,11 @@ def add_KernelServiceServicer_to_server(servicer, server):
                     servicer.Launch,
                     request_deserializer=accelerd_dot_v1_dot_kernel__pb2.LaunchRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_kernel__pb2.LaunchResponse.SerializeToString,
+            ),
+            'Benchmark': grpc.unary_unary_rpc_method_handler(
+                    servicer.Benchmark,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkResponse.SerializeToString,
             ),
             'ListKernels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListKernels,
@@ -248,6 +273,33 @@ class KernelService(object):
             '/accelerd.v1.KernelService/Launch',
             accelerd_dot_v1_dot_kernel__pb2.LaunchRequest.SerializeToString,
             accelerd_dot_v1_dot_kernel__pb2.LaunchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Benchmark(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.KernelService/Benchmark',
+            accelerd_dot_v1_dot_kernel__pb2.BenchmarkRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.BenchmarkResponse.FromString,
             options,
             channel_credentials,
             insecure,

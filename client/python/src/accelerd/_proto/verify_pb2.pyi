@@ -37,6 +37,12 @@ class ShapePolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SHAPE_POLICY_EQUAL: _ClassVar[ShapePolicy]
     SHAPE_POLICY_SAME_ELEMENT_COUNT: _ClassVar[ShapePolicy]
 
+class ElementOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ELEMENT_ORDER_UNSPECIFIED: _ClassVar[ElementOrder]
+    ELEMENT_ORDER_FIXED: _ClassVar[ElementOrder]
+    ELEMENT_ORDER_ANY: _ClassVar[ElementOrder]
+
 class OutputVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     OUTPUT_VERDICT_UNSPECIFIED: _ClassVar[OutputVerdict]
@@ -80,6 +86,9 @@ INFINITY_POLICY_FORBIDDEN: InfinityPolicy
 SHAPE_POLICY_UNSPECIFIED: ShapePolicy
 SHAPE_POLICY_EQUAL: ShapePolicy
 SHAPE_POLICY_SAME_ELEMENT_COUNT: ShapePolicy
+ELEMENT_ORDER_UNSPECIFIED: ElementOrder
+ELEMENT_ORDER_FIXED: ElementOrder
+ELEMENT_ORDER_ANY: ElementOrder
 OUTPUT_VERDICT_UNSPECIFIED: OutputVerdict
 OUTPUT_VERDICT_PASSED: OutputVerdict
 OUTPUT_VERDICT_MISMATCH: OutputVerdict
@@ -124,20 +133,22 @@ class CompareOutputsRequest(_message.Message):
     def __init__(self, actual: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., expected: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., row_verdicts: bool = ...) -> None: ...
 
 class ComparisonPolicy(_message.Message):
-    __slots__ = ("tolerances", "combination", "nan", "infinity", "distinguish_zero_sign", "shape")
+    __slots__ = ("tolerances", "combination", "nan", "infinity", "distinguish_zero_sign", "shape", "order")
     TOLERANCES_FIELD_NUMBER: _ClassVar[int]
     COMBINATION_FIELD_NUMBER: _ClassVar[int]
     NAN_FIELD_NUMBER: _ClassVar[int]
     INFINITY_FIELD_NUMBER: _ClassVar[int]
     DISTINGUISH_ZERO_SIGN_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
     tolerances: _containers.RepeatedCompositeFieldContainer[Tolerance]
     combination: ToleranceCombination
     nan: NanPolicy
     infinity: InfinityPolicy
     distinguish_zero_sign: bool
     shape: ShapePolicy
-    def __init__(self, tolerances: _Optional[_Iterable[_Union[Tolerance, _Mapping]]] = ..., combination: _Optional[_Union[ToleranceCombination, str]] = ..., nan: _Optional[_Union[NanPolicy, str]] = ..., infinity: _Optional[_Union[InfinityPolicy, str]] = ..., distinguish_zero_sign: bool = ..., shape: _Optional[_Union[ShapePolicy, str]] = ...) -> None: ...
+    order: ElementOrder
+    def __init__(self, tolerances: _Optional[_Iterable[_Union[Tolerance, _Mapping]]] = ..., combination: _Optional[_Union[ToleranceCombination, str]] = ..., nan: _Optional[_Union[NanPolicy, str]] = ..., infinity: _Optional[_Union[InfinityPolicy, str]] = ..., distinguish_zero_sign: bool = ..., shape: _Optional[_Union[ShapePolicy, str]] = ..., order: _Optional[_Union[ElementOrder, str]] = ...) -> None: ...
 
 class Tolerance(_message.Message):
     __slots__ = ("exact", "close", "ulp", "max_norm")
@@ -312,7 +323,7 @@ class VerifyRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[VerifyHeader, _Mapping]] = ..., cases: _Optional[_Union[VerifyCases, _Mapping]] = ...) -> None: ...
 
 class VerifyHeader(_message.Message):
-    __slots__ = ("given_outputs", "kernel", "wasm", "expected_outputs", "reference_kernel", "reference_wasm", "policy", "output_policies", "max_mismatches", "case_verdicts", "generator", "limits", "outcome_policy", "max_counterexamples", "skip_shrinking", "check_determinism")
+    __slots__ = ("given_outputs", "kernel", "wasm", "expected_outputs", "reference_kernel", "reference_wasm", "policy", "output_policies", "max_mismatches", "case_verdicts", "generator", "limits", "outcome_policy", "max_counterexamples", "skip_shrinking", "check_determinism", "expected_outcome")
     class OutputPoliciesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -336,6 +347,7 @@ class VerifyHeader(_message.Message):
     MAX_COUNTEREXAMPLES_FIELD_NUMBER: _ClassVar[int]
     SKIP_SHRINKING_FIELD_NUMBER: _ClassVar[int]
     CHECK_DETERMINISM_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     given_outputs: GivenOutputs
     kernel: _kernel_pb2.KernelProgram
     wasm: WasmFunction
@@ -352,7 +364,8 @@ class VerifyHeader(_message.Message):
     max_counterexamples: int
     skip_shrinking: bool
     check_determinism: bool
-    def __init__(self, given_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., expected_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., reference_kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., reference_wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., case_verdicts: bool = ..., generator: _Optional[_Union[CaseGenerator, _Mapping]] = ..., limits: _Optional[_Union[CaseLimits, _Mapping]] = ..., outcome_policy: _Optional[_Union[OutcomePolicy, str]] = ..., max_counterexamples: _Optional[int] = ..., skip_shrinking: bool = ..., check_determinism: bool = ...) -> None: ...
+    expected_outcome: str
+    def __init__(self, given_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., expected_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., reference_kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., reference_wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., case_verdicts: bool = ..., generator: _Optional[_Union[CaseGenerator, _Mapping]] = ..., limits: _Optional[_Union[CaseLimits, _Mapping]] = ..., outcome_policy: _Optional[_Union[OutcomePolicy, str]] = ..., max_counterexamples: _Optional[int] = ..., skip_shrinking: bool = ..., check_determinism: bool = ..., expected_outcome: _Optional[str] = ...) -> None: ...
 
 class WasmFunction(_message.Message):
     __slots__ = ("module", "function", "params", "results", "share_instance")
@@ -440,14 +453,16 @@ class GivenOutputs(_message.Message):
     def __init__(self) -> None: ...
 
 class VerifyCases(_message.Message):
-    __slots__ = ("actual", "expected", "inputs")
+    __slots__ = ("actual", "expected", "inputs", "expected_outcomes")
     ACTUAL_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     actual: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
     expected: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
     inputs: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
-    def __init__(self, actual: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., expected: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ...) -> None: ...
+    expected_outcomes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, actual: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., expected: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., expected_outcomes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class VerifyResponse(_message.Message):
     __slots__ = ("cases", "summary")
@@ -516,14 +531,16 @@ class FunctionSummary(_message.Message):
     def __init__(self, subject_outcomes: _Optional[_Mapping[str, int]] = ..., reference_outcomes: _Optional[_Mapping[str, int]] = ..., outcome_mismatch_count: _Optional[int] = ..., nondeterministic_count: _Optional[int] = ..., counterexamples: _Optional[_Iterable[_Union[Counterexample, _Mapping]]] = ..., subject_hash: _Optional[bytes] = ..., reference_hash: _Optional[bytes] = ...) -> None: ...
 
 class Counterexample(_message.Message):
-    __slots__ = ("case_index", "found", "shrunk")
+    __slots__ = ("case_index", "found", "shrunk", "expected_outcome")
     CASE_INDEX_FIELD_NUMBER: _ClassVar[int]
     FOUND_FIELD_NUMBER: _ClassVar[int]
     SHRUNK_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     case_index: int
     found: CaseResult
     shrunk: CaseResult
-    def __init__(self, case_index: _Optional[int] = ..., found: _Optional[_Union[CaseResult, _Mapping]] = ..., shrunk: _Optional[_Union[CaseResult, _Mapping]] = ...) -> None: ...
+    expected_outcome: str
+    def __init__(self, case_index: _Optional[int] = ..., found: _Optional[_Union[CaseResult, _Mapping]] = ..., shrunk: _Optional[_Union[CaseResult, _Mapping]] = ..., expected_outcome: _Optional[str] = ...) -> None: ...
 
 class CaseResult(_message.Message):
     __slots__ = ("inputs", "actual", "expected", "subject_outcome", "reference_outcome")

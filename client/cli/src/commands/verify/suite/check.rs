@@ -9,7 +9,7 @@ use toml::Table;
 use super::{
     fields::{Bound, Fields, Mistakes},
     inherit,
-    options::{Options, PolicyFields},
+    options::{Expect, Options, PolicyFields},
     side::{Arrays, Outputs, Side, read_arrays, required},
 };
 
@@ -73,6 +73,21 @@ impl Check {
         if has_max_norm && sides.is_some_and(|(subject, reference)| subject.is_function() || reference.is_function()) {
             fields.note("max_norm", "expected npy on both sides, because it needs all cases at once");
         }
+        let any_order = options.policy.any_order || output_policies.iter().any(|(_, policy)| policy.any_order);
+        if has_max_norm && any_order {
+            fields.note("any_order", "expected no max_norm, which compares all cases at once");
+        }
+        if let Some(Expect::InEachCase(names)) = &options.expect {
+            let cases = match &inputs {
+                Some(Inputs::Given { case_count, .. }) => Some(*case_count),
+                Some(Inputs::Generated(_)) | None => None,
+            };
+            if cases != Some(names.len() as u64) {
+                let expected =
+                    cases.map_or("one name, for there are no cases".to_owned(), |cases| format!("{cases} names"));
+                fields.note("expect", format!("expected {expected}, got {}", names.len()));
+            }
+        }
         fields.finish();
         if mistakes.len() > known {
             return None;
@@ -127,7 +142,11 @@ impl Check {
             let rows = |tensor: &Tensor| rows(tensor, first, length.min(case_count - first), case_count);
             let cases = inputs.iter().fold(Cases::default(), |cases, (name, tensor)| cases.input(name, rows(tensor)));
             let cases = actual.iter().fold(cases, |cases, (name, tensor)| cases.actual(name, rows(tensor)));
-            expected.iter().fold(cases, |cases, (name, tensor)| cases.expected(name, rows(tensor)))
+            let cases = expected.iter().fold(cases, |cases, (name, tensor)| cases.expected(name, rows(tensor)));
+            match &self.options.expect {
+                Some(Expect::InEachCase(names)) => cases.expected_outcomes(names.iter().skip(first).take(length)),
+                Some(Expect::InAllCases(_)) | None => cases,
+            }
         };
         (0..case_count).step_by(length).map(chunk).collect()
     }

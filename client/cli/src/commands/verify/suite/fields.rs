@@ -59,7 +59,12 @@ impl<'a> Fields<'a> {
         self.table.remove(key)
     }
 
-    fn read<T>(&mut self, key: &'static str, expected: &str, read: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+    pub(super) fn read<T>(
+        &mut self,
+        key: &'static str,
+        expected: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Option<T> {
         let value = self.take(key)?;
         let found = read(&value);
         if found.is_none() {

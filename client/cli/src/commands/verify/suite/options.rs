@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use accelerd_client::{NanPolicy, OutcomePolicy, Policy, Verification};
+use toml::Value;
 
 use super::fields::Fields;
 
@@ -16,6 +17,7 @@ pub(super) struct Options {
     pub(super) seed: u64,
     pub(super) policy: PolicyFields,
     outcomes: Option<OutcomePolicy>,
+    pub(super) expect: Option<Expect>,
     case_timeout: Option<Duration>,
     fuel: Option<u64>,
     memory_bytes: Option<u64>,
@@ -26,12 +28,20 @@ pub(super) struct Options {
     check_determinism: bool,
 }
 
+/// How the subject must end.
+#[derive(Debug)]
+pub(super) enum Expect {
+    InAllCases(String),
+    InEachCase(Vec<String>),
+}
+
 /// Which elements are equal.
 #[derive(Debug)]
 pub(super) struct PolicyFields {
     pub(super) policy: Policy,
     /// Whether a tolerance needs all cases at once.
     pub(super) has_max_norm: bool,
+    pub(super) any_order: bool,
 }
 
 /// The keys of tolerances. Those of a check replace all of the suite's.
@@ -49,6 +59,7 @@ impl Options {
             seed: fields.integer("seed", 0).unwrap_or(0),
             policy: PolicyFields::read(fields),
             outcomes: fields.choice("outcomes", &outcomes),
+            expect: Expect::read(fields),
             case_timeout: fields.duration("case_timeout"),
             fuel: fields.integer("fuel", 1),
             memory_bytes: fields.size("memory"),
@@ -65,6 +76,9 @@ impl Options {
         verification = verification.policy(self.policy.policy.clone());
         if let Some(outcomes) = self.outcomes {
             verification = verification.outcomes(outcomes);
+        }
+        if let Some(Expect::InAllCases(name)) = &self.expect {
+            verification = verification.expect_outcome(name);
         }
         if let Some(timeout) = self.case_timeout {
             verification = verification.case_timeout(timeout);
@@ -88,6 +102,17 @@ impl Options {
             verification = verification.skip_shrinking();
         }
         if self.check_determinism { verification.check_determinism() } else { verification }
+    }
+}
+
+impl Expect {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let name = |name: &Value| name.as_str().map(str::to_owned);
+        fields.read("expect", "the name of an outcome, or a list of one for each case", |value| match value {
+            Value::String(name) => Some(Self::InAllCases(name.clone())),
+            Value::Array(names) => names.iter().map(name).collect::<Option<_>>().map(Self::InEachCase),
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) | Value::Table(_) => None,
+        })
     }
 }
 
@@ -122,6 +147,10 @@ impl PolicyFields {
         if let Some(nan) = fields.choice("nan", &nan) {
             policy = policy.nan(nan);
         }
-        Self { policy, has_max_norm: max_norm.is_some() }
+        let any_order = fields.flag("any_order").unwrap_or(false);
+        if any_order {
+            policy = policy.any_order();
+        }
+        Self { policy, has_max_norm: max_norm.is_some(), any_order }
     }
 }

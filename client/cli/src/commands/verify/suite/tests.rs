@@ -124,6 +124,19 @@ fn arrays_are_sent_in_chunks_of_their_cases() {
 }
 
 #[test]
+fn expected_outcomes_are_those_of_all_cases_or_of_each() {
+    let all = format!("[[check]]\n{FUNCTIONS}expect = 'unreachable'\nany_order = true\n");
+    let each = format!("[[check]]\n{FUNCTIONS}cases = {{ x = 'three.npy' }}\nexpect = ['ok', '', 'timeout']\n");
+    let [all, each] = [all, each].map(|suite| read_text("s.toml", &suite).unwrap());
+    let wasm = WasmFunction::new(vec![0, 1]).name("f");
+    let python = KernelProgram::new("source").dialect(KernelDialect::Python).name("");
+    let expected = Verification::of(wasm).against(python).policy(Policy::default().any_order());
+    assert_eq!(all[0].verification(), expected.expect_outcome("unreachable").generate(10_000, 0));
+    let chunk = Cases::default().input("x", tensor(&[3, 2])).expected_outcomes(["ok", "", "timeout"]);
+    assert_eq!(each[0].chunks(), [chunk]);
+}
+
+#[test]
 fn chunks_are_bounded_and_have_every_case_once() {
     let folder = tempfile::tempdir().unwrap();
     let cases = 3 * (1 << 20) + 5;
@@ -191,6 +204,10 @@ fn every_kind_of_mistake_is_named() {
         (functions("outcomes = 'none'\n"), "outcomes: expected \"both_or_neither\" or"),
         (functions("case_timeout = 1\n"), "case_timeout: expected a time such as \"500ms\", got 1"),
         (functions("memory = '1 parsec'\n"), "memory: expected a size such as \"64MiB\""),
+        (functions("expect = 3\n"), "expect: expected the name of an outcome, or a list of one for each case, got 3"),
+        (functions("expect = ['ok']\n"), "expect: expected one name, for there are no cases, got 1"),
+        (functions("cases = { x = 'three.npy' }\nexpect = ['ok']\n"), "expect: expected 3 names, got 1"),
+        (functions("max_norm = 1\nany_order = true\n"), "any_order: expected no max_norm"),
         (functions("shrink = 1\n"), "shrink: expected true or false, got 1"),
         (functions("max_counterexamples = 4294967296\n"), "max_counterexamples: expected an integer from 0"),
         (functions("inputs = { x = { min = 0, max = 1.5 } }\n"), "inputs.x.max: expected the type of min"),

@@ -1,0 +1,421 @@
+//! Measures kernels: runs that their child process times, each on other elements, and what they compute.
+
+use std::{
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use accelerd_engine::Context;
+use accelerd_ir::kernel::ParamType;
+use accelerd_kernels::{ledger::Reservation, ops::compare::Close};
+use accelerd_proto::v1 as pb;
+use accelerd_sandbox::LaunchResult;
+use accelerd_tensor::scalar::Literal;
+use bytes::Bytes;
+use tonic::Status;
+
+use super::{
+    arguments::{BoundOutput, NamedArgument, bind},
+    launch::{Launcher, describe_fault},
+};
+use crate::{auth::caller::Caller, error::ApiError, kernels::CompiledKernel, sandbox::Turns};
+
+/// The device that runs kernels.
+const CPU: &str = "cpu";
+
+const DEFAULT_RUNS: u32 = 20;
+const DEFAULT_WARM_UP: u32 = 3;
+const MAX_RUNS: u32 = 10_000;
+
+/// The most bytes that are copied to measure the bandwidth.
+const MAX_COPY: usize = 16 << 20;
+
+/// Copies of which the fastest counts.
+const COPIES: usize = 5;
+
+/// What is measured, and how.
+pub(super) struct Benchmark {
+    kernel: Arc<CompiledKernel>,
+    /// The kernel itself if there is no other.
+    reference: Arc<CompiledKernel>,
+    grid: Vec<i64>,
+    arguments: Vec<BenchmarkArgument>,
+    outputs: Vec<pb::KernelOutput>,
+    loop_budget: Option<u64>,
+    warm_up: u32,
+    runs: u32,
+    atol: Option<f64>,
+    rtol: Option<f64>,
+}
+
+/// An argument in all runs.
+struct BenchmarkArgument {
+    argument: NamedArgument,
+    elements: Elements,
+}
+
+/// What the elements of an argument are from run to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Elements {
+    /// The same.
+    Fixed,
+    /// Rotated by another number, of elements of this many bytes.
+    Rotated(usize),
+    /// Bytes that no result is expected to have.
+    Filled,
+}
+
+/// A run that is compared.
+struct Checked {
+    run: u32,
+    arguments: Vec<NamedArgument>,
+    outputs: Vec<BoundOutput>,
+    values: Vec<Vec<u8>>,
+}
+
+impl Benchmark {
+    /// Checks numbers and names. `outputs` are those of the kernel with these arguments.
+    fn new(
+        [kernel, reference]: [Arc<CompiledKernel>; 2],
+        request: pb::BenchmarkRequest,
+        arguments: &[NamedArgument],
+        outputs: &[BoundOutput],
+    ) -> Result<Self, ApiError> {
+        let launch = request.launch.unwrap_or_default();
+        let is_array = |name: &String| {
+            arguments.iter().any(|argument| argument.name == *name) && array_element(&kernel, name).is_some()
+        };
+        if let Some(nth) = request.fixed_arguments.iter().position(|name| !is_array(name)) {
+            let reason =
+                format!("expected the name of an array that is passed, got {:?}", request.fixed_arguments[nth]);
+            return Err(ApiError::invalid(format!("fixed_arguments[{nth}]"), reason));
+        }
+        if let Some(output) = outputs.iter().find(|output| !kernel.written[output.param]) {
+            let reason = format!("expected arrays that the kernel writes, got {:?}", output.name);
+            return Err(ApiError::invalid("launch.outputs", reason));
+        }
+        let filled = outputs.iter().filter(|output| arguments.iter().all(|argument| argument.name != output.name));
+        let filled = filled.map(|output| BenchmarkArgument {
+            argument: NamedArgument {
+                name: output.name.clone(),
+                field: "launch.outputs".to_owned(),
+                of: output.of.clone(),
+                data: Bytes::new(),
+            },
+            elements: Elements::Filled,
+        });
+        let passed = arguments.iter().map(|argument| {
+            let is_fixed = request.fixed_arguments.contains(&argument.name);
+            let element = array_element(&kernel, &argument.name).filter(|_| !is_fixed);
+            let elements = element.map_or(Elements::Fixed, Elements::Rotated);
+            BenchmarkArgument { argument: argument.clone(), elements }
+        });
+        Ok(Self {
+            arguments: passed.chain(filled).collect(),
+            grid: launch.grid,
+            outputs: outputs.iter().map(|of| pb::KernelOutput { name: of.name.clone(), shape: vec![] }).collect(),
+            loop_budget: launch.loop_budget,
+            warm_up: count("warm_up_count", request.warm_up_count, DEFAULT_WARM_UP, 0)?,
+            runs: count("run_count", request.run_count, DEFAULT_RUNS, 1)?,
+            atol: tolerance("atol", request.atol)?,
+            rtol: tolerance("rtol", request.rtol)?,
+            kernel,
+            reference,
+        })
+    }
+
+    /// The arguments of a run.
+    fn arguments_of(&self, run: u32) -> Vec<NamedArgument> {
+        let of_run = |BenchmarkArgument { argument, elements }: &BenchmarkArgument| {
+            let data = match *elements {
+                Elements::Fixed => argument.data.clone(),
+                Elements::Rotated(bytes) => rotated(&argument.data, bytes, run),
+                Elements::Filled => vec![fill(run); argument.of.bytes()].into(),
+            };
+            NamedArgument { data, ..argument.clone() }
+        };
+        self.arguments.iter().map(of_run).collect()
+    }
+
+    fn mismatches(&self, checked: &Checked, expected: &[Vec<u8>]) -> Vec<pb::BenchmarkMismatch> {
+        let outputs = checked.outputs.iter().zip(&checked.values).zip(expected);
+        outputs
+            .filter_map(|((output, actual), expected)| self.mismatch(checked.run, output, actual, expected))
+            .collect()
+    }
+
+    fn mismatch(
+        &self,
+        run: u32,
+        output: &BoundOutput,
+        actual: &[u8],
+        expected: &[u8],
+    ) -> Option<pb::BenchmarkMismatch> {
+        let (dtype, defaults) = (output.of.dtype, Close::of(output.of.dtype));
+        let (atol, rtol) = (self.atol.unwrap_or(defaults.atol), self.rtol.unwrap_or(defaults.rtol));
+        let number = |value: &[u8]| {
+            let mut bits = [0; 8];
+            bits[..value.len()].copy_from_slice(value);
+            Literal::from_bits(dtype, u64::from_le_bytes(bits)).as_f64()
+        };
+        let pairs = actual.chunks_exact(dtype.size()).zip(expected.chunks_exact(dtype.size())).enumerate();
+        let mut failing = pairs.filter(|(_, (actual, expected))| {
+            if actual == expected {
+                return false;
+            }
+            let (actual, expected) = (number(actual), number(expected));
+            let is_integer = !dtype.is_float() && atol == 0.0 && rtol == 0.0;
+            let is_close = (actual - expected).abs() <= atol + rtol * expected.abs() && expected.is_finite();
+            is_integer || !(is_close || actual.is_nan() && expected.is_nan())
+        });
+        let (index, (actual, expected)) = failing.next()?;
+        Some(pb::BenchmarkMismatch {
+            output: output.name.clone(),
+            run,
+            failed_count: 1 + failing.count() as u64,
+            index: index as u64,
+            actual: number(actual),
+            expected: number(expected),
+        })
+    }
+}
+
+impl Checked {
+    /// Bytes of the outputs that are not what they were before the run.
+    fn changed_bytes(&self) -> usize {
+        let outputs = self.outputs.iter().zip(&self.values);
+        let changed = outputs.map(|(output, after)| {
+            let before = self.arguments.iter().find(|argument| argument.name == output.name);
+            before.map_or(0, |before| before.data.iter().zip(after).filter(|(before, after)| before != after).count())
+        });
+        changed.sum()
+    }
+}
+
+impl Launcher {
+    /// Measures a kernel against a reference.
+    pub(super) async fn benchmark(
+        &self,
+        caller: &Caller,
+        context: &Context,
+        kernels: [Arc<CompiledKernel>; 2],
+        mut request: pb::BenchmarkRequest,
+    ) -> Result<pb::BenchmarkResponse, Status> {
+        if !["", CPU].contains(&request.device.as_str()) {
+            return Err(ApiError::invalid("device", format!("expected {CPU:?}, got {:?}", request.device)).into());
+        }
+        // That of all runs together.
+        let deadline = context.deadline.unwrap_or_else(|| Instant::now() + self.default_deadline());
+        let context = &Context { deadline: Some(deadline), ..context.clone() };
+        let launch = request.launch.get_or_insert_default();
+        let (arguments, outputs) = (std::mem::take(&mut launch.arguments), std::mem::take(&mut launch.outputs));
+        let mut copies = self.copies(context);
+        let arguments = self.arguments(caller, context, "launch.", arguments, &mut copies).await?;
+        let mut of_bind = self.copies(context);
+        let bound = bind(&kernels[0], &launch.grid, arguments.clone(), outputs, self.limit(), &mut of_bind)?;
+        // Two of the runs are compared: their arguments, their results, and those of the reference.
+        let array_bytes = bound.image.arrays.iter().flatten().map(|range| range.end - range.start).sum::<u64>();
+        copies.try_resize(copies.bytes().saturating_add(array_bytes.saturating_mul(6))).map_err(ApiError::from)?;
+        let benchmark = Benchmark::new(kernels, request, &arguments, &bound.outputs)?;
+        let measured = pb::BenchmarkResponse {
+            thread_count: bound.image.thread_count,
+            array_bytes,
+            device: CPU.to_owned(),
+            ..Default::default()
+        };
+        drop((bound, of_bind));
+        Ok(self.measure(&benchmark, context, measured).await?)
+    }
+
+    async fn measure(
+        &self,
+        benchmark: &Benchmark,
+        context: &Context,
+        mut measured: pb::BenchmarkResponse,
+    ) -> Result<pb::BenchmarkResponse, ApiError> {
+        let turns = self.turns();
+        let (mut times, mut checked) = (vec![], vec![]);
+        let last = benchmark.warm_up + benchmark.runs - 1;
+        for nth in 0..=last {
+            let arguments = benchmark.arguments_of(nth);
+            let is_checked = nth == benchmark.warm_up || nth == last;
+            let kernel = &benchmark.kernel;
+            let ran = self.run_once(benchmark, kernel, arguments.clone(), is_checked, (&turns, context)).await?;
+            if let Some(fault) = ran.result.faults.first() {
+                measured.fault = Some(describe_fault(kernel, &ran.grid, fault)?);
+                break;
+            }
+            if let Some(run) = nth.checked_sub(benchmark.warm_up) {
+                times.push(ran.result.execution_time);
+                if is_checked {
+                    checked.push(Checked { run, arguments, outputs: ran.outputs, values: ran.result.outputs });
+                }
+            }
+        }
+        for of_run in &checked {
+            let arguments = of_run.arguments.clone();
+            let reference = &benchmark.reference;
+            let expected = self.run_once(benchmark, reference, arguments, true, (&turns, context)).await?;
+            if let Some(fault) = expected.result.faults.first() {
+                let line = describe_fault(reference, &expected.grid, fault)?.line;
+                let reason = format!("expected a result for each run, got a fault in line {line}");
+                return Err(ApiError::invalid("reference", reason));
+            }
+            measured.mismatches.extend(benchmark.mismatches(of_run, &expected.result.outputs));
+        }
+        let changed = checked.last().map_or(0, Checked::changed_bytes);
+        let min_time = tokio::task::spawn_blocking(move || copy_time(changed) / 2).await.unwrap_or_default();
+        Ok(with_times(measured, times, min_time))
+    }
+
+    async fn run_once(
+        &self,
+        benchmark: &Benchmark,
+        kernel: &Arc<CompiledKernel>,
+        arguments: Vec<NamedArgument>,
+        reads: bool,
+        (turns, context): (&Turns, &Context),
+    ) -> Result<Ran, ApiError> {
+        let mut copies: Reservation = self.copies(context);
+        let field = if Arc::ptr_eq(kernel, &benchmark.kernel) { "launch" } else { "reference" };
+        let outputs = benchmark.outputs.clone();
+        let bound = bind(kernel, &benchmark.grid, arguments, outputs, self.limit(), &mut copies);
+        let bound = bound.map_err(|error| if field == "launch" { error } else { unfit(&error) })?;
+        let result = self.launch_bound(kernel, &bound, benchmark.loop_budget, reads, (turns, context)).await?;
+        Ok(Ran { grid: bound.grid, outputs: bound.outputs, result })
+    }
+}
+
+/// A run of a kernel.
+struct Ran {
+    grid: Vec<u64>,
+    outputs: Vec<BoundOutput>,
+    result: LaunchResult,
+}
+
+fn unfit(error: &ApiError) -> ApiError {
+    ApiError::invalid("reference", format!("expected a kernel with the same arrays: {error}"))
+}
+
+/// Bytes of an element of an array.
+fn array_element(kernel: &CompiledKernel, name: &str) -> Option<usize> {
+    let param = kernel.kernel.params.iter().find(|param| param.name == name)?;
+    match &param.ty {
+        ParamType::Array(array) => Some(array.element.size as usize),
+        ParamType::Value(_) => None,
+    }
+}
+
+fn count(field: &str, requested: Option<u32>, default: u32, least: u32) -> Result<u32, ApiError> {
+    let count = requested.unwrap_or(default);
+    if (least..=MAX_RUNS).contains(&count) {
+        return Ok(count);
+    }
+    Err(ApiError::invalid(field, format!("expected a number from {least} to {MAX_RUNS}, got {count}")))
+}
+
+fn tolerance(field: &str, requested: Option<f64>) -> Result<Option<f64>, ApiError> {
+    match requested {
+        Some(bound) if !(bound.is_finite() && bound >= 0.0) => {
+            Err(ApiError::invalid(field, format!("expected a finite number of at least 0, got {bound}")))
+        }
+        requested => Ok(requested),
+    }
+}
+
+/// The elements in another rotation for each run.
+fn rotated(data: &Bytes, element_bytes: usize, run: u32) -> Bytes {
+    let elements = data.len() / element_bytes.max(1);
+    if elements < 2 {
+        return data.clone();
+    }
+    // Successive multiples of the golden ratio are spread over all rotations.
+    let by = (u64::from(run) + 1).wrapping_mul(0x9e37_79b9) % (elements as u64 - 1) + 1;
+    let at = usize::try_from(by).expect("it is less than the elements") * element_bytes;
+    [&data[at..], &data[..at]].concat().into()
+}
+
+/// What the bytes of arrays are that no argument is passed for: as numbers of any type they are finite, and far from 0.
+fn fill(run: u32) -> u8 {
+    0xc0 | run.to_le_bytes()[0] & 0x0f
+}
+
+/// The time in which a copy writes a number of bytes.
+fn copy_time(bytes: usize) -> Duration {
+    let measured = bytes.min(MAX_COPY);
+    let (from, mut to) = (vec![1_u8; measured], vec![0_u8; measured]);
+    let copies = (0..COPIES).map(|_| {
+        let start = Instant::now();
+        black_box(&mut to).copy_from_slice(black_box(&from));
+        start.elapsed()
+    });
+    let fastest = copies.min().unwrap_or_default();
+    if bytes > measured { fastest.mul_f64(bytes as f64 / measured as f64) } else { fastest }
+}
+
+/// Times by nearest rank. They are sorted.
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    times.get(times.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default()
+}
+
+fn with_times(mut measured: pb::BenchmarkResponse, times: Vec<Duration>, min_time: Duration) -> pb::BenchmarkResponse {
+    let duration = |time: Duration| prost_types::Duration::try_from(time).unwrap_or_default();
+    measured.run_times = times.iter().copied().map(duration).collect();
+    let mut sorted = times;
+    sorted.sort_unstable();
+    let [p10, median, p90] = [10, 50, 90].map(|percent| percentile(&sorted, percent));
+    measured.verdict = verdict(&measured, median, min_time).into();
+    if !sorted.is_empty() {
+        (measured.p10_time, measured.median_time) = (Some(duration(p10)), Some(duration(median)));
+        (measured.p90_time, measured.min_time) = (Some(duration(p90)), Some(duration(min_time)));
+        let per_second = |amount: u64| amount as f64 / median.as_secs_f64().max(f64::MIN_POSITIVE);
+        measured.threads_per_second = per_second(measured.thread_count);
+        measured.bytes_per_second = per_second(measured.array_bytes);
+    }
+    measured
+}
+
+fn verdict(measured: &pb::BenchmarkResponse, median: Duration, min_time: Duration) -> pb::BenchmarkVerdict {
+    if measured.fault.is_some() {
+        pb::BenchmarkVerdict::Fault
+    } else if !measured.mismatches.is_empty() {
+        pb::BenchmarkVerdict::Mismatch
+    } else if median < min_time {
+        pb::BenchmarkVerdict::ImplausibleTime
+    } else {
+        pb::BenchmarkVerdict::Passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_rotate_the_elements_and_none_leaves_them_in_place() {
+        let data: Bytes = (0..10_u16).flat_map(u16::to_le_bytes).collect();
+        let all: Vec<_> = (0..9).map(|run| rotated(&data, 2, run)).collect();
+        for (nth, one) in all.iter().enumerate() {
+            assert!(*one != data && !all[..nth].contains(one), "run {nth}");
+            let mut elements: Vec<_> = one.as_chunks().0.iter().copied().map(u16::from_le_bytes).collect();
+            elements.sort_unstable();
+            assert_eq!(elements, (0..10).collect::<Vec<_>>());
+        }
+        assert_eq!(rotated(&data, 20, 0), data, "there is no other rotation of one element");
+    }
+
+    #[test]
+    fn times_are_ranked_and_one_that_is_too_short_is_not_believed() {
+        let times = |min_time| {
+            let measured = pb::BenchmarkResponse { thread_count: 60, array_bytes: 12, ..Default::default() };
+            with_times(measured, (1..=11).rev().map(Duration::from_millis).collect(), min_time)
+        };
+        let found = times(Duration::from_millis(6));
+        let nanos = |time: Option<prost_types::Duration>| time.expect("it is set").nanos;
+        assert_eq!([found.p10_time, found.median_time, found.p90_time].map(nanos), [2_000_000, 6_000_000, 10_000_000]);
+        assert_eq!((found.threads_per_second, found.bytes_per_second), (10_000.0, 2000.0));
+        assert_eq!((found.verdict(), found.run_times[0].nanos), (pb::BenchmarkVerdict::Passed, 11_000_000));
+        assert_eq!(times(Duration::from_millis(7)).verdict(), pb::BenchmarkVerdict::ImplausibleTime);
+    }
+}
