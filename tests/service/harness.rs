@@ -111,7 +111,7 @@ pub(crate) fn config() -> Config {
 
 /// The program of processes that run code of clients: this one has no such command.
 fn sandbox_process() -> Program {
-    Program { path: env!("CARGO_BIN_EXE_sandbox-process").into(), arguments: vec![] }
+    Program { path: env!("CARGO_BIN_EXE_sandbox-process").into(), arguments: vec![], environment: vec![] }
 }
 
 pub(crate) async fn connect(address: std::net::SocketAddr) -> Channel {

@@ -169,6 +169,7 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<ConfigError
         "sandbox.case_memory",
         "expected less than sandbox.memory: a process needs memory for more than one instance",
     );
+    expect(config.sandbox.gpu_duty_cycle >= 0.01, "sandbox.gpu_duty_cycle", "expected at least 0.01");
     let is_set = |path: &Path| !path.as_os_str().is_empty();
     let tls = &config.tls;
     expect(
@@ -437,6 +438,18 @@ mod tests {
         let more = [("sandbox.memory", "64MiB"), ("sandbox.case_memory", "64MiB")];
         assert_eq!(refused(&more).key, "sandbox.case_memory");
         assert!(refused(&[("sandbox.processes", "many")]).reason.contains("expected a number or \"auto\""));
+    }
+
+    #[test]
+    fn kernels_run_on_the_daemons_gpus_on_another_one_or_on_none() {
+        let set = |value: &str| load(None, [], &[("sandbox.gpu".to_owned(), value.to_owned())]);
+        let gpu = |value: &str| set(value).expect("valid").sandbox.gpu;
+        use crate::config::SandboxGpu::{Auto, Off, Ordinal};
+        assert_eq!((gpu("auto"), gpu("off"), gpu("3")), (Auto, Off, Ordinal(3)));
+        let refused = set("some").expect_err("refused").0.remove(0);
+        assert!(refused.reason.contains("the number of a GPU"), "{refused:?}");
+        let pauses = load(None, [], &[("sandbox.gpu_duty_cycle".to_owned(), "0.001".to_owned())]);
+        assert_eq!(pauses.expect_err("refused").0[0].key, "sandbox.gpu_duty_cycle");
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use accelerd_engine::{Context, SubmitError};
-use accelerd_ir::kernel::{FaultKind, FaultRecord, wasm::RESERVED};
+use accelerd_ir::kernel::{FaultKind, FaultRecord, cuda::ParamBlock, wasm::RESERVED};
 use accelerd_kernels::{
     DeviceId, OpError,
-    ledger::{Kind, Place, Reservation},
+    ledger::{Kind, Limit, Place, Reservation},
 };
 use accelerd_proto::v1::{self as pb, tensor_input::Source};
-use accelerd_sandbox::{FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
+use accelerd_sandbox::{CudaTarget, FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
 use bytes::Bytes;
 use tonic::Status;
 
@@ -19,7 +19,7 @@ use crate::{
     auth::caller::Caller,
     error::ApiError,
     grpc::{convert::tensor_of, dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
-    kernels::CompiledKernel,
+    kernels::{CompiledKernel, CudaKernel, Gpu},
     status::response_too_large,
 };
 
@@ -45,18 +45,43 @@ impl Launcher {
         kernel: &Arc<CompiledKernel>,
         request: pb::LaunchRequest,
     ) -> Result<pb::LaunchResponse, Status> {
-        let pb::LaunchRequest { grid, arguments, outputs, loop_budget, .. } = request;
-        let limit = self.app.sandboxes.limits().case_memory.as_u64();
+        let pb::LaunchRequest { grid, arguments, outputs, loop_budget, device, .. } = request;
+        let gpu = self.gpu(device)?;
+        let limit = match gpu {
+            Some(_) => self.app.cuda_kernels.memory(),
+            None => {
+                let bytes = self.app.sandboxes.limits().case_memory.as_u64();
+                Limit { bytes, setting: "sandbox.case_memory" }
+            }
+        };
         let mut copies = self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty();
         let arguments = self.arguments(caller, context, arguments, limit, &mut copies).await?;
         let bound = bind(kernel, &grid, arguments, outputs, limit, &mut copies)?;
         self.check_response(&bound.outputs)?;
         let launch = launch(kernel, &bound, loop_budget.unwrap_or(LOOP_BUDGET));
+        let (launch, processes) = match gpu {
+            Some(gpu) => {
+                let compiled = self.app.cuda_kernels.compile_for(gpu, &kernel.device, context).await;
+                let compiled = compiled.map_err(|error| error.refused_in("program.source"))?;
+                (on_gpu(launch, kernel, &bound, &compiled), &gpu.processes)
+            }
+            None => (launch, &self.app.sandboxes),
+        };
         let BoundLaunch { grid, outputs, .. } = bound;
         let job = move |turn: &crate::sandbox::Turn| turn.launch(&Launch { timeout: turn.time_left(), ..launch });
-        let result = self.app.sandboxes.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
+        let result = processes.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
         drop(copies);
-        Ok(response(kernel, &grid, outputs, result)?)
+        let device = if gpu.is_some() { pb::KernelDevice::Cuda } else { pb::KernelDevice::Cpu };
+        Ok(pb::LaunchResponse { device: device.into(), ..response(kernel, &grid, outputs, result)? })
+    }
+
+    /// The GPU on which a request wants to run, if it does.
+    fn gpu(&self, device: i32) -> Result<Option<&Gpu>, ApiError> {
+        match pb::KernelDevice::try_from(device) {
+            Ok(pb::KernelDevice::Unspecified | pb::KernelDevice::Cpu) => Ok(None),
+            Ok(pb::KernelDevice::Cuda) => self.app.cuda_kernels.gpu().map(Some),
+            Err(_) => Err(ApiError::invalid("device", format!("expected a device, got {device}"))),
+        }
     }
 
     /// Decodes the arguments. Resident ones on a GPU are copied, which is added to `copies`.
@@ -65,7 +90,7 @@ impl Launcher {
         caller: &Caller,
         context: &Context,
         arguments: Vec<pb::TensorInput>,
-        limit: u64,
+        limit: Limit,
         copies: &mut Reservation,
     ) -> Result<Vec<NamedArgument>, ApiError> {
         let mut decoded = Vec::with_capacity(arguments.len());
@@ -78,7 +103,7 @@ impl Launcher {
                     let (of, asked) = (tensor.of().clone(), tensor.of().bytes() as u64);
                     if tensor.host_bytes().is_none() {
                         let asked = asked.saturating_add(copies.bytes());
-                        if asked > limit {
+                        if asked > limit.bytes {
                             return Err(ApiError::CaseMemory { asked, limit });
                         }
                         copies.try_resize(asked)?;
@@ -121,7 +146,21 @@ fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Lau
         on_fault: OnFault::Stop,
         timeout: std::time::Duration::MAX,
         outputs: outputs.collect(),
+        cuda: None,
     }
+}
+
+/// The same on a GPU, whose memory has no head.
+fn on_gpu(launch: Launch, kernel: &CompiledKernel, bound: &BoundLaunch, compiled: &CudaKernel) -> Launch {
+    let block = ParamBlock::new(&kernel.kernel, &bound.image);
+    let mut grid = [1; 4];
+    for (to, extent) in grid.iter_mut().zip(&bound.grid) {
+        *to = u32::try_from(*extent).expect("the image has checked it");
+    }
+    let addresses = block.addresses.iter().map(|at| u32::try_from(*at).expect("a small block"));
+    let entry = kernel.device.entry.clone();
+    let target = CudaTarget { entry, params: block.bytes, addresses: addresses.collect(), grid };
+    Launch { module: compiled.image.clone(), segments: bound.image.data.clone(), cuda: Some(target), ..launch }
 }
 
 fn response(
@@ -135,13 +174,13 @@ fn response(
     let execution_time = Some(execution_time.try_into().unwrap_or_default());
     if let Some(fault) = faults.first() {
         let fault = Some(describe_fault(kernel, grid, fault)?);
-        return Ok(pb::LaunchResponse { outputs: vec![], fault, execution_time });
+        return Ok(pb::LaunchResponse { outputs: vec![], fault, execution_time, ..Default::default() });
     }
     let outputs = outputs.into_iter().zip(values).map(|(output, data)| pb::NamedTensor {
         name: output.name,
         value: Some(tensor_of(dtype_to_proto(output.of.dtype), &output.of.shape, data.into())),
     });
-    Ok(pb::LaunchResponse { outputs: outputs.collect(), fault: None, execution_time })
+    Ok(pb::LaunchResponse { outputs: outputs.collect(), fault: None, execution_time, ..Default::default() })
 }
 
 /// An error unless the module did what modules of kernels do.

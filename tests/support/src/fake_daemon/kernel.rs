@@ -48,7 +48,7 @@ impl KernelService for FakeDaemon {
     async fn compile(&self, request: Request<proto::CompileRequest>) -> Reply<proto::CompileResponse> {
         self.enter("Compile").await?;
         let kernel = self.compiled(&request.into_inner().program.unwrap_or_default())?;
-        Ok(Response::new(proto::CompileResponse { kernel: Some(kernel) }))
+        Ok(Response::new(proto::CompileResponse { kernel: Some(kernel), cuda: None }))
     }
 
     async fn launch(&self, request: Request<proto::LaunchRequest>) -> Reply<proto::LaunchResponse> {
@@ -65,6 +65,7 @@ impl KernelService for FakeDaemon {
             outputs: if has_fault { vec![] } else { outputs(&kernel, &request) },
             fault: has_fault.then(fault),
             execution_time: Some(prost_types::Duration { seconds: 0, nanos: 2_000_000 }),
+            device: request.device,
         }))
     }
 
