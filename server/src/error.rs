@@ -1,7 +1,10 @@
 //! Errors of calls; `status.rs` maps them to gRPC statuses.
 
 use accelerd_engine::SubmitError;
-use accelerd_kernels::{DeviceId, ledger::{Exceeded, Limit}};
+use accelerd_kernels::{
+    DeviceId,
+    ledger::{Exceeded, Limit},
+};
 use accelerd_sandbox::{Refusal as SandboxRefusal, SandboxError};
 
 use crate::auth::refusal::Refusal;

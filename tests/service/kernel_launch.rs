@@ -38,7 +38,7 @@ pub(crate) fn request(source: &str, grid: &[i64], arguments: Vec<v1::TensorInput
     v1::LaunchRequest { kernel, grid: grid.to_vec(), arguments, ..Default::default() }
 }
 
-fn output(name: &str, shape: &[i64]) -> v1::KernelOutput {
+pub(crate) fn output(name: &str, shape: &[i64]) -> v1::KernelOutput {
     v1::KernelOutput { name: name.to_owned(), shape: shape.to_vec() }
 }
 
@@ -55,7 +55,8 @@ async fn only_output(server: &TestServer, request: v1::LaunchRequest) -> v1::Ten
 }
 
 async fn compile(server: &TestServer, program: v1::KernelProgram) -> Result<v1::Kernel, Status> {
-    let response = server.kernels().compile(v1::CompileRequest { program: Some(program), ..Default::default() }).await?;
+    let response =
+        server.kernels().compile(v1::CompileRequest { program: Some(program), ..Default::default() }).await?;
     Ok(response.into_inner().kernel.expect("a kernel"))
 }
 

@@ -12,6 +12,8 @@ mod harness;
 mod hub;
 mod input;
 mod kernel;
+mod kernel_cuda;
+mod kernel_gpu;
 mod kernel_launch;
 mod kernel_sandbox;
 mod lifecycle;

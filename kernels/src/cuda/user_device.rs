@@ -178,9 +178,7 @@ impl UserDevice {
             return Err(UserError::OutOfMemory);
         }
         // SAFETY: writes two ints; the function is alive. It has no dynamic shared memory.
-        ok(unsafe {
-            sys::cuOccupancyMaxPotentialBlockSize(&raw mut blocks, &raw mut threads, function, None, 0, 0)
-        })?;
+        ok(unsafe { sys::cuOccupancyMaxPotentialBlockSize(&raw mut blocks, &raw mut threads, function, None, 0, 0) })?;
         let block_threads = u32::try_from(threads).unwrap_or(0).clamp(32, MAX_BLOCK_THREADS);
         Ok(Module { handle, function, block_threads })
     }

@@ -195,10 +195,9 @@ impl<'r> Translator<'r> {
                 if let Some(error) = problem {
                     self.translation.diagnostics.push(no_example(&outcome.name, &error));
                 }
-                self.translation.kernels.push(Translated {
-                    device,
-                    ..translated(outcome.name, dialect, kernel, files)
-                });
+                self.translation
+                    .kernels
+                    .push(Translated { device, ..translated(outcome.name, dialect, kernel, files) });
             }
             Err(error) => {
                 self.bytes += error.message.len();

@@ -156,7 +156,8 @@ def k(x: wp.array(dtype=float), count: wp.array(dtype=int), y: wp.array(dtype=fl
         wp.atomic_add(count, 0, 7)
         y[i] = 0.25
 ";
-    let translation = translated(&Request { targets: Targets { cuda: false, wasm: true, ..Targets::default() }, ..request(source) });
+    let translation =
+        translated(&Request { targets: Targets { cuda: false, wasm: true, ..Targets::default() }, ..request(source) });
     let kernel = &translation.kernels[0];
     assert_eq!((kernel.dialect, &kernel.written[..]), (Dialect::Warp, &[false, true, true][..]));
     assert!(!kernel.is_repeatable, "it counts");

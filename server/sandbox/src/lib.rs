@@ -38,8 +38,8 @@ mod parent;
 mod protocol;
 mod refusal;
 
-pub use cuda::{CudaCode, CudaResources};
 pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
+pub use cuda::{CudaCode, CudaResources};
 pub use limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice, TICK};
 pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
 pub use outcome::Outcome;

@@ -162,8 +162,11 @@ pub(crate) struct ReadRequest {
 }
 
 impl LaunchRequest {
-    /// Bytes of the memory of the instance: whole pages.
+    /// Bytes of the memory: that of an instance has whole pages.
     pub(crate) fn page_bytes(&self) -> u64 {
+        if self.cuda.is_some() {
+            return self.memory_bytes;
+        }
         self.memory_bytes.max(1).checked_next_multiple_of(WASM_PAGE).unwrap_or(u64::MAX)
     }
 

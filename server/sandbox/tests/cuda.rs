@@ -35,7 +35,7 @@ fn compile(sandbox: &mut Sandbox, source: &'static str) -> Result<accelerd_sandb
 
 /// Threads of which each counts in an array, from `first` on. The number of the first one is 3 to begin with.
 fn launch_of(source: &'static str, first: u64, count: u64) -> Launch {
-    let memory_bytes = u64::from(ARRAY) + 8 * (first + count);
+    let memory_bytes = u64::from(ARRAY) + 8 * (first + count).max(1);
     Launch {
         module: Module::new(source.as_bytes()),
         segments: vec![(ARRAY, Bytes::from_static(&[3]))],
@@ -150,11 +150,9 @@ fn the_lowest_fault_ends_a_launch_without_outputs() {
 fn a_deadline_ends_a_chunk_that_runs_and_the_child_stays() {
     let mut sandbox = device();
     let begin = Instant::now();
-    let result = sandbox.launch(
-        &launch_of("nanos=1000000000", 0, 1000),
-        begin + Duration::from_millis(120),
-        |_| ControlFlow::Continue(()),
-    );
+    let result = sandbox.launch(&launch_of("nanos=1000000000", 0, 1000), begin + Duration::from_millis(120), |_| {
+        ControlFlow::Continue(())
+    });
     assert!(matches!(result, Err(SandboxError::Timeout { killed: false })), "{result:?}");
     assert!(begin.elapsed() < Duration::from_secs(10));
     assert_works(&mut sandbox);

@@ -169,7 +169,6 @@ fn check(config: &Config, origins: &BTreeMap<String, String>) -> Vec<ConfigError
         "sandbox.case_memory",
         "expected less than sandbox.memory: a process needs memory for more than one instance",
     );
-    expect(config.sandbox.gpu_duty_cycle >= 0.01, "sandbox.gpu_duty_cycle", "expected at least 0.01");
     let is_set = |path: &Path| !path.as_os_str().is_empty();
     let tls = &config.tls;
     expect(
@@ -448,8 +447,6 @@ mod tests {
         assert_eq!((gpu("auto"), gpu("off"), gpu("3")), (Auto, Off, Ordinal(3)));
         let refused = set("some").expect_err("refused").0.remove(0);
         assert!(refused.reason.contains("the number of a GPU"), "{refused:?}");
-        let pauses = load(None, [], &[("sandbox.gpu_duty_cycle".to_owned(), "0.001".to_owned())]);
-        assert_eq!(pauses.expect_err("refused").0[0].key, "sandbox.gpu_duty_cycle");
     }
 
     #[test]

@@ -476,9 +476,10 @@ impl<'de> Deserialize<'de> for SandboxGpu {
         match text.as_str() {
             "off" => Ok(Self::Off),
             "auto" => Ok(Self::Auto),
-            number => number.parse().map(Self::Ordinal).map_err(|_| {
-                serde::de::Error::custom("expected \"auto\", \"off\" or the number of a GPU")
-            }),
+            number => number
+                .parse()
+                .map(Self::Ordinal)
+                .map_err(|_| serde::de::Error::custom("expected \"auto\", \"off\" or the number of a GPU")),
         }
     }
 }

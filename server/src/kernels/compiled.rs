@@ -47,7 +47,8 @@ impl Keep for CompiledKernel {
 
 impl CompiledKernel {
     pub(super) fn new(id: String, translated: Translated) -> Self {
-        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device } = translated;
+        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device } =
+            translated;
         let module = files.into_iter().next().map(|file| file.content).unwrap_or_default();
         Self {
             id,

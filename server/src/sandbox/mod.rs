@@ -1,8 +1,8 @@
 //! Runs code of clients in child processes: who may when, for how long, and what ends with a call.
 
+mod child;
 #[cfg(test)]
 mod tests;
-mod child;
 mod turn;
 mod turn_queue;
 

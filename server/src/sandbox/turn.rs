@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_sandbox::{Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult};
+use accelerd_sandbox::{
+    Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult,
+};
 use bytes::Bytes;
 
 use super::Shared;

@@ -22,8 +22,8 @@ use crate::{
     abi::Signature,
     limits::Slice,
     protocol::{
-        CallRequest, ChildSettings, FrameError, LaunchRequest, LoadRequest, ModuleHash, ReadRequest, Request, Response, Role,
-        read_frame, write_frame,
+        CallRequest, ChildSettings, FrameError, LaunchRequest, LoadRequest, ModuleHash, ReadRequest, Request, Response,
+        Role, read_frame, write_frame,
     },
     refusal::{Refusal, bounded},
 };

@@ -12,8 +12,8 @@ use crate::{
     limits::{OnFault, Slice},
     outcome::Outcome,
     protocol::{
-        CudaTarget, FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice, MAX_SLICE_BYTES, ReadRequest, Request,
-        Response,
+        CudaTarget, FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice, MAX_SLICE_BYTES, ReadRequest,
+        Request, Response,
     },
     refusal::Refusal,
 };

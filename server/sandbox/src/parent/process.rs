@@ -103,7 +103,12 @@ fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
 fn command(program: &Program) -> Command {
     let mut command = Command::new(&program.path);
     // A signal to the process group of the daemon, such as Ctrl-C, begins a drain, in which calls still need the process.
-    command.args(&program.arguments).env_clear().envs(program.environment.iter().cloned()).current_dir("/").process_group(0);
+    command
+        .args(&program.arguments)
+        .env_clear()
+        .envs(program.environment.iter().cloned())
+        .current_dir("/")
+        .process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

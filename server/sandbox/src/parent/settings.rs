@@ -22,7 +22,11 @@ impl Program {
     /// The program of this process with other arguments.
     pub fn current(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         // The link keeps working after the file is replaced.
-        Self { path: "/proc/self/exe".into(), arguments: arguments.into_iter().map(Into::into).collect(), environment: vec![] }
+        Self {
+            path: "/proc/self/exe".into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: vec![],
+        }
     }
 }
 

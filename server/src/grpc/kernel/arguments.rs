@@ -6,7 +6,10 @@ use accelerd_ir::kernel::{
     Param, ParamType,
     wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage},
 };
-use accelerd_kernels::{ledger::{Limit, Reservation}, ops::translate::Dialect};
+use accelerd_kernels::{
+    ledger::{Limit, Reservation},
+    ops::translate::Dialect,
+};
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
