@@ -12,18 +12,21 @@ use super::{
     kernel_launch::{SAXPY, argument, assert_reason, launch, program, request},
 };
 
-/// The folder of the compiler that the tests of the built-in kernels use.
-fn with_compiler(config: &mut Config) {
-    let folder = std::env::var_os("ACCELERD_NVRTC_PATH").expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc");
-    config.cuda.library_path = vec![PathBuf::from(folder)];
+/// The folder of the compiler that the tests of the built-in kernels use, unless the daemon's settings have one.
+pub(crate) fn with_compiler(config: &mut Config) {
+    if config.cuda.library_path.is_empty() {
+        let folder = std::env::var_os("ACCELERD_NVRTC_PATH");
+        let folder = folder.expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc");
+        config.cuda.library_path = vec![PathBuf::from(folder)];
+    }
 }
 
-fn for_cuda(source: &str, arch: &str) -> v1::CompileRequest {
+pub(crate) fn for_cuda(source: &str, arch: &str) -> v1::CompileRequest {
     let cuda = Some(v1::CudaCompileOptions { arch: arch.to_owned() });
     v1::CompileRequest { program: Some(program(source)), cuda }
 }
 
-async fn compile(server: &TestServer, request: v1::CompileRequest) -> Result<v1::CompileResponse, Status> {
+pub(crate) async fn compile(server: &TestServer, request: v1::CompileRequest) -> Result<v1::CompileResponse, Status> {
     server.kernels().compile(request).await.map(tonic::Response::into_inner)
 }
 

@@ -1,45 +1,60 @@
-//! Launches on a GPU, compared with those on the CPU. Without a GPU they do nothing, and fail with `ACCELERD_REQUIRE_CUDA=1`.
+//! Launches on a GPU, compared with those on the CPU. Without a GPU the kernels are compiled for one and launched on the CPU alone; with
+//! `ACCELERD_REQUIRE_CUDA=1` they fail.
 
 use std::time::{Duration, Instant};
 
 use accelerd::config::{ByteSize, Config};
-use accelerd_proto::v1::{self, Dtype, KernelDevice, KernelFaultKind, tensor_input::Source};
+use accelerd_proto::v1::{self, Dtype, KernelDevice, KernelFaultKind, launch_request::Kernel, tensor_input::Source};
 use tonic::{Code, Request};
 
 use super::{
     flow_control::{metric, until},
     harness::{TestServer, code_within, f32s, i32s, tensor},
-    kernel_cuda::saxpy_on_gpu,
+    kernel_cuda::{compile, for_cuda, saxpy_on_gpu, with_compiler},
     kernel_launch::{SAXPY, argument, array, assert_reason, launch, output, request},
 };
 
 const LAUNCH: &str = "/accelerd.v1.KernelService/Launch";
 
+/// A daemon that compiles for GPUs, and has one if one is required.
+async fn server(change: impl FnOnce(&mut Config)) -> TestServer {
+    let server = TestServer::start_with(|config| {
+        with_compiler(config);
+        change(config);
+    })
+    .await;
+    let is_required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|value| value == "1");
+    assert!(server.has_gpu() || !is_required, "there is no GPU");
+    server
+}
+
 /// A daemon with a GPU.
 async fn gpu_server(change: impl FnOnce(&mut Config)) -> Option<TestServer> {
-    let server = TestServer::start_with(change).await;
-    if server.has_gpu() {
-        return Some(server);
-    }
-    assert!(std::env::var("ACCELERD_REQUIRE_CUDA").is_err(), "there is no GPU");
-    None
+    Some(server(change).await).filter(TestServer::has_gpu)
 }
 
 fn on(device: KernelDevice, request: &v1::LaunchRequest) -> v1::LaunchRequest {
     v1::LaunchRequest { device: device.into(), ..request.clone() }
 }
 
-/// What a launch computes on a GPU, and on the CPU.
-async fn both(server: &TestServer, request: &v1::LaunchRequest) -> [v1::LaunchResponse; 2] {
-    let gpu = launch(server, on(KernelDevice::Cuda, request)).await.expect("it runs on the GPU");
-    assert_eq!(gpu.device(), KernelDevice::Cuda);
+/// What a launch computes on the CPU, and on a GPU if there is one. The kernel compiles for GPUs in any case.
+async fn both(server: &TestServer, request: &v1::LaunchRequest) -> (v1::LaunchResponse, Option<v1::LaunchResponse>) {
     let cpu = launch(server, on(KernelDevice::Cpu, request)).await.expect("it runs on the CPU");
-    [gpu, cpu]
+    if server.has_gpu() {
+        let gpu = launch(server, on(KernelDevice::Cuda, request)).await.expect("it runs on the GPU");
+        assert_eq!(gpu.device(), KernelDevice::Cuda);
+        return (cpu, Some(gpu));
+    }
+    let Some(Kernel::Program(program)) = &request.kernel else { panic!("a program") };
+    let code = compile(server, for_cuda(&program.source, "sm_80")).await.expect("it compiles").cuda.expect("code");
+    assert_eq!(code.resources.expect("machine code").spill_store_bytes, 0);
+    (cpu, None)
 }
 
-/// Compares outputs and fault, bit by bit.
+/// Compares outputs and fault, bit by bit. Returns those of the CPU.
 async fn assert_same(server: &TestServer, name: &str, request: &v1::LaunchRequest) -> v1::LaunchResponse {
-    let [gpu, cpu] = both(server, request).await;
+    let (cpu, gpu) = both(server, request).await;
+    let Some(gpu) = gpu else { return cpu };
     assert_eq!(gpu.fault, cpu.fault, "{name}");
     assert_eq!(gpu.outputs.len(), cpu.outputs.len(), "{name}");
     for (gpu, cpu) in gpu.outputs.iter().zip(&cpu.outputs) {
@@ -48,7 +63,7 @@ async fn assert_same(server: &TestServer, name: &str, request: &v1::LaunchReques
         let first = got.data.iter().zip(&expected.data).position(|(got, expected)| got != expected);
         assert_eq!(first, None, "{name}, {of}: the first byte that differs");
     }
-    gpu
+    cpu
 }
 
 fn warp(body: &str) -> String {
@@ -287,7 +302,7 @@ def count_all(count: wp.array(dtype=wp.int64)):
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kernels_have_the_bits_of_the_cpu() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
+    let server = server(|_| {}).await;
     for (name, request) in exact_kernels() {
         let response = assert_same(&server, name, &request).await;
         assert_eq!(response.fault, None, "{name}");
@@ -298,7 +313,7 @@ async fn kernels_have_the_bits_of_the_cpu() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kernels_with_elementary_functions_and_sums_are_close() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
+    let server = server(|_| {}).await;
     let functions = warp(
         "
 @wp.kernel
@@ -320,7 +335,8 @@ def sums(x: wp.array(dtype=float), y: wp.array(dtype=float)):
         with_outputs(vec![output("y", &[50_000])], request(&functions, &[50_000], x())),
         with_outputs(vec![output("y", &[8])], request(&sums, &[50_000], x())),
     ] {
-        let [gpu, cpu] = both(&server, &request).await;
+        let (cpu, gpu) = both(&server, &request).await;
+        let Some(gpu) = gpu else { continue };
         let [gpu, cpu] = [gpu, cpu].map(|response| f32s(response.outputs[0].value.as_ref().expect("a tensor")));
         for (nth, (got, expected)) in gpu.iter().zip(&cpu).enumerate() {
             assert!((got - expected).abs() <= 2e-4 * expected.abs().max(1.0), "{nth}: {got} and {expected}");
@@ -330,7 +346,7 @@ def sums(x: wp.array(dtype=float), y: wp.array(dtype=float)):
 
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_are_those_of_the_cpu() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
+    let server = server(|_| {}).await;
     let count = 1_000_000_usize;
     let extent = i64::try_from(count).expect("small");
     let mut divisors = vec![1_i64; count];
