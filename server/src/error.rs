@@ -127,15 +127,14 @@ impl From<Exceeded> for ApiError {
 }
 
 impl ApiError {
-    /// A refusal of the sandbox as an invalid field; another error as it is.
+    /// A refusal of the sandbox as an invalid field, unless it concerns the daemon; another error as it is.
     #[must_use]
     pub fn refused_in(self, field: &str) -> Self {
-        match self {
-            Self::Sandbox(SandboxError::Refused(refusal)) if !matches!(refusal, SandboxRefusal::NoCompiler(_)) => {
-                Self::invalid(field, refusal.to_string())
-            }
-            other => other,
+        let Self::Sandbox(SandboxError::Refused(refusal)) = self else { return self };
+        if matches!(refusal, SandboxRefusal::NoCompiler(_)) {
+            return SandboxError::Refused(refusal).into();
         }
+        Self::invalid(field, refusal.to_string())
     }
 
     /// An invalid field.

@@ -354,7 +354,7 @@ fn sandbox(app: &Arc<App>) {
         .u64_observable_gauge("accelerd_sandbox_queued_calls")
         .with_description("Calls that wait for a process.")
         .with_callback(move |gauge| {
-            with(&weak, |app| gauge.observe(app.all_sandboxes().map(Sandboxes::queued).sum(), &[]))
+            with(&weak, |app| gauge.observe(app.all_sandboxes().map(Sandboxes::queued).sum(), &[]));
         })
         .build();
 }

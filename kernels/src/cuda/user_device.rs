@@ -67,9 +67,9 @@ pub struct UserThreads {
     pub grid: [u32; 4],
 }
 
-/// A GPU for kernels of clients, in a context of this process. It stays on the thread that opened it.
+/// A GPU for kernels of clients, in a context of this process. It stays on the thread that opened it, and what it has ends with the process:
+/// to free anything would wait for threads that may not end.
 pub struct UserDevice {
-    /// Extents of what its kernels are launched with.
     multiprocessors: u32,
     max_resident_threads: u64,
     max_memory: u64,
@@ -81,8 +81,6 @@ pub struct UserDevice {
     /// A word of pinned memory, at one address for host and device. Launches end early once it is not 0.
     stop: *mut u32,
     memory: Option<Memory>,
-    /// Dropped last.
-    _context: Context,
 }
 
 /// The memory of launches, with the record of a fault after it.
@@ -94,10 +92,11 @@ struct Memory {
     bytes: u64,
 }
 
-#[derive(Clone, Copy)]
 struct Module {
     handle: sys::CUmodule,
     function: sys::CUfunction,
+    /// Sizes of the kernel's parameters, if the driver tells them.
+    params: Option<Vec<usize>>,
     block_threads: u32,
 }
 
@@ -126,8 +125,9 @@ impl UserDevice {
         ok(unsafe { sys::cuStreamCreate(&raw mut stream, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) })?;
         let events = [event(sys::CUevent_flags::CU_EVENT_DEFAULT)?, event(sys::CUevent_flags::CU_EVENT_DEFAULT)?];
         let mut stop: *mut c_void = std::ptr::null_mut();
-        // SAFETY: writes one address. With unified addressing, which every 64-bit device has, the memory is mapped at it.
-        ok(unsafe { sys::cuMemHostAlloc(&raw mut stop, size_of::<u32>(), sys::CU_MEMHOSTALLOC_PORTABLE) })?;
+        // SAFETY: writes one address. With unified addressing, which every 64-bit device has, the device sees the memory at it.
+        ok(unsafe { sys::cuMemHostAlloc(&raw mut stop, size_of::<u32>(), sys::CU_MEMHOSTALLOC_DEVICEMAP) })?;
+        std::mem::forget(context);
         Ok(Self {
             multiprocessors: multiprocessors.max(1),
             max_resident_threads: u64::from(multiprocessors) * u64::from(resident),
@@ -138,7 +138,6 @@ impl UserDevice {
             events,
             stop: stop.cast(),
             memory: None,
-            _context: context,
         })
     }
 
@@ -180,7 +179,7 @@ impl UserDevice {
         // SAFETY: writes two ints; the function is alive. It has no dynamic shared memory.
         ok(unsafe { sys::cuOccupancyMaxPotentialBlockSize(&raw mut blocks, &raw mut threads, function, None, 0, 0) })?;
         let block_threads = u32::try_from(threads).unwrap_or(0).clamp(32, MAX_BLOCK_THREADS);
-        Ok(Module { handle, function, block_threads })
+        Ok(Module { handle, function, params: driver::function_params(function), block_threads })
     }
 
     /// Unloads a kernel; no launch may be in progress.
@@ -273,7 +272,13 @@ impl UserDevice {
     /// Starts threads of a kernel with a parameter block, whose addresses are those of the memory. No other ones may be running.
     pub fn start(&mut self, kernel: u64, threads: &UserThreads, params: &[u8]) -> Result<(), UserError> {
         let unknown = || UserError::Failed("the kernel is not loaded".to_owned());
-        let module = *self.modules.get(&kernel).ok_or_else(unknown)?;
+        let module = self.modules.get(&kernel).ok_or_else(unknown)?;
+        if module.params.as_ref().is_some_and(|sizes| *sizes != [Launch::SIZE, params.len()]) {
+            return Err(UserError::Failed(format!(
+                "the kernel has other parameters than one of {} bytes",
+                params.len()
+            )));
+        }
         self.set_stop(0);
         let UserThreads { first, count, loop_budget, grid } = *threads;
         let launch = Launch { stop: self.stop as u64, fault: self.fault_address(), first, count, loop_budget, grid };
@@ -307,7 +312,7 @@ impl UserDevice {
     }
 
     /// Blocks of few threads, where there would be fewer blocks than multiprocessors.
-    fn block_threads(&self, module: Module, count: u64) -> u32 {
+    fn block_threads(&self, module: &Module, count: u64) -> u32 {
         let share = count.div_ceil(self.multiprocessors.into()).next_multiple_of(32);
         u32::try_from(share).unwrap_or(u32::MAX).min(module.block_threads)
     }
@@ -317,13 +322,11 @@ impl UserDevice {
         let begin = Instant::now();
         loop {
             // SAFETY: the event is alive; the call does not block.
-            match unsafe { sys::cuEventQuery(self.events[1]) } {
-                CUresult::CUDA_SUCCESS => {
-                    let ms = driver::elapsed_ms(self.events[0], self.events[1]).unwrap_or(0.0);
-                    return Ok(Some(Duration::try_from_secs_f32(ms / 1e3).unwrap_or_default()));
-                }
-                CUresult::CUDA_ERROR_NOT_READY => {}
-                failed => return Err(failed.into()),
+            let state = unsafe { sys::cuEventQuery(self.events[1]) };
+            if state != CUresult::CUDA_ERROR_NOT_READY {
+                ok(state)?;
+                let ms = driver::elapsed_ms(self.events[0], self.events[1]).unwrap_or(0.0);
+                return Ok(Some(Duration::try_from_secs_f32(ms / 1e3).unwrap_or_default()));
             }
             let waited = begin.elapsed();
             if waited >= timeout {
@@ -342,7 +345,7 @@ impl UserDevice {
         self.set_stop(1);
     }
 
-    fn set_stop(&mut self, value: u32) {
+    fn set_stop(&self, value: u32) {
         // SAFETY: pinned memory of this size that lives as long as the device; kernels read it as volatile.
         unsafe { self.stop.write_volatile(value) };
     }
@@ -364,17 +367,4 @@ fn words(bytes: &[u8]) -> Vec<u64> {
         u64::from_le_bytes(word)
     };
     bytes.chunks(8).map(word).collect()
-}
-
-impl Drop for UserDevice {
-    fn drop(&mut self) {
-        // SAFETY: the memory was allocated once, is freed once, and nothing is running. The rest goes with the process.
-        unsafe {
-            let _ = sys::cuStreamSynchronize(self.stream);
-            if let Some(memory) = self.memory.take() {
-                let _ = sys::cuMemFree_v2(memory.address);
-            }
-            let _ = sys::cuMemFreeHost(self.stop.cast());
-        }
-    }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use std::{
-    ops::ControlFlow,
+    ops::{ControlFlow, Range},
     time::{Duration, Instant},
 };
 
@@ -15,18 +15,18 @@ use common::{program, soon};
 
 const ARRAY: u32 = 128;
 
-fn compiler(settings: Settings) -> Sandbox {
+fn compiler(settings: &Settings) -> Sandbox {
     let role = Role::CudaCompiler { library_paths: vec![] };
-    Sandbox::start(program(), Settings { role, ..settings }).expect("the child starts")
+    Sandbox::start(program(), Settings { role, ..settings.clone() }).expect("the child starts")
 }
 
-fn device_with(settings: Settings, duty_cycle: f32) -> Sandbox {
+fn device_with(settings: &Settings, duty_cycle: f32) -> Sandbox {
     let role = Role::CudaDevice { ordinal: 0, duty_cycle };
-    Sandbox::start(program(), Settings { role, ..settings }).expect("the child starts")
+    Sandbox::start(program(), Settings { role, ..settings.clone() }).expect("the child starts")
 }
 
 fn device() -> Sandbox {
-    device_with(Settings::default(), 1.0)
+    device_with(&Settings::default(), 1.0)
 }
 
 fn compile(sandbox: &mut Sandbox, source: &'static str) -> Result<accelerd_sandbox::CudaCode, SandboxError> {
@@ -47,7 +47,7 @@ fn launch_of(source: &'static str, first: u64, count: u64) -> Launch {
         loop_budget: 7,
         on_fault: OnFault::Stop,
         timeout: Duration::ZERO,
-        outputs: vec![ARRAY.into()..memory_bytes],
+        outputs: vec![Range { start: ARRAY.into(), end: memory_bytes }],
         cuda: Some(CudaTarget {
             entry: "kernel".to_owned(),
             params: u64::from(ARRAY).to_le_bytes().to_vec(),
@@ -73,7 +73,7 @@ fn assert_works(sandbox: &mut Sandbox) {
 
 #[test]
 fn code_is_compiled_with_a_report() {
-    let mut sandbox = compiler(Settings::default());
+    let mut sandbox = compiler(&Settings::default());
     let code = compile(&mut sandbox, "nanos=3").expect("it compiles");
     assert_eq!((code.image, code.ptx), (b"nanos=3".to_vec(), "// nanos=3".to_owned()));
     assert_eq!(code.resources.map(|resources| resources.registers), Some(7));
@@ -93,18 +93,18 @@ fn a_missing_compiler_is_a_refusal() {
 
 #[test]
 fn a_compilation_that_does_not_end_is_refused_and_the_next_one_works() {
-    let mut sandbox = compiler(Settings { load_timeout: Duration::from_millis(100), ..Settings::default() });
+    let mut sandbox = compiler(&Settings { load_timeout: Duration::from_millis(100), ..Settings::default() });
     let refused = compile(&mut sandbox, "endless");
     assert!(matches!(&refused, Err(SandboxError::Refused(Refusal::NotCompiled(_)))), "{refused:?}");
     let cut = sandbox.compile(Bytes::from_static(b"endless"), (7, 5), Instant::now() + Duration::from_millis(20));
     assert!(matches!(cut, Err(SandboxError::Timeout { killed: true })), "{cut:?}");
-    sandbox = compiler(Settings::default());
+    sandbox = compiler(&Settings::default());
     compile(&mut sandbox, "nanos=1").expect("it compiles");
 }
 
 #[test]
 fn a_compilation_that_needs_too_much_memory_is_refused_and_the_next_one_works() {
-    let mut sandbox = compiler(Settings { memory_bytes: 64 << 20, ..Settings::default() });
+    let mut sandbox = compiler(&Settings { memory_bytes: 64 << 20, ..Settings::default() });
     let refused = compile(&mut sandbox, "insatiable");
     assert!(matches!(&refused, Err(SandboxError::Refused(Refusal::NotCompiled(_)))), "{refused:?}");
     compile(&mut sandbox, "nanos=1").expect("it compiles");
@@ -190,7 +190,7 @@ fn a_lost_device_ends_the_child_and_the_next_launch_has_another() {
 
 #[test]
 fn memory_has_a_limit() {
-    let mut sandbox = device_with(Settings { case_memory_bytes: 1 << 10, ..Settings::default() }, 1.0);
+    let mut sandbox = device_with(&Settings { case_memory_bytes: 1 << 10, ..Settings::default() }, 1.0);
     let refused = launch(&mut sandbox, &launch_of("nanos=0", 0, 1000));
     assert!(matches!(&refused, Err(SandboxError::Refused(Refusal::LimitTooHigh { .. }))), "{refused:?}");
     let result = launch(&mut sandbox, &launch_of("no_memory", 0, 3)).expect("an outcome");
@@ -211,7 +211,7 @@ fn the_memory_of_a_launch_is_not_that_of_the_next() {
 fn a_duty_cycle_leaves_time_between_chunks() {
     // Chunks of 4 ms; the first one has all threads of a small launch.
     let launch_time = |duty_cycle| {
-        let mut sandbox = device_with(Settings::default(), duty_cycle);
+        let mut sandbox = device_with(&Settings::default(), duty_cycle);
         let begin = Instant::now();
         launch(&mut sandbox, &launch_of("nanos=100", 0, 600_000)).expect("it runs");
         begin.elapsed()

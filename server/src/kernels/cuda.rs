@@ -176,6 +176,6 @@ fn get(kept: &Mutex<Kept<CudaKernel>>, key: &CudaKernelKey) -> Option<Arc<CudaKe
 fn gpu_of(device: &Device) -> Option<(u32, Arch)> {
     match (device, device.id()) {
         (Device::Cuda(device), DeviceId::Cuda(ordinal)) => Some((ordinal, device.arch())),
-        _ => None,
+        (Device::Cuda(_) | Device::Cpu(_), _) => None,
     }
 }

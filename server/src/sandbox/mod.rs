@@ -14,7 +14,7 @@ use std::{
 };
 
 use accelerd_engine::{Context, SubmitError};
-use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Place, Reservation};
+use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Limit, Place, Reservation};
 use accelerd_sandbox::{Pool, Role, SandboxError, Settings, Stats};
 use tokio::{
     runtime::Handle,
@@ -84,7 +84,7 @@ impl Sandboxes {
         let settings = Settings {
             role: Role::CudaDevice { ordinal, duty_cycle: config.sandbox.gpu_duty_cycle },
             case_memory_bytes: memory,
-            request_bytes: memory,
+            request_bytes: memory.max(pool_settings(&config.sandbox).module_limits.bytes),
             response_bytes: memory,
             start_timeout: GPU_START_TIMEOUT,
             ..pool_settings(&config.sandbox)
@@ -119,6 +119,11 @@ impl Sandboxes {
     /// The limits of calls.
     pub(crate) fn limits(&self) -> &SandboxSettings {
         &self.shared.settings
+    }
+
+    /// The memory of an instance.
+    pub(crate) fn case_memory(&self) -> Limit {
+        Limit { bytes: self.limits().case_memory.as_u64(), setting: "sandbox.case_memory" }
     }
 
     /// Whether code of clients may run.

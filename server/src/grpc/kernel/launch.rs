@@ -47,13 +47,7 @@ impl Launcher {
     ) -> Result<pb::LaunchResponse, Status> {
         let pb::LaunchRequest { grid, arguments, outputs, loop_budget, device, .. } = request;
         let gpu = self.gpu(device)?;
-        let limit = match gpu {
-            Some(_) => self.app.cuda_kernels.memory(),
-            None => {
-                let bytes = self.app.sandboxes.limits().case_memory.as_u64();
-                Limit { bytes, setting: "sandbox.case_memory" }
-            }
-        };
+        let limit = gpu.map_or_else(|| self.app.sandboxes.case_memory(), |_| self.app.cuda_kernels.memory());
         let mut copies = self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty();
         let arguments = self.arguments(caller, context, arguments, limit, &mut copies).await?;
         let bound = bind(kernel, &grid, arguments, outputs, limit, &mut copies)?;

@@ -21,9 +21,10 @@ pub(in crate::child) fn compile_on(
     let compiler = runtime.compiler(library_paths);
     write_frame(&mut stdout, &Response::Ready, &[])?;
     while let Some((request, body)) = read_frame(&mut stdin, settings.message_bytes)? {
-        let code = match request {
-            Request::Compile { capability } => compile(compiler.as_deref(), capability, body),
-            _ => Err(Refusal::NotCompiled("this process only compiles kernels for GPUs".to_owned())),
+        let code = if let Request::Compile { capability } = request {
+            compile(compiler.as_deref(), capability, body)
+        } else {
+            Err(Refusal::NotCompiled("this process only compiles kernels for GPUs".to_owned()))
         };
         match code {
             Ok(CudaCode { image, ptx, resources }) => {
