@@ -4,7 +4,7 @@ use accelerd_ir::{kernel::Kernel, scalar::Literal};
 use accelerd_kernels::ops::translate::{DeviceCode, Dialect, Translated};
 use accelerd_sandbox::Module;
 
-use super::kept::Keep;
+use super::kept::CacheEntry;
 
 /// A compiled kernel.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct CompiledKernel {
     pub(crate) device: DeviceCode,
 }
 
-impl Keep for CompiledKernel {
+impl CacheEntry for CompiledKernel {
     type Key = String;
 
     fn key(&self) -> &String {

@@ -13,7 +13,7 @@ use accelerd_sandbox::{CudaCode, CudaResources, Module};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::kept::{Keep, Kept};
+use super::kept::{CacheEntry, Kept};
 use crate::{
     config::{Config, SandboxGpu},
     error::ApiError,
@@ -54,7 +54,7 @@ pub(crate) struct CudaKernel {
 /// SHA-256 of the source, and the compute capability.
 type CudaKernelKey = ([u8; 32], (u32, u32));
 
-impl Keep for CudaKernel {
+impl CacheEntry for CudaKernel {
     type Key = CudaKernelKey;
 
     fn key(&self) -> &CudaKernelKey {

@@ -5,8 +5,8 @@ use std::{hash::Hash, sync::Arc};
 use accelerd_kernels::ledger::{Account, Reservation};
 use lru::LruCache;
 
-/// What can be kept.
-pub(super) trait Keep {
+/// What is kept.
+pub(super) trait CacheEntry {
     type Key: Clone + Eq + Hash;
 
     fn key(&self) -> &Self::Key;
@@ -16,14 +16,14 @@ pub(super) trait Keep {
 }
 
 /// An LRU cache.
-pub(super) struct Kept<T: Keep> {
+pub(super) struct Kept<T: CacheEntry> {
     entries: LruCache<T::Key, (Arc<T>, Reservation)>,
     max_count: usize,
     max_bytes: u64,
     bytes: u64,
 }
 
-impl<T: Keep> Kept<T> {
+impl<T: CacheEntry> Kept<T> {
     pub(super) fn new(max_count: usize, max_bytes: u64) -> Self {
         Self { entries: LruCache::unbounded(), max_count, max_bytes, bytes: 0 }
     }
