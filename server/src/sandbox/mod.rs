@@ -8,6 +8,7 @@ mod turn_queue;
 
 use std::{
     ffi::OsString,
+    path::PathBuf,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -73,7 +74,9 @@ impl Sandboxes {
     /// A process that compiles kernels for GPUs.
     pub(crate) fn for_cuda_compiler(&self, config: &Config, ledger: &Ledger) -> Self {
         let memory_bytes = config.sandbox.memory.as_u64().max(MIN_COMPILER_MEMORY);
-        let role = Role::CudaCompiler { library_paths: config.cuda.library_path.clone() };
+        // A process has another current folder.
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let role = Role::CudaCompiler { library_paths: config.cuda.library_path.iter().map(absolute).collect() };
         let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
         self.for_cuda(config, &settings, vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)])
     }

@@ -80,11 +80,7 @@ pub(in crate::child) fn launch_on(
         match server.handle(request, body) {
             Ok((response, body)) => write_frame(&mut stdout, &response, &[&body])?,
             Err(Failure::Refused(refusal)) => write_frame(&mut stdout, &Response::Refused(refusal), &[])?,
-            Err(Failure::Ended(reason)) => {
-                // Its drop could wait for threads that do not end.
-                std::mem::forget(server);
-                return Err(reason.into());
-            }
+            Err(Failure::Ended(reason)) => return Err(reason.into()),
         }
     }
     Ok(())
