@@ -81,8 +81,8 @@ pub use self::{
     payload::{Filter, Id, Ids, Payload, Value},
     priority::Priority,
     proto::{
-        Fusion, Kernel, KernelFault, Metric, NanPolicy, OutcomePolicy, OutputComparison, RankedDocument,
-        ResidentTensor, VerifySummary,
+        CudaCode, CudaResources, Fusion, Kernel, KernelDevice, KernelFault, Metric, NanPolicy, OutcomePolicy,
+        OutputComparison, RankedDocument, ResidentTensor, VerifySummary,
     },
     rerank::{RerankOptions, Reranked},
     resident::UploadOptions,

@@ -14,6 +14,7 @@ pub mod matrix;
 pub mod op;
 pub mod ops;
 mod preemption;
+mod scheduling;
 mod single_flight;
 
 pub use accelerd_ledger as ledger;
@@ -26,6 +27,7 @@ pub use exit::exit_at_once;
 pub use matrix::{Matrix, ShapeError};
 pub use op::{Op, Size};
 pub use preemption::PreemptionHook;
+pub use scheduling::use_short_slice;
 
 #[cfg(target_endian = "big")]
 compile_error!("tensors are little-endian on the wire and are read in place");

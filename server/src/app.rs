@@ -24,7 +24,7 @@ use crate::{
     embedder::Embedder,
     error::ApiError,
     health::Reporter,
-    kernels::KernelCache,
+    kernels::{CudaKernels, KernelCache},
     layers::timing,
     ledger, resident_memory,
     sandbox::Sandboxes,
@@ -121,6 +121,8 @@ pub struct App {
     pub(crate) kernels: KernelCache,
     /// Processes that run code of clients.
     pub(crate) sandboxes: Sandboxes,
+    /// Processes that compile and run kernels for GPUs, and the compiled kernels.
+    pub(crate) cuda_kernels: CudaKernels,
     /// Who may call what.
     pub auth: Arc<Auth>,
     /// Readiness and liveness.
@@ -196,6 +198,7 @@ impl App {
         let transport_memory = TransportMemory::in_ledger(config.admission.max_message_memory.as_u64(), messages);
         let offload = Offload::start().map_err(StartError::Threads)?;
         let sandboxes = Sandboxes::new(&config, &ledger, offload.handle().clone());
+        let cuda_kernels = CudaKernels::new(&config, &ledger, &sandboxes, (&devices, fallback.as_deref()));
         let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {
             config,
@@ -209,6 +212,7 @@ impl App {
             translate,
             kernels,
             sandboxes,
+            cuda_kernels,
             auth,
             health,
             metrics,
@@ -223,6 +227,17 @@ impl App {
 }
 
 impl App {
+    /// Drains the processes that run code of clients. Returns how many calls are left.
+    pub(crate) async fn drain_sandboxes(&self, limit: Duration) -> u64 {
+        let all = self.all_sandboxes().map(|sandboxes| sandboxes.drain(limit));
+        futures::future::join_all(all).await.into_iter().sum()
+    }
+
+    /// All groups of processes that run code of clients.
+    pub(crate) fn all_sandboxes(&self) -> impl Iterator<Item = &Sandboxes> {
+        std::iter::once(&self.sandboxes).chain(self.cuda_kernels.processes())
+    }
+
     /// Whether a device is lost.
     pub(crate) fn is_lost(&self) -> impl Fn(DeviceId) -> bool + use<> {
         let losses = self.engine.losses();

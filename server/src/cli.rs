@@ -166,7 +166,7 @@ pub(crate) fn run() -> ExitCode {
             Ok(token) => print(format_args!("{}\n{}", token.reveal(), token.hash())),
             Err(error) => fail(&error, 1),
         },
-        Command::Sandbox => accelerd_sandbox::child::main(),
+        Command::Sandbox => accelerd::sandbox::child_main(),
         Command::Version => print(format_args!("accelerd {}", env!("CARGO_PKG_VERSION"))),
     }
 }

@@ -1,8 +1,11 @@
 //! Errors of calls; `status.rs` maps them to gRPC statuses.
 
 use accelerd_engine::SubmitError;
-use accelerd_kernels::{DeviceId, ledger::Exceeded};
-use accelerd_sandbox::SandboxError;
+use accelerd_kernels::{
+    DeviceId,
+    ledger::{Exceeded, Limit},
+};
+use accelerd_sandbox::{Refusal as SandboxRefusal, SandboxError};
 
 use crate::auth::refusal::Refusal;
 
@@ -95,13 +98,16 @@ pub enum ApiError {
     /// As many calls wait for a process that runs code of clients as may.
     #[error("{0} calls wait for a process of the sandbox, the maximum of sandbox.max_queue")]
     SandboxQueueFull(usize),
-    /// The arguments of a launch do not fit the memory of an instance.
-    #[error("the arguments need {asked} bytes, the maximum of sandbox.case_memory is {limit}")]
+    /// No GPU runs kernels of clients.
+    #[error("no GPU runs kernels: {0}")]
+    NoGpu(String),
+    /// The arguments of a launch do not fit the memory of an instance, or of a GPU's launches.
+    #[error("the arguments need {asked} bytes, the maximum of {} is {}", limit.setting, limit.bytes)]
     CaseMemory {
         /// Bytes of all arguments, with those that are only written.
         asked: u64,
-        /// The setting in bytes.
-        limit: u64,
+        /// The setting.
+        limit: Limit,
     },
     /// Code of a client did not run, or not to its end.
     #[error(transparent)]
@@ -121,10 +127,13 @@ impl From<Exceeded> for ApiError {
 }
 
 impl ApiError {
-    /// A refusal of the sandbox as an invalid field; another error as it is.
+    /// A refusal of the sandbox as an invalid field, unless it concerns the daemon; another error as it is.
     #[must_use]
     pub fn refused_in(self, field: &str) -> Self {
         let Self::Sandbox(SandboxError::Refused(refusal)) = self else { return self };
+        if matches!(refusal, SandboxRefusal::NoCompiler(_)) {
+            return SandboxError::Refused(refusal).into();
+        }
         Self::invalid(field, refusal.to_string())
     }
 

@@ -21,7 +21,7 @@ pub mod peer;
 mod reload;
 mod resident_memory;
 mod restart;
-mod sandbox;
+pub mod sandbox;
 pub mod serve;
 pub mod status;
 pub mod telemetry;

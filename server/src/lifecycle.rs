@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_kernels::exit_at_once;
+use accelerd_kernels::{exit_at_once, use_short_slice};
 use opentelemetry::global;
 use tokio::{
     runtime::Builder,
@@ -160,7 +160,9 @@ pub fn run_with<F: Future<Output = Result<Daemon, StartError>>>(
     reload: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> Result<(), RunError> {
     // For signals, health, metrics and maintenance of collections; calls run on other threads.
-    let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("control").enable_all().build()?;
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name("control").on_thread_start(use_short_slice);
+    let runtime = builder.enable_all().build()?;
     let ended = runtime.block_on(serve(start, config, reload));
     runtime.shutdown_background();
     match ended? {

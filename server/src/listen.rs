@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use accelerd_kernels::use_short_slice;
 use bytes::Bytes;
 use http_body::Body as HttpBody;
 use tokio::{
@@ -87,6 +88,7 @@ impl Reactors {
             let stopped = stop.clone();
             let name = format!("reactor-{i}");
             let run = move || {
+                use_short_slice();
                 runtime.block_on(stopped.cancelled());
                 // The calls of blocking tasks that still run have ended.
                 runtime.shutdown_background();

@@ -13,6 +13,7 @@ use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 use crate::{
     app::App,
     listen::Reactor,
+    sandbox::Sandboxes,
     transport::{memory::MemoryKind, registry::Connections},
 };
 
@@ -352,7 +353,9 @@ fn sandbox(app: &Arc<App>) {
     meter
         .u64_observable_gauge("accelerd_sandbox_queued_calls")
         .with_description("Calls that wait for a process.")
-        .with_callback(move |gauge| with(&weak, |app| gauge.observe(app.sandboxes.queued(), &[])))
+        .with_callback(move |gauge| {
+            with(&weak, |app| gauge.observe(app.all_sandboxes().map(Sandboxes::queued).sum(), &[]));
+        })
         .build();
 }
 

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use accelerd_engine::SubmitError;
 use accelerd_kernels::{DeviceId, OpError, ledger::Exceeded};
 use accelerd_proto::v1 as pb;
-use accelerd_sandbox::SandboxError;
+use accelerd_sandbox::{Refusal as SandboxRefusal, SandboxError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -62,8 +62,9 @@ impl From<ApiError> for Status {
                 with_reason(Code::FailedPrecondition, message, "SANDBOX_DISABLED", HashMap::new())
             }
             ApiError::SandboxQueueFull(_) => retry(Code::ResourceExhausted, message, "QUEUE_FULL", RETRY_AFTER),
+            ApiError::NoGpu(_) => with_reason(Code::FailedPrecondition, message, "NO_GPU", HashMap::new()),
             ApiError::CaseMemory { asked, limit } => {
-                let metadata = [("asked", asked), ("limit", limit)];
+                let metadata = [("asked", asked), ("limit", limit.bytes)];
                 let metadata = metadata.map(|(key, bytes)| (key.to_owned(), bytes.to_string()));
                 with_reason(Code::ResourceExhausted, message, "SANDBOX_OUT_OF_MEMORY", metadata.into())
             }
@@ -137,6 +138,9 @@ fn from_op(error: &OpError, message: String) -> Status {
 
 fn from_sandbox(error: &SandboxError, message: String) -> Status {
     match error {
+        SandboxError::Refused(SandboxRefusal::NoCompiler(_)) => {
+            with_reason(Code::FailedPrecondition, message, "NO_CUDA_COMPILER", HashMap::new())
+        }
         SandboxError::Refused(_) => {
             let details = ErrorDetails::with_bad_request_violation("request", message.clone());
             Status::with_error_details(Code::InvalidArgument, message, details)
@@ -451,11 +455,15 @@ mod tests {
 
     #[test]
     fn errors_of_the_sandbox_have_reasons() {
+        let limit = accelerd_kernels::ledger::Limit { bytes: 4, setting: "sandbox.case_memory" };
+        let no_compiler = SandboxError::Refused(SandboxRefusal::NoCompiler("none".into()));
         let crashed = SandboxError::Crashed { signal: Some(9), code: None, stderr: String::new() };
         let cases = [
             (ApiError::SandboxDisabled, Code::FailedPrecondition, "SANDBOX_DISABLED", false),
             (ApiError::SandboxQueueFull(3), Code::ResourceExhausted, "QUEUE_FULL", true),
-            (ApiError::CaseMemory { asked: 9, limit: 4 }, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
+            (ApiError::NoGpu("none".into()), Code::FailedPrecondition, "NO_GPU", false),
+            (no_compiler.into(), Code::FailedPrecondition, "NO_CUDA_COMPILER", false),
+            (ApiError::CaseMemory { asked: 9, limit }, Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
             (crashed.into(), Code::Internal, "SANDBOX_CRASHED", false),
             (SandboxError::Protocol("no".into()).into(), Code::Internal, "SANDBOX_CRASHED", false),
             (SandboxError::Start("no".into()).into(), Code::Unavailable, "SANDBOX_NOT_STARTED", true),

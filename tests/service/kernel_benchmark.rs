@@ -1,6 +1,6 @@
 //! Benchmarks of kernels, from a caller's view: times, checks of results, and what is refused.
 
-use accelerd_proto::v1::{self, BenchmarkVerdict, KernelFaultKind};
+use accelerd_proto::v1::{self, BenchmarkVerdict, KernelDevice, KernelFaultKind};
 use tonic::{Code, Status};
 
 use super::{
@@ -40,7 +40,7 @@ fn copying(of_five: &str) -> v1::LaunchRequest {
 async fn a_kernel_is_timed_and_its_rates_are_those_of_the_median() {
     let server = TestServer::start().await;
     let measured = measure(&server, benchmark(saxpy())).await.expect("it is valid");
-    assert_eq!((measured.verdict(), measured.device.as_str()), (BenchmarkVerdict::Passed, "cpu"), "{measured:?}");
+    assert_eq!((measured.verdict(), measured.device()), (BenchmarkVerdict::Passed, KernelDevice::Cpu), "{measured:?}");
     assert_eq!((measured.run_times.len(), measured.thread_count, measured.array_bytes), (5, 100, 800));
     let seconds = |time: Option<prost_types::Duration>| {
         std::time::Duration::try_from(time.expect("it is set")).expect("not negative").as_secs_f64()
@@ -97,7 +97,7 @@ async fn benchmarks_that_cannot_be_run_are_refused_with_their_field() {
     let launch = |request: &mut v1::BenchmarkRequest| request.launch.take().expect("it is set");
     for (request, field) in [
         (with(&|request| request.launch = None), "launch.kernel_id"),
-        (with(&|request| request.device = "gpu:0".to_owned()), "device"),
+        (with(&|request| request.launch = Some(v1::LaunchRequest { device: 3, ..launch(request) })), "launch.device"),
         (with(&|request| request.run_count = Some(0)), "run_count"),
         (with(&|request| request.warm_up_count = Some(10_001)), "warm_up_count"),
         (with(&|request| request.atol = Some(-1.0)), "atol"),

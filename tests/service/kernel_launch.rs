@@ -38,7 +38,7 @@ pub(crate) fn request(source: &str, grid: &[i64], arguments: Vec<v1::TensorInput
     v1::LaunchRequest { kernel, grid: grid.to_vec(), arguments, ..Default::default() }
 }
 
-fn output(name: &str, shape: &[i64]) -> v1::KernelOutput {
+pub(crate) fn output(name: &str, shape: &[i64]) -> v1::KernelOutput {
     v1::KernelOutput { name: name.to_owned(), shape: shape.to_vec() }
 }
 
@@ -55,7 +55,8 @@ async fn only_output(server: &TestServer, request: v1::LaunchRequest) -> v1::Ten
 }
 
 async fn compile(server: &TestServer, program: v1::KernelProgram) -> Result<v1::Kernel, Status> {
-    let response = server.kernels().compile(v1::CompileRequest { program: Some(program) }).await?;
+    let response =
+        server.kernels().compile(v1::CompileRequest { program: Some(program), ..Default::default() }).await?;
     Ok(response.into_inner().kernel.expect("a kernel"))
 }
 
@@ -283,7 +284,7 @@ async fn programs_that_are_no_kernel_are_refused_with_their_place() {
     assert_refused(compiled(program("def (")).await, Code::InvalidArgument, "(syntax)");
     let dialect = v1::KernelProgram { dialect: 9, ..program(two) };
     assert_refused(compiled(dialect).await, Code::InvalidArgument, "program.dialect");
-    let none = server.kernels().compile(v1::CompileRequest { program: None }).await;
+    let none = server.kernels().compile(v1::CompileRequest { program: None, ..Default::default() }).await;
     assert_refused(none, Code::InvalidArgument, "program");
     let faults_always = "def f(x: float) -> float:\n    assert x != x\n    return x\n";
     compiled(program(faults_always)).await.expect("it needs no example");

@@ -125,7 +125,7 @@ async fn a_daemon_without_processes_compiles_and_launches_nothing() {
     let server = TestServer::start_with(|config| config.sandbox.processes = 0).await;
     assert_reason(launch(&server, of(DOUBLE)).await, Code::FailedPrecondition, "SANDBOX_DISABLED");
     let program = Some(super::kernel_launch::program(DOUBLE));
-    server.kernels().compile(v1::CompileRequest { program }).await.expect("it is translated");
+    server.kernels().compile(v1::CompileRequest { program, ..Default::default() }).await.expect("it is translated");
 }
 
 #[tokio::test(flavor = "multi_thread")]

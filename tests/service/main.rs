@@ -13,6 +13,8 @@ mod hub;
 mod input;
 mod kernel;
 mod kernel_benchmark;
+mod kernel_cuda;
+mod kernel_gpu;
 mod kernel_launch;
 mod kernel_sandbox;
 mod lifecycle;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    accelerd_sandbox::child::main()
+    accelerd::sandbox::child_main()
 }

@@ -6,7 +6,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use accelerd_proto::v1::Dtype::{F32, I32};
+use accelerd_proto::v1::{
+    Dtype::{F32, I32},
+    KernelDevice, LaunchRequest,
+};
 use accelerd_test_support::FakeDaemon;
 use serde_json::Value;
 
@@ -177,7 +180,10 @@ async fn a_benchmark_compiles_once_and_counts_elements() {
     assert_eq!((&document["execution"]["median_ms"], &document["elements"]), (&2.0.into(), &3.into()));
     assert_eq!(document["elements_per_second"], 1500.0);
     assert_eq!(session.fake.state().calls, [&["Compile"][..], &["Launch"; 6]].concat());
-    let shown = session.run("bench k.py --arg x=x.npy --grid 1000,4 --launches 1").await.out;
+    let on_gpu = |session: &Session| session.fake.state().launches.last().map(LaunchRequest::device);
+    assert_eq!(on_gpu(&session), Some(KernelDevice::Cpu));
+    let shown = session.run("bench k.py --arg x=x.npy --grid 1000,4 --launches 1 --device cuda").await.out;
+    assert_eq!(on_gpu(&session), Some(KernelDevice::Cuda));
     assert!(shown.contains("2.00M elements/s of 4,000") && shown.contains("±0%"), "{shown}");
 }
 

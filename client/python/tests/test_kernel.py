@@ -104,8 +104,9 @@ def constants(request: pb.TranslateRequest) -> dict[str, Any]:
 
 def test_a_module_is_sent_with_its_options(answering: Answering, local: Client) -> None:
     given = {"SCALE": 2.5, "N": -(2**63), "ON": True}
-    translation = local.translate(TEXT, dialect="python", constants=given, names=["f"], targets=["wasm"])
+    translation = local.translate(TEXT, dialect="python", constants=given, names=["f"], targets=["wasm"], arch="sm_90")
     [request] = answering.requests
+    assert (list(request.targets), request.cuda_arch) == ([pb.KERNEL_TARGET_WASM], "sm_90")
     assert (request.source, translation.source) == (TEXT, TEXT)
     assert request.dialect == pb.KERNEL_DIALECT_PYTHON
     assert {name: one.WhichOneof("value") for name, one in request.constants.items()} == {
@@ -407,7 +408,7 @@ def test_what_has_no_source_is_refused(local: Client) -> None:
 def test_wrong_arguments_are_named(local: Client) -> None:
     wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"dialect": "numba"}, ValueError, "dialect: expected one of None, 'warp', 'python', got 'numba'"),
-        ({"targets": ["ptx"]}, ValueError, "targets: expected one of 'cuda', 'wasm', got 'ptx'"),
+        ({"targets": ["sass"]}, ValueError, "targets: expected one of 'cuda', 'wasm', 'ptx', got 'sass'"),
         ({"targets": "wasm"}, TypeError, r"targets: expected a sequence of str, got a str; did you mean \['wasm'\]"),
         ({"names": "f"}, TypeError, r"names: expected a sequence of str, got a str; did you mean \['f'\]"),
         ({"names": ["f", 1]}, TypeError, r"names\[1\]: expected a str, got int"),

@@ -23,6 +23,7 @@ from accelerd import (
     ResidentTensor,
     TranslationError,
 )
+from accelerd import kernel as kernel_of
 from accelerd._kernel_arguments import element_type, typed_value
 from accelerd._proto import kernel_pb2 as pb
 from accelerd._proto import tensor_pb2
@@ -144,9 +145,23 @@ def test_outputs_are_selected_and_have_shapes(daemon: FakeDaemon, local: Client)
     kernel.launch(x, 2.0, outputs={"result0": (2,), "result1": None}, grid=(2,), loop_budget=9)
     request = daemon.kernels.launches[-1]
     assert [tuple(one.shape) for one in request.outputs] == [(2,), ()]
-    assert (list(request.grid), request.loop_budget) == ([2], 9)
+    assert (list(request.grid), request.loop_budget, request.device) == ([2], 9, 0)
     with pytest.raises(TypeError, match=r"outputs: .* got a str; did you mean \['result0'\]"):
         kernel.launch(x, 2.0, outputs="result0")
+
+
+def test_a_launch_says_where_it_runs(daemon: FakeDaemon, local: Client) -> None:
+    kernel = local.compile(divided)
+    for device, number in (("cpu", 1), ("cuda", 2)):
+        kernel.launch(4.0, 2.0, device=device)
+        assert daemon.kernels.launches[-1].device == number
+    with pytest.raises(ValueError, match=r"device: expected .* got 'gpu'"):
+        kernel.launch(4.0, 2.0, device="gpu")  # type: ignore[arg-type]
+    function = kernel_of(divided, client=local, device="cuda")
+    function(4.0, 2.0)
+    assert daemon.kernels.launches[-1].device == 2
+    function(4.0, 2.0, device="cpu")
+    assert daemon.kernels.launches[-1].device == 1
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def bare(x: float) -> float:
     return x
 
 
-@kernel(dialect="python", constants={"n": 1})
+@kernel(dialect="python", constants={"n": 1}, device="cuda")
 def dressed(x: float) -> float:
     return x
 
@@ -166,7 +166,8 @@ WRONG = [
     "client.tensor([1])[[0, 1]]",
     "client.op('sum', client.tensor([1]), dim=1j)",
     "client.execute([1])",
-    "client.translate('', targets=['ptx'])",
+    "client.translate('', targets=['sass'])",
+    "client.launch(client.compile(''), device='gpu')",
     "client.translate('', constants={'n': '1'})",
     "client.translate(1)",
     "client.compile('', dialect='numba')",

@@ -6,7 +6,10 @@ use super::KernelConstant;
 use crate::{
     Client, Element, Error, Matrix, Result,
     call::Method,
-    proto::{self, Kernel, KernelDialect, KernelFault, Tensor, launch_request::Kernel as Launched},
+    proto::{
+        self, CudaCode, CudaCompileOptions, Kernel, KernelDevice, KernelDialect, KernelFault, Tensor,
+        launch_request::Kernel as Launched,
+    },
     tensor_source::TensorSource,
     timing::Timings,
 };
@@ -41,8 +44,10 @@ pub struct LaunchOutcome {
     pub outputs: BTreeMap<String, Tensor>,
     /// Why the kernel ended early, if it did.
     pub fault: Option<KernelFault>,
-    /// How long it ran.
+    /// How long it ran; on a GPU, without transfers.
     pub execution_time: Duration,
+    /// Where it ran.
+    pub device: KernelDevice,
     /// Server-side timings.
     pub timings: Timings,
 }
@@ -124,6 +129,13 @@ impl Launch {
         self.0.loop_budget = Some(iterations);
         self
     }
+
+    /// Where it runs; on the CPU by default.
+    #[must_use]
+    pub fn device(mut self, device: KernelDevice) -> Self {
+        self.0.device = device.into();
+        self
+    }
 }
 
 impl Benchmark {
@@ -132,7 +144,7 @@ impl Benchmark {
         Self(proto::BenchmarkRequest { launch: Some(launch.0), ..Default::default() })
     }
 
-    /// What computes the expected results: a kernel with the same arrays. By default the kernel itself runs again.
+    /// What computes the expected results on the CPU: a kernel with the same arrays. By default the kernel itself does.
     #[must_use]
     pub fn against(mut self, reference: KernelProgram) -> Self {
         self.0.reference = Some(reference.0);
@@ -170,7 +182,8 @@ impl Benchmark {
 
 impl LaunchOutcome {
     fn new(response: proto::LaunchResponse, timings: Timings) -> Result<Self> {
-        let proto::LaunchResponse { outputs, fault, execution_time } = response;
+        let device = response.device();
+        let proto::LaunchResponse { outputs, fault, execution_time, .. } = response;
         let output = |proto::NamedTensor { name, value }| match value {
             Some(value) => Ok((name, value)),
             None => Err(Error::Malformed(format!("no value of the output {name:?}"))),
@@ -178,7 +191,7 @@ impl LaunchOutcome {
         let outputs = outputs.into_iter().map(output).collect::<Result<_>>()?;
         let execution_time = Duration::try_from(execution_time.unwrap_or_default());
         let execution_time = execution_time.map_err(|error| Error::Malformed(format!("execution time: {error}")))?;
-        Ok(Self { outputs, fault, execution_time, timings })
+        Ok(Self { outputs, fault, execution_time, device, timings })
     }
 
     /// An output as a matrix; a vector becomes a matrix with one column.
@@ -190,8 +203,24 @@ impl LaunchOutcome {
 impl Client {
     /// Compiles a kernel, which the daemon keeps. Equal programs have one id.
     pub async fn compile(&self, program: KernelProgram) -> Result<Kernel> {
-        let response = self.unary(COMPILE, proto::CompileRequest { program: Some(program.0) }).await?.message;
-        response.kernel.ok_or_else(|| Error::Malformed("no kernel".to_owned()))
+        self.compile_with(program, None).await.map(|(kernel, _)| kernel)
+    }
+
+    /// Compiles a kernel for GPUs of an architecture, such as `sm_90`, as well; an empty name is that of the daemon's GPU, or else `sm_75`.
+    /// It needs no GPU.
+    pub async fn compile_cuda(&self, program: KernelProgram, arch: impl Into<String>) -> Result<(Kernel, CudaCode)> {
+        let (kernel, cuda) = self.compile_with(program, Some(CudaCompileOptions { arch: arch.into() })).await?;
+        Ok((kernel, cuda.ok_or_else(|| Error::Malformed("no code for a GPU".to_owned()))?))
+    }
+
+    async fn compile_with(
+        &self,
+        program: KernelProgram,
+        cuda: Option<CudaCompileOptions>,
+    ) -> Result<(Kernel, Option<CudaCode>)> {
+        let request = proto::CompileRequest { program: Some(program.0), cuda };
+        let response = self.unary(COMPILE, request).await?.message;
+        Ok((response.kernel.ok_or_else(|| Error::Malformed("no kernel".to_owned()))?, response.cuda))
     }
 
     /// Runs a kernel, once for each thread of a grid. One that does what its dialect forbids, such as an access outside of an array, ends

@@ -20,13 +20,14 @@ const TRANSLATE: Method<proto::TranslateRequest, proto::TranslateResponse> =
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelConstant(Value);
 
-/// How a module is translated. By default its dialect follows from its decorators, and all kernels are translated to all targets.
+/// How a module is translated. By default its dialect follows from its decorators, and all kernels are translated to CUDA C++ and WebAssembly.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TranslateOptions {
     dialect: KernelDialect,
     constants: BTreeMap<String, proto::KernelConstant>,
     names: Vec<String>,
     targets: Vec<i32>,
+    cuda_arch: String,
 }
 
 /// The translations of a module.
@@ -86,6 +87,12 @@ impl TranslateOptions {
         self.targets.push(target.into());
         self
     }
+
+    /// The architecture of PTX, such as `sm_90`.
+    #[must_use]
+    pub fn cuda_arch(self, arch: impl Into<String>) -> Self {
+        Self { cuda_arch: arch.into(), ..self }
+    }
 }
 
 impl Client {
@@ -102,9 +109,9 @@ impl Client {
     /// # }
     /// ```
     pub async fn translate(&self, source: impl Into<String>, options: &TranslateOptions) -> Result<Translation> {
-        let TranslateOptions { dialect, constants, names, targets } = options.clone();
-        let request =
-            proto::TranslateRequest { source: source.into(), dialect: dialect.into(), constants, names, targets };
+        let TranslateOptions { dialect, constants, names, targets, cuda_arch } = options.clone();
+        let (source, dialect) = (source.into(), dialect.into());
+        let request = proto::TranslateRequest { source, dialect, constants, names, targets, cuda_arch };
         let reply = self.unary(TRANSLATE, request).await?;
         let proto::TranslateResponse { kernels, diagnostics } = reply.message;
         Ok(Translation { kernels, diagnostics, timings: reply.timings })

@@ -11,6 +11,7 @@ use accelerd_ir::{
     Dtype,
     kernel::{
         Argument, AtomicOp, Expr, FaultRecord, Kernel, Stmt,
+        cuda::{Layout, ParamBlock, ParamLayout},
         interpret::{Limits, launch},
         wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage, RESERVED},
     },
@@ -78,6 +79,32 @@ fn arrays_are_aligned_and_do_not_overlap() {
     assert!(arrays[1].start >= arrays[0].end && image.memory_bytes == arrays[1].end);
     assert_eq!(image.data, [(u32::try_from(arrays[0].start).expect("small"), &points[..])]);
     assert_eq!(arrays[1].end - arrays[1].start, 15 * 8);
+}
+
+#[test]
+fn a_device_gets_the_same_arguments() {
+    let (points, scale) = ([0; 48], 3.0_f64.to_le_bytes());
+    let image = MemoryImage::new(&kernel(), &[3, 5], arguments(&points, &scale), GIB).expect("a launch that fits");
+    let (layout, block) = (Layout::new(&kernel()), ParamBlock::new(&kernel(), &image));
+    let [flag, points, scale, out] = &layout.params[..] else { panic!("four parameters, got {layout:?}") };
+    let value = |of: &ParamLayout, size: usize| match of {
+        ParamLayout::Value(offsets) => block.bytes[offsets[0]..offsets[0] + size].to_vec(),
+        ParamLayout::Array { .. } => panic!("an array"),
+    };
+    assert_eq!((value(flag, 1), value(scale, 8)), (vec![1], 3.0_f64.to_le_bytes().to_vec()));
+    let long = |at: usize| u64::from_le_bytes(block.bytes[at..at + 8].try_into().expect("8 bytes"));
+    let word = |at: usize| u32::from_le_bytes(block.bytes[at..at + 4].try_into().expect("4 bytes"));
+    let array = |of: &ParamLayout| match of {
+        ParamLayout::Value(_) => panic!("a value"),
+        ParamLayout::Array { data, strides, shape } => (*data, *strides, *shape),
+    };
+    let ((points, points_strides, points_shape), (out, out_strides, out_shape)) = (array(points), array(out));
+    assert_eq!(block.addresses, [points, out]);
+    let starts: Vec<_> = image.arrays.iter().flatten().map(|range| range.start).collect();
+    assert_eq!([long(points), long(out)], starts[..]);
+    assert_eq!((long(points_strides), word(points_shape)), (16, 3));
+    assert_eq!([long(out_strides), long(out_strides + 8)], [40, 8]);
+    assert_eq!([word(out_shape), word(out_shape + 4)], [3, 5]);
 }
 
 fn error(grid: &[u64], arguments: Vec<ImageArgument<&[u8]>>, limit: u64) -> ImageError {

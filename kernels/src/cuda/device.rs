@@ -77,7 +77,7 @@ impl fmt::Debug for Device {
 pub(super) struct PhysicalDevice {
     pub(super) ordinal: u32,
     pub(super) arch: Arch,
-    handle: sys::CUdevice,
+    pub(super) handle: sys::CUdevice,
 }
 
 impl PhysicalDevice {
@@ -119,7 +119,7 @@ impl PhysicalDevice {
     }
 }
 
-fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, CUresult> {
+pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, CUresult> {
     let mut value = 0;
     // SAFETY: writes one int; `device` came from the driver.
     ok(unsafe { sys::cuDeviceGetAttribute(&raw mut value, which, device) })?;

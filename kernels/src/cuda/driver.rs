@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::LossScope;
 
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
-const REQUIRED: [&str; 53] = [
+const REQUIRED: [&str; 56] = [
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -25,6 +25,7 @@ const REQUIRED: [&str; 53] = [
     "cuEventQuery",
     "cuEventRecord",
     "cuEventSynchronize",
+    "cuFuncGetAttribute",
     "cuFuncSetAttribute",
     "cuGetErrorName",
     "cuGetErrorString",
@@ -35,8 +36,10 @@ const REQUIRED: [&str; 53] = [
     "cuInit",
     "cuLaunchKernelEx",
     "cuMemAllocFromPoolAsync",
+    "cuMemAlloc_v2",
     "cuMemFreeAsync",
     "cuMemFreeHost",
+    "cuMemFree_v2",
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
     "cuMemPoolCreate",

@@ -34,6 +34,8 @@ mod staging;
 mod stats;
 mod stopwatch;
 mod stream;
+mod user_compiler;
+mod user_device;
 mod worker;
 
 use std::{collections::HashMap, sync::Arc};
@@ -62,6 +64,8 @@ pub use product::{Compute, Element, Epilogue, Product};
 pub(crate) use slices::Slices;
 pub(crate) use stats::FallbackCounters;
 pub(crate) use stream::StreamPriority;
+pub use user_compiler::{KernelResources, UserCode, UserCompiler};
+pub use user_device::{GpuProperties, UserDevice, UserError, UserThreads};
 pub use worker::Worker;
 
 use crate::{Settings, cpu};

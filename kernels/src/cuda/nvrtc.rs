@@ -98,13 +98,13 @@ pub(super) fn options(unit: &TranslationUnit<'_>, architecture: &str) -> Vec<Str
     fixed.into_iter().chain(fmad).chain(unit.options.iter().cloned()).collect()
 }
 
-struct Program {
+pub(super) struct Program {
     handle: sys::nvrtcProgram,
 }
 
 impl Program {
     /// Compiles a unit; an error is the compiler's log.
-    fn compile(unit: &TranslationUnit<'_>, architecture: &str) -> Result<Self, String> {
+    pub(super) fn compile(unit: &TranslationUnit<'_>, architecture: &str) -> Result<Self, String> {
         let program = Self::create(unit)?;
         let options = options(unit, architecture).iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
@@ -132,7 +132,8 @@ impl Program {
         Ok(Self { handle })
     }
 
-    fn fetch(
+    /// What the compiler made.
+    pub(super) fn fetch(
         &self,
         size: unsafe fn(sys::nvrtcProgram, *mut usize) -> nvrtcResult,
         get: unsafe fn(sys::nvrtcProgram, *mut c_char) -> nvrtcResult,
@@ -146,10 +147,14 @@ impl Program {
         Ok(image)
     }
 
+    pub(super) fn whole_log(&self) -> String {
+        let log = self.fetch(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog).unwrap_or_default();
+        CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The first lines of the compiler's log from the first error on, joined.
     fn log(&self) -> String {
-        let log = self.fetch(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog).unwrap_or_default();
-        let log = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().into_owned();
+        let log = self.whole_log();
         let has_error = log.contains("error");
         let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.skip_while(|line| has_error && !line.contains("error")).take(LOG_LINES).collect::<Vec<_>>().join("; ")

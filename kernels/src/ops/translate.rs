@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-pub use accelerd_ir::kernel::{Component, Param, ParamType};
+pub use accelerd_ir::kernel::{Component, Param, ParamType, cuda::DeviceCode};
 pub use accelerd_translate::{Captured, Diagnostic, Dialect, File, Request, Targets, Translated, Translation};
 use accelerd_translate::{TranslateError, translate};
 

@@ -48,7 +48,7 @@ fn main() {
     {
         let request = Request {
             source: source.clone(),
-            targets: Targets { cuda, wasm },
+            targets: Targets { cuda, wasm, device: false },
             max_bytes: 1 << 30,
             ..Request::default()
         };

@@ -9,6 +9,7 @@ mod files;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use accelerd_ir::kernel::cuda::{self, DeviceCode};
 use accelerd_ir::kernel::interpret::LaunchError;
 use accelerd_ir::kernel::{Kernel, Site};
 use accelerd_ir::scalar::Literal;
@@ -43,11 +44,13 @@ pub struct Targets {
     pub cuda: bool,
     /// A module of WebAssembly.
     pub wasm: bool,
+    /// Device code in CUDA C++, which checks accesses: [`Translated::device`].
+    pub device: bool,
 }
 
 impl Default for Targets {
     fn default() -> Self {
-        Self { cuda: true, wasm: true }
+        Self { cuda: true, wasm: true, device: false }
     }
 }
 
@@ -79,6 +82,8 @@ pub struct Translated {
     pub is_bit_exact: bool,
     /// Its files.
     pub files: Vec<File>,
+    /// Its device code, if it is requested.
+    pub device: Option<DeviceCode>,
 }
 
 /// Why a kernel, or the module, is not translated.
@@ -184,11 +189,15 @@ impl<'r> Translator<'r> {
             Ok(lowered) => {
                 let kernel = lowered.kernel;
                 let (files, problem) = files::emit(&kernel, self.request.targets, &mut self.budget);
+                let device = self.request.targets.device.then(|| cuda::device(&kernel, cuda::Options::default()));
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
+                self.bytes += device.as_ref().map_or(0, |code| code.source.len());
                 if let Some(error) = problem {
                     self.translation.diagnostics.push(no_example(&outcome.name, &error));
                 }
-                self.translation.kernels.push(translated(outcome.name, dialect, kernel, files));
+                self.translation
+                    .kernels
+                    .push(Translated { device, ..translated(outcome.name, dialect, kernel, files) });
             }
             Err(error) => {
                 self.bytes += error.message.len();
@@ -213,6 +222,7 @@ fn translated(name: String, dialect: Dialect, kernel: Kernel, files: Vec<File>) 
         is_bit_exact: kernel.is_bit_exact(),
         kernel: Kernel { body: vec![], locals: vec![], ..kernel },
         files,
+        device: None,
     }
 }
 

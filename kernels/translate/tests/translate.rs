@@ -40,7 +40,7 @@ fn a_kernel_becomes_a_program_and_a_module() {
 
 #[test]
 fn only_requested_targets_are_translated_to() {
-    let targets = Targets { cuda: false, wasm: true };
+    let targets = Targets { cuda: false, wasm: true, ..Targets::default() };
     let translation = translated(&Request { targets, ..request(SAXPY) });
     let names: Vec<_> = translation.kernels[0].files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["saxpy.wasm"]);
@@ -156,7 +156,8 @@ def k(x: wp.array(dtype=float), count: wp.array(dtype=int), y: wp.array(dtype=fl
         wp.atomic_add(count, 0, 7)
         y[i] = 0.25
 ";
-    let translation = translated(&Request { targets: Targets { cuda: false, wasm: true }, ..request(source) });
+    let translation =
+        translated(&Request { targets: Targets { cuda: false, wasm: true, ..Targets::default() }, ..request(source) });
     let kernel = &translation.kernels[0];
     assert_eq!((kernel.dialect, &kernel.written[..]), (Dialect::Warp, &[false, true, true][..]));
     assert!(!kernel.is_repeatable, "it counts");

@@ -96,6 +96,7 @@ fn launch(source: &str, dialect: Dialect, arguments: Vec<ImageArgument<Bytes>>, 
         on_fault: OnFault::Stop,
         timeout: Duration::from_secs(60),
         outputs: vec![image.arrays[output].clone().expect("an array")],
+        cuda: None,
     }
 }
 
@@ -123,7 +124,7 @@ fn scalar_launch(on_fault: OnFault, is_faulty: impl Fn(u64) -> bool) -> Launch {
 
 fn main() -> Result<(), SandboxError> {
     let settings = Settings { nice: 0, request_bytes: 1 << 30, response_bytes: 1 << 30, ..Settings::default() };
-    let program = Program { path: env!("CARGO_BIN_EXE_sandbox-child").into(), arguments: vec![] };
+    let program = Program { path: env!("CARGO_BIN_EXE_sandbox-child").into(), arguments: vec![], environment: vec![] };
     let begin = Instant::now();
     let mut sandbox = Sandbox::start(program, settings)?;
     eprintln!("{:>42}: {:?}", "start of a child process", begin.elapsed());

@@ -9,6 +9,8 @@
 //!
 //! A [`Launch`] runs threads of a kernel, by the module that `accelerd-ir` emits for it, on memory that the caller lays out.
 //!
+//! Children for CUDA compile kernels and run them on a GPU: see [`Role`] and [`child::CudaRuntime`].
+//!
 //! # Limits
 //!
 //! | limit | by | ends |
@@ -28,6 +30,7 @@
 
 mod abi;
 pub mod child;
+mod cuda;
 mod limits;
 mod math;
 mod outcome;
@@ -36,6 +39,7 @@ mod protocol;
 mod refusal;
 
 pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
+pub use cuda::{CudaCode, CudaResources};
 pub use limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice, TICK};
 pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
 pub use outcome::Outcome;
@@ -43,5 +47,5 @@ pub use parent::{
     Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, Outcomes, Pool, Program,
     Sandbox, SandboxError, Settings, SliceResult, Stats,
 };
-pub use protocol::{ExportedFunction, ModuleHash, ModuleInfo};
+pub use protocol::{CudaTarget, ExportedFunction, ModuleHash, ModuleInfo, Role};
 pub use refusal::Refusal;

@@ -8,6 +8,7 @@
 use std::{
     io::{self, Read, Write},
     ops::Range,
+    path::PathBuf,
     time::Duration,
 };
 
@@ -15,11 +16,12 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     abi::{Signature, WasmSignature},
+    cuda::CudaResources,
     limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice},
     refusal::Refusal,
 };
 
-const MAGIC: [u8; 4] = *b"ACS\x02";
+const MAGIC: [u8; 4] = *b"ACS\x03";
 
 /// Bytes of a header. The largest is the description of a module with long names of exports.
 pub(crate) const MAX_HEADER_BYTES: usize = 4 << 20;
@@ -59,11 +61,48 @@ pub(crate) enum Request {
     Continue(Slice),
     /// Reads memory of a launch whose last slice has run. Answered by [`Response::Memory`].
     Read(ReadRequest),
+    /// Ends a launch on a GPU, where threads run on after a slice. Answered by [`Response::Stopped`].
+    Stop,
+    /// Compiles the CUDA C++ in the body for a GPU of this compute capability. Answered by [`Response::Compiled`].
+    Compile { capability: (u32, u32) },
+}
+
+/// What a child process is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Role {
+    /// Modules of WebAssembly.
+    Wasm,
+    /// Compiles kernels for GPUs. The compiler is searched in these folders first.
+    CudaCompiler {
+        /// Folders of libraries.
+        library_paths: Vec<PathBuf>,
+    },
+    /// Runs kernels on a GPU.
+    CudaDevice {
+        /// The driver's number of the GPU.
+        ordinal: u32,
+        /// The share of time in which launches of several chunks use it, at most 1.
+        duty_cycle: f32,
+    },
+}
+
+/// What a launch on a GPU needs besides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CudaTarget {
+    /// The symbol of the kernel.
+    pub entry: String,
+    /// Its parameter block.
+    pub params: Vec<u8>,
+    /// Where the block has addresses in the launch's memory, 8 bytes each.
+    pub addresses: Vec<u32>,
+    /// Extents of the grid; 1 beyond its dimensions.
+    pub grid: [u32; 4],
 }
 
 /// What the child process may use, and its limits for all modules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChildSettings {
+    pub role: Role,
     pub memory_bytes: u64,
     pub stack_bytes: u64,
     pub case_memory_bytes: u64,
@@ -109,6 +148,8 @@ pub(crate) struct LaunchRequest {
     pub on_fault: OnFault,
     pub timeout: Duration,
     pub slice: Slice,
+    /// `None` for a module of WebAssembly.
+    pub cuda: Option<CudaTarget>,
 }
 
 /// Which memory is read.
@@ -121,8 +162,11 @@ pub(crate) struct ReadRequest {
 }
 
 impl LaunchRequest {
-    /// Bytes of the memory of the instance: whole pages.
+    /// Bytes of the memory: that of an instance has whole pages.
     pub(crate) fn page_bytes(&self) -> u64 {
+        if self.cuda.is_some() {
+            return self.memory_bytes;
+        }
         self.memory_bytes.max(1).checked_next_multiple_of(WASM_PAGE).unwrap_or(u64::MAX)
     }
 
@@ -174,6 +218,10 @@ pub(crate) enum Response {
     LaunchSlice(LaunchSlice),
     /// The memory that was asked for.
     Memory,
+    /// No thread of a launch runs.
+    Stopped,
+    /// The code in the body: what a GPU loads, and PTX.
+    Compiled(CompiledHeader),
     /// The request cannot be served; the child can serve others.
     Refused(Refusal),
 }
@@ -201,8 +249,16 @@ pub(crate) struct LaunchSlice {
     pub time: Duration,
 }
 
+/// Parts of a body with compiled code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CompiledHeader {
+    /// Bytes of what a GPU loads; the rest is PTX.
+    pub image_bytes: u64,
+    pub resources: Option<CudaResources>,
+}
+
 /// What a module exports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleInfo {
     /// Exported functions, in the order of the module.
     pub functions: Vec<ExportedFunction>,

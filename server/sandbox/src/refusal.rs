@@ -30,8 +30,11 @@ pub enum Refusal {
     #[error("the module imports functions of `math`, which the call does not enable: {}", .0.join(", "))]
     MathNotEnabled(Vec<String>),
     /// The module could be validated, but not compiled.
-    #[error("the module cannot be compiled: {0}")]
+    #[error("it cannot be compiled: {0}")]
     NotCompiled(String),
+    /// The CUDA compiler is not installed.
+    #[error("the CUDA compiler cannot be used: {0}")]
+    NoCompiler(String),
     /// The module has no exported function of that name.
     #[error("the module exports no function `{name}`; it exports {}", .exported.join(", "))]
     NoSuchFunction {
@@ -73,7 +76,7 @@ pub enum Refusal {
         /// The number.
         got: u64,
     },
-    /// The child process cannot start a thread for a launch.
+    /// The child process cannot start a launch.
     #[error("the launch cannot be started: {0}")]
     NotStarted(String),
     /// The module of a launch does not do what one of a kernel does.

@@ -412,7 +412,7 @@ fn a_child_that_does_not_start_is_an_error() {
     let Err(error) = Sandbox::start(shell("echo reason >&2; exit 3"), Settings::default()) else { panic!("it ends") };
     let SandboxError::Crashed { code, stderr, .. } = error else { panic!("{error}") };
     assert_eq!((code, stderr.as_str()), (Some(3), "reason\n"));
-    let missing = accelerd_sandbox::Program { path: "/no/such/program".into(), arguments: vec![] };
+    let missing = accelerd_sandbox::Program { path: "/no/such/program".into(), arguments: vec![], environment: vec![] };
     let Err(error) = Sandbox::start(missing, settings) else { panic!("there is no program") };
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 }

@@ -56,6 +56,7 @@ fn launch_of(kernel: &Kernel, threads: usize, arguments: Vec<ImageArgument<Bytes
         on_fault,
         timeout: Duration::from_secs(60),
         outputs,
+        cuda: None,
     }
 }
 
@@ -377,6 +378,7 @@ fn launch_text(text: &str, threads: u64, on_fault: OnFault) -> Launch {
         on_fault,
         timeout: Duration::from_millis(50),
         outputs: vec![Range { start: 0, end: 8 }],
+        cuda: None,
     }
 }
 

@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 87] = [
+const BOUNDS: [(&str, Bound); 89] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -108,6 +108,9 @@ const BOUNDS: [(&str, Bound); 87] = [
     ("sandbox.default_deadline", Time(1, DAY)),
     ("sandbox.nice", Count(0, 19)),
     ("sandbox.max_queue", Count(0, 1_000_000)),
+    // Addresses in the memory of a launch have 32 bits.
+    ("sandbox.gpu_memory", Size(64 * KIB, 4 * GIB)),
+    ("sandbox.gpu_duty_cycle", Share),
     ("tensors.memory_limit", Size(0, 64 * TIB)),
     ("tensors.gpu_share", Share),
     ("tensors.max_count", Count(1, 1_000_000)),

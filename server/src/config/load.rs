@@ -220,7 +220,10 @@ fn is_http(text: &str) -> bool {
 mod tests {
     use std::{io::Write, time::Duration};
 
-    use super::{super::size::ByteSize, *};
+    use super::{
+        super::{settings::SandboxGpu, size::ByteSize},
+        *,
+    };
 
     fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -437,6 +440,16 @@ mod tests {
         let more = [("sandbox.memory", "64MiB"), ("sandbox.case_memory", "64MiB")];
         assert_eq!(refused(&more).key, "sandbox.case_memory");
         assert!(refused(&[("sandbox.processes", "many")]).reason.contains("expected a number or \"auto\""));
+    }
+
+    #[test]
+    fn kernels_run_on_the_daemons_gpus_on_another_one_or_on_none() {
+        let set = |value: &str| load(None, [], &[("sandbox.gpu".to_owned(), value.to_owned())]);
+        let gpu = |value: &str| set(value).expect("valid").sandbox.gpu;
+        let expected = [SandboxGpu::Auto, SandboxGpu::Off, SandboxGpu::Ordinal(3)];
+        assert_eq!(["auto", "off", "3"].map(gpu), expected);
+        let refused = set("some").expect_err("refused").0.remove(0);
+        assert!(refused.reason.contains("the number of a GPU"), "{refused:?}");
     }
 
     #[test]

@@ -427,9 +427,61 @@ pub struct SandboxSettings {
     pub nice: u8,
     /// Maximum number of calls that wait for a process.
     pub max_queue: usize,
+    /// Which GPUs run kernels of clients.
+    pub gpu: SandboxGpu,
+    /// Maximum memory of a launch on a GPU.
+    pub gpu_memory: ByteSize,
+    /// The share of time in which launches of several chunks use a GPU.
+    pub gpu_duty_cycle: f32,
     /// What a process runs; not a setting.
     #[serde(skip, default = "this_program")]
     pub program: Program,
+}
+
+/// Which GPUs run kernels of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum SandboxGpu {
+    /// None.
+    Off,
+    /// Those of the daemon.
+    Auto,
+    /// The one with this number, whether or not the daemon uses it.
+    Ordinal(u32),
+}
+
+impl From<SandboxGpu> for String {
+    fn from(gpu: SandboxGpu) -> Self {
+        match gpu {
+            SandboxGpu::Off => "off".to_owned(),
+            SandboxGpu::Auto => "auto".to_owned(),
+            SandboxGpu::Ordinal(ordinal) => ordinal.to_string(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SandboxGpu {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum NumberOrText {
+            Number(u32),
+            Text(String),
+        }
+        let text = match NumberOrText::deserialize(from) {
+            Ok(NumberOrText::Number(ordinal)) => return Ok(Self::Ordinal(ordinal)),
+            Ok(NumberOrText::Text(text)) => text,
+            Err(_) => String::new(),
+        };
+        match text.as_str() {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            number => number
+                .parse()
+                .map(Self::Ordinal)
+                .map_err(|_| serde::de::Error::custom("expected \"auto\", \"off\" or the number of a GPU")),
+        }
+    }
 }
 
 /// This program, as a child process for code of clients.

@@ -230,6 +230,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::TextIndex(_)
         | ApiError::SandboxDisabled
         | ApiError::SandboxQueueFull(_)
+        | ApiError::NoGpu(_)
         | ApiError::CaseMemory { .. }
         | ApiError::Sandbox(_)
         | ApiError::Refused(_)

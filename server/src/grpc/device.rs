@@ -25,6 +25,7 @@ use crate::{
     app::App,
     auth::{caller::Caller, role::Role},
     error::ApiError,
+    sandbox::Sandboxes,
 };
 
 /// Permitted intervals of Watch.
@@ -104,7 +105,7 @@ impl DeviceService for Devices {
         let app = Arc::clone(&self.0);
         // Continues if the client cancels the call.
         let draining = self.0.offload.handle().spawn(async move {
-            let (drained, in_sandbox) = tokio::join!(app.engine.drain(timeout), app.sandboxes.drain(timeout));
+            let (drained, in_sandbox) = tokio::join!(app.engine.drain(timeout), app.drain_sandboxes(timeout));
             let grace = app.config.drain.liveness_grace;
             if grace.is_zero() {
                 app.health.end_drain(ticket);
@@ -129,7 +130,7 @@ impl DeviceService for Devices {
         let resumed = self.0.health.resume().ok_or(ApiError::Submit(SubmitError::Draining))?;
         if resumed {
             self.0.engine.resume();
-            self.0.sandboxes.resume();
+            self.0.all_sandboxes().for_each(Sandboxes::resume);
             tracing::warn!("resumed at a client's request");
             Caller::of(request.extensions()).record_change("");
         }

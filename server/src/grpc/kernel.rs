@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use accelerd_engine::Context;
 use accelerd_kernels::ops::translate::{Diagnostic, Request as TranslationRequest, Targets, TooLarge, Translated};
 use accelerd_proto::v1::{self as pb, kernel_service_server::KernelService, launch_request};
+use prost::Message;
 use tonic::{Request, Response, Status};
 
 use self::launch::Launcher;
@@ -21,6 +22,7 @@ use crate::{
 
 mod arguments;
 mod benchmark;
+mod cuda;
 mod describe;
 mod element_type;
 mod launch;
@@ -79,24 +81,56 @@ impl KernelService for Kernels {
         request: Request<pb::TranslateRequest>,
     ) -> Result<Response<pb::TranslateResponse>, Status> {
         let context = context(&request);
-        let request = self.decode(request.into_inner())?;
+        let request = request.into_inner();
+        let arch = self.app.cuda_kernels.arch("cuda_arch", &request.cuda_arch)?;
+        let request = self.decode(request)?;
+        if request.targets.device {
+            self.app.sandboxes.check_enabled()?;
+        }
         let names = request.names.clone();
-        let done = self.app.translate.submit(request, context).await.map_err(ApiError::from)?;
+        let done = self.app.translate.submit(request, context.clone()).await.map_err(ApiError::from)?;
         timing::record(&done);
         let translation = done.response.map_err(|TooLarge { limit }| translation_too_large(limit))?;
         check_names(&names, &translation.diagnostics)?;
-        Ok(Response::new(pb::TranslateResponse {
-            kernels: translation.kernels.into_iter().map(translated).collect(),
+        let mut kernels = Vec::with_capacity(translation.kernels.len());
+        for mut kernel in translation.kernels {
+            let device = kernel.device.take();
+            let mut translated = translated(kernel);
+            if let Some(code) = device {
+                let compiled = self.app.cuda_kernels.compile(&code, arch, &context).await;
+                let compiled = compiled.map_err(|error| error.refused_in("source"))?;
+                translated.files.extend(cuda::files(&translated.name, &code.entry, &compiled));
+            }
+            kernels.push(translated);
+        }
+        let response = pb::TranslateResponse {
+            kernels,
             diagnostics: translation.diagnostics.into_iter().map(diagnostic).collect(),
-        }))
+        };
+        let limit = self.app.config.server.max_message();
+        if response.encoded_len() > limit {
+            return Err(translation_too_large(limit));
+        }
+        Ok(Response::new(response))
     }
 
     async fn compile(&self, request: Request<pb::CompileRequest>) -> Result<Response<pb::CompileResponse>, Status> {
         let context = context(&request);
-        let program = request.into_inner().program;
+        let pb::CompileRequest { program, cuda: options } = request.into_inner();
         let program = program.ok_or_else(|| ApiError::invalid("program", "expected a program, got none"))?;
+        let arch = options.map(|options| self.app.cuda_kernels.arch("cuda.arch", &options.arch)).transpose()?;
+        if arch.is_some() {
+            self.app.sandboxes.check_enabled()?;
+        }
         let kernel = self.app.kernels.compile(program, "program", &context).await?;
-        Ok(Response::new(pb::CompileResponse { kernel: Some(describe(&kernel)) }))
+        let cuda = match arch {
+            None => None,
+            Some(arch) => {
+                let compiled = self.app.cuda_kernels.compile(&kernel.device, arch, &context).await;
+                Some(cuda::code(&*compiled.map_err(|error| error.refused_in("program.source"))?))
+            }
+        };
+        Ok(Response::new(pb::CompileResponse { kernel: Some(describe(&kernel)), cuda }))
     }
 
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
@@ -144,11 +178,12 @@ fn targets(requested: &[i32]) -> Result<Targets, ApiError> {
     if requested.is_empty() {
         return Ok(Targets::default());
     }
-    let mut targets = Targets { cuda: false, wasm: false };
+    let mut targets = Targets { cuda: false, wasm: false, device: false };
     for (nth, number) in requested.iter().enumerate() {
         match pb::KernelTarget::try_from(*number) {
             Ok(pb::KernelTarget::Cuda) => targets.cuda = true,
             Ok(pb::KernelTarget::Wasm) => targets.wasm = true,
+            Ok(pb::KernelTarget::Ptx) => targets.device = true,
             Ok(pb::KernelTarget::Unspecified) | Err(_) => {
                 return Err(ApiError::invalid(format!("targets[{nth}]"), format!("expected a target, got {number}")));
             }

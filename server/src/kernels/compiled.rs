@@ -1,8 +1,10 @@
 //! A kernel in the form in which it runs.
 
 use accelerd_ir::{kernel::Kernel, scalar::Literal};
-use accelerd_kernels::ops::translate::{Dialect, Translated};
+use accelerd_kernels::ops::translate::{DeviceCode, Dialect, Translated};
 use accelerd_sandbox::Module;
+
+use super::kept::CacheEntry;
 
 /// A compiled kernel.
 #[derive(Debug)]
@@ -25,11 +27,28 @@ pub(crate) struct CompiledKernel {
     pub(crate) bit_exact: bool,
     /// Its module of WebAssembly.
     pub(crate) module: Module,
+    /// Its code for GPUs, in CUDA C++.
+    pub(crate) device: DeviceCode,
+}
+
+impl CacheEntry for CompiledKernel {
+    type Key = String;
+
+    fn key(&self) -> &String {
+        &self.id
+    }
+
+    fn size_bytes(&self) -> u64 {
+        let Kernel { params, sites, .. } = &self.kernel;
+        let described = size_of_val(&params[..]) + size_of_val(&sites[..]) + size_of_val(&self.literals[..]);
+        (self.module.binary().len() + self.device.source.len() + described + size_of::<Self>()) as u64
+    }
 }
 
 impl CompiledKernel {
     pub(super) fn new(id: String, translated: Translated) -> Self {
-        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files } = translated;
+        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device } =
+            translated;
         let module = files.into_iter().next().map(|file| file.content).unwrap_or_default();
         Self {
             id,
@@ -41,14 +60,8 @@ impl CompiledKernel {
             literals,
             bit_exact: is_bit_exact,
             module: Module::new(module),
+            device: device.expect("it is requested"),
         }
-    }
-
-    /// About the memory that it takes.
-    pub(super) fn size_bytes(&self) -> u64 {
-        let Kernel { params, sites, .. } = &self.kernel;
-        let described = size_of_val(&params[..]) + size_of_val(&sites[..]) + size_of_val(&self.literals[..]);
-        (self.module.binary().len() + described + size_of::<Self>()) as u64
     }
 
     /// Names of the arrays that it writes, in the order of the parameters.

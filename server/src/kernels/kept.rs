@@ -1,55 +1,63 @@
-//! Kernels that are kept, within limits of their number and size.
+//! What is kept within limits of its number and size.
 
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc};
 
 use accelerd_kernels::ledger::{Account, Reservation};
 use lru::LruCache;
 
-use super::CompiledKernel;
+/// What is kept.
+pub(super) trait CacheEntry {
+    type Key: Clone + Eq + Hash;
 
-/// An LRU cache of kernels by id.
-pub(super) struct KeptKernels {
-    kernels: LruCache<String, (Arc<CompiledKernel>, Reservation)>,
+    fn key(&self) -> &Self::Key;
+
+    /// About the memory that it takes.
+    fn size_bytes(&self) -> u64;
+}
+
+/// An LRU cache.
+pub(super) struct Kept<T: CacheEntry> {
+    entries: LruCache<T::Key, (Arc<T>, Reservation)>,
     max_count: usize,
     max_bytes: u64,
     bytes: u64,
 }
 
-impl KeptKernels {
+impl<T: CacheEntry> Kept<T> {
     pub(super) fn new(max_count: usize, max_bytes: u64) -> Self {
-        Self { kernels: LruCache::unbounded(), max_count, max_bytes, bytes: 0 }
+        Self { entries: LruCache::unbounded(), max_count, max_bytes, bytes: 0 }
     }
 
-    pub(super) fn get(&mut self, id: &str) -> Option<Arc<CompiledKernel>> {
-        self.kernels.get(id).map(|(kernel, _)| Arc::clone(kernel))
+    pub(super) fn get(&mut self, key: &T::Key) -> Option<Arc<T>> {
+        self.entries.get(key).map(|(entry, _)| Arc::clone(entry))
     }
 
-    /// Keeps a kernel, in place of the least recently used ones. One that is too large, or for which no memory is free, is not kept.
-    pub(super) fn insert(&mut self, kernel: Arc<CompiledKernel>, account: &Account) {
-        let size = kernel.size_bytes();
-        self.evict(&kernel.id);
+    /// Keeps an entry, in place of the least recently used ones. One that is too large, or for which no memory is free, is not kept.
+    pub(super) fn insert(&mut self, entry: Arc<T>, account: &Account) {
+        let size = entry.size_bytes();
+        self.evict(entry.key());
         if size > self.max_bytes {
             return;
         }
-        while self.kernels.len() >= self.max_count || self.bytes + size > self.max_bytes {
-            let Some((_, (_, oldest))) = self.kernels.pop_lru() else { break };
+        while self.entries.len() >= self.max_count || self.bytes + size > self.max_bytes {
+            let Some((_, (_, oldest))) = self.entries.pop_lru() else { break };
             self.bytes -= oldest.bytes();
         }
         if let Some(reservation) = account.reserve_unused(size) {
             self.bytes += size;
-            self.kernels.put(kernel.id.clone(), (kernel, reservation));
+            self.entries.put(entry.key().clone(), (entry, reservation));
         }
     }
 
-    /// Drops a kernel; returns whether it was there.
-    pub(super) fn evict(&mut self, id: &str) -> bool {
-        let dropped = self.kernels.pop(id);
+    /// Drops an entry; returns whether it was there.
+    pub(super) fn evict(&mut self, key: &T::Key) -> bool {
+        let dropped = self.entries.pop(key);
         self.bytes -= dropped.as_ref().map_or(0, |(_, reservation)| reservation.bytes());
         dropped.is_some()
     }
 
-    /// The kernels, the most recently used first.
-    pub(super) fn list(&self) -> Vec<Arc<CompiledKernel>> {
-        self.kernels.iter().map(|(_, (kernel, _))| Arc::clone(kernel)).collect()
+    /// The entries, the most recently used first.
+    pub(super) fn list(&self) -> Vec<Arc<T>> {
+        self.entries.iter().map(|(_, (entry, _))| Arc::clone(entry)).collect()
     }
 }

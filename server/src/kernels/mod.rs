@@ -1,6 +1,7 @@
 //! Compiled kernels: the most recently used ones are kept.
 
 mod compiled;
+mod cuda;
 mod kept;
 mod program;
 
@@ -19,7 +20,8 @@ use crate::{
     layers::timing,
 };
 pub(crate) use compiled::CompiledKernel;
-use kept::KeptKernels;
+pub(crate) use cuda::{CudaKernel, CudaKernels, Gpu};
+use kept::Kept;
 use program::Program;
 pub(crate) use program::{NO_KERNEL, check_source, constant, dialect};
 
@@ -36,7 +38,7 @@ pub(crate) struct KernelCache(Arc<Shared>);
 struct Shared {
     lane: Lane<Translate>,
     max_source: usize,
-    kept: Mutex<KeptKernels>,
+    kept: Mutex<Kept<CompiledKernel>>,
     account: Account,
 }
 
@@ -46,7 +48,7 @@ impl KernelCache {
         Self(Arc::new(Shared {
             lane,
             max_source: to_usize(limits.max_kernel_source_bytes),
-            kept: Mutex::new(KeptKernels::new(limits.max_kept_kernels, limits.max_kept_kernel_bytes.as_u64())),
+            kept: Mutex::new(Kept::new(limits.max_kept_kernels, limits.max_kept_kernel_bytes.as_u64())),
             account: ledger.account(Place::Host, Kind::Sandbox),
         }))
     }
@@ -80,7 +82,7 @@ impl KernelCache {
 
     /// A kernel that is kept.
     pub(crate) fn get(&self, id: &str) -> Result<Arc<CompiledKernel>, ApiError> {
-        self.kept().get(id).ok_or_else(|| unknown(id))
+        self.kept().get(&id.to_owned()).ok_or_else(|| unknown(id))
     }
 
     /// All kernels that are kept, the most recently used first.
@@ -90,10 +92,10 @@ impl KernelCache {
 
     /// Drops a kernel. Calls that use it finish.
     pub(crate) fn evict(&self, id: &str) -> Result<(), ApiError> {
-        if self.kept().evict(id) { Ok(()) } else { Err(unknown(id)) }
+        if self.kept().evict(&id.to_owned()) { Ok(()) } else { Err(unknown(id)) }
     }
 
-    fn kept(&self) -> MutexGuard<'_, KeptKernels> {
+    fn kept(&self) -> MutexGuard<'_, Kept<CompiledKernel>> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

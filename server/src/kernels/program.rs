@@ -56,14 +56,14 @@ impl Program {
         hex::encode(hash.finalize())
     }
 
-    /// What translates it to WebAssembly.
+    /// What translates it to WebAssembly and to code for GPUs.
     pub(super) fn translation(&self, max_bytes: usize) -> Request {
         Request {
             source: self.source.clone(),
             dialect: self.dialect,
             constants: self.constants.clone(),
             names: if self.name.is_empty() { vec![] } else { vec![self.name.clone()] },
-            targets: Targets { cuda: false, wasm: true },
+            targets: Targets { cuda: false, wasm: true, device: true },
             max_bytes,
         }
     }

@@ -1,5 +1,6 @@
 //! Runs code of clients in child processes: who may when, for how long, and what ends with a call.
 
+mod child;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -7,6 +8,8 @@ mod turn_queue;
 mod turns;
 
 use std::{
+    ffi::OsString,
+    path::PathBuf,
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -16,8 +19,8 @@ use std::{
 };
 
 use accelerd_engine::Context;
-use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Place, Reservation};
-use accelerd_sandbox::{Pool, SandboxError, Settings, Stats};
+use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Limit, Place, Reservation};
+use accelerd_sandbox::{Pool, Role, SandboxError, Settings, Stats};
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
@@ -28,12 +31,22 @@ use crate::{
     config::{Config, SandboxSettings},
     error::ApiError,
 };
+pub use child::main as child_main;
 use turn::Permit;
 pub(crate) use turn::Turn;
 use turn_queue::TurnQueue;
 pub(crate) use turns::Turns;
 
-/// The processes that run code of clients. Clones share them.
+/// The least memory of the process that compiles kernels for GPUs: what the compiler takes for a large one.
+const MIN_COMPILER_MEMORY: u64 = 512 << 20;
+
+/// How long a process may take to create a context on a GPU.
+const GPU_START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Environment variables that say where the driver is and which GPUs a process sees.
+const CUDA_ENVIRONMENT: [&str; 3] = ["LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"];
+
+/// Processes that run code of clients. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Sandboxes {
     shared: Arc<Shared>,
@@ -49,9 +62,10 @@ struct Shared {
     calls: AtomicU64,
     /// Notified when a process is released.
     released: Notify,
-    /// Of each process that has been used.
-    memory: Mutex<Vec<Reservation>>,
-    account: Account,
+    /// Of each process that has been used, in each of its places.
+    memory: Mutex<Vec<Vec<Reservation>>>,
+    /// The memory of a process.
+    accounts: Vec<(Account, u64)>,
 }
 
 impl Sandboxes {
@@ -59,12 +73,53 @@ impl Sandboxes {
     pub(crate) fn new(config: &Config, ledger: &Ledger, threads: Handle) -> Self {
         let settings = config.sandbox.clone();
         let pool = Pool::new(&settings.program, &pool_settings(&settings), settings.processes);
+        let memory = (ledger.account(Place::Host, Kind::Sandbox), settings.memory.as_u64());
+        Self::with(settings, pool, vec![memory], threads)
+    }
+
+    /// A process that compiles kernels for GPUs.
+    pub(crate) fn for_cuda_compiler(&self, config: &Config, ledger: &Ledger) -> Self {
+        let memory_bytes = config.sandbox.memory.as_u64().max(MIN_COMPILER_MEMORY);
+        // A process has another current folder.
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let role = Role::CudaCompiler { library_paths: config.cuda.library_path.iter().map(absolute).collect() };
+        let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
+        self.for_cuda(config, &settings, vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)])
+    }
+
+    /// A process that runs kernels on a GPU. The arguments of a launch lie on the host as well for a moment.
+    pub(crate) fn for_gpu(&self, config: &Config, ledger: &Ledger, ordinal: u32) -> Self {
+        let memory = config.sandbox.gpu_memory.as_u64();
+        let settings = Settings {
+            role: Role::CudaDevice { ordinal, duty_cycle: config.sandbox.gpu_duty_cycle },
+            case_memory_bytes: memory,
+            request_bytes: memory.max(pool_settings(&config.sandbox).module_limits.bytes),
+            response_bytes: memory,
+            start_timeout: GPU_START_TIMEOUT,
+            ..pool_settings(&config.sandbox)
+        };
+        let places = [Place::Host, Place::Cuda(ordinal)];
+        let memory = places.map(|place| (ledger.account(place, Kind::Sandbox), memory));
+        self.for_cuda(config, &settings, memory.into())
+    }
+
+    /// One process, in an environment in which it finds what the daemon does.
+    fn for_cuda(&self, config: &Config, settings: &Settings, accounts: Vec<(Account, u64)>) -> Self {
+        let mut program = config.sandbox.program.clone();
+        let variable = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
+        program.environment.extend(CUDA_ENVIRONMENT.iter().filter_map(|name| variable(name)));
+        let pool = Pool::with_stats_of(&program, settings, 1, &self.shared.pool);
+        let settings = SandboxSettings { processes: config.sandbox.processes.min(1), ..config.sandbox.clone() };
+        Self::with(settings, pool, accounts, self.threads.clone())
+    }
+
+    fn with(settings: SandboxSettings, pool: Pool, accounts: Vec<(Account, u64)>, threads: Handle) -> Self {
         let shared = Shared {
             queue: Mutex::new(TurnQueue::new(settings.processes, settings.max_queue)),
             calls: AtomicU64::new(0),
             released: Notify::new(),
             memory: Mutex::default(),
-            account: ledger.account(Place::Host, Kind::Sandbox),
+            accounts,
             settings,
             pool,
         };
@@ -74,6 +129,11 @@ impl Sandboxes {
     /// The limits of calls.
     pub(crate) fn limits(&self) -> &SandboxSettings {
         &self.shared.settings
+    }
+
+    /// The memory of an instance.
+    pub(crate) fn case_memory(&self) -> Limit {
+        Limit { bytes: self.limits().case_memory.as_u64(), setting: "sandbox.case_memory" }
     }
 
     /// Whether code of clients may run.
@@ -124,6 +184,12 @@ impl Sandboxes {
         self.shared.pool.stats()
     }
 
+    /// Calls that wait for a process, or use one.
+    pub(crate) fn calls(&self) -> u64 {
+        let queue = self.shared.queue();
+        (queue.queued() + queue.running()) as u64
+    }
+
     /// Calls that wait for a process.
     pub(crate) fn queued(&self) -> u64 {
         self.shared.queue().queued() as u64
@@ -146,7 +212,8 @@ impl Shared {
         let running = self.queue().running();
         let mut reserved = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         while reserved.len() < running {
-            reserved.push(self.account.reserve(self.settings.memory.as_u64())?);
+            let reserve = |(account, bytes): &(Account, u64)| account.reserve(*bytes);
+            reserved.push(self.accounts.iter().map(reserve).collect::<Result<_, _>>()?);
         }
         Ok(())
     }

@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_sandbox::{Call, CallResult, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult};
+use accelerd_sandbox::{
+    Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult,
+};
+use bytes::Bytes;
 
 use super::Shared;
 
@@ -87,6 +90,12 @@ impl Turn {
             on_slice(slice)?;
             self.cancellation.flow()
         })
+    }
+
+    /// Compiles CUDA C++ for a GPU of a compute capability.
+    pub(crate) fn compile(&self, source: Bytes, capability: (u32, u32)) -> Result<CudaCode, SandboxError> {
+        self.check()?;
+        self.permit.shared.pool.compile(source, capability, self.deadline)
     }
 
     /// Runs threads of a kernel.

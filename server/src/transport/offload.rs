@@ -3,6 +3,7 @@
 
 use std::{io, thread};
 
+use accelerd_kernels::use_short_slice;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// A multi-threaded runtime. Dropping it abandons tasks that are still running.
@@ -14,7 +15,8 @@ impl Offload {
     pub(crate) fn start() -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(threads).thread_name("offload").enable_all().build().map(|runtime| Self(Some(runtime)))
+        builder.worker_threads(threads).thread_name("offload").on_thread_start(use_short_slice);
+        builder.enable_all().build().map(|runtime| Self(Some(runtime)))
     }
 
     pub(crate) fn handle(&self) -> &Handle {

@@ -12,7 +12,7 @@ from ._errors import NotFoundError
 from ._kernel import KernelTarget, Translation
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
-from ._launch import Grid, KernelInfo, Outputs
+from ._launch import Grid, KernelDevice, KernelInfo, Outputs
 from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
@@ -31,12 +31,20 @@ class AsyncCompiledKernel(KernelInfo):
         grid: Grid | None = None,
         outputs: Outputs | None = None,
         loop_budget: int | None = None,
+        device: KernelDevice | None = None,
         timeout: float | None = None,
         **named: Any,
     ) -> Any:
         """Run the kernel. As `AsyncClient.launch()`."""
         return await self._client.launch(
-            self, *arguments, grid=grid, outputs=outputs, loop_budget=loop_budget, timeout=timeout, **named
+            self,
+            *arguments,
+            grid=grid,
+            outputs=outputs,
+            loop_budget=loop_budget,
+            device=device,
+            timeout=timeout,
+            **named,
         )
 
 
@@ -53,10 +61,11 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         constants: Mapping[str, int | float | bool] | None = None,
         names: Sequence[str] = (),
         targets: Sequence[KernelTarget] = ("cuda", "wasm"),
+        arch: str | None = None,
         timeout: float | None = None,
     ) -> Translation:
         """Translate kernels in Python to CUDA C++ and WebAssembly. Takes the arguments of `Client.translate`."""
-        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
+        call = _kernel.translate(source, dialect, constants or {}, names, targets, arch, self._caller.settings)
         return await self._caller.run(call, timeout)
 
     async def compile(
@@ -82,13 +91,14 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         grid: Grid | None = None,
         outputs: Outputs | None = None,
         loop_budget: int | None = None,
+        device: KernelDevice | None = None,
         timeout: float | None = None,
         **named: Any,
     ) -> Any:
         """Run a kernel, once for each thread of a grid. Takes the arguments of `Client.launch`."""
         inputs = [self._launch_input(one) for one in arguments]
         by_name = {name: self._launch_input(one) for name, one in named.items()}
-        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget)
+        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
         settings = self._caller.settings
         deadline = settings.deadline(timeout)
         try:

@@ -13,7 +13,7 @@ from ._errors import NotFoundError
 from ._kernel import KernelTarget, Translation
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
-from ._launch import Grid, KernelInfo, Outputs
+from ._launch import Grid, KernelDevice, KernelInfo, Outputs
 from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
@@ -32,12 +32,20 @@ class CompiledKernel(KernelInfo):
         grid: Grid | None = None,
         outputs: Outputs | None = None,
         loop_budget: int | None = None,
+        device: KernelDevice | None = None,
         timeout: float | None = None,
         **named: Any,
     ) -> Any:
         """Run the kernel. As `Client.launch()`."""
         return self._client.launch(
-            self, *arguments, grid=grid, outputs=outputs, loop_budget=loop_budget, timeout=timeout, **named
+            self,
+            *arguments,
+            grid=grid,
+            outputs=outputs,
+            loop_budget=loop_budget,
+            device=device,
+            timeout=timeout,
+            **named,
         )
 
 
@@ -54,6 +62,7 @@ class KernelCalls(TensorFactory[Tensor]):
         constants: Mapping[str, int | float | bool] | None = None,
         names: Sequence[str] = (),
         targets: Sequence[KernelTarget] = ("cuda", "wasm"),
+        arch: str | None = None,
         timeout: float | None = None,
     ) -> Translation:
         """Translate kernels in Python to CUDA C++ and WebAssembly.
@@ -69,13 +78,15 @@ class KernelCalls(TensorFactory[Tensor]):
                 decorator of Warp, else "python".
             constants: Values of names that the source uses and does not define, in place of captured ones.
             names: The kernels to translate; empty means all of a text, and the functions that are given.
-            targets: What to translate them to; empty means all.
+            targets: What to translate them to: "cuda", "wasm" and "ptx", which needs the CUDA compiler on the daemon.
+                Empty means the first two.
+            arch: The architecture of PTX, such as "sm_90"; None means that of the daemon's GPU, or else "sm_75".
             timeout: Seconds for the whole call, retries included.
 
         Returns:
             The translated kernels with their files, and the diagnostics of the others.
         """
-        call = _kernel.translate(source, dialect, constants or {}, names, targets, self._caller.settings)
+        call = _kernel.translate(source, dialect, constants or {}, names, targets, arch, self._caller.settings)
         return self._caller.run(call, timeout)
 
     def compile(
@@ -116,6 +127,7 @@ class KernelCalls(TensorFactory[Tensor]):
         grid: Grid | None = None,
         outputs: Outputs | None = None,
         loop_budget: int | None = None,
+        device: KernelDevice | None = None,
         timeout: float | None = None,
         **named: Any,
     ) -> Any:
@@ -136,6 +148,7 @@ class KernelCalls(TensorFactory[Tensor]):
             outputs: Names of the arrays to return; by default all that the kernel writes. A dict has the shapes of
                 those that are no arguments, which are zero to begin with.
             loop_budget: The most iterations of all loops of a thread; None means the daemon's default.
+            device: Where it runs: "cpu" or "cuda", a GPU of the daemon. None means "cpu".
             timeout: Seconds for the whole call, retries included.
             **named: Arguments by name. One with the name of an option is given by position.
 
@@ -149,7 +162,7 @@ class KernelCalls(TensorFactory[Tensor]):
         """
         inputs = [self._launch_input(one) for one in arguments]
         by_name = {name: self._launch_input(one) for name, one in named.items()}
-        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget)
+        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
         settings = self._caller.settings
         deadline = settings.deadline(timeout)
         try:

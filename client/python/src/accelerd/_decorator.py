@@ -15,7 +15,7 @@ from ._client import Client
 from ._dlpack import host_array
 from ._kernel_program import KernelDialect
 from ._kernel_source import unwrapped
-from ._launch import Grid
+from ._launch import Grid, KernelDevice
 from ._lazy import LazyTensor
 
 
@@ -33,6 +33,7 @@ class KernelFunction:
         *,
         dialect: KernelDialect | None = None,
         constants: Mapping[str, int | float | bool] | None = None,
+        device: KernelDevice | None = None,
     ) -> None:
         func = unwrapped(function)
         if func is None:
@@ -42,6 +43,7 @@ class KernelFunction:
         self.func: Callable[..., Any] = func
         self._client = client
         self._name, self._dialect, self._constants = func.__code__.co_name, dialect, constants
+        self._device = device
         self._compiled: CompiledKernel | None = None
         self._lock = threading.Lock()
 
@@ -80,7 +82,7 @@ class KernelFunction:
             raise TypeError(
                 f"{self._name}: a kernel of the dialect {compiled.dialect!r} is run by launch(dim, inputs=[...])"
             )
-        result = compiled.launch(*arguments, **named)
+        result = compiled.launch(*arguments, **{"device": self._device, **named})
         return tuple(result.values()) if isinstance(result, dict) else result
 
     def launch(
@@ -116,7 +118,14 @@ class KernelFunction:
             raise TypeError(f"{self._name}: expected arrays for {', '.join(compiled.written_arrays)}, which it writes")
         for name, array in written.items():
             _check_unshared(name, array, given)
-        results = compiled.launch(*arguments, grid=dim, outputs=list(written), loop_budget=loop_budget, timeout=timeout)
+        results = compiled.launch(
+            *arguments,
+            grid=dim,
+            outputs=list(written),
+            loop_budget=loop_budget,
+            device=self._device,
+            timeout=timeout,
+        )
         results = results if isinstance(results, dict) else dict.fromkeys(written, results)
         for name, array in written.items():
             # Values of bfloat16 come as float32.
@@ -161,6 +170,7 @@ def kernel(
     client: Client | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
+    device: KernelDevice | None = None,
 ) -> Callable[[Any], KernelFunction]: ...
 @overload
 def kernel(
@@ -170,6 +180,7 @@ def kernel(
     client: Client | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
+    device: KernelDevice | None = None,
 ) -> KernelFunction: ...
 def kernel(
     function: Any = None,
@@ -178,6 +189,7 @@ def kernel(
     client: Client | None = None,
     dialect: KernelDialect | None = None,
     constants: Mapping[str, int | float | bool] | None = None,
+    device: KernelDevice | None = None,
 ) -> Any:
     """Make a function run on a daemon: `@accelerd.kernel`, `@accelerd.kernel(client)`, `@accelerd.kernel(client=x)`.
 
@@ -190,12 +202,13 @@ def kernel(
             ACCELERD_SERVER names its daemon, else it is at localhost:7433.
         dialect: "warp" or "python"; None means "warp" if the function has a decorator of Warp, else "python".
         constants: Values of names that the function uses, in place of captured ones.
+        device: Where it runs: "cpu" or "cuda", a GPU of the daemon. None means "cpu".
     """
     if function is None or isinstance(function, Client):
         given = client if function is None else function
 
         def decorate(function: Any) -> KernelFunction:
-            return KernelFunction(function, given, dialect=dialect, constants=constants)
+            return KernelFunction(function, given, dialect=dialect, constants=constants, device=device)
 
         return decorate
-    return KernelFunction(function, client, dialect=dialect, constants=constants)
+    return KernelFunction(function, client, dialect=dialect, constants=constants, device=device)

@@ -21,9 +21,13 @@ from ._tensor import NUMPY_DTYPES, dtype_name
 
 TRANSLATE = Method("KernelService", "Translate", pb.TranslateResponse)
 
-KernelTarget: TypeAlias = Literal["cuda", "wasm"]
+KernelTarget: TypeAlias = Literal["cuda", "wasm", "ptx"]
 
-_TARGETS: dict[Any, pb.KernelTarget] = {"cuda": pb.KERNEL_TARGET_CUDA, "wasm": pb.KERNEL_TARGET_WASM}
+_TARGETS: dict[Any, pb.KernelTarget] = {
+    "cuda": pb.KERNEL_TARGET_CUDA,
+    "wasm": pb.KERNEL_TARGET_WASM,
+    "ptx": pb.KERNEL_TARGET_PTX,
+}
 #: How an error of the daemon describes a diagnostic.
 _DIAGNOSTIC = re.compile(r"line (\d+), column (\d+): (.*) \((\w+)\)", re.DOTALL)
 #: The most diagnostics in the text of an error.
@@ -125,6 +129,12 @@ class TranslatedKernel:
         """The module of WebAssembly; None if there is none."""
         return self._with_suffix(".wasm")
 
+    @property
+    def ptx(self) -> str | None:
+        """The PTX; None if there is none."""
+        content = self._with_suffix(".ptx")
+        return None if content is None else content.decode()
+
     def _with_suffix(self, suffix: str) -> bytes | None:
         return next((content for name, content in self.files.items() if name.endswith(suffix)), None)
 
@@ -188,6 +198,7 @@ def translate(
     constants: Mapping[str, Constant],
     names: Sequence[str],
     targets: Sequence[KernelTarget],
+    arch: str | None,
     settings: Settings,
 ) -> Operation[Translation]:
     """Return the call that translates kernels."""
@@ -202,6 +213,7 @@ def translate(
         constants=program.message.constants,
         names=_names(names) or (module.given if has_called else ()),
         targets=[choice("targets", target, _TARGETS) for target in _items("targets", targets)],
+        cuda_arch=arch,
     ).SerializeToString()
     if len(request) > settings.max_message_bytes:
         raise too_large("a module of kernels", len(request), settings.max_message_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from . import _wire
 from ._call import Method, Operation, Settings
@@ -13,7 +13,7 @@ from ._kernel import KernelParam, received_param
 from ._kernel_arguments import array_of, struct_type
 from ._kernel_fault import fault
 from ._kernel_program import KernelDialect, Program
-from ._message import message
+from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._rows import Rows
@@ -30,6 +30,14 @@ Grid: TypeAlias = "int | Sequence[int]"
 #: Names of the arrays to return, or their shapes by name; None for the shape of an argument.
 Outputs: TypeAlias = "Sequence[str] | Mapping[str, Sequence[int] | int | None]"
 
+#: Where a kernel runs.
+KernelDevice: TypeAlias = Literal["cpu", "cuda"]
+
+_DEVICES: dict[Any, pb.KernelDevice] = {
+    None: pb.KERNEL_DEVICE_UNSPECIFIED,
+    "cpu": pb.KERNEL_DEVICE_CPU,
+    "cuda": pb.KERNEL_DEVICE_CUDA,
+}
 _DIALECT_NAMES: dict[int, KernelDialect] = {pb.KERNEL_DIALECT_WARP: "warp", pb.KERNEL_DIALECT_PYTHON: "python"}
 
 
@@ -107,6 +115,7 @@ class Launch:
         grid: Grid | None,
         outputs: Outputs | None,
         loop_budget: int | None,
+        device: KernelDevice | None,
     ) -> None:
         if not isinstance(kernel, KernelInfo):
             raise TypeError(f"kernel: expected a kernel of compile(), got {type(kernel).__name__}")
@@ -133,6 +142,7 @@ class Launch:
             grid=extents,
             outputs=[_output(name, shape) for name, shape in shapes.items()],
             loop_budget=loop_budget,
+            device=choice("device", device, _DEVICES),
         ).SerializeToString()
 
     def operation(self, settings: Settings, with_program: bool = False) -> Operation[Any]:

@@ -12,8 +12,8 @@ use rustix::process::{
 /// A module with data segments keeps one file in memory open.
 const MAX_OPEN_FILES: u64 = 512;
 
-/// Lowers what the process may use; `memory_bytes` are what it may allocate from now on.
-pub(super) fn confine(memory_bytes: u64, niceness: i32) -> io::Result<()> {
+/// Lowers what the process may use; `memory_bytes` are what it may allocate from now on, if that is limited.
+pub(super) fn confine(memory_bytes: Option<u64>, niceness: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid().is_none() {
         return Err(io::Error::other("the parent process has ended"));
@@ -23,7 +23,9 @@ pub(super) fn confine(memory_bytes: u64, niceness: i32) -> io::Result<()> {
     set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, MAX_OPEN_FILES)?;
-    limit(Resource::Data, data_bytes()?.saturating_add(memory_bytes))?;
+    if let Some(bytes) = memory_bytes {
+        limit(Resource::Data, data_bytes()?.saturating_add(bytes))?;
+    }
     nice(niceness)?;
     Ok(())
 }

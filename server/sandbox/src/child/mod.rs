@@ -5,6 +5,7 @@ mod active_launch;
 mod cache;
 mod clock;
 mod confine;
+mod cuda;
 mod data;
 mod driver;
 mod driver_runner;
@@ -20,4 +21,5 @@ mod slice_columns;
 mod subject;
 
 pub(crate) use clock::OUT_OF_MEMORY_EXIT;
+pub use cuda::{CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaThreads, NoCuda};
 pub use serve::main;

@@ -11,6 +11,7 @@ use super::{
     cache::{LoadedModule, ModuleCache},
     clock::{Clock, ResidentMemory, ticks_of},
     confine::confine,
+    cuda::{CudaRuntime, compile_on, launch_on},
     driver::Layout,
     driver_runner::Driver,
     engine::EngineLinker,
@@ -22,7 +23,7 @@ use crate::{
     limits::Slice,
     protocol::{
         CallRequest, ChildSettings, FrameError, LaunchRequest, LoadRequest, ModuleHash, ReadRequest, Request, Response,
-        read_frame, write_frame,
+        Role, read_frame, write_frame,
     },
     refusal::{Refusal, bounded},
 };
@@ -36,9 +37,9 @@ const MAX_DRIVERS: usize = 64;
 /// The largest image of initial memory that a module keeps.
 const MAX_IMAGE_BYTES: u64 = 16 << 20;
 
-/// Runs the child process: serves requests of the parent until it closes standard input.
-pub fn main() -> ExitCode {
-    match run() {
+/// Runs the child process: serves requests of the parent until it closes standard input. `cuda` is for children that need it.
+pub fn main(cuda: &dyn CudaRuntime) -> ExitCode {
+    match run(cuda) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -47,9 +48,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
 
-fn run() -> Result<(), Error> {
+fn run(cuda: &dyn CudaRuntime) -> Result<(), Error> {
     let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     let settings = match read_frame(&mut stdin, 0)? {
@@ -57,6 +58,17 @@ fn run() -> Result<(), Error> {
         Some(_) => return Err("the first request is not a start".into()),
         None => return Ok(()),
     };
+    match &settings.role {
+        Role::Wasm => serve_wasm(settings, stdin, stdout),
+        Role::CudaCompiler { library_paths } => compile_on(cuda, library_paths, &settings, (stdin, stdout)),
+        Role::CudaDevice { ordinal, duty_cycle } => {
+            let device = (*ordinal, *duty_cycle);
+            launch_on(cuda, device, settings, (stdin, stdout))
+        }
+    }
+}
+
+fn serve_wasm(settings: ChildSettings, stdin: File, stdout: File) -> Result<(), Error> {
     let stack = usize::try_from(settings.stack_bytes)?.saturating_add(HOST_STACK_BYTES);
     let server = Server::start(settings)?;
     let serve = move || server.serve(stdin, stdout);
@@ -86,7 +98,7 @@ impl Server {
         let engines = [EngineLinker::new(&settings, false)?, EngineLinker::new(&settings, true)?];
         let memory = ResidentMemory::open()?;
         // What is needed of `/proc` is open by now, and threads inherit what is set for the one that starts them.
-        confine(settings.memory_bytes, settings.nice)?;
+        confine(Some(settings.memory_bytes), settings.nice)?;
         let clocked = engines.iter().map(|with| with.engine.clone()).collect();
         let clock = Clock::start(clocked, memory, settings.memory_bytes)?;
         let cache = ModuleCache::new(settings.cached_modules, settings.memory_bytes / 4);
@@ -126,6 +138,7 @@ impl Server {
             Request::Call(request) => self.call(&request, body),
             Request::Launch(request) => self.launch(request, body),
             Request::Read(request) => self.read(request),
+            Request::Stop | Request::Compile { .. } => Err(Refusal::NotStarted("this process has no GPU".into())),
         };
         response.unwrap_or_else(Response::Refused)
     }

@@ -51,8 +51,9 @@ impl SandboxError {
     pub(super) fn exited(status: Option<ExitStatus>, stderr: String) -> Self {
         let signal = status.and_then(|status| status.signal());
         let code = status.and_then(|status| status.code());
-        // The allocator's message before it aborts.
-        if code == Some(OUT_OF_MEMORY_EXIT) || stderr.contains("memory allocation of") {
+        // Messages of allocators before they abort.
+        let messages = ["memory allocation of", "std::bad_alloc", "LLVM ERROR: out of memory"];
+        if code == Some(OUT_OF_MEMORY_EXIT) || messages.iter().any(|message| stderr.contains(message)) {
             return Self::OutOfMemory(stderr);
         }
         Self::Crashed { signal, code, stderr }

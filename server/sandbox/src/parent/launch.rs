@@ -12,8 +12,8 @@ use crate::{
     limits::{OnFault, Slice},
     outcome::Outcome,
     protocol::{
-        FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice, MAX_SLICE_BYTES, ReadRequest, Request,
-        Response,
+        CudaTarget, FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice, MAX_SLICE_BYTES, ReadRequest,
+        Request, Response,
     },
     refusal::Refusal,
 };
@@ -43,6 +43,9 @@ pub struct Launch {
     pub timeout: Duration,
     /// Ranges of addresses that are read after the last thread has run.
     pub outputs: Vec<Range<u64>>,
+    /// For a GPU: what replaces argument block, grid, `on_fault`, which is [`OnFault::Stop`], and `timeout`, which is that of the call.
+    /// The module is the code that a GPU loads.
+    pub cuda: Option<CudaTarget>,
 }
 
 /// How far a launch is, after a slice of it.
@@ -62,7 +65,7 @@ pub struct LaunchResult {
     pub faults: Vec<LaunchFault>,
     /// The memory of [`Launch::outputs`]. There are none if the outcome is not `Ok`, or if [`OnFault::Stop`] ended the launch.
     pub outputs: Vec<Vec<u8>>,
-    /// How long the child process took, from the creation of the instance to the last thread.
+    /// How long the child process took, from the creation of the instance to the last thread; or how long a GPU ran the threads.
     pub execution_time: Duration,
 }
 
@@ -98,6 +101,7 @@ impl Launch {
             on_fault: self.on_fault,
             timeout: self.timeout,
             slice,
+            cuda: self.cuda.clone(),
         }
     }
 
@@ -156,6 +160,29 @@ impl LaunchResult {
 impl Sandbox {
     /// Runs the threads of a launch. After each slice but the last, `on_slice` is told how far it is; the launch is cancelled if it breaks.
     pub fn launch(
+        &mut self,
+        launch: &Launch,
+        deadline: Instant,
+        on_slice: impl FnMut(LaunchProgress) -> ControlFlow<()>,
+    ) -> Result<LaunchResult, SandboxError> {
+        let result = self.run_launch(launch, deadline, on_slice);
+        match result {
+            Err(SandboxError::Canceled | SandboxError::Timeout { killed: false }) if launch.cuda.is_some() => {
+                self.stop_launch();
+                result
+            }
+            result => result,
+        }
+    }
+
+    /// Ends the threads that a GPU runs. A child whose threads do not end is replaced.
+    fn stop_launch(&mut self) {
+        let until = Instant::now() + self.settings.stall_timeout;
+        // A failure is counted, and the next launch finds another child.
+        let _ended = self.exchange(Request::Stop, vec![], until);
+    }
+
+    fn run_launch(
         &mut self,
         launch: &Launch,
         deadline: Instant,
@@ -281,6 +308,7 @@ mod tests {
             on_fault: OnFault::Continue { repeatable: true },
             timeout: Duration::from_secs(1),
             outputs: vec![],
+            cuda: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The parent's side: starts child processes, sends modules, calls and launches, and replaces children that fail.
 
 mod call;
+mod compile;
 mod error;
 mod launch;
 mod pool;

@@ -6,6 +6,8 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
+
 use super::{
     call::{Call, CallResult, Module, SliceResult},
     error::SandboxError,
@@ -14,7 +16,10 @@ use super::{
     settings::{Program, Settings},
     stats::{Counters, Stats},
 };
-use crate::protocol::{ModuleHash, ModuleInfo};
+use crate::{
+    cuda::CudaCode,
+    protocol::{ModuleHash, ModuleInfo},
+};
 
 /// A fixed number of sandboxes. A call takes a free one, by preference one that used its module last, or waits until its deadline.
 pub struct Pool {
@@ -33,10 +38,19 @@ struct Taken<'a> {
 impl Pool {
     /// A pool of `size` sandboxes, at least one. A child process starts with the first call that needs it.
     pub fn new(program: &Program, settings: &Settings, size: usize) -> Self {
-        let counters = Arc::<Counters>::default();
+        Self::counting(program, settings, size, Arc::default())
+    }
+
+    fn counting(program: &Program, settings: &Settings, size: usize, counters: Arc<Counters>) -> Self {
         let sandbox = || Sandbox::with_counters(program.clone(), settings.clone(), Arc::clone(&counters));
         let free = (0..size.max(1)).map(|_| sandbox()).collect();
         Self { free: Mutex::new(free), returned: Condvar::new(), counters }
+    }
+
+    /// As [`Self::new`], but what happens to the processes counts in the [`Stats`] of this pool.
+    #[must_use]
+    pub fn with_stats_of(program: &Program, settings: &Settings, size: usize, other: &Self) -> Self {
+        Self::counting(program, settings, size, Arc::clone(&other.counters))
     }
 
     /// As [`Self::new`], but the first child process starts at once.
@@ -77,6 +91,11 @@ impl Pool {
         on_slice: impl FnMut(LaunchProgress) -> ControlFlow<()>,
     ) -> Result<LaunchResult, SandboxError> {
         self.take(launch.module.hash(), deadline)?.launch(launch, deadline, on_slice)
+    }
+
+    /// As [`Sandbox::compile`].
+    pub fn compile(&self, source: Bytes, capability: (u32, u32), deadline: Instant) -> Result<CudaCode, SandboxError> {
+        self.take(ModuleHash([0; 32]), deadline)?.compile(source, capability, deadline)
     }
 
     /// What happened to the child processes of all its sandboxes.

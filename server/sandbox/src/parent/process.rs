@@ -46,7 +46,7 @@ pub(super) struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts a process with an empty environment.
+    /// Starts a process, in the environment of the program.
     pub(super) fn spawn(program: &Program) -> Result<Self, SandboxError> {
         let (messages, inbox) = sync_channel(1);
         // Room for the last reply of a process that nobody waits for any more.
@@ -103,7 +103,12 @@ fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
 fn command(program: &Program) -> Command {
     let mut command = Command::new(&program.path);
     // A signal to the process group of the daemon, such as Ctrl-C, begins a drain, in which calls still need the process.
-    command.args(&program.arguments).env_clear().current_dir("/").process_group(0);
+    command
+        .args(&program.arguments)
+        .env_clear()
+        .envs(program.environment.iter().cloned())
+        .current_dir("/")
+        .process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

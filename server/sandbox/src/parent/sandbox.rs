@@ -264,6 +264,8 @@ impl Sandbox {
             Response::Slice(_) => "a slice",
             Response::LaunchSlice(_) => "a slice of a launch",
             Response::Memory => "memory",
+            Response::Stopped => "stopped",
+            Response::Compiled(_) => "compiled",
             Response::Refused(_) => "refused",
         };
         self.protocol_error(format!("`{what}` does not answer the request"))

@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use crate::{
     limits::{ModuleLimits, Slice},
-    protocol::ChildSettings,
+    protocol::{ChildSettings, Role},
 };
 
 /// The program of a child process: it has to call [`child::main`](crate::child::main).
@@ -14,24 +14,32 @@ pub struct Program {
     pub path: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// Its environment, which has nothing else.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 impl Program {
     /// The program of this process with other arguments.
     pub fn current(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         // The link keeps working after the file is replaced.
-        Self { path: "/proc/self/exe".into(), arguments: arguments.into_iter().map(Into::into).collect() }
+        Self {
+            path: "/proc/self/exe".into(),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            environment: vec![],
+        }
     }
 }
 
 /// What a child process may use, and how long the parent waits for it.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What the processes are for.
+    pub role: Role,
     /// Memory that a child may use: its heap, the memories of instances and compiled code.
     pub memory_bytes: u64,
     /// Stack of a function's call.
     pub stack_bytes: u64,
-    /// The largest [`memory_bytes`](crate::CaseLimits::memory_bytes) of a call.
+    /// The largest [`memory_bytes`](crate::CaseLimits::memory_bytes) of a call or launch. For a GPU, of its memory.
     pub case_memory_bytes: u64,
     /// Bytes of a module, or of the columns of a call.
     pub request_bytes: u64,
@@ -58,6 +66,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            role: Role::Wasm,
             memory_bytes: 1 << 30,
             stack_bytes: 512 << 10,
             case_memory_bytes: 256 << 20,
@@ -79,6 +88,7 @@ impl Settings {
     /// What the child has to know.
     pub(super) fn of_child(&self) -> ChildSettings {
         ChildSettings {
+            role: self.role.clone(),
             memory_bytes: self.memory_bytes,
             stack_bytes: self.stack_bytes,
             case_memory_bytes: self.case_memory_bytes,

@@ -15,12 +15,12 @@ pub(crate) fn soon() -> Instant {
 }
 
 pub(crate) fn program() -> Program {
-    Program { path: env!("CARGO_BIN_EXE_sandbox-child").into(), arguments: vec![] }
+    Program { path: env!("CARGO_BIN_EXE_sandbox-child").into(), arguments: vec![], environment: vec![] }
 }
 
 /// A program of the system, with a script.
 pub(crate) fn shell(script: &str) -> Program {
-    Program { path: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] }
+    Program { path: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()], environment: vec![] }
 }
 
 pub(crate) fn sandbox() -> Sandbox {

@@ -6,7 +6,10 @@ use accelerd_ir::kernel::{
     Param, ParamType,
     wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage},
 };
-use accelerd_kernels::{ledger::Reservation, ops::translate::Dialect};
+use accelerd_kernels::{
+    ledger::{Limit, Reservation},
+    ops::translate::Dialect,
+};
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
@@ -49,7 +52,7 @@ struct Binder<'a> {
     /// Requested outputs in order, with the position of the parameter.
     outputs: Vec<(usize, RequestedOutput)>,
     /// Bytes of all arguments at most.
-    limit: u64,
+    limit: Limit,
 }
 
 struct RequestedOutput {
@@ -57,13 +60,13 @@ struct RequestedOutput {
     shape: Vec<usize>,
 }
 
-/// Binds arguments and outputs; arguments may take `limit` bytes. Those that are copied are added to `copies`.
+/// Binds arguments and outputs; arguments may take the bytes of `limit`. Those that are copied are added to `copies`.
 pub(super) fn bind(
     kernel: &CompiledKernel,
     grid: &[i64],
     arguments: Vec<NamedArgument>,
     outputs: Vec<pb::KernelOutput>,
-    limit: u64,
+    limit: Limit,
     copies: &mut Reservation,
 ) -> Result<BoundLaunch, ApiError> {
     let binder =
@@ -76,7 +79,7 @@ pub(super) fn bind(
         bound.push(argument);
         types.push(of);
     }
-    let image = MemoryImage::new(&kernel.kernel, &grid, bound, limit).map_err(|error| binder.refused(&error))?;
+    let image = MemoryImage::new(&kernel.kernel, &grid, bound, limit.bytes).map_err(|error| binder.refused(&error))?;
     let outputs = binder.outputs.iter().map(|(param, _)| BoundOutput {
         name: kernel.kernel.params[*param].name.clone(),
         param: *param,
@@ -243,7 +246,7 @@ impl Binder<'_> {
         copies: &mut Reservation,
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let asked = rows.saturating_mul(data.len() as u64).saturating_add(copies.bytes());
-        let count = usize::try_from(rows).ok().filter(|_| asked <= self.limit);
+        let count = usize::try_from(rows).ok().filter(|_| asked <= self.limit.bytes);
         let count = count.ok_or(ApiError::CaseMemory { asked, limit: self.limit })?;
         copies.try_resize(asked)?;
         let shape: Vec<_> = std::iter::once(count).chain(of.shape.iter().copied()).collect();
@@ -295,7 +298,7 @@ impl Binder<'_> {
     /// What keeps a launch from being laid out.
     fn refused(&self, error: &ImageError) -> ApiError {
         match error {
-            ImageError::TooLarge { got, limit } => ApiError::CaseMemory { asked: *got, limit: *limit },
+            ImageError::TooLarge { got, .. } => ApiError::CaseMemory { asked: *got, limit: self.limit },
             ImageError::GridDims { .. } | ImageError::GridExtent { .. } | ImageError::TooManyThreads => {
                 ApiError::invalid("grid", error.to_string())
             }

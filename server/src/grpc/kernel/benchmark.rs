@@ -17,12 +17,9 @@ use tonic::Status;
 
 use super::{
     arguments::{BoundOutput, NamedArgument, bind},
-    launch::{Launcher, describe_fault},
+    launch::{Launcher, Target, describe_fault},
 };
-use crate::{auth::caller::Caller, error::ApiError, kernels::CompiledKernel, sandbox::Turns};
-
-/// The device that runs kernels.
-const CPU: &str = "cpu";
+use crate::{auth::caller::Caller, error::ApiError, kernels::CompiledKernel};
 
 const DEFAULT_RUNS: u32 = 20;
 const DEFAULT_WARM_UP: u32 = 3;
@@ -202,18 +199,16 @@ impl Launcher {
         kernels: [Arc<CompiledKernel>; 2],
         mut request: pb::BenchmarkRequest,
     ) -> Result<pb::BenchmarkResponse, Status> {
-        if !["", CPU].contains(&request.device.as_str()) {
-            return Err(ApiError::invalid("device", format!("expected {CPU:?}, got {:?}", request.device)).into());
-        }
         // That of all runs together.
         let deadline = context.deadline.unwrap_or_else(|| Instant::now() + self.default_deadline());
         let context = &Context { deadline: Some(deadline), ..context.clone() };
         let launch = request.launch.get_or_insert_default();
+        let target = self.target("launch.device", launch.device)?;
         let (arguments, outputs) = (std::mem::take(&mut launch.arguments), std::mem::take(&mut launch.outputs));
         let mut copies = self.copies(context);
-        let arguments = self.arguments(caller, context, "launch.", arguments, &mut copies).await?;
+        let arguments = self.arguments(caller, context, "launch.", (arguments, target.limit), &mut copies).await?;
         let mut of_bind = self.copies(context);
-        let bound = bind(&kernels[0], &launch.grid, arguments.clone(), outputs, self.limit(), &mut of_bind)?;
+        let bound = bind(&kernels[0], &launch.grid, arguments.clone(), outputs, target.limit, &mut of_bind)?;
         // Two of the runs are compared: their arguments, their results, and those of the reference.
         let array_bytes = bound.image.arrays.iter().flatten().map(|range| range.end - range.start).sum::<u64>();
         copies.try_resize(copies.bytes().saturating_add(array_bytes.saturating_mul(6))).map_err(ApiError::from)?;
@@ -221,27 +216,27 @@ impl Launcher {
         let measured = pb::BenchmarkResponse {
             thread_count: bound.image.thread_count,
             array_bytes,
-            device: CPU.to_owned(),
+            device: target.device().into(),
             ..Default::default()
         };
         drop((bound, of_bind));
-        Ok(self.measure(&benchmark, context, measured).await?)
+        Ok(self.measure(&target, &benchmark, context, measured).await?)
     }
 
     async fn measure(
         &self,
+        target: &Target<'_>,
         benchmark: &Benchmark,
         context: &Context,
         mut measured: pb::BenchmarkResponse,
     ) -> Result<pb::BenchmarkResponse, ApiError> {
-        let turns = self.turns();
         let (mut times, mut checked) = (vec![], vec![]);
         let last = benchmark.warm_up + benchmark.runs - 1;
         for nth in 0..=last {
             let arguments = benchmark.arguments_of(nth);
             let is_checked = nth == benchmark.warm_up || nth == last;
             let kernel = &benchmark.kernel;
-            let ran = self.run_once(benchmark, kernel, arguments.clone(), is_checked, (&turns, context)).await?;
+            let ran = self.run_once(target, benchmark, kernel, arguments.clone(), is_checked, context).await?;
             if let Some(fault) = ran.result.faults.first() {
                 measured.fault = Some(describe_fault(kernel, &ran.grid, fault)?);
                 break;
@@ -253,10 +248,11 @@ impl Launcher {
                 }
             }
         }
+        let on_cpu = self.cpu();
         for of_run in &checked {
             let arguments = of_run.arguments.clone();
             let reference = &benchmark.reference;
-            let expected = self.run_once(benchmark, reference, arguments, true, (&turns, context)).await?;
+            let expected = self.run_once(&on_cpu, benchmark, reference, arguments, true, context).await?;
             if let Some(fault) = expected.result.faults.first() {
                 let line = describe_fault(reference, &expected.grid, fault)?.line;
                 let reason = format!("expected a result for each run, got a fault in line {line}");
@@ -265,24 +261,27 @@ impl Launcher {
             measured.mismatches.extend(benchmark.mismatches(of_run, &expected.result.outputs));
         }
         let changed = checked.last().map_or(0, Checked::changed_bytes);
-        let min_time = tokio::task::spawn_blocking(move || copy_time(changed) / 2).await.unwrap_or_default();
+        let bandwidth = target.memory_bandwidth();
+        let least = move || bandwidth.map_or_else(|| copy_time(changed), |bandwidth| time_at(bandwidth, changed));
+        let min_time = tokio::task::spawn_blocking(least).await.unwrap_or_default() / 2;
         Ok(with_times(measured, times, min_time))
     }
 
     async fn run_once(
         &self,
+        target: &Target<'_>,
         benchmark: &Benchmark,
         kernel: &Arc<CompiledKernel>,
         arguments: Vec<NamedArgument>,
         reads: bool,
-        (turns, context): (&Turns, &Context),
+        context: &Context,
     ) -> Result<Ran, ApiError> {
         let mut copies: Reservation = self.copies(context);
         let field = if Arc::ptr_eq(kernel, &benchmark.kernel) { "launch" } else { "reference" };
         let outputs = benchmark.outputs.clone();
-        let bound = bind(kernel, &benchmark.grid, arguments, outputs, self.limit(), &mut copies);
+        let bound = bind(kernel, &benchmark.grid, arguments, outputs, target.limit, &mut copies);
         let bound = bound.map_err(|error| if field == "launch" { error } else { unfit(&error) })?;
-        let result = self.launch_bound(kernel, &bound, benchmark.loop_budget, reads, (turns, context)).await?;
+        let result = self.launch_bound(target, kernel, &bound, benchmark.loop_budget, reads, context).await?;
         Ok(Ran { grid: bound.grid, outputs: bound.outputs, result })
     }
 }
@@ -352,6 +351,11 @@ fn copy_time(bytes: usize) -> Duration {
     });
     let fastest = copies.min().unwrap_or_default();
     if bytes > measured { fastest.mul_f64(bytes as f64 / measured as f64) } else { fastest }
+}
+
+/// The time in which a memory of this many bytes per second takes a number of bytes.
+fn time_at(bandwidth: f64, bytes: usize) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / bandwidth)
 }
 
 /// Times by nearest rank. They are sorted.

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, SubmitError};
-use accelerd_ir::kernel::{FaultKind, FaultRecord, wasm::RESERVED};
+use accelerd_ir::kernel::{FaultKind, FaultRecord, cuda::ParamBlock, wasm::RESERVED};
 use accelerd_kernels::{
     DeviceId, OpError,
-    ledger::{Kind, Place, Reservation},
+    ledger::{Kind, Limit, Place, Reservation},
 };
 use accelerd_proto::v1::{self as pb, tensor_input::Source};
-use accelerd_sandbox::{FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
+use accelerd_sandbox::{CudaTarget, FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
 use bytes::Bytes;
 use tonic::Status;
 
@@ -19,7 +19,7 @@ use crate::{
     auth::caller::Caller,
     error::ApiError,
     grpc::{convert::tensor_of, dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
-    kernels::CompiledKernel,
+    kernels::{CompiledKernel, CudaKernel, Gpu},
     sandbox::{Turn, Turns},
     status::response_too_large,
 };
@@ -34,6 +34,25 @@ pub(super) struct Launcher {
     resident: ResidentTensors,
 }
 
+/// Where a kernel runs, and the turns of a call there.
+pub(super) struct Target<'a> {
+    gpu: Option<&'a Gpu>,
+    turns: Turns,
+    /// The memory of a launch.
+    pub(super) limit: Limit,
+}
+
+impl Target<'_> {
+    pub(super) fn device(&self) -> pb::KernelDevice {
+        if self.gpu.is_some() { pb::KernelDevice::Cuda } else { pb::KernelDevice::Cpu }
+    }
+
+    /// Peak bandwidth of the memory of a GPU, in bytes per second.
+    pub(super) fn memory_bandwidth(&self) -> Option<f64> {
+        self.gpu.map(|gpu| gpu.properties.memory_bandwidth)
+    }
+}
+
 impl Launcher {
     pub(super) fn new(app: &Arc<App>) -> Self {
         Self { app: Arc::clone(app), resident: ResidentTensors::new(app) }
@@ -46,45 +65,61 @@ impl Launcher {
         kernel: &Arc<CompiledKernel>,
         request: pb::LaunchRequest,
     ) -> Result<pb::LaunchResponse, Status> {
-        let pb::LaunchRequest { grid, arguments, outputs, loop_budget, .. } = request;
+        let pb::LaunchRequest { grid, arguments, outputs, loop_budget, device, .. } = request;
+        let target = self.target("device", device)?;
         let mut copies = self.copies(context);
-        let arguments = self.arguments(caller, context, "", arguments, &mut copies).await?;
-        let bound = bind(kernel, &grid, arguments, outputs, self.limit(), &mut copies)?;
+        let arguments = self.arguments(caller, context, "", (arguments, target.limit), &mut copies).await?;
+        let bound = bind(kernel, &grid, arguments, outputs, target.limit, &mut copies)?;
         self.check_response(&bound.outputs)?;
-        let result = self.launch_bound(kernel, &bound, loop_budget, true, (&self.turns(), context)).await?;
-        Ok(response(kernel, &bound.grid, bound.outputs, result)?)
+        let result = self.launch_bound(&target, kernel, &bound, loop_budget, true, context).await?;
+        let response = response(kernel, &bound.grid, bound.outputs, result)?;
+        Ok(pb::LaunchResponse { device: target.device().into(), ..response })
     }
 
     /// Runs a kernel, and reads its outputs if they are wanted.
     pub(super) async fn launch_bound(
         &self,
+        target: &Target<'_>,
         kernel: &CompiledKernel,
         bound: &BoundLaunch,
         loop_budget: Option<u64>,
         reads: bool,
-        (turns, context): (&Turns, &Context),
+        context: &Context,
     ) -> Result<LaunchResult, ApiError> {
         let mut launch = launch(kernel, bound, loop_budget.unwrap_or(LOOP_BUDGET));
+        if let Some(gpu) = target.gpu {
+            let compiled = self.app.cuda_kernels.compile_for(gpu, &kernel.device, context).await;
+            let compiled = compiled.map_err(|error| error.refused_in("program.source"))?;
+            launch = on_gpu(launch, kernel, bound, &compiled);
+        }
         if !reads {
             launch.outputs.clear();
         }
         let job = move |turn: Turn| Ok(turn.launch(&Launch { timeout: turn.time_left(), ..launch })?);
-        let result = turns.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
+        let result = target.turns.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
         ended(result.outcome)?;
         Ok(result)
     }
 
-    pub(super) fn turns(&self) -> Turns {
-        self.app.sandboxes.turns()
+    /// Where a request wants to run.
+    pub(super) fn target(&self, field: &str, device: i32) -> Result<Target<'_>, ApiError> {
+        match pb::KernelDevice::try_from(device) {
+            Ok(pb::KernelDevice::Unspecified | pb::KernelDevice::Cpu) => Ok(self.cpu()),
+            Ok(pb::KernelDevice::Cuda) => {
+                let gpu = self.app.cuda_kernels.gpu()?;
+                Ok(Target { gpu: Some(gpu), turns: gpu.processes.turns(), limit: self.app.cuda_kernels.memory() })
+            }
+            Err(_) => Err(ApiError::invalid(field, format!("expected a device, got {device}"))),
+        }
+    }
+
+    pub(super) fn cpu(&self) -> Target<'_> {
+        let sandboxes = &self.app.sandboxes;
+        Target { gpu: None, turns: sandboxes.turns(), limit: sandboxes.case_memory() }
     }
 
     pub(super) fn default_deadline(&self) -> Duration {
         self.app.sandboxes.limits().default_deadline
-    }
-
-    /// The most bytes of the arguments of a launch.
-    pub(super) fn limit(&self) -> u64 {
-        self.app.sandboxes.limits().case_memory.as_u64()
     }
 
     /// Host memory for copies of arguments.
@@ -92,16 +127,15 @@ impl Launcher {
         self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty()
     }
 
-    /// Decodes the arguments. Resident ones on a GPU are copied, which is added to `copies`.
+    /// Decodes the arguments, which may have the bytes of the limit. Resident ones on a GPU are copied, which is added to `copies`.
     pub(super) async fn arguments(
         &self,
         caller: &Caller,
         context: &Context,
         prefix: &str,
-        arguments: Vec<pb::TensorInput>,
+        (arguments, limit): (Vec<pb::TensorInput>, Limit),
         copies: &mut Reservation,
     ) -> Result<Vec<NamedArgument>, ApiError> {
-        let limit = self.limit();
         let mut decoded = Vec::with_capacity(arguments.len());
         for (nth, pb::TensorInput { name, source }) in arguments.into_iter().enumerate() {
             let field = format!("{prefix}arguments[{nth}]");
@@ -112,7 +146,7 @@ impl Launcher {
                     let (of, asked) = (tensor.of().clone(), tensor.of().bytes() as u64);
                     if tensor.host_bytes().is_none() {
                         let asked = asked.saturating_add(copies.bytes());
-                        if asked > limit {
+                        if asked > limit.bytes {
                             return Err(ApiError::CaseMemory { asked, limit });
                         }
                         copies.try_resize(asked)?;
@@ -155,7 +189,21 @@ fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Lau
         on_fault: OnFault::Stop,
         timeout: Duration::MAX,
         outputs: outputs.collect(),
+        cuda: None,
     }
+}
+
+/// The same on a GPU, whose memory has no head.
+fn on_gpu(launch: Launch, kernel: &CompiledKernel, bound: &BoundLaunch, compiled: &CudaKernel) -> Launch {
+    let block = ParamBlock::new(&kernel.kernel, &bound.image);
+    let mut grid = [1; 4];
+    for (to, extent) in grid.iter_mut().zip(&bound.grid) {
+        *to = u32::try_from(*extent).expect("the image has checked it");
+    }
+    let addresses = block.addresses.iter().map(|at| u32::try_from(*at).expect("a small block"));
+    let entry = kernel.device.entry.clone();
+    let target = CudaTarget { entry, params: block.bytes, addresses: addresses.collect(), grid };
+    Launch { module: compiled.image.clone(), segments: bound.image.data.clone(), cuda: Some(target), ..launch }
 }
 
 fn response(
@@ -168,13 +216,13 @@ fn response(
     let execution_time = Some(execution_time.try_into().unwrap_or_default());
     if let Some(fault) = faults.first() {
         let fault = Some(describe_fault(kernel, grid, fault)?);
-        return Ok(pb::LaunchResponse { outputs: vec![], fault, execution_time });
+        return Ok(pb::LaunchResponse { outputs: vec![], fault, execution_time, ..Default::default() });
     }
     let outputs = outputs.into_iter().zip(values).map(|(output, data)| pb::NamedTensor {
         name: output.name,
         value: Some(tensor_of(dtype_to_proto(output.of.dtype), &output.of.shape, data.into())),
     });
-    Ok(pb::LaunchResponse { outputs: outputs.collect(), fault: None, execution_time })
+    Ok(pb::LaunchResponse { outputs: outputs.collect(), fault: None, execution_time, ..Default::default() })
 }
 
 /// An error unless the module did what modules of kernels do.

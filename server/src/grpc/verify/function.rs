@@ -157,6 +157,7 @@ fn run_kernel(
         on_fault: OnFault::Continue { repeatable: kernel.is_repeatable },
         timeout: limits.case.timeout,
         outputs,
+        cuda: None,
     })?;
     if launched.outcome != Outcome::Ok {
         return Ok(Ran { outcomes: vec![CaseOutcome::Module(launched.outcome); cases], outputs: zeros(kernel, cases) });

@@ -49,7 +49,7 @@ impl KernelService for FakeDaemon {
     async fn compile(&self, request: Request<proto::CompileRequest>) -> Reply<proto::CompileResponse> {
         self.enter("Compile").await?;
         let kernel = self.compiled(&request.into_inner().program.unwrap_or_default())?;
-        Ok(Response::new(proto::CompileResponse { kernel: Some(kernel) }))
+        Ok(Response::new(proto::CompileResponse { kernel: Some(kernel), cuda: None }))
     }
 
     async fn launch(&self, request: Request<proto::LaunchRequest>) -> Reply<proto::LaunchResponse> {
@@ -66,6 +66,7 @@ impl KernelService for FakeDaemon {
             outputs: if has_fault { vec![] } else { outputs(&kernel, &request) },
             fault: has_fault.then(fault),
             execution_time: Some(prost_types::Duration { seconds: 0, nanos: 2_000_000 }),
+            device: request.device,
         }))
     }
 
@@ -96,7 +97,7 @@ impl KernelService for FakeDaemon {
             min_time: Some(prost_types::Duration { seconds: 0, nanos: 1000 }),
             mismatches: if is_wrong { vec![mismatch] } else { vec![] },
             fault: launch.fault,
-            device: "cpu".to_owned(),
+            device: launch.device,
         }))
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use accelerd_client::{
     Benchmark, Client, KernelProgram, Launch, LaunchOutcome,
-    proto::{BenchmarkMismatch, BenchmarkResponse, BenchmarkVerdict},
+    proto::{BenchmarkMismatch, BenchmarkResponse, BenchmarkVerdict, KernelDevice},
 };
 use clap::Args;
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub(super) struct BenchArgs {
     /// Launches before those.
     #[arg(long, default_value_t = 5, value_name = "N")]
     warm_up: u32,
-    /// Check the results by running the kernel again.
+    /// Check the results by running the kernel again on the CPU.
     #[arg(long)]
     check: bool,
     /// Check the results by a kernel with the same arrays: the only one of a Python file.
@@ -197,7 +197,7 @@ impl Report for Results {
 struct Checked {
     bench: &'static str,
     verdict: &'static str,
-    device: String,
+    device: &'static str,
     threads: u64,
     array_bytes: u64,
     threads_per_second: f64,
@@ -220,9 +220,9 @@ struct MismatchReport {
 
 impl Checked {
     fn new(file: &Path, measured: BenchmarkResponse) -> Self {
-        let times = measured.run_times.into_iter().filter_map(|time| Duration::try_from(time).ok());
+        let times = measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok());
         let times: Vec<_> = times.collect();
-        let verdict = BenchmarkVerdict::try_from(measured.verdict).unwrap_or_default();
+        let (verdict, device) = (measured.verdict(), measured.device());
         let mismatch = |one: BenchmarkMismatch| MismatchReport {
             output: one.output,
             run: one.run,
@@ -240,7 +240,7 @@ impl Checked {
                 BenchmarkVerdict::ImplausibleTime => "implausible_time",
                 BenchmarkVerdict::Unspecified => "unknown",
             },
-            device: measured.device,
+            device: if device == KernelDevice::Cuda { "cuda" } else { "cpu" },
             threads: measured.thread_count,
             array_bytes: measured.array_bytes,
             threads_per_second: measured.threads_per_second,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use accelerd_client::{
     Kernel, KernelConstant, KernelProgram, Launch, TensorSource,
-    proto::{KernelParam, Tensor},
+    proto::{KernelDevice, KernelParam, Tensor},
 };
 use clap::{Args, ValueHint};
 
@@ -42,6 +42,17 @@ pub(super) struct LaunchArgs {
     /// Maximum iterations of all loops of a thread.
     #[arg(long, value_name = "N")]
     loop_budget: Option<u64>,
+    /// Where it runs.
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: Device,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Device {
+    /// A core of the daemon's machine.
+    Cpu,
+    /// A GPU of the daemon.
+    Cuda,
 }
 
 /// `NAME=VALUE`.
@@ -72,7 +83,11 @@ impl LaunchArgs {
 
     /// A launch of a kernel that returns these outputs; all arrays that it writes if there are none.
     pub(super) fn launch(&self, kernel: &Kernel, outputs: &[&str]) -> Result<Launch> {
-        let mut launch = Launch::kernel(&kernel.id).grid(self.grid.iter().copied());
+        let device = match self.device {
+            Device::Cpu => KernelDevice::Cpu,
+            Device::Cuda => KernelDevice::Cuda,
+        };
+        let mut launch = Launch::kernel(&kernel.id).grid(self.grid.iter().copied()).device(device);
         for (name, text) in &self.arguments {
             launch = launch.argument(name, argument(kernel, name, text)?);
         }

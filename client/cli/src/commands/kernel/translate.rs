@@ -35,9 +35,12 @@ pub(super) struct TranslateArgs {
     /// Translate this kernel only; can be repeated.
     #[arg(long = "kernel", value_name = "NAME")]
     kernels: Vec<String>,
-    /// Translate to this target only; can be repeated.
+    /// Translate to this target only; can be repeated [default: cuda and wasm].
     #[arg(long = "target", value_enum, value_name = "TARGET")]
     targets: Vec<Target>,
+    /// Architecture of PTX, such as sm_90 [default: that of the daemon's GPU, or else sm_75].
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
     /// Define a name that the module does not define; can be repeated.
     #[arg(long = "constant", value_name = "NAME=VALUE", value_parser = constant)]
     constants: Vec<(String, KernelConstant)>,
@@ -50,6 +53,8 @@ enum Target {
     Cuda,
     /// WebAssembly.
     Wasm,
+    /// PTX, with a report of the resources that it needs.
+    Ptx,
 }
 
 pub(super) async fn run(args: TranslateArgs, client: &Client, output: &Output) -> Result {
@@ -74,7 +79,11 @@ impl TranslateArgs {
             options = options.target(match target {
                 Target::Cuda => KernelTarget::Cuda,
                 Target::Wasm => KernelTarget::Wasm,
+                Target::Ptx => KernelTarget::Ptx,
             });
+        }
+        if let Some(arch) = &self.arch {
+            options = options.cuda_arch(arch);
         }
         options = self.kernels.iter().fold(options, TranslateOptions::kernel);
         self.constants.iter().fold(options, |options, (name, value)| options.constant(name, *value))

@@ -22,6 +22,13 @@ class KernelTarget(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     KERNEL_TARGET_UNSPECIFIED: _ClassVar[KernelTarget]
     KERNEL_TARGET_CUDA: _ClassVar[KernelTarget]
     KERNEL_TARGET_WASM: _ClassVar[KernelTarget]
+    KERNEL_TARGET_PTX: _ClassVar[KernelTarget]
+
+class KernelDevice(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KERNEL_DEVICE_UNSPECIFIED: _ClassVar[KernelDevice]
+    KERNEL_DEVICE_CPU: _ClassVar[KernelDevice]
+    KERNEL_DEVICE_CUDA: _ClassVar[KernelDevice]
 
 class KernelFaultKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -45,6 +52,10 @@ KERNEL_DIALECT_PYTHON: KernelDialect
 KERNEL_TARGET_UNSPECIFIED: KernelTarget
 KERNEL_TARGET_CUDA: KernelTarget
 KERNEL_TARGET_WASM: KernelTarget
+KERNEL_TARGET_PTX: KernelTarget
+KERNEL_DEVICE_UNSPECIFIED: KernelDevice
+KERNEL_DEVICE_CPU: KernelDevice
+KERNEL_DEVICE_CUDA: KernelDevice
 KERNEL_FAULT_KIND_UNSPECIFIED: KernelFaultKind
 KERNEL_FAULT_KIND_OUT_OF_BOUNDS: KernelFaultKind
 KERNEL_FAULT_KIND_DIVISION_BY_ZERO: KernelFaultKind
@@ -58,7 +69,7 @@ BENCHMARK_VERDICT_MISMATCH: BenchmarkVerdict
 BENCHMARK_VERDICT_IMPLAUSIBLE_TIME: BenchmarkVerdict
 
 class TranslateRequest(_message.Message):
-    __slots__ = ("source", "dialect", "constants", "names", "targets")
+    __slots__ = ("source", "dialect", "constants", "names", "targets", "cuda_arch")
     class ConstantsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -71,12 +82,14 @@ class TranslateRequest(_message.Message):
     CONSTANTS_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
+    CUDA_ARCH_FIELD_NUMBER: _ClassVar[int]
     source: str
     dialect: KernelDialect
     constants: _containers.MessageMap[str, KernelConstant]
     names: _containers.RepeatedScalarFieldContainer[str]
     targets: _containers.RepeatedScalarFieldContainer[KernelTarget]
-    def __init__(self, source: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., constants: _Optional[_Mapping[str, KernelConstant]] = ..., names: _Optional[_Iterable[str]] = ..., targets: _Optional[_Iterable[_Union[KernelTarget, str]]] = ...) -> None: ...
+    cuda_arch: str
+    def __init__(self, source: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., constants: _Optional[_Mapping[str, KernelConstant]] = ..., names: _Optional[_Iterable[str]] = ..., targets: _Optional[_Iterable[_Union[KernelTarget, str]]] = ..., cuda_arch: _Optional[str] = ...) -> None: ...
 
 class KernelConstant(_message.Message):
     __slots__ = ("integer", "number", "boolean")
@@ -174,16 +187,54 @@ class KernelProgram(_message.Message):
     def __init__(self, source: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., constants: _Optional[_Mapping[str, KernelConstant]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class CompileRequest(_message.Message):
-    __slots__ = ("program",)
+    __slots__ = ("program", "cuda")
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    CUDA_FIELD_NUMBER: _ClassVar[int]
     program: KernelProgram
-    def __init__(self, program: _Optional[_Union[KernelProgram, _Mapping]] = ...) -> None: ...
+    cuda: CudaCompileOptions
+    def __init__(self, program: _Optional[_Union[KernelProgram, _Mapping]] = ..., cuda: _Optional[_Union[CudaCompileOptions, _Mapping]] = ...) -> None: ...
+
+class CudaCompileOptions(_message.Message):
+    __slots__ = ("arch",)
+    ARCH_FIELD_NUMBER: _ClassVar[int]
+    arch: str
+    def __init__(self, arch: _Optional[str] = ...) -> None: ...
 
 class CompileResponse(_message.Message):
-    __slots__ = ("kernel",)
+    __slots__ = ("kernel", "cuda")
     KERNEL_FIELD_NUMBER: _ClassVar[int]
+    CUDA_FIELD_NUMBER: _ClassVar[int]
     kernel: Kernel
-    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ...) -> None: ...
+    cuda: CudaCode
+    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., cuda: _Optional[_Union[CudaCode, _Mapping]] = ...) -> None: ...
+
+class CudaCode(_message.Message):
+    __slots__ = ("arch", "ptx", "cubin", "resources")
+    ARCH_FIELD_NUMBER: _ClassVar[int]
+    PTX_FIELD_NUMBER: _ClassVar[int]
+    CUBIN_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    arch: str
+    ptx: str
+    cubin: bytes
+    resources: CudaResources
+    def __init__(self, arch: _Optional[str] = ..., ptx: _Optional[str] = ..., cubin: _Optional[bytes] = ..., resources: _Optional[_Union[CudaResources, _Mapping]] = ...) -> None: ...
+
+class CudaResources(_message.Message):
+    __slots__ = ("registers", "shared_memory_bytes", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "max_block_threads")
+    REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    SHARED_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STACK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPILL_STORE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPILL_LOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BLOCK_THREADS_FIELD_NUMBER: _ClassVar[int]
+    registers: int
+    shared_memory_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    max_block_threads: int
+    def __init__(self, registers: _Optional[int] = ..., shared_memory_bytes: _Optional[int] = ..., stack_bytes: _Optional[int] = ..., spill_store_bytes: _Optional[int] = ..., spill_load_bytes: _Optional[int] = ..., max_block_threads: _Optional[int] = ...) -> None: ...
 
 class Kernel(_message.Message):
     __slots__ = ("id", "name", "dialect", "grid_dims", "params", "written_arrays", "bit_exact", "size_bytes")
@@ -206,20 +257,22 @@ class Kernel(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., grid_dims: _Optional[int] = ..., params: _Optional[_Iterable[_Union[KernelParam, _Mapping]]] = ..., written_arrays: _Optional[_Iterable[str]] = ..., bit_exact: bool = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class LaunchRequest(_message.Message):
-    __slots__ = ("kernel_id", "program", "grid", "arguments", "outputs", "loop_budget")
+    __slots__ = ("kernel_id", "program", "grid", "arguments", "outputs", "loop_budget", "device")
     KERNEL_ID_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     GRID_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     LOOP_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     kernel_id: str
     program: KernelProgram
     grid: _containers.RepeatedScalarFieldContainer[int]
     arguments: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
     outputs: _containers.RepeatedCompositeFieldContainer[KernelOutput]
     loop_budget: int
-    def __init__(self, kernel_id: _Optional[str] = ..., program: _Optional[_Union[KernelProgram, _Mapping]] = ..., grid: _Optional[_Iterable[int]] = ..., arguments: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[KernelOutput, _Mapping]]] = ..., loop_budget: _Optional[int] = ...) -> None: ...
+    device: KernelDevice
+    def __init__(self, kernel_id: _Optional[str] = ..., program: _Optional[_Union[KernelProgram, _Mapping]] = ..., grid: _Optional[_Iterable[int]] = ..., arguments: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[KernelOutput, _Mapping]]] = ..., loop_budget: _Optional[int] = ..., device: _Optional[_Union[KernelDevice, str]] = ...) -> None: ...
 
 class KernelOutput(_message.Message):
     __slots__ = ("name", "shape")
@@ -230,14 +283,16 @@ class KernelOutput(_message.Message):
     def __init__(self, name: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LaunchResponse(_message.Message):
-    __slots__ = ("outputs", "fault", "execution_time")
+    __slots__ = ("outputs", "fault", "execution_time", "device")
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_TIME_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     outputs: _containers.RepeatedCompositeFieldContainer[NamedTensor]
     fault: KernelFault
     execution_time: _duration_pb2.Duration
-    def __init__(self, outputs: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., execution_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    device: KernelDevice
+    def __init__(self, outputs: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., execution_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., device: _Optional[_Union[KernelDevice, str]] = ...) -> None: ...
 
 class NamedTensor(_message.Message):
     __slots__ = ("name", "value")
@@ -268,13 +323,12 @@ class KernelFault(_message.Message):
     def __init__(self, kind: _Optional[_Union[KernelFaultKind, str]] = ..., thread: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., array: _Optional[str] = ..., dimension: _Optional[int] = ..., index: _Optional[int] = ..., extent: _Optional[int] = ...) -> None: ...
 
 class BenchmarkRequest(_message.Message):
-    __slots__ = ("launch", "reference", "fixed_arguments", "run_count", "warm_up_count", "device", "atol", "rtol")
+    __slots__ = ("launch", "reference", "fixed_arguments", "run_count", "warm_up_count", "atol", "rtol")
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
     FIXED_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
     WARM_UP_COUNT_FIELD_NUMBER: _ClassVar[int]
-    DEVICE_FIELD_NUMBER: _ClassVar[int]
     ATOL_FIELD_NUMBER: _ClassVar[int]
     RTOL_FIELD_NUMBER: _ClassVar[int]
     launch: LaunchRequest
@@ -282,10 +336,9 @@ class BenchmarkRequest(_message.Message):
     fixed_arguments: _containers.RepeatedScalarFieldContainer[str]
     run_count: int
     warm_up_count: int
-    device: str
     atol: float
     rtol: float
-    def __init__(self, launch: _Optional[_Union[LaunchRequest, _Mapping]] = ..., reference: _Optional[_Union[KernelProgram, _Mapping]] = ..., fixed_arguments: _Optional[_Iterable[str]] = ..., run_count: _Optional[int] = ..., warm_up_count: _Optional[int] = ..., device: _Optional[str] = ..., atol: _Optional[float] = ..., rtol: _Optional[float] = ...) -> None: ...
+    def __init__(self, launch: _Optional[_Union[LaunchRequest, _Mapping]] = ..., reference: _Optional[_Union[KernelProgram, _Mapping]] = ..., fixed_arguments: _Optional[_Iterable[str]] = ..., run_count: _Optional[int] = ..., warm_up_count: _Optional[int] = ..., atol: _Optional[float] = ..., rtol: _Optional[float] = ...) -> None: ...
 
 class BenchmarkResponse(_message.Message):
     __slots__ = ("verdict", "run_times", "median_time", "p10_time", "p90_time", "thread_count", "array_bytes", "threads_per_second", "bytes_per_second", "min_time", "mismatches", "fault", "device")
@@ -314,8 +367,8 @@ class BenchmarkResponse(_message.Message):
     min_time: _duration_pb2.Duration
     mismatches: _containers.RepeatedCompositeFieldContainer[BenchmarkMismatch]
     fault: KernelFault
-    device: str
-    def __init__(self, verdict: _Optional[_Union[BenchmarkVerdict, str]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., thread_count: _Optional[int] = ..., array_bytes: _Optional[int] = ..., threads_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., device: _Optional[str] = ...) -> None: ...
+    device: KernelDevice
+    def __init__(self, verdict: _Optional[_Union[BenchmarkVerdict, str]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., thread_count: _Optional[int] = ..., array_bytes: _Optional[int] = ..., threads_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., device: _Optional[_Union[KernelDevice, str]] = ...) -> None: ...
 
 class BenchmarkMismatch(_message.Message):
     __slots__ = ("output", "run", "failed_count", "index", "actual", "expected")

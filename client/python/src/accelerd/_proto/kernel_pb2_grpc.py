@@ -83,8 +83,9 @@ class KernelServiceServicer(object):
         Each kernel is translated by itself: one that is outside the language has diagnostics in place of files, and does not fail the call.
 
         Fails with:
-        - INVALID_ARGUMENT: no source, or a larger one than the configured limit; an unknown dialect or target; a constant without a value;
-        or a name that is not one of a kernel of the module. The field violation names the field.
+        - INVALID_ARGUMENT: no source, or a larger one than the configured limit; an unknown dialect, target or architecture; a constant
+        without a value; or a name that is not one of a kernel of the module. The field violation names the field.
+        - FAILED_PRECONDITION: KERNEL_TARGET_PTX, where there is no compiler, as Compile.
         - RESOURCE_EXHAUSTED: the files exceed the maximum message size; or the lane is full, and RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -96,15 +97,18 @@ class KernelServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: as Translate; no kernel of the name, or several kernels and no name; or a kernel that is outside the language,
-        with its diagnostics. The field violation names the field.
-        - RESOURCE_EXHAUSTED: the lane is full, and RetryInfo says when to retry.
+        with its diagnostics; an unknown architecture; or a kernel for which the CUDA compiler takes longer than `sandbox.load_timeout`, or
+        more memory than its process has. The field violation names the field.
+        - FAILED_PRECONDITION, for `cuda`: the daemon runs no code of clients, the ErrorInfo has the reason SANDBOX_DISABLED; or it finds no
+        CUDA compiler, the reason is NO_CUDA_COMPILER.
+        - RESOURCE_EXHAUSTED: the lane is full, or the process of the compiler is busy until the deadline. RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Launch(self, request, context):
-        """Runs a kernel, once for each thread of a grid, in a child process of the daemon. Threads run as if one after the other.
+        """Runs a kernel, once for each thread of a grid, in a child process of the daemon. On the CPU, threads run as if one after the other.
 
         A kernel that does what its dialect forbids, such as an access outside of an array, ends with a fault, which is part of the response.
 
@@ -112,9 +116,10 @@ class KernelServiceServicer(object):
         - INVALID_ARGUMENT: as Compile; a missing or unknown argument, or one of another type or number of dimensions; a grid of another number
         of dimensions; or an output that is no array. The field violation names the field.
         - NOT_FOUND: there is no kernel of the id, or the caller has no such resident tensor.
-        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED.
-        - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`; outputs exceed the maximum message size; or all
-        processes are busy until the deadline. RetryInfo says when to retry.
+        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED. Or a
+        GPU is asked for and none runs kernels, with the reason NO_GPU, or there is no compiler, NO_CUDA_COMPILER.
+        - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`, or on a GPU `sandbox.gpu_memory`; outputs exceed the
+        maximum message size; or all processes are busy until the deadline. RetryInfo says when to retry.
         - DEADLINE_EXCEEDED: the kernel did not end in time.
         - INTERNAL: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
         """
@@ -130,7 +135,7 @@ class KernelServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: as Launch, with fields of `launch`; no run or too many; a name that is not one of an array that is passed; a negative
-        tolerance; a reference with other arrays than the kernel; or a device that runs no kernels. The field violation names the field.
+        tolerance; or a reference with other arrays than the kernel. The field violation names the field.
         - NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, INTERNAL: as Launch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

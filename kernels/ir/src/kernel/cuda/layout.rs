@@ -28,7 +28,8 @@ pub enum ParamLayout {
 }
 
 impl Layout {
-    pub(super) fn new(kernel: &Kernel) -> Self {
+    /// The layout for a kernel, whose body does not matter.
+    pub fn new(kernel: &Kernel) -> Self {
         let mut size = 0;
         let mut take = |bytes: usize, alignment: usize| {
             let at = usize::next_multiple_of(size, alignment);

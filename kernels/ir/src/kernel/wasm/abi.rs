@@ -8,9 +8,9 @@ pub const ARRAY_SIZE: u32 = 36;
 pub const RESERVED: u32 = 64;
 
 /// Offset of an array's shape from its start.
-pub(super) const SHAPE: u32 = 4;
+pub(in crate::kernel) const SHAPE: u32 = 4;
 /// Offset of an array's strides from its start.
-pub(super) const STRIDES: u32 = 20;
+pub(in crate::kernel) const STRIDES: u32 = 20;
 
 /// The layout of the argument block of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -40,6 +40,7 @@ use wasm_encoder::{
 };
 
 pub use abi::{ARRAY_SIZE, ArgumentLayout, RESERVED};
+pub(super) use abi::{SHAPE, STRIDES};
 pub use image::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage};
 
 use super::{Expr, Kernel, KernelError, visit};

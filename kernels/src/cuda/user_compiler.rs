@@ -1,0 +1,133 @@
+//! Compiles kernels of clients, and reports the resources that they need. Nothing bounds the time and the memory that the compiler takes:
+//! it belongs in a process that can be killed.
+
+use std::path::PathBuf;
+
+use cudarc::nvrtc::sys;
+
+use super::{
+    arch::Arch,
+    module::TranslationUnit,
+    nvrtc::{Nvrtc, Program, Target},
+};
+
+/// Registers of a multiprocessor of every supported architecture, and those that a warp gets at once.
+const REGISTERS: u32 = 64 << 10;
+const REGISTERS_PER_WARP_UNIT: u32 = 256;
+
+/// The compiler of kernels of clients.
+#[derive(Debug)]
+pub struct UserCompiler(Nvrtc);
+
+/// A compiled kernel of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserCode {
+    /// Machine code, or NUL-terminated PTX where the compiler does not know the architecture yet.
+    pub image: Vec<u8>,
+    /// PTX.
+    pub ptx: String,
+    /// What it needs; `None` if there is no machine code.
+    pub resources: Option<KernelResources>,
+}
+
+/// What a kernel needs on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelResources {
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Static shared memory of a block.
+    pub shared_bytes: u32,
+    /// Stack of a thread, in local memory.
+    pub stack_bytes: u32,
+    /// Bytes of the instructions that write registers to the stack for want of registers.
+    pub spill_store_bytes: u32,
+    /// Bytes of the instructions that read them back.
+    pub spill_load_bytes: u32,
+    /// The most threads of a block, by the number of registers.
+    pub max_block_threads: u32,
+}
+
+impl UserCompiler {
+    /// Loads NVRTC; searches `folders` first.
+    pub fn find(folders: &[PathBuf]) -> Result<Self, String> {
+        Nvrtc::find(folders).map(Self)
+    }
+
+    /// Compiles CUDA C++ for an architecture, without contraction of products and sums. An error is the compiler's log.
+    pub fn compile(&self, source: &str, arch: Arch) -> Result<UserCode, String> {
+        let unit = TranslationUnit {
+            name: "kernel",
+            path: "kernel.cu".to_owned(),
+            text: source,
+            headers: &[],
+            options: vec!["--fmad=false".to_owned(), "--ptxas-options=-v".to_owned()],
+        };
+        // Without the variant of the architecture, PTX serves later ones as well.
+        let (target, is_machine) = match self.0.target(arch)? {
+            Target::Machine(arch) => (arch.to_string(), true),
+            target @ Target::Ptx(_) => (target.name(), false),
+        };
+        let program = Program::compile(&unit, &target)?;
+        let ptx = program.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
+        let text = String::from_utf8_lossy(&ptx).trim_end_matches('\0').to_owned();
+        if !is_machine {
+            return Ok(UserCode { image: ptx, ptx: text, resources: None });
+        }
+        let image = program.fetch(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN)?;
+        Ok(UserCode { image, ptx: text, resources: resources(&program.whole_log()) })
+    }
+}
+
+/// What the assembler reports of the only kernel of a program.
+fn resources(log: &str) -> Option<KernelResources> {
+    let before = |unit: &str| {
+        let (before, _) = log.split_once(unit)?;
+        before.rsplit([' ', ',']).find(|word| !word.is_empty())?.parse::<u32>().ok()
+    };
+    let registers = before(" registers")?;
+    Some(KernelResources {
+        registers,
+        shared_bytes: before(" bytes smem").unwrap_or(0),
+        stack_bytes: before(" bytes stack frame").unwrap_or(0),
+        spill_store_bytes: before(" bytes spill stores").unwrap_or(0),
+        spill_load_bytes: before(" bytes spill loads").unwrap_or(0),
+        max_block_threads: max_block_threads(registers),
+    })
+}
+
+/// Registers are handed out to warps in units, and to the four parts of a multiprocessor evenly.
+fn max_block_threads(registers: u32) -> u32 {
+    let of_warp = (registers.max(1) * 32).next_multiple_of(REGISTERS_PER_WARP_UNIT);
+    let warps = REGISTERS / of_warp / 4 * 4;
+    (warps * 32).min(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_the_assembler_is_read() {
+        let log = "ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_75'
+ptxas info    : Function properties for k
+ptxas         .     1200 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads
+ptxas info    : Used 72 registers, used 0 barriers, 1200 bytes cumulative stack size, 512 bytes smem, 364 bytes cmem[0]
+ptxas info    : Compile time = 8.977 ms";
+        let expected = KernelResources {
+            registers: 72,
+            shared_bytes: 512,
+            stack_bytes: 1200,
+            spill_store_bytes: 16,
+            spill_load_bytes: 24,
+            max_block_threads: 896,
+        };
+        assert_eq!(resources(log), Some(expected));
+        assert_eq!(resources(""), None);
+    }
+
+    #[test]
+    fn registers_bound_the_threads_of_a_block() {
+        assert_eq!([1, 32, 64, 65, 128, 255].map(max_block_threads), [1024, 1024, 1024, 896, 512, 256]);
+    }
+}

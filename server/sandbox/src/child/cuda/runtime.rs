@@ -1,0 +1,91 @@
+//! What a child needs of CUDA. The program that becomes a child brings it: this crate links no driver.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{cuda::CudaCode, protocol::FAULT_RECORD_BYTES};
+
+/// CUDA, as far as it is installed.
+pub trait CudaRuntime: Sync {
+    /// Loads the compiler, which is searched in these folders first. An error says why there is none.
+    fn compiler(&self, library_paths: &[PathBuf]) -> Result<Box<dyn CudaCompiler>, String>;
+
+    /// Creates a context on a GPU, for launches of at most `memory_bytes`. An error says why it cannot be used.
+    fn device(&self, ordinal: u32, memory_bytes: u64) -> Result<Box<dyn CudaDevice>, String>;
+}
+
+/// The compiler of CUDA C++.
+pub trait CudaCompiler {
+    /// Compiles a source for an architecture, given by its compute capability. An error is the compiler's log.
+    fn compile(&self, source: &str, capability: (u32, u32)) -> Result<CudaCode, String>;
+}
+
+/// A GPU. It has the memory of one launch, and runs one chunk of threads at a time.
+pub trait CudaDevice {
+    /// Loads compiled code, and returns a number for its entry.
+    fn load(&mut self, image: &[u8], entry: &str) -> Result<u64, CudaError>;
+
+    /// Unloads code.
+    fn unload(&mut self, kernel: u64);
+
+    /// Returns the address of `bytes` of zeros, which take the place of the memory of the last launch, and forgets its fault.
+    fn allocate(&mut self, bytes: u64) -> Result<u64, CudaError>;
+
+    /// Writes to the memory.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), CudaError>;
+
+    /// Reads from the memory.
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), CudaError>;
+
+    /// Starts threads with a parameter block.
+    fn start(&mut self, kernel: u64, threads: &CudaThreads, params: &[u8]) -> Result<(), CudaError>;
+
+    /// Waits until the threads have ended, at most for `timeout`. How long they ran, if they have ended.
+    fn wait(&mut self, timeout: Duration) -> Result<Option<Duration>, CudaError>;
+
+    /// Asks the threads to end early.
+    fn stop(&mut self);
+
+    /// The record of the fault of the lowest thread that had one in this launch.
+    fn fault(&mut self) -> Result<Option<[u8; FAULT_RECORD_BYTES]>, CudaError>;
+}
+
+/// Why a device does not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CudaError {
+    /// There is no memory for it.
+    #[error("out of device memory")]
+    OutOfMemory,
+    /// The code or the request is wrong; the device works.
+    #[error("{0}")]
+    Failed(String),
+    /// The process cannot use the device any more.
+    #[error("the device is lost: {0}")]
+    Lost(String),
+}
+
+/// Consecutive threads of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CudaThreads {
+    /// The first one, counted row-major.
+    pub first: u64,
+    /// Their number, at least 1.
+    pub count: u64,
+    /// Iterations that each may run, of all its loops together.
+    pub loop_budget: u64,
+    /// Extents of the grid; 1 beyond its dimensions.
+    pub grid: [u32; 4],
+}
+
+/// The runtime of programs without CUDA.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCuda;
+
+impl CudaRuntime for NoCuda {
+    fn compiler(&self, _: &[PathBuf]) -> Result<Box<dyn CudaCompiler>, String> {
+        Err("this program has no CUDA".to_owned())
+    }
+
+    fn device(&self, _: u32, _: u64) -> Result<Box<dyn CudaDevice>, String> {
+        Err("this program has no CUDA".to_owned())
+    }
+}
