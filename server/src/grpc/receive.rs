@@ -284,14 +284,17 @@ struct Buffer {
     data: BytesMut,
     padding: usize,
     length: usize,
-    allocated: bool,
+    /// Whether the whole message has room.
+    is_allocated: bool,
+    /// Whether the tensor data has been found, or is no longer looked for.
+    is_aligned: bool,
 }
 
 impl Buffer {
     fn new(length: usize) -> Self {
-        let small = length as u64 <= SMALL_CALL_BYTES;
-        let data = if small { BytesMut::with_capacity(length) } else { BytesMut::new() };
-        Self { data, padding: 0, length, allocated: small }
+        let is_small = length as u64 <= SMALL_CALL_BYTES;
+        let data = if is_small { BytesMut::with_capacity(length) } else { BytesMut::new() };
+        Self { data, padding: 0, length, is_allocated: is_small, is_aligned: is_small }
     }
 
     fn len(&self) -> usize {
@@ -300,11 +303,13 @@ impl Buffer {
 
     fn extend(&mut self, part: &[u8]) {
         self.data.extend_from_slice(part);
-        if !self.allocated && self.len() >= self.length / ALLOCATE_AFTER {
-            let offset = tensor_offset(&self.data, self.length);
-            if offset.is_some() || self.len() >= MAX_TENSOR_OFFSET.min(self.length) {
-                self.allocate(offset.unwrap_or(0));
-            }
+        if self.is_aligned || self.len() < self.length / ALLOCATE_AFTER {
+            return;
+        }
+        let offset = tensor_offset(&self.data[self.padding..], self.length);
+        self.is_aligned = offset.is_some() || self.len() >= MAX_TENSOR_OFFSET.min(self.length);
+        if offset.is_some() || !self.is_allocated {
+            self.allocate(offset.unwrap_or(0));
         }
     }
 
@@ -312,11 +317,10 @@ impl Buffer {
     fn allocate(&mut self, offset: usize) {
         let mut data = BytesMut::with_capacity(self.length + ALIGNMENT);
         let misaligned = (data.as_ptr().addr() + offset) % ALIGNMENT;
-        self.padding = (ALIGNMENT - misaligned) % ALIGNMENT;
-        data.put_bytes(0, self.padding);
-        data.extend_from_slice(&self.data);
-        self.data = data;
-        self.allocated = true;
+        let padding = (ALIGNMENT - misaligned) % ALIGNMENT;
+        data.put_bytes(0, padding);
+        data.extend_from_slice(&self.data[self.padding..]);
+        (self.data, self.padding, self.is_allocated) = (data, padding, true);
     }
 
     fn freeze(mut self) -> Bytes {
