@@ -4,7 +4,7 @@
 //! and of its own priority what fair queueing serves before it. The drain rate is measured while the queue is never empty, so
 //! that it includes everything else that the device does. What the expectation leaves out is learned for each principal and
 //! priority (see `wait_ratio`). The time of the batch itself is added in full, although part of the wait is in it, and once
-//! more as a margin, so that errors lead to a shorter queue rather than to late answers.
+//! more as a margin, or a part of the wait if that is longer, so that errors lead to a shorter queue rather than to late answers.
 
 use std::{hash::Hash, time::Instant};
 
@@ -15,6 +15,9 @@ use super::{Batcher, Entry};
 /// Most of the time to the deadline that is kept as a margin where others wait: an entry that is served just before its deadline
 /// bounds its batch to the time that is left, or is dropped, after others were refused for it.
 const MAX_MARGIN: f64 = 0.25;
+
+/// How much longer than expected a wait may be: the speed of a device varies while an entry waits.
+const WAIT_MARGIN: f64 = 0.1;
 
 /// What admission knows about an entry.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,8 +57,9 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
             if ahead == 0 { own } else { self.estimate.upper_seconds(ahead.saturating_add(cost)).unwrap_or(own) };
         let batch = shared.min(self.limits.time.as_secs_f64()).max(own);
         let left = deadline.saturating_duration_since(now).as_secs_f64();
-        let margin = if ahead == 0 { 0.0 } else { batch.min(left * MAX_MARGIN) };
-        let seconds = wait * wait_ratio + batch + margin;
+        let wait_by_ratio = wait * wait_ratio;
+        let margin = if ahead == 0 { 0.0 } else { batch.max(wait_by_ratio * WAIT_MARGIN).min(left * MAX_MARGIN) };
+        let seconds = wait_by_ratio + batch + margin;
         let is_probe = own > left && self.estimate.take_probe(now, cost);
         if seconds > left && !is_probe {
             self.refused = Some(now);
