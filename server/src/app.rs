@@ -10,7 +10,7 @@ use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
     self as kernels, Device, DeviceId, DiscoverError, Discovered, OpError,
-    ledger::{Exceeded, Ledger},
+    ledger::{Allowance, Exceeded, Ledger},
     ops::{cluster::Cluster, similarity::FindSimilar, translate::Translate},
 };
 use accelerd_models::Model;
@@ -131,6 +131,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// What is held of host and device memory.
     pub ledger: Arc<Ledger>,
+    /// Memory of admitted requests.
+    pub(crate) requests: Arc<Allowance>,
     /// Memory of connections, request messages and responses.
     pub transport_memory: Arc<TransportMemory>,
     /// When the daemon started.
@@ -170,7 +172,7 @@ impl App {
         log_devices(&found.devices, fallback.as_deref());
         let devices = found.devices.clone();
         let engine = start_engine(found.devices, &config, &metrics)?;
-        engine.charge_to(requests);
+        engine.charge_to(Arc::clone(&requests));
         let lanes = &config.lanes;
         let tables = engine.lane(lanes.lane(&lanes.embed));
         let encoders = engine.lane(lanes.lane(&lanes.encode));
@@ -217,6 +219,7 @@ impl App {
             health,
             metrics,
             ledger,
+            requests,
             transport_memory,
             started: Instant::now(),
             offload,

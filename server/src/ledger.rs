@@ -41,6 +41,40 @@ pub(crate) fn requests(ledger: &Ledger, config: &Config) -> Result<Arc<Allowance
     allowance(ledger, config, Kind::Requests, cap, 0)
 }
 
+/// Memory of admitted requests that a call holds beyond what they were admitted with.
+#[derive(Debug)]
+pub(crate) struct RequestMemory {
+    allowance: Arc<Allowance>,
+    bytes: u64,
+}
+
+impl RequestMemory {
+    /// Holds nothing yet.
+    pub(crate) fn new(allowance: &Arc<Allowance>) -> Self {
+        Self { allowance: Arc::clone(allowance), bytes: 0 }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Holds `bytes` from now on; as many as before if that is refused.
+    pub(crate) fn try_resize(&mut self, bytes: u64) -> Result<(), Exceeded> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.allowance.take(more)?,
+            None => self.allowance.release(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for RequestMemory {
+    fn drop(&mut self) {
+        self.allowance.release(self.bytes);
+    }
+}
+
 /// An allowance whose floor is the guaranteed part of its kind, less `reserve`.
 fn allowance(
     ledger: &Ledger,
@@ -107,4 +141,27 @@ fn connect_device(ledger: &Ledger, collections: &Arc<Collections>, device: &Devi
     });
     let weak = Arc::downgrade(collections);
     ledger.observe(place, Kind::Copies, move || weak.upgrade().map_or(0, |collections| collections.device_bytes(id)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_memory_is_part_of_the_allowance_even_if_that_has_reserved_all() {
+        let mut config = Config::default();
+        config.admission.max_bytes = crate::config::ByteSize::mib(1);
+        config.memory.host_limit = crate::config::ByteSize::mib(1 << 20);
+        let ledger = open(&config);
+        let allowance = requests(&ledger, &config).expect("it fits");
+        let mut memory = RequestMemory::new(&allowance);
+        memory.try_resize(600 << 10).expect("it fits");
+        let mut other = RequestMemory::new(&allowance);
+        let refusal = other.try_resize(500 << 10).expect_err("both do not fit");
+        assert_eq!((refusal.setting, other.bytes()), ("admission.max_bytes", 0));
+        memory.try_resize(100 << 10).expect("it shrinks");
+        other.try_resize(500 << 10).expect("it fits");
+        drop((memory, other));
+        assert_eq!(allowance.taken(), 0);
+    }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, Lane, SubmitError};
 use accelerd_kernels::{
-    ledger::{Account, Kind, Place},
+    ledger::Allowance,
     ops::compare::{Compare, CompareRequest, Comparison, Pair},
 };
 use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
@@ -71,7 +71,7 @@ struct State {
     sandboxes: Sandboxes,
     generated_ahead: Arc<Semaphore>,
     /// Host memory of what requests are copied to.
-    memory: Account,
+    memory: Arc<Allowance>,
     max_outputs: usize,
     max_mismatches: u32,
     max_counterexamples: u32,
@@ -87,7 +87,7 @@ impl Verifier {
             resident: ResidentTensors::new(app),
             kernels: app.kernels.clone(),
             sandboxes: app.sandboxes.clone(),
-            memory: app.ledger.account(Place::Host, Kind::Requests),
+            memory: Arc::clone(&app.requests),
             generated_ahead: Arc::new(Semaphore::new(GENERATED_AHEAD)),
             max_outputs: config.limits.max_compared_outputs,
             max_mismatches: config.limits.max_mismatches,

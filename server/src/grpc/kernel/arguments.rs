@@ -6,16 +6,13 @@ use accelerd_ir::kernel::{
     Param, ParamType,
     wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage},
 };
-use accelerd_kernels::{
-    ledger::{Limit, Reservation},
-    ops::translate::Dialect,
-};
+use accelerd_kernels::{ledger::Limit, ops::translate::Dialect};
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
 use super::element_type::ElementType;
-use crate::{error::ApiError, kernels::CompiledKernel};
+use crate::{error::ApiError, kernels::CompiledKernel, ledger::RequestMemory};
 
 /// Characters of a name of a client that errors show.
 const SHOWN_CHARACTERS: usize = 64;
@@ -67,7 +64,7 @@ pub(super) fn bind(
     arguments: Vec<NamedArgument>,
     outputs: Vec<pb::KernelOutput>,
     limit: Limit,
-    copies: &mut Reservation,
+    copies: &mut RequestMemory,
 ) -> Result<BoundLaunch, ApiError> {
     let binder =
         Binder { kernel, arguments: by_name(kernel, arguments)?, outputs: requested_outputs(kernel, outputs)?, limit };
@@ -186,7 +183,7 @@ impl Binder<'_> {
         &self,
         nth: usize,
         grid: &[u64],
-        copies: &mut Reservation,
+        copies: &mut RequestMemory,
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let param = &self.kernel.kernel.params[nth];
         let output = self.outputs.iter().find(|(param, _)| *param == nth).map(|(_, output)| output);
@@ -209,7 +206,7 @@ impl Binder<'_> {
         param: &Param,
         argument: &NamedArgument,
         grid: &[u64],
-        copies: &mut Reservation,
+        copies: &mut RequestMemory,
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let NamedArgument { of, data, field, .. } = argument;
         let (element, dims) = match &param.ty {
@@ -243,7 +240,7 @@ impl Binder<'_> {
         of: &TensorType,
         data: &Bytes,
         rows: u64,
-        copies: &mut Reservation,
+        copies: &mut RequestMemory,
     ) -> Result<(ImageArgument<Bytes>, TensorType), ApiError> {
         let asked = rows.saturating_mul(data.len() as u64).saturating_add(copies.bytes());
         let count = usize::try_from(rows).ok().filter(|_| asked <= self.limit.bytes);

@@ -8,7 +8,7 @@ use std::{
 
 use accelerd_engine::Context;
 use accelerd_ir::kernel::ParamType;
-use accelerd_kernels::{ledger::Reservation, ops::compare::Close};
+use accelerd_kernels::ops::compare::Close;
 use accelerd_proto::v1 as pb;
 use accelerd_sandbox::LaunchResult;
 use accelerd_tensor::scalar::Literal;
@@ -205,9 +205,9 @@ impl Launcher {
         let launch = request.launch.get_or_insert_default();
         let target = self.target("launch.device", launch.device)?;
         let (arguments, outputs) = (std::mem::take(&mut launch.arguments), std::mem::take(&mut launch.outputs));
-        let mut copies = self.copies(context);
+        let mut copies = self.copies();
         let arguments = self.arguments(caller, context, "launch.", (arguments, target.limit), &mut copies).await?;
-        let mut of_bind = self.copies(context);
+        let mut of_bind = self.copies();
         let bound = bind(&kernels[0], &launch.grid, arguments.clone(), outputs, target.limit, &mut of_bind)?;
         // Two of the runs are compared: their arguments, their results, and those of the reference.
         let array_bytes = bound.image.arrays.iter().flatten().map(|range| range.end - range.start).sum::<u64>();
@@ -276,7 +276,7 @@ impl Launcher {
         reads: bool,
         context: &Context,
     ) -> Result<Ran, ApiError> {
-        let mut copies: Reservation = self.copies(context);
+        let mut copies = self.copies();
         let field = if Arc::ptr_eq(kernel, &benchmark.kernel) { "launch" } else { "reference" };
         let outputs = benchmark.outputs.clone();
         let bound = bind(kernel, &benchmark.grid, arguments, outputs, target.limit, &mut copies);

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, SubmitError};
 use accelerd_ir::kernel::{FaultKind, FaultRecord, cuda::ParamBlock, wasm::RESERVED};
-use accelerd_kernels::{
-    DeviceId, OpError,
-    ledger::{Kind, Limit, Place, Reservation},
-};
+use accelerd_kernels::{DeviceId, OpError, ledger::Limit};
 use accelerd_proto::v1::{self as pb, tensor_input::Source};
 use accelerd_sandbox::{CudaTarget, FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
 use bytes::Bytes;
@@ -20,6 +17,7 @@ use crate::{
     error::ApiError,
     grpc::{convert::tensor_of, dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
     kernels::{CompiledKernel, CudaKernel, Gpu},
+    ledger::RequestMemory,
     sandbox::{Turn, Turns},
     status::response_too_large,
 };
@@ -67,7 +65,7 @@ impl Launcher {
     ) -> Result<pb::LaunchResponse, Status> {
         let pb::LaunchRequest { grid, arguments, outputs, loop_budget, device, .. } = request;
         let target = self.target("device", device)?;
-        let mut copies = self.copies(context);
+        let mut copies = self.copies();
         let arguments = self.arguments(caller, context, "", (arguments, target.limit), &mut copies).await?;
         let bound = bind(kernel, &grid, arguments, outputs, target.limit, &mut copies)?;
         self.check_response(&bound.outputs)?;
@@ -123,8 +121,8 @@ impl Launcher {
     }
 
     /// Host memory for copies of arguments.
-    pub(super) fn copies(&self, context: &Context) -> Reservation {
-        self.app.ledger.account(Place::Host, Kind::Requests).of(context.principal).empty()
+    pub(super) fn copies(&self) -> RequestMemory {
+        RequestMemory::new(&self.app.requests)
     }
 
     /// Decodes the arguments, which may have the bytes of the limit. Resident ones on a GPU are copied, which is added to `copies`.
@@ -134,7 +132,7 @@ impl Launcher {
         context: &Context,
         prefix: &str,
         (arguments, limit): (Vec<pb::TensorInput>, Limit),
-        copies: &mut Reservation,
+        copies: &mut RequestMemory,
     ) -> Result<Vec<NamedArgument>, ApiError> {
         let mut decoded = Vec::with_capacity(arguments.len());
         for (nth, pb::TensorInput { name, source }) in arguments.into_iter().enumerate() {

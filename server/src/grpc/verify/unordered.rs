@@ -13,7 +13,7 @@ use accelerd_kernels::ops::{
 use bytes::Bytes;
 
 use super::{State, blocking, outputs::Output};
-use crate::error::ApiError;
+use crate::{error::ApiError, ledger::RequestMemory};
 
 /// Elements in ascending order, with NaN last.
 type Sorted = Vec<Ranked>;
@@ -40,7 +40,7 @@ impl State {
         if groups == 0 || !outputs.iter().any(is_unordered) {
             return self.compare(pairs, context.clone()).await;
         }
-        let mut memory = self.memory.of(context.principal).empty();
+        let mut memory = RequestMemory::new(&self.memory);
         for pair in
             pairs.iter_mut().zip(outputs).filter_map(|(pair, output)| pair.as_mut().filter(|_| is_unordered(output)))
         {
