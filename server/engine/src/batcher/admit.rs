@@ -4,7 +4,7 @@
 //! and of its own priority what fair queueing serves before it. The drain rate is measured while the queue is never empty, so
 //! that it includes everything else that the device does. What the expectation leaves out is learned for each principal and
 //! priority (see `wait_ratio`). The time of the batch itself is added in full, although part of the wait is in it, and once
-//! more as a margin, or a part of the wait if that is longer, so that errors lead to a shorter queue rather than to late answers.
+//! more as a margin, or a quarter of the wait if that is longer, so that errors lead to a shorter queue rather than to late answers.
 
 use std::{hash::Hash, time::Instant};
 
@@ -16,8 +16,8 @@ use super::{Batcher, Entry};
 /// bounds its batch to the time that is left, or is dropped, after others were refused for it.
 const MAX_MARGIN: f64 = 0.25;
 
-/// How much longer than expected a wait may be: the speed of a device varies while an entry waits.
-const WAIT_MARGIN: f64 = 0.1;
+/// How much longer than expected a wait may be, since the speed of a device varies while an entry waits.
+const WAIT_MARGIN: f64 = 0.25;
 
 /// What admission knows about an entry.
 #[derive(Clone, Copy, Debug, Default)]
