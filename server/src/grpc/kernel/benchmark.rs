@@ -329,8 +329,8 @@ fn rotated(data: &Bytes, element_bytes: usize, run: u32) -> Bytes {
     if elements < 2 {
         return data.clone();
     }
-    // Successive multiples of the golden ratio are spread over all rotations.
-    let by = (u64::from(run) + 1).wrapping_mul(0x9e37_79b9) % (elements as u64 - 1) + 1;
+    // Multiples of a prime near 2^32 over the golden ratio are spread evenly, and reach all rotations before one comes again.
+    let by = (u64::from(run) + 1).wrapping_mul(2_654_435_761) % (elements as u64 - 1) + 1;
     let at = usize::try_from(by).expect("it is less than the elements") * element_bytes;
     [&data[at..], &data[..at]].concat().into()
 }
