@@ -67,7 +67,7 @@ impl CudaRuntime for FakeCuda {
 }
 
 impl CudaCompiler for FakeCompiler {
-    fn compile(&self, source: &str, (major, _): (u32, u32)) -> Result<CudaCode, String> {
+    fn compile(&self, source: &str, (major, _): (u32, u32), _entry: Option<&str>) -> Result<CudaCode, String> {
         let mut hoard = vec![];
         for word in source.split_whitespace() {
             match word {
