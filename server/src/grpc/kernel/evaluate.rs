@@ -324,3 +324,106 @@ fn with_verdict(
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use accelerd_tensor::{Dtype, TensorType};
+
+    use super::{layout::Layout, runs::Plan, *};
+    use crate::grpc::kernel::benchmark::Tolerance;
+
+    const RUNS: u32 = 5;
+
+    /// An evaluation of a kernel that writes 1,000 bytes.
+    fn evaluation() -> Evaluation {
+        let of = TensorType { dtype: Dtype::U8, shape: vec![1000] };
+        let y = runs::Param { name: "y".to_owned(), kind: ParamKind::Output, of, data: Bytes::new(), is_fixed: false };
+        Evaluation {
+            source: Bytes::new(),
+            config: SubjectConfig {
+                entry: "k".to_owned(),
+                params: vec![],
+                grid: [1; 3],
+                block: [1; 3],
+                shared_bytes: 0,
+            },
+            plan: Plan { layout: Layout::new(&[Some(1000)]), params: vec![y], warm_up: 0, runs: RUNS, seed: 1 },
+            expectation: Expectation::Outputs(vec![]),
+            tolerance: Tolerance::new(None, None).expect("the defaults"),
+            timeout: Duration::from_secs(1),
+        }
+    }
+
+    /// Runs of a millisecond whose results are zeros; that of the repeated one starts with `repeated`.
+    fn runs(evaluation: &Evaluation, repeated: u8) -> Runs {
+        let checked = |run, first| {
+            let mut output = vec![0; 1000];
+            output[0] = first;
+            Checked { run, outputs: vec![output] }
+        };
+        let middle = evaluation.plan.middle();
+        Runs {
+            times: vec![Duration::from_millis(1); RUNS as usize],
+            checked: [0, middle, RUNS - 1].map(|run| checked(run, 0)).into(),
+            repeat: Some(checked(middle, repeated)),
+            failure: None,
+        }
+    }
+
+    /// The response for these runs, where the results should have been `expected`, on a GPU of this bandwidth.
+    fn judged(runs: Runs, expected: u8, bandwidth: f64) -> pb::EvaluateResponse {
+        let evaluation = evaluation();
+        let expected = [(0, Bytes::from(vec![expected; 1000]))];
+        let mismatches = runs.checked.iter().flat_map(|checked| evaluation.mismatches(checked, &expected)).collect();
+        with_verdict(pb::EvaluateResponse::default(), &evaluation, runs, mismatches, bandwidth)
+    }
+
+    #[test]
+    fn right_results_in_a_plausible_time_pass() {
+        let passed = judged(runs(&evaluation(), 0), 0, 1e9);
+        assert_eq!((passed.verdict(), passed.run, passed.bit_exact_repeat), (Verdict::Passed, None, true));
+        assert_eq!(
+            (passed.run_times.len(), passed.median_time, passed.p90_time),
+            (5, passed.p10_time, passed.p10_time)
+        );
+    }
+
+    #[test]
+    fn a_time_in_which_the_results_cannot_be_written_is_not_believed() {
+        // 1,000 bytes at twice 400,000 bytes per second take 1.25 ms.
+        let implausible = judged(runs(&evaluation(), 0), 0, 4e5);
+        assert_eq!(implausible.verdict(), Verdict::ImplausibleTime);
+        assert_eq!(implausible.min_time.map(|time| time.nanos), Some(1_250_000));
+    }
+
+    #[test]
+    fn results_that_differ_when_a_run_is_repeated_are_nondeterministic_unless_both_are_wrong() {
+        let found = judged(runs(&evaluation(), 9), 0, 1e9);
+        assert_eq!((found.verdict(), found.bit_exact_repeat), (Verdict::Nondeterministic, false));
+        assert_eq!((found.run, found.param.as_str()), (Some(evaluation().plan.middle()), "y"));
+        let wrong = judged(runs(&evaluation(), 9), 7, 1e9);
+        assert_eq!((wrong.verdict(), wrong.run, wrong.mismatches.len()), (Verdict::Mismatch, Some(0), 3));
+    }
+
+    #[test]
+    fn the_first_failure_of_a_run_is_the_verdict() {
+        let failure = Failure { verdict: Verdict::Fault, message: "a trap".to_owned(), run: 2, param: None };
+        let failed = Runs { failure: Some(failure), ..Runs::default() };
+        let failed = judged(failed, 0, 1e9);
+        assert_eq!((failed.verdict(), failed.run, failed.message.as_str()), (Verdict::Fault, Some(2), "a trap"));
+        assert!(failed.median_time.is_none() && !failed.bit_exact_repeat);
+    }
+
+    #[test]
+    fn only_what_the_source_causes_is_a_compile_error() {
+        let log = compiler_log(SandboxError::Refused(Refusal::NotCompiled("line 1".to_owned())).into());
+        assert_eq!(log.ok().as_deref(), Some("line 1"));
+        let crashed = SandboxError::Crashed { signal: Some(11), code: None, stderr: String::new() };
+        assert!(compiler_log(crashed.into()).is_ok());
+        let missing = compiler_log(SandboxError::Refused(Refusal::NoCompiler("none".to_owned())).into());
+        assert!(matches!(missing, Err(ApiError::Sandbox(SandboxError::Refused(Refusal::NoCompiler(_))))));
+        assert!(compiler_log(SandboxError::Timeout { killed: true }.into()).is_err());
+    }
+}
