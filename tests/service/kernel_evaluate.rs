@@ -153,7 +153,7 @@ async fn evaluate_lets_a_source_read_no_file() {
     for file in ["\"/etc/passwd\"", "</etc/passwd>", "\"/proc/self/environ\"", "\"../../../../../../etc/hostname\""] {
         let source = kernel_with(&format!("#include {file}"), HONEST);
         let response = assert_verdict(&server, file, request(&source), Verdict::CompileError).await;
-        assert!(response.compiler_log.contains("could not open source file"), "{file}: {}", response.compiler_log);
+        assert!(response.compiler_log.contains("open source file"), "{file}: {}", response.compiler_log);
         assert!(!response.compiler_log.contains("root:"), "{}", response.compiler_log);
     }
     let hidden = "#define FILE \"/etc/pass\\\nwd\"\n#include FILE";
