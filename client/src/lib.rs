@@ -72,7 +72,9 @@ pub use self::{
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation, ShapeError},
     graph::{Attribute, Executed, Graph, GraphOutput, GraphValue},
-    kernel::{Benchmark, KernelConstant, KernelProgram, Launch, LaunchOutcome, TranslateOptions, Translation},
+    kernel::{
+        Benchmark, Evaluation, KernelConstant, KernelProgram, Launch, LaunchOutcome, TranslateOptions, Translation,
+    },
     matrix::{Element, Matrix, MatrixRef},
     parse::{
         Comment, Context, Diagnostic, DumpOptions, Int, Lines, Literal, Node, OutlineItem, ParseOptions, ParseOutcome,

@@ -95,6 +95,9 @@ pub enum ApiError {
     /// Code of clients does not run: there are no processes for it.
     #[error("the daemon runs no code of clients: the setting sandbox.processes is 0")]
     SandboxDisabled,
+    /// CUDA C++ of clients does not run.
+    #[error("the daemon runs no CUDA C++ of clients: the setting sandbox.cuda_source is off")]
+    CudaSourceDisabled,
     /// As many calls wait for a process that runs code of clients as may.
     #[error("{0} calls wait for a process of the sandbox, the maximum of sandbox.max_queue")]
     SandboxQueueFull(usize),

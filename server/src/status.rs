@@ -61,6 +61,9 @@ impl From<ApiError> for Status {
             ApiError::SandboxDisabled => {
                 with_reason(Code::FailedPrecondition, message, "SANDBOX_DISABLED", HashMap::new())
             }
+            ApiError::CudaSourceDisabled => {
+                with_reason(Code::FailedPrecondition, message, "CUDA_SOURCE_DISABLED", HashMap::new())
+            }
             ApiError::SandboxQueueFull(_) => retry(Code::ResourceExhausted, message, "QUEUE_FULL", RETRY_AFTER),
             ApiError::NoGpu(_) => with_reason(Code::FailedPrecondition, message, "NO_GPU", HashMap::new()),
             ApiError::CaseMemory { asked, limit } => {
@@ -460,6 +463,7 @@ mod tests {
         let crashed = SandboxError::Crashed { signal: Some(9), code: None, stderr: String::new() };
         let cases = [
             (ApiError::SandboxDisabled, Code::FailedPrecondition, "SANDBOX_DISABLED", false),
+            (ApiError::CudaSourceDisabled, Code::FailedPrecondition, "CUDA_SOURCE_DISABLED", false),
             (ApiError::SandboxQueueFull(3), Code::ResourceExhausted, "QUEUE_FULL", true),
             (ApiError::NoGpu("none".into()), Code::FailedPrecondition, "NO_GPU", false),
             (no_compiler.into(), Code::FailedPrecondition, "NO_CUDA_COMPILER", false),

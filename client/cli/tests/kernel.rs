@@ -204,6 +204,33 @@ async fn a_benchmark_that_checks_has_a_verdict_and_its_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_has_a_verdict_and_its_exit_code() {
+    const REST: &str = "--entry k --param x=in:x.npy --param y=out:f32:3 --param n=i32:3 --grid 1 --block 32,2";
+    let session = Session::new().await;
+    for (file, source) in [("right.cu", "// right"), ("wrong.cu", "// wrong"), ("invalid.cu", "// invalid")] {
+        std::fs::write(session.path(file), source).expect("a temporary folder");
+    }
+    let document = session.json(&format!("evaluate right.cu {REST} --reference k.py --runs 4 --fixed x")).await;
+    assert_eq!((&document["verdict"], &document["median_ms"]), (&"passed".into(), &3.0.into()));
+    assert_eq!((&document["resources"]["registers"], &document["runs"]), (&16.into(), &4.into()));
+    let sent = session.fake.state().evaluations[0].clone();
+    let subject = sent.subject.expect("it is set");
+    let names: Vec<_> = subject.params.iter().map(|param| (param.name.as_str(), param.dtype())).collect();
+    assert_eq!((subject.entry.as_str(), names), ("k", vec![("x", F32), ("y", F32), ("n", I32)]));
+    assert_eq!((subject.grid, subject.block, sent.arguments.len()), (vec![1], vec![32, 2], 2));
+    let wrong = session.run(&format!("evaluate wrong.cu {REST} --expect y=x.npy")).await;
+    assert!(wrong.code == 1 && wrong.out.starts_with("mismatch: 1 elements of \"y\""), "{}", wrong.out);
+    let invalid = session.run(&format!("evaluate invalid.cu {REST} --reference k.py")).await;
+    assert!(
+        invalid.code == 1 && invalid.out.starts_with("kernel.cu(1): error: invalid\ncompile_error"),
+        "{}",
+        invalid.out
+    );
+    let neither = session.run(&format!("evaluate right.cu {REST}")).await;
+    assert!(neither.code == 2 && neither.err.contains("--reference"), "{}", neither.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn compiled_kernels_are_listed_and_evicted_by_the_beginning_of_their_id() {
     let session = Session::new().await;
     session.run("run k.py").await;

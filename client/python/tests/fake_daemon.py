@@ -98,6 +98,9 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         self.kept: dict[str, tuple[pb.Kernel, Callable[..., Any], pb.KernelProgram]] = {}
         self.compilations: list[pb.KernelProgram] = []
         self.launches: list[pb.LaunchRequest] = []
+        self.evaluations: list[pb.EvaluateRequest] = []
+        #: The response to the next evaluations.
+        self.evaluated = pb.EvaluateResponse(verdict=pb.EVALUATION_VERDICT_PASSED)
         #: The field and the description of an error of the next compilation.
         self.refusal: tuple[str, str] | None = None
 
@@ -125,6 +128,10 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         if self.kept.pop(request.kernel_id, None) is None:
             fail(context, grpc.StatusCode.NOT_FOUND)
         return pb.EvictKernelResponse()
+
+    def Evaluate(self, request, context):  # noqa: N802
+        self.evaluations.append(request)
+        return self.evaluated
 
     def Launch(self, request, context):  # noqa: N802
         self.launches.append(request)

@@ -1,5 +1,6 @@
 //! Numeric programs: translations, compiled kernels and launches.
 
+mod evaluate;
 mod launch;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use crate::{
     timing::Timings,
 };
 
+pub use self::evaluate::Evaluation;
 pub use self::launch::{Benchmark, KernelProgram, Launch, LaunchOutcome};
 
 const TRANSLATE: Method<proto::TranslateRequest, proto::TranslateResponse> =

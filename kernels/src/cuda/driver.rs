@@ -7,9 +7,10 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::LossScope;
 
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
-const REQUIRED: [&str; 56] = [
+const REQUIRED: [&str; 57] = [
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
+    "cuCtxSetLimit",
     "cuCtxSynchronize",
     "cuDeviceGet",
     "cuDeviceGetAttribute",

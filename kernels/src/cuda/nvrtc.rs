@@ -103,8 +103,24 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Compiles a unit; an error is the compiler's log.
+    /// Compiles a unit; an error is the start of the compiler's log.
     pub(super) fn compile(unit: &TranslationUnit<'_>, architecture: &str) -> Result<Self, String> {
+        Self::compile_or(unit, architecture, |program, failed| format!("{failed}: {}", program.log()))
+    }
+
+    /// Compiles a unit; an error is the compiler's whole log.
+    pub(super) fn compile_with_log(unit: &TranslationUnit<'_>, architecture: &str) -> Result<Self, String> {
+        Self::compile_or(unit, architecture, |program, failed| {
+            let log = program.whole_log();
+            if log.trim().is_empty() { failed } else { log }
+        })
+    }
+
+    fn compile_or(
+        unit: &TranslationUnit<'_>,
+        architecture: &str,
+        error: impl FnOnce(&Self, String) -> String,
+    ) -> Result<Self, String> {
         let program = Self::create(unit)?;
         let options = options(unit, architecture).iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
@@ -112,7 +128,7 @@ impl Program {
         // SAFETY: the options are `count` NUL-terminated strings that outlive the call.
         match check(unsafe { sys::nvrtcCompileProgram(program.handle, count, options.as_ptr()) }) {
             Ok(()) => Ok(program),
-            Err(failed) => Err(format!("{failed}: {}", program.log())),
+            Err(failed) => Err(error(&program, failed)),
         }
     }
 

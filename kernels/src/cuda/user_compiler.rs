@@ -53,21 +53,34 @@ impl UserCompiler {
         Nvrtc::find(folders).map(Self)
     }
 
-    /// Compiles CUDA C++ for an architecture, without contraction of products and sums. An error is the compiler's log.
+    /// Compiles generated CUDA C++ for an architecture, without contraction of products and sums. An error is the compiler's log.
     pub fn compile(&self, source: &str, arch: Arch) -> Result<UserCode, String> {
-        let unit = TranslationUnit {
-            name: "kernel",
-            path: "kernel.cu".to_owned(),
-            text: source,
-            headers: &[],
-            options: vec!["--fmad=false".to_owned(), "--ptxas-options=-v".to_owned()],
-        };
+        self.compile_with(source, arch, vec!["--fmad=false".to_owned()], resources)
+    }
+
+    /// Compiles CUDA C++ of a client, with NVRTC's own options. The resources are those of `entry`. An error is the compiler's log.
+    ///
+    /// The compiler opens the files that a source includes: the process must not be able to.
+    pub fn compile_source(&self, source: &str, entry: &str, arch: Arch) -> Result<UserCode, String> {
+        self.compile_with(source, arch, vec![], |log| resources(of_entry(log, entry)?))
+    }
+
+    fn compile_with(
+        &self,
+        source: &str,
+        arch: Arch,
+        mut options: Vec<String>,
+        resources: impl FnOnce(&str) -> Option<KernelResources>,
+    ) -> Result<UserCode, String> {
+        options.push("--ptxas-options=-v".to_owned());
+        let unit =
+            TranslationUnit { name: "kernel", path: "kernel.cu".to_owned(), text: source, headers: &[], options };
         // Without the variant of the architecture, PTX serves later ones as well.
         let (target, is_machine) = match self.0.target(arch)? {
             Target::Machine(arch) => (arch.to_string(), true),
             target @ Target::Ptx(_) => (target.name(), false),
         };
-        let program = Program::compile(&unit, &target)?;
+        let program = Program::compile_with_log(&unit, &target)?;
         let ptx = program.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
         let text = String::from_utf8_lossy(&ptx).trim_end_matches('\0').to_owned();
         if !is_machine {
@@ -76,6 +89,13 @@ impl UserCompiler {
         let image = program.fetch(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN)?;
         Ok(UserCode { image, ptx: text, resources: resources(&program.whole_log()) })
     }
+}
+
+/// What the assembler reports of one of the kernels of a program.
+fn of_entry<'a>(log: &'a str, entry: &str) -> Option<&'a str> {
+    const START: &str = "Compiling entry function '";
+    let mut parts = log.split(START).skip(1);
+    parts.find(|part| part.strip_prefix(entry).is_some_and(|rest| rest.starts_with('\'')))
 }
 
 /// What the assembler reports of the only kernel of a program.
@@ -124,6 +144,10 @@ ptxas info    : Compile time = 8.977 ms";
         };
         assert_eq!(resources(log), Some(expected));
         assert_eq!(resources(""), None);
+        let two = log.replace("'k'", "'kk'").replace("72 registers", "8 registers") + "\n" + log;
+        assert_eq!(of_entry(&two, "k").and_then(resources), Some(expected));
+        assert_eq!(of_entry(&two, "kk").and_then(resources).map(|needs| needs.registers), Some(8));
+        assert_eq!(of_entry(&two, "other"), None);
     }
 
     #[test]

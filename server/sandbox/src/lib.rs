@@ -9,7 +9,8 @@
 //!
 //! A [`Launch`] runs threads of a kernel, by the module that `accelerd-ir` emits for it, on memory that the caller lays out.
 //!
-//! Children for CUDA compile kernels and run them on a GPU: see [`Role`] and [`child::CudaRuntime`].
+//! Children for CUDA compile kernels and run them on a GPU: see [`Role`] and [`child::CudaRuntime`]. A [`SubjectLaunch`] runs CUDA C++ of a
+//! client.
 //!
 //! # Limits
 //!
@@ -45,7 +46,9 @@ pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY,
 pub use outcome::Outcome;
 pub use parent::{
     Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, Outcomes, Pool, Program,
-    Sandbox, SandboxError, Settings, SliceResult, Stats,
+    Sandbox, SandboxError, Settings, SliceResult, Stats, SubjectLaunch, SubjectResult,
 };
-pub use protocol::{CudaTarget, ExportedFunction, ModuleHash, ModuleInfo, Role};
+pub use protocol::{
+    CudaTarget, ExportedFunction, ModuleHash, ModuleInfo, Role, SubjectConfig, SubjectOutcome, SubjectParam,
+};
 pub use refusal::Refusal;

@@ -21,7 +21,7 @@ use crate::{
     refusal::Refusal,
 };
 
-const MAGIC: [u8; 4] = *b"ACS\x03";
+const MAGIC: [u8; 4] = *b"ACS\x04";
 
 /// Bytes of a header. The largest is the description of a module with long names of exports.
 pub(crate) const MAX_HEADER_BYTES: usize = 4 << 20;
@@ -63,8 +63,11 @@ pub(crate) enum Request {
     Read(ReadRequest),
     /// Ends a launch on a GPU, where threads run on after a slice. Answered by [`Response::Stopped`].
     Stop,
-    /// Compiles the CUDA C++ in the body for a GPU of this compute capability. Answered by [`Response::Compiled`].
-    Compile { capability: (u32, u32) },
+    /// Compiles the CUDA C++ in the body. Answered by [`Response::Compiled`].
+    Compile(CompileRequest),
+    /// Launches a kernel of a client's CUDA C++ on memory with the contents of the body. Answered by [`Response::SubjectRan`] or
+    /// [`Response::NotLoaded`]. [`Request::Read`] reads the memory, until the next launch.
+    RunSubject(SubjectRequest),
 }
 
 /// What a child process is for.
@@ -76,6 +79,8 @@ pub enum Role {
     CudaCompiler {
         /// Folders of libraries.
         library_paths: Vec<PathBuf>,
+        /// Whether sources are those of clients. The process can open no file then, which a source could include.
+        client_sources: bool,
     },
     /// Runs kernels on a GPU.
     CudaDevice {
@@ -84,6 +89,64 @@ pub enum Role {
         /// The share of time in which launches of several chunks use it, at most 1.
         duty_cycle: f32,
     },
+    /// Runs kernels of a client's CUDA C++ on a GPU.
+    CudaSubject {
+        /// The driver's number of the GPU.
+        ordinal: u32,
+    },
+}
+
+/// What is compiled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CompileRequest {
+    pub capability: (u32, u32),
+    /// The kernel whose resources are reported, in a source of a client; `None` for generated code.
+    pub entry: Option<String>,
+}
+
+/// A launch of a kernel of a client's CUDA C++.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SubjectRequest {
+    pub hash: ModuleHash,
+    pub config: SubjectConfig,
+    pub timeout: Duration,
+}
+
+/// How a kernel of a client's CUDA C++ is launched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjectConfig {
+    /// Name of the kernel.
+    pub entry: String,
+    /// Its parameters, in order.
+    pub params: Vec<SubjectParam>,
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
+}
+
+/// A parameter of a kernel of a client's CUDA C++.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SubjectParam {
+    /// The address of a byte of the launch's memory.
+    Address(u64),
+    /// A value.
+    Value(Vec<u8>),
+}
+
+/// How a launch of a kernel of a client's CUDA C++ ended. Only after `Ended` and `NotLaunched` the process can serve another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SubjectOutcome {
+    /// Its threads have ended; how long the GPU ran them.
+    Ended(Duration),
+    /// The GPU cannot launch it.
+    NotLaunched(String),
+    /// The GPU ended it with an error.
+    Fault(String),
+    /// It did not end in time.
+    Timeout,
 }
 
 /// What a launch on a GPU needs besides.
@@ -222,6 +285,8 @@ pub(crate) enum Response {
     Stopped,
     /// The code in the body: what a GPU loads, and PTX.
     Compiled(CompiledHeader),
+    /// How a launch ended.
+    SubjectRan(SubjectOutcome),
     /// The request cannot be served; the child can serve others.
     Refused(Refusal),
 }

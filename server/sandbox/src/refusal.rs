@@ -114,10 +114,14 @@ pub enum Refusal {
 
 /// Text of an error, cut to a bounded length.
 pub(crate) fn bounded(text: impl Into<String>) -> String {
-    const MAX_BYTES: usize = 500;
+    bounded_to(500, text)
+}
+
+/// Text of an error, cut to at most `max_bytes`.
+pub(crate) fn bounded_to(max_bytes: usize, text: impl Into<String>) -> String {
     let mut text: String = text.into();
-    if text.len() > MAX_BYTES {
-        let end = (0..=MAX_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    if text.len() > max_bytes {
+        let end = (0..=max_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);
         text.push_str("...");
     }

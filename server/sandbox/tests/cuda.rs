@@ -16,7 +16,7 @@ use common::{program, soon};
 const ARRAY: u32 = 128;
 
 fn compiler(settings: &Settings) -> Sandbox {
-    let role = Role::CudaCompiler { library_paths: vec![] };
+    let role = Role::CudaCompiler { library_paths: vec![], client_sources: false };
     Sandbox::start(program(), Settings { role, ..settings.clone() }).expect("the child starts")
 }
 
@@ -30,7 +30,7 @@ fn device() -> Sandbox {
 }
 
 fn compile(sandbox: &mut Sandbox, source: &'static str) -> Result<accelerd_sandbox::CudaCode, SandboxError> {
-    sandbox.compile(Bytes::from_static(source.as_bytes()), (7, 5), soon())
+    sandbox.compile(Bytes::from_static(source.as_bytes()), (7, 5), None, soon())
 }
 
 /// Threads of which each counts in an array, from `first` on. The number of the first one is 3 to begin with.
@@ -85,7 +85,7 @@ fn code_is_compiled_with_a_report() {
 
 #[test]
 fn a_missing_compiler_is_a_refusal() {
-    let role = Role::CudaCompiler { library_paths: vec!["/nowhere".into()] };
+    let role = Role::CudaCompiler { library_paths: vec!["/nowhere".into()], client_sources: false };
     let mut sandbox = Sandbox::start(program(), Settings { role, ..Settings::default() }).expect("the child starts");
     let refused = compile(&mut sandbox, "");
     assert!(matches!(&refused, Err(SandboxError::Refused(Refusal::NoCompiler(_)))), "{refused:?}");

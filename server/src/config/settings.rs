@@ -433,6 +433,8 @@ pub struct SandboxSettings {
     pub gpu_memory: ByteSize,
     /// The share of time in which launches of several chunks use a GPU.
     pub gpu_duty_cycle: f32,
+    /// Whether clients may have CUDA C++ of theirs evaluated on GPUs.
+    pub cuda_source: bool,
     /// What a process runs; not a setting.
     #[serde(skip, default = "this_program")]
     pub program: Program,

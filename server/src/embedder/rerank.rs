@@ -229,6 +229,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Unavailable(_)
         | ApiError::TextIndex(_)
         | ApiError::SandboxDisabled
+        | ApiError::CudaSourceDisabled
         | ApiError::SandboxQueueFull(_)
         | ApiError::NoGpu(_)
         | ApiError::CaseMemory { .. }

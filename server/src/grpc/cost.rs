@@ -117,6 +117,7 @@ impl RequestCost for pb::VerifyRequest {}
 impl RequestCost for pb::CompileRequest {}
 impl RequestCost for pb::LaunchRequest {}
 impl RequestCost for pb::BenchmarkRequest {}
+impl RequestCost for pb::EvaluateRequest {}
 impl RequestCost for pb::TranslateRequest {}
 impl RequestCost for pb::ParseStreamRequest {}
 impl RequestCost for pb::UpsertStreamRequest {}

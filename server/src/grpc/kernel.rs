@@ -25,6 +25,7 @@ mod benchmark;
 mod cuda;
 mod describe;
 mod element_type;
+mod evaluate;
 mod launch;
 
 pub(super) use describe::kernel as describe;
@@ -152,6 +153,11 @@ impl KernelService for Kernels {
             None => Arc::clone(&kernel),
         };
         Ok(Response::new(self.launcher.benchmark(&caller, &context, [kernel, reference], request).await?))
+    }
+
+    async fn evaluate(&self, request: Request<pb::EvaluateRequest>) -> Result<Response<pb::EvaluateResponse>, Status> {
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        Ok(Response::new(self.launcher.evaluate(&caller, &context, request.into_inner()).await?))
     }
 
     async fn list_kernels(

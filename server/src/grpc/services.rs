@@ -166,6 +166,7 @@ where
             "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
             "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
             "/accelerd.v1.KernelService/Benchmark" => unary!(kernel.benchmark),
+            "/accelerd.v1.KernelService/Evaluate" => unary!(kernel.evaluate),
             "/accelerd.v1.KernelService/Compile" => unary!(kernel.compile),
             "/accelerd.v1.KernelService/Launch" => unary!(kernel.launch),
             "/accelerd.v1.KernelService/Translate" => unary!(kernel.translate),

@@ -26,6 +26,8 @@ const OLDEST: Arch = Arch::new(7, 5);
 /// Compiles kernels for GPUs, keeps them, and has the processes that run them.
 pub(crate) struct CudaKernels {
     compiler: Sandboxes,
+    /// Of sources of clients.
+    source_compiler: Sandboxes,
     gpus: Vec<Gpu>,
     /// Why there is no GPU for kernels.
     reason: String,
@@ -37,6 +39,8 @@ pub(crate) struct CudaKernels {
 /// A GPU that runs kernels.
 pub(crate) struct Gpu {
     pub(crate) processes: Sandboxes,
+    /// The process of an evaluation of CUDA C++.
+    pub(crate) evaluators: Sandboxes,
     pub(crate) properties: GpuProperties,
 }
 
@@ -84,10 +88,15 @@ impl CudaKernels {
                 (found(ordinal).into_iter().collect(), format!("sandbox.gpu: there is no GPU {ordinal}"))
             }
         };
-        let gpu = |(ordinal, properties)| Gpu { processes: sandboxes.for_gpu(config, ledger, ordinal), properties };
+        let gpu = |(ordinal, properties)| Gpu {
+            processes: sandboxes.for_gpu(config, ledger, ordinal),
+            evaluators: sandboxes.for_cuda_subjects(config, ledger, ordinal),
+            properties,
+        };
         let limits = &config.limits;
         Self {
-            compiler: sandboxes.for_cuda_compiler(config, ledger),
+            compiler: sandboxes.for_cuda_compiler(config, ledger, false),
+            source_compiler: sandboxes.for_cuda_compiler(config, ledger, true),
             gpus: gpus.into_iter().map(gpu).collect(),
             reason,
             memory: Limit { bytes: config.sandbox.gpu_memory.as_u64(), setting: "sandbox.gpu_memory" },
@@ -106,7 +115,7 @@ impl CudaKernels {
     /// # Errors
     /// There is none.
     pub(crate) fn gpu(&self) -> Result<&Gpu, ApiError> {
-        let least = self.gpus.iter().min_by_key(|gpu| gpu.processes.calls());
+        let least = self.gpus.iter().min_by_key(|gpu| gpu.processes.calls() + gpu.evaluators.calls());
         least.ok_or_else(|| ApiError::NoGpu(self.reason.clone()))
     }
 
@@ -141,7 +150,7 @@ impl CudaKernels {
             if let Some(kernel) = get(&kept, &key) {
                 return Ok(kernel);
             }
-            let CudaCode { image, ptx, resources } = turn.compile(source, arch.capability())?;
+            let CudaCode { image, ptx, resources } = turn.compile(source, arch.capability(), None)?;
             let kernel = Arc::new(CudaKernel { key, arch, image: Module::new(image), ptx, resources });
             kept.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&kernel), &account);
             Ok(kernel)
@@ -159,9 +168,25 @@ impl CudaKernels {
         self.compile(code, gpu.properties.arch, context).await
     }
 
+    /// Compiles CUDA C++ of a client, which is not kept.
+    ///
+    /// # Errors
+    /// As [`Self::compile`], or the source is wrong.
+    pub(crate) async fn compile_source(
+        &self,
+        source: Bytes,
+        entry: String,
+        arch: Arch,
+        context: &Context,
+    ) -> Result<CudaCode, ApiError> {
+        let job = move |turn: &crate::sandbox::Turn| turn.compile(source, arch.capability(), Some(&entry));
+        self.source_compiler.run(context, job).await
+    }
+
     /// All groups of processes.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Sandboxes> {
-        std::iter::once(&self.compiler).chain(self.gpus.iter().map(|gpu| &gpu.processes))
+        let of_gpus = self.gpus.iter().flat_map(|gpu| [&gpu.processes, &gpu.evaluators]);
+        [&self.compiler, &self.source_compiler].into_iter().chain(of_gpus)
     }
 }
 

@@ -77,21 +77,32 @@ impl Sandboxes {
         Self::with(settings, pool, vec![memory], threads)
     }
 
-    /// A process that compiles kernels for GPUs.
-    pub(crate) fn for_cuda_compiler(&self, config: &Config, ledger: &Ledger) -> Self {
+    /// A process that compiles kernels for GPUs: generated ones, or sources of clients.
+    pub(crate) fn for_cuda_compiler(&self, config: &Config, ledger: &Ledger, client_sources: bool) -> Self {
         let memory_bytes = config.sandbox.memory.as_u64().max(MIN_COMPILER_MEMORY);
         // A process has another current folder.
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let role = Role::CudaCompiler { library_paths: config.cuda.library_path.iter().map(absolute).collect() };
+        let library_paths = config.cuda.library_path.iter().map(absolute).collect();
+        let role = Role::CudaCompiler { library_paths, client_sources };
         let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
         self.for_cuda(config, &settings, vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)])
     }
 
     /// A process that runs kernels on a GPU. The arguments of a launch lie on the host as well for a moment.
     pub(crate) fn for_gpu(&self, config: &Config, ledger: &Ledger, ordinal: u32) -> Self {
+        let role = Role::CudaDevice { ordinal, duty_cycle: config.sandbox.gpu_duty_cycle };
+        self.on_gpu(config, ledger, (ordinal, role))
+    }
+
+    /// A process that runs CUDA C++ of a client on a GPU.
+    pub(crate) fn for_cuda_subjects(&self, config: &Config, ledger: &Ledger, ordinal: u32) -> Self {
+        self.on_gpu(config, ledger, (ordinal, Role::CudaSubject { ordinal }))
+    }
+
+    fn on_gpu(&self, config: &Config, ledger: &Ledger, (ordinal, role): (u32, Role)) -> Self {
         let memory = config.sandbox.gpu_memory.as_u64();
         let settings = Settings {
-            role: Role::CudaDevice { ordinal, duty_cycle: config.sandbox.gpu_duty_cycle },
+            role,
             case_memory_bytes: memory,
             request_bytes: memory.max(pool_settings(&config.sandbox).module_limits.bytes),
             response_bytes: memory,

@@ -10,7 +10,8 @@ use std::{
 };
 
 use accelerd_sandbox::{
-    Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult,
+    Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult, SubjectLaunch,
+    SubjectResult,
 };
 use bytes::Bytes;
 
@@ -92,10 +93,26 @@ impl Turn {
         })
     }
 
-    /// Compiles CUDA C++ for a GPU of a compute capability.
-    pub(crate) fn compile(&self, source: Bytes, capability: (u32, u32)) -> Result<CudaCode, SandboxError> {
+    /// Compiles CUDA C++ for a GPU of a compute capability. `entry` is the kernel of a source of a client whose resources are reported.
+    pub(crate) fn compile(
+        &self,
+        source: Bytes,
+        capability: (u32, u32),
+        entry: Option<&str>,
+    ) -> Result<CudaCode, SandboxError> {
         self.check()?;
-        self.permit.shared.pool.compile(source, capability, self.deadline)
+        self.permit.shared.pool.compile(source, capability, entry, self.deadline)
+    }
+
+    /// Launches CUDA C++ of a client.
+    pub(crate) fn run_subject(&self, launch: &SubjectLaunch) -> Result<SubjectResult, SandboxError> {
+        self.check()?;
+        self.permit.shared.pool.run_subject(launch, self.deadline)
+    }
+
+    /// Ends the only process of its kind, so that the next call has another one.
+    pub(crate) fn end_process(&self) {
+        self.permit.shared.pool.end_process();
     }
 
     /// Runs threads of a kernel.

@@ -84,6 +84,8 @@ pub struct State {
     pub launches: Vec<proto::LaunchRequest>,
     /// Benchmarks of kernels, in order.
     pub kernel_benchmarks: Vec<proto::BenchmarkRequest>,
+    /// Evaluations of CUDA C++, in order.
+    pub evaluations: Vec<proto::EvaluateRequest>,
     /// The received messages of Verify, in order.
     pub verifications: Vec<proto::VerifyRequest>,
     made_tensors: u64,

@@ -33,6 +33,7 @@ from ._errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from ._evaluate import CudaInputOutput, CudaOutput, CudaResources, Evaluation, EvaluationMismatch
 from ._function import KernelProgram, Wasm, WasmBuffer
 from ._kernel import (
     KernelComponent,
@@ -110,6 +111,9 @@ __all__ = [
     "ComparisonReport",
     "CompiledKernel",
     "Counterexample",
+    "CudaInputOutput",
+    "CudaOutput",
+    "CudaResources",
     "DeadlineError",
     "Device",
     "Diagnostic",
@@ -118,6 +122,8 @@ __all__ = [
     "EmbedOptions",
     "EmbedOutcome",
     "ErrorDetails",
+    "Evaluation",
+    "EvaluationMismatch",
     "FieldViolation",
     "Graph",
     "Hit",

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import _kernel, _launch
+from . import _evaluate, _kernel, _launch
 from ._aio_tensor import AsyncTensor
 from ._errors import NotFoundError
+from ._evaluate import Evaluation, EvaluationOptions, Extents
 from ._kernel import KernelTarget, Translation
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
@@ -107,6 +108,47 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
             if kernel.program is None:
                 raise
         return await self._caller.until(call.operation(settings, with_program=True), deadline)
+
+    async def evaluate_cuda(
+        self,
+        source: str,
+        entry: str,
+        params: Mapping[str, Any],
+        *,
+        grid: Extents,
+        block: Extents,
+        shared_memory: int = 0,
+        reference: KernelSource | None = None,
+        reference_name: str | None = None,
+        reference_grid: Extents | None = None,
+        expected: Mapping[str, Any] | None = None,
+        fixed: Sequence[str] = (),
+        runs: int | None = None,
+        warm_up: int | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        launch_timeout: float | None = None,
+        timeout: float | None = None,
+    ) -> Evaluation:
+        """Judge a kernel in CUDA C++ that nobody trusts. Takes the arguments of `Client.evaluate_cuda`."""
+        program = None if reference is None else Program.of(reference, reference_name, None, {})
+        options = EvaluationOptions(
+            grid,
+            block,
+            shared_memory,
+            program,
+            reference_grid,
+            expected or {},
+            fixed,
+            runs,
+            warm_up,
+            atol,
+            rtol,
+            launch_timeout,
+        )
+        inputs = {name: self._launch_input(given) for name, given in params.items()}
+        call = _evaluate.evaluate(source, entry, inputs, options, self._caller.settings)
+        return await self._caller.run(call, timeout)
 
     async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:
         """Return the kernels that the daemon keeps, the most recently used first."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import _kernel, _launch
+from . import _evaluate, _kernel, _launch
 from ._blocking_tensor import Tensor
 from ._call import Caller
 from ._errors import NotFoundError
+from ._evaluate import Evaluation, EvaluationOptions, Extents
 from ._kernel import KernelTarget, Translation
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
@@ -171,6 +172,77 @@ class KernelCalls(TensorFactory[Tensor]):
             if kernel.program is None:
                 raise
         return self._caller.until(call.operation(settings, with_program=True), deadline)
+
+    def evaluate_cuda(
+        self,
+        source: str,
+        entry: str,
+        params: Mapping[str, Any],
+        *,
+        grid: Extents,
+        block: Extents,
+        shared_memory: int = 0,
+        reference: KernelSource | None = None,
+        reference_name: str | None = None,
+        reference_grid: Extents | None = None,
+        expected: Mapping[str, Any] | None = None,
+        fixed: Sequence[str] = (),
+        runs: int | None = None,
+        warm_up: int | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        launch_timeout: float | None = None,
+        timeout: float | None = None,
+    ) -> Evaluation:
+        """Judge a kernel in CUDA C++ that nobody trusts, against a kernel in Python or against results.
+
+        The daemon compiles it, launches it many times on a GPU, in a process of its own, and compares what it computes.
+        What is wrong with the kernel is the verdict, not an exception. The daemon needs the setting
+        `sandbox.cuda_source`.
+
+        Args:
+            source: The source, with an `extern "C" __global__` function.
+            entry: Name of that function.
+            params: Its parameters in order, by names that those of the reference equal: an array that is read, a
+                `CudaOutput` for one that is written, a `CudaInputOutput` for both, and a numpy scalar such as
+                `numpy.int32(3)` for a value.
+            grid: Blocks of the grid, in up to three dimensions.
+            block: Threads of a block, in up to three dimensions.
+            shared_memory: Dynamic shared memory of a block, in bytes.
+            reference: What computes the expected results on the CPU, as in `translate()`. The elements of arrays are
+                rotated by another number in each run then.
+            reference_name: Name of the reference; None if it is a function, or the only kernel of a text.
+            reference_grid: Extents of the reference's grid of threads.
+            expected: The expected arrays by name, in place of a reference.
+            fixed: Names of arrays whose elements stay as they are, such as sorted offsets.
+            runs: Timed runs; None means 20.
+            warm_up: Runs before those; None means 3.
+            atol: Absolute tolerance; None means that of torch.testing for the element type.
+            rtol: Relative tolerance; None means that of torch.testing for the element type.
+            launch_timeout: Seconds that a launch may take; None means 1.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The verdict, times, and what the kernel needs.
+        """
+        program = None if reference is None else Program.of(reference, reference_name, None, {})
+        options = EvaluationOptions(
+            grid,
+            block,
+            shared_memory,
+            program,
+            reference_grid,
+            expected or {},
+            fixed,
+            runs,
+            warm_up,
+            atol,
+            rtol,
+            launch_timeout,
+        )
+        inputs = {name: self._launch_input(given) for name, given in params.items()}
+        call = _evaluate.evaluate(source, entry, inputs, options, self._caller.settings)
+        return self._caller.run(call, timeout)
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
         """Return the kernels that the daemon keeps, the most recently used first."""

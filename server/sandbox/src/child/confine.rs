@@ -30,6 +30,11 @@ pub(super) fn confine(memory_bytes: Option<u64>, niceness: i32) -> io::Result<()
     Ok(())
 }
 
+/// Opens no further file from now on: those that are open stay.
+pub(super) fn forbid_opening() -> io::Result<()> {
+    limit(Resource::Nofile, 0)
+}
+
 /// Sets a limit that cannot be raised again; a lower one stays.
 fn limit(resource: Resource, value: u64) -> io::Result<()> {
     let maximum = rustix::process::getrlimit(resource).maximum.map_or(value, |maximum| maximum.min(value));

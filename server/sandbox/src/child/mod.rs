@@ -21,5 +21,7 @@ mod slice_columns;
 mod subject;
 
 pub(crate) use clock::OUT_OF_MEMORY_EXIT;
-pub use cuda::{CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaThreads, NoCuda};
+pub use cuda::{
+    CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaSubjectDevice, CudaSubjectLaunch, CudaThreads, NoCuda,
+};
 pub use serve::main;

@@ -11,7 +11,7 @@ use super::{
     cache::{LoadedModule, ModuleCache},
     clock::{Clock, ResidentMemory, ticks_of},
     confine::confine,
-    cuda::{CudaRuntime, compile_on, launch_on},
+    cuda::{CudaRuntime, compile_on, launch_on, run_subjects_on},
     driver::Layout,
     driver_runner::Driver,
     engine::EngineLinker,
@@ -60,11 +60,14 @@ fn run(cuda: &dyn CudaRuntime) -> Result<(), Error> {
     };
     match &settings.role {
         Role::Wasm => serve_wasm(settings, stdin, stdout),
-        Role::CudaCompiler { library_paths } => compile_on(cuda, library_paths, &settings, (stdin, stdout)),
+        Role::CudaCompiler { library_paths, client_sources } => {
+            compile_on(cuda, (library_paths, *client_sources), &settings, (stdin, stdout))
+        }
         Role::CudaDevice { ordinal, duty_cycle } => {
             let device = (*ordinal, *duty_cycle);
             launch_on(cuda, device, settings, (stdin, stdout))
         }
+        Role::CudaSubject { ordinal } => run_subjects_on(cuda, *ordinal, settings, (stdin, stdout)),
     }
 }
 
@@ -138,7 +141,9 @@ impl Server {
             Request::Call(request) => self.call(&request, body),
             Request::Launch(request) => self.launch(request, body),
             Request::Read(request) => self.read(request),
-            Request::Stop | Request::Compile { .. } => Err(Refusal::NotStarted("this process has no GPU".into())),
+            Request::Stop | Request::Compile(_) | Request::RunSubject(_) => {
+                Err(Refusal::NotStarted("this process has no GPU".into()))
+            }
         };
         response.unwrap_or_else(Response::Refused)
     }

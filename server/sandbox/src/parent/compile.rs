@@ -7,24 +7,26 @@ use bytes::Bytes;
 use super::{error::SandboxError, sandbox::Sandbox};
 use crate::{
     cuda::CudaCode,
-    protocol::{CompiledHeader, Request, Response},
+    protocol::{CompileRequest, CompiledHeader, Request, Response},
     refusal::Refusal,
 };
 
 impl Sandbox {
-    /// Compiles CUDA C++ for a GPU of a compute capability.
+    /// Compiles CUDA C++ for a GPU of a compute capability. In a source of a client, `entry` is the kernel whose resources are reported.
     ///
     /// A source for which the compiler takes too long or too much memory is refused: the child ends, and the next call has another one.
     pub fn compile(
         &mut self,
         source: Bytes,
         capability: (u32, u32),
+        entry: Option<&str>,
         deadline: Instant,
     ) -> Result<CudaCode, SandboxError> {
         self.ensure_started(deadline)?;
         let limit = Instant::now() + self.settings.load_timeout;
         let refused = |reason| Err(Refusal::NotCompiled(reason).into());
-        match self.exchange(Request::Compile { capability }, vec![source], deadline.min(limit)) {
+        let request = CompileRequest { capability, entry: entry.map(str::to_owned) };
+        match self.exchange(Request::Compile(request), vec![source], deadline.min(limit)) {
             Ok((Response::Compiled(header), body)) => self.code(header, body),
             Ok((response, _)) => Err(self.unexpected(&response)),
             Err(SandboxError::Timeout { .. }) if limit < deadline => {

@@ -243,7 +243,7 @@ impl Sandbox {
     }
 
     /// Reads memory, and ends the launch.
-    fn read(&mut self, outputs: &[Range<u64>], deadline: Instant) -> Result<Vec<Vec<u8>>, SandboxError> {
+    pub(super) fn read(&mut self, outputs: &[Range<u64>], deadline: Instant) -> Result<Vec<Vec<u8>>, SandboxError> {
         let mut read: Vec<Vec<u8>> = vec![vec![]; outputs.len()];
         let mut messages = messages(outputs);
         while let Some(pieces) = messages.pop() {

@@ -9,6 +9,7 @@ mod process;
 mod sandbox;
 mod settings;
 mod stats;
+mod subject;
 
 pub use call::{Call, CallResult, Module, Outcomes, SliceResult};
 pub use error::SandboxError;
@@ -17,3 +18,4 @@ pub use pool::Pool;
 pub use sandbox::Sandbox;
 pub use settings::{Program, Settings};
 pub use stats::Stats;
+pub use subject::{SubjectLaunch, SubjectResult};

@@ -15,6 +15,7 @@ use super::{
     sandbox::Sandbox,
     settings::{Program, Settings},
     stats::{Counters, Stats},
+    subject::{SubjectLaunch, SubjectResult},
 };
 use crate::{
     cuda::CudaCode,
@@ -94,8 +95,24 @@ impl Pool {
     }
 
     /// As [`Sandbox::compile`].
-    pub fn compile(&self, source: Bytes, capability: (u32, u32), deadline: Instant) -> Result<CudaCode, SandboxError> {
-        self.take(ModuleHash([0; 32]), deadline)?.compile(source, capability, deadline)
+    pub fn compile(
+        &self,
+        source: Bytes,
+        capability: (u32, u32),
+        entry: Option<&str>,
+        deadline: Instant,
+    ) -> Result<CudaCode, SandboxError> {
+        self.take(ModuleHash([0; 32]), deadline)?.compile(source, capability, entry, deadline)
+    }
+
+    /// As [`Sandbox::run_subject`].
+    pub fn run_subject(&self, launch: &SubjectLaunch, deadline: Instant) -> Result<SubjectResult, SandboxError> {
+        self.take(launch.module.hash(), deadline)?.run_subject(launch, deadline)
+    }
+
+    /// Ends the processes that no call uses: see [`Sandbox::end_process`].
+    pub fn end_process(&self) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Sandbox::end_process);
     }
 
     /// What happened to the child processes of all its sandboxes.

@@ -138,6 +138,13 @@ impl Sandbox {
         self.child.as_ref().map(ChildProcess::pid)
     }
 
+    /// Ends the child, so that the next use has another one. This is no failure.
+    pub fn end_process(&mut self) {
+        self.child = None;
+        self.last_module = None;
+        self.has_started = false;
+    }
+
     /// What happened to its child processes.
     pub fn stats(&self) -> Stats {
         self.counters.stats()
@@ -266,6 +273,7 @@ impl Sandbox {
             Response::Memory => "memory",
             Response::Stopped => "stopped",
             Response::Compiled(_) => "compiled",
+            Response::SubjectRan(_) => "ran",
             Response::Refused(_) => "refused",
         };
         self.protocol_error(format!("`{what}` does not answer the request"))

@@ -2,6 +2,7 @@
 
 use std::{
     hint::black_box,
+    ops::RangeInclusive,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use accelerd_ir::kernel::ParamType;
 use accelerd_kernels::ops::compare::Close;
 use accelerd_proto::v1 as pb;
 use accelerd_sandbox::LaunchResult;
-use accelerd_tensor::scalar::Literal;
+use accelerd_tensor::{Dtype, scalar::Literal};
 use bytes::Bytes;
 use tonic::Status;
 
@@ -42,6 +43,11 @@ pub(super) struct Benchmark {
     loop_budget: Option<u64>,
     warm_up: u32,
     runs: u32,
+    tolerance: Tolerance,
+}
+
+/// How much results may differ. What is not set is that of `torch.testing` for the element type.
+pub(super) struct Tolerance {
     atol: Option<f64>,
     rtol: Option<f64>,
 }
@@ -113,10 +119,9 @@ impl Benchmark {
             grid: launch.grid,
             outputs: outputs.iter().map(|of| pb::KernelOutput { name: of.name.clone(), shape: vec![] }).collect(),
             loop_budget: launch.loop_budget,
-            warm_up: count("warm_up_count", request.warm_up_count, DEFAULT_WARM_UP, 0)?,
-            runs: count("run_count", request.run_count, DEFAULT_RUNS, 1)?,
-            atol: tolerance("atol", request.atol)?,
-            rtol: tolerance("rtol", request.rtol)?,
+            warm_up: count("warm_up_count", request.warm_up_count, DEFAULT_WARM_UP, 0..=MAX_RUNS)?,
+            runs: count("run_count", request.run_count, DEFAULT_RUNS, 1..=MAX_RUNS)?,
+            tolerance: Tolerance::new(request.atol, request.rtol)?,
             kernel,
             reference,
         })
@@ -137,19 +142,27 @@ impl Benchmark {
 
     fn mismatches(&self, checked: &Checked, expected: &[Vec<u8>]) -> Vec<pb::BenchmarkMismatch> {
         let outputs = checked.outputs.iter().zip(&checked.values).zip(expected);
-        outputs
-            .filter_map(|((output, actual), expected)| self.mismatch(checked.run, output, actual, expected))
-            .collect()
+        let mismatch = |((output, actual), expected): ((&BoundOutput, &Vec<u8>), &Vec<u8>)| {
+            self.tolerance.mismatch(checked.run, (&output.name, output.of.dtype), actual, expected)
+        };
+        outputs.filter_map(mismatch).collect()
+    }
+}
+
+impl Tolerance {
+    pub(super) fn new(atol: Option<f64>, rtol: Option<f64>) -> Result<Self, ApiError> {
+        Ok(Self { atol: tolerance("atol", atol)?, rtol: tolerance("rtol", rtol)? })
     }
 
-    fn mismatch(
+    /// How an array differs from what is expected, if it does.
+    pub(super) fn mismatch(
         &self,
         run: u32,
-        output: &BoundOutput,
+        (output, dtype): (&str, Dtype),
         actual: &[u8],
         expected: &[u8],
     ) -> Option<pb::BenchmarkMismatch> {
-        let (dtype, defaults) = (output.of.dtype, Close::of(output.of.dtype));
+        let defaults = Close::of(dtype);
         let (atol, rtol) = (self.atol.unwrap_or(defaults.atol), self.rtol.unwrap_or(defaults.rtol));
         let number = |value: &[u8]| {
             let mut bits = [0; 8];
@@ -168,7 +181,7 @@ impl Benchmark {
         });
         let (index, (actual, expected)) = failing.next()?;
         Some(pb::BenchmarkMismatch {
-            output: output.name.clone(),
+            output: output.to_owned(),
             run,
             failed_count: 1 + failing.count() as u64,
             index: index as u64,
@@ -264,7 +277,7 @@ impl Launcher {
         let bandwidth = target.memory_bandwidth();
         let least = move || bandwidth.map_or_else(|| copy_time(changed), |bandwidth| time_at(bandwidth, changed));
         let min_time = tokio::task::spawn_blocking(least).await.unwrap_or_default() / 2;
-        Ok(with_times(measured, times, min_time))
+        Ok(with_times(measured, &times, min_time))
     }
 
     async fn run_once(
@@ -306,12 +319,18 @@ fn array_element(kernel: &CompiledKernel, name: &str) -> Option<usize> {
     }
 }
 
-fn count(field: &str, requested: Option<u32>, default: u32, least: u32) -> Result<u32, ApiError> {
+pub(super) fn count(
+    field: &str,
+    requested: Option<u32>,
+    default: u32,
+    allowed: RangeInclusive<u32>,
+) -> Result<u32, ApiError> {
     let count = requested.unwrap_or(default);
-    if (least..=MAX_RUNS).contains(&count) {
+    if allowed.contains(&count) {
         return Ok(count);
     }
-    Err(ApiError::invalid(field, format!("expected a number from {least} to {MAX_RUNS}, got {count}")))
+    let (least, most) = allowed.into_inner();
+    Err(ApiError::invalid(field, format!("expected a number from {least} to {most}, got {count}")))
 }
 
 fn tolerance(field: &str, requested: Option<f64>) -> Result<Option<f64>, ApiError> {
@@ -324,7 +343,7 @@ fn tolerance(field: &str, requested: Option<f64>) -> Result<Option<f64>, ApiErro
 }
 
 /// The elements in another rotation for each run.
-fn rotated(data: &Bytes, element_bytes: usize, run: u32) -> Bytes {
+pub(super) fn rotated(data: &Bytes, element_bytes: usize, run: u32) -> Bytes {
     let elements = data.len() / element_bytes.max(1);
     if elements < 2 {
         return data.clone();
@@ -354,7 +373,7 @@ fn copy_time(bytes: usize) -> Duration {
 }
 
 /// The time in which a memory of this many bytes per second takes a number of bytes.
-fn time_at(bandwidth: f64, bytes: usize) -> Duration {
+pub(super) fn time_at(bandwidth: f64, bytes: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / bandwidth)
 }
 
@@ -363,14 +382,22 @@ fn percentile(times: &[Duration], percent: usize) -> Duration {
     times.get(times.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default()
 }
 
-fn with_times(mut measured: pb::BenchmarkResponse, times: Vec<Duration>, min_time: Duration) -> pb::BenchmarkResponse {
-    let duration = |time: Duration| prost_types::Duration::try_from(time).unwrap_or_default();
-    measured.run_times = times.iter().copied().map(duration).collect();
-    let mut sorted = times;
+/// The 10th, 50th and 90th percentile.
+pub(super) fn percentiles(times: &[Duration]) -> [Duration; 3] {
+    let mut sorted = times.to_vec();
     sorted.sort_unstable();
-    let [p10, median, p90] = [10, 50, 90].map(|percent| percentile(&sorted, percent));
+    [10, 50, 90].map(|percent| percentile(&sorted, percent))
+}
+
+pub(super) fn duration(time: Duration) -> prost_types::Duration {
+    prost_types::Duration::try_from(time).unwrap_or_default()
+}
+
+fn with_times(mut measured: pb::BenchmarkResponse, times: &[Duration], min_time: Duration) -> pb::BenchmarkResponse {
+    measured.run_times = times.iter().copied().map(duration).collect();
+    let [p10, median, p90] = percentiles(times);
     measured.verdict = verdict(&measured, median, min_time).into();
-    if !sorted.is_empty() {
+    if !times.is_empty() {
         (measured.p10_time, measured.median_time) = (Some(duration(p10)), Some(duration(median)));
         (measured.p90_time, measured.min_time) = (Some(duration(p90)), Some(duration(min_time)));
         let per_second = |amount: u64| amount as f64 / median.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -413,7 +440,8 @@ mod tests {
     fn times_are_ranked_and_one_that_is_too_short_is_not_believed() {
         let times = |min_time| {
             let measured = pb::BenchmarkResponse { thread_count: 60, array_bytes: 12, ..Default::default() };
-            with_times(measured, (1..=11).rev().map(Duration::from_millis).collect(), min_time)
+            let times: Vec<_> = (1..=11).rev().map(Duration::from_millis).collect();
+            with_times(measured, &times, min_time)
         };
         let found = times(Duration::from_millis(6));
         let nanos = |time: Option<prost_types::Duration>| time.expect("it is set").nanos;

@@ -17,7 +17,7 @@ pub(super) fn code(kernel: &CudaKernel) -> pb::CudaCode {
     }
 }
 
-fn resources(needs: CudaResources) -> pb::CudaResources {
+pub(super) fn resources(needs: CudaResources) -> pb::CudaResources {
     pb::CudaResources {
         registers: needs.registers,
         shared_memory_bytes: needs.shared_bytes,

@@ -116,6 +116,10 @@ impl Launcher {
         Target { gpu: None, turns: sandboxes.turns(), limit: sandboxes.case_memory() }
     }
 
+    pub(super) fn app(&self) -> &App {
+        &self.app
+    }
+
     pub(super) fn default_deadline(&self) -> Duration {
         self.app.sandboxes.limits().default_deadline
     }

@@ -101,6 +101,48 @@ impl KernelService for FakeDaemon {
         }))
     }
 
+    /// The verdict is that of a word of the source: `wrong` and `invalid`.
+    async fn evaluate(&self, request: Request<proto::EvaluateRequest>) -> Reply<proto::EvaluateResponse> {
+        self.enter("Evaluate").await?;
+        let request = request.into_inner();
+        let source = request.subject.clone().unwrap_or_default().source;
+        let time = Some(prost_types::Duration { seconds: 0, nanos: 3_000_000 });
+        let passed = proto::EvaluateResponse {
+            verdict: proto::EvaluationVerdict::Passed.into(),
+            resources: Some(proto::CudaResources { registers: 16, ..Default::default() }),
+            run_times: vec![time.unwrap_or_default(); request.run_count.unwrap_or(20) as usize],
+            median_time: time,
+            p10_time: time,
+            p90_time: time,
+            bit_exact_repeat: true,
+            array_bytes: 32,
+            arch: "sm_90".to_owned(),
+            ..Default::default()
+        };
+        let mismatch =
+            proto::BenchmarkMismatch { output: "y".to_owned(), failed_count: 1, actual: 1.0, ..Default::default() };
+        self.state().evaluations.push(request);
+        Ok(Response::new(if source.contains("invalid") {
+            proto::EvaluateResponse {
+                verdict: proto::EvaluationVerdict::CompileError.into(),
+                message: "the source does not compile".to_owned(),
+                compiler_log: "kernel.cu(1): error: invalid".to_owned(),
+                ..Default::default()
+            }
+        } else if source.contains("wrong") {
+            proto::EvaluateResponse {
+                verdict: proto::EvaluationVerdict::Mismatch.into(),
+                message: "1 elements of \"y\" differ".to_owned(),
+                run: Some(3),
+                param: "y".to_owned(),
+                mismatches: vec![mismatch],
+                ..passed
+            }
+        } else {
+            passed
+        }))
+    }
+
     async fn list_kernels(&self, _request: Request<proto::ListKernelsRequest>) -> Reply<proto::ListKernelsResponse> {
         self.enter("ListKernels").await?;
         let kernels = self.state().kernels.iter().map(|(kernel, _)| kernel.clone()).collect();

@@ -1,6 +1,7 @@
 //! Kernels: translates them, runs and measures them, and manages those that the daemon keeps.
 
 mod bench;
+mod evaluate;
 mod fault;
 mod kept;
 mod launch;
@@ -33,6 +34,7 @@ enum Command {
     Translate(translate::TranslateArgs),
     Run(run::RunArgs),
     Bench(bench::BenchArgs),
+    Evaluate(evaluate::EvaluateArgs),
     /// List the compiled kernels, the most recently used first.
     List,
     Evict(kept::EvictArgs),
@@ -61,6 +63,7 @@ pub async fn run(args: KernelArgs, client: &Client, output: &Output) -> Result {
         Command::Translate(args) => translate::run(args, client, output).await,
         Command::Run(args) => run::run(args, client, output).await,
         Command::Bench(args) => bench::run(args, client, output).await,
+        Command::Evaluate(args) => evaluate::run(args, client, output).await,
         Command::List => kept::list(client, output).await,
         Command::Evict(args) => kept::evict(args, client, output).await,
     }

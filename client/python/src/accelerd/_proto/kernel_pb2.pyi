@@ -46,6 +46,28 @@ class BenchmarkVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BENCHMARK_VERDICT_FAULT: _ClassVar[BenchmarkVerdict]
     BENCHMARK_VERDICT_MISMATCH: _ClassVar[BenchmarkVerdict]
     BENCHMARK_VERDICT_IMPLAUSIBLE_TIME: _ClassVar[BenchmarkVerdict]
+
+class CudaParamKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CUDA_PARAM_KIND_UNSPECIFIED: _ClassVar[CudaParamKind]
+    CUDA_PARAM_KIND_VALUE: _ClassVar[CudaParamKind]
+    CUDA_PARAM_KIND_INPUT: _ClassVar[CudaParamKind]
+    CUDA_PARAM_KIND_OUTPUT: _ClassVar[CudaParamKind]
+    CUDA_PARAM_KIND_INPUT_OUTPUT: _ClassVar[CudaParamKind]
+
+class EvaluationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EVALUATION_VERDICT_UNSPECIFIED: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_PASSED: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_COMPILE_ERROR: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_NOT_LAUNCHED: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_FAULT: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_TIMEOUT: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_MISMATCH: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_OUT_OF_BOUNDS_WRITE: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_INPUT_CHANGED: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_NONDETERMINISTIC: _ClassVar[EvaluationVerdict]
+    EVALUATION_VERDICT_IMPLAUSIBLE_TIME: _ClassVar[EvaluationVerdict]
 KERNEL_DIALECT_UNSPECIFIED: KernelDialect
 KERNEL_DIALECT_WARP: KernelDialect
 KERNEL_DIALECT_PYTHON: KernelDialect
@@ -67,6 +89,22 @@ BENCHMARK_VERDICT_PASSED: BenchmarkVerdict
 BENCHMARK_VERDICT_FAULT: BenchmarkVerdict
 BENCHMARK_VERDICT_MISMATCH: BenchmarkVerdict
 BENCHMARK_VERDICT_IMPLAUSIBLE_TIME: BenchmarkVerdict
+CUDA_PARAM_KIND_UNSPECIFIED: CudaParamKind
+CUDA_PARAM_KIND_VALUE: CudaParamKind
+CUDA_PARAM_KIND_INPUT: CudaParamKind
+CUDA_PARAM_KIND_OUTPUT: CudaParamKind
+CUDA_PARAM_KIND_INPUT_OUTPUT: CudaParamKind
+EVALUATION_VERDICT_UNSPECIFIED: EvaluationVerdict
+EVALUATION_VERDICT_PASSED: EvaluationVerdict
+EVALUATION_VERDICT_COMPILE_ERROR: EvaluationVerdict
+EVALUATION_VERDICT_NOT_LAUNCHED: EvaluationVerdict
+EVALUATION_VERDICT_FAULT: EvaluationVerdict
+EVALUATION_VERDICT_TIMEOUT: EvaluationVerdict
+EVALUATION_VERDICT_MISMATCH: EvaluationVerdict
+EVALUATION_VERDICT_OUT_OF_BOUNDS_WRITE: EvaluationVerdict
+EVALUATION_VERDICT_INPUT_CHANGED: EvaluationVerdict
+EVALUATION_VERDICT_NONDETERMINISTIC: EvaluationVerdict
+EVALUATION_VERDICT_IMPLAUSIBLE_TIME: EvaluationVerdict
 
 class TranslateRequest(_message.Message):
     __slots__ = ("source", "dialect", "constants", "names", "targets", "cuda_arch")
@@ -405,3 +443,103 @@ class EvictKernelRequest(_message.Message):
 class EvictKernelResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class EvaluateRequest(_message.Message):
+    __slots__ = ("subject", "arguments", "reference", "expected", "fixed_arguments", "run_count", "warm_up_count", "atol", "rtol", "launch_timeout")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    FIXED_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    WARM_UP_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ATOL_FIELD_NUMBER: _ClassVar[int]
+    RTOL_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    subject: CudaSubject
+    arguments: _containers.RepeatedCompositeFieldContainer[_tensor_pb2.TensorInput]
+    reference: EvaluationReference
+    expected: ExpectedOutputs
+    fixed_arguments: _containers.RepeatedScalarFieldContainer[str]
+    run_count: int
+    warm_up_count: int
+    atol: float
+    rtol: float
+    launch_timeout: _duration_pb2.Duration
+    def __init__(self, subject: _Optional[_Union[CudaSubject, _Mapping]] = ..., arguments: _Optional[_Iterable[_Union[_tensor_pb2.TensorInput, _Mapping]]] = ..., reference: _Optional[_Union[EvaluationReference, _Mapping]] = ..., expected: _Optional[_Union[ExpectedOutputs, _Mapping]] = ..., fixed_arguments: _Optional[_Iterable[str]] = ..., run_count: _Optional[int] = ..., warm_up_count: _Optional[int] = ..., atol: _Optional[float] = ..., rtol: _Optional[float] = ..., launch_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class CudaSubject(_message.Message):
+    __slots__ = ("source", "entry", "params", "grid", "block", "dynamic_shared_memory_bytes")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_FIELD_NUMBER: _ClassVar[int]
+    GRID_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    DYNAMIC_SHARED_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    entry: str
+    params: _containers.RepeatedCompositeFieldContainer[CudaParam]
+    grid: _containers.RepeatedScalarFieldContainer[int]
+    block: _containers.RepeatedScalarFieldContainer[int]
+    dynamic_shared_memory_bytes: int
+    def __init__(self, source: _Optional[str] = ..., entry: _Optional[str] = ..., params: _Optional[_Iterable[_Union[CudaParam, _Mapping]]] = ..., grid: _Optional[_Iterable[int]] = ..., block: _Optional[_Iterable[int]] = ..., dynamic_shared_memory_bytes: _Optional[int] = ...) -> None: ...
+
+class CudaParam(_message.Message):
+    __slots__ = ("name", "dtype", "kind", "shape")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dtype: _tensor_pb2.Dtype
+    kind: CudaParamKind
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., kind: _Optional[_Union[CudaParamKind, str]] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class EvaluationReference(_message.Message):
+    __slots__ = ("program", "grid")
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    GRID_FIELD_NUMBER: _ClassVar[int]
+    program: KernelProgram
+    grid: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, program: _Optional[_Union[KernelProgram, _Mapping]] = ..., grid: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ExpectedOutputs(_message.Message):
+    __slots__ = ("outputs",)
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    outputs: _containers.RepeatedCompositeFieldContainer[NamedTensor]
+    def __init__(self, outputs: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ...) -> None: ...
+
+class EvaluateResponse(_message.Message):
+    __slots__ = ("verdict", "message", "compiler_log", "run", "param", "resources", "run_times", "median_time", "p10_time", "p90_time", "min_time", "mismatches", "bit_exact_repeat", "array_bytes", "arch")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    COMPILER_LOG_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PARAM_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    RUN_TIMES_FIELD_NUMBER: _ClassVar[int]
+    MEDIAN_TIME_FIELD_NUMBER: _ClassVar[int]
+    P10_TIME_FIELD_NUMBER: _ClassVar[int]
+    P90_TIME_FIELD_NUMBER: _ClassVar[int]
+    MIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    MISMATCHES_FIELD_NUMBER: _ClassVar[int]
+    BIT_EXACT_REPEAT_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ARCH_FIELD_NUMBER: _ClassVar[int]
+    verdict: EvaluationVerdict
+    message: str
+    compiler_log: str
+    run: int
+    param: str
+    resources: CudaResources
+    run_times: _containers.RepeatedCompositeFieldContainer[_duration_pb2.Duration]
+    median_time: _duration_pb2.Duration
+    p10_time: _duration_pb2.Duration
+    p90_time: _duration_pb2.Duration
+    min_time: _duration_pb2.Duration
+    mismatches: _containers.RepeatedCompositeFieldContainer[BenchmarkMismatch]
+    bit_exact_repeat: bool
+    array_bytes: int
+    arch: str
+    def __init__(self, verdict: _Optional[_Union[EvaluationVerdict, str]] = ..., message: _Optional[str] = ..., compiler_log: _Optional[str] = ..., run: _Optional[int] = ..., param: _Optional[str] = ..., resources: _Optional[_Union[CudaResources, _Mapping]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., bit_exact_repeat: bool = ..., array_bytes: _Optional[int] = ..., arch: _Optional[str] = ...) -> None: ...

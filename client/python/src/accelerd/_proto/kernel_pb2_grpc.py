@@ -58,6 +58,11 @@ class KernelServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkResponse.FromString,
                 _registered_method=True)
+        self.Evaluate = channel.unary_unary(
+                '/accelerd.v1.KernelService/Evaluate',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateResponse.FromString,
+                _registered_method=True)
         self.ListKernels = channel.unary_unary(
                 '/accelerd.v1.KernelService/ListKernels',
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsRequest.SerializeToString,
@@ -142,6 +147,24 @@ class KernelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Evaluate(self, request, context):
+        """Judges a kernel in CUDA C++ that nobody trusts: compiles it, launches it many times on a GPU, each time on memory that is written anew, and
+        compares what it computes with what is expected. docs/evaluation.md describes the checks. It needs the setting `sandbox.cuda_source`.
+
+        What is wrong with the kernel is part of the response: a source that does not compile, a fault, a launch that does not end, a wrong
+        result, a write outside of its arrays, or a time that is too short to be true.
+
+        Fails with:
+        - INVALID_ARGUMENT: the source is too long; the entry is no identifier; a parameter, an argument, the launch configuration, a count or a
+        tolerance is invalid; or the reference does not fit the parameters. The field violation names the field.
+        - FAILED_PRECONDITION: the daemon runs no CUDA C++ of clients, and the ErrorInfo has the reason CUDA_SOURCE_DISABLED; it runs no code of
+        clients, SANDBOX_DISABLED; no GPU runs kernels, NO_GPU; or there is no compiler, NO_CUDA_COMPILER.
+        - NOT_FOUND, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, INTERNAL: as Launch.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListKernels(self, request, context):
         """Lists the kernels that are kept, the most recently used first.
         """
@@ -181,6 +204,11 @@ def add_KernelServiceServicer_to_server(servicer, server):
                     servicer.Benchmark,
                     request_deserializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_kernel__pb2.BenchmarkResponse.SerializeToString,
+            ),
+            'Evaluate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Evaluate,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateResponse.SerializeToString,
             ),
             'ListKernels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListKernels,
@@ -305,6 +333,33 @@ class KernelService(object):
             '/accelerd.v1.KernelService/Benchmark',
             accelerd_dot_v1_dot_kernel__pb2.BenchmarkRequest.SerializeToString,
             accelerd_dot_v1_dot_kernel__pb2.BenchmarkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Evaluate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.KernelService/Evaluate',
+            accelerd_dot_v1_dot_kernel__pb2.EvaluateRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.EvaluateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -9,8 +9,8 @@ use std::{
 };
 
 use accelerd_sandbox::{
-    CudaCode, CudaResources,
-    child::{CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaThreads},
+    CudaCode, CudaResources, SubjectOutcome,
+    child::{CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaSubjectDevice, CudaSubjectLaunch, CudaThreads},
 };
 
 /// Where the memory starts.
@@ -64,10 +64,17 @@ impl CudaRuntime for FakeCuda {
         }
         Ok(Box::new(FakeDevice { limit: memory_bytes, ..FakeDevice::default() }))
     }
+
+    fn subject_device(&self, ordinal: u32, memory_bytes: u64) -> Result<Box<dyn CudaSubjectDevice>, String> {
+        if ordinal == NO_DEVICE {
+            return Err(format!("there is no device {ordinal}"));
+        }
+        Ok(Box::new(FakeSubjectDevice { limit: memory_bytes, memory: vec![], launches: 0 }))
+    }
 }
 
 impl CudaCompiler for FakeCompiler {
-    fn compile(&self, source: &str, (major, _): (u32, u32)) -> Result<CudaCode, String> {
+    fn compile(&self, source: &str, (major, _): (u32, u32), _entry: Option<&str>) -> Result<CudaCode, String> {
         let mut hoard = vec![];
         for word in source.split_whitespace() {
             match word {
@@ -79,6 +86,11 @@ impl CudaCompiler for FakeCompiler {
                 },
                 "abort" => std::process::abort(),
                 "wrong" => return Err("line 1: wrong".to_owned()),
+                "verbose" => return Err("line 1: wrong\n".repeat(10_000)),
+                "passwd" => match std::fs::read("/etc/passwd") {
+                    Ok(text) => return Err(String::from_utf8_lossy(&text).into_owned()),
+                    Err(error) => return Err(format!("cannot open: {error}")),
+                },
                 _ => {}
             }
         }
@@ -197,5 +209,57 @@ impl CudaDevice for FakeDevice {
 
     fn fault(&mut self) -> Result<Option<[u8; 40]>, CudaError> {
         Ok(self.fault)
+    }
+}
+
+/// A GPU for CUDA C++ of clients. A source is a word that says what its kernel does with the byte at the address of its first parameter: it
+/// adds the second one, and counts the launches of the process in the next byte.
+struct FakeSubjectDevice {
+    limit: u64,
+    memory: Vec<u8>,
+    launches: u8,
+}
+
+impl CudaSubjectDevice for FakeSubjectDevice {
+    fn allocate(&mut self, bytes: u64) -> Result<u64, CudaError> {
+        if bytes > self.limit {
+            return Err(CudaError::OutOfMemory);
+        }
+        self.memory = vec![0; usize::try_from(bytes).expect("a small memory")];
+        Ok(ADDRESS)
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), CudaError> {
+        let at = usize::try_from(at).expect("a small memory");
+        self.memory[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), CudaError> {
+        let at = usize::try_from(at).expect("a small memory");
+        bytes.copy_from_slice(&self.memory[at..at + bytes.len()]);
+        Ok(())
+    }
+
+    fn run(&mut self, image: &[u8], launch: &CudaSubjectLaunch, timeout: Duration) -> SubjectOutcome {
+        self.launches += 1;
+        let address = u64::from_le_bytes(*launch.params[0].first_chunk().expect("an address"));
+        let at = usize::try_from(address - ADDRESS).expect("an address in the memory");
+        match image {
+            b"traps" => return SubjectOutcome::Fault("a trap".repeat(1000)),
+            b"hangs" => {
+                thread::sleep(timeout);
+                return SubjectOutcome::Timeout;
+            }
+            b"blocks" => loop {
+                thread::sleep(Duration::from_secs(1));
+            },
+            b"aborts" => std::process::abort(),
+            b"too large" => return SubjectOutcome::NotLaunched("too many threads".to_owned()),
+            _ => {}
+        }
+        self.memory[at] = self.memory[at].wrapping_add(launch.params[1][0]);
+        self.memory[at + 1] = self.launches;
+        SubjectOutcome::Ended(Duration::from_micros(7))
     }
 }

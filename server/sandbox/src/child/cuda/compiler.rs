@@ -4,25 +4,43 @@ use std::{fs::File, path::PathBuf};
 
 use super::runtime::{CudaCompiler, CudaRuntime};
 use crate::{
-    child::{confine::confine, serve::Error},
+    child::{
+        confine::{confine, forbid_opening},
+        serve::Error,
+    },
     cuda::CudaCode,
-    protocol::{ChildSettings, CompiledHeader, MAX_SLICE_BYTES, Request, Response, read_frame, write_frame},
-    refusal::{Refusal, bounded},
+    protocol::{
+        ChildSettings, CompileRequest, CompiledHeader, MAX_SLICE_BYTES, Request, Response, read_frame, write_frame,
+    },
+    refusal::{Refusal, bounded, bounded_to},
 };
+
+/// Compiled before files can no longer be opened: the compiler loads the rest of itself with its first source.
+const WARM_UP: &str = "extern \"C\" __global__ void warm_up() {}";
+const WARM_UP_CAPABILITY: (u32, u32) = (7, 5);
+
+/// Bytes of the log of a client's source.
+const MAX_LOG_BYTES: usize = 16 << 10;
 
 /// Serves requests until the parent closes standard input.
 pub(in crate::child) fn compile_on(
     runtime: &dyn CudaRuntime,
-    library_paths: &[PathBuf],
+    (library_paths, client_sources): (&[PathBuf], bool),
     settings: &ChildSettings,
     (mut stdin, mut stdout): (File, File),
 ) -> Result<(), Error> {
     confine(Some(settings.memory_bytes), settings.nice)?;
     let compiler = runtime.compiler(library_paths);
+    if client_sources {
+        if let Ok(compiler) = &compiler {
+            compiler.compile(WARM_UP, WARM_UP_CAPABILITY, Some("warm_up"))?;
+        }
+        forbid_opening()?;
+    }
     write_frame(&mut stdout, &Response::Ready, &[])?;
     while let Some((request, body)) = read_frame(&mut stdin, settings.message_bytes)? {
-        let code = if let Request::Compile { capability } = request {
-            compile(compiler.as_deref(), capability, body)
+        let code = if let Request::Compile(request) = request {
+            compile(compiler.as_deref(), &request, body)
         } else {
             Err(Refusal::NotCompiled("this process only compiles kernels for GPUs".to_owned()))
         };
@@ -39,12 +57,14 @@ pub(in crate::child) fn compile_on(
 
 fn compile(
     compiler: Result<&dyn CudaCompiler, &String>,
-    capability: (u32, u32),
+    CompileRequest { capability, entry }: &CompileRequest,
     source: Vec<u8>,
 ) -> Result<CudaCode, Refusal> {
     let compiler = compiler.map_err(|reason| Refusal::NoCompiler(bounded(reason)))?;
     let source = String::from_utf8(source).map_err(|error| Refusal::NotCompiled(error.to_string()))?;
-    let code = compiler.compile(&source, capability).map_err(|log| Refusal::NotCompiled(bounded(log)))?;
+    let log = |log| if entry.is_some() { bounded_to(MAX_LOG_BYTES, log) } else { bounded(log) };
+    let code = compiler.compile(&source, *capability, entry.as_deref());
+    let code = code.map_err(|error| Refusal::NotCompiled(log(error)))?;
     let (got, limit) = ((code.image.len() + code.ptx.len()) as u64, MAX_SLICE_BYTES);
     if got <= limit { Ok(code) } else { Err(Refusal::LimitTooHigh { what: "compiled code".into(), got, limit }) }
 }

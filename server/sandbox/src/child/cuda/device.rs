@@ -97,7 +97,7 @@ impl Server {
                 self.stop()?;
                 Ok((Response::Stopped, vec![]))
             }
-            Request::Start(_) | Request::Call(_) | Request::Compile { .. } => {
+            Request::Start(_) | Request::Call(_) | Request::Compile(_) | Request::RunSubject(_) => {
                 Err(Refusal::NotStarted("this process only launches kernels on a GPU".to_owned()).into())
             }
         }

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{cuda::CudaCode, protocol::FAULT_RECORD_BYTES};
+use crate::{
+    cuda::CudaCode,
+    protocol::{FAULT_RECORD_BYTES, SubjectOutcome},
+};
 
 /// CUDA, as far as it is installed.
 pub trait CudaRuntime: Sync {
@@ -11,12 +14,46 @@ pub trait CudaRuntime: Sync {
 
     /// Creates a context on a GPU, for launches of at most `memory_bytes`. An error says why it cannot be used.
     fn device(&self, ordinal: u32, memory_bytes: u64) -> Result<Box<dyn CudaDevice>, String>;
+
+    /// Creates a context on a GPU, for launches of CUDA C++ of a client, of at most `memory_bytes`.
+    fn subject_device(&self, ordinal: u32, memory_bytes: u64) -> Result<Box<dyn CudaSubjectDevice>, String>;
 }
 
 /// The compiler of CUDA C++.
 pub trait CudaCompiler {
-    /// Compiles a source for an architecture, given by its compute capability. An error is the compiler's log.
-    fn compile(&self, source: &str, capability: (u32, u32)) -> Result<CudaCode, String>;
+    /// Compiles a source for an architecture, given by its compute capability. `entry` is the kernel whose resources are reported, in a source
+    /// of a client; there is none for generated code. An error is the compiler's log.
+    fn compile(&self, source: &str, capability: (u32, u32), entry: Option<&str>) -> Result<CudaCode, String>;
+}
+
+/// A GPU for CUDA C++ of a client. It has the memory of one launch.
+pub trait CudaSubjectDevice {
+    /// Returns the address of `bytes` of zeros, which take the place of the memory of the last launch.
+    fn allocate(&mut self, bytes: u64) -> Result<u64, CudaError>;
+
+    /// Writes to the memory.
+    fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), CudaError>;
+
+    /// Reads from the memory.
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), CudaError>;
+
+    /// Loads code anew, so that its variables have their initial values, and launches its kernel.
+    fn run(&mut self, image: &[u8], launch: &CudaSubjectLaunch, timeout: Duration) -> SubjectOutcome;
+}
+
+/// A launch of CUDA C++ of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaSubjectLaunch {
+    /// Name of the kernel.
+    pub entry: String,
+    /// The bytes of each parameter.
+    pub params: Vec<Vec<u8>>,
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
 }
 
 /// A GPU. It has the memory of one launch, and runs one chunk of threads at a time.
@@ -86,6 +123,10 @@ impl CudaRuntime for NoCuda {
     }
 
     fn device(&self, _: u32, _: u64) -> Result<Box<dyn CudaDevice>, String> {
+        Err("this program has no CUDA".to_owned())
+    }
+
+    fn subject_device(&self, _: u32, _: u64) -> Result<Box<dyn CudaSubjectDevice>, String> {
         Err("this program has no CUDA".to_owned())
     }
 }
