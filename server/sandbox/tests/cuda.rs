@@ -96,7 +96,7 @@ fn a_compilation_that_does_not_end_is_refused_and_the_next_one_works() {
     let mut sandbox = compiler(&Settings { load_timeout: Duration::from_millis(100), ..Settings::default() });
     let refused = compile(&mut sandbox, "endless");
     assert!(matches!(&refused, Err(SandboxError::Refused(Refusal::NotCompiled(_)))), "{refused:?}");
-    let cut = sandbox.compile(Bytes::from_static(b"endless"), (7, 5), Instant::now() + Duration::from_millis(20));
+    let cut = sandbox.compile(Bytes::from_static(b"endless"), (7, 5), None, Instant::now() + Duration::from_millis(20));
     assert!(matches!(cut, Err(SandboxError::Timeout { killed: true })), "{cut:?}");
     sandbox = compiler(&Settings::default());
     compile(&mut sandbox, "nanos=1").expect("it compiles");

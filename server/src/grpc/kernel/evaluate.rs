@@ -52,7 +52,7 @@ impl Launcher {
         let deadline = context.deadline.unwrap_or_else(|| Instant::now() + self.default_deadline());
         let context = &Context { deadline: Some(deadline), ..context.clone() };
         let limit = self.app().cuda_kernels.memory();
-        let mut copies = self.copies(context);
+        let mut copies = self.copies();
         let mut request = request;
         let arguments = (std::mem::take(&mut request.arguments), limit);
         let arguments = self.arguments(caller, context, "", arguments, &mut copies).await?;
@@ -109,7 +109,7 @@ impl Launcher {
             Expectation::Outputs(outputs) => Ok(Reference::Outputs(outputs.clone())),
             Expectation::Program(program, grid) => {
                 let kernel = self.app().kernels.compile(program.clone(), "reference.program", context).await?;
-                self.bind_reference(evaluation, &kernel, grid, 0, context)?;
+                self.bind_reference(evaluation, &kernel, grid, 0)?;
                 Ok(Reference::Kernel(kernel, grid.clone()))
             }
         }
@@ -122,7 +122,6 @@ impl Launcher {
         kernel: &CompiledKernel,
         grid: &[i64],
         run: u32,
-        context: &Context,
     ) -> Result<BoundLaunch, ApiError> {
         let params = &evaluation.plan.params;
         let written = params.iter().filter(|param| param.kind.is_written());
@@ -142,7 +141,7 @@ impl Launcher {
             data,
         });
         let outputs = written.map(|param| pb::KernelOutput { name: param.name.clone(), shape: vec![] });
-        let mut copies = self.copies(context);
+        let mut copies = self.copies();
         let bound = bind(kernel, grid, arguments.collect(), outputs.collect(), self.cpu().limit, &mut copies);
         bound.map_err(|error| match error {
             ApiError::Invalid { field, reason } => {
@@ -183,7 +182,7 @@ impl Launcher {
         run: u32,
         context: &Context,
     ) -> Result<Vec<(usize, Bytes)>, ApiError> {
-        let bound = self.bind_reference(evaluation, kernel, grid, run, context)?;
+        let bound = self.bind_reference(evaluation, kernel, grid, run)?;
         let result = self.launch_bound(&self.cpu(), kernel, &bound, None, true, context).await?;
         if let Some(fault) = result.faults.first() {
             let line = describe_fault(kernel, &bound.grid, fault)?.line;
