@@ -9,7 +9,7 @@ use super::{
     arch::Arch,
     cache::{Cache, Key},
     module::{Module, TranslationUnit},
-    nvrtc::{Nvrtc, Target},
+    nvrtc::{Nvrtc, Target, trim_memory},
 };
 
 /// A module compiled for a device.
@@ -103,11 +103,15 @@ fn parallel(
     work: impl Fn(&'static Module) -> Result<Compiled, CompileError> + Sync,
 ) -> Result<Vec<Compiled>, CompileError> {
     let work = &work;
-    thread::scope(|scope| {
+    let all: Result<Vec<_>, _> = thread::scope(|scope| {
         let running: Vec<_> = modules.iter().map(|&module| (module.name, scope.spawn(move || work(module)))).collect();
         let died = |name| CompileError::Compiler(format!("the compilation of {name} panicked"));
         running.into_iter().map(|(name, thread)| thread.join().unwrap_or_else(|_| Err(died(name)))).collect()
-    })
+    });
+    if all.as_ref().is_ok_and(|all| all.iter().any(|one| !one.cached)) {
+        trim_memory();
+    }
+    all
 }
 
 fn compile(

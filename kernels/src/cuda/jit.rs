@@ -170,7 +170,11 @@ impl JitCompiler {
 
     /// The code and whether it was on disk. An error is the compiler's log.
     fn image(&self, source: &JitSource, key: &Key) -> Result<(Vec<u8>, bool), String> {
-        compile::image(&source.unit(), key, self.target, self.disk.as_ref())
+        let (image, on_disk) = compile::image(&source.unit(), key, self.target, self.disk.as_ref())?;
+        if !on_disk {
+            nvrtc::trim_memory();
+        }
+        Ok((image, on_disk))
     }
 }
 
