@@ -11,7 +11,7 @@ pub fn use_short_slice() {
     // SAFETY: reads the nice value of this thread, without memory of ours.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let attributes = libc::sched_attr {
-        size: size_of::<libc::sched_attr>() as u32,
+        size: u32::try_from(size_of::<libc::sched_attr>()).expect("a small structure"),
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
         sched_nice: nice,

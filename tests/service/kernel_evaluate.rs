@@ -142,7 +142,7 @@ async fn evaluate_reports_what_the_compiler_says() {
     let response = assert_verdict(&server, "unknown name", request(&kernel("y[i] = z;")), Verdict::CompileError).await;
     assert!(response.compiler_log.contains("kernel.cu(4)") && response.compiler_log.contains("\"z\""), "{response:?}");
     assert!(response.run_times.is_empty() && response.resources.is_none());
-    let many: String = (0..10_000).map(|i| format!("y[i] = unknown{i};\n")).collect();
+    let many = (0..10_000).map(|i| format!("y[i] = unknown{i};")).collect::<Vec<_>>().join("\n");
     let response = assert_verdict(&server, "many errors", request(&kernel(&many)), Verdict::CompileError).await;
     assert!((100..=(16 << 10) + 3).contains(&response.compiler_log.len()), "{}", response.compiler_log.len());
 }
@@ -198,7 +198,7 @@ async fn evaluate_refuses_requests_with_their_field() {
     let output = |name: &str, tensor| v1::NamedTensor { name: name.to_owned(), value: Some(tensor) };
     let expected = |outputs| {
         with(&|request| {
-            request.expectation = Some(Expectation::Expected(v1::ExpectedOutputs { outputs: Vec::clone(&outputs) }))
+            request.expectation = Some(Expectation::Expected(v1::ExpectedOutputs { outputs: Vec::clone(&outputs) }));
         })
     };
     let reference = |source: &str, extent: i64| {

@@ -124,7 +124,7 @@ impl SubjectDevice {
         let fitting = self.memory.take().map(|(address, capacity, _)| (address, capacity));
         let (address, capacity) = match fitting {
             Some((address, capacity)) if capacity >= needed => (address, capacity),
-            other => (self.replace(other.map(|(address, _)| address), needed)?, needed),
+            other => (Self::replace(other.map(|(address, _)| address), needed)?, needed),
         };
         self.memory = Some((address, capacity, bytes));
         self.clear(address, capacity)?;
@@ -132,7 +132,7 @@ impl SubjectDevice {
         Ok(address)
     }
 
-    fn replace(&self, old: Option<u64>, bytes: u64) -> Result<u64, UserError> {
+    fn replace(old: Option<u64>, bytes: u64) -> Result<u64, UserError> {
         if let Some(old) = old {
             // SAFETY: allocated below, freed once; what used it has ended.
             ok(unsafe { sys::cuMemFree_v2(old) })?;

@@ -25,3 +25,6 @@ pub use cuda::{
     CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaSubjectDevice, CudaSubjectLaunch, CudaThreads, NoCuda,
 };
 pub use serve::main;
+
+/// Why the child ends.
+type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use wasmtime::Module;
 
 use super::{
+    Error,
     active_call::ActiveCall,
     active_launch::ActiveLaunch,
     cache::{LoadedModule, ModuleCache},
@@ -47,8 +48,6 @@ pub fn main(cuda: &dyn CudaRuntime) -> ExitCode {
         }
     }
 }
-
-pub(super) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 fn run(cuda: &dyn CudaRuntime) -> Result<(), Error> {
     let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);

@@ -143,12 +143,10 @@ impl Launcher {
         let outputs = written.map(|param| pb::KernelOutput { name: param.name.clone(), shape: vec![] });
         let mut copies = self.copies();
         let bound = bind(kernel, grid, arguments.collect(), outputs.collect(), self.cpu().limit, &mut copies);
-        bound.map_err(|error| match error {
-            ApiError::Invalid { field, reason } => {
-                let field = if field == "grid" { "reference.grid" } else { "reference.program" };
-                ApiError::invalid(field, reason)
-            }
-            error => error,
+        bound.map_err(|error| {
+            let ApiError::Invalid { field, reason } = error else { return error };
+            let field = if field == "grid" { "reference.grid" } else { "reference.program" };
+            ApiError::invalid(field, reason)
         })
     }
 
@@ -215,11 +213,15 @@ async fn run(gpu: &Gpu, evaluation: &Arc<Evaluation>, code: CudaCode, context: &
 
 /// The compiler's log of a source that does not compile; other errors are not the source's.
 fn compiler_log(error: ApiError) -> Result<String, ApiError> {
-    match error {
-        ApiError::Sandbox(SandboxError::Refused(Refusal::NotCompiled(log))) => Ok(log),
-        ApiError::Sandbox(SandboxError::Refused(refusal @ Refusal::LimitTooHigh { .. })) => Ok(refusal.to_string()),
-        ApiError::Sandbox(SandboxError::Crashed { .. }) => Ok("the compiler crashed".to_owned()),
-        error => Err(error),
+    let ApiError::Sandbox(failure) = error else { return Err(error) };
+    if let SandboxError::Refused(Refusal::NotCompiled(log)) = failure {
+        Ok(log)
+    } else if let SandboxError::Refused(refusal @ Refusal::LimitTooHigh { .. }) = failure {
+        Ok(refusal.to_string())
+    } else if let SandboxError::Crashed { .. } = failure {
+        Ok("the compiler crashed".to_owned())
+    } else {
+        Err(failure.into())
     }
 }
 

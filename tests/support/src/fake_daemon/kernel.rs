@@ -106,14 +106,14 @@ impl KernelService for FakeDaemon {
         self.enter("Evaluate").await?;
         let request = request.into_inner();
         let source = request.subject.clone().unwrap_or_default().source;
-        let time = Some(prost_types::Duration { seconds: 0, nanos: 3_000_000 });
+        let time = prost_types::Duration { seconds: 0, nanos: 3_000_000 };
         let passed = proto::EvaluateResponse {
             verdict: proto::EvaluationVerdict::Passed.into(),
             resources: Some(proto::CudaResources { registers: 16, ..Default::default() }),
-            run_times: vec![time.unwrap_or_default(); request.run_count.unwrap_or(20) as usize],
-            median_time: time,
-            p10_time: time,
-            p90_time: time,
+            run_times: vec![time; request.run_count.unwrap_or(20) as usize],
+            median_time: Some(time),
+            p10_time: Some(time),
+            p90_time: Some(time),
             bit_exact_repeat: true,
             array_bytes: 32,
             arch: "sm_90".to_owned(),

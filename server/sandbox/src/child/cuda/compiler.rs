@@ -5,8 +5,8 @@ use std::{fs::File, path::PathBuf};
 use super::runtime::{CudaCompiler, CudaRuntime};
 use crate::{
     child::{
+        Error,
         confine::{confine, forbid_opening},
-        serve::Error,
     },
     cuda::CudaCode,
     protocol::{

@@ -13,7 +13,7 @@ use super::{
     runtime::{CudaDevice, CudaError, CudaRuntime},
 };
 use crate::{
-    child::{confine::confine, serve::Error},
+    child::{Error, confine::confine},
     outcome::Outcome,
     protocol::{
         ChildSettings, LaunchRequest, LaunchSlice, LoadRequest, ModuleHash, ModuleInfo, ReadRequest, Request, Response,

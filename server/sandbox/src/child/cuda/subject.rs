@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::runtime::{CudaError, CudaRuntime, CudaSubjectDevice, CudaSubjectLaunch};
 use crate::{
-    child::{confine::confine, serve::Error},
+    child::{Error, confine::confine},
     protocol::{
         ChildSettings, LoadRequest, ModuleHash, ModuleInfo, ReadRequest, Request, Response, SubjectConfig,
         SubjectOutcome, SubjectParam, SubjectRequest, read_frame, write_frame,

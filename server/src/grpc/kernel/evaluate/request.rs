@@ -219,7 +219,9 @@ fn fix(params: &mut [Param], fixed: &[String], all: bool) -> Result<(), ApiError
         param.is_fixed = true;
     }
     if all {
-        params.iter_mut().for_each(|param| param.is_fixed = true);
+        for param in params.iter_mut() {
+            param.is_fixed = true;
+        }
     }
     Ok(())
 }

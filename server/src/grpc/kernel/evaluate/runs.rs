@@ -98,11 +98,16 @@ impl Plan {
         let of_run = |param: &Param| match param.kind {
             ParamKind::Output => vec![self.poison(run); param.of.bytes()].into(),
             ParamKind::Input | ParamKind::InputOutput if !param.is_fixed => {
-                rotated(&param.data, param.of.dtype.size(), run.wrapping_add(self.seed as u32 & 0xffff))
+                rotated(&param.data, param.of.dtype.size(), run.wrapping_add(self.first_rotation()))
             }
             ParamKind::Input | ParamKind::InputOutput | ParamKind::Value => param.data.clone(),
         };
         self.params.iter().map(of_run).collect()
+    }
+
+    fn first_rotation(&self) -> u32 {
+        let [low, high, ..] = self.seed.to_le_bytes();
+        u16::from_le_bytes([low, high]).into()
     }
 
     /// As numbers of any type these bytes are finite, and far from 0.
