@@ -148,10 +148,14 @@ impl CliError {
     }
 }
 
+/// What hyper, h2 and the operating system say of a connection that ended: which of them notices first is a matter of timing.
+const BROKEN: [&str; 5] =
+    ["connection closed", "connection reset", "connection was not ready", "broken pipe", "invalid size"];
+
 /// Whether the transport failed after it was connected, as with plaintext to a daemon that serves TLS.
 fn is_broken(error: &ClientError) -> bool {
     let message = error.to_string().to_lowercase();
-    ["connection closed", "connection reset", "broken pipe", "invalid size"].iter().any(|part| message.contains(part))
+    BROKEN.iter().any(|part| message.contains(part))
 }
 
 /// Suggests a remedy for a failed connection.
