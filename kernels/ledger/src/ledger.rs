@@ -311,11 +311,27 @@ impl Reservation {
 
     /// Records actual use, which may exceed the limits because the memory is already allocated.
     pub fn record(&mut self, bytes: u64) {
-        match bytes.checked_sub(self.bytes) {
-            Some(more) => lock(&self.account.books.balance).add(self.account.principal, self.account.kind, more),
-            None => self.subtract(self.bytes - bytes),
+        Self::record_all([(self, bytes)]);
+    }
+
+    /// Records actual use of several reservations of a place in one step: what moves from one to another counts once.
+    ///
+    /// # Panics
+    /// If they are reservations of several places or ledgers.
+    pub fn record_all<'a>(uses: impl IntoIterator<Item = (&'a mut Self, u64)>) {
+        let mut uses = uses.into_iter().peekable();
+        let Some((first, _)) = uses.peek() else { return };
+        let books = Arc::clone(&first.account.books);
+        let mut balance = lock(&books.balance);
+        for (reservation, bytes) in uses {
+            let Account { books: its, kind, principal } = &reservation.account;
+            assert!(Arc::ptr_eq(its, &books), "reservations of one place");
+            match bytes.checked_sub(reservation.bytes) {
+                Some(more) => balance.add(*principal, *kind, more),
+                None => balance.subtract(*principal, *kind, reservation.bytes - bytes),
+            }
+            reservation.bytes = bytes;
         }
-        self.bytes = bytes;
     }
 
     fn subtract(&self, bytes: u64) {

@@ -88,6 +88,25 @@ fn recorded_use_may_exceed_the_limit_and_blocks_reservations_only() {
 }
 
 #[test]
+fn what_moves_from_one_reservation_to_another_counts_once() {
+    let ledger = ledger(100);
+    let account = ledger.account(Place::Host, Kind::Collections);
+    let mut asked = account.of(7).reserve(60).expect("60 are free");
+    let mut used = account.empty();
+    Reservation::record_all([(&mut used, 50), (&mut asked, 0)]);
+    assert_eq!((used.bytes(), asked.bytes(), host(&ledger).held), (50, 0, 50));
+    drop((used, asked));
+    assert_eq!(host(&ledger).held, 0);
+}
+
+#[test]
+#[should_panic(expected = "reservations of one place")]
+fn reservations_of_two_ledgers_are_not_recorded_in_one_step() {
+    let reservations = || ledger(100).account(Place::Host, Kind::Collections).empty();
+    Reservation::record_all([(&mut reservations(), 1), (&mut reservations(), 1)]);
+}
+
+#[test]
 fn caches_are_evicted_in_order_and_only_as_far_as_needed() {
     let ledger = ledger(100);
     let graphs = cache(&ledger, Kind::Graphs, &[10]);

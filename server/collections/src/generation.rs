@@ -154,9 +154,10 @@ impl Generation {
         (points.count(), points.rows())
     }
 
-    /// Bytes of the reallocations for `rows` more rows with `fields` fields in total.
+    /// Bytes of the reallocations for `rows` more rows with `fields` fields in total, besides the vectors themselves.
     pub(crate) fn growth_bytes(&self, rows: usize, fields: usize) -> u64 {
-        self.read().growth_bytes(rows, fields)
+        let vectors = (rows * self.corpus.dim() * size_of::<f32>()) as u64;
+        self.corpus.growth_bytes(rows).saturating_sub(vectors) + self.read().growth_bytes(rows, fields)
     }
 
     /// Bytes of vectors, ids, payloads and the text index in host memory.

@@ -66,10 +66,16 @@ impl Shared {
 
     /// Updates the memory reservation to the actual use.
     pub(super) fn recount(&self) {
+        self.recount_with([]);
+    }
+
+    /// As [`Self::recount`]. In the same step, the reservations for what is in use now change to the given bytes.
+    pub(super) fn recount_with<const N: usize>(&self, reserved: [(&mut Reservation, u64); N]) {
         let generation = self.generation();
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.rows.record(generation.row_bytes());
-        held.indexes.record(generation.index_bytes());
+        let Held { rows, indexes } = &mut *held;
+        let used = [(rows, generation.row_bytes()), (indexes, generation.index_bytes())];
+        Reservation::record_all(used.into_iter().chain(reserved));
     }
 
     /// Drops the indexes that requests build again. Returns their bytes.

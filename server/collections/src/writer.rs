@@ -263,7 +263,7 @@ impl Writer {
         let generation = self.shared.generation();
         let dim = self.shared.meta.dim as usize;
         match change {
-            Change::Upsert { points, payloads, reservation, done } => {
+            Change::Upsert { points, payloads, mut reservation, done } => {
                 self.unsynced_rows += points.ids.len();
                 let large = points.vectors.len() > MAX_INLINE_BYTES || generation.text_index().is_some();
                 let work = move || {
@@ -276,11 +276,8 @@ impl Writer {
                 };
                 let upserted = maybe_blocking(large, work).await;
                 drop(guard);
-                self.shared.recount();
-                drop(reservation);
-                if self.pending_rows == 0 {
-                    self.growth.record(0);
-                }
+                let growth = self.shared.generation().growth_bytes(self.pending_rows, self.pending_fields);
+                self.shared.recount_with([(&mut reservation, 0), (&mut self.growth, growth)]);
                 _ = done.send(upserted);
             }
             Change::Delete { ids, done } => {

@@ -33,6 +33,11 @@ impl Chunk {
         grown
     }
 
+    /// Bytes that a chunk of `rows` rows allocates.
+    pub(super) fn bytes_of(rows: usize, dim: usize) -> usize {
+        Block::<f32>::layout(rows * dim).size() + Block::<f64>::layout(rows).size()
+    }
+
     /// Bytes allocated.
     pub(super) fn bytes(&self) -> usize {
         self.rows.layout.size() + self.norms.layout.size()
@@ -75,9 +80,13 @@ unsafe impl<T: Send + Sync> Send for Block<T> {}
 unsafe impl<T: Send + Sync> Sync for Block<T> {}
 
 impl<T: Copy> Block<T> {
-    fn new(len: usize) -> Self {
+    fn layout(len: usize) -> Layout {
         let layout = Layout::array::<T>(len.max(1)).and_then(|layout| layout.align_to(64));
-        let layout = layout.expect("a chunk is far smaller than the address space");
+        layout.expect("a chunk is far smaller than the address space")
+    }
+
+    fn new(len: usize) -> Self {
+        let layout = Self::layout(len);
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc(layout) };
         let Some(at) = NonNull::new(memory.cast()) else { handle_alloc_error(layout) };

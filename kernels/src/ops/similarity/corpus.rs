@@ -156,6 +156,11 @@ impl Corpus {
         (view.chunks.iter().map(|chunk| chunk.bytes()).sum::<usize>() + deleted) as u64
     }
 
+    /// Bytes that appending `rows` rows allocates in host memory.
+    pub fn growth_bytes(&self, rows: usize) -> u64 {
+        self.view().growth_bytes(rows) as u64
+    }
+
     /// Bytes allocated on its device.
     pub fn device_bytes(&self) -> u64 {
         self.device_bytes.load(Relaxed)
@@ -333,14 +338,35 @@ impl View {
     fn make_room(&mut self, at: usize, count: usize) {
         let whole = self.chunk_rows;
         if self.len == self.chunks.len() * whole {
-            let first = (FIRST_BYTES / size_of::<f32>() / self.dim.max(1)).max(count).max(1).next_power_of_two();
-            let capacity = if self.chunks.is_empty() { first.min(whole) } else { whole };
+            let capacity = if self.chunks.is_empty() { self.first_capacity(count) } else { whole };
             Arc::make_mut(&mut self.chunks).push(Arc::new(Chunk::new(capacity, self.dim)));
         } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == at) {
             // Earlier views keep the old chunk.
             let grown = last.grown((at + count).next_power_of_two().min(whole), at);
             *Arc::make_mut(&mut self.chunks).last_mut().expect("there is one") = Arc::new(grown);
         }
+    }
+
+    /// Rows of the first chunk if it is made for `count` rows.
+    fn first_capacity(&self, count: usize) -> usize {
+        let least = FIRST_BYTES / size_of::<f32>() / self.dim.max(1);
+        least.max(count).max(1).next_power_of_two().min(self.chunk_rows)
+    }
+
+    /// Bytes of the chunks that [`Self::extend`] allocates for `count` rows.
+    fn growth_bytes(&self, count: usize) -> usize {
+        let whole = self.chunk_rows;
+        let last = self.chunks.last().map_or(0, |chunk| chunk.capacity());
+        let capacity = self.chunks.len().saturating_sub(1) * whole + last;
+        let Some(more) = (self.len + count).checked_sub(capacity).filter(|more| *more > 0) else { return 0 };
+        // The last chunk is replaced by a larger one unless it is whole; all others are whole from the start.
+        let (grown, more) = match last {
+            0 => (self.first_capacity(count), more.saturating_sub(whole)),
+            last if last < whole => ((last + more).next_power_of_two().min(whole), more.saturating_sub(whole - last)),
+            _ => (0, more),
+        };
+        let bytes = |rows: usize| if rows == 0 { 0 } else { Chunk::bytes_of(rows, self.dim) };
+        bytes(grown) + more.div_ceil(whole) * bytes(whole)
     }
 
     fn delete(&mut self, rows: &[u32]) {
@@ -387,6 +413,21 @@ mod tests {
             assert_eq!(view.len(), rows);
             for row in [0, rows / 2, rows - 1] {
                 assert_eq!((view.row(row), view.squared_norm(row)), (last.row(row), last.squared_norm(row)));
+            }
+        }
+    }
+
+    #[test]
+    fn growth_is_known_before_it_happens() {
+        for dim in [1, 3, 256, 2_000_000] {
+            let corpus = corpus(dim);
+            let counts = if dim > 1_000 { [0, 1, 2, 1] } else { [1, 700, 40_000, 70_000] };
+            for rows in counts {
+                let (before, growth) = (corpus.host_bytes(), corpus.growth_bytes(rows));
+                let last = corpus.view().chunks.last().map_or(0, |chunk| chunk.bytes() as u64);
+                corpus.append(&counting(corpus.len(), rows, dim));
+                let after = corpus.host_bytes();
+                assert!([before + growth, before + growth - last].contains(&after), "{rows} rows of {dim}: {after}");
             }
         }
     }
