@@ -73,7 +73,8 @@ pub use self::{
     error::{Code, Error, Failure, FieldViolation, ShapeError},
     graph::{Attribute, Executed, Graph, GraphOutput, GraphValue},
     kernel::{
-        Benchmark, Evaluation, KernelConstant, KernelProgram, Launch, LaunchOutcome, TranslateOptions, Translation,
+        Benchmark, DatasetOptions, Evaluation, KernelConstant, KernelProgram, Launch, LaunchOutcome, TranslateOptions,
+        Translation,
     },
     matrix::{Element, Matrix, MatrixRef},
     parse::{
@@ -83,8 +84,9 @@ pub use self::{
     payload::{Filter, Id, Ids, Payload, Value},
     priority::Priority,
     proto::{
-        CudaCode, CudaResources, Fusion, Kernel, KernelDevice, KernelFault, Metric, NanPolicy, OutcomePolicy,
-        OutputComparison, RankedDocument, ResidentTensor, VerifySummary,
+        CudaCode, CudaResources, DatasetAgreement, DatasetCategory, DatasetPair, DatasetRun, DatasetSplit, Fusion,
+        Kernel, KernelDevice, KernelFault, Metric, NanPolicy, OutcomePolicy, OutputComparison, RankedDocument,
+        ResidentTensor, VerifySummary,
     },
     rerank::{RerankOptions, Reranked},
     resident::UploadOptions,

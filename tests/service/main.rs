@@ -14,6 +14,7 @@ mod input;
 mod kernel;
 mod kernel_benchmark;
 mod kernel_cuda;
+mod kernel_dataset;
 mod kernel_evaluate;
 mod kernel_gpu;
 mod kernel_launch;

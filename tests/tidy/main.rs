@@ -15,12 +15,13 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const MAX_LINES: usize = 1000;
 
 /// What each crate must never depend on.
-const FORBIDDEN: [(&str, &[&str]); 17] = [
+const FORBIDDEN: [(&str, &[&str]); 18] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
     ),
     ("accelerd-allocator", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
+    ("accelerd-dataset", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-ledger", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-ir", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-lower", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),

@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling
 
 use crate::{
     commands::{
-        bench, cluster, collections, embed, generate, health, index, kernel, models, parse, report, rerank, search,
-        similar, stats, tensor, verify,
+        bench, cluster, collections, dataset, embed, generate, health, index, kernel, models, parse, report, rerank,
+        search, similar, stats, tensor, verify,
     },
     error::Result,
     global::Global,
@@ -63,6 +63,7 @@ pub enum Command {
     Tensor(tensor::TensorArgs),
     Kernel(kernel::KernelArgs),
     Verify(verify::VerifyArgs),
+    Dataset(dataset::DatasetArgs),
     Stats(stats::StatsArgs),
     Report(report::ReportArgs),
     Bench(bench::BenchArgs),
@@ -89,6 +90,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Tensor(args) => tensor::run(args, &connect(global, false).await?, output).await,
         Command::Kernel(args) => kernel::run(args, &connect(global, false).await?, output).await,
         Command::Verify(args) => verify::run(args, global, output).await,
+        Command::Dataset(args) => dataset::run(args, global, output).await,
         Command::Stats(args) => stats::run(&args, &connect(global, false).await?, output).await,
         Command::Report(args) => report::run(args, &connect(global, false).await?, output).await,
         Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,

@@ -98,6 +98,7 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         self.kept: dict[str, tuple[pb.Kernel, Callable[..., Any], pb.KernelProgram]] = {}
         self.compilations: list[pb.KernelProgram] = []
         self.launches: list[pb.LaunchRequest] = []
+        self.datasets: list[pb.GenerateDatasetRequest] = []
         self.evaluations: list[pb.EvaluateRequest] = []
         #: The response to the next evaluations.
         self.evaluated = pb.EvaluateResponse(verdict=pb.EVALUATION_VERDICT_PASSED)
@@ -128,6 +129,31 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         if self.kept.pop(request.kernel_id, None) is None:
             fail(context, grpc.StatusCode.NOT_FOUND)
         return pb.EvictKernelResponse()
+
+    def GenerateDataset(self, request, context):  # noqa: N802
+        self.datasets.append(request)
+        for index in range(request.first_index, request.first_index + request.pair_count):
+            run = pb.DatasetRun(
+                device=pb.KERNEL_DEVICE_CPU,
+                agreement=pb.DATASET_AGREEMENT_CLOSE,
+                element_count=64,
+                different_count=2,
+                max_ulp_error=1,
+            )
+            run.execution_time.FromMicroseconds(3)
+            pair = pb.DatasetPair(
+                index=index,
+                id=f"{index:064x}",
+                structure_id="0" * 64,
+                split=pb.DATASET_SPLIT_TEST,
+                category=pb.DATASET_CATEGORY_NESTED_LOOP,
+                dialect=pb.KERNEL_DIALECT_WARP,
+                name=f"nested_loop_{index}",
+                source="import warp as wp\n",
+                files=[pb.KernelFile(name="nested_loop.wasm", content=b"\0asm")],
+                runs=[run],
+            )
+            yield pb.GenerateDatasetResponse(pair=pair)
 
     def Evaluate(self, request, context):  # noqa: N802
         self.evaluations.append(request)

@@ -1,5 +1,6 @@
 //! Numeric programs: translations, compiled kernels and launches.
 
+mod dataset;
 mod evaluate;
 mod launch;
 
@@ -12,6 +13,7 @@ use crate::{
     timing::Timings,
 };
 
+pub use self::dataset::DatasetOptions;
 pub use self::evaluate::Evaluation;
 pub use self::launch::{Benchmark, KernelProgram, Launch, LaunchOutcome};
 

@@ -1,5 +1,6 @@
 //! The files of a translation.
 
+use accelerd_ir::kernel::cuda::Example;
 use accelerd_ir::kernel::{Kernel, cuda, wasm};
 
 use crate::Targets;
@@ -14,25 +15,29 @@ pub struct File {
     pub content: Vec<u8>,
 }
 
-/// The files of a kernel, and why there is no program in CUDA C++ if one is requested.
-pub(crate) fn emit(kernel: &Kernel, targets: Targets, budget: &mut Budget) -> (Vec<File>, Option<NoExample>) {
+/// The files of a kernel, and the example of its program in CUDA C++ if one is requested.
+pub(crate) fn emit(
+    kernel: &Kernel,
+    targets: Targets,
+    budget: &mut Budget,
+) -> (Vec<File>, Result<Option<Example>, NoExample>) {
     let mut files = vec![];
-    let mut problem = None;
+    let mut of_program = Ok(None);
     if targets.cuda {
-        match example(kernel, budget).and_then(|example| Ok(cuda::standalone(kernel, &example)?)) {
-            Ok(program) => files.extend(of_program(program)),
-            Err(error) => problem = Some(error),
-        }
+        of_program = example(kernel, budget).and_then(|example| {
+            files.extend(program(cuda::standalone(kernel, &example)?));
+            Ok(Some(example))
+        });
     }
     if targets.wasm {
         let content = wasm::emit(kernel).expect("lowered kernels are well formed");
         files.push(File { name: format!("{}.wasm", kernel.name), content });
     }
-    (files, problem)
+    (files, of_program)
 }
 
-fn of_program(program: cuda::Files) -> [File; 3] {
-    let cuda::Files { name, source, makefile, metadata } = program;
+fn program(files: cuda::Files) -> [File; 3] {
+    let cuda::Files { name, source, makefile, metadata } = files;
     [(format!("{name}.cu"), source), ("Makefile".to_owned(), makefile), ("metadata.json".to_owned(), metadata)]
         .map(|(name, content)| File { name, content: content.into_bytes() })
 }

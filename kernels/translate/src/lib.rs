@@ -9,7 +9,7 @@ mod files;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use accelerd_ir::kernel::cuda::{self, DeviceCode};
+use accelerd_ir::kernel::cuda::{self, DeviceCode, Example};
 use accelerd_ir::kernel::interpret::LaunchError;
 use accelerd_ir::kernel::{Kernel, Site};
 use accelerd_ir::scalar::Literal;
@@ -84,6 +84,8 @@ pub struct Translated {
     pub files: Vec<File>,
     /// Its device code, if it is requested.
     pub device: Option<DeviceCode>,
+    /// The example of its program in CUDA C++, if there is one.
+    pub example: Option<Example>,
 }
 
 /// Why a kernel, or the module, is not translated.
@@ -188,16 +190,19 @@ impl<'r> Translator<'r> {
         match outcome.kernel {
             Ok(lowered) => {
                 let kernel = lowered.kernel;
-                let (files, problem) = files::emit(&kernel, self.request.targets, &mut self.budget);
+                let (files, example) = files::emit(&kernel, self.request.targets, &mut self.budget);
                 let device = self.request.targets.device.then(|| cuda::device(&kernel, cuda::Options::default()));
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
                 self.bytes += device.as_ref().map_or(0, |code| code.source.len());
-                if let Some(error) = problem {
+                let example = example.unwrap_or_else(|error| {
                     self.translation.diagnostics.push(no_example(&outcome.name, &error));
-                }
-                self.translation
-                    .kernels
-                    .push(Translated { device, ..translated(outcome.name, dialect, kernel, files) });
+                    None
+                });
+                self.translation.kernels.push(Translated {
+                    device,
+                    example,
+                    ..translated(outcome.name, dialect, kernel, files)
+                });
             }
             Err(error) => {
                 self.bytes += error.message.len();
@@ -223,6 +228,7 @@ fn translated(name: String, dialect: Dialect, kernel: Kernel, files: Vec<File>) 
         kernel: Kernel { body: vec![], locals: vec![], ..kernel },
         files,
         device: None,
+        example: None,
     }
 }
 

@@ -21,4 +21,5 @@ mod values;
 pub use domain::{Bound, Domain, InputError};
 pub use generator::Generator;
 pub use input::Input;
+pub use random::Random;
 pub use shrinker::{CaseError, Shrinker};

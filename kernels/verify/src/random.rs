@@ -7,54 +7,55 @@
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A stream of random numbers.
-pub(crate) struct Random(u64);
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
     /// The streams of an input: a key for [`Random::new`].
-    pub(crate) fn key(seed: u64, input: u64) -> u64 {
+    pub fn key(seed: u64, input: u64) -> u64 {
         mix(mix(seed ^ GOLDEN).wrapping_add(input.wrapping_mul(GOLDEN)))
     }
 
     /// The stream of a case.
-    pub(crate) fn new(key: u64, case: u64) -> Self {
+    pub fn new(key: u64, case: u64) -> Self {
         Self(mix(key.wrapping_add(case.wrapping_mul(GOLDEN))))
     }
 
     /// 64 random bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
     /// An integer from 0 to `bound` - 1, with a bias of at most `bound` / 2^64. 0 if the bound is 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// An index of a slice of this length.
-    pub(crate) fn index(&mut self, length: usize) -> usize {
+    pub fn index(&mut self, length: usize) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "less than a usize")]
         let index = self.below(length as u64) as usize;
         index
     }
 
     /// An element of a slice that is not empty.
-    pub(crate) fn pick<T: Copy>(&mut self, slice: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, slice: &[T]) -> T {
         slice[self.index(slice.len())]
     }
 
     /// A number from 0, included, to 1, excluded.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (f64::EPSILON / 2.0)
     }
 
     /// An integer from -`most` to `most`.
-    pub(crate) fn within(&mut self, most: u32) -> i128 {
+    pub fn within(&mut self, most: u32) -> i128 {
         i128::from(self.below(2 * u64::from(most) + 1)) - i128::from(most)
     }
 
     /// The number or its negative.
-    pub(crate) fn signed(&mut self, value: f64) -> f64 {
+    pub fn signed(&mut self, value: f64) -> f64 {
         if self.bits() & 1 == 0 { value } else { -value }
     }
 }

@@ -29,7 +29,7 @@ impl fmt::Display for Role {
 use Role::{Admin, Read, Write};
 
 /// The methods and the roles that they need.
-const METHODS: [(&str, Role); 46] = [
+const METHODS: [(&str, Role); 47] = [
     ("/accelerd.v1.DeviceService/ListDevices", Read),
     ("/accelerd.v1.DeviceService/GetStats", Read),
     ("/accelerd.v1.DeviceService/Watch", Read),
@@ -48,6 +48,7 @@ const METHODS: [(&str, Role); 46] = [
     ("/accelerd.v1.KernelService/Launch", Read),
     ("/accelerd.v1.KernelService/Benchmark", Read),
     ("/accelerd.v1.KernelService/Evaluate", Read),
+    ("/accelerd.v1.KernelService/GenerateDataset", Read),
     ("/accelerd.v1.KernelService/ListKernels", Read),
     ("/accelerd.v1.KernelService/EvictKernel", Write),
     ("/accelerd.v1.ParseService/Parse", Read),

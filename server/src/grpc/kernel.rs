@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use accelerd_engine::Context;
 use accelerd_kernels::ops::translate::{Diagnostic, Request as TranslationRequest, Targets, TooLarge, Translated};
 use accelerd_proto::v1::{self as pb, kernel_service_server::KernelService, launch_request};
+use futures::stream::BoxStream;
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -23,6 +24,7 @@ use crate::{
 mod arguments;
 mod benchmark;
 mod cuda;
+mod dataset;
 mod describe;
 mod element_type;
 mod evaluate;
@@ -77,6 +79,8 @@ impl Kernels {
 
 #[tonic::async_trait]
 impl KernelService for Kernels {
+    type GenerateDatasetStream = BoxStream<'static, Result<pb::GenerateDatasetResponse, Status>>;
+
     async fn translate(
         &self,
         request: Request<pb::TranslateRequest>,
@@ -158,6 +162,14 @@ impl KernelService for Kernels {
     async fn evaluate(&self, request: Request<pb::EvaluateRequest>) -> Result<Response<pb::EvaluateResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
         Ok(Response::new(self.launcher.evaluate(&caller, &context, request.into_inner()).await?))
+    }
+
+    async fn generate_dataset(
+        &self,
+        request: Request<pb::GenerateDatasetRequest>,
+    ) -> Result<Response<Self::GenerateDatasetStream>, Status> {
+        let context = context(&request);
+        Ok(Response::new(self.launcher.dataset(context, request.into_inner())?))
     }
 
     async fn list_kernels(

@@ -46,10 +46,12 @@ impl CacheEntry for CompiledKernel {
 }
 
 impl CompiledKernel {
-    pub(super) fn new(id: String, translated: Translated) -> Self {
-        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device } =
+    /// `translated` has a module of WebAssembly and device code.
+    pub(crate) fn new(id: String, translated: Translated) -> Self {
+        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device, .. } =
             translated;
-        let module = files.into_iter().next().map(|file| file.content).unwrap_or_default();
+        let module = files.into_iter().find(|file| file.name.ends_with(".wasm"));
+        let module = module.expect("it is requested").content;
         Self {
             id,
             name,

@@ -168,6 +168,21 @@ impl CudaKernels {
         self.compile(code, gpu.properties.arch, context).await
     }
 
+    /// Compiles kernels of different names together, which are not kept: one after the other takes many times as long.
+    ///
+    /// # Errors
+    /// As [`Self::compile`], if that is true of one of them.
+    pub(crate) async fn compile_together(
+        &self,
+        codes: &[&DeviceCode],
+        arch: Arch,
+        context: &Context,
+    ) -> Result<CudaCode, ApiError> {
+        let sources = std::iter::once(prelude()).chain(codes.iter().map(|code| code.source.clone()));
+        let source = Bytes::from(sources.collect::<Vec<_>>().join("\n"));
+        self.compiler.run(context, move |turn| turn.compile(source, arch.capability(), None)).await
+    }
+
     /// Compiles CUDA C++ of a client, which is not kept.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod cluster;
 pub mod collections;
+pub mod dataset;
 pub mod embed;
 pub mod generate;
 pub mod health;

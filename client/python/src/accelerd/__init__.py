@@ -19,6 +19,7 @@ from ._credentials import Tls
 from ._decorator import KernelFunction, kernel
 from ._domain import Domain
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._dataset import DatasetPair, DatasetRun
 from ._errors import (
     AccelerdError,
     AlreadyExistsError,
@@ -114,6 +115,8 @@ __all__ = [
     "CudaInputOutput",
     "CudaOutput",
     "CudaResources",
+    "DatasetPair",
+    "DatasetRun",
     "DeadlineError",
     "Device",
     "Diagnostic",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import _evaluate, _kernel, _launch
+from . import _dataset, _evaluate, _kernel, _launch
 from ._aio_tensor import AsyncTensor
+from ._dataset import DatasetCategory, DatasetPair
 from ._errors import NotFoundError
 from ._evaluate import Evaluation, EvaluationOptions, Extents
 from ._kernel import KernelTarget, Translation
@@ -149,6 +150,35 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         inputs = {name: self._launch_input(given) for name, given in params.items()}
         call = _evaluate.evaluate(source, entry, inputs, options, self._caller.settings)
         return await self._caller.run(call, timeout)
+
+    async def generate_dataset(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        categories: Sequence[DatasetCategory] = (),
+        dialects: Sequence[KernelDialect] = (),
+        targets: Sequence[KernelTarget] = (),
+        first_index: int = 0,
+        validation_percent: int | None = None,
+        test_percent: int | None = None,
+        device: KernelDevice | None = None,
+        timeout: float | None = None,
+    ) -> AsyncIterator[DatasetPair]:
+        """Make pairs of Python kernels and their translations. Takes the arguments of `Client.generate_dataset`."""
+        requests = _dataset.requests(
+            count,
+            seed,
+            categories,
+            dialects,
+            targets,
+            first_index,
+            validation_percent,
+            test_percent,
+            device,
+        )
+        async for response in self._caller.stream(_dataset.GENERATE, requests, timeout):
+            yield _dataset.pair(response)
 
     async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:
         """Return the kernels that the daemon keeps, the most recently used first."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import _evaluate, _kernel, _launch
+from . import _dataset, _evaluate, _kernel, _launch
 from ._blocking_tensor import Tensor
 from ._call import Caller
+from ._dataset import DatasetCategory, DatasetPair
 from ._errors import NotFoundError
 from ._evaluate import Evaluation, EvaluationOptions, Extents
 from ._kernel import KernelTarget, Translation
@@ -243,6 +244,50 @@ class KernelCalls(TensorFactory[Tensor]):
         inputs = {name: self._launch_input(given) for name, given in params.items()}
         call = _evaluate.evaluate(source, entry, inputs, options, self._caller.settings)
         return self._caller.run(call, timeout)
+
+    def generate_dataset(
+        self,
+        count: int,
+        *,
+        seed: int = 0,
+        categories: Sequence[DatasetCategory] = (),
+        dialects: Sequence[KernelDialect] = (),
+        targets: Sequence[KernelTarget] = (),
+        first_index: int = 0,
+        validation_percent: int | None = None,
+        test_percent: int | None = None,
+        device: KernelDevice | None = None,
+        timeout: float | None = None,
+    ) -> Iterator[DatasetPair]:
+        """Make pairs of Python kernels and their translations, each run wherever kernels run.
+
+        Pairs are made as they are read. Equal arguments make equal pairs. To go on after a call that ended early, pass the
+        index after that of the last pair as `first_index`; then drop pairs whose `id` you have.
+
+        Args:
+            count: Number of pairs, at most 100,000 in a call.
+            seed: Other seeds have other kernels.
+            categories: What kernels are examples of; empty for all.
+            dialects: Languages of the kernels; empty for both.
+            targets: What they are translated to; empty for CUDA C++ and WebAssembly.
+            first_index: Where to start in the sequence of kernels.
+            validation_percent: Percentage of structures for validation; None for 10.
+            test_percent: Percentage of structures for the test; None for 10.
+            device: "cpu" runs pairs on the CPU only, "cuda" on a GPU as well; None on a GPU if there is one.
+            timeout: Seconds for all pairs; None for no limit.
+        """
+        requests = _dataset.requests(
+            count,
+            seed,
+            categories,
+            dialects,
+            targets,
+            first_index,
+            validation_percent,
+            test_percent,
+            device,
+        )
+        return map(_dataset.pair, self._caller.stream(_dataset.GENERATE, requests, timeout))
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
         """Return the kernels that the daemon keeps, the most recently used first."""

@@ -23,7 +23,7 @@ TRANSLATE = Method("KernelService", "Translate", pb.TranslateResponse)
 
 KernelTarget: TypeAlias = Literal["cuda", "wasm", "ptx"]
 
-_TARGETS: dict[Any, pb.KernelTarget] = {
+TARGETS: dict[Any, pb.KernelTarget] = {
     "cuda": pb.KERNEL_TARGET_CUDA,
     "wasm": pb.KERNEL_TARGET_WASM,
     "ptx": pb.KERNEL_TARGET_PTX,
@@ -212,7 +212,7 @@ def translate(
         dialect=program.message.dialect,
         constants=program.message.constants,
         names=_names(names) or (module.given if has_called else ()),
-        targets=[choice("targets", target, _TARGETS) for target in _items("targets", targets)],
+        targets=[choice("targets", target, TARGETS) for target in _items("targets", targets)],
         cuda_arch=arch,
     ).SerializeToString()
     if len(request) > settings.max_message_bytes:

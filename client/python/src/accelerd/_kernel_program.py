@@ -12,7 +12,7 @@ from ._proto import kernel_pb2 as pb
 
 KernelDialect: TypeAlias = Literal["warp", "python"]
 
-_DIALECTS: dict[Any, pb.KernelDialect] = {
+DIALECTS: dict[Any, pb.KernelDialect] = {
     None: pb.KERNEL_DIALECT_UNSPECIFIED,
     "warp": pb.KERNEL_DIALECT_WARP,
     "python": pb.KERNEL_DIALECT_PYTHON,
@@ -43,7 +43,7 @@ class Program:
         program = message(
             pb.KernelProgram,
             source=module.text,
-            dialect=choice("dialect", dialect, _DIALECTS),
+            dialect=choice("dialect", dialect, DIALECTS),
             constants={name: _constant(name, value) for name, value in module.constants.items()},
             name=(module.given[0] if len(module.given) == 1 else "") if name is None else name,
         )

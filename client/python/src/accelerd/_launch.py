@@ -33,7 +33,7 @@ Outputs: TypeAlias = "Sequence[str] | Mapping[str, Sequence[int] | int | None]"
 #: Where a kernel runs.
 KernelDevice: TypeAlias = Literal["cpu", "cuda"]
 
-_DEVICES: dict[Any, pb.KernelDevice] = {
+DEVICES: dict[Any, pb.KernelDevice] = {
     None: pb.KERNEL_DEVICE_UNSPECIFIED,
     "cpu": pb.KERNEL_DEVICE_CPU,
     "cuda": pb.KERNEL_DEVICE_CUDA,
@@ -142,7 +142,7 @@ class Launch:
             grid=extents,
             outputs=[_output(name, shape) for name, shape in shapes.items()],
             loop_budget=loop_budget,
-            device=choice("device", device, _DEVICES),
+            device=choice("device", device, DEVICES),
         ).SerializeToString()
 
     def operation(self, settings: Settings, with_program: bool = False) -> Operation[Any]:

@@ -6,7 +6,9 @@ use accelerd_engine::{Context, SubmitError};
 use accelerd_ir::kernel::{FaultKind, FaultRecord, cuda::ParamBlock, wasm::RESERVED};
 use accelerd_kernels::{DeviceId, OpError, ledger::Limit};
 use accelerd_proto::v1::{self as pb, tensor_input::Source};
-use accelerd_sandbox::{CudaTarget, FaultCause, Launch, LaunchFault, LaunchResult, OnFault, Outcome, SandboxError};
+use accelerd_sandbox::{
+    CudaTarget, FaultCause, Launch, LaunchFault, LaunchResult, Module, OnFault, Outcome, SandboxError,
+};
 use bytes::Bytes;
 use tonic::Status;
 
@@ -16,7 +18,7 @@ use crate::{
     auth::caller::Caller,
     error::ApiError,
     grpc::{convert::tensor_of, dtype::dtype_to_proto, resident_tensors::ResidentTensors, tensor::inline},
-    kernels::{CompiledKernel, CudaKernel, Gpu},
+    kernels::{CompiledKernel, Gpu},
     ledger::RequestMemory,
     sandbox::{Turn, Turns},
     status::response_too_large,
@@ -41,6 +43,11 @@ pub(super) struct Target<'a> {
 }
 
 impl Target<'_> {
+    /// The GPU, unless it is the CPU.
+    pub(super) fn gpu(&self) -> Option<&Gpu> {
+        self.gpu
+    }
+
     pub(super) fn device(&self) -> pb::KernelDevice {
         if self.gpu.is_some() { pb::KernelDevice::Cuda } else { pb::KernelDevice::Cpu }
     }
@@ -84,15 +91,42 @@ impl Launcher {
         reads: bool,
         context: &Context,
     ) -> Result<LaunchResult, ApiError> {
+        let compiled = match target.gpu {
+            Some(gpu) => Some(self.app.cuda_kernels.compile_for(gpu, &kernel.device, context).await),
+            None => None,
+        };
+        let compiled = compiled.transpose().map_err(|error| error.refused_in("program.source"))?;
         let mut launch = launch(kernel, bound, loop_budget.unwrap_or(LOOP_BUDGET));
-        if let Some(gpu) = target.gpu {
-            let compiled = self.app.cuda_kernels.compile_for(gpu, &kernel.device, context).await;
-            let compiled = compiled.map_err(|error| error.refused_in("program.source"))?;
-            launch = on_gpu(launch, kernel, bound, &compiled);
-        }
         if !reads {
             launch.outputs.clear();
         }
+        let code = compiled.as_deref().map(|compiled| &compiled.image);
+        self.run(target, (kernel, code), bound, launch, context).await
+    }
+
+    /// Runs a kernel on an example. On a GPU `code` has it.
+    pub(super) async fn launch_example(
+        &self,
+        target: &Target<'_>,
+        (kernel, code): (&CompiledKernel, Option<&Module>),
+        bound: &BoundLaunch,
+        context: &Context,
+    ) -> Result<LaunchResult, ApiError> {
+        self.run(target, (kernel, code), bound, launch(kernel, bound, LOOP_BUDGET), context).await
+    }
+
+    async fn run(
+        &self,
+        target: &Target<'_>,
+        (kernel, code): (&CompiledKernel, Option<&Module>),
+        bound: &BoundLaunch,
+        launch: Launch,
+        context: &Context,
+    ) -> Result<LaunchResult, ApiError> {
+        let launch = match code {
+            Some(code) => on_gpu(launch, kernel, bound, code),
+            None => launch,
+        };
         let job = move |turn: Turn| Ok(turn.launch(&Launch { timeout: turn.time_left(), ..launch })?);
         let result = target.turns.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
         ended(result.outcome)?;
@@ -196,7 +230,7 @@ fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Lau
 }
 
 /// The same on a GPU, whose memory has no head.
-fn on_gpu(launch: Launch, kernel: &CompiledKernel, bound: &BoundLaunch, compiled: &CudaKernel) -> Launch {
+fn on_gpu(launch: Launch, kernel: &CompiledKernel, bound: &BoundLaunch, code: &Module) -> Launch {
     let block = ParamBlock::new(&kernel.kernel, &bound.image);
     let mut grid = [1; 4];
     for (to, extent) in grid.iter_mut().zip(&bound.grid) {
@@ -205,7 +239,7 @@ fn on_gpu(launch: Launch, kernel: &CompiledKernel, bound: &BoundLaunch, compiled
     let addresses = block.addresses.iter().map(|at| u32::try_from(*at).expect("a small block"));
     let entry = kernel.device.entry.clone();
     let target = CudaTarget { entry, params: block.bytes, addresses: addresses.collect(), grid };
-    Launch { module: compiled.image.clone(), segments: bound.image.data.clone(), cuda: Some(target), ..launch }
+    Launch { module: code.clone(), segments: bound.image.data.clone(), cuda: Some(target), ..launch }
 }
 
 fn response(

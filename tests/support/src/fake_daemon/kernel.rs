@@ -1,6 +1,6 @@
 //! Toy kernels. Translations have a kernel named by the first name or `f`, whose only file has the source, and a diagnostic for each further
 //! name. A compiled kernel has the parameters of the first `def` of its source: `array` of f32, `float` for f32, `int` for i32 and `vec` for
-//! three f32. A launch fills its outputs with `a * x + n`, or has a fault if the source contains the word. In a benchmark a run takes 2 ms,
+//! three f32. A data set has every kernel twice. A launch fills its outputs with `a * x + n`, or has a fault if the source contains the word. In a benchmark a run takes 2 ms,
 //! and the results are wrong if the reference contains the word.
 
 use accelerd_proto::v1::{
@@ -10,10 +10,12 @@ use accelerd_proto::v1::{
 use tonic::{Code, Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::{FakeDaemon, Reply};
+use super::{FakeDaemon, Replies, Reply};
 
 #[tonic::async_trait]
 impl KernelService for FakeDaemon {
+    type GenerateDatasetStream = Replies<proto::GenerateDatasetResponse>;
+
     async fn translate(
         &self,
         request: Request<proto::TranslateRequest>,
@@ -143,6 +145,17 @@ impl KernelService for FakeDaemon {
         }))
     }
 
+    async fn generate_dataset(
+        &self,
+        request: Request<proto::GenerateDatasetRequest>,
+    ) -> Reply<Self::GenerateDatasetStream> {
+        self.enter("GenerateDataset").await?;
+        let proto::GenerateDatasetRequest { pair_count, seed, first_index, .. } = request.into_inner();
+        let pairs = (first_index..first_index + pair_count).map(move |index| pair(seed, index));
+        let responses = pairs.map(|pair| Ok(proto::GenerateDatasetResponse { pair: Some(pair) }));
+        Ok(Response::new(Box::pin(tokio_stream::iter(responses))))
+    }
+
     async fn list_kernels(&self, _request: Request<proto::ListKernelsRequest>) -> Reply<proto::ListKernelsResponse> {
         self.enter("ListKernels").await?;
         let kernels = self.state().kernels.iter().map(|(kernel, _)| kernel.clone()).collect();
@@ -239,6 +252,37 @@ fn outputs(kernel: &proto::Kernel, request: &proto::LaunchRequest) -> Vec<proto:
     let all = || kernel.written_arrays.iter().map(|name| proto::KernelOutput { name: name.clone(), shape: vec![] });
     let requested = if request.outputs.is_empty() { all().collect() } else { request.outputs.clone() };
     requested.into_iter().map(output).collect()
+}
+
+/// A pair whose kernel is that of the index without its last bit, in the part of the same number. Every tenth result is wrong.
+fn pair(seed: u64, index: u64) -> proto::DatasetPair {
+    let name = format!("math_{index}");
+    let kernel = index & !1;
+    let agreement = if index % 10 == 4 { proto::DatasetAgreement::Different } else { proto::DatasetAgreement::Equal };
+    let run = proto::DatasetRun {
+        device: proto::KernelDevice::Cpu.into(),
+        agreement: agreement.into(),
+        element_count: 64,
+        different_count: u64::from(agreement == proto::DatasetAgreement::Different),
+        execution_time: Some(prost_types::Duration { seconds: 0, nanos: 2_000 }),
+        ..Default::default()
+    };
+    let file = |name: String, content: &'static [u8]| proto::KernelFile { name, content: content.into() };
+    proto::DatasetPair {
+        index,
+        id: format!("{seed:032x}{kernel:032x}"),
+        structure_id: format!("{kernel:064x}"),
+        split: [proto::DatasetSplit::Train, proto::DatasetSplit::Validation, proto::DatasetSplit::Test]
+            [usize::try_from(kernel / 2 % 3).unwrap_or_default()]
+        .into(),
+        category: proto::DatasetCategory::Math.into(),
+        dialect: proto::KernelDialect::Python.into(),
+        source: format!("def {name}(x: float) -> float:\n    return x * {kernel}.0\n"),
+        files: vec![file(format!("{name}.cu"), b"// CUDA C++\n"), file(format!("{name}.wasm"), b"\0asm\x01\0\0\0")],
+        bit_exact: true,
+        runs: vec![run],
+        name,
+    }
 }
 
 fn fault() -> proto::KernelFault {

@@ -89,7 +89,7 @@ fn constant(argument: &str) -> Result<(String, KernelConstant), String> {
 }
 
 /// A name that stays in its folder, whatever the daemon says.
-fn plain(name: &str) -> Result<&str> {
+pub(super) fn plain(name: &str) -> Result<&str> {
     let mut components = Path::new(name).components();
     match (components.next(), components.next()) {
         (Some(Component::Normal(only)), None) if only == name => Ok(name),

@@ -68,6 +68,38 @@ class EvaluationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVALUATION_VERDICT_INPUT_CHANGED: _ClassVar[EvaluationVerdict]
     EVALUATION_VERDICT_NONDETERMINISTIC: _ClassVar[EvaluationVerdict]
     EVALUATION_VERDICT_IMPLAUSIBLE_TIME: _ClassVar[EvaluationVerdict]
+
+class DatasetCategory(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DATASET_CATEGORY_UNSPECIFIED: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_ARITHMETIC: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_VECTOR: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_MATRIX: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_CONTROL_FLOW: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_MATH: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_ATOMIC: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_NESTED_LOOP: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_MULTI_CONDITIONAL: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_COMBINED: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_SCALAR_PARAM: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_STENCIL: _ClassVar[DatasetCategory]
+    DATASET_CATEGORY_BITWISE: _ClassVar[DatasetCategory]
+
+class DatasetSplit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DATASET_SPLIT_UNSPECIFIED: _ClassVar[DatasetSplit]
+    DATASET_SPLIT_TRAIN: _ClassVar[DatasetSplit]
+    DATASET_SPLIT_VALIDATION: _ClassVar[DatasetSplit]
+    DATASET_SPLIT_TEST: _ClassVar[DatasetSplit]
+
+class DatasetAgreement(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DATASET_AGREEMENT_UNSPECIFIED: _ClassVar[DatasetAgreement]
+    DATASET_AGREEMENT_EQUAL: _ClassVar[DatasetAgreement]
+    DATASET_AGREEMENT_CLOSE: _ClassVar[DatasetAgreement]
+    DATASET_AGREEMENT_DIFFERENT: _ClassVar[DatasetAgreement]
+    DATASET_AGREEMENT_FAULT: _ClassVar[DatasetAgreement]
+    DATASET_AGREEMENT_FAILED: _ClassVar[DatasetAgreement]
 KERNEL_DIALECT_UNSPECIFIED: KernelDialect
 KERNEL_DIALECT_WARP: KernelDialect
 KERNEL_DIALECT_PYTHON: KernelDialect
@@ -105,6 +137,29 @@ EVALUATION_VERDICT_OUT_OF_BOUNDS_WRITE: EvaluationVerdict
 EVALUATION_VERDICT_INPUT_CHANGED: EvaluationVerdict
 EVALUATION_VERDICT_NONDETERMINISTIC: EvaluationVerdict
 EVALUATION_VERDICT_IMPLAUSIBLE_TIME: EvaluationVerdict
+DATASET_CATEGORY_UNSPECIFIED: DatasetCategory
+DATASET_CATEGORY_ARITHMETIC: DatasetCategory
+DATASET_CATEGORY_VECTOR: DatasetCategory
+DATASET_CATEGORY_MATRIX: DatasetCategory
+DATASET_CATEGORY_CONTROL_FLOW: DatasetCategory
+DATASET_CATEGORY_MATH: DatasetCategory
+DATASET_CATEGORY_ATOMIC: DatasetCategory
+DATASET_CATEGORY_NESTED_LOOP: DatasetCategory
+DATASET_CATEGORY_MULTI_CONDITIONAL: DatasetCategory
+DATASET_CATEGORY_COMBINED: DatasetCategory
+DATASET_CATEGORY_SCALAR_PARAM: DatasetCategory
+DATASET_CATEGORY_STENCIL: DatasetCategory
+DATASET_CATEGORY_BITWISE: DatasetCategory
+DATASET_SPLIT_UNSPECIFIED: DatasetSplit
+DATASET_SPLIT_TRAIN: DatasetSplit
+DATASET_SPLIT_VALIDATION: DatasetSplit
+DATASET_SPLIT_TEST: DatasetSplit
+DATASET_AGREEMENT_UNSPECIFIED: DatasetAgreement
+DATASET_AGREEMENT_EQUAL: DatasetAgreement
+DATASET_AGREEMENT_CLOSE: DatasetAgreement
+DATASET_AGREEMENT_DIFFERENT: DatasetAgreement
+DATASET_AGREEMENT_FAULT: DatasetAgreement
+DATASET_AGREEMENT_FAILED: DatasetAgreement
 
 class TranslateRequest(_message.Message):
     __slots__ = ("source", "dialect", "constants", "names", "targets", "cuda_arch")
@@ -543,3 +598,75 @@ class EvaluateResponse(_message.Message):
     array_bytes: int
     arch: str
     def __init__(self, verdict: _Optional[_Union[EvaluationVerdict, str]] = ..., message: _Optional[str] = ..., compiler_log: _Optional[str] = ..., run: _Optional[int] = ..., param: _Optional[str] = ..., resources: _Optional[_Union[CudaResources, _Mapping]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., bit_exact_repeat: bool = ..., array_bytes: _Optional[int] = ..., arch: _Optional[str] = ...) -> None: ...
+
+class GenerateDatasetRequest(_message.Message):
+    __slots__ = ("pair_count", "seed", "categories", "dialects", "first_index", "validation_percent", "test_percent", "targets", "device")
+    PAIR_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    CATEGORIES_FIELD_NUMBER: _ClassVar[int]
+    DIALECTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    VALIDATION_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    TEST_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    pair_count: int
+    seed: int
+    categories: _containers.RepeatedScalarFieldContainer[DatasetCategory]
+    dialects: _containers.RepeatedScalarFieldContainer[KernelDialect]
+    first_index: int
+    validation_percent: int
+    test_percent: int
+    targets: _containers.RepeatedScalarFieldContainer[KernelTarget]
+    device: KernelDevice
+    def __init__(self, pair_count: _Optional[int] = ..., seed: _Optional[int] = ..., categories: _Optional[_Iterable[_Union[DatasetCategory, str]]] = ..., dialects: _Optional[_Iterable[_Union[KernelDialect, str]]] = ..., first_index: _Optional[int] = ..., validation_percent: _Optional[int] = ..., test_percent: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[KernelTarget, str]]] = ..., device: _Optional[_Union[KernelDevice, str]] = ...) -> None: ...
+
+class GenerateDatasetResponse(_message.Message):
+    __slots__ = ("pair",)
+    PAIR_FIELD_NUMBER: _ClassVar[int]
+    pair: DatasetPair
+    def __init__(self, pair: _Optional[_Union[DatasetPair, _Mapping]] = ...) -> None: ...
+
+class DatasetPair(_message.Message):
+    __slots__ = ("index", "id", "structure_id", "split", "category", "dialect", "name", "source", "files", "bit_exact", "runs")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STRUCTURE_ID_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    CATEGORY_FIELD_NUMBER: _ClassVar[int]
+    DIALECT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BIT_EXACT_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    id: str
+    structure_id: str
+    split: DatasetSplit
+    category: DatasetCategory
+    dialect: KernelDialect
+    name: str
+    source: str
+    files: _containers.RepeatedCompositeFieldContainer[KernelFile]
+    bit_exact: bool
+    runs: _containers.RepeatedCompositeFieldContainer[DatasetRun]
+    def __init__(self, index: _Optional[int] = ..., id: _Optional[str] = ..., structure_id: _Optional[str] = ..., split: _Optional[_Union[DatasetSplit, str]] = ..., category: _Optional[_Union[DatasetCategory, str]] = ..., dialect: _Optional[_Union[KernelDialect, str]] = ..., name: _Optional[str] = ..., source: _Optional[str] = ..., files: _Optional[_Iterable[_Union[KernelFile, _Mapping]]] = ..., bit_exact: bool = ..., runs: _Optional[_Iterable[_Union[DatasetRun, _Mapping]]] = ...) -> None: ...
+
+class DatasetRun(_message.Message):
+    __slots__ = ("device", "agreement", "element_count", "different_count", "max_ulp_error", "execution_time", "message")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    ELEMENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MAX_ULP_ERROR_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    device: KernelDevice
+    agreement: DatasetAgreement
+    element_count: int
+    different_count: int
+    max_ulp_error: int
+    execution_time: _duration_pb2.Duration
+    message: str
+    def __init__(self, device: _Optional[_Union[KernelDevice, str]] = ..., agreement: _Optional[_Union[DatasetAgreement, str]] = ..., element_count: _Optional[int] = ..., different_count: _Optional[int] = ..., max_ulp_error: _Optional[int] = ..., execution_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., message: _Optional[str] = ...) -> None: ...

@@ -63,6 +63,11 @@ class KernelServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateResponse.FromString,
                 _registered_method=True)
+        self.GenerateDataset = channel.unary_stream(
+                '/accelerd.v1.KernelService/GenerateDataset',
+                request_serializer=accelerd_dot_v1_dot_kernel__pb2.GenerateDatasetRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_kernel__pb2.GenerateDatasetResponse.FromString,
+                _registered_method=True)
         self.ListKernels = channel.unary_unary(
                 '/accelerd.v1.KernelService/ListKernels',
                 request_serializer=accelerd_dot_v1_dot_kernel__pb2.ListKernelsRequest.SerializeToString,
@@ -165,6 +170,26 @@ class KernelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GenerateDataset(self, request, context):
+        """Writes random kernels in Python with their translations, for data sets. docs/datasets.md describes them.
+
+        Each kernel is translated, and run on an example: by the interpreter, as WebAssembly in a child process, and on a GPU if there is one.
+        How far the results agree is part of the pair. Kernels that are equal but for their names come once in a call. Equal requests have
+        equal pairs, but for times; to go on after a call that ended early, pass the index after that of the last pair as `first_index`.
+
+        Fails with:
+        - INVALID_ARGUMENT: no pair or too many; a category, dialect, target or device that is unknown or named twice; a category that no dialect
+        has; or more than 100 percent. The field violation names the field.
+        - FAILED_PRECONDITION: the daemon runs no code of clients, the ErrorInfo has the reason SANDBOX_DISABLED; a GPU is asked for and none runs
+        kernels, NO_GPU; or PTX is asked for and there is no compiler, NO_CUDA_COMPILER.
+        - OUT_OF_RANGE: the last 1,000 kernels of the sequence were equal to earlier ones, or had no example.
+        - RESOURCE_EXHAUSTED: the lane is full, or all processes are busy. RetryInfo says when to retry.
+        - DEADLINE_EXCEEDED: not all pairs were made in time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListKernels(self, request, context):
         """Lists the kernels that are kept, the most recently used first.
         """
@@ -209,6 +234,11 @@ def add_KernelServiceServicer_to_server(servicer, server):
                     servicer.Evaluate,
                     request_deserializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_kernel__pb2.EvaluateResponse.SerializeToString,
+            ),
+            'GenerateDataset': grpc.unary_stream_rpc_method_handler(
+                    servicer.GenerateDataset,
+                    request_deserializer=accelerd_dot_v1_dot_kernel__pb2.GenerateDatasetRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_kernel__pb2.GenerateDatasetResponse.SerializeToString,
             ),
             'ListKernels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListKernels,
@@ -360,6 +390,33 @@ class KernelService(object):
             '/accelerd.v1.KernelService/Evaluate',
             accelerd_dot_v1_dot_kernel__pb2.EvaluateRequest.SerializeToString,
             accelerd_dot_v1_dot_kernel__pb2.EvaluateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GenerateDataset(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/accelerd.v1.KernelService/GenerateDataset',
+            accelerd_dot_v1_dot_kernel__pb2.GenerateDatasetRequest.SerializeToString,
+            accelerd_dot_v1_dot_kernel__pb2.GenerateDatasetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,57 @@
+//! Helpers, loops, branches and elementary functions together.
+
+use super::{branches::chain, elementwise::update};
+use crate::{
+    code::Code,
+    frame::Frame,
+    scope::{
+        Scope,
+        Type::{Float, Int},
+    },
+};
+
+pub(super) fn write(frame: &mut Frame) {
+    let helper = helper(frame);
+    for _ in 0..frame.between(1, 2) {
+        frame.input(Float);
+    }
+    if frame.chance(40) {
+        frame.input(Int);
+    }
+    if frame.chance(50) {
+        frame.scalar(Float);
+    }
+    let list = frame.chance(40).then(|| frame.list(Float));
+    let total = frame.variable(Float, &Code::atom("0.0"));
+    let rounds = list.as_ref().map_or_else(|| frame.between(2, 12).to_string(), |list| list.len());
+    frame.block(format!("for k in range({rounds}):"), |frame| {
+        frame.scope.add(Int, "k");
+        if let Some(list) = &list {
+            frame.assign(Float, &list.at("k"));
+        }
+        let arguments = [(); 2].map(|()| frame.leaf(Float));
+        frame.line(format!("{total} += {}", Code::call(&helper, &arguments)));
+        if frame.chance(50) {
+            let condition = frame.condition(1);
+            frame.block(format!("if {condition}:"), |frame| update(frame, &total));
+        }
+    });
+    if frame.chance(60) {
+        chain(frame, &total, 0);
+    }
+    let value = frame.elementary(Float, 2);
+    frame.finish(&[(Float, Code::binary(&Code::atom(total), "+", &value))]);
+}
+
+/// A function of two numbers.
+fn helper(frame: &mut Frame) -> String {
+    let params = frame.random.pick(&[["a0", "b0"], ["lhs", "rhs"], ["first", "second"]]);
+    let mut inside = Scope::default();
+    params.iter().for_each(|param| inside.add(Float, *param));
+    let outside = std::mem::replace(&mut frame.scope, inside);
+    let body = frame.elementary(Float, 2);
+    // Both parameters are used, so that their types are known.
+    let both = Code::binary(&Code::atom(params[0]), "*", &Code::atom(params[1]));
+    frame.scope = outside;
+    frame.helper(&params, &Code::binary(&body, "+", &both))
+}

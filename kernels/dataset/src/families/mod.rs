@@ -1,0 +1,32 @@
+//! The kernels of each category.
+
+mod atomic;
+mod branches;
+mod combined;
+mod elementwise;
+mod loops;
+mod matrix;
+mod stencil;
+mod vector;
+
+use crate::{category::Category, frame::Frame};
+
+/// Writes a kernel of a category.
+pub(crate) fn write(category: Category, mut frame: Frame) -> Frame {
+    let family = match category {
+        Category::Arithmetic => elementwise::arithmetic,
+        Category::Math => elementwise::math,
+        Category::Bitwise => elementwise::bitwise,
+        Category::ScalarParam => elementwise::scalar_param,
+        Category::Vector => vector::write,
+        Category::Matrix => matrix::write,
+        Category::ControlFlow => loops::control_flow,
+        Category::NestedLoop => loops::nested,
+        Category::MultiConditional => branches::write,
+        Category::Combined => combined::write,
+        Category::Atomic => atomic::write,
+        Category::Stencil => stencil::write,
+    };
+    family(&mut frame);
+    frame
+}

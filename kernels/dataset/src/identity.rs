@@ -1,0 +1,208 @@
+//! Which kernels are equal, and which have one structure: SHA-256 of their syntax trees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use accelerd_parser::{Columns, Context, Kind, NONE, Options, Tree, columns::VALUE_ELLIPSIS, parse};
+use sha2::{Digest, Sha256};
+
+/// What a module is, whatever the names in it are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    /// Hash of the tree without the names that the module gives, comments and layout.
+    pub id: [u8; 32],
+    /// Hash of the same without the values of constants.
+    pub structure: [u8; 32],
+}
+
+/// A part of a data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Split {
+    /// For training.
+    Train,
+    /// For choices during training.
+    Validation,
+    /// For the last test.
+    Test,
+}
+
+impl Split {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// How large the parts are, in percent. What is left is for training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratios {
+    /// Of [`Split::Validation`].
+    pub validation: u8,
+    /// Of [`Split::Test`].
+    pub test: u8,
+}
+
+/// The part of all modules of a structure.
+pub fn split(structure: &[u8; 32], ratios: Ratios) -> Split {
+    let head = structure[..8].try_into().expect("eight bytes");
+    let percent = u64::from_le_bytes(head) % 100;
+    let (validation, test) = (u64::from(ratios.validation), u64::from(ratios.test));
+    match percent {
+        _ if percent < test => Split::Test,
+        _ if percent < test + validation => Split::Validation,
+        _ => Split::Train,
+    }
+}
+
+/// The identity of a module, or `None` if it is no valid Python.
+pub fn identify(source: &str) -> Option<Identity> {
+    let parsed = parse(source.as_bytes(), &Options::default());
+    let columns = parsed.outcome.as_ref().ok()?;
+    let tree = Hashed::new(&parsed.text, columns);
+    Some(Identity { id: tree.hash(true), structure: tree.hash(false) })
+}
+
+/// A tree that is hashed.
+struct Hashed<'a> {
+    columns: &'a Columns,
+    tree: Tree<'a>,
+    /// The numbers of names that the module gives, by the order of their first places.
+    given: BTreeMap<u32, u32>,
+}
+
+impl<'a> Hashed<'a> {
+    fn new(source: &'a str, columns: &'a Columns) -> Self {
+        let named = (0..columns.kinds.len()).filter_map(|row| name(columns, row).map(|name| (row, name)));
+        let bound: BTreeSet<_> = named.clone().filter(|(row, _)| binds(columns, *row)).map(|(_, name)| name).collect();
+        let mut given = BTreeMap::new();
+        // Names are numbered by their first places, which the order of the tree's names is.
+        for name in bound {
+            let number = u32::try_from(given.len()).expect("names are counted in 32 bits");
+            given.insert(name, number);
+        }
+        Self { columns, tree: Tree::new(source.as_bytes(), columns), given }
+    }
+
+    fn hash(&self, with_values: bool) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let columns = self.columns;
+        for row in 0..columns.kinds.len() {
+            hash.update([columns.kinds[row] as u8, columns.fields[row] as u8]);
+            hash.update(columns.parents[row].to_le_bytes());
+            match name(columns, row) {
+                Some(name) => self.add_name(&mut hash, row, name),
+                None if columns.kinds[row] == Kind::Constant => self.add_value(&mut hash, row, with_values),
+                None => hash.update(columns.aux[row].to_le_bytes()),
+            }
+        }
+        hash.finalize().into()
+    }
+
+    fn add_name(&self, hash: &mut Sha256, row: usize, name: u32) {
+        // An attribute belongs to what has it, whatever the module calls its own things.
+        let number = self.given.get(&name).filter(|_| self.columns.kinds[row] != Kind::Attribute);
+        match number {
+            Some(number) => hash.update(number.to_le_bytes()),
+            None => add_text(hash, self.tree.name(name).as_bytes()),
+        }
+    }
+
+    fn add_value(&self, hash: &mut Sha256, row: usize, with_values: bool) {
+        let value = self.columns.aux[row];
+        if value >= VALUE_ELLIPSIS {
+            return hash.update(value.to_le_bytes());
+        }
+        let value = value as usize;
+        hash.update([self.columns.value_tags[value] as u8]);
+        if with_values {
+            let [start, end] = [&self.columns.value_starts, &self.columns.value_ends].map(|of| of[value] as usize);
+            add_text(hash, self.tree.slice(start, end));
+        }
+    }
+}
+
+/// Text of any length, so that what follows it is no part of it.
+fn add_text(hash: &mut Sha256, text: &[u8]) {
+    hash.update((text.len() as u64).to_le_bytes());
+    hash.update(text);
+}
+
+/// The number of a node's name.
+fn name(columns: &Columns, row: usize) -> Option<u32> {
+    let aux = columns.aux[row];
+    match columns.kinds[row] {
+        Kind::Name | Kind::Attribute => Some(aux / 4),
+        Kind::FunctionDef | Kind::Arg | Kind::Identifier | Kind::Keyword => (aux != NONE).then_some(aux),
+        _ => None,
+    }
+}
+
+/// Whether a node gives its name a meaning: it is assigned to, a parameter or a function.
+fn binds(columns: &Columns, row: usize) -> bool {
+    match columns.kinds[row] {
+        Kind::Name => columns.aux[row] & 3 == Context::Store as u32,
+        Kind::FunctionDef | Kind::Arg => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(source: &str) -> Identity {
+        identify(source).expect("valid Python")
+    }
+
+    #[test]
+    fn names_comments_and_layout_do_not_count() {
+        let one = identity("import math\n\ndef f(x: float) -> float:\n    y = math.sin(x)\n    return y * 2.0\n");
+        let two =
+            identity("import math\ndef g(a: float) -> float:  # two\n    b = math.sin(a)\n\n    return (b * 2.0)\n");
+        assert_eq!(one, two);
+    }
+
+    #[test]
+    fn functions_that_are_called_operators_and_the_use_of_names_count() {
+        let source = "import math\ndef f(x: float, y: float) -> float:\n    return math.sin(x) * y\n";
+        let others = [("sin", "cos"), ("* y", "+ y"), ("* y", "* x"), ("y: float", "y: int")];
+        for (from, to) in others {
+            assert_ne!(identity(source).structure, identity(&source.replace(from, to)).structure, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn constants_are_no_part_of_the_structure() {
+        let source = "def f(x: float) -> float:\n    return x * 2.0\n";
+        let [one, two] = [source, &source.replace("2.0", "3.5")].map(identity);
+        assert_ne!(one.id, two.id);
+        assert_eq!(one.structure, two.structure);
+        assert_ne!(one.structure, identity(&source.replace("2.0", "2")).structure, "their types are");
+    }
+
+    #[test]
+    fn what_is_no_python_has_no_identity() {
+        assert_eq!(identify("def f(:\n"), None);
+    }
+
+    #[test]
+    fn a_structure_has_one_part_and_the_parts_have_their_ratios() {
+        let ratios = Ratios { validation: 10, test: 20 };
+        let mut counts = BTreeMap::new();
+        for nth in 0_u32..10_000 {
+            let structure = Sha256::digest(nth.to_le_bytes()).into();
+            *counts.entry(split(&structure, ratios)).or_insert(0) += 1;
+        }
+        let share = |of| f64::from(counts[&of]) / 10_000.0;
+        // Four standard deviations of a share of 10,000.
+        assert!(
+            (share(Split::Validation) - 0.1).abs() < 0.012 && (share(Split::Test) - 0.2).abs() < 0.016,
+            "{counts:?}"
+        );
+        assert_eq!(split(&[0; 32], Ratios { validation: 0, test: 0 }), Split::Train);
+        assert_eq!(split(&[0; 32], Ratios { validation: 0, test: 100 }), Split::Test);
+    }
+}

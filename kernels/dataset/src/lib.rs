@@ -1,0 +1,20 @@
+//! Random kernels in Python for data sets of translations.
+//!
+//! [`Plan::source`] writes one kernel, which depends on the plan and its index alone. [`identify`] tells which kernels are equal but for their
+//! names, and [`split`] puts kernels of one structure into one part of a data set. Nothing is translated or run here.
+
+mod category;
+mod code;
+mod expression;
+mod families;
+mod frame;
+mod identity;
+mod names;
+mod plan;
+mod scope;
+
+pub use category::Category;
+pub use identity::{Identity, Ratios, Split, identify, split};
+pub use plan::{Plan, PlanError, Source};
+
+pub use accelerd_lower::Dialect;

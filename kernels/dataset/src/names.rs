@@ -1,0 +1,52 @@
+//! Names of parameters and variables, as people write them.
+
+use accelerd_verify::Random;
+
+const FLOATS: [&str; 23] = [
+    "x", "y", "z", "u", "v", "w", "p", "q", "s", "t", "value", "weight", "mass", "speed", "signal", "height", "error",
+    "delta", "energy", "rate", "level", "sample", "density",
+];
+const INTS: [&str; 11] =
+    ["n", "code", "step", "label", "key", "mode", "rank", "order", "phase", "ticket", "shift_count"];
+const ARRAYS: [&str; 11] =
+    ["a", "b", "data", "values", "points", "rows", "weights", "samples", "left", "right", "field"];
+const SCALARS: [&str; 12] =
+    ["alpha", "beta", "gamma", "scale", "bias", "offset", "limit", "lower", "upper", "factor", "threshold", "damping"];
+const RESULTS: [&str; 6] = ["out", "result", "dst", "target", "total", "output"];
+const TEMPORARIES: [&str; 12] =
+    ["tmp", "mixed", "term", "partial", "acc", "best", "sum1", "local", "state", "current", "scaled", "blend"];
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    Float,
+    Int,
+    Array,
+    Scalar,
+    Result,
+    Temporary,
+}
+
+/// The names of a module, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    /// A name that nothing has yet.
+    pub(crate) fn take(&mut self, role: Role, random: &mut Random) -> String {
+        let pool: &[&str] = match role {
+            Role::Float => &FLOATS,
+            Role::Int => &INTS,
+            Role::Array => &ARRAYS,
+            Role::Scalar => &SCALARS,
+            Role::Result => &RESULTS,
+            Role::Temporary => &TEMPORARIES,
+        };
+        let name = random.pick(pool);
+        let numbered = (2..).map(|nth| format!("{name}{nth}"));
+        let mut free = std::iter::once(name.to_owned()).chain(numbered).filter(|name| !self.0.contains(name));
+        let name = free.next().expect("there is always a next number");
+        self.0.push(name.clone());
+        name
+    }
+}
