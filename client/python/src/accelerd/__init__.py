@@ -16,10 +16,10 @@ from ._blocking_tensor import Graph, Tensor
 from ._client import Client
 from ._collection import Collection
 from ._credentials import Tls
+from ._dataset import DatasetPair, DatasetRun
 from ._decorator import KernelFunction, kernel
 from ._domain import Domain
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
-from ._dataset import DatasetPair, DatasetRun
 from ._errors import (
     AccelerdError,
     AlreadyExistsError,

@@ -261,8 +261,8 @@ class KernelCalls(TensorFactory[Tensor]):
     ) -> Iterator[DatasetPair]:
         """Make pairs of Python kernels and their translations, each run wherever kernels run.
 
-        Pairs are made as they are read. Equal arguments make equal pairs. To go on after a call that ended early, pass the
-        index after that of the last pair as `first_index`; then drop pairs whose `id` you have.
+        Pairs are made as they are read. Equal arguments make equal pairs. To go on after a call that ended early, pass
+        the index after that of the last pair as `first_index`; then drop pairs whose `id` you have.
 
         Args:
             count: Number of pairs, at most 100,000 in a call.
