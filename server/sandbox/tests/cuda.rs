@@ -72,6 +72,17 @@ fn assert_works(sandbox: &mut Sandbox) {
 }
 
 #[test]
+fn an_image_has_several_kernels() {
+    let mut sandbox = device();
+    for (entry, expected) in [("add_2", [5, 2]), ("add_7", [10, 7]), ("add_2", [5, 2])] {
+        let mut request = launch_of("nanos=0", 0, 2);
+        request.cuda.as_mut().expect("it is one for a GPU").entry = entry.to_owned();
+        assert_eq!(numbers(&launch(&mut sandbox, &request).expect("it runs")), expected, "{entry}");
+    }
+    assert_eq!(sandbox.stats().loads, 1);
+}
+
+#[test]
 fn code_is_compiled_with_a_report() {
     let mut sandbox = compiler(&Settings::default());
     let code = compile(&mut sandbox, "nanos=3").expect("it compiles");

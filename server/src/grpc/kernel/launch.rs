@@ -101,7 +101,8 @@ impl Launcher {
             launch.outputs.clear();
         }
         let code = compiled.as_deref().map(|compiled| &compiled.image);
-        self.run(target, (kernel, code), bound, launch, context).await
+        let launched = self.run(target, (kernel, code), bound, launch, context).await;
+        launched.map_err(|error| error.refused_in("arguments"))
     }
 
     /// Runs a kernel on an example. On a GPU `code` has it.
@@ -128,7 +129,7 @@ impl Launcher {
             None => launch,
         };
         let job = move |turn: Turn| Ok(turn.launch(&Launch { timeout: turn.time_left(), ..launch })?);
-        let result = target.turns.run(context, job).await.map_err(|error| error.refused_in("arguments"))?;
+        let result = target.turns.run(context, job).await?;
         ended(result.outcome)?;
         Ok(result)
     }

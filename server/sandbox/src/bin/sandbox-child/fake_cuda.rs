@@ -1,6 +1,6 @@
 //! A compiler and a GPU for tests. A source is a list of words that say how they behave.
 //!
-//! A kernel adds 1 to the number of 8 bytes that each of its threads has, in an array whose address is the first of the parameter block.
+//! A kernel adds 1, or the number in the name of its entry, to the number of 8 bytes that each of its threads has, in an array whose address is the first of the parameter block.
 
 use std::{
     path::PathBuf,
@@ -35,6 +35,7 @@ struct FakeDevice {
 /// What a source says of its threads.
 #[derive(Clone, Default)]
 struct Kernel {
+    adds: u8,
     nanos: u64,
     faults: Vec<u64>,
     ignores_stop: bool,
@@ -130,7 +131,7 @@ impl FakeDevice {
         for thread in *first..first + count {
             let at = array + 8 * usize::try_from(thread).expect("a small grid");
             if let Some(number) = self.memory.get_mut(at..at + 8) {
-                number[0] += 1;
+                number[0] += kernel.adds;
             }
             if kernel.faults.contains(&thread) && self.fault.is_none() {
                 let mut record = [0; 40];
@@ -142,8 +143,9 @@ impl FakeDevice {
 }
 
 impl CudaDevice for FakeDevice {
-    fn load(&mut self, image: &[u8], _entry: &str) -> Result<u64, CudaError> {
-        let kernel = Kernel::new(std::str::from_utf8(image).expect("a source"));
+    fn load(&mut self, image: &[u8], entry: &str) -> Result<u64, CudaError> {
+        let adds = entry.strip_prefix("add_").map_or(1, |number| number.parse().expect("a number"));
+        let kernel = Kernel { adds, ..Kernel::new(std::str::from_utf8(image).expect("a source")) };
         if kernel.no_memory {
             return Err(CudaError::OutOfMemory);
         }

@@ -59,7 +59,8 @@ struct Server {
 
 struct Image {
     bytes: Vec<u8>,
-    kernel: Option<u64>,
+    /// Loaded kernels by their entries.
+    kernels: HashMap<String, u64>,
 }
 
 /// Serves requests until the parent closes standard input.
@@ -110,11 +111,11 @@ impl Server {
         }
         self.uses += 1;
         let uses = self.uses;
-        self.images.entry(request.hash).or_insert((uses, Image { bytes, kernel: None })).0 = uses;
+        self.images.entry(request.hash).or_insert((uses, Image { bytes, kernels: HashMap::new() })).0 = uses;
         while self.images.len() > self.settings.cached_modules.max(1) as usize {
             let oldest = self.images.iter().min_by_key(|(_, (used, _))| *used).map(|(hash, _)| *hash);
             let Some((_, image)) = oldest.and_then(|hash| self.images.remove(&hash)) else { break };
-            if let Some(kernel) = image.kernel {
+            for kernel in image.kernels.into_values() {
                 self.device.unload(kernel);
             }
         }
@@ -156,15 +157,17 @@ impl Server {
         self.run(request.slice.time)
     }
 
-    /// The kernel of an image, which is loaded at its first launch.
+    /// A kernel of an image, which is loaded at its first launch.
     fn kernel(&mut self, hash: ModuleHash, entry: &str) -> Result<Option<u64>, CudaError> {
         self.uses += 1;
         let Some((used, image)) = self.images.get_mut(&hash) else { return Ok(None) };
         *used = self.uses;
-        if image.kernel.is_none() {
-            image.kernel = Some(self.device.load(&image.bytes, entry)?);
+        if let Some(kernel) = image.kernels.get(entry) {
+            return Ok(Some(*kernel));
         }
-        Ok(image.kernel)
+        let kernel = self.device.load(&image.bytes, entry)?;
+        image.kernels.insert(entry.to_owned(), kernel);
+        Ok(Some(kernel))
     }
 
     fn run(&mut self, time: Duration) -> Result<(Response, Vec<u8>), Failure> {
