@@ -98,6 +98,11 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         self.kept: dict[str, tuple[pb.Kernel, Callable[..., Any], pb.KernelProgram]] = {}
         self.compilations: list[pb.KernelProgram] = []
         self.launches: list[pb.LaunchRequest] = []
+        self.benchmarks: list[pb.BenchmarkRequest] = []
+        #: What a benchmark finds.
+        self.measured = pb.BenchmarkResponse(
+            verdict=pb.BENCHMARK_VERDICT_PASSED, device=pb.KERNEL_DEVICE_CPU, thread_count=4, array_bytes=64
+        )
         self.datasets: list[pb.GenerateDatasetRequest] = []
         self.evaluations: list[pb.EvaluateRequest] = []
         #: The response to the next evaluations.
@@ -129,6 +134,14 @@ class FakeKernels(kernel_pb2_grpc.KernelServiceServicer):
         if self.kept.pop(request.kernel_id, None) is None:
             fail(context, grpc.StatusCode.NOT_FOUND)
         return pb.EvictKernelResponse()
+
+    def Benchmark(self, request, context):  # noqa: N802
+        self.benchmarks.append(request)
+        if request.launch.HasField("program"):
+            self._compiled(request.launch.program)
+        elif request.launch.kernel_id not in self.kept:
+            fail(context, grpc.StatusCode.NOT_FOUND)
+        return self.measured
 
     def GenerateDataset(self, request, context):  # noqa: N802
         self.datasets.append(request)

@@ -44,6 +44,7 @@ from ._kernel import (
     Translation,
     TranslationError,
 )
+from ._kernel_benchmark import BenchmarkMismatch, KernelBenchmark
 from ._kernel_fault import KernelFault
 from ._launch import KernelInfo
 from ._parse import (
@@ -102,6 +103,7 @@ __all__ = [
     "AccelerdError",
     "Admission",
     "AlreadyExistsError",
+    "BenchmarkMismatch",
     "BusyError",
     "CaseResult",
     "CaseValue",
@@ -132,6 +134,7 @@ __all__ = [
     "Hit",
     "Hits",
     "InvalidArgumentError",
+    "KernelBenchmark",
     "KernelComponent",
     "KernelDiagnostic",
     "KernelFault",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _dataset, _evaluate, _kernel, _launch
+from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
 from ._aio_tensor import AsyncTensor
+from ._call import Operation
 from ._dataset import DatasetCategory, DatasetPair
 from ._errors import NotFoundError
 from ._evaluate import Evaluation, EvaluationOptions, Extents
 from ._kernel import KernelTarget, Translation
+from ._kernel_benchmark import BenchmarkOptions, KernelBenchmark
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
 from ._launch import Grid, KernelDevice, KernelInfo, Outputs
@@ -19,6 +21,9 @@ from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
     from .aio import AsyncCaller, AsyncClient
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,17 +103,62 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         **named: Any,
     ) -> Any:
         """Run a kernel, once for each thread of a grid. Takes the arguments of `Client.launch`."""
-        inputs = [self._launch_input(one) for one in arguments]
-        by_name = {name: self._launch_input(one) for name, one in named.items()}
-        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
+        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
         settings = self._caller.settings
-        deadline = settings.deadline(timeout)
+        return await self._until_kept(kernel, lambda with_program: launch.operation(settings, with_program), timeout)
+
+    async def _until_kept(self, kernel: KernelInfo, call: Callable[[bool], Operation[T]], timeout: float | None) -> T:
+        """Make a call with the id of a kernel, and with its program if the daemon does not keep it any more."""
+        deadline = self._caller.settings.deadline(timeout)
         try:
-            return await self._caller.until(call.operation(settings), deadline)
+            return await self._caller.until(call(False), deadline)
         except NotFoundError:
             if kernel.program is None:
                 raise
-        return await self._caller.until(call.operation(settings, with_program=True), deadline)
+        return await self._caller.until(call(True), deadline)
+
+    def _launch_of(
+        self,
+        kernel: KernelInfo,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+        grid: Grid | None,
+        outputs: Outputs | None,
+        loop_budget: int | None,
+        device: KernelDevice | None,
+    ) -> _launch.Launch:
+        inputs = [self._launch_input(one) for one in arguments]
+        by_name = {name: self._launch_input(one) for name, one in named.items()}
+        return _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
+
+    async def benchmark(
+        self,
+        kernel: KernelInfo,
+        /,
+        *arguments: Any,
+        grid: Grid | None = None,
+        outputs: Outputs | None = None,
+        reference: KernelSource | None = None,
+        reference_name: str | None = None,
+        fixed: Sequence[str] = (),
+        runs: int | None = None,
+        warm_up: int | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        loop_budget: int | None = None,
+        device: KernelDevice | None = None,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> KernelBenchmark:
+        """Measure a kernel, and compare what it computes. Takes the arguments of `Client.benchmark`."""
+        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
+        program = None if reference is None else Program.of(reference, reference_name, None, {})
+        options = BenchmarkOptions(program, fixed, runs, warm_up, atol, rtol)
+
+        def call(with_program: bool) -> Operation[KernelBenchmark]:
+            return _kernel_benchmark.benchmark(launch, options, self._caller.settings, with_program)
+
+        return await self._until_kept(kernel, call, timeout)
 
     async def evaluate_cuda(
         self,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _dataset, _evaluate, _kernel, _launch
+from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
 from ._blocking_tensor import Tensor
-from ._call import Caller
+from ._call import Caller, Operation
 from ._dataset import DatasetCategory, DatasetPair
 from ._errors import NotFoundError
 from ._evaluate import Evaluation, EvaluationOptions, Extents
 from ._kernel import KernelTarget, Translation
+from ._kernel_benchmark import BenchmarkOptions, KernelBenchmark
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
 from ._launch import Grid, KernelDevice, KernelInfo, Outputs
@@ -20,6 +21,9 @@ from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
     from ._client import Client
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,17 +166,85 @@ class KernelCalls(TensorFactory[Tensor]):
             TypeError: An argument is missing, unknown or of another type.
             ValueError: An argument has another shape, or a number is outside of its type's range.
         """
-        inputs = [self._launch_input(one) for one in arguments]
-        by_name = {name: self._launch_input(one) for name, one in named.items()}
-        call = _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
+        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
         settings = self._caller.settings
-        deadline = settings.deadline(timeout)
+        return self._until_kept(kernel, lambda with_program: launch.operation(settings, with_program), timeout)
+
+    def _until_kept(self, kernel: KernelInfo, call: Callable[[bool], Operation[T]], timeout: float | None) -> T:
+        """Make a call with the id of a kernel, and with its program if the daemon does not keep it any more."""
+        deadline = self._caller.settings.deadline(timeout)
         try:
-            return self._caller.until(call.operation(settings), deadline)
+            return self._caller.until(call(False), deadline)
         except NotFoundError:
             if kernel.program is None:
                 raise
-        return self._caller.until(call.operation(settings, with_program=True), deadline)
+        return self._caller.until(call(True), deadline)
+
+    def _launch_of(
+        self,
+        kernel: KernelInfo,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+        grid: Grid | None,
+        outputs: Outputs | None,
+        loop_budget: int | None,
+        device: KernelDevice | None,
+    ) -> _launch.Launch:
+        inputs = [self._launch_input(one) for one in arguments]
+        by_name = {name: self._launch_input(one) for name, one in named.items()}
+        return _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
+
+    def benchmark(
+        self,
+        kernel: KernelInfo,
+        /,
+        *arguments: Any,
+        grid: Grid | None = None,
+        outputs: Outputs | None = None,
+        reference: KernelSource | None = None,
+        reference_name: str | None = None,
+        fixed: Sequence[str] = (),
+        runs: int | None = None,
+        warm_up: int | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        loop_budget: int | None = None,
+        device: KernelDevice | None = None,
+        timeout: float | None = None,
+        **named: Any,
+    ) -> KernelBenchmark:
+        """Measure a kernel: launch it many times, with other elements in its arrays each time, and compare its results.
+
+        A wrong result, a fault, or a time that is too short to be true is the verdict, not an exception.
+
+        Args:
+            kernel: As in `launch()`.
+            *arguments: As in `launch()`. The elements of an array are rotated by another number in each run.
+            grid: As in `launch()`.
+            outputs: As in `launch()`. An array that is no argument has elements that differ from run to run.
+            reference: What computes the expected results on the CPU, as in `translate()`; None means the kernel itself.
+            reference_name: Name of the reference; None if it is a function, or the only kernel of a text.
+            fixed: Names of arrays whose elements stay as they are, such as sorted offsets.
+            runs: Timed runs; None means 20.
+            warm_up: Runs before those; None means 3.
+            atol: Absolute tolerance; None means that of torch.testing for the element type.
+            rtol: Relative tolerance; None means that of torch.testing for the element type.
+            loop_budget: As in `launch()`.
+            device: As in `launch()`.
+            timeout: Seconds for the whole call, retries included.
+            **named: Arguments by name. One with the name of an option is given by position.
+
+        Returns:
+            The verdict, and the times of the runs.
+        """
+        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
+        program = None if reference is None else Program.of(reference, reference_name, None, {})
+        options = BenchmarkOptions(program, fixed, runs, warm_up, atol, rtol)
+
+        def call(with_program: bool) -> Operation[KernelBenchmark]:
+            return _kernel_benchmark.benchmark(launch, options, self._caller.settings, with_program)
+
+        return self._until_kept(kernel, call, timeout)
 
     def evaluate_cuda(
         self,

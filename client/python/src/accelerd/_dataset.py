@@ -10,9 +10,10 @@ from ._call import Method
 from ._errors import malformed
 from ._kernel import TARGETS, KernelTarget
 from ._kernel_program import DIALECTS, KernelDialect
-from ._launch import DEVICES, KernelDevice
+from ._launch import DEVICE_NAMES, DEVICES, KernelDevice
 from ._message import choice, message
 from ._proto import kernel_pb2 as pb
+from ._timing import seconds
 
 GENERATE = Method("KernelService", "GenerateDataset", pb.GenerateDatasetResponse)
 
@@ -47,7 +48,6 @@ _CATEGORIES = _named(pb.DatasetCategory, "DATASET_CATEGORY_")
 _SPLITS = _named(pb.DatasetSplit, "DATASET_SPLIT_")
 _AGREEMENTS = _named(pb.DatasetAgreement, "DATASET_AGREEMENT_")
 _DIALECT_NAMES = _named(pb.KernelDialect, "KERNEL_DIALECT_")
-_DEVICE_NAMES = _named(pb.KernelDevice, "KERNEL_DEVICE_")
 _CATEGORY_NUMBERS = {name: number for number, name in _CATEGORIES.items()}
 
 
@@ -146,11 +146,11 @@ def pair(response: pb.GenerateDatasetResponse) -> DatasetPair:
 
 def _run(run: pb.DatasetRun) -> DatasetRun:
     return DatasetRun(
-        device=_DEVICE_NAMES.get(run.device, "unknown"),
+        device=DEVICE_NAMES.get(run.device, "cpu"),
         agreement=_AGREEMENTS.get(run.agreement, "unknown"),
         element_count=run.element_count,
         different_count=run.different_count,
         max_ulp_error=run.max_ulp_error,
-        execution_time=run.execution_time.seconds + run.execution_time.nanos * 1e-9,
+        execution_time=seconds(run.execution_time),
         message=run.message,
     )

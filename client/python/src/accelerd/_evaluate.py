@@ -17,6 +17,7 @@ from ._message import message
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._tensor import Dtype, Value, dtype_number
+from ._timing import seconds
 from ._wire import Chunk
 
 EVALUATE = Method("KernelService", "Evaluate", pb.EvaluateResponse)
@@ -234,8 +235,8 @@ def _decoded(response: pb.EvaluateResponse) -> Evaluation:
         raise malformed(f"verdict {response.verdict}")
     needs = response.resources
 
-    def seconds(name: str) -> float | None:
-        return _seconds(getattr(response, name)) if response.HasField(name) else None
+    def optional(name: str) -> float | None:
+        return seconds(getattr(response, name)) if response.HasField(name) else None
 
     return Evaluation(
         verdict=_VERDICTS[response.verdict - 1],
@@ -253,11 +254,11 @@ def _decoded(response: pb.EvaluateResponse) -> Evaluation:
         )
         if response.HasField("resources")
         else None,
-        times=tuple(_seconds(time) for time in response.run_times),
-        median=seconds("median_time"),
-        p10=seconds("p10_time"),
-        p90=seconds("p90_time"),
-        min_time=seconds("min_time"),
+        times=tuple(seconds(time) for time in response.run_times),
+        median=optional("median_time"),
+        p10=optional("p10_time"),
+        p90=optional("p90_time"),
+        min_time=optional("min_time"),
         mismatches=tuple(
             EvaluationMismatch(one.output, one.run, one.failed_count, one.index, one.actual, one.expected)
             for one in response.mismatches
@@ -266,7 +267,3 @@ def _decoded(response: pb.EvaluateResponse) -> Evaluation:
         array_bytes=response.array_bytes,
         arch=response.arch,
     )
-
-
-def _seconds(time: Duration) -> float:
-    return time.seconds + time.nanos / 1e9

@@ -38,6 +38,7 @@ DEVICES: dict[Any, pb.KernelDevice] = {
     "cpu": pb.KERNEL_DEVICE_CPU,
     "cuda": pb.KERNEL_DEVICE_CUDA,
 }
+DEVICE_NAMES: dict[int, KernelDevice] = {pb.KERNEL_DEVICE_CPU: "cpu", pb.KERNEL_DEVICE_CUDA: "cuda"}
 _DIALECT_NAMES: dict[int, KernelDialect] = {pb.KERNEL_DIALECT_WARP: "warp", pb.KERNEL_DIALECT_PYTHON: "python"}
 
 
@@ -119,7 +120,7 @@ class Launch:
     ) -> None:
         if not isinstance(kernel, KernelInfo):
             raise TypeError(f"kernel: expected a kernel of compile(), got {type(kernel).__name__}")
-        self._kernel = kernel
+        self.kernel = kernel
         bound = _bound(kernel, arguments, named)
         #: How the dialect Python maps arguments to rows; None for other dialects.
         self._rows = Rows(kernel.params, bound) if kernel.dialect == "python" else None
@@ -147,7 +148,15 @@ class Launch:
 
     def operation(self, settings: Settings, with_program: bool = False) -> Operation[Any]:
         """Return the call, by the kernel's id or with its program, which compiles it if that is necessary."""
-        kernel = self._kernel
+        chunks = self.chunks(with_program)
+        if (size := _wire.size(chunks)) > settings.max_message_bytes:
+            what = f"a launch of {self.kernel.name}; upload() sends an array in chunks"
+            raise too_large(what, size, settings.max_message_bytes)
+        return Operation(LAUNCH, b"".join(chunks), self._decoded)
+
+    def chunks(self, with_program: bool) -> list[Chunk]:
+        """Return the request, by the kernel's id or with its program."""
+        kernel = self.kernel
         named = (
             pb.LaunchRequest(program=kernel.program.message)
             if with_program and kernel.program is not None
@@ -156,14 +165,11 @@ class Launch:
         chunks: list[Chunk] = [named.SerializeToString(), self._options]
         for name, value in self._arguments.items():
             chunks += _wire.field(pb.LaunchRequest.ARGUMENTS_FIELD_NUMBER, tensor_input(name, value))
-        if (size := _wire.size(chunks)) > settings.max_message_bytes:
-            what = f"a launch of {kernel.name}; upload() sends an array in chunks"
-            raise too_large(what, size, settings.max_message_bytes)
-        return Operation(LAUNCH, b"".join(chunks), self._decoded)
+        return chunks
 
     def _decoded(self, response: pb.LaunchResponse) -> Any:
         if response.HasField("fault"):
-            raise fault(response.fault, self._kernel.name, self._kernel.program)
+            raise fault(response.fault, self.kernel.name, self.kernel.program)
         if len({one.name for one in response.outputs}) < len(response.outputs):
             raise malformed("two outputs of one name")
         results: dict[str, Any] = {

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf.duration_pb2 import Duration
+
 _STAGE = re.compile(r"\s*([^\s;,]+)[^,]*?;\s*dur=([0-9.eE+]+)")
 
 
@@ -63,3 +65,8 @@ def parse(initial_metadata: Any) -> dict[str, float]:
         if key == "server-timing":
             stages.update((name, float(duration) / 1e3) for name, duration in _STAGE.findall(value))
     return stages
+
+
+def seconds(time: Duration) -> float:
+    """Return a duration in seconds."""
+    return time.seconds + time.nanos / 1e9
