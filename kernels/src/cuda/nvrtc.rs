@@ -68,6 +68,11 @@ impl Nvrtc {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
+    /// Whether it has the option `--Ofast-compile`.
+    pub(super) fn has_fast_compile(&self) -> bool {
+        self.version >= (13, 0)
+    }
+
     /// Target for `arch`: machine code if NVRTC supports it, or PTX of the newest supported one if `arch` is newer.
     pub(super) fn target(&self, arch: Arch) -> Result<Target, String> {
         let known = self.archs.iter().filter(|known| **known <= arch.number()).max();

@@ -17,7 +17,10 @@ const REGISTERS_PER_WARP_UNIT: u32 = 256;
 
 /// The compiler of kernels of clients.
 #[derive(Debug)]
-pub struct UserCompiler(Nvrtc);
+pub struct UserCompiler {
+    nvrtc: Nvrtc,
+    quick: bool,
+}
 
 /// A compiled kernel of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,14 +51,18 @@ pub struct KernelResources {
 }
 
 impl UserCompiler {
-    /// Loads NVRTC; searches `folders` first.
-    pub fn find(folders: &[PathBuf]) -> Result<Self, String> {
-        Nvrtc::find(folders).map(Self)
+    /// Loads NVRTC; searches `folders` first. A quick compiler takes a fourth of the time for generated code, which then is slower.
+    pub fn find(folders: &[PathBuf], quick: bool) -> Result<Self, String> {
+        Ok(Self { nvrtc: Nvrtc::find(folders)?, quick })
     }
 
     /// Compiles generated CUDA C++ for an architecture, without contraction of products and sums. An error is the compiler's log.
     pub fn compile(&self, source: &str, arch: Arch) -> Result<UserCode, String> {
-        self.compile_with(source, arch, vec!["--fmad=false".to_owned()], resources)
+        let mut options = vec!["--fmad=false".to_owned()];
+        if self.quick && self.nvrtc.has_fast_compile() {
+            options.push("--Ofast-compile=max".to_owned());
+        }
+        self.compile_with(source, arch, options, resources)
     }
 
     /// Compiles CUDA C++ of a client, with NVRTC's own options. The resources are those of `entry`. An error is the compiler's log.
@@ -76,7 +83,7 @@ impl UserCompiler {
         let unit =
             TranslationUnit { name: "kernel", path: "kernel.cu".to_owned(), text: source, headers: &[], options };
         // Without the variant of the architecture, PTX serves later ones as well.
-        let (target, is_machine) = match self.0.target(arch)? {
+        let (target, is_machine) = match self.nvrtc.target(arch)? {
             Target::Machine(arch) => (arch.to_string(), true),
             target @ Target::Ptx(_) => (target.name(), false),
         };

@@ -81,6 +81,8 @@ pub enum Role {
         library_paths: Vec<PathBuf>,
         /// Whether sources are those of clients. The process can open no file then, which a source could include.
         client_sources: bool,
+        /// Whether kernels are compiled in less time, to slower code of the same results.
+        quick: bool,
     },
     /// Runs kernels on a GPU.
     CudaDevice {

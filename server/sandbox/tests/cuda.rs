@@ -16,7 +16,11 @@ use common::{program, soon};
 const ARRAY: u32 = 128;
 
 fn compiler(settings: &Settings) -> Sandbox {
-    let role = Role::CudaCompiler { library_paths: vec![], client_sources: false };
+    compiler_with(settings, false)
+}
+
+fn compiler_with(settings: &Settings, quick: bool) -> Sandbox {
+    let role = Role::CudaCompiler { library_paths: vec![], client_sources: false, quick };
     Sandbox::start(program(), Settings { role, ..settings.clone() }).expect("the child starts")
 }
 
@@ -88,6 +92,8 @@ fn code_is_compiled_with_a_report() {
     let code = compile(&mut sandbox, "nanos=3").expect("it compiles");
     assert_eq!((code.image, code.ptx), (b"nanos=3".to_vec(), "// nanos=3".to_owned()));
     assert_eq!(code.resources.map(|resources| resources.registers), Some(7));
+    let quickly = compile(&mut compiler_with(&Settings::default(), true), "nanos=3").expect("it compiles");
+    assert_eq!(quickly.resources.map(|resources| resources.registers), Some(14));
     let wrong = compile(&mut sandbox, "wrong");
     let is_log = |reason: &String| reason == "line 1: wrong";
     assert!(matches!(&wrong, Err(SandboxError::Refused(Refusal::NotCompiled(log))) if is_log(log)), "{wrong:?}");
@@ -96,7 +102,7 @@ fn code_is_compiled_with_a_report() {
 
 #[test]
 fn a_missing_compiler_is_a_refusal() {
-    let role = Role::CudaCompiler { library_paths: vec!["/nowhere".into()], client_sources: false };
+    let role = Role::CudaCompiler { library_paths: vec!["/nowhere".into()], client_sources: false, quick: false };
     let mut sandbox = Sandbox::start(program(), Settings { role, ..Settings::default() }).expect("the child starts");
     let refused = compile(&mut sandbox, "");
     assert!(matches!(&refused, Err(SandboxError::Refused(Refusal::NoCompiler(_)))), "{refused:?}");

@@ -104,7 +104,7 @@ fn launches_that_do_not_fit_are_refused() {
 
 #[test]
 fn a_compiler_of_sources_of_clients_opens_no_file_and_has_a_long_log() {
-    let role = |client_sources| Role::CudaCompiler { library_paths: vec![], client_sources };
+    let role = |client_sources| Role::CudaCompiler { library_paths: vec![], client_sources, quick: false };
     let compiler = |client_sources| {
         Sandbox::start(program(), Settings { role: role(client_sources), ..Settings::default() }).expect("it starts")
     };

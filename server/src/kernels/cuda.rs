@@ -17,15 +17,20 @@ use super::kept::{CacheEntry, Kept};
 use crate::{
     config::{Config, SandboxGpu},
     error::ApiError,
-    sandbox::Sandboxes,
+    sandbox::{Sandboxes, Turn, Turns},
 };
 
 /// The architecture whose code every supported GPU runs as PTX.
 const OLDEST: Arch = Arch::new(7, 5);
 
+/// Processes that compile kernels that run once.
+const MAX_QUICK_COMPILERS: usize = 4;
+
 /// Compiles kernels for GPUs, keeps them, and has the processes that run them.
 pub(crate) struct CudaKernels {
     compiler: Sandboxes,
+    /// Of kernels that run once.
+    quick_compilers: Sandboxes,
     /// Of sources of clients.
     source_compiler: Sandboxes,
     gpus: Vec<Gpu>,
@@ -96,6 +101,7 @@ impl CudaKernels {
         let limits = &config.limits;
         Self {
             compiler: sandboxes.for_cuda_compiler(config, ledger, false),
+            quick_compilers: sandboxes.for_quick_cuda_compilers(config, ledger, MAX_QUICK_COMPILERS),
             source_compiler: sandboxes.for_cuda_compiler(config, ledger, true),
             gpus: gpus.into_iter().map(gpu).collect(),
             reason,
@@ -168,7 +174,7 @@ impl CudaKernels {
         self.compile(code, gpu.properties.arch, context).await
     }
 
-    /// Compiles kernels of different names together, which are not kept: one after the other takes many times as long.
+    /// Compiles kernels of different names together, in little time to slower code, which is not kept. Calls share several processes.
     ///
     /// # Errors
     /// As [`Self::compile`], if that is true of one of them.
@@ -176,11 +182,17 @@ impl CudaKernels {
         &self,
         codes: &[&DeviceCode],
         arch: Arch,
-        context: &Context,
+        (turns, context): (&Turns, &Context),
     ) -> Result<CudaCode, ApiError> {
         let sources = std::iter::once(prelude()).chain(codes.iter().map(|code| code.source.clone()));
         let source = Bytes::from(sources.collect::<Vec<_>>().join("\n"));
-        self.compiler.run(context, move |turn| turn.compile(source, arch.capability(), None)).await
+        let job = move |turn: Turn| Ok(turn.compile(source, arch.capability(), None)?);
+        turns.run(context, job).await
+    }
+
+    /// The turns of a call at the processes of [`Self::compile_together`].
+    pub(crate) fn quick_turns(&self) -> Turns {
+        self.quick_compilers.turns()
     }
 
     /// Compiles CUDA C++ of a client, which is not kept.
@@ -201,7 +213,7 @@ impl CudaKernels {
     /// All groups of processes.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Sandboxes> {
         let of_gpus = self.gpus.iter().flat_map(|gpu| [&gpu.processes, &gpu.evaluators]);
-        [&self.compiler, &self.source_compiler].into_iter().chain(of_gpus)
+        [&self.compiler, &self.quick_compilers, &self.source_compiler].into_iter().chain(of_gpus)
     }
 }
 

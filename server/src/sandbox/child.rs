@@ -27,8 +27,8 @@ struct Gpu(UserDevice);
 struct SubjectGpu(SubjectDevice);
 
 impl CudaRuntime for Cuda {
-    fn compiler(&self, library_paths: &[PathBuf]) -> Result<Box<dyn CudaCompiler>, String> {
-        Ok(Box::new(Compiler(UserCompiler::find(library_paths)?)))
+    fn compiler(&self, library_paths: &[PathBuf], quick: bool) -> Result<Box<dyn CudaCompiler>, String> {
+        Ok(Box::new(Compiler(UserCompiler::find(library_paths, quick)?)))
     }
 
     fn device(&self, ordinal: u32, memory_bytes: u64) -> Result<Box<dyn CudaDevice>, String> {

@@ -79,13 +79,28 @@ impl Sandboxes {
 
     /// A process that compiles kernels for GPUs: generated ones, or sources of clients.
     pub(crate) fn for_cuda_compiler(&self, config: &Config, ledger: &Ledger, client_sources: bool) -> Self {
+        self.cuda_compilers(config, ledger, (client_sources, false), 1)
+    }
+
+    /// As [`Self::for_cuda_compiler`], in up to `processes` processes that take less time for slower code.
+    pub(crate) fn for_quick_cuda_compilers(&self, config: &Config, ledger: &Ledger, processes: usize) -> Self {
+        self.cuda_compilers(config, ledger, (false, true), processes)
+    }
+
+    fn cuda_compilers(
+        &self,
+        config: &Config,
+        ledger: &Ledger,
+        (client_sources, quick): (bool, bool),
+        processes: usize,
+    ) -> Self {
         let memory_bytes = config.sandbox.memory.as_u64().max(MIN_COMPILER_MEMORY);
         // A process has another current folder.
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let library_paths = config.cuda.library_path.iter().map(absolute).collect();
-        let role = Role::CudaCompiler { library_paths, client_sources };
+        let role = Role::CudaCompiler { library_paths, client_sources, quick };
         let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
-        self.for_cuda(config, &settings, vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)])
+        self.for_cuda(config, &settings, vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)], processes)
     }
 
     /// A process that runs kernels on a GPU. The arguments of a launch lie on the host as well for a moment.
@@ -111,16 +126,17 @@ impl Sandboxes {
         };
         let places = [Place::Host, Place::Cuda(ordinal)];
         let memory = places.map(|place| (ledger.account(place, Kind::Sandbox), memory));
-        self.for_cuda(config, &settings, memory.into())
+        self.for_cuda(config, &settings, memory.into(), 1)
     }
 
-    /// One process, in an environment in which it finds what the daemon does.
-    fn for_cuda(&self, config: &Config, settings: &Settings, accounts: Vec<(Account, u64)>) -> Self {
+    /// Processes in an environment in which they find what the daemon does, at most as many as run modules.
+    fn for_cuda(&self, config: &Config, settings: &Settings, accounts: Vec<(Account, u64)>, processes: usize) -> Self {
         let mut program = config.sandbox.program.clone();
         let variable = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
         program.environment.extend(CUDA_ENVIRONMENT.iter().filter_map(|name| variable(name)));
-        let pool = Pool::with_stats_of(&program, settings, 1, &self.shared.pool);
-        let settings = SandboxSettings { processes: config.sandbox.processes.min(1), ..config.sandbox.clone() };
+        let pool = Pool::with_stats_of(&program, settings, processes, &self.shared.pool);
+        let processes = config.sandbox.processes.min(processes);
+        let settings = SandboxSettings { processes, ..config.sandbox.clone() };
         Self::with(settings, pool, accounts, self.threads.clone())
     }
 

@@ -59,8 +59,9 @@ fn run(cuda: &dyn CudaRuntime) -> Result<(), Error> {
     };
     match &settings.role {
         Role::Wasm => serve_wasm(settings, stdin, stdout),
-        Role::CudaCompiler { library_paths, client_sources } => {
-            compile_on(cuda, (library_paths, *client_sources), &settings, (stdin, stdout))
+        Role::CudaCompiler { library_paths, client_sources, quick } => {
+            let compiler = (library_paths.as_slice(), *client_sources, *quick);
+            compile_on(cuda, compiler, &settings, (stdin, stdout))
         }
         Role::CudaDevice { ordinal, duty_cycle } => {
             let device = (*ordinal, *duty_cycle);

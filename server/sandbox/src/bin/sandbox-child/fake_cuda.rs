@@ -21,7 +21,9 @@ const NO_DEVICE: u32 = 9;
 
 pub(crate) struct FakeCuda;
 
-struct FakeCompiler;
+struct FakeCompiler {
+    quick: bool,
+}
 
 #[derive(Default)]
 struct FakeDevice {
@@ -52,10 +54,10 @@ struct Running {
 }
 
 impl CudaRuntime for FakeCuda {
-    fn compiler(&self, library_paths: &[PathBuf]) -> Result<Box<dyn CudaCompiler>, String> {
+    fn compiler(&self, library_paths: &[PathBuf], quick: bool) -> Result<Box<dyn CudaCompiler>, String> {
         match library_paths.first() {
             Some(folder) => Err(format!("{} has no compiler", folder.display())),
-            None => Ok(Box::new(FakeCompiler)),
+            None => Ok(Box::new(FakeCompiler { quick })),
         }
     }
 
@@ -95,7 +97,8 @@ impl CudaCompiler for FakeCompiler {
                 _ => {}
             }
         }
-        let resources = CudaResources { registers: major, ..CudaResources::default() };
+        let registers = if self.quick { 2 * major } else { major };
+        let resources = CudaResources { registers, ..CudaResources::default() };
         Ok(CudaCode { image: source.into(), ptx: format!("// {source}"), resources: Some(resources) })
     }
 }

@@ -25,12 +25,12 @@ const MAX_LOG_BYTES: usize = 16 << 10;
 /// Serves requests until the parent closes standard input.
 pub(in crate::child) fn compile_on(
     runtime: &dyn CudaRuntime,
-    (library_paths, client_sources): (&[PathBuf], bool),
+    (library_paths, client_sources, quick): (&[PathBuf], bool, bool),
     settings: &ChildSettings,
     (mut stdin, mut stdout): (File, File),
 ) -> Result<(), Error> {
     confine(Some(settings.memory_bytes), settings.nice)?;
-    let compiler = runtime.compiler(library_paths);
+    let compiler = runtime.compiler(library_paths, quick);
     if client_sources {
         if let Ok(compiler) = &compiler {
             compiler.compile(WARM_UP, WARM_UP_CAPABILITY, Some("warm_up"))?;

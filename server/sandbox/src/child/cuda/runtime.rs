@@ -9,8 +9,9 @@ use crate::{
 
 /// CUDA, as far as it is installed.
 pub trait CudaRuntime: Sync {
-    /// Loads the compiler, which is searched in these folders first. An error says why there is none.
-    fn compiler(&self, library_paths: &[PathBuf]) -> Result<Box<dyn CudaCompiler>, String>;
+    /// Loads the compiler, which is searched in these folders first. A quick one takes less time, and its code more. An error says why there
+    /// is none.
+    fn compiler(&self, library_paths: &[PathBuf], quick: bool) -> Result<Box<dyn CudaCompiler>, String>;
 
     /// Creates a context on a GPU, for launches of at most `memory_bytes`. An error says why it cannot be used.
     fn device(&self, ordinal: u32, memory_bytes: u64) -> Result<Box<dyn CudaDevice>, String>;
@@ -118,7 +119,7 @@ pub struct CudaThreads {
 pub struct NoCuda;
 
 impl CudaRuntime for NoCuda {
-    fn compiler(&self, _: &[PathBuf]) -> Result<Box<dyn CudaCompiler>, String> {
+    fn compiler(&self, _: &[PathBuf], _: bool) -> Result<Box<dyn CudaCompiler>, String> {
         Err("this program has no CUDA".to_owned())
     }
 

@@ -33,11 +33,14 @@ use super::{
     launch::{Launcher, Target},
 };
 use crate::{
-    error::ApiError, kernels::CompiledKernel, layers::timing, ledger::RequestMemory, status::translation_too_large,
+    error::ApiError, kernels::CompiledKernel, layers::timing, ledger::RequestMemory, sandbox::Turns,
+    status::translation_too_large,
 };
 
-/// Kernels that are translated, and compiled for a GPU, together.
+/// Kernels that are made together.
 const CHUNK: usize = 32;
+/// In how many groups a GPU's code is compiled, each by another process if there is one.
+const COMPILERS: usize = 4;
 /// Of these, how many are translated or run at once: a call leaves room for others.
 const AT_ONCE: usize = 4;
 /// Host memory of a kernel of a chunk: source, files, arguments and results.
@@ -250,20 +253,39 @@ impl Dataset {
     /// The code of each kernel for a GPU, or why there is none.
     async fn compile(&self, gpu: &Target<'_>, prepared: &[Prepared]) -> Result<Vec<Result<Module, String>>, ApiError> {
         let arch = gpu.gpu().expect("a target on a GPU").properties.arch;
+        let turns = self.launcher.app().cuda_kernels.quick_turns();
         let codes: Vec<_> = prepared.iter().map(|prepared| &prepared.kernel.device).collect();
-        if let Ok(together) = self.compile_together(&codes, arch).await? {
+        let groups = codes.chunks(codes.len().div_ceil(COMPILERS));
+        let groups: Vec<_> = groups.map(|codes| self.compile_group(&turns, codes, arch).boxed()).collect();
+        let compiled: Vec<_> = stream::iter(groups).buffered(COMPILERS).try_collect().await?;
+        Ok(compiled.concat())
+    }
+
+    async fn compile_group(
+        &self,
+        turns: &Turns,
+        codes: &[&DeviceCode],
+        arch: Arch,
+    ) -> Result<Vec<Result<Module, String>>, ApiError> {
+        if let Ok(together) = self.compile_together(turns, codes, arch).await? {
             return Ok(vec![Ok(together); codes.len()]);
         }
         // One of them does not compile; the others do.
         let mut compiled = Vec::with_capacity(codes.len());
         for code in codes {
-            compiled.push(self.compile_together(&[code], arch).await?);
+            compiled.push(self.compile_together(turns, &[code], arch).await?);
         }
         Ok(compiled)
     }
 
-    async fn compile_together(&self, codes: &[&DeviceCode], arch: Arch) -> Result<Result<Module, String>, ApiError> {
-        let compiled = self.launcher.app().cuda_kernels.compile_together(codes, arch, &self.context).await;
+    async fn compile_together(
+        &self,
+        turns: &Turns,
+        codes: &[&DeviceCode],
+        arch: Arch,
+    ) -> Result<Result<Module, String>, ApiError> {
+        let kernels = &self.launcher.app().cuda_kernels;
+        let compiled = kernels.compile_together(codes, arch, (turns, &self.context)).await;
         Ok(outcome(compiled)?.map(|CudaCode { image, .. }| Module::new(image)))
     }
 
