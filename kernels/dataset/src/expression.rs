@@ -147,9 +147,9 @@ impl Frame {
         // The left operand has a variable, so that operations of two numbers are rare.
         let left = if depth == 1 { self.variable_of(Type::Float) } else { part(self, Type::Float, depth - 1) };
         match self.random.below(14) {
-            0..3 => self.two(left, "+", depth, part),
-            3..6 => self.two(left, "-", depth, part),
-            6..9 => self.two(left, "*", depth, part),
+            0..3 => self.two(&left, "+", depth, part),
+            3..6 => self.two(&left, "-", depth, part),
+            6..9 => self.two(&left, "*", depth, part),
             9 => {
                 let below = part(self, Type::Float, depth - 1);
                 let least = self.number(Type::Float);
@@ -170,10 +170,10 @@ impl Frame {
         }
     }
 
-    fn two(&mut self, left: Code, operator: &str, depth: u32, part: fn(&mut Self, Type, u32) -> Code) -> Code {
+    fn two(&mut self, left: &Code, operator: &str, depth: u32, part: fn(&mut Self, Type, u32) -> Code) -> Code {
         let right = part(self, Type::Float, depth - 1);
-        let right = if operator == "*" { right } else { self.unlike(&left, right, Type::Float) };
-        Code::binary(&left, operator, &right)
+        let right = if operator == "*" { right } else { self.unlike(left, right, Type::Float) };
+        Code::binary(left, operator, &right)
     }
 
     fn integer(&mut self, depth: u32) -> Code {

@@ -132,21 +132,19 @@ fn add_text(hash: &mut Sha256, text: &[u8]) {
 
 /// The number of a node's name.
 fn name(columns: &Columns, row: usize) -> Option<u32> {
-    let aux = columns.aux[row];
-    match columns.kinds[row] {
-        Kind::Name | Kind::Attribute => Some(aux / 4),
-        Kind::FunctionDef | Kind::Arg | Kind::Identifier | Kind::Keyword => (aux != NONE).then_some(aux),
-        _ => None,
+    let (kind, aux) = (columns.kinds[row], columns.aux[row]);
+    if matches!(kind, Kind::Name | Kind::Attribute) {
+        return Some(aux / 4);
     }
+    let is_named = matches!(kind, Kind::FunctionDef | Kind::Arg | Kind::Identifier | Kind::Keyword);
+    (is_named && aux != NONE).then_some(aux)
 }
 
 /// Whether a node gives its name a meaning: it is assigned to, a parameter or a function.
 fn binds(columns: &Columns, row: usize) -> bool {
-    match columns.kinds[row] {
-        Kind::Name => columns.aux[row] & 3 == Context::Store as u32,
-        Kind::FunctionDef | Kind::Arg => true,
-        _ => false,
-    }
+    let kind = columns.kinds[row];
+    let is_assigned = kind == Kind::Name && columns.aux[row] & 3 == Context::Store as u32;
+    is_assigned || matches!(kind, Kind::FunctionDef | Kind::Arg)
 }
 
 #[cfg(test)]

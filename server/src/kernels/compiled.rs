@@ -1,5 +1,7 @@
 //! A kernel in the form in which it runs.
 
+use std::path::Path;
+
 use accelerd_ir::{kernel::Kernel, scalar::Literal};
 use accelerd_kernels::ops::translate::{DeviceCode, Dialect, Translated};
 use accelerd_sandbox::Module;
@@ -50,7 +52,7 @@ impl CompiledKernel {
     pub(crate) fn new(id: String, translated: Translated) -> Self {
         let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device, .. } =
             translated;
-        let module = files.into_iter().find(|file| file.name.ends_with(".wasm"));
+        let module = files.into_iter().find(|file| is_module(&file.name));
         let module = module.expect("it is requested").content;
         Self {
             id,
@@ -71,4 +73,9 @@ impl CompiledKernel {
         let params = self.kernel.params.iter().zip(&self.written);
         params.filter(|(_, written)| **written).map(|(param, _)| param.name.as_str())
     }
+}
+
+/// Whether a file of a translation is a module of WebAssembly.
+pub(crate) fn is_module(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "wasm")
 }

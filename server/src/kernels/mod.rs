@@ -19,7 +19,7 @@ use crate::{
     error::ApiError,
     layers::timing,
 };
-pub(crate) use compiled::CompiledKernel;
+pub(crate) use compiled::{CompiledKernel, is_module};
 pub(crate) use cuda::{CudaKernel, CudaKernels, Gpu};
 use kept::Kept;
 use program::Program;

@@ -3,7 +3,7 @@
 use super::{branches::chain, elementwise::update};
 use crate::{
     code::Code,
-    frame::Frame,
+    frame::{Frame, List},
     scope::{
         Scope,
         Type::{Float, Int},
@@ -23,7 +23,7 @@ pub(super) fn write(frame: &mut Frame) {
     }
     let list = frame.chance(40).then(|| frame.list(Float));
     let total = frame.variable(Float, &Code::atom("0.0"));
-    let rounds = list.as_ref().map_or_else(|| frame.between(2, 12).to_string(), |list| list.len());
+    let rounds = list.as_ref().map_or_else(|| frame.between(2, 12).to_string(), List::len);
     frame.block(format!("for k in range({rounds}):"), |frame| {
         frame.scope.add(Int, "k");
         if let Some(list) = &list {
@@ -47,7 +47,9 @@ pub(super) fn write(frame: &mut Frame) {
 fn helper(frame: &mut Frame) -> String {
     let params = frame.random.pick(&[["a0", "b0"], ["lhs", "rhs"], ["first", "second"]]);
     let mut inside = Scope::default();
-    params.iter().for_each(|param| inside.add(Float, *param));
+    for param in params {
+        inside.add(Float, param);
+    }
     let outside = std::mem::replace(&mut frame.scope, inside);
     let body = frame.elementary(Float, 2);
     // Both parameters are used, so that their types are known.

@@ -199,11 +199,10 @@ fn read_folders(split: &Path, visit: &mut impl FnMut(Record) -> Result) -> Resul
             for file in entries(&pair)?.into_iter().filter(|file| *file != path) {
                 let content = fs::read(&file).map_err(CliError::file(&file))?;
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                match String::from_utf8(content) {
-                    Ok(text) if name == "source.py" => record.source = text,
-                    Ok(text) if !name.ends_with(".wasm") => _ = record.files.insert(name, text),
-                    Ok(text) => _ = record.binary_files.insert(name, BASE64_STANDARD.encode(text)),
-                    Err(error) => _ = record.binary_files.insert(name, BASE64_STANDARD.encode(error.as_bytes())),
+                if name == "source.py" {
+                    record.source = String::from_utf8_lossy(&content).into_owned();
+                } else {
+                    record.add_file(name, content);
                 }
             }
             visit(record)?;

@@ -1,6 +1,6 @@
 //! A pair as a JSON document.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, string::FromUtf8Error, time::Duration};
 
 use accelerd_client::{DatasetPair, DatasetRun};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -48,18 +48,24 @@ impl Run {
     }
 }
 
-impl From<DatasetPair> for Record {
-    fn from(pair: DatasetPair) -> Self {
-        let (mut files, mut binary_files) = (BTreeMap::new(), BTreeMap::new());
-        let (split, category, dialect) = (pair.split(), pair.category(), pair.dialect());
-        for file in pair.files {
-            match String::from_utf8(file.content.into()) {
-                Ok(text) if !file.name.ends_with(".wasm") => _ = files.insert(file.name, text),
-                Ok(text) => _ = binary_files.insert(file.name, BASE64_STANDARD.encode(text)),
-                Err(error) => _ = binary_files.insert(file.name, BASE64_STANDARD.encode(error.as_bytes())),
+impl Record {
+    /// Adds a file of the translation.
+    pub(super) fn add_file(&mut self, name: String, content: Vec<u8>) {
+        let is_module = Path::new(&name).extension().is_some_and(|extension| extension == "wasm");
+        match String::from_utf8(content) {
+            Ok(text) if !is_module => _ = self.files.insert(name, text),
+            content => {
+                let content = content.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+                self.binary_files.insert(name, BASE64_STANDARD.encode(content));
             }
         }
-        Self {
+    }
+}
+
+impl From<DatasetPair> for Record {
+    fn from(pair: DatasetPair) -> Self {
+        let (split, category, dialect) = (pair.split(), pair.category(), pair.dialect());
+        let mut record = Self {
             index: pair.index,
             id: pair.id,
             structure_id: pair.structure_id,
@@ -69,10 +75,14 @@ impl From<DatasetPair> for Record {
             name: pair.name,
             source: pair.source,
             bit_exact: pair.bit_exact,
-            files,
-            binary_files,
+            files: BTreeMap::new(),
+            binary_files: BTreeMap::new(),
             runs: pair.runs.into_iter().map(Run::from).collect(),
+        };
+        for file in pair.files {
+            record.add_file(file.name, file.content.into());
         }
+        record
     }
 }
 

@@ -111,13 +111,14 @@ pub(super) async fn run(args: VerifyArgs, client: &Client, output: &Output) -> R
             let made = Record::from(pair?);
             let after = stored.split_off(&(made.index + 1));
             let mut until = std::mem::replace(&mut stored, after);
-            let Some(record) = until.remove(&made.index) else {
-                until.values().for_each(|record| missing(&mut verified, record));
-                continue;
-            };
-            until.values().for_each(|record| missing(&mut verified, record));
-            verified.compare(&record, &made);
-            bar.inc(1);
+            let record = until.remove(&made.index);
+            for left_out in until.values() {
+                missing(&mut verified, left_out);
+            }
+            if let Some(record) = record {
+                verified.compare(&record, &made);
+                bar.inc(1);
+            }
         }
     }
     bar.finish_and_clear();

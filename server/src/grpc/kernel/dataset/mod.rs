@@ -33,7 +33,11 @@ use super::{
     launch::{Launcher, Target},
 };
 use crate::{
-    error::ApiError, kernels::CompiledKernel, layers::timing, ledger::RequestMemory, sandbox::Turns,
+    error::ApiError,
+    kernels::{CompiledKernel, is_module},
+    layers::timing,
+    ledger::RequestMemory,
+    sandbox::Turns,
     status::translation_too_large,
 };
 
@@ -202,7 +206,7 @@ impl Dataset {
 
     /// The files that are requested.
     fn files(&self, translated: &Translated) -> Vec<pb::KernelFile> {
-        let is_wanted = |name: &str| if name.ends_with(".wasm") { self.targets.wasm } else { self.targets.cuda };
+        let is_wanted = |name: &str| if is_module(name) { self.targets.wasm } else { self.targets.cuda };
         let files = translated.files.iter().filter(|file| is_wanted(&file.name));
         files.map(|file| pb::KernelFile { name: file.name.clone(), content: file.content.clone().into() }).collect()
     }
