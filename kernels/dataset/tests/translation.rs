@@ -45,7 +45,7 @@ fn every_kernel_is_in_the_language_and_most_have_an_example() {
                 "{}",
                 source.text
             );
-            *without_example.entry((category, dialect.to_owned() as u8)).or_insert(0) += diagnostics.len() as u64;
+            *without_example.entry((category, dialect as u8)).or_insert(0) += diagnostics.len() as u64;
         }
     }
     eprintln!("without example, of {KERNELS}: {without_example:?}");

@@ -169,7 +169,7 @@ impl KernelService for Kernels {
         request: Request<pb::GenerateDatasetRequest>,
     ) -> Result<Response<Self::GenerateDatasetStream>, Status> {
         let context = context(&request);
-        Ok(Response::new(self.launcher.dataset(context, request.into_inner())?))
+        Ok(Response::new(self.launcher.dataset(context, &request.into_inner())?))
     }
 
     async fn list_kernels(

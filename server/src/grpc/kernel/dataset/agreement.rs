@@ -38,9 +38,8 @@ impl Agreement {
         }
         self.different += 1;
         let Close { atol, rtol } = Close::of(dtype);
-        if !dtype.is_float() || !e.is_finite() || !((a - e).abs() <= atol + rtol * e.abs()) {
-            self.distant += 1;
-        }
+        let is_close = dtype.is_float() && e.is_finite() && (a - e).abs() <= atol + rtol * e.abs();
+        self.distant += u64::from(!is_close);
         if dtype.is_float() && a.is_finite() && e.is_finite() {
             self.max_ulps = self.max_ulps.max(rank(dtype, actual).abs_diff(rank(dtype, expected)));
         }

@@ -3,7 +3,10 @@
 mod agreement;
 mod request;
 
-use std::collections::{HashSet, VecDeque};
+use std::{
+    collections::{HashSet, VecDeque},
+    fmt::Write,
+};
 
 use accelerd_dataset::{Identity, Plan, Ratios, Source, identify, split};
 use accelerd_engine::Context;
@@ -90,7 +93,7 @@ impl Launcher {
     pub(super) fn dataset(
         &self,
         context: Context,
-        request: pb::GenerateDatasetRequest,
+        request: &pb::GenerateDatasetRequest,
     ) -> Result<BoxStream<'static, Result<pb::GenerateDatasetResponse, Status>>, ApiError> {
         self.app().sandboxes.check_enabled()?;
         let Decoded { plan, ratios, targets, device, first_index, pair_count } = Decoded::new(request)?;
@@ -357,8 +360,11 @@ fn is_of_kernel(error: &SandboxError) -> bool {
     match error {
         SandboxError::Refused(refusal) => !matches!(refusal, Refusal::NoCompiler(_)),
         SandboxError::Crashed { .. } | SandboxError::OutOfMemory(_) => true,
-        SandboxError::Timeout { .. } | SandboxError::Canceled | SandboxError::Busy => false,
-        SandboxError::Protocol(_) | SandboxError::Start(_) => false,
+        SandboxError::Timeout { .. }
+        | SandboxError::Canceled
+        | SandboxError::Busy
+        | SandboxError::Protocol(_)
+        | SandboxError::Start(_) => false,
     }
 }
 
@@ -394,5 +400,9 @@ fn exhausted(index: u64) -> Status {
 }
 
 fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::with_capacity(2 * hash.len());
+    for byte in hash {
+        write!(text, "{byte:02x}").expect("text grows");
+    }
+    text
 }

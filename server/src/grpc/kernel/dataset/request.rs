@@ -23,16 +23,16 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    pub(super) fn new(request: pb::GenerateDatasetRequest) -> Result<Self, ApiError> {
-        let pb::GenerateDatasetRequest { pair_count, first_index, .. } = request;
+    pub(super) fn new(request: &pb::GenerateDatasetRequest) -> Result<Self, ApiError> {
+        let &pb::GenerateDatasetRequest { pair_count, first_index, .. } = request;
         if !(1..=MAX_PAIRS).contains(&pair_count) {
             return Err(ApiError::invalid("pair_count", format!("expected 1 to {MAX_PAIRS} pairs, got {pair_count}")));
         }
         let device = pb::KernelDevice::try_from(request.device)
             .map_err(|_| ApiError::invalid("device", format!("expected a device, got {}", request.device)))?;
         Ok(Self {
-            plan: plan(&request)?,
-            ratios: ratios(&request)?,
+            plan: plan(request)?,
+            ratios: ratios(request)?,
             targets: targets(&request.targets)?,
             device,
             first_index,
