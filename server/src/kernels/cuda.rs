@@ -24,7 +24,7 @@ use crate::{
 const OLDEST: Arch = Arch::new(7, 5);
 
 /// Processes that compile kernels that run once.
-const MAX_QUICK_COMPILERS: usize = 4;
+pub(crate) const MAX_QUICK_COMPILERS: usize = 4;
 
 /// Compiles kernels for GPUs, keeps them, and has the processes that run them.
 pub(crate) struct CudaKernels {
@@ -184,7 +184,8 @@ impl CudaKernels {
         arch: Arch,
         (turns, context): (&Turns, &Context),
     ) -> Result<CudaCode, ApiError> {
-        let sources = std::iter::once(prelude()).chain(codes.iter().map(|code| code.source.clone()));
+        let prelude = prelude();
+        let sources = std::iter::once(prelude.as_str()).chain(codes.iter().map(|code| code.source.as_str()));
         let source = Bytes::from(sources.collect::<Vec<_>>().join("\n"));
         let job = move |turn: Turn| Ok(turn.compile(source, arch.capability(), None)?);
         turns.run(context, job).await

@@ -20,7 +20,7 @@ use crate::{
     layers::timing,
 };
 pub(crate) use compiled::{CompiledKernel, is_module};
-pub(crate) use cuda::{CudaKernel, CudaKernels, Gpu};
+pub(crate) use cuda::{CudaKernel, CudaKernels, Gpu, MAX_QUICK_COMPILERS};
 use kept::Kept;
 use program::Program;
 pub(crate) use program::{NO_KERNEL, check_source, constant, dialect};

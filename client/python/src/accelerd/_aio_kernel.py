@@ -103,7 +103,7 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         **named: Any,
     ) -> Any:
         """Run a kernel, once for each thread of a grid. Takes the arguments of `Client.launch`."""
-        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
+        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
         settings = self._caller.settings
         return await self._until_kept(kernel, lambda with_program: launch.operation(settings, with_program), timeout)
 
@@ -116,20 +116,6 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
             if kernel.program is None:
                 raise
         return await self._caller.until(call(True), deadline)
-
-    def _launch_of(
-        self,
-        kernel: KernelInfo,
-        arguments: Sequence[Any],
-        named: Mapping[str, Any],
-        grid: Grid | None,
-        outputs: Outputs | None,
-        loop_budget: int | None,
-        device: KernelDevice | None,
-    ) -> _launch.Launch:
-        inputs = [self._launch_input(one) for one in arguments]
-        by_name = {name: self._launch_input(one) for name, one in named.items()}
-        return _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
 
     async def benchmark(
         self,
@@ -151,7 +137,7 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         **named: Any,
     ) -> KernelBenchmark:
         """Measure a kernel, and compare what it computes. Takes the arguments of `Client.benchmark`."""
-        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
+        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
         program = None if reference is None else Program.of(reference, reference_name, None, {})
         options = BenchmarkOptions(program, fixed, runs, warm_up, atol, rtol)
 

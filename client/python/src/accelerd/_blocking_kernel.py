@@ -166,7 +166,7 @@ class KernelCalls(TensorFactory[Tensor]):
             TypeError: An argument is missing, unknown or of another type.
             ValueError: An argument has another shape, or a number is outside of its type's range.
         """
-        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
+        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
         settings = self._caller.settings
         return self._until_kept(kernel, lambda with_program: launch.operation(settings, with_program), timeout)
 
@@ -179,20 +179,6 @@ class KernelCalls(TensorFactory[Tensor]):
             if kernel.program is None:
                 raise
         return self._caller.until(call(True), deadline)
-
-    def _launch_of(
-        self,
-        kernel: KernelInfo,
-        arguments: Sequence[Any],
-        named: Mapping[str, Any],
-        grid: Grid | None,
-        outputs: Outputs | None,
-        loop_budget: int | None,
-        device: KernelDevice | None,
-    ) -> _launch.Launch:
-        inputs = [self._launch_input(one) for one in arguments]
-        by_name = {name: self._launch_input(one) for name, one in named.items()}
-        return _launch.Launch(kernel, inputs, by_name, grid, outputs, loop_budget, device)
 
     def benchmark(
         self,
@@ -237,7 +223,7 @@ class KernelCalls(TensorFactory[Tensor]):
         Returns:
             The verdict, and the times of the runs.
         """
-        launch = self._launch_of(kernel, arguments, named, grid, outputs, loop_budget, device)
+        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
         program = None if reference is None else Program.of(reference, reference_name, None, {})
         options = BenchmarkOptions(program, fixed, runs, warm_up, atol, rtol)
 

@@ -153,6 +153,11 @@ class TensorFactory(Generic[T]):
         content = self._compare_input("argument", given)
         return content.numpy() if isinstance(content, Value) else content
 
+    def _launch_inputs(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return arguments of a kernel, by position and by name."""
+        by_name = {name: self._launch_input(one) for name, one in named.items()}
+        return [self._launch_input(one) for one in arguments], by_name
+
     def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
         return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])
 

@@ -2,7 +2,7 @@
 
 use crate::{
     code::Code,
-    frame::Frame,
+    frame::{Frame, List},
     names::Role,
     scope::Type::{Float, Int},
 };
@@ -127,7 +127,7 @@ fn rows(frame: &mut Frame) {
         frame.input(Float);
     }
     let total = frame.variable(Float, &Code::atom("0.0"));
-    let element = |list: &crate::frame::List, row: &str, column: &str| list.at(&format!("{row} * {size} + {column}"));
+    let element = |list: &List, row: &str, column: &str| list.at(&format!("{row} * {size} + {column}"));
     frame.block(format!("for r in range({size}):"), |frame| {
         frame.scope.add(Int, "r");
         frame.block(format!("for c in range({size}):"), |frame| {
@@ -145,7 +145,7 @@ fn rows(frame: &mut Frame) {
             frame.line(format!("{total} += {term}"));
         });
     });
-    let at = |list: &crate::frame::List, nth: u64| list.at(&nth.to_string());
+    let at = |list: &List, nth: u64| list.at(&nth.to_string());
     let minor = |nth: u64| {
         let down = Code::binary(&at(&a, nth), "*", &at(&a, nth + size + 1));
         Code::binary(&down, "-", &Code::binary(&at(&a, nth + 1), "*", &at(&a, nth + size)))

@@ -222,7 +222,7 @@ impl<'a> Machine<'a> {
             }
             Stmt::Load(local, place) => {
                 let (at, dtype) = self.access(place, Access::Read)?;
-                let value = read(&self.array(place.array).data[at..], dtype);
+                let value = Literal::from_bytes(dtype, &self.array(place.array).data[at..]);
                 self.assign(*local, value);
             }
             Stmt::Store(place, value) => {
@@ -235,7 +235,7 @@ impl<'a> Machine<'a> {
                 let expected = expected.as_ref().map(|expected| self.expr(expected));
                 let (at, dtype) = self.access(place, Access::Atomic(*op))?;
                 let data = &mut self.array_mut(place.array).data[at..];
-                let before = read(data, dtype);
+                let before = Literal::from_bytes(dtype, data);
                 write(data, atomic(*op, before, operand, expected));
                 if let Some(previous) = previous {
                     self.assign(*previous, before);
@@ -325,7 +325,8 @@ impl<'a> Machine<'a> {
 
     fn value(&self, param: ParamId, component: u32) -> Literal {
         let component = &self.element(param).components[component as usize];
-        read(&self.arguments[param.0 as usize].bytes()[component.offset as usize..], component.dtype)
+        let bytes = &self.arguments[param.0 as usize].bytes()[component.offset as usize..];
+        Literal::from_bytes(component.dtype, bytes)
     }
 
     fn array(&self, param: ParamId) -> &ArrayArgument {
@@ -404,12 +405,6 @@ fn atomic(op: AtomicOp, before: Literal, operand: Literal, expected: Option<Lite
         AtomicOp::CompareExchange if expected == Some(before) => operand,
         AtomicOp::CompareExchange => before,
     }
-}
-
-fn read(bytes: &[u8], dtype: Dtype) -> Literal {
-    let mut bits = [0; 8];
-    bits[..dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
-    Literal::from_bits(dtype, u64::from_le_bytes(bits))
 }
 
 fn write(bytes: &mut [u8], value: Literal) {

@@ -25,6 +25,16 @@ impl Literal {
         Self { dtype, bits }
     }
 
+    /// The value in the first bytes of a slice, little-endian.
+    ///
+    /// # Panics
+    /// If there are fewer bytes than the type has.
+    pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
+        let mut bits = [0; 8];
+        bits[..dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
+        Self::from_bits(dtype, u64::from_le_bytes(bits))
+    }
+
     /// A number rounded to the type: to nearest even for floating-point types, truncated and saturated for integers.
     pub fn from_f64(dtype: Dtype, value: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, as documented")]

@@ -164,11 +164,7 @@ impl Tolerance {
     ) -> Option<pb::BenchmarkMismatch> {
         let defaults = Close::of(dtype);
         let (atol, rtol) = (self.atol.unwrap_or(defaults.atol), self.rtol.unwrap_or(defaults.rtol));
-        let number = |value: &[u8]| {
-            let mut bits = [0; 8];
-            bits[..value.len()].copy_from_slice(value);
-            Literal::from_bits(dtype, u64::from_le_bytes(bits)).as_f64()
-        };
+        let number = |value: &[u8]| Literal::from_bytes(dtype, value).as_f64();
         let pairs = actual.chunks_exact(dtype.size()).zip(expected.chunks_exact(dtype.size())).enumerate();
         let mut failing = pairs.filter(|(_, (actual, expected))| {
             if actual == expected {

@@ -8,19 +8,23 @@ use crate::{grpc::dtype::dtype_to_proto, kernels::CompiledKernel};
 
 /// A compiled kernel.
 pub(in crate::grpc) fn kernel(kernel: &CompiledKernel) -> pb::Kernel {
-    let dialect = match kernel.dialect {
-        Dialect::Warp => pb::KernelDialect::Warp,
-        Dialect::Python => pb::KernelDialect::Python,
-    };
     pb::Kernel {
         id: kernel.id.clone(),
         name: kernel.name.clone(),
-        dialect: dialect.into(),
+        dialect: dialect(kernel.dialect).into(),
         grid_dims: kernel.kernel.grid_dims.into(),
         params: kernel.kernel.params.iter().map(param).collect(),
         written_arrays: kernel.written_arrays().map(str::to_owned).collect(),
         bit_exact: kernel.bit_exact,
         size_bytes: kernel.module.binary().len() as u64,
+    }
+}
+
+/// A language.
+pub(super) fn dialect(of: Dialect) -> pb::KernelDialect {
+    match of {
+        Dialect::Warp => pb::KernelDialect::Warp,
+        Dialect::Python => pb::KernelDialect::Python,
     }
 }
 

@@ -10,7 +10,10 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 
 use super::record::Record;
-use crate::error::{CliError, Result};
+use crate::{
+    commands::kernel::plain,
+    error::{CliError, Result},
+};
 
 /// Name of the file of parameters.
 const PARAMETERS: &str = "dataset.json";
@@ -121,11 +124,11 @@ impl Folder {
 
     fn write_folder(&self, record: &Record) -> Result {
         let split = known_split(&self.path, &record.split)?;
-        let folder = self.path.join(split).join(super::super::kernel::plain(&record.category)?);
-        let folder = folder.join(super::super::kernel::plain(&record.name)?);
+        let folder = self.path.join(split).join(plain(&record.category)?);
+        let folder = folder.join(plain(&record.name)?);
         fs::create_dir_all(&folder).map_err(CliError::file(&folder))?;
         let write = |name: &str, content: &[u8]| {
-            let path = folder.join(super::super::kernel::plain(name)?);
+            let path = folder.join(plain(name)?);
             fs::write(&path, content).map_err(CliError::file(&path))
         };
         write("source.py", record.source.as_bytes())?;

@@ -1,27 +1,25 @@
 //! Makes the pairs of a data set, or those that are missing.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::{collections::HashSet, path::PathBuf, time::Instant};
 
-use accelerd_client::{
-    Client, DatasetCategory, DatasetOptions, DatasetPair, KernelDevice,
-    proto::{KernelDialect, KernelTarget},
-};
-use clap::{Args, ValueHint};
+use accelerd_client::{Client, DatasetCategory, DatasetOptions, DatasetPair, KernelDevice};
+use clap::{Args, ValueEnum, ValueHint};
 use futures::StreamExt;
 use serde::Serialize;
 
 use super::{
     folder::{Folder, Layout, Parameters},
-    record::Record,
+    record::{Record, Run},
 };
 use crate::{
+    commands::kernel::{Dialect, Target},
     error::{CliError, Result},
     output::{CASES_BAR, Output, Report},
     renderer::Renderer,
 };
 
 /// The most pairs of a call.
-const CALL_PAIRS: u64 = 10_000;
+pub(super) const CALL_PAIRS: u64 = 10_000;
 
 /// Generate pairs of Python kernels and their translations.
 ///
@@ -63,7 +61,7 @@ pub(super) struct GenerateArgs {
 }
 
 /// Where pairs run.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Device {
     /// On the CPU only.
     Cpu,
@@ -80,77 +78,52 @@ impl From<Device> for KernelDevice {
     }
 }
 
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident of $message:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-        #[value(rename_all = "snake_case")]
-        pub(super) enum $name { $($(#[$variant_doc])* $variant,)* }
+/// What a kernel is an example of.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Category {
+    /// Arithmetic on elements.
+    Arithmetic,
+    /// Small vectors.
+    Vector,
+    /// Small matrices, and products of arrays.
+    Matrix,
+    /// Loops that end early, and branches.
+    ControlFlow,
+    /// Elementary functions.
+    Math,
+    /// Atomic operations.
+    Atomic,
+    /// Loops within loops.
+    NestedLoop,
+    /// Chains of branches.
+    MultiConditional,
+    /// Helpers, loops, branches and functions together.
+    Combined,
+    /// Values for all threads.
+    ScalarParam,
+    /// Neighbours in arrays.
+    Stencil,
+    /// Bits of integers.
+    Bitwise,
+}
 
-        impl $name {
-            const ALL: &[(Self, &str)] = &[$((Self::$variant, $text),)*];
-
-            fn name(self) -> String {
-                Self::ALL[self as usize].1.to_owned()
-            }
-
-            /// What a file of parameters names.
-            fn message(name: &str) -> Option<$message> {
-                match name { $($text => Some($message::$variant),)* _ => None }
-            }
+impl From<Category> for DatasetCategory {
+    fn from(category: Category) -> Self {
+        match category {
+            Category::Arithmetic => Self::Arithmetic,
+            Category::Vector => Self::Vector,
+            Category::Matrix => Self::Matrix,
+            Category::ControlFlow => Self::ControlFlow,
+            Category::Math => Self::Math,
+            Category::Atomic => Self::Atomic,
+            Category::NestedLoop => Self::NestedLoop,
+            Category::MultiConditional => Self::MultiConditional,
+            Category::Combined => Self::Combined,
+            Category::ScalarParam => Self::ScalarParam,
+            Category::Stencil => Self::Stencil,
+            Category::Bitwise => Self::Bitwise,
         }
-    };
-}
-
-named! {
-    /// What a kernel is an example of.
-    Category of DatasetCategory {
-        /// Arithmetic on elements.
-        Arithmetic = "arithmetic",
-        /// Small vectors.
-        Vector = "vector",
-        /// Small matrices, and products of arrays.
-        Matrix = "matrix",
-        /// Loops that end early, and branches.
-        ControlFlow = "control_flow",
-        /// Elementary functions.
-        Math = "math",
-        /// Atomic operations.
-        Atomic = "atomic",
-        /// Loops within loops.
-        NestedLoop = "nested_loop",
-        /// Chains of branches.
-        MultiConditional = "multi_conditional",
-        /// Helpers, loops, branches and functions together.
-        Combined = "combined",
-        /// Values for all threads.
-        ScalarParam = "scalar_param",
-        /// Neighbours in arrays.
-        Stencil = "stencil",
-        /// Bits of integers.
-        Bitwise = "bitwise",
-    }
-}
-
-named! {
-    /// What operators and functions mean.
-    Dialect of KernelDialect {
-        /// NVIDIA Warp.
-        Warp = "warp",
-        /// CPython.
-        Python = "python",
-    }
-}
-
-named! {
-    /// What kernels are translated to.
-    Target of KernelTarget {
-        /// CUDA C++.
-        Cuda = "cuda",
-        /// WebAssembly.
-        Wasm = "wasm",
-        /// PTX, with a report of the resources that it needs. This takes many times as long.
-        Ptx = "ptx",
     }
 }
 
@@ -187,7 +160,7 @@ pub(super) async fn run(args: GenerateArgs, client: &Client, output: &Output) ->
     })?;
     let before = known.len() as u64;
     let (mut duplicates, mut disagreeing) = (0, 0);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let bar = output.bar(args.pairs, CASES_BAR, "pairs");
     bar.set_position(before);
     while (known.len() as u64) < args.pairs {
@@ -203,7 +176,7 @@ pub(super) async fn run(args: GenerateArgs, client: &Client, output: &Output) ->
                 continue;
             }
             let record = Record::from(pair);
-            disagreeing += u64::from(!record.runs.iter().all(super::record::Run::agrees));
+            disagreeing += u64::from(!record.runs.iter().all(Run::agrees));
             folder.append(&record)?;
             bar.inc(1);
         }
@@ -222,9 +195,9 @@ impl GenerateArgs {
         Parameters {
             layout: self.layout,
             seed: self.seed,
-            categories: self.categories.iter().map(|of| of.name()).collect(),
-            dialects: self.dialects.iter().map(|of| of.name()).collect(),
-            targets: self.targets.iter().map(|of| of.name()).collect(),
+            categories: names(&self.categories),
+            dialects: names(&self.dialects),
+            targets: names(&self.targets),
             validation_percent: self.validation,
             test_percent: self.test,
         }
@@ -233,17 +206,25 @@ impl GenerateArgs {
 
 /// The call that makes pairs of a data set.
 pub(super) fn options(parameters: &Parameters, count: u64, device: Option<Device>) -> Result<DatasetOptions> {
-    let unknown = |what: &str, name: &str| CliError::Usage(format!("the data set has an unknown {what}, {name:?}"));
     let mut options = DatasetOptions::new(count, parameters.seed);
     options = options.split(parameters.validation_percent, parameters.test_percent);
     for name in &parameters.categories {
-        options = options.category(Category::message(name).ok_or_else(|| unknown("category", name))?);
+        options = options.category(named::<Category>("category", name)?.into());
     }
     for name in &parameters.dialects {
-        options = options.dialect(Dialect::message(name).ok_or_else(|| unknown("dialect", name))?);
+        options = options.dialect(named::<Dialect>("dialect", name)?.into());
     }
     for name in &parameters.targets {
-        options = options.target(Target::message(name).ok_or_else(|| unknown("target", name))?);
+        options = options.target(named::<Target>("target", name)?.into());
     }
     Ok(device.map_or(options.clone(), |device| options.device(device.into())))
+}
+
+/// What values are called on the command line, and in a file of parameters.
+fn names(values: &[impl ValueEnum]) -> Vec<String> {
+    values.iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned())).collect()
+}
+
+fn named<T: ValueEnum>(what: &str, name: &str) -> Result<T> {
+    T::from_str(name, false).map_err(|_| CliError::Usage(format!("the data set has an unknown {what}, {name:?}")))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{
     folder::Folder,
-    generate::{Device, options},
+    generate::{CALL_PAIRS, Device, options},
     record::{Record, Run},
 };
 use crate::{
@@ -18,8 +18,6 @@ use crate::{
     renderer::{Renderer, Style},
 };
 
-/// The most pairs of a call.
-const CALL_PAIRS: u64 = 10_000;
 /// Pairs that a report names.
 const MAX_NAMED: usize = 20;
 

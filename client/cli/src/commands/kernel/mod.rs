@@ -9,6 +9,8 @@ mod report;
 mod run;
 mod translate;
 
+pub(super) use translate::Target;
+
 use std::{
     fs,
     path::{Component, Path},
@@ -42,7 +44,7 @@ enum Command {
 
 /// What operators and functions mean.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Dialect {
+pub(super) enum Dialect {
     /// NVIDIA Warp.
     Warp,
     /// CPython.

@@ -48,13 +48,23 @@ pub(super) struct TranslateArgs {
 
 /// What kernels are translated to.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Target {
+pub(in crate::commands) enum Target {
     /// CUDA C++.
     Cuda,
     /// WebAssembly.
     Wasm,
     /// PTX, with a report of the resources that it needs.
     Ptx,
+}
+
+impl From<Target> for KernelTarget {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Cuda => Self::Cuda,
+            Target::Wasm => Self::Wasm,
+            Target::Ptx => Self::Ptx,
+        }
+    }
 }
 
 pub(super) async fn run(args: TranslateArgs, client: &Client, output: &Output) -> Result {
@@ -76,11 +86,7 @@ impl TranslateArgs {
             options = options.dialect(dialect.into());
         }
         for target in &self.targets {
-            options = options.target(match target {
-                Target::Cuda => KernelTarget::Cuda,
-                Target::Wasm => KernelTarget::Wasm,
-                Target::Ptx => KernelTarget::Ptx,
-            });
+            options = options.target((*target).into());
         }
         if let Some(arch) = &self.arch {
             options = options.cuda_arch(arch);

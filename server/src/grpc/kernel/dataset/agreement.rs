@@ -24,7 +24,8 @@ impl Agreement {
         let size = element.size as usize;
         for (actual, expected) in actual.chunks_exact(size).zip(expected.chunks_exact(size)) {
             for Component { dtype, offset, .. } in &element.components {
-                let [actual, expected] = [actual, expected].map(|bytes| read(&bytes[*offset as usize..], *dtype));
+                let number = |bytes: &[u8]| Literal::from_bytes(*dtype, &bytes[*offset as usize..]);
+                let (actual, expected) = (number(actual), number(expected));
                 self.add_numbers(*dtype, actual, expected);
             }
         }
@@ -56,12 +57,6 @@ impl Agreement {
         run.different_count = self.different;
         run.max_ulp_error = self.max_ulps;
     }
-}
-
-fn read(bytes: &[u8], dtype: Dtype) -> Literal {
-    let mut bits = [0; 8];
-    bits[..dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
-    Literal::from_bits(dtype, u64::from_le_bytes(bits))
 }
 
 /// The place of a number among all of its type; both zeros have one.

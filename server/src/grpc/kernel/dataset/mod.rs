@@ -3,10 +3,7 @@
 mod agreement;
 mod request;
 
-use std::{
-    collections::{HashSet, VecDeque},
-    fmt::Write,
-};
+use std::collections::{HashSet, VecDeque};
 
 use accelerd_dataset::{Identity, Plan, Ratios, Source, identify, split};
 use accelerd_engine::Context;
@@ -32,12 +29,12 @@ use tonic::Status;
 use self::{agreement::Agreement, request::Decoded};
 use super::{
     arguments::{BoundLaunch, BoundOutput},
-    cuda,
+    cuda, describe,
     launch::{Launcher, Target},
 };
 use crate::{
     error::ApiError,
-    kernels::{CompiledKernel, is_module},
+    kernels::{CompiledKernel, MAX_QUICK_COMPILERS, is_module},
     layers::timing,
     ledger::RequestMemory,
     sandbox::Turns,
@@ -46,8 +43,6 @@ use crate::{
 
 /// Kernels that are made together.
 const CHUNK: usize = 32;
-/// In how many groups a GPU's code is compiled, each by another process if there is one.
-const COMPILERS: usize = 4;
 /// Of these, how many are translated or run at once: a call leaves room for others.
 const AT_ONCE: usize = 4;
 /// Host memory of a kernel of a chunk: source, files, arguments and results.
@@ -262,9 +257,10 @@ impl Dataset {
         let arch = gpu.gpu().expect("a target on a GPU").properties.arch;
         let turns = self.launcher.app().cuda_kernels.quick_turns();
         let codes: Vec<_> = prepared.iter().map(|prepared| &prepared.kernel.device).collect();
-        let groups = codes.chunks(codes.len().div_ceil(COMPILERS));
+        // A group for each process that may compile.
+        let groups = codes.chunks(codes.len().div_ceil(MAX_QUICK_COMPILERS));
         let groups: Vec<_> = groups.map(|codes| self.compile_group(&turns, codes, arch).boxed()).collect();
-        let compiled: Vec<_> = stream::iter(groups).buffered(COMPILERS).try_collect().await?;
+        let compiled: Vec<_> = stream::iter(groups).buffered(MAX_QUICK_COMPILERS).try_collect().await?;
         Ok(compiled.concat())
     }
 
@@ -332,11 +328,11 @@ impl Dataset {
         let Source { index, category, dialect, name, text } = source;
         pb::DatasetPair {
             index,
-            id: hex(&identity.id),
-            structure_id: hex(&identity.structure),
+            id: hex::encode(identity.id),
+            structure_id: hex::encode(identity.structure),
             split: request::split(split(&identity.structure, self.ratios)).into(),
             category: request::category(category).into(),
-            dialect: request::dialect(dialect).into(),
+            dialect: describe::dialect(dialect).into(),
             name,
             source: text,
             files,
@@ -397,12 +393,4 @@ fn exhausted(index: u64) -> Status {
         "the last {MAX_MISSES} kernels before index {index} were equal to earlier ones or had no example: expected fewer pairs, or other \
          categories and dialects"
     ))
-}
-
-fn hex(hash: &[u8; 32]) -> String {
-    let mut text = String::with_capacity(2 * hash.len());
-    for byte in hash {
-        write!(text, "{byte:02x}").expect("text grows");
-    }
-    text
 }

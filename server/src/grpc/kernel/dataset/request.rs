@@ -103,13 +103,6 @@ pub(super) fn category(of: Category) -> pb::DatasetCategory {
     }
 }
 
-pub(super) fn dialect(of: Dialect) -> pb::KernelDialect {
-    match of {
-        Dialect::Warp => pb::KernelDialect::Warp,
-        Dialect::Python => pb::KernelDialect::Python,
-    }
-}
-
 pub(super) fn split(of: Split) -> pb::DatasetSplit {
     match of {
         Split::Train => pb::DatasetSplit::Train,
