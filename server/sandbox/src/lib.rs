@@ -42,7 +42,6 @@ mod refusal;
 pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
 pub use cuda::{CudaCode, CudaResources};
 pub use limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice, TICK};
-pub use math::{BINARY as MATH_BINARY, Binary as BinaryMath, UNARY as MATH_UNARY, Unary as UnaryMath};
 pub use outcome::Outcome;
 pub use parent::{
     Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, Outcomes, Pool, Program,

@@ -267,38 +267,35 @@ fn buffers_need_an_exported_memory() {
     assert!(matches!(error, SandboxError::Refused(Refusal::NoMemory)), "{error}");
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "results of f32 are those of f64, rounded")]
-fn single(x: f64) -> f32 {
-    x as f32
-}
-
 #[test]
 fn math_functions_are_those_of_the_host() {
     let mut sandbox = sandbox();
-    let unary = MATH_UNARY.map(|(name, function)| (name, 1, function(0.75)));
-    let binary = MATH_BINARY.map(|(name, function)| (name, 2, function(0.75, 0.5)));
-    for (name, operands, expected) in unary.into_iter().chain(binary) {
-        for ty in [WasmType::F32, WasmType::F64] {
-            let scalar = if ty == WasmType::F32 { ScalarType::F32 } else { ScalarType::F64 };
-            let params = vec![ty.to_string(); operands].join(" ");
-            let second = if operands == 2 { "(local.get 1)" } else { "" };
-            let text = format!(
-                r#"(module (import "math" "{name}_{ty}" (func $m (param {params}) (result {ty})))
-                    (func (export "f") (param {params}) (result {ty}) (call $m (local.get 0) {second})))"#
-            );
-            let column = |x: f64| {
-                let (single, double) = (single(x).to_le_bytes(), x.to_le_bytes());
-                Bytes::copy_from_slice(if scalar == ScalarType::F32 { &single } else { &double })
-            };
-            let columns: Vec<_> = [0.75, 0.5].into_iter().take(operands).map(column).collect();
-            let mut call = call(&text, &vec![scalar; operands], &[scalar], &columns, 1);
-            call.math = true;
-            let result = run(&mut sandbox, &call).expect("the call runs");
-            let expected = column(expected);
-            let is_nan = |bytes: &[u8]| bytes.last().is_some_and(|byte| byte & 0x7f == 0x7f);
-            assert!(result.columns[0] == expected || is_nan(&expected) && is_nan(&result.columns[0]), "{name}_{ty}");
-        }
+    let functions = MathOp::all().map(|function| match function {
+        MathOp::Unary(op) => (function.name(), 1, math::unary(op, 0.75), math::unary_f32(op, 0.75)),
+        MathOp::Binary(op) => (function.name(), 2, math::binary(op, 0.75, 0.5), math::binary_f32(op, 0.75, 0.5)),
+    });
+    for (name, operands, double, single) in functions.chain([("rem".to_owned(), 2, 0.25, 0.25)]) {
+        let operand = |x: f64| f64s(&[x]);
+        let doubles: Vec<_> = [0.75, 0.5].map(operand).into_iter().take(operands).collect();
+        let singles: Vec<_> = [0.75, 0.5].map(|x| f32s(&[x])).into_iter().take(operands).collect();
+        assert_computes(&mut sandbox, &name, WasmType::F64, &doubles, &f64s(&[double]));
+        assert_computes(&mut sandbox, &name, WasmType::F32, &singles, &f32s(&[single]));
     }
+}
+
+fn assert_computes(sandbox: &mut Sandbox, name: &str, ty: WasmType, columns: &[Bytes], expected: &Bytes) {
+    let scalar = if ty == WasmType::F32 { ScalarType::F32 } else { ScalarType::F64 };
+    let params = vec![ty.to_string(); columns.len()].join(" ");
+    let second = if columns.len() == 2 { "(local.get 1)" } else { "" };
+    let text = format!(
+        r#"(module (import "math" "{name}_{ty}" (func $m (param {params}) (result {ty})))
+            (func (export "f") (param {params}) (result {ty}) (call $m (local.get 0) {second})))"#
+    );
+    let mut call = call(&text, &vec![scalar; columns.len()], &[scalar], columns, 1);
+    call.math = true;
+    let result = run(sandbox, &call).expect("the call runs");
+    let is_nan = |bytes: &[u8]| bytes.last().is_some_and(|byte| byte & 0x7f == 0x7f);
+    assert!(result.columns[0] == *expected || is_nan(expected) && is_nan(&result.columns[0]), "{name}_{ty}");
 }
 
 #[test]

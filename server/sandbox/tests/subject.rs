@@ -40,7 +40,11 @@ fn run(sandbox: &mut Sandbox, launch: &SubjectLaunch) -> Result<SubjectResult, S
 
 /// A launch that works, and is the `nth` one of its process.
 fn assert_works(sandbox: &mut Sandbox, nth: u8) {
-    let result = run(sandbox, &launch("works")).expect("it runs");
+    assert_adds(sandbox, "works", nth);
+}
+
+fn assert_adds(sandbox: &mut Sandbox, source: &'static str, nth: u8) {
+    let result = run(sandbox, &launch(source)).expect("it runs");
     let outcome = SubjectOutcome::Ended(Duration::from_micros(7));
     assert_eq!(result, SubjectResult { outcome, outputs: vec![vec![8, nth], vec![9]] });
 }
@@ -56,6 +60,14 @@ fn memory_is_written_anew_for_each_launch_and_read_after_it() {
     assert_works(&mut sandbox, 1);
     let stats = sandbox.stats();
     assert_eq!((stats.starts, stats.restarts, stats.crashes), (2, 0, 0));
+}
+
+#[test]
+fn what_a_kernel_prints_does_not_reach_the_answers() {
+    let mut sandbox = sandbox();
+    for nth in 1..3 {
+        assert_adds(&mut sandbox, "prints", nth);
+    }
 }
 
 #[test]

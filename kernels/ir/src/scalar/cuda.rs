@@ -71,7 +71,7 @@ fn expression(function: &Function, inst: Inst, dtype: Dtype) -> String {
 }
 
 /// By its bits, which is exact for every value.
-fn literal(value: Literal) -> String {
+pub(super) fn literal(value: Literal) -> String {
     let (dtype, bits) = (value.dtype(), value.bits());
     if dtype == Dtype::Bool {
         (bits != 0).to_string()

@@ -1,10 +1,13 @@
 //! Evaluates a scalar function for one element. It defines what the operations compute, and is what backends are compared with.
 //!
 //! Operations of f32 compute in f64 and round the result once more. Sum, difference, product, quotient and square root are still
-//! rounded correctly, for f64 has more than twice the bits of f32; the others are within half a unit in the last place, and a little
-//! more where the function of f64 is itself inexact.
+//! rounded correctly, for f64 has more than twice the bits of f32; [`math`] tells how elementary functions are computed.
 
-use super::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId, math};
+use super::{
+    BinaryOp, Function, Inst, Literal, UnaryOp, ValueId,
+    elementary::{self, Native},
+    math,
+};
 use crate::{Dtype, Kind};
 
 /// The results for these arguments of the element at `index`.
@@ -86,7 +89,13 @@ fn unary_of_float(op: UnaryOp, a: Literal) -> Literal {
         | UnaryOp::Asinh
         | UnaryOp::Acosh
         | UnaryOp::Atanh
-        | UnaryOp::Erf => math::unary(op, x),
+        | UnaryOp::Erf => {
+            if dtype == Dtype::F32 {
+                elementary::unary(&mut Native, op, x)
+            } else {
+                math::unary(op, x)
+            }
+        }
         UnaryOp::Not => unreachable!("{op:?} does not take floating-point numbers"),
     };
     Literal::from_f64(dtype, result)
@@ -138,7 +147,13 @@ fn binary_of_floats(op: BinaryOp, a: Literal, b: Literal) -> Literal {
         BinaryOp::Mul => x * y,
         BinaryOp::Div => x / y,
         BinaryOp::Rem => x % y,
-        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot => math::binary(op, x, y),
+        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot => {
+            if dtype == Dtype::F32 {
+                elementary::binary(&mut Native, op, x, y)
+            } else {
+                math::binary(op, x, y)
+            }
+        }
         BinaryOp::Min => minimum(x, y),
         BinaryOp::Max => -minimum(-x, -y),
         BinaryOp::CopySign => {

@@ -1,8 +1,12 @@
-//! Elementary functions of f64: one definition for the interpreter and for hosts of emitted WebAssembly, which import them.
+//! Elementary functions: one definition for the interpreter and for hosts of WebAssembly.
 //!
-//! An operation of f32 computes the function of f64 and rounds the result.
+//! Those of f32 are sequences of IEEE 754 operations, within 0.501 units in the last place of the exact result, and have the same bits
+//! everywhere. Those of f64 are the standard library's and `libm`'s.
 
-use super::{BinaryOp, UnaryOp};
+use super::{
+    BinaryOp, UnaryOp,
+    elementary::{self, Native},
+};
 
 /// Operations of one operand that [`unary`] computes.
 pub const UNARY: [UnaryOp; 20] = [
@@ -31,7 +35,7 @@ pub const UNARY: [UnaryOp; 20] = [
 /// Operations of two operands that [`binary`] computes.
 pub const BINARY: [BinaryOp; 3] = [BinaryOp::Pow, BinaryOp::Atan2, BinaryOp::Hypot];
 
-/// The function of an operation.
+/// The function of f64 of an operation.
 ///
 /// # Panics
 /// If the operation is not in [`UNARY`].
@@ -65,7 +69,7 @@ pub fn unary(op: UnaryOp, x: f64) -> f64 {
     }
 }
 
-/// The function of an operation.
+/// The function of f64 of an operation.
 ///
 /// # Panics
 /// If the operation is not in [`BINARY`].
@@ -77,6 +81,24 @@ pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
         BinaryOp::Hypot => x.hypot(y),
         _ => unreachable!("{op:?} is no elementary function"),
     }
+}
+
+/// The function of f32 of an operation.
+///
+/// # Panics
+/// If the operation is not in [`UNARY`].
+#[expect(clippy::cast_possible_truncation, reason = "the result is rounded to the type of the operand")]
+pub fn unary_f32(op: UnaryOp, x: f32) -> f32 {
+    elementary::unary(&mut Native, op, x.into()) as f32
+}
+
+/// The function of f32 of an operation.
+///
+/// # Panics
+/// If the operation is not in [`BINARY`].
+#[expect(clippy::cast_possible_truncation, reason = "the result is rounded to the type of the operands")]
+pub fn binary_f32(op: BinaryOp, x: f32, y: f32) -> f32 {
+    elementary::binary(&mut Native, op, x.into(), y.into()) as f32
 }
 
 /// An elementary function by its operation.
@@ -92,6 +114,14 @@ impl MathOp {
     /// All elementary functions.
     pub fn all() -> impl Iterator<Item = Self> {
         UNARY.into_iter().map(Self::Unary).chain(BINARY.into_iter().map(Self::Binary))
+    }
+
+    /// Whether the operation is one of them.
+    pub(crate) fn is_elementary(self) -> bool {
+        match self {
+            Self::Unary(op) => UNARY.contains(&op),
+            Self::Binary(op) => BINARY.contains(&op),
+        }
     }
 
     /// Its name: that of the operation in lower case, such as `sin`.

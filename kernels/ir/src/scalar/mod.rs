@@ -7,6 +7,7 @@
 
 mod builder;
 pub mod cuda;
+pub(crate) mod elementary;
 mod function;
 pub(crate) mod interpret;
 mod literal;

@@ -1,15 +1,16 @@
 //! The engines: one whose code checks time, one whose code counts fuel as well.
 
+use accelerd_ir::{
+    kernel::wasm::MATH,
+    scalar::math::{self, MathOp},
+};
 use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, Linker, PoolingAllocationConfig, Result, Strategy,
     WasmFeatures,
 };
 
 use super::data::StoreData;
-use crate::{
-    math::{self, rounded},
-    protocol::ChildSettings,
-};
+use crate::{math::REM, protocol::ChildSettings};
 
 /// Instances that can exist at once in the pool of an engine.
 pub(super) const POOL_INSTANCES: u32 = 128;
@@ -80,18 +81,31 @@ fn pool(settings: &ChildSettings) -> PoolingAllocationConfig {
 }
 
 fn define_math(linker: &mut Linker<StoreData>) -> Result<()> {
-    for (name, function) in math::UNARY {
-        for name in [format!("{name}_f64"), name.to_owned()] {
-            linker.func_wrap("math", &name, move |x: f64| function(x))?;
+    for function in MathOp::all() {
+        let name = function.name();
+        match function {
+            MathOp::Unary(op) => {
+                linker.func_wrap(MATH, &format!("{name}_f32"), move |x: f32| math::unary_f32(op, x))?;
+                for name in doubles(&name) {
+                    linker.func_wrap(MATH, &name, move |x: f64| math::unary(op, x))?;
+                }
+            }
+            MathOp::Binary(op) => {
+                linker.func_wrap(MATH, &format!("{name}_f32"), move |x: f32, y: f32| math::binary_f32(op, x, y))?;
+                for name in doubles(&name) {
+                    linker.func_wrap(MATH, &name, move |x: f64, y: f64| math::binary(op, x, y))?;
+                }
+            }
         }
-        linker.func_wrap("math", &format!("{name}_f32"), move |x: f32| rounded(function(x.into())))?;
     }
-    for (name, function) in math::BINARY {
-        for name in [format!("{name}_f64"), name.to_owned()] {
-            linker.func_wrap("math", &name, move |x: f64, y: f64| function(x, y))?;
-        }
-        linker
-            .func_wrap("math", &format!("{name}_f32"), move |x: f32, y: f32| rounded(function(x.into(), y.into())))?;
+    linker.func_wrap(MATH, &format!("{REM}_f32"), |x: f32, y: f32| x % y)?;
+    for name in doubles(REM) {
+        linker.func_wrap(MATH, &name, |x: f64, y: f64| x % y)?;
     }
     Ok(())
+}
+
+/// The names of a function of f64.
+fn doubles(name: &str) -> [String; 2] {
+    [format!("{name}_f64"), name.to_owned()]
 }

@@ -52,6 +52,8 @@ pub fn main(cuda: &dyn CudaRuntime) -> ExitCode {
 fn run(cuda: &dyn CudaRuntime) -> Result<(), Error> {
     let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    // The driver prints what kernels print to standard output, which the protocol must keep for itself.
+    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
     let settings = match read_frame(&mut stdin, 0)? {
         Some((Request::Start(settings), _)) => settings,
         Some(_) => return Err("the first request is not a start".into()),

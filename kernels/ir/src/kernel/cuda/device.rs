@@ -8,7 +8,10 @@ use super::layout::Layout;
 use super::names::Scope;
 use crate::Dtype;
 use crate::kernel::{Kernel, ParamType};
-use crate::scalar::cuda::{self as scalar, ctype};
+use crate::scalar::{
+    cuda::{self as scalar, ctype},
+    elementary,
+};
 
 /// How device code is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl DeviceCode {
 
 /// What device code calls. It stands once, before it.
 pub fn prelude() -> String {
-    [scalar::PRELUDE, include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
+    [scalar::PRELUDE, &elementary::definitions(), include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
 }
 
 /// Emits a kernel as device code. The text is the same for equal kernels.

@@ -1,5 +1,6 @@
 //! Which kernels compute the same bits everywhere.
 
+use crate::Dtype;
 use crate::kernel::{AtomicOp, Expr, Kernel, Place, Stmt};
 use crate::scalar::{BinaryOp, UnaryOp};
 
@@ -8,6 +9,8 @@ use crate::scalar::{BinaryOp, UnaryOp};
 pub struct Exactness {
     /// Occurrences of operations that math libraries approximate.
     pub approximations: u32,
+    /// Those of them on f64. Of f32, only programs for readers call CUDA's.
+    pub approximations_f64: u32,
     /// Greatest error of one of them, in units of the last place, in CUDA's math library.
     pub max_ulp: u32,
     /// Atomic sums of floating-point numbers, which depend on the order of the threads.
@@ -17,11 +20,11 @@ pub struct Exactness {
 }
 
 impl Kernel {
-    /// Whether every execution computes the same bits, except those of NaNs: it has no approximated operation and no atomic sum of
-    /// floating-point numbers. Threads that see the order in which they run may still differ.
+    /// Whether interpreter, WebAssembly and device code compute the same bits, except those of NaNs: it has no approximated operation of f64
+    /// and no atomic sum of floating-point numbers. Threads that see the order in which they run may still differ.
     pub fn is_bit_exact(&self) -> bool {
         let exactness = self.exactness();
-        exactness.approximations == 0 && exactness.float_sums == 0
+        exactness.approximations_f64 == 0 && exactness.float_sums == 0
     }
 
     /// What limits the agreement of two executions.
@@ -29,6 +32,13 @@ impl Kernel {
         let mut counter = Counter { kernel: self, found: Exactness::default() };
         counter.list(&self.body);
         counter.found
+    }
+}
+
+impl Exactness {
+    /// Whether a program for readers has the bits of the interpreter: it has no approximated operation and no atomic sum.
+    pub(super) fn is_program_exact(&self) -> bool {
+        self.approximations == 0 && self.float_sums == 0
     }
 }
 
@@ -143,8 +153,12 @@ impl Counter<'_> {
         }
     }
 
-    fn approximated(&mut self, ulp: u32) {
-        self.found.approximations += u32::from(ulp > 0);
+    fn approximated(&mut self, ulp: u32, operand: &Expr) {
+        let is_approximated = u32::from(ulp > 0);
+        self.found.approximations += is_approximated;
+        if operand.dtype(self.kernel) == Dtype::F64 {
+            self.found.approximations_f64 += is_approximated;
+        }
         self.found.max_ulp = self.found.max_ulp.max(ulp);
     }
 
@@ -152,11 +166,11 @@ impl Counter<'_> {
         match expr {
             Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => {}
             Expr::Unary(op, a) => {
-                self.approximated(unary_ulp(*op));
+                self.approximated(unary_ulp(*op), a);
                 self.expr(a);
             }
             Expr::Binary(op, a, b) => {
-                self.approximated(binary_ulp(*op));
+                self.approximated(binary_ulp(*op), a);
                 self.expr(a);
                 self.expr(b);
             }

@@ -11,6 +11,8 @@ use super::emitter::{Emitter, Form};
 use crate::Dtype;
 use crate::kernel::{Expr, LocalId, ParamId};
 use crate::scalar::cuda::{self, ctype};
+use crate::scalar::elementary;
+use crate::scalar::math::MathOp;
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 
 /// Extents and positions in the grid.
@@ -48,7 +50,10 @@ impl Emitter<'_> {
             }
             Expr::Unary(UnaryOp::Neg, a) => negated(&self.added_expr(a, is_added)),
             Expr::Unary(UnaryOp::Not, a) if a.dtype(self.kernel) == Dtype::Bool => self.negation(a),
-            Expr::Unary(op, a) => unary(*op, &self.expr(a)),
+            Expr::Unary(op, a) => {
+                let a = self.expr(a);
+                self.elementary(MathOp::Unary(*op), &[&a]).unwrap_or_else(|| unary(*op, &a))
+            }
             Expr::Binary(op, a, b) => self.binary(*op, a, b, is_added),
             Expr::Select(condition, a, b) => {
                 select(&self.expr(condition), &self.added_expr(a, is_added), &self.added_expr(b, is_added))
@@ -106,6 +111,14 @@ impl Emitter<'_> {
         CppExpr::new(format!("{} {op} {}", a.at(prec::SHIFT), b.at(prec::SHIFT)), own, Dtype::Bool)
     }
 
+    /// An elementary function as it has the bits of the interpreter. Programs for readers call those of CUDA instead.
+    fn elementary(&self, op: MathOp, operands: &[&CppExpr]) -> Option<CppExpr> {
+        let is_defined = self.form != Form::Plain && op.is_elementary() && operands[0].dtype == Dtype::F32;
+        let operands: Vec<_> = operands.iter().map(|operand| operand.text.as_str()).collect();
+        let call = || format!("ir::{}({})", elementary::function(op), operands.join(", "));
+        is_defined.then(|| CppExpr::primary(call(), Dtype::F32))
+    }
+
     fn binary(&self, op: BinaryOp, a: &Expr, b: &Expr, is_added: bool) -> CppExpr {
         match op {
             BinaryOp::Eq => return self.comparison("==", a, b),
@@ -116,6 +129,9 @@ impl Emitter<'_> {
         }
         let right = b;
         let (a, b) = (self.added_expr(a, adds(op)), self.added_expr(b, adds(op)));
+        if let Some(call) = self.elementary(MathOp::Binary(op), &[&a, &b]) {
+            return call;
+        }
         match a.dtype {
             Dtype::Bool => bool_binary(op, &a, &b),
             Dtype::F32 | Dtype::F64 if op == BinaryOp::Mul && is_added && self.form == Form::Plain => {

@@ -158,11 +158,11 @@ impl<'k> Program<'k> {
 
     fn header(&self, exactness: Exactness, has_products: bool) -> String {
         let name = &self.name;
-        let exact = if self.kernel.is_bit_exact() && has_products {
+        let exact = if exactness.is_program_exact() && has_products {
             "// The result has the bits of the reference, also without -fmad=false: products that are added are written with\n\
              // __fmul_rn or __dmul_rn, which the compiler does not contract to fused multiply-adds."
                 .to_owned()
-        } else if self.kernel.is_bit_exact() {
+        } else if exactness.is_program_exact() {
             "// The result has the bits of the reference.".to_owned()
         } else {
             format!(
@@ -546,7 +546,7 @@ fn write_words(text: &mut String, name: &str, element: &Element, bytes: &[u8]) {
 
 /// The function that compares results. Each approximated operation, and each thread's addition to a sum, is granted its error.
 fn check(exactness: Exactness, threads: u64) -> String {
-    if exactness.approximations == 0 && exactness.float_sums == 0 {
+    if exactness.is_program_exact() {
         return include_str!("exact_check.cuh").to_owned();
     }
     let operations = u64::from(exactness.approximations) * u64::from(exactness.max_ulp + 1);
@@ -576,7 +576,7 @@ fn metadata(kernel: &Kernel, example: &Example) -> String {
         kernel.name,
         example.grid,
         params.collect::<Vec<_>>().join(",\n"),
-        kernel.is_bit_exact(),
+        exactness.is_program_exact(),
         exactness.approximations,
         exactness.max_ulp,
         exactness.float_sums,

@@ -2,8 +2,11 @@
 
 use wasm_encoder::{BlockType, ValType};
 
-use super::code::{Code, memory};
-use crate::scalar::math::MathOp;
+use super::{
+    code::{Code, memory},
+    elementary::{binary_function, reduce_large_function, unary_function},
+};
+use crate::scalar::{BinaryOp, UnaryOp, math::MathOp};
 
 /// A function of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,11 @@ pub(super) enum Helper {
     StickyI64 {
         signed: bool,
     },
+    /// An elementary function.
+    UnaryF32(UnaryOp),
+    BinaryF32(BinaryOp),
+    /// Quarter turns of a large angle, after what is left.
+    ReduceLarge,
 }
 
 type Signature = (Vec<ValType>, Vec<ValType>);
@@ -80,7 +88,8 @@ impl Functions {
     pub(super) fn helper(&mut self, helper: Helper) -> u32 {
         let known = self.helpers.iter().position(|(one, _)| *one == helper);
         let at = known.unwrap_or_else(|| {
-            self.helpers.push((helper, helper.code()));
+            let code = helper.code(self);
+            self.helpers.push((helper, code));
             self.helpers.len() - 1
         });
         self.run_index() + 1 + u32::try_from(at).expect("few helpers")
@@ -99,10 +108,13 @@ impl Helper {
             Self::F32ToF16 | Self::F32ToBf16 => (vec![F32], vec![I32]),
             Self::F64ToOddF32 => (vec![F64], vec![F32]),
             Self::StickyI64 { .. } => (vec![I64], vec![I64]),
+            Self::UnaryF32(_) => (vec![F32], vec![F32]),
+            Self::BinaryF32(_) => (vec![F32, F32], vec![F32]),
+            Self::ReduceLarge => (vec![F64], vec![F64, I64]),
         }
     }
 
-    fn code(self) -> Code {
+    fn code(self, functions: &mut Functions) -> Code {
         let mut code = Code::new(self.signature().0.len());
         match self {
             Self::Fault => fault(&mut code),
@@ -117,6 +129,9 @@ impl Helper {
             Self::F32ToBf16 => f32_to_bf16(&mut code),
             Self::F64ToOddF32 => f64_to_odd_f32(&mut code),
             Self::StickyI64 { signed } => sticky_i64(&mut code, signed),
+            Self::UnaryF32(op) => unary_function(&mut code, functions, op),
+            Self::BinaryF32(op) => binary_function(&mut code, functions, op),
+            Self::ReduceLarge => reduce_large_function(&mut code, functions),
         }
         code
     }

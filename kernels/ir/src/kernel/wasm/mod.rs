@@ -20,13 +20,14 @@
 //!   strides are in bytes, and may be negative or 0. Entries beyond the array's dimensions are not read. Elements must lie in memory and be
 //!   aligned to their components.
 //!
-//! **Imports.** A kernel that uses elementary functions imports them from the module `math`, by the names of
+//! **Imports.** A kernel that uses elementary functions of f64 imports them from the module `math`, by the names of
 //! [`MathOp`]: of one operand `(f64) -> f64`, of two `(f64, f64) -> f64`. The interpreter computes them by
 //! [`math::unary`](crate::scalar::math::unary) and [`math::binary`](crate::scalar::math::binary); with other functions, results differ as
 //! these do.
 
 mod abi;
 mod code;
+mod elementary;
 mod helper;
 mod image;
 mod lanes;
@@ -44,7 +45,10 @@ pub(super) use abi::{SHAPE, STRIDES};
 pub use image::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage};
 
 use super::{Expr, Kernel, KernelError, visit};
-use crate::scalar::math::{BINARY, MathOp, UNARY};
+use crate::{
+    Dtype,
+    scalar::math::{BINARY, MathOp, UNARY},
+};
 use helper::Functions;
 
 /// The name of the exported memory.
@@ -62,13 +66,14 @@ pub fn emit(kernel: &Kernel) -> Result<Vec<u8>, KernelError> {
     Ok(assemble(&functions, run))
 }
 
-/// The elementary functions that the kernel uses, each once.
+/// The elementary functions that the kernel's module imports, each once.
 pub fn math_ops(kernel: &Kernel) -> Vec<MathOp> {
+    let is_f64 = |operand: &Expr| operand.dtype(kernel) == Dtype::F64;
     let mut ops: Vec<MathOp> = vec![];
     visit::each_expr(&kernel.body, &mut |expr| {
         let op = match expr {
-            Expr::Unary(op, _) if UNARY.contains(op) => MathOp::Unary(*op),
-            Expr::Binary(op, ..) if BINARY.contains(op) => MathOp::Binary(*op),
+            Expr::Unary(op, a) if UNARY.contains(op) && is_f64(a) => MathOp::Unary(*op),
+            Expr::Binary(op, a, _) if BINARY.contains(op) && is_f64(a) => MathOp::Binary(*op),
             Expr::Literal(_)
             | Expr::Local(_)
             | Expr::Param(..)

@@ -263,29 +263,21 @@ impl Emitter<'_> {
     }
 
     fn math_unary(&mut self, op: UnaryOp, dtype: Dtype) {
-        let function = self.functions.import(MathOp::Unary(op));
         if dtype == Dtype::F32 {
-            self.code.sink().f64_promote_f32().call(function).f32_demote_f64();
+            self.call(Helper::UnaryF32(op));
         } else {
+            let function = self.functions.import(MathOp::Unary(op));
             self.code.sink().call(function);
         }
     }
 
     fn math_binary(&mut self, op: BinaryOp, dtype: Dtype) {
-        let function = self.functions.import(MathOp::Binary(op));
         if dtype == Dtype::F32 {
-            self.promote_operands();
-            self.code.sink().call(function).f32_demote_f64();
+            self.call(Helper::BinaryF32(op));
         } else {
+            let function = self.functions.import(MathOp::Binary(op));
             self.code.sink().call(function);
         }
-    }
-
-    /// Two f32 as f64.
-    fn promote_operands(&mut self) {
-        self.with_operand(Dtype::F32, |emitter, b| {
-            emitter.code.sink().f64_promote_f32().local_get(b).f64_promote_f32();
-        });
     }
 
     pub(super) fn binary(&mut self, op: BinaryOp, dtype: Dtype) {
@@ -312,7 +304,9 @@ impl Emitter<'_> {
             }
             BinaryOp::Rem if dtype == Dtype::F32 => {
                 // The remainder of two f32 is one.
-                self.promote_operands();
+                self.with_operand(dtype, |emitter, b| {
+                    emitter.code.sink().f64_promote_f32().local_get(b).f64_promote_f32();
+                });
                 self.call(Helper::RemF64);
                 self.code.sink().f32_demote_f64();
             }

@@ -3,6 +3,7 @@
 //! A kernel adds 1, or the number in the name of its entry, to the number of 8 bytes that each of its threads has, in an array whose address is the first of the parameter block.
 
 use std::{
+    io::{self, Write},
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -260,6 +261,7 @@ impl CudaSubjectDevice for FakeSubjectDevice {
                 thread::sleep(Duration::from_secs(1));
             },
             b"aborts" => std::process::abort(),
+            b"prints" => writeln!(io::stdout(), "a line").expect("standard output is open"),
             b"too large" => return SubjectOutcome::NotLaunched("too many threads".to_owned()),
             _ => {}
         }

@@ -1,0 +1,273 @@
+//! Elementary functions of f32: as functions of the module, and in line for vectors.
+
+use wasm_encoder::{InstructionSink, ValType};
+
+use super::{
+    code::Code,
+    helper::{Functions, Helper},
+};
+use crate::scalar::elementary::{Arithmetic, SMALL_ANGLE, WideArithmetic, binary, reduce_large, reduce_small, unary};
+use crate::scalar::{BinaryOp, UnaryOp};
+
+/// The body of a function of an f32.
+pub(super) fn unary_function(code: &mut Code, functions: &mut Functions, op: UnaryOp) {
+    let mut scalar = Scalar { code, functions };
+    let x = scalar.operand(0);
+    let result = unary(&mut scalar, op, x);
+    code.sink().local_get(result).f32_demote_f64();
+}
+
+/// The body of a function of two f32.
+pub(super) fn binary_function(code: &mut Code, functions: &mut Functions, op: BinaryOp) {
+    let mut scalar = Scalar { code, functions };
+    let (x, y) = (scalar.operand(0), scalar.operand(1));
+    let result = binary(&mut scalar, op, x, y);
+    code.sink().local_get(result).f32_demote_f64();
+}
+
+/// The body of a function of an f64 that is a large angle; see [`reduce_large`].
+pub(super) fn reduce_large_function(code: &mut Code, functions: &mut Functions) {
+    let (rest, quarters) = reduce_large(&mut Scalar { code, functions }, 0);
+    code.sink().local_get(rest).local_get(quarters);
+}
+
+/// Computes one value. Values are variables.
+struct Scalar<'c> {
+    code: &'c mut Code,
+    functions: &'c mut Functions,
+}
+
+impl Scalar<'_> {
+    fn operand(&mut self, param: u32) -> u32 {
+        self.define(ValType::F64, |sink| sink.local_get(param).f64_promote_f32())
+    }
+
+    fn define(
+        &mut self,
+        ty: ValType,
+        push: impl for<'a, 'b> FnOnce(&'a mut InstructionSink<'b>) -> &'a mut InstructionSink<'b>,
+    ) -> u32 {
+        let local = self.code.local(ty);
+        push(&mut self.code.sink()).local_set(local);
+        local
+    }
+}
+
+/// Methods that push operands, then the instructions, and set a variable of a type.
+macro_rules! scalar {
+    ($($name:ident($($operand:ident),+) -> $ty:ident: $($instruction:ident $(($constant:expr))?).+;)+) => {$(
+        fn $name(&mut self, $($operand: u32),+) -> u32 {
+            self.define(ValType::$ty, |sink| sink$(.local_get($operand))+$(.$instruction($($constant)?))+)
+        }
+    )+};
+}
+
+impl Arithmetic for Scalar<'_> {
+    type F = u32;
+    type I = u32;
+    type B = u32;
+
+    scalar! {
+        add(x, y) -> F64: f64_add;
+        sub(x, y) -> F64: f64_sub;
+        mul(x, y) -> F64: f64_mul;
+        div(x, y) -> F64: f64_div;
+        sqrt(x) -> F64: f64_sqrt;
+        abs(x) -> F64: f64_abs;
+        trunc(x) -> F64: f64_trunc;
+        with_sign(x, sign) -> F64: f64_copysign;
+        is_less(x, y) -> I32: f64_lt;
+        is_equal(x, y) -> I32: f64_eq;
+        and(a, b) -> I32: i32_and;
+        bits(x) -> I64: i64_reinterpret_f64;
+        from_bits(bits) -> F64: f64_reinterpret_i64;
+        add_integers(i, j) -> I64: i64_add;
+        sub_integers(i, j) -> I64: i64_sub;
+    }
+
+    fn number(&mut self, x: f64) -> u32 {
+        self.define(ValType::F64, |sink| sink.f64_const(x.into()))
+    }
+
+    fn integer(&mut self, i: i64) -> u32 {
+        self.define(ValType::I64, |sink| sink.i64_const(i))
+    }
+
+    fn select(&mut self, condition: u32, x: u32, y: u32) -> u32 {
+        self.define(ValType::F64, |sink| sink.local_get(x).local_get(y).local_get(condition).select())
+    }
+
+    fn shift_left(&mut self, i: u32, by: u32) -> u32 {
+        self.define(ValType::I64, |sink| sink.local_get(i).i64_const(by.into()).i64_shl())
+    }
+
+    fn shift_right(&mut self, i: u32, by: u32) -> u32 {
+        self.define(ValType::I64, |sink| sink.local_get(i).i64_const(by.into()).i64_shr_u())
+    }
+
+    fn has_bit(&mut self, i: u32, bit: u32) -> u32 {
+        self.define(ValType::I32, |sink| sink.local_get(i).i64_const(1 << bit).i64_and().i64_const(0).i64_ne())
+    }
+
+    fn reduce(&mut self, x: u32) -> (u32, u32) {
+        let (rest, quarters) = (self.code.local(ValType::F64), self.code.local(ValType::I64));
+        self.code.sink().local_get(x).f64_abs().f64_const(SMALL_ANGLE.into()).f64_le();
+        self.code.start_if();
+        let (small, turns) = reduce_small(self, x);
+        self.code.sink().local_get(small).local_set(rest).local_get(turns).local_set(quarters);
+        self.code.start_else();
+        let reduce = self.functions.helper(Helper::ReduceLarge);
+        self.code.sink().local_get(x).call(reduce).local_set(quarters).local_set(rest);
+        self.code.end();
+        (rest, quarters)
+    }
+}
+
+impl WideArithmetic for Scalar<'_> {
+    scalar! {
+        mul_integers(i, j) -> I64: i64_mul;
+        or_integers(i, j) -> I64: i64_or;
+        is_less_integer(i, j) -> I32: i64_lt_s;
+        to_number(i) -> F64: f64_convert_i64_s;
+    }
+
+    fn shift_left_by(&mut self, i: u32, by: u32) -> u32 {
+        self.define(ValType::I64, |sink| {
+            sink.local_get(i).local_get(by).i64_shl().i64_const(0).local_get(by).i64_const(64).i64_lt_u().select()
+        })
+    }
+
+    fn shift_right_by(&mut self, i: u32, by: u32) -> u32 {
+        self.define(ValType::I64, |sink| {
+            sink.local_get(i).local_get(by).i64_shr_u().i64_const(0).local_get(by).i64_const(64).i64_lt_u().select()
+        })
+    }
+
+    fn select_integer(&mut self, condition: u32, i: u32, j: u32) -> u32 {
+        self.define(ValType::I64, |sink| sink.local_get(i).local_get(j).local_get(condition).select())
+    }
+}
+
+/// Computes two values at once, the f64 of two lanes. Its angles are small. Values are variables.
+pub(super) struct Pair<'c> {
+    code: &'c mut Code,
+    /// The variables of the values so far.
+    used: Vec<u32>,
+}
+
+impl<'c> Pair<'c> {
+    pub(super) fn new(code: &'c mut Code) -> Self {
+        Self { code, used: vec![] }
+    }
+
+    /// The first two, or the last two, of four f32.
+    pub(super) fn half(&mut self, vector: u32, is_last: bool) -> u32 {
+        self.define(|sink| {
+            sink.local_get(vector);
+            if is_last {
+                sink.local_get(vector).i8x16_shuffle([8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15]);
+            }
+            sink.f64x2_promote_low_f32x4()
+        })
+    }
+
+    /// Releases the variables of all values.
+    pub(super) fn finish(self) {
+        for local in self.used {
+            self.code.release(ValType::V128, local);
+        }
+    }
+
+    /// Pushes four f32, two of each operand.
+    pub(super) fn join(&mut self, [low, high]: [u32; 2]) {
+        let mut sink = self.code.sink();
+        sink.local_get(low).f32x4_demote_f64x2_zero().local_get(high).f32x4_demote_f64x2_zero();
+        sink.i8x16_shuffle([0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23]);
+    }
+
+    fn define(
+        &mut self,
+        push: impl for<'a, 'b> FnOnce(&'a mut InstructionSink<'b>) -> &'a mut InstructionSink<'b>,
+    ) -> u32 {
+        let local = self.code.scratch(ValType::V128);
+        push(&mut self.code.sink()).local_set(local);
+        self.used.push(local);
+        local
+    }
+
+    fn constant(&mut self, bits: u64) -> u32 {
+        let both = u128::from(bits) << 64 | u128::from(bits);
+        self.define(|sink| sink.v128_const(both.cast_signed()))
+    }
+}
+
+macro_rules! pair {
+    ($($name:ident($($operand:ident),+): $instruction:ident;)+) => {$(
+        fn $name(&mut self, $($operand: u32),+) -> u32 {
+            self.define(|sink| sink$(.local_get($operand))+.$instruction())
+        }
+    )+};
+}
+
+impl Arithmetic for Pair<'_> {
+    type F = u32;
+    type I = u32;
+    type B = u32;
+
+    pair! {
+        add(x, y): f64x2_add;
+        sub(x, y): f64x2_sub;
+        mul(x, y): f64x2_mul;
+        div(x, y): f64x2_div;
+        sqrt(x): f64x2_sqrt;
+        abs(x): f64x2_abs;
+        trunc(x): f64x2_trunc;
+        is_less(x, y): f64x2_lt;
+        is_equal(x, y): f64x2_eq;
+        and(a, b): v128_and;
+        add_integers(i, j): i64x2_add;
+        sub_integers(i, j): i64x2_sub;
+    }
+
+    fn number(&mut self, x: f64) -> u32 {
+        self.constant(x.to_bits())
+    }
+
+    fn integer(&mut self, i: i64) -> u32 {
+        self.constant(i.cast_unsigned())
+    }
+
+    fn with_sign(&mut self, x: u32, sign: u32) -> u32 {
+        let mask = self.constant(1 << 63);
+        self.define(|sink| sink.local_get(sign).local_get(x).local_get(mask).v128_bitselect())
+    }
+
+    fn select(&mut self, condition: u32, x: u32, y: u32) -> u32 {
+        self.define(|sink| sink.local_get(x).local_get(y).local_get(condition).v128_bitselect())
+    }
+
+    fn bits(&mut self, x: u32) -> u32 {
+        x
+    }
+
+    fn from_bits(&mut self, bits: u32) -> u32 {
+        bits
+    }
+
+    fn shift_left(&mut self, i: u32, by: u32) -> u32 {
+        self.define(|sink| sink.local_get(i).i32_const(by.cast_signed()).i64x2_shl())
+    }
+
+    fn shift_right(&mut self, i: u32, by: u32) -> u32 {
+        self.define(|sink| sink.local_get(i).i32_const(by.cast_signed()).i64x2_shr_u())
+    }
+
+    fn has_bit(&mut self, i: u32, bit: u32) -> u32 {
+        let mask = self.constant(1 << bit);
+        self.define(|sink| sink.local_get(i).local_get(mask).v128_and().local_get(mask).i64x2_eq())
+    }
+
+    fn reduce(&mut self, x: u32) -> (u32, u32) {
+        reduce_small(self, x)
+    }
+}

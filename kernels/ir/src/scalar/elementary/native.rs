@@ -1,0 +1,131 @@
+//! Elementary functions of numbers.
+
+use super::{Arithmetic, SMALL_ANGLE, WideArithmetic, reduce_large, reduce_small};
+
+/// Computes at once.
+pub(crate) struct Native;
+
+impl Arithmetic for Native {
+    type F = f64;
+    type I = i64;
+    type B = bool;
+
+    fn number(&mut self, x: f64) -> f64 {
+        x
+    }
+
+    fn integer(&mut self, i: i64) -> i64 {
+        i
+    }
+
+    fn add(&mut self, x: f64, y: f64) -> f64 {
+        x + y
+    }
+
+    fn sub(&mut self, x: f64, y: f64) -> f64 {
+        x - y
+    }
+
+    fn mul(&mut self, x: f64, y: f64) -> f64 {
+        x * y
+    }
+
+    fn div(&mut self, x: f64, y: f64) -> f64 {
+        x / y
+    }
+
+    fn sqrt(&mut self, x: f64) -> f64 {
+        x.sqrt()
+    }
+
+    fn abs(&mut self, x: f64) -> f64 {
+        x.abs()
+    }
+
+    fn trunc(&mut self, x: f64) -> f64 {
+        x.trunc()
+    }
+
+    fn with_sign(&mut self, x: f64, sign: f64) -> f64 {
+        x.copysign(sign)
+    }
+
+    fn is_less(&mut self, x: f64, y: f64) -> bool {
+        x < y
+    }
+
+    #[expect(clippy::float_cmp, reason = "equality is the operation")]
+    fn is_equal(&mut self, x: f64, y: f64) -> bool {
+        x == y
+    }
+
+    fn and(&mut self, a: bool, b: bool) -> bool {
+        a && b
+    }
+
+    fn select(&mut self, condition: bool, x: f64, y: f64) -> f64 {
+        if condition { x } else { y }
+    }
+
+    fn bits(&mut self, x: f64) -> i64 {
+        x.to_bits().cast_signed()
+    }
+
+    fn from_bits(&mut self, bits: i64) -> f64 {
+        f64::from_bits(bits.cast_unsigned())
+    }
+
+    fn add_integers(&mut self, i: i64, j: i64) -> i64 {
+        i.wrapping_add(j)
+    }
+
+    fn sub_integers(&mut self, i: i64, j: i64) -> i64 {
+        i.wrapping_sub(j)
+    }
+
+    fn shift_left(&mut self, i: i64, by: u32) -> i64 {
+        i << by
+    }
+
+    fn shift_right(&mut self, i: i64, by: u32) -> i64 {
+        (i.cast_unsigned() >> by).cast_signed()
+    }
+
+    fn has_bit(&mut self, i: i64, bit: u32) -> bool {
+        i >> bit & 1 != 0
+    }
+
+    fn reduce(&mut self, x: f64) -> (f64, i64) {
+        if x.abs() <= SMALL_ANGLE { reduce_small(self, x) } else { reduce_large(self, x) }
+    }
+}
+
+impl WideArithmetic for Native {
+    fn mul_integers(&mut self, i: i64, j: i64) -> i64 {
+        i.wrapping_mul(j)
+    }
+
+    fn or_integers(&mut self, i: i64, j: i64) -> i64 {
+        i | j
+    }
+
+    fn shift_left_by(&mut self, i: i64, by: i64) -> i64 {
+        u32::try_from(by).ok().and_then(|by| i.checked_shl(by)).unwrap_or(0)
+    }
+
+    fn shift_right_by(&mut self, i: i64, by: i64) -> i64 {
+        u32::try_from(by).ok().and_then(|by| i.cast_unsigned().checked_shr(by)).unwrap_or(0).cast_signed()
+    }
+
+    fn select_integer(&mut self, condition: bool, i: i64, j: i64) -> i64 {
+        if condition { i } else { j }
+    }
+
+    fn is_less_integer(&mut self, i: i64, j: i64) -> bool {
+        i < j
+    }
+
+    fn to_number(&mut self, i: i64) -> f64 {
+        i as f64
+    }
+}
