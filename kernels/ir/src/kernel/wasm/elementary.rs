@@ -6,7 +6,9 @@ use super::{
     code::Code,
     helper::{Functions, Helper},
 };
-use crate::scalar::elementary::{Arithmetic, SMALL_ANGLE, WideArithmetic, binary, reduce_large, reduce_small, unary};
+use crate::scalar::elementary::{
+    Arithmetic, Reduction, SMALL_ANGLE, WideArithmetic, binary, large_angle, reduce_large, reduce_small, unary,
+};
 use crate::scalar::{BinaryOp, UnaryOp};
 
 /// The body of a function of an f32.
@@ -25,10 +27,10 @@ pub(super) fn binary_function(code: &mut Code, functions: &mut Functions, op: Bi
     code.sink().local_get(result).f32_demote_f64();
 }
 
-/// The body of a function of an f64 that is a large angle; see [`reduce_large`].
-pub(super) fn reduce_large_function(code: &mut Code, functions: &mut Functions) {
-    let (rest, quarters) = reduce_large(&mut Scalar { code, functions }, 0);
-    code.sink().local_get(rest).local_get(quarters);
+/// The body of [`large_angle`].
+pub(super) fn large_angle_function(code: &mut Code, functions: &mut Functions) {
+    let angle = large_angle(&mut Scalar { code, functions }, 0);
+    code.sink().local_get(angle);
 }
 
 /// Computes one value. Values are variables.
@@ -83,6 +85,7 @@ impl Arithmetic for Scalar<'_> {
         from_bits(bits) -> F64: f64_reinterpret_i64;
         add_integers(i, j) -> I64: i64_add;
         sub_integers(i, j) -> I64: i64_sub;
+        xor_integers(i, j) -> I64: i64_xor;
     }
 
     fn number(&mut self, x: f64) -> u32 {
@@ -109,17 +112,17 @@ impl Arithmetic for Scalar<'_> {
         self.define(ValType::I32, |sink| sink.local_get(i).i64_const(1 << bit).i64_and().i64_const(0).i64_ne())
     }
 
-    fn reduce(&mut self, x: u32) -> (u32, u32) {
-        let (rest, quarters) = (self.code.local(ValType::F64), self.code.local(ValType::I64));
+    fn reduce(&mut self, x: u32, reduction: Reduction) -> (u32, u32) {
+        let (rest, turns) = (self.code.local(ValType::F64), self.code.local(ValType::I64));
         self.code.sink().local_get(x).f64_abs().f64_const(SMALL_ANGLE.into()).f64_le();
         self.code.start_if();
-        let (small, turns) = reduce_small(self, x);
-        self.code.sink().local_get(small).local_set(rest).local_get(turns).local_set(quarters);
+        let small = reduce_small(self, x, reduction);
+        self.code.sink().local_get(small.0).local_set(rest).local_get(small.1).local_set(turns);
         self.code.start_else();
-        let reduce = self.functions.helper(Helper::ReduceLarge);
-        self.code.sink().local_get(x).call(reduce).local_set(quarters).local_set(rest);
+        let large = reduce_large(self, x, reduction);
+        self.code.sink().local_get(large.0).local_set(rest).local_get(large.1).local_set(turns);
         self.code.end();
-        (rest, quarters)
+        (rest, turns)
     }
 }
 
@@ -141,6 +144,11 @@ impl WideArithmetic for Scalar<'_> {
         self.define(ValType::I64, |sink| {
             sink.local_get(i).local_get(by).i64_shr_u().i64_const(0).local_get(by).i64_const(64).i64_lt_u().select()
         })
+    }
+
+    fn large_angle(&mut self, x: u32) -> u32 {
+        let function = self.functions.helper(Helper::LargeAngle);
+        self.define(ValType::I64, |sink| sink.local_get(x).call(function))
     }
 
     fn select_integer(&mut self, condition: u32, i: u32, j: u32) -> u32 {
@@ -227,6 +235,7 @@ impl Arithmetic for Pair<'_> {
         and(a, b): v128_and;
         add_integers(i, j): i64x2_add;
         sub_integers(i, j): i64x2_sub;
+        xor_integers(i, j): v128_xor;
     }
 
     fn number(&mut self, x: f64) -> u32 {
@@ -267,7 +276,7 @@ impl Arithmetic for Pair<'_> {
         self.define(|sink| sink.local_get(i).local_get(mask).v128_and().local_get(mask).i64x2_eq())
     }
 
-    fn reduce(&mut self, x: u32) -> (u32, u32) {
-        reduce_small(self, x)
+    fn reduce(&mut self, x: u32, reduction: Reduction) -> (u32, u32) {
+        reduce_small(self, x, reduction)
     }
 }

@@ -4,7 +4,7 @@ use wasm_encoder::{BlockType, ValType};
 
 use super::{
     code::{Code, memory},
-    elementary::{binary_function, reduce_large_function, unary_function},
+    elementary::{binary_function, large_angle_function, unary_function},
 };
 use crate::scalar::{BinaryOp, UnaryOp, math::MathOp};
 
@@ -49,8 +49,8 @@ pub(super) enum Helper {
     /// An elementary function.
     UnaryF32(UnaryOp),
     BinaryF32(BinaryOp),
-    /// Quarter turns of a large angle, after what is left.
-    ReduceLarge,
+    /// A large angle without whole turns.
+    LargeAngle,
 }
 
 type Signature = (Vec<ValType>, Vec<ValType>);
@@ -110,7 +110,7 @@ impl Helper {
             Self::StickyI64 { .. } => (vec![I64], vec![I64]),
             Self::UnaryF32(_) => (vec![F32], vec![F32]),
             Self::BinaryF32(_) => (vec![F32, F32], vec![F32]),
-            Self::ReduceLarge => (vec![F64], vec![F64, I64]),
+            Self::LargeAngle => (vec![F64], vec![I64]),
         }
     }
 
@@ -131,7 +131,7 @@ impl Helper {
             Self::StickyI64 { signed } => sticky_i64(&mut code, signed),
             Self::UnaryF32(op) => unary_function(&mut code, functions, op),
             Self::BinaryF32(op) => binary_function(&mut code, functions, op),
-            Self::ReduceLarge => reduce_large_function(&mut code, functions),
+            Self::LargeAngle => large_angle_function(&mut code, functions),
         }
         code
     }

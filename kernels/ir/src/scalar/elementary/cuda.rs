@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::{Arithmetic, SMALL_ANGLE, WideArithmetic, reduce_large, reduce_small};
+use super::{Arithmetic, Reduction, SMALL_ANGLE, WideArithmetic, large_angle, reduce_large, reduce_small};
 use crate::Dtype;
 use crate::scalar::{Literal, cuda::literal, math::MathOp};
 
 /// The functions of all elementary operations of f32, by the names of [`function`]. They stand after the prelude.
 pub(crate) fn definitions() -> String {
     let mut text = "namespace ir {\n\n".to_owned();
-    text.push_str(&large_angle());
+    text.push_str(&large_angle_function());
     for op in MathOp::all() {
         text.push('\n');
         text.push_str(&definition(op));
@@ -41,18 +41,11 @@ fn definition(op: MathOp) -> String {
 }
 
 /// Rarely called, and so not in line.
-fn large_angle() -> String {
+fn large_angle_function() -> String {
     let mut body = Body { values: vec!["x".to_owned()], ..Body::default() };
-    let (rest, quarters) = reduce_large(&mut body, 0);
-    let [rest, quarters] = [rest, quarters].map(|value| body.values[value].clone());
-    format!(
-        "static __device__ __noinline__ double reduce_large(double x, i64& quarters) {{
-{}    quarters = {quarters};
-    return {rest};
-}}
-",
-        body.text
-    )
+    let angle = large_angle(&mut body, 0);
+    let (text, angle) = (body.text, &body.values[angle]);
+    format!("static __device__ __noinline__ i64 large_angle(double x) {{\n{text}    return {angle};\n}}\n")
 }
 
 /// Statements of which each computes a value. A value is its position in the list of their texts.
@@ -96,6 +89,14 @@ impl Body {
         let operands: Vec<_> = operands.iter().map(|operand| self.values[*operand].as_str()).collect();
         let value = format!("{name}({})", operands.join(", "));
         self.number_of(&value)
+    }
+
+    /// Statements that assign `rest` and `turns`.
+    fn branch(&self, reduce: impl FnOnce(&mut Self) -> (usize, usize)) -> String {
+        let mut branch = Self { text: String::new(), values: self.values.clone() };
+        let (rest, turns) = reduce(&mut branch);
+        let Self { text, values } = branch;
+        format!("{text}    rest = {};\n    turns = {};\n", values[rest], values[turns])
     }
 
     /// Wraps.
@@ -200,6 +201,10 @@ impl Arithmetic for Body {
         self.wrapping(i, "-", j)
     }
 
+    fn xor_integers(&mut self, i: usize, j: usize) -> usize {
+        self.infix("i64", i, "^", j)
+    }
+
     fn shift_left(&mut self, i: usize, by: u32) -> usize {
         self.shift(i, "<<", by)
     }
@@ -213,25 +218,16 @@ impl Arithmetic for Body {
         self.define("bool", &value)
     }
 
-    fn reduce(&mut self, x: usize) -> (usize, usize) {
-        let mut small = Self { text: String::new(), values: self.values.clone() };
-        let (rest, quarters) = reduce_small(&mut small, x);
-        let (x, rest, quarters) = (&self.values[x], &small.values[rest], &small.values[quarters]);
+    fn reduce(&mut self, x: usize, reduction: Reduction) -> (usize, usize) {
+        let small = self.branch(|body| reduce_small(body, x, reduction));
+        let large = self.branch(|body| reduce_large(body, x, reduction));
+        let x = &self.values[x];
         write!(
             self.text,
-            "    double rest;
-    i64 quarters;
-    if (fabs({x}) <= {SMALL_ANGLE:?}) {{
-{}    rest = {rest};
-    quarters = {quarters};
-    }} else {{
-    rest = reduce_large({x}, quarters);
-    }}
-",
-            small.text
+            "    double rest;\n    i64 turns;\n    if (fabs({x}) <= {SMALL_ANGLE:?}) {{\n{small}    }} else {{\n{large}    }}\n"
         )
         .expect("a string grows");
-        (self.push("rest".to_owned()), self.push("quarters".to_owned()))
+        (self.push("rest".to_owned()), self.push("turns".to_owned()))
     }
 }
 
@@ -263,5 +259,10 @@ impl WideArithmetic for Body {
     fn to_number(&mut self, i: usize) -> usize {
         let value = format!("(double){}", self.values[i]);
         self.number_of(&value)
+    }
+
+    fn large_angle(&mut self, x: usize) -> usize {
+        let value = format!("large_angle({})", self.values[x]);
+        self.integer_of(&value)
     }
 }

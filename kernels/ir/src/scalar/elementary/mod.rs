@@ -14,7 +14,7 @@ mod inverse;
 mod logarithm;
 mod native;
 
-pub(crate) use angle::{SMALL_ANGLE, reduce_large, reduce_small};
+pub(crate) use angle::{Reduction, SMALL_ANGLE, large_angle, reduce_large, reduce_small};
 pub(crate) use cuda::{definitions, function};
 pub(crate) use native::Native;
 
@@ -49,13 +49,14 @@ pub(crate) trait Arithmetic {
     fn from_bits(&mut self, bits: Self::I) -> Self::F;
     fn add_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
     fn sub_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
+    fn xor_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
     fn shift_left(&mut self, i: Self::I, by: u32) -> Self::I;
     /// Of the unsigned number.
     fn shift_right(&mut self, i: Self::I, by: u32) -> Self::I;
     /// Whether a bit is set.
     fn has_bit(&mut self, i: Self::I, bit: u32) -> Self::B;
-    /// An angle as `q` quarter turns, modulo 4, and a rest from -pi/4 to pi/4: [`reduce_small`] or [`reduce_large`].
-    fn reduce(&mut self, x: Self::F) -> (Self::F, Self::I);
+    /// What is left of an angle, and the turns that are left out: [`reduce_small`] or [`reduce_large`].
+    fn reduce(&mut self, x: Self::F, reduction: Reduction) -> (Self::F, Self::I);
 
     fn add_number(&mut self, x: Self::F, y: f64) -> Self::F {
         let y = self.number(y);
@@ -90,6 +91,8 @@ pub(crate) trait WideArithmetic: Arithmetic {
     fn select_integer(&mut self, condition: Self::B, i: Self::I, j: Self::I) -> Self::I;
     fn is_less_integer(&mut self, i: Self::I, j: Self::I) -> Self::B;
     fn to_number(&mut self, i: Self::I) -> Self::F;
+    /// See [`large_angle`].
+    fn large_angle(&mut self, x: Self::F) -> Self::I;
 }
 
 /// Adding it to a number below 2^51 rounds that to an integer, which is then in the low bits.

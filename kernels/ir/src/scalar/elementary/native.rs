@@ -1,6 +1,6 @@
 //! Elementary functions of numbers.
 
-use super::{Arithmetic, SMALL_ANGLE, WideArithmetic, reduce_large, reduce_small};
+use super::{Arithmetic, Reduction, SMALL_ANGLE, WideArithmetic, large_angle, reduce_large, reduce_small};
 
 /// Computes at once.
 pub(crate) struct Native;
@@ -83,6 +83,10 @@ impl Arithmetic for Native {
         i.wrapping_sub(j)
     }
 
+    fn xor_integers(&mut self, i: i64, j: i64) -> i64 {
+        i ^ j
+    }
+
     fn shift_left(&mut self, i: i64, by: u32) -> i64 {
         i << by
     }
@@ -95,8 +99,8 @@ impl Arithmetic for Native {
         i >> bit & 1 != 0
     }
 
-    fn reduce(&mut self, x: f64) -> (f64, i64) {
-        if x.abs() <= SMALL_ANGLE { reduce_small(self, x) } else { reduce_large(self, x) }
+    fn reduce(&mut self, x: f64, reduction: Reduction) -> (f64, i64) {
+        if x.abs() <= SMALL_ANGLE { reduce_small(self, x, reduction) } else { reduce_large(self, x, reduction) }
     }
 }
 
@@ -127,5 +131,9 @@ impl WideArithmetic for Native {
 
     fn to_number(&mut self, i: i64) -> f64 {
         i as f64
+    }
+
+    fn large_angle(&mut self, x: f64) -> i64 {
+        large_angle(self, x)
     }
 }
