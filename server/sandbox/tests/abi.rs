@@ -2,9 +2,10 @@
 
 mod common;
 
+use accelerd_ir::scalar::math::{self, MathOp};
 use accelerd_sandbox::{
-    Call, CaseLimits, Isolation, MATH_BINARY, MATH_UNARY, Outcome, Param, Refusal, SandboxError, ScalarType, Settings,
-    Signature, Slice, WasmType,
+    Call, CaseLimits, Isolation, Outcome, Param, Refusal, Sandbox, SandboxError, ScalarType, Settings, Signature,
+    Slice, WasmType,
 };
 use bytes::Bytes;
 use common::*;

@@ -66,6 +66,10 @@ pub(crate) fn i32s(values: &[i32]) -> Bytes {
     bytes_of(values, |value| value.to_le_bytes())
 }
 
+pub(crate) fn f32s(values: &[f32]) -> Bytes {
+    bytes_of(values, |value| value.to_le_bytes())
+}
+
 pub(crate) fn f64s(values: &[f64]) -> Bytes {
     bytes_of(values, |value| value.to_le_bytes())
 }
