@@ -211,7 +211,7 @@ def examine(client: Client, path: Path, module: str) -> tuple[list[Kernel], list
     ends = {min([one.lineno, *(d.lineno for d in one.decorator_list)]): one.end_lineno for one, _ in source.kernels}
     if not kernels:
         return [], []
-    translation = client.translate(text, dialect="warp", targets=["wasm"])
+    translation = client.translate(text, dialect="warp", targets=["wasm", "cuda"])
     return kernels, list(assigned(kernels, ends, translation))
 
 

@@ -64,7 +64,8 @@ class Case:
     line: int
     grid_dims: int
     params: list[Param]
-    bit_exact: bool
+    #: Whether it has no elementary function, which Warp rounds otherwise.
+    exact: bool
     has_atomics: bool
     wasm: bytes
 
@@ -359,11 +360,11 @@ def compare_column(one: np.ndarray, two: np.ndarray, dtype: str, case: Case) -> 
         finite = np.isfinite(wide) & np.isfinite(reference)
         near = finite & ((distance <= ULP * spacing) | (distance <= ABSOLUTE))
         near_sum = finite & (distance <= RELATIVE_OF_ATOMICS * np.maximum(np.abs(reference), 1))
-    if not case.bit_exact and not (different & ~near).any():
+    if not case.exact and not (different & ~near).any():
         return "within tolerance", at
     if case.has_atomics and not (different & ~near & ~near_sum).any():
         return "within tolerance of atomics", at
-    return "disagrees", int(np.argmax(different & ~near)) if not case.bit_exact else at
+    return "disagrees", int(np.argmax(different & ~near)) if not case.exact else at
 
 
 def captured() -> tuple[list[wp.Kernel], Callable[[], None]]:
@@ -449,7 +450,7 @@ def translated(client: Client, kernel: wp.Kernel, has_atomics: bool) -> Case | d
     """Return the translation of a kernel with what it captures, or why there is none."""
     line = kernel.func.__code__.co_firstlineno
     try:
-        found = client.translate([kernel.func, *called(kernel.func, {})], dialect="warp", targets=["wasm"])
+        found = client.translate([kernel.func, *called(kernel.func, {})], dialect="warp", targets=["wasm", "cuda"])
     except Exception as error:
         return {"code": "client", "message": str(error)[:200]}
     for one in found.kernels:
@@ -469,7 +470,10 @@ def case_of(kernel: TranslatedKernel, line: int, has_atomics: bool) -> Case:
         )
         for one in kernel.params
     ]
-    return Case(kernel.name, line, kernel.grid_dims, params, kernel.bit_exact, has_atomics, kernel.wasm or b"")
+    # A kernel without an example has no program, and no metadata.
+    metadata = kernel.files.get("metadata.json")
+    exact = metadata is not None and json.loads(metadata)["bit_exact"]
+    return Case(kernel.name, line, kernel.grid_dims, params, exact, has_atomics, kernel.wasm or b"")
 
 
 def compiled_apart(kernels: list[wp.Kernel], name: str) -> list[wp.Kernel]:

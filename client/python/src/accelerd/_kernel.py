@@ -102,8 +102,8 @@ class TranslatedKernel:
     #: Dimensions of the grid of threads.
     grid_dims: int
     params: tuple[KernelParam, ...]
-    #: Whether all targets compute the same bits. Otherwise elementary functions are exact to a few units in the last
-    #: place.
+    #: Whether launches compute the same bits on every device: there is no elementary function of float64 and no
+    #: atomic sum of floating-point numbers.
     bit_exact: bool
     #: Contents of the files by name.
     files: Mapping[str, bytes] = field(hash=False)

@@ -56,8 +56,8 @@ class KernelInfo:
     params: tuple[KernelParam, ...]
     #: Names of the arrays that it writes.
     written_arrays: tuple[str, ...]
-    #: Whether all targets compute the same bits. Otherwise elementary functions are exact to a few units in the last
-    #: place.
+    #: Whether launches compute the same bits on every device: there is no elementary function of float64 and no
+    #: atomic sum of floating-point numbers.
     bit_exact: bool
     #: Bytes of its WebAssembly module.
     size_bytes: int
