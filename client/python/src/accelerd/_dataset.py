@@ -89,7 +89,7 @@ class DatasetPair:
     source: str
     #: Contents of the files of the translations by name.
     files: Mapping[str, bytes] = field(hash=False)
-    #: Whether all targets compute the same bits.
+    #: As in :class:`TranslatedKernel`.
     bit_exact: bool
     runs: tuple[DatasetRun, ...]
 
