@@ -37,22 +37,21 @@ loom:
 deploy:
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy
 
+# Builds the daemon, the command line and the example of the parser, with the features that they have in `test`, which has built them.
+build:
+    cargo build --workspace --bin accelerd --bin accelctl --example columns --locked
+
 # Tests snapshots in S3 against a local server.
-objects:
-    cargo build --package accelerd --locked
+objects: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/objects
 
 # Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
-python:
-    cargo build --package accelerd --locked
+python: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
-    cargo build --package accelerd-parser --example columns --locked
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/conformance
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
-translations:
-    cargo build --package accelerd --locked
-    cargo build --package accelctl --locked
+translations: build
     ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/translations
 
 # Tests all-MiniLM-L6-v2 with its real weights: vectors against sentence-transformers', an index, searches; downloads 80 MB.

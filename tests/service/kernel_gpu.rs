@@ -286,6 +286,33 @@ def f(weights: list[float], x: float) -> float:
                 argument("x", array(Dtype::F64, &[1000], &f64s[..1000])),
             ]),
         ),
+        (
+            "elementary functions",
+            with_outputs(vec![output("y", &[extent, 8]), output("z", &[extent, 8])], request(&warp("
+@wp.kernel
+def functions(x: wp.array(dtype=float), y: wp.array2d(dtype=float), z: wp.array2d(dtype=float)):
+    i = wp.tid()
+    # Of every size from 1e-25 to 1e34.
+    v = x[i] * wp.pow(10.0, float(i % 60) - 25.0)
+    u = x[i] / 4.0
+    y[i, 0] = wp.sin(v)
+    y[i, 1] = wp.cos(v)
+    y[i, 2] = wp.tan(v)
+    y[i, 3] = wp.exp(v)
+    y[i, 4] = wp.log(wp.abs(v))
+    y[i, 5] = wp.log2(wp.abs(v))
+    y[i, 6] = wp.log10(wp.abs(v))
+    y[i, 7] = wp.erf(v)
+    z[i, 0] = wp.asin(u)
+    z[i, 1] = wp.acos(u)
+    z[i, 2] = wp.atan(v)
+    z[i, 3] = wp.atan2(v, x[i])
+    z[i, 4] = wp.sinh(v)
+    z[i, 5] = wp.cosh(v)
+    z[i, 6] = wp.tanh(v)
+    z[i, 7] = wp.pow(wp.abs(v), u)
+"), &[extent], vec![f32_array("x", &[extent])])),
+        ),
         ("one thread", saxpy_on_gpu()),
         ("no thread", v1::LaunchRequest { grid: vec![0], ..saxpy_on_gpu() }),
         (
@@ -319,7 +346,8 @@ async fn kernels_with_elementary_functions_and_sums_are_close() {
 @wp.kernel
 def functions(x: wp.array(dtype=float), y: wp.array(dtype=float)):
     i = wp.tid()
-    y[i] = wp.sin(x[i]) * wp.exp(x[i]) + wp.log(wp.abs(x[i]) + 1.0) + wp.atan2(x[i], 2.0)
+    v = wp.float64(x[i])
+    y[i] = float(wp.sin(v) * wp.exp(v) + wp.log(wp.abs(v) + wp.float64(1.0)) + wp.atan2(v, wp.float64(2.0)))
 ",
     );
     let sums = warp(

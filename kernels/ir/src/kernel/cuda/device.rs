@@ -8,10 +8,7 @@ use super::layout::Layout;
 use super::names::Scope;
 use crate::Dtype;
 use crate::kernel::{Kernel, ParamType};
-use crate::scalar::{
-    cuda::{self as scalar, ctype},
-    elementary,
-};
+use crate::scalar::cuda::{self as scalar, ctype, elementary};
 
 /// How device code is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

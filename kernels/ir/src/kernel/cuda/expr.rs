@@ -10,8 +10,7 @@ use super::cpp_expr::{CppExpr, Range, integer, literal, prec, value_type};
 use super::emitter::{Emitter, Form};
 use crate::Dtype;
 use crate::kernel::{Expr, LocalId, ParamId};
-use crate::scalar::cuda::{self, ctype};
-use crate::scalar::elementary;
+use crate::scalar::cuda::{self, ctype, elementary};
 use crate::scalar::math::MathOp;
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 

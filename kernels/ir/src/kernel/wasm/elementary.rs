@@ -2,41 +2,38 @@
 
 use wasm_encoder::{InstructionSink, ValType};
 
-use super::{
-    code::Code,
-    helper::{Functions, Helper},
-};
+use super::code::Code;
 use crate::scalar::elementary::{
     Arithmetic, Reduction, SMALL_ANGLE, WideArithmetic, binary, large_angle, reduce_large, reduce_small, unary,
 };
 use crate::scalar::{BinaryOp, UnaryOp};
 
-/// The body of a function of an f32.
-pub(super) fn unary_function(code: &mut Code, functions: &mut Functions, op: UnaryOp) {
-    let mut scalar = Scalar { code, functions };
+/// The body of a function of an f32; one of angles calls that of [`large_angle`] by its index.
+pub(super) fn unary_function(code: &mut Code, op: UnaryOp, large_angle: Option<u32>) {
+    let mut scalar = Scalar { code, large_angle };
     let x = scalar.operand(0);
     let result = unary(&mut scalar, op, x);
     code.sink().local_get(result).f32_demote_f64();
 }
 
 /// The body of a function of two f32.
-pub(super) fn binary_function(code: &mut Code, functions: &mut Functions, op: BinaryOp) {
-    let mut scalar = Scalar { code, functions };
+pub(super) fn binary_function(code: &mut Code, op: BinaryOp) {
+    let mut scalar = Scalar { code, large_angle: None };
     let (x, y) = (scalar.operand(0), scalar.operand(1));
     let result = binary(&mut scalar, op, x, y);
     code.sink().local_get(result).f32_demote_f64();
 }
 
 /// The body of [`large_angle`].
-pub(super) fn large_angle_function(code: &mut Code, functions: &mut Functions) {
-    let angle = large_angle(&mut Scalar { code, functions }, 0);
+pub(super) fn large_angle_function(code: &mut Code) {
+    let angle = large_angle(&mut Scalar { code, large_angle: None }, 0);
     code.sink().local_get(angle);
 }
 
 /// Computes one value. Values are variables.
 struct Scalar<'c> {
     code: &'c mut Code,
-    functions: &'c mut Functions,
+    large_angle: Option<u32>,
 }
 
 impl Scalar<'_> {
@@ -147,7 +144,7 @@ impl WideArithmetic for Scalar<'_> {
     }
 
     fn large_angle(&mut self, x: u32) -> u32 {
-        let function = self.functions.helper(Helper::LargeAngle);
+        let function = self.large_angle.expect("functions of angles have it");
         self.define(ValType::I64, |sink| sink.local_get(x).call(function))
     }
 

@@ -6,7 +6,7 @@ use super::{
     code::{Code, memory},
     elementary::{binary_function, large_angle_function, unary_function},
 };
-use crate::scalar::{BinaryOp, UnaryOp, math::MathOp};
+use crate::scalar::{BinaryOp, UnaryOp, elementary::takes_angle, math::MathOp};
 
 /// A function of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,9 +129,12 @@ impl Helper {
             Self::F32ToBf16 => f32_to_bf16(&mut code),
             Self::F64ToOddF32 => f64_to_odd_f32(&mut code),
             Self::StickyI64 { signed } => sticky_i64(&mut code, signed),
-            Self::UnaryF32(op) => unary_function(&mut code, functions, op),
-            Self::BinaryF32(op) => binary_function(&mut code, functions, op),
-            Self::LargeAngle => large_angle_function(&mut code, functions),
+            Self::UnaryF32(op) => {
+                let large_angle = takes_angle(op).then(|| functions.helper(Self::LargeAngle));
+                unary_function(&mut code, op, large_angle);
+            }
+            Self::BinaryF32(op) => binary_function(&mut code, op),
+            Self::LargeAngle => large_angle_function(&mut code),
         }
         code
     }

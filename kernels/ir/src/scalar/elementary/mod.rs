@@ -7,7 +7,6 @@
 //! Functions", 3rd edition, describes them.
 
 mod angle;
-mod cuda;
 mod erf;
 mod exponential;
 mod inverse;
@@ -15,7 +14,6 @@ mod logarithm;
 mod native;
 
 pub(crate) use angle::{Reduction, SMALL_ANGLE, large_angle, reduce_large, reduce_small};
-pub(crate) use cuda::{definitions, function};
 pub(crate) use native::Native;
 
 use super::{BinaryOp, UnaryOp};

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Arithmetic, Reduction, SMALL_ANGLE, WideArithmetic, large_angle, reduce_large, reduce_small};
+use super::literal;
 use crate::Dtype;
-use crate::scalar::{Literal, cuda::literal, math::MathOp};
+use crate::scalar::Literal;
+use crate::scalar::elementary::{
+    Arithmetic, Reduction, SMALL_ANGLE, WideArithmetic, binary, large_angle, reduce_large, reduce_small, unary,
+};
+use crate::scalar::math::MathOp;
 
 /// The functions of all elementary operations of f32, by the names of [`function`]. They stand after the prelude.
 pub(crate) fn definitions() -> String {
@@ -28,11 +32,11 @@ fn definition(op: MathOp) -> String {
     let (params, result) = match op {
         MathOp::Unary(op) => {
             let x = body.named("double", "x");
-            ("float x", super::unary(&mut body, op, x))
+            ("float x", unary(&mut body, op, x))
         }
         MathOp::Binary(op) => {
             let (x, y) = (body.named("double", "x"), body.named("double", "y"));
-            ("float x, float y", super::binary(&mut body, op, x, y))
+            ("float x, float y", binary(&mut body, op, x, y))
         }
     };
     let result = body.values[result].clone();

@@ -1,16 +1,18 @@
 //! Emits scalar functions as CUDA C++ for NVRTC, without any header of CUDA.
 //!
 //! With `-fmad=false`, and without `-use_fast_math`, integers, comparisons, casts and the operations that IEEE 754 rounds correctly
-//! have the results of [`interpret`](super::interpret); the others are within the bounds of CUDA's math library of them. NaN is NaN, but
+//! have the results of [`interpret`](crate::scalar::interpret); the others are within the bounds of CUDA's math library of them. NaN is NaN, but
 //! its sign and payload may differ. The text is the same for equal functions.
+
+pub(crate) mod elementary;
 
 use std::fmt::Write as _;
 
-use super::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId};
 use crate::Dtype;
+use crate::scalar::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId};
 
 /// What emitted functions call. It stands once, before them.
-pub const PRELUDE: &str = include_str!("prelude.cuh");
+pub const PRELUDE: &str = include_str!("../prelude.cuh");
 
 /// The type of an element in memory, and of parameters and results of emitted functions: a bool is a byte, 0 or 1, and 16-bit
 /// floating-point types are their bits.
@@ -71,7 +73,7 @@ fn expression(function: &Function, inst: Inst, dtype: Dtype) -> String {
 }
 
 /// By its bits, which is exact for every value.
-pub(super) fn literal(value: Literal) -> String {
+fn literal(value: Literal) -> String {
     let (dtype, bits) = (value.dtype(), value.bits());
     if dtype == Dtype::Bool {
         (bits != 0).to_string()
