@@ -85,6 +85,21 @@ def cupy_times(kernel: Kernel, x: np.ndarray, y: np.ndarray, count: int) -> list
     return times[5:]
 
 
+def copy_bandwidth(size: int, count: int) -> float:
+    """Bytes per second that a copy on the GPU reads and writes."""
+    import cupy
+
+    source, target = cupy.ones(size, "f4"), cupy.empty(size, "f4")
+    begin, end, times = cupy.cuda.Event(), cupy.cuda.Event(), []
+    for _ in range(count + 5):
+        begin.record()
+        cupy.copyto(target, source)
+        end.record()
+        end.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(begin, end) / 1000)
+    return 8 * size / statistics.median(times[5:])
+
+
 def numba_times(kernel: Kernel, x: np.ndarray, y: np.ndarray, count: int) -> list[float]:
     import numba
 
@@ -183,6 +198,9 @@ def main() -> None:
                              *(rates(size, statistics.median(times), max(times), min(times)) for times in beside.values()),
                              f"{size * kernel.bytes / median / 1e9:,.1f} GB/s"])
         load_daemon.table(["kernel", "elements", "accelerd, M elements/s", *found, "bandwidth"], rows)
+        if "CuPy" in found:
+            copies = ", ".join(f"{copy_bandwidth(size, given.launches) / 1e9:,.1f} GB/s with {size:,} elements" for size in sizes)
+            print(f"\nA copy by CuPy: {copies}")
         print()
         beside = searches(daemon, given, folder)
         load_daemon.table(["searches", "p50 / p99"], beside)

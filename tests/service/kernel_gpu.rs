@@ -288,7 +288,7 @@ def f(weights: list[float], x: float) -> float:
         ),
         (
             "elementary functions",
-            with_outputs(vec![output("y", &[extent, 8]), output("z", &[extent, 8])], request(&warp("
+            with_outputs(vec![output("y", &[20_000, 8]), output("z", &[20_000, 8])], request(&warp("
 @wp.kernel
 def functions(x: wp.array(dtype=float), y: wp.array2d(dtype=float), z: wp.array2d(dtype=float)):
     i = wp.tid()
@@ -311,7 +311,7 @@ def functions(x: wp.array(dtype=float), y: wp.array2d(dtype=float), z: wp.array2
     z[i, 5] = wp.cosh(v)
     z[i, 6] = wp.tanh(v)
     z[i, 7] = wp.pow(wp.abs(v), u)
-"), &[extent], vec![f32_array("x", &[extent])])),
+"), &[20_000], vec![f32_array("x", &[20_000])])),
         ),
         ("one thread", saxpy_on_gpu()),
         ("no thread", v1::LaunchRequest { grid: vec![0], ..saxpy_on_gpu() }),
