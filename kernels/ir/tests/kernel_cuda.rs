@@ -426,8 +426,9 @@ static __device__ __forceinline__ void saxpy_thread(const saxpy_params& params, 
     const int row = (int)rest;
     if (row > 10) return;
     float sum = 0.0f;
+    const bool taken = ir::take_iterations(thread, ir::Range<int>(0, params.x.shape[0], 1).count);
     for (int i = 0; i < params.x.shape[0]; i++) {
-        if (!ir::iterate(thread)) return;
+        if (!taken && !ir::iterate(thread)) return;
         float sum_2;
         if (float* element = ir::at<float>(thread, 0, 1, params.x, i)) sum_2 = *element; else return;
         sum += params.alpha * sum_2;

@@ -34,7 +34,7 @@ constexpr u32 NONE = 0xffffffffu;
 
 enum FaultKind { OUT_OF_BOUNDS = 1, DIVISION_BY_ZERO, ASSERTION, INVALID_VALUE, BUDGET_EXHAUSTED };
 
-// A strided array; strides are in bytes.
+// A strided array; strides are in bytes, and that of the last axis has 32 bits.
 template <int DIMS>
 struct Array {
     char* data;
@@ -118,6 +118,13 @@ __device__ __forceinline__ void fault(const Thread& thread, u32 kind, u32 site) 
     record_fault(thread.launch.fault, thread.id, kind, site, NONE, 0, 0, 0);
 }
 
+// Takes all iterations of a loop at once, if the thread has them before its next poll.
+__device__ __forceinline__ bool take_iterations(Thread& thread, u64 count) {
+    if (count > thread.iterations) return false;
+    thread.iterations -= (u32)count;
+    return true;
+}
+
 // Whether a loop may start another iteration.
 __device__ __forceinline__ bool iterate(Thread& thread) {
     if (thread.iterations == 0) {
@@ -145,63 +152,72 @@ __device__ __forceinline__ int split(u64& rest, int extent) {
     return last;
 }
 
-__device__ __forceinline__ bool is_outside(const Thread& thread, u32 site, u32 array, u32 axis, i64 index, int extent) {
-    if ((u64)index < (u64)(i64)extent) return false;
+// Indices are `int` or `i64`: 64 bits take a GPU several times as many instructions.
+__device__ __forceinline__ bool is_within(int index, int extent) { return (u32)index < (u32)extent; }
+__device__ __forceinline__ bool is_within(i64 index, int extent) { return (u64)index < (u64)(i64)extent; }
+
+template <typename INDEX>
+__device__ __forceinline__ bool is_outside(
+    const Thread& thread, u32 site, u32 array, u32 axis, INDEX index, int extent) {
+    if (is_within(index, extent)) return false;
     record_fault(thread.launch.fault, thread.id, OUT_OF_BOUNDS, site, array, axis, index, extent);
     return true;
 }
 
+// The bytes from the first element along the last axis, whose stride has 32 bits.
+__device__ __forceinline__ i64 along_last(int index, i64 stride) { return (i64)index * (int)stride; }
+__device__ __forceinline__ i64 along_last(i64 index, i64 stride) { return index * (int)stride; }
+
 // The component at an offset in an element; null after a fault. The first index that is outside is reported.
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<1>& a, i64 i) {
+template <typename T, int OFFSET = 0, typename I>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<1>& a, I i) {
     if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + OFFSET);
+    return (T*)(a.data + along_last(i, a.strides[0]) + OFFSET);
 }
 
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<2>& a, i64 i, i64 j) {
+template <typename T, int OFFSET = 0, typename I, typename J>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<2>& a, I i, J j) {
     if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
     if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + OFFSET);
+    return (T*)(a.data + i * a.strides[0] + along_last(j, a.strides[1]) + OFFSET);
 }
 
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<3>& a, i64 i, i64 j, i64 k) {
+template <typename T, int OFFSET = 0, typename I, typename J, typename K>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<3>& a, I i, J j, K k) {
     if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
     if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
     if (is_outside(thread, site, array, 2, k, a.shape[2])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + OFFSET);
+    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + along_last(k, a.strides[2]) + OFFSET);
 }
 
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T* at(
-    const Thread& thread, u32 site, u32 array, const Array<4>& a, i64 i, i64 j, i64 k, i64 l) {
+template <typename T, int OFFSET = 0, typename I, typename J, typename K, typename L>
+__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<4>& a, I i, J j, K k, L l) {
     if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
     if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
     if (is_outside(thread, site, array, 2, k, a.shape[2])) return nullptr;
     if (is_outside(thread, site, array, 3, l, a.shape[3])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + l * a.strides[3] + OFFSET);
+    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + along_last(l, a.strides[3]) + OFFSET);
 }
 
 // The component at an offset in an element, without checks.
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T& at(const Array<1>& a, i64 i) {
-    return *(T*)(a.data + i * a.strides[0] + OFFSET);
+template <typename T, int OFFSET = 0, typename I>
+__device__ __forceinline__ T& at(const Array<1>& a, I i) {
+    return *(T*)(a.data + along_last(i, a.strides[0]) + OFFSET);
 }
 
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T& at(const Array<2>& a, i64 i, i64 j) {
-    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + OFFSET);
+template <typename T, int OFFSET = 0, typename I, typename J>
+__device__ __forceinline__ T& at(const Array<2>& a, I i, J j) {
+    return *(T*)(a.data + i * a.strides[0] + along_last(j, a.strides[1]) + OFFSET);
 }
 
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T& at(const Array<3>& a, i64 i, i64 j, i64 k) {
-    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + OFFSET);
+template <typename T, int OFFSET = 0, typename I, typename J, typename K>
+__device__ __forceinline__ T& at(const Array<3>& a, I i, J j, K k) {
+    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + along_last(k, a.strides[2]) + OFFSET);
 }
 
-template <typename T, int OFFSET = 0>
-__device__ __forceinline__ T& at(const Array<4>& a, i64 i, i64 j, i64 k, i64 l) {
-    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + l * a.strides[3] + OFFSET);
+template <typename T, int OFFSET = 0, typename I, typename J, typename K, typename L>
+__device__ __forceinline__ T& at(const Array<4>& a, I i, J j, K k, L l) {
+    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + along_last(l, a.strides[3]) + OFFSET);
 }
 
 }  // namespace ir

@@ -16,7 +16,8 @@ pub struct Layout {
 pub enum ParamLayout {
     /// Where each component of a value lies.
     Value(Vec<usize>),
-    /// An array: the address of its first element, 8 bytes; strides in bytes, i64 each; extents, i32 each.
+    /// An array: the address of its first element, 8 bytes; strides in bytes, i64 each, of which the last has the value of an i32; extents, i32
+    /// each.
     Array {
         /// Where the address lies.
         data: usize,

@@ -228,10 +228,16 @@ impl Emitter<'_> {
 
     /// The lines of a loop: `head` with its body.
     fn looped(&mut self, label: LabelId, head: &str, first: Option<String>, body: &[Stmt]) {
+        self.looped_unless(label, None, head, first, body);
+    }
+
+    /// As [`Self::looped`], where iterations count unless the variable `taken` is true.
+    fn looped_unless(&mut self, label: LabelId, taken: Option<&str>, head: &str, first: Option<String>, body: &[Stmt]) {
         self.enter(label, true);
         self.open(head);
         if self.form == Form::Checked {
-            self.line("if (!ir::iterate(thread)) return;");
+            let unless = taken.map(|taken| format!("!{taken} && ")).unwrap_or_default();
+            self.line(&format!("if ({unless}!ir::iterate(thread)) return;"));
         }
         if let Some(first) = first {
             self.line(&first);
@@ -301,7 +307,14 @@ impl Emitter<'_> {
             self.ranges.insert(one.counter, values);
         }
         let copies = !is_owned && self.usage.reads(one.counter) > 0;
-        self.looped(one.label, &head, copies.then(|| format!("{name} = {variable};")), one.body);
+        let taken = (self.form == Form::Checked && runs_all(one.body)).then(|| {
+            let taken = self.names.scope.take("taken");
+            let count = format!("ir::Range<{ty}>({}, {}, {}).count", start.text, end.text, step.text);
+            self.line(&format!("const bool {taken} = ir::take_iterations(thread, {count});"));
+            taken
+        });
+        let first = copies.then(|| format!("{name} = {variable};"));
+        self.looped_unless(one.label, taken.as_deref(), &head, first, one.body);
     }
 
     /// A loop whose step is not a constant.
@@ -317,6 +330,17 @@ impl Emitter<'_> {
         self.ranges.remove(&one.counter);
         self.looped(one.label, &head, None, one.body);
     }
+}
+
+/// Whether a loop with this body runs all iterations, unless its thread ends, and no other loop's between them.
+fn runs_all(body: &[Stmt]) -> bool {
+    body.iter().all(|stmt| match stmt {
+        Stmt::If(_, then, otherwise) => runs_all(then) && runs_all(otherwise),
+        Stmt::Block(..) | Stmt::Loop(..) | Stmt::For { .. } | Stmt::Break(_) | Stmt::Continue(_) => false,
+        Stmt::Assign(..) | Stmt::Load(..) | Stmt::Store(..) | Stmt::Atomic { .. } | Stmt::Return | Stmt::Fault(..) => {
+            true
+        }
+    })
 }
 
 fn is_jump(stmt: &Stmt) -> bool {

@@ -19,7 +19,7 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A launch, and how far it is.
 pub(super) struct ActiveLaunch {
-    kernel: u64,
+    pub(super) kernel: u64,
     threads: CudaThreads,
     /// The parameter block, with the addresses of the memory.
     params: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct ActiveLaunch {
     done: u64,
     /// Threads of the chunk that is running.
     running: u64,
-    chunks: Chunks,
+    pub(super) chunks: Chunks,
     duty_cycle: f32,
     resume_at: Instant,
     /// The number of a thread, and its fault.
@@ -43,7 +43,7 @@ impl ActiveLaunch {
         request: &LaunchRequest,
         target: CudaTarget,
         address: u64,
-        duty_cycle: f32,
+        (chunks, duty_cycle): (Chunks, f32),
     ) -> Option<Self> {
         let mut params = target.params;
         for at in target.addresses {
@@ -57,7 +57,7 @@ impl ActiveLaunch {
             params,
             done: 0,
             running: 0,
-            chunks: Chunks::new(),
+            chunks,
             duty_cycle,
             resume_at: Instant::now(),
             fault: None,

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Threads of the first chunk: about those that are resident on a large GPU at once.
 const FIRST: u64 = 1 << 18;
 
+/// Threads of the first chunk of a kernel that has run before, at most: its threads may take longer than those of the launch before.
+const MAX_FIRST: u64 = 1 << 24;
+
 /// How long a chunk should take.
 const TARGET: Duration = Duration::from_millis(4);
 
@@ -12,7 +15,7 @@ const TARGET: Duration = Duration::from_millis(4);
 const MAX_GROWTH: u64 = 32;
 
 /// Sizes chunks by the time that the last one took.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Chunks {
     size: u64,
 }
@@ -20,6 +23,11 @@ pub(super) struct Chunks {
 impl Chunks {
     pub(super) fn new() -> Self {
         Self { size: FIRST }
+    }
+
+    /// For the next launch of the same kernel.
+    pub(super) fn again(self) -> Self {
+        Self { size: self.size.min(MAX_FIRST) }
     }
 
     /// Threads of the next chunk, of `left` ones.
@@ -57,6 +65,15 @@ mod tests {
         assert_eq!(chunks.next(u64::MAX), 1);
         chunks.ended(u64::MAX, Duration::ZERO);
         assert_eq!(chunks.next(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_next_launch_starts_with_what_the_last_one_learned() {
+        let mut chunks = Chunks::new();
+        chunks.ended(FIRST, TARGET / 2);
+        assert_eq!(chunks.again().next(u64::MAX), FIRST * 2);
+        chunks.ended(u64::MAX, Duration::ZERO);
+        assert_eq!(chunks.again().next(u64::MAX), MAX_FIRST);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     active::ActiveLaunch,
+    chunk::Chunks,
     runtime::{CudaDevice, CudaError, CudaRuntime},
 };
 use crate::{
@@ -49,6 +50,8 @@ struct Server {
     device: Box<dyn CudaDevice>,
     settings: ChildSettings,
     duty_cycle: f32,
+    /// What the last launches of loaded kernels have learned.
+    chunks: HashMap<u64, Chunks>,
     /// Compiled code, and the kernels that were loaded from it, by last use.
     images: HashMap<ModuleHash, (u64, Image)>,
     uses: u64,
@@ -75,8 +78,8 @@ pub(in crate::child) fn launch_on(
     let device = runtime.device(ordinal, settings.case_memory_bytes)?;
     write_frame(&mut stdout, &Response::Ready, &[])?;
     let message_bytes = settings.message_bytes;
-    let (images, uses, active, memory_bytes) = Default::default();
-    let mut server = Server { device, settings, duty_cycle, images, uses, active, memory_bytes };
+    let (chunks, images, uses, active, memory_bytes) = Default::default();
+    let mut server = Server { device, settings, duty_cycle, chunks, images, uses, active, memory_bytes };
     while let Some((request, body)) = read_frame(&mut stdin, message_bytes)? {
         match server.handle(request, body) {
             Ok((response, body)) => write_frame(&mut stdout, &response, &[&body])?,
@@ -117,6 +120,7 @@ impl Server {
             let Some((_, image)) = oldest.and_then(|hash| self.images.remove(&hash)) else { break };
             for kernel in image.kernels.into_values() {
                 self.device.unload(kernel);
+                self.chunks.remove(&kernel);
             }
         }
         Ok((Response::Loaded(ModuleInfo::default()), vec![]))
@@ -151,7 +155,9 @@ impl Server {
             rest = others;
         }
         let outside = || Refusal::NotStarted("an address lies outside of the parameter block".to_owned());
-        let launch = ActiveLaunch::new(kernel, &request, target, address, self.duty_cycle).ok_or_else(outside)?;
+        let chunks = self.chunks.get(&kernel).map_or_else(Chunks::new, |chunks| chunks.again());
+        let pace = (chunks, self.duty_cycle);
+        let launch = ActiveLaunch::new(kernel, &request, target, address, pace).ok_or_else(outside)?;
         self.active = Some(launch);
         self.memory_bytes = request.memory_bytes;
         self.run(request.slice.time)
@@ -179,6 +185,9 @@ impl Server {
             Err(CudaError::OutOfMemory) => return Ok(out_of_memory()),
             slice => slice?,
         };
+        if launch.is_over {
+            self.chunks.insert(launch.kernel, launch.chunks);
+        }
         let entry = launch.fault.map(|(thread, record)| {
             let (thread, code) = (thread.to_le_bytes(), [Outcome::Ok.code()]);
             [&thread[..], &code, &record].concat()
