@@ -6,7 +6,6 @@ use std::{
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
-    time::Instant,
 };
 
 use wasmtime::{Memory, Store};
@@ -76,7 +75,6 @@ impl ActiveLaunch {
     /// Runs threads until the clock reaches `slice_end`, unless the launch is over.
     pub(super) fn run(&mut self, slice_end: u64) -> Result<Response, Refusal> {
         let Some(slices) = &self.slices else { return Ok(Response::NotLoaded) };
-        let begin = Instant::now();
         slices.send(slice_end).expect("the thread waits for its slice");
         let (done, outcome) = if let Ok(done) = self.reports.recv() {
             (done, None)
@@ -87,7 +85,7 @@ impl ActiveLaunch {
             (done, Some(outcome.code()))
         };
         self.faults = done.faults;
-        Ok(Response::LaunchSlice(LaunchSlice { threads_done: done.threads, outcome, time: begin.elapsed() }))
+        Ok(Response::LaunchSlice(LaunchSlice { threads_done: done.threads, outcome, time: done.time }))
     }
 
     /// Takes what the thread returns, after its last report.

@@ -145,7 +145,10 @@ impl Threads<'_> {
         let before = pace.ticks();
         let [first_thread, thread_count, loop_budget] = [first, count, *loop_budget].map(u64::cast_signed);
         let parameters = (arguments.cast_signed(), grid.cast_signed(), first_thread, thread_count, loop_budget);
-        match self.run.call(&mut *store, parameters) {
+        pace.start_threads();
+        let called = self.run.call(&mut *store, parameters);
+        pace_of(store.data_mut()).end_threads();
+        match called {
             Ok(0) => {
                 self.chunk.ended(count, pace_of(store.data_mut()).ticks() - before);
                 Ok(Called::Ended)

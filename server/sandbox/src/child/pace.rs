@@ -3,9 +3,12 @@
 //! Threads of a kernel may take any time, and `run` cannot be left and entered again. So it runs in a thread of its own, which at a tick
 //! after the end of its slice reports, and waits for the next one.
 
-use std::sync::{
-    Arc,
-    mpsc::{Receiver, SyncSender},
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender},
+    },
+    time::{Duration, Instant},
 };
 
 use wasmtime::UpdateDeadline;
@@ -23,6 +26,8 @@ pub(super) struct Done {
     pub(super) threads: u64,
     /// Entries of faults since the last report.
     pub(super) faults: Vec<u8>,
+    /// How long threads ran since the last report.
+    pub(super) time: Duration,
 }
 
 /// Where a launch is.
@@ -35,6 +40,8 @@ pub(super) struct Pace {
     slices: Receiver<u64>,
     reports: SyncSender<Done>,
     done: Done,
+    /// Since when threads have been running.
+    running_since: Option<Instant>,
     is_abandoned: bool,
 }
 
@@ -49,6 +56,7 @@ impl Pace {
             slices,
             reports,
             done: Done::default(),
+            running_since: None,
             is_abandoned: false,
         }
     }
@@ -71,6 +79,15 @@ impl Pace {
         self.is_abandoned
     }
 
+    /// Threads run from now on, until [`Self::end_threads`].
+    pub(super) fn start_threads(&mut self) {
+        self.running_since = Some(Instant::now());
+    }
+
+    pub(super) fn end_threads(&mut self) {
+        self.done.time += self.running_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
     pub(super) fn set_threads_done(&mut self, threads: u64) {
         self.done.threads = threads;
     }
@@ -87,8 +104,8 @@ impl Pace {
 
     /// What has not been reported.
     pub(super) fn take_done(&mut self) -> Done {
-        let threads = self.done.threads;
-        Done { threads, faults: std::mem::take(&mut self.done.faults) }
+        let Done { threads, faults, time } = &mut self.done;
+        Done { threads: *threads, faults: std::mem::take(faults), time: std::mem::take(time) }
     }
 
     /// Waits for the next slice. Time does not pass meanwhile: the clock stands still.
@@ -100,11 +117,16 @@ impl Pace {
     }
 
     fn pause(&mut self) {
+        let is_running = self.running_since.is_some();
+        self.end_threads();
         let done = self.take_done();
         if self.reports.send(done).is_err() {
             self.is_abandoned = true;
         } else {
             self.wait();
+        }
+        if is_running {
+            self.start_threads();
         }
     }
 
@@ -145,7 +167,31 @@ mod tests {
         pace.set_threads_done(3);
         slices.send(1).expect("room for a slice");
         assert!(matches!(pace.tick(), UpdateDeadline::Continue(1)));
-        assert_eq!(reports.try_recv().ok(), Some(Done { threads: 3, faults: vec![] }));
+        assert_eq!(reports.try_recv().ok(), Some(Done { threads: 3, ..Done::default() }));
+    }
+
+    #[test]
+    fn time_passes_while_threads_run() {
+        let (mut pace, slices, reports) = pace(10);
+        let spin = || {
+            let since = Instant::now();
+            while since.elapsed() < Duration::from_micros(100) {}
+        };
+        spin();
+        assert_eq!(pace.take_done().time, Duration::ZERO);
+        pace.start_threads();
+        spin();
+        slices.send(1).expect("room for a slice");
+        pace.pause();
+        let first = reports.try_recv().expect("a report").time;
+        assert!(first >= Duration::from_micros(100), "{first:?}");
+        spin();
+        pace.end_threads();
+        spin();
+        pace.end_threads();
+        let second = pace.take_done().time;
+        assert!(second >= Duration::from_micros(100), "threads run after a pause: {second:?}");
+        assert_eq!(pace.take_done().time, Duration::ZERO);
     }
 
     #[test]
