@@ -65,7 +65,7 @@ pub struct LaunchResult {
     pub faults: Vec<LaunchFault>,
     /// The memory of [`Launch::outputs`]. There are none if the outcome is not `Ok`, or if [`OnFault::Stop`] ended the launch.
     pub outputs: Vec<Vec<u8>>,
-    /// How long the child process took, from the creation of the instance to the last thread; or how long a GPU ran the threads.
+    /// How long its threads ran; on a GPU, as the GPU measures it.
     pub execution_time: Duration,
 }
 
