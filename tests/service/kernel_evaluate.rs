@@ -165,7 +165,7 @@ async fn evaluate_lets_a_source_read_no_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn evaluate_ends_a_compilation_that_takes_too_long() {
+async fn evaluate_ends_a_compilation_that_takes_too_much() {
     let server = TestServer::start_with(|config| {
         enabled(config);
         config.sandbox.load_timeout = std::time::Duration::from_secs(2);
@@ -175,7 +175,9 @@ async fn evaluate_ends_a_compilation_that_takes_too_long() {
                 template<unsigned M> struct bomb<0, M> { static constexpr unsigned value = M; };\n";
     let source = kernel_with(bomb, "y[i] = bomb<24, 1>::value;");
     let response = assert_verdict(&server, "template bomb", request(&source), Verdict::CompileError).await;
-    assert!(response.compiler_log.contains("the compiler"), "{response:?}");
+    // A fast machine reaches the limit of memory before that of time.
+    let ends = ["the compiler", "out of memory"].iter().any(|reason| response.compiler_log.contains(reason));
+    assert!(ends, "{response:?}");
     let after = assert_verdict(&server, "after", request(&kernel("y[i] = z;")), Verdict::CompileError).await;
     assert!(after.compiler_log.contains("\"z\""), "{after:?}");
     server.assert_serving().await;
