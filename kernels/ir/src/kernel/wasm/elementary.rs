@@ -79,7 +79,7 @@ impl Arithmetic for Scalar<'_> {
         is_equal(x, y) -> I32: f64_eq;
         and(a, b) -> I32: i32_and;
         bits(x) -> I64: i64_reinterpret_f64;
-        from_bits(bits) -> F64: f64_reinterpret_i64;
+        reinterpret(bits) -> F64: f64_reinterpret_i64;
         add_integers(i, j) -> I64: i64_add;
         sub_integers(i, j) -> I64: i64_sub;
         xor_integers(i, j) -> I64: i64_xor;
@@ -256,7 +256,7 @@ impl Arithmetic for Pair<'_> {
         x
     }
 
-    fn from_bits(&mut self, bits: u32) -> u32 {
+    fn reinterpret(&mut self, bits: u32) -> u32 {
         bits
     }
 

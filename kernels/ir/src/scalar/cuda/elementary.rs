@@ -193,7 +193,7 @@ impl Arithmetic for Body {
         self.integer_of(&value)
     }
 
-    fn from_bits(&mut self, bits: usize) -> usize {
+    fn reinterpret(&mut self, bits: usize) -> usize {
         self.call("__longlong_as_double", &[bits])
     }
 

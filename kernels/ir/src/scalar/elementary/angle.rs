@@ -58,7 +58,7 @@ fn sine<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> A::F {
     let sine = sin_of_rest(a, rest);
     let (sign, bits) = (a.shift_left(half_turns, 63), a.bits(sine));
     let bits = a.xor_integers(bits, sign);
-    a.from_bits(bits)
+    a.reinterpret(bits)
 }
 
 pub(super) fn tan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {

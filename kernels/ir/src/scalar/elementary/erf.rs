@@ -1,10 +1,12 @@
 //! The error function.
 
+use std::f64::consts::FRAC_2_SQRT_PI;
+
 use super::Arithmetic;
 
 /// erf x = x P(x^2) up to 1; relative error 2^-54.
 const SMALL: [f64; 12] = [
-    1.128_379_167_095_512_6,
+    FRAC_2_SQRT_PI,
     -0.376_126_389_031_835_2,
     0.112_837_916_709_441_8,
     -0.026_866_170_643_110_844,

@@ -123,7 +123,7 @@ fn power<A: Arithmetic>(a: &mut A, x: A::F, log: f64, unit: f64) -> Power<A> {
     let bits = a.shift_left(bits, SIGNIFICAND_BITS);
     let one = a.integer(ONE);
     let bits = a.add_integers(bits, one);
-    Power { scale: a.from_bits(bits), rest }
+    Power { scale: a.reinterpret(bits), rest }
 }
 
 fn finish<A: Arithmetic>(a: &mut A, Power { scale, rest }: &Power<A>) -> A::F {

@@ -102,11 +102,11 @@ fn parts<A: Arithmetic>(a: &mut A, x: A::F) -> Parts<A> {
     let (of_exponent, one) = (a.shift_left(exponent, SIGNIFICAND_BITS), a.integer(ONE));
     let of_exponent = a.sub_integers(of_exponent, one);
     let bits = a.sub_integers(bits, of_exponent);
-    let significand = a.from_bits(bits);
+    let significand = a.reinterpret(bits);
     let f = a.add_number(significand, -1.0);
     let round = a.integer(ROUND.to_bits().cast_signed());
     let bits = a.add_integers(exponent, round);
-    let n = a.from_bits(bits);
+    let n = a.reinterpret(bits);
     Parts { n: a.add_number(n, -ROUND - BIAS), f }
 }
 

@@ -44,7 +44,7 @@ pub(crate) trait Arithmetic {
     /// `x` where the condition holds, else `y`.
     fn select(&mut self, condition: Self::B, x: Self::F, y: Self::F) -> Self::F;
     fn bits(&mut self, x: Self::F) -> Self::I;
-    fn from_bits(&mut self, bits: Self::I) -> Self::F;
+    fn reinterpret(&mut self, bits: Self::I) -> Self::F;
     fn add_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
     fn sub_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
     fn xor_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;

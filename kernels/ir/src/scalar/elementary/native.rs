@@ -71,7 +71,7 @@ impl Arithmetic for Native {
         x.to_bits().cast_signed()
     }
 
-    fn from_bits(&mut self, bits: i64) -> f64 {
+    fn reinterpret(&mut self, bits: i64) -> f64 {
         f64::from_bits(bits.cast_unsigned())
     }
 

@@ -31,7 +31,7 @@ impl Chunks {
     }
 
     /// Threads of the next chunk, of `left` ones.
-    pub(super) fn next(&self, left: u64) -> u64 {
+    pub(super) fn next(self, left: u64) -> u64 {
         // A rest that is smaller than a chunk is not worth one of its own.
         if left <= self.size.saturating_add(self.size / 2) { left } else { self.size }
     }
