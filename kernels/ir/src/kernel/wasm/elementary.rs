@@ -52,11 +52,11 @@ impl Scalar<'_> {
     }
 }
 
-/// Methods that push operands, then the instructions, and set a variable of a type.
+/// Methods of one instruction, whose result has a type.
 macro_rules! scalar {
-    ($($name:ident($($operand:ident),+) -> $ty:ident: $($instruction:ident $(($constant:expr))?).+;)+) => {$(
+    ($($name:ident($($operand:ident),+) -> $ty:ident: $instruction:ident;)+) => {$(
         fn $name(&mut self, $($operand: u32),+) -> u32 {
-            self.define(ValType::$ty, |sink| sink$(.local_get($operand))+$(.$instruction($($constant)?))+)
+            self.define(ValType::$ty, |sink| sink$(.local_get($operand))+.$instruction())
         }
     )+};
 }
@@ -206,6 +206,7 @@ impl<'c> Pair<'c> {
     }
 }
 
+/// Methods of one instruction.
 macro_rules! pair {
     ($($name:ident($($operand:ident),+): $instruction:ident;)+) => {$(
         fn $name(&mut self, $($operand: u32),+) -> u32 {
