@@ -1,11 +1,11 @@
-"""Measures translated kernels beside CuPy on a GPU or numba on the CPU, and searches beside a kernel.
+"""Compares translated kernels with CuPy on a GPU, or with numba and Warp on the CPU, and measures searches while a kernel runs.
 
     python3 kernel_speed.py --bin FOLDER [--device cuda] [--sizes 1048576,16777216] [--launches 50]
 
 Kernels are in the style of NVIDIA Warp, on arrays of f32. Both sides get the same arrays. The time of a launch on a GPU is that of its
 threads, measured by the GPU, for CuPy by events around each launch. The peer's kernel is plain CUDA C++ without checks, compiled with the
-default options of CuPy; on the CPU it is compiled by numba for one core, as a launch here runs on one. Warp is measured on the CPU as
-well where it is installed. Searches are measured alone, and beside a kernel that runs without a pause. Needs NumPy, and the peers.
+default options of CuPy; on the CPU it is compiled by numba for one core, as a launch here runs on one. Searches are measured
+alone, and while a kernel runs without a pause. Needs NumPy, and measures the peers that are installed.
 """
 
 from __future__ import annotations
@@ -156,14 +156,14 @@ def rates(size: int, median: float, longest: float, shortest: float) -> str:
 
 
 def searches(daemon: Daemon, given: argparse.Namespace, folder: Path) -> list[list[str]]:
-    """Searches alone, beside a kernel, and alone again."""
+    """Searches alone, while a kernel runs, and alone again."""
     collection = daemon.keep(given.rows, 128)
     words = ["search", "--collection", collection, "--concurrency", given.searchers, "--duration", f"{given.seconds}s"]
     rows = [["alone", spread(daemon.bench(*words))]]
     (folder / "kernel.py").write_text(module(KERNELS["an inner loop of 64"]).replace("range(64)", "range(10000)"))
     running = daemon.start("kernel", "bench", folder / "kernel.py", "--arg", f"x={folder / 'x.npy'}", "--arg", f"y={folder / 'y.npy'}",
                            "--arg", f"a={A}", "--grid", given.largest, "--device", given.device, "--launches", 1_000_000)
-    rows.append(["beside a kernel without a pause", spread(daemon.bench(*words))])
+    rows.append(["while a kernel runs without a pause", spread(daemon.bench(*words))])
     running.stop()
     rows.append(["alone again", spread(daemon.bench(*words))])
     return rows
@@ -191,20 +191,20 @@ def main() -> None:
             np.save(folder / "y.npy", y)
             for kind, kernel in KERNELS.items():
                 own = launches(daemon, kernel, folder, given, size)
-                beside = {peer: times(kernel, x.copy(), y.copy(), given.launches) for peer, times in found.items()}
-                results.append({"kernel": kind, "size": size, "accelerd": own, "peers": beside})
+                peer_times = {peer: times(kernel, x.copy(), y.copy(), given.launches) for peer, times in found.items()}
+                results.append({"kernel": kind, "size": size, "accelerd": own, "peers": peer_times})
                 median, longest, shortest = (own[key] / 1000 for key in ("median_ms", "max_ms", "min_ms"))
                 rows.append([kind, f"{size:,}", rates(size, median, longest, shortest),
-                             *(rates(size, statistics.median(times), max(times), min(times)) for times in beside.values()),
+                             *(rates(size, statistics.median(times), max(times), min(times)) for times in peer_times.values()),
                              f"{size * kernel.bytes / median / 1e9:,.1f} GB/s"])
         load_daemon.table(["kernel", "elements", "accelerd, M elements/s", *found, "bandwidth"], rows)
         if "CuPy" in found:
             copies = ", ".join(f"{copy_bandwidth(size, given.launches) / 1e9:,.1f} GB/s with {size:,} elements" for size in sizes)
             print(f"\nA copy by CuPy: {copies}")
         print()
-        beside = searches(daemon, given, folder)
-        load_daemon.table(["searches", "p50 / p99"], beside)
-        load_daemon.save(given, {"scenario": "kernels", "machine": load_daemon.machine(daemon), "kernels": results, "searches": beside})
+        search_rows = searches(daemon, given, folder)
+        load_daemon.table(["searches", "p50 / p99"], search_rows)
+        load_daemon.save(given, {"scenario": "kernels", "machine": load_daemon.machine(daemon), "kernels": results, "searches": search_rows})
 
 
 if __name__ == "__main__":

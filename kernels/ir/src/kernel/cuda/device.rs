@@ -44,7 +44,8 @@ impl DeviceCode {
 
 /// What device code calls. It stands once, before it.
 pub fn prelude() -> String {
-    [scalar::PRELUDE, &elementary::definitions(), include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
+    [scalar::PRELUDE, elementary::DEFINITIONS.as_str(), include_str!("compute.cuh"), include_str!("kernel.cuh")]
+        .join("\n")
 }
 
 /// Emits a kernel as device code. The text is the same for equal kernels.

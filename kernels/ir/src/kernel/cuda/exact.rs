@@ -9,7 +9,7 @@ use crate::scalar::{BinaryOp, UnaryOp};
 pub struct Exactness {
     /// Occurrences of operations that math libraries approximate.
     pub approximations: u32,
-    /// Those of them on f64. Of f32, only programs for readers call CUDA's.
+    /// Those of them on f64. Of f32, only standalone programs call CUDA's.
     pub approximations_f64: u32,
     /// Greatest error of one of them, in units of the last place, in CUDA's math library.
     pub max_ulp: u32,
@@ -36,7 +36,7 @@ impl Kernel {
 }
 
 impl Exactness {
-    /// Whether a program for readers has the bits of the interpreter: it has no approximated operation and no atomic sum.
+    /// Whether a standalone program has the bits of the interpreter: it has no approximated operation and no atomic sum.
     pub(super) fn is_program_exact(&self) -> bool {
         self.approximations == 0 && self.float_sums == 0
     }

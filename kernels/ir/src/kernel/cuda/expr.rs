@@ -110,7 +110,7 @@ impl Emitter<'_> {
         CppExpr::new(format!("{} {op} {}", a.at(prec::SHIFT), b.at(prec::SHIFT)), own, Dtype::Bool)
     }
 
-    /// An elementary function as it has the bits of the interpreter. Programs for readers call those of CUDA instead.
+    /// An elementary function with the bits of the interpreter. Standalone programs call those of CUDA instead.
     fn elementary(&self, op: MathOp, operands: &[&CppExpr]) -> Option<CppExpr> {
         let is_defined = self.form != Form::Plain && op.is_elementary() && operands[0].dtype == Dtype::F32;
         let operands: Vec<_> = operands.iter().map(|operand| operand.text.as_str()).collect();

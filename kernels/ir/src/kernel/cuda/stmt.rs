@@ -226,13 +226,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The lines of a loop: `head` with its body.
-    fn looped(&mut self, label: LabelId, head: &str, first: Option<String>, body: &[Stmt]) {
-        self.looped_unless(label, None, head, first, body);
-    }
-
-    /// As [`Self::looped`], where iterations count unless the variable `taken` is true.
-    fn looped_unless(&mut self, label: LabelId, taken: Option<&str>, head: &str, first: Option<String>, body: &[Stmt]) {
+    /// The lines of a loop: `head` with its body. Its iterations are counted one by one unless the variable `taken` is true.
+    fn looped(&mut self, label: LabelId, taken: Option<&str>, head: &str, first: Option<String>, body: &[Stmt]) {
         self.enter(label, true);
         self.open(head);
         if self.form == Form::Checked {
@@ -272,8 +267,8 @@ impl Emitter<'_> {
             _ => None,
         };
         match condition {
-            Some((condition, rest)) => self.looped(label, &format!("while ({condition}) {{"), None, rest),
-            None => self.looped(label, "while (true) {", None, body),
+            Some((condition, rest)) => self.looped(label, None, &format!("while ({condition}) {{"), None, rest),
+            None => self.looped(label, None, "while (true) {", None, body),
         }
     }
 
@@ -314,7 +309,7 @@ impl Emitter<'_> {
             taken
         });
         let first = copies.then(|| format!("{name} = {variable};"));
-        self.looped_unless(one.label, taken.as_deref(), &head, first, one.body);
+        self.looped(one.label, taken.as_deref(), &head, first, one.body);
     }
 
     /// A loop whose step is not a constant.
@@ -328,7 +323,7 @@ impl Emitter<'_> {
             format!("while ({range}.next({name})) {{")
         };
         self.ranges.remove(&one.counter);
-        self.looped(one.label, &head, None, one.body);
+        self.looped(one.label, None, &head, None, one.body);
     }
 }
 

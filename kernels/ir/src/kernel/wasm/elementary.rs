@@ -30,6 +30,52 @@ pub(super) fn large_angle_function(code: &mut Code) {
     code.sink().local_get(angle);
 }
 
+/// The function of the vector of four f32 on the stack, in line. One of angles calls the function `scalar` for each lane if an angle is large.
+pub(super) fn unary_vector(code: &mut Code, op: UnaryOp, scalar: Option<u32>) {
+    let x = code.scratch(ValType::V128);
+    code.sink().local_set(x);
+    if scalar.is_some() {
+        code.sink().local_get(x).f32x4_abs().f64_const(SMALL_ANGLE.into()).f32_demote_f64().f32x4_splat();
+        code.sink().f32x4_le().i32x4_all_true();
+        code.start_if_value(ValType::V128);
+    }
+    in_halves(code, [x], |pair, [half]| unary(pair, op, half));
+    if let Some(function) = scalar {
+        code.start_else();
+        code.sink().local_get(x);
+        for lane in 0..4 {
+            code.sink().local_get(x).f32x4_extract_lane(lane).call(function).f32x4_replace_lane(lane);
+        }
+        code.end();
+    }
+    code.release(ValType::V128, x);
+}
+
+/// The function of the two vectors of four f32 on the stack, in line.
+pub(super) fn binary_vector(code: &mut Code, op: BinaryOp) {
+    let [x, y] = [(); 2].map(|()| code.scratch(ValType::V128));
+    code.sink().local_set(y).local_set(x);
+    in_halves(code, [x, y], |pair, [x, y]| binary(pair, op, x, y));
+    for vector in [x, y] {
+        code.release(ValType::V128, vector);
+    }
+}
+
+/// Pushes four f32 that are computed in two halves of f64.
+fn in_halves<const N: usize>(code: &mut Code, vectors: [u32; N], compute: impl Fn(&mut F64x2, [u32; N]) -> u32) {
+    let mut pair = F64x2 { code, used: vec![] };
+    let [low, high] = [false, true].map(|is_high| {
+        let halves = vectors.map(|vector| pair.half(vector, is_high));
+        compute(&mut pair, halves)
+    });
+    let mut sink = pair.code.sink();
+    sink.local_get(low).f32x4_demote_f64x2_zero().local_get(high).f32x4_demote_f64x2_zero();
+    sink.i8x16_shuffle([0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23]);
+    for local in pair.used {
+        pair.code.release(ValType::V128, local);
+    }
+}
+
 /// Computes one value. Values are variables.
 struct Scalar<'c> {
     code: &'c mut Code,
@@ -74,9 +120,9 @@ impl Arithmetic for Scalar<'_> {
         sqrt(x) -> F64: f64_sqrt;
         abs(x) -> F64: f64_abs;
         trunc(x) -> F64: f64_trunc;
-        with_sign(x, sign) -> F64: f64_copysign;
-        is_less(x, y) -> I32: f64_lt;
-        is_equal(x, y) -> I32: f64_eq;
+        copysign(x, sign) -> F64: f64_copysign;
+        lt(x, y) -> I32: f64_lt;
+        eq(x, y) -> I32: f64_eq;
         and(a, b) -> I32: i32_and;
         bits(x) -> I64: i64_reinterpret_f64;
         reinterpret(bits) -> F64: f64_reinterpret_i64;
@@ -127,7 +173,7 @@ impl WideArithmetic for Scalar<'_> {
     scalar! {
         mul_integers(i, j) -> I64: i64_mul;
         or_integers(i, j) -> I64: i64_or;
-        is_less_integer(i, j) -> I32: i64_lt_s;
+        lt_integers(i, j) -> I32: i64_lt_s;
         to_number(i) -> F64: f64_convert_i64_s;
     }
 
@@ -154,40 +200,22 @@ impl WideArithmetic for Scalar<'_> {
 }
 
 /// Computes two values at once, the f64 of two lanes. Its angles are small. Values are variables.
-pub(super) struct Pair<'c> {
+struct F64x2<'c> {
     code: &'c mut Code,
     /// The variables of the values so far.
     used: Vec<u32>,
 }
 
-impl<'c> Pair<'c> {
-    pub(super) fn new(code: &'c mut Code) -> Self {
-        Self { code, used: vec![] }
-    }
-
-    /// The first two, or the last two, of four f32.
-    pub(super) fn half(&mut self, vector: u32, is_last: bool) -> u32 {
+impl F64x2<'_> {
+    /// The low or the high two of four f32.
+    fn half(&mut self, vector: u32, is_high: bool) -> u32 {
         self.define(|sink| {
             sink.local_get(vector);
-            if is_last {
+            if is_high {
                 sink.local_get(vector).i8x16_shuffle([8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15]);
             }
             sink.f64x2_promote_low_f32x4()
         })
-    }
-
-    /// Releases the variables of all values.
-    pub(super) fn finish(self) {
-        for local in self.used {
-            self.code.release(ValType::V128, local);
-        }
-    }
-
-    /// Pushes four f32, two of each operand.
-    pub(super) fn join(&mut self, [low, high]: [u32; 2]) {
-        let mut sink = self.code.sink();
-        sink.local_get(low).f32x4_demote_f64x2_zero().local_get(high).f32x4_demote_f64x2_zero();
-        sink.i8x16_shuffle([0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23]);
     }
 
     fn define(
@@ -215,7 +243,7 @@ macro_rules! pair {
     )+};
 }
 
-impl Arithmetic for Pair<'_> {
+impl Arithmetic for F64x2<'_> {
     type F = u32;
     type I = u32;
     type B = u32;
@@ -228,8 +256,8 @@ impl Arithmetic for Pair<'_> {
         sqrt(x): f64x2_sqrt;
         abs(x): f64x2_abs;
         trunc(x): f64x2_trunc;
-        is_less(x, y): f64x2_lt;
-        is_equal(x, y): f64x2_eq;
+        lt(x, y): f64x2_lt;
+        eq(x, y): f64x2_eq;
         and(a, b): v128_and;
         add_integers(i, j): i64x2_add;
         sub_integers(i, j): i64x2_sub;
@@ -244,7 +272,7 @@ impl Arithmetic for Pair<'_> {
         self.constant(i.cast_unsigned())
     }
 
-    fn with_sign(&mut self, x: u32, sign: u32) -> u32 {
+    fn copysign(&mut self, x: u32, sign: u32) -> u32 {
         let mask = self.constant(1 << 63);
         self.define(|sink| sink.local_get(sign).local_get(x).local_get(mask).v128_bitselect())
     }

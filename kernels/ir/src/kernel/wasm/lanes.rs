@@ -11,13 +11,13 @@ use wasm_encoder::{MemArg, ValType};
 
 use super::{
     code::{Code, Target, memory},
-    elementary::Pair,
+    elementary::{binary_vector, unary_vector},
     helper::Helper,
     scope::{LOOP_BUDGET, Scope, THREAD, THREAD_COUNT},
 };
 use crate::Dtype;
 use crate::kernel::{Expr, FaultKind, FaultRecord, LocalId, ParamId, Place, Stmt};
-use crate::scalar::elementary::{SMALL_ANGLE, binary, takes_angle, unary};
+use crate::scalar::elementary::takes_angle;
 use crate::scalar::math::{BINARY, UNARY};
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 
@@ -361,13 +361,14 @@ impl Lanes<'_, '_> {
             }
             Expr::Unary(op, a) if UNARY.contains(op) => {
                 self.expr(a).filter(|dtype| *dtype == Dtype::F32)?;
-                self.elementary_unary(*op);
+                let scalar = takes_angle(*op).then(|| self.scope.emitter.functions.helper(Helper::UnaryF32(*op)));
+                unary_vector(self.code(), *op, scalar);
                 Some(Dtype::F32)
             }
             Expr::Binary(op, a, b) if BINARY.contains(op) => {
                 self.expr(a).filter(|dtype| *dtype == Dtype::F32)?;
                 self.expr(b)?;
-                self.elementary_binary(*op);
+                binary_vector(self.code(), *op);
                 Some(Dtype::F32)
             }
             Expr::Unary(op, a) => {
@@ -396,50 +397,6 @@ impl Lanes<'_, '_> {
                 self.expr(a)?;
                 has_lanes(*to).then_some(*to)
             }
-        }
-    }
-
-    /// The function of the vector on the stack: in line, unless it has a large angle.
-    fn elementary_unary(&mut self, op: UnaryOp) {
-        let x = self.code().scratch(ValType::V128);
-        self.code().sink().local_set(x);
-        if takes_angle(op) {
-            let limit = splat_f32(SMALL_ANGLE);
-            self.code().sink().local_get(x).f32x4_abs().v128_const(limit).f32x4_le().i32x4_all_true();
-            self.code().start_if_value(ValType::V128);
-        }
-        let mut pair = Pair::new(self.scope.code());
-        let halves = [false, true].map(|is_last| {
-            let half = pair.half(x, is_last);
-            unary(&mut pair, op, half)
-        });
-        pair.join(halves);
-        pair.finish();
-        if takes_angle(op) {
-            self.code().start_else();
-            let function = self.scope.emitter.functions.helper(Helper::UnaryF32(op));
-            self.code().sink().local_get(x);
-            for lane in 0..4 {
-                let mut sink = self.scope.code().sink();
-                sink.local_get(x).f32x4_extract_lane(lane).call(function).f32x4_replace_lane(lane);
-            }
-            self.code().end();
-        }
-        self.code().release(ValType::V128, x);
-    }
-
-    fn elementary_binary(&mut self, op: BinaryOp) {
-        let [x, y] = [(); 2].map(|()| self.code().scratch(ValType::V128));
-        self.code().sink().local_set(y).local_set(x);
-        let mut pair = Pair::new(self.scope.code());
-        let halves = [false, true].map(|is_last| {
-            let operands = [x, y].map(|vector| pair.half(vector, is_last));
-            binary(&mut pair, op, operands[0], operands[1])
-        });
-        pair.join(halves);
-        pair.finish();
-        for vector in [x, y] {
-            self.code().release(ValType::V128, vector);
         }
     }
 
@@ -549,13 +506,6 @@ impl Lanes<'_, '_> {
         }
         Some(())
     }
-}
-
-/// A number in all lanes.
-#[expect(clippy::cast_possible_truncation, reason = "a number that f32 has")]
-fn splat_f32(number: f64) -> i128 {
-    let bits = u128::from((number as f32).to_bits());
-    (0..4).fold(0, |all, lane| all | bits << (32 * lane)).cast_signed()
 }
 
 fn has_lanes(dtype: Dtype) -> bool {

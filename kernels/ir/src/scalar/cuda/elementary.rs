@@ -1,6 +1,6 @@
 //! Elementary functions as functions of CUDA C++.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::LazyLock};
 
 use super::literal;
 use crate::Dtype;
@@ -11,7 +11,7 @@ use crate::scalar::elementary::{
 use crate::scalar::math::MathOp;
 
 /// The functions of all elementary operations of f32, by the names of [`function`]. They stand after the prelude.
-pub(crate) fn definitions() -> String {
+pub(crate) static DEFINITIONS: LazyLock<String> = LazyLock::new(|| {
     let mut text = "namespace ir {\n\n".to_owned();
     text.push_str(&large_angle_function());
     for op in MathOp::all() {
@@ -20,7 +20,7 @@ pub(crate) fn definitions() -> String {
     }
     text.push_str("\n}  // namespace ir\n");
     text
-}
+});
 
 /// The name of the function of an operation, in the namespace.
 pub(crate) fn function(op: MathOp) -> String {
@@ -168,15 +168,15 @@ impl Arithmetic for Body {
         self.call("trunc", &[x])
     }
 
-    fn with_sign(&mut self, x: usize, sign: usize) -> usize {
+    fn copysign(&mut self, x: usize, sign: usize) -> usize {
         self.call("copysign", &[x, sign])
     }
 
-    fn is_less(&mut self, x: usize, y: usize) -> usize {
+    fn lt(&mut self, x: usize, y: usize) -> usize {
         self.infix("bool", x, "<", y)
     }
 
-    fn is_equal(&mut self, x: usize, y: usize) -> usize {
+    fn eq(&mut self, x: usize, y: usize) -> usize {
         self.infix("bool", x, "==", y)
     }
 
@@ -256,7 +256,7 @@ impl WideArithmetic for Body {
         self.either("i64", condition, i, j)
     }
 
-    fn is_less_integer(&mut self, i: usize, j: usize) -> usize {
+    fn lt_integers(&mut self, i: usize, j: usize) -> usize {
         self.infix("bool", i, "<", j)
     }
 

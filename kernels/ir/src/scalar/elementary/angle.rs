@@ -55,7 +55,7 @@ pub(super) fn cos<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 
 fn sine<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> A::F {
     let (rest, half_turns) = a.reduce(x, reduction);
-    let sine = sin_of_rest(a, rest);
+    let sine = sin_reduced(a, rest);
     let (sign, bits) = (a.shift_left(half_turns, 63), a.bits(sine));
     let bits = a.xor_integers(bits, sign);
     a.reinterpret(bits)
@@ -63,14 +63,14 @@ fn sine<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> A::F {
 
 pub(super) fn tan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let (rest, quarters) = a.reduce(x, Reduction::Tangent);
-    let (sin, cos) = (sin_of_rest(a, rest), cos_of_rest(a, rest));
+    let (sin, cos) = (sin_reduced(a, rest), cos_reduced(a, rest));
     let is_odd = a.has_bit(quarters, 0);
     let opposite = a.mul_number(cos, -1.0);
     let (above, below) = (a.select(is_odd, opposite, sin), a.select(is_odd, sin, cos));
     a.div(above, below)
 }
 
-fn sin_of_rest<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
+fn sin_reduced<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let square = a.mul(x, x);
     let polynomial = a.polynomial(square, &SIN);
     let factor = a.mul(square, polynomial);
@@ -78,7 +78,7 @@ fn sin_of_rest<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     a.mul(x, factor)
 }
 
-fn cos_of_rest<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
+fn cos_reduced<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let square = a.mul(x, x);
     let polynomial = a.polynomial(square, &COS);
     let factor = a.mul(square, polynomial);
@@ -145,7 +145,7 @@ pub(crate) fn large_angle<A: WideArithmetic>(a: &mut A, x: A::F) -> A::I {
     let bias = a.integer(1023 + 23 + 2 - 16);
     let place = a.sub_integers(exponent, bias);
     let word = a.integer(64);
-    let is_first = a.is_less_integer(place, word);
+    let is_first = a.lt_integers(place, word);
     let after = a.sub_integers(place, word);
     let shift = a.select_integer(is_first, place, after);
     let [w0, w1, w2, w3] = TWO_OVER_PI.map(|word| a.integer(word.cast_signed()));
@@ -162,7 +162,7 @@ pub(crate) fn large_angle<A: WideArithmetic>(a: &mut A, x: A::F) -> A::I {
     let product = a.add_integers(high, low);
     let (none, zero) = (a.integer(0), a.number(0.0));
     let opposite = a.sub_integers(none, product);
-    let is_negative = a.is_less(x, zero);
+    let is_negative = a.lt(x, zero);
     a.select_integer(is_negative, opposite, product)
 }
 

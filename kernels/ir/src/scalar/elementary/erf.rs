@@ -57,8 +57,8 @@ pub(super) fn erf<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let place = a.add_number(place, -5.0 / 3.0);
     let large = a.polynomial(place, &LARGE);
     let (one, end) = (a.number(1.0), a.number(ONE_FROM));
-    let (is_small, is_beyond) = (a.is_less(magnitude, one), a.is_less(end, magnitude));
+    let (is_small, is_beyond) = (a.lt(magnitude, one), a.lt(end, magnitude));
     let result = a.select(is_beyond, one, large);
     let result = a.select(is_small, small, result);
-    a.with_sign(result, x)
+    a.copysign(result, x)
 }

@@ -40,7 +40,7 @@ pub(super) fn expm1<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let scaled = a.mul(scale, rest);
     let whole = a.add_number(scale, -1.0);
     let result = a.add(scaled, whole);
-    a.with_sign(result, x)
+    a.copysign(result, x)
 }
 
 /// (m + m / (m + 1)) / 2 for m = e^|x| - 1.
@@ -51,7 +51,7 @@ pub(super) fn sinh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let quotient = a.div(m, below);
     let sum = a.add(m, quotient);
     let half = a.mul_number(sum, 0.5);
-    a.with_sign(half, x)
+    a.copysign(half, x)
 }
 
 /// (p + 1 / p) / 2 for p = e^|x|.
@@ -71,7 +71,7 @@ pub(super) fn tanh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let m = expm1(a, double);
     let below = a.add_number(m, 2.0);
     let quotient = a.div(m, below);
-    a.with_sign(quotient, x)
+    a.copysign(quotient, x)
 }
 
 /// 2^(y log2 |x|), with the cases of `pow` of C.
@@ -81,23 +81,23 @@ pub(super) fn pow<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
     let log = logarithm::log2(a, magnitude);
     let exponent = a.mul(y, log);
     // The power is 1 also where y is infinite.
-    let is_one = a.is_equal(magnitude, one);
+    let is_one = a.eq(magnitude, one);
     let exponent = a.select(is_one, zero, exponent);
     let power = exp2(a, exponent);
     // The sign of the base is that of odd powers.
     let half = a.mul_number(y, 0.5);
     let (whole, whole_half) = (a.trunc(y), a.trunc(half));
-    let (is_whole, is_even) = (a.is_equal(whole, y), a.is_equal(whole_half, half));
-    let signed = a.with_sign(power, x);
+    let (is_whole, is_even) = (a.eq(whole, y), a.eq(whole_half, half));
+    let signed = a.copysign(power, x);
     let of_whole = a.select(is_even, power, signed);
     // There is no other real power of a negative number, but for infinity.
     let lowest = a.number(-f64::MAX);
-    let (is_negative, is_finite) = (a.is_less(x, zero), a.is_less(lowest, x));
+    let (is_negative, is_finite) = (a.lt(x, zero), a.lt(lowest, x));
     let has_none = a.and(is_negative, is_finite);
     let nan = a.number(f64::NAN);
     let of_other = a.select(has_none, nan, power);
     let result = a.select(is_whole, of_whole, of_other);
-    let (is_base_one, is_exponent_zero) = (a.is_equal(x, one), a.is_equal(y, zero));
+    let (is_base_one, is_exponent_zero) = (a.eq(x, one), a.eq(y, zero));
     let result = a.select(is_base_one, one, result);
     a.select(is_exponent_zero, one, result)
 }
@@ -105,7 +105,7 @@ pub(super) fn pow<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
 /// b^x, where `log` is the binary logarithm of b and `unit` that many powers of e are a factor of 2.
 fn power<A: Arithmetic>(a: &mut A, x: A::F, log: f64, unit: f64) -> Power<A> {
     let (low, high) = (a.number(-LIMIT), a.number(LIMIT));
-    let (is_low, is_high) = (a.is_less(x, low), a.is_less(high, x));
+    let (is_low, is_high) = (a.lt(x, low), a.lt(high, x));
     let x = a.select(is_low, low, x);
     let x = a.select(is_high, high, x);
     let exponent = a.mul_number(x, log);

@@ -24,18 +24,18 @@ const ATAN: [f64; 9] = [
 pub(super) fn atan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let angle = atan_of_magnitude(a, magnitude);
-    a.with_sign(angle, x)
+    a.copysign(angle, x)
 }
 
 /// The angle whose sine is x, and whose cosine is sqrt((1 - x) (1 + x)).
 pub(super) fn asin<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
-    let cosine = other_side(a, x);
+    let cosine = sqrt_one_minus_square(a, x);
     let tangent = a.div(x, cosine);
     atan(a, tangent)
 }
 
 pub(super) fn acos<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
-    let sine = other_side(a, x);
+    let sine = sqrt_one_minus_square(a, x);
     atan2(a, sine, x)
 }
 
@@ -45,20 +45,20 @@ pub(super) fn atan2<A: Arithmetic>(a: &mut A, y: A::F, x: A::F) -> A::F {
     let ratio = a.div(height, width);
     // Of two zeros and of two infinities.
     let (zero, one, infinity) = (a.number(0.0), a.number(1.0), a.number(f64::INFINITY));
-    let is_flat = a.is_equal(height, zero);
-    let is_point = a.is_equal(width, zero);
+    let is_flat = a.eq(height, zero);
+    let is_point = a.eq(width, zero);
     let is_origin = a.and(is_flat, is_point);
     let ratio = a.select(is_origin, zero, ratio);
-    let (is_wide, is_high) = (a.is_equal(width, infinity), a.is_equal(height, infinity));
+    let (is_wide, is_high) = (a.eq(width, infinity), a.eq(height, infinity));
     let is_corner = a.and(is_wide, is_high);
     let ratio = a.select(is_corner, one, ratio);
     let angle = atan_of_magnitude(a, ratio);
     let half_turn = a.number(PI);
     let mirrored = a.sub(half_turn, angle);
-    let side = a.with_sign(one, x);
-    let is_left = a.is_less(side, zero);
+    let side = a.copysign(one, x);
+    let is_left = a.lt(side, zero);
     let angle = a.select(is_left, mirrored, angle);
-    a.with_sign(angle, y)
+    a.copysign(angle, y)
 }
 
 /// The squares of f32 neither overflow nor vanish as f64.
@@ -66,15 +66,15 @@ pub(super) fn hypot<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
     let (square, other) = (a.mul(x, x), a.mul(y, y));
     let sum = a.add(square, other);
     let length = a.sqrt(sum);
-    // Infinite also beside NaN.
+    // Also if the other is NaN.
     let infinity = a.number(f64::INFINITY);
-    let (is_infinite, is_other_infinite) = (a.is_equal(square, infinity), a.is_equal(other, infinity));
+    let (is_infinite, is_other_infinite) = (a.eq(square, infinity), a.eq(other, infinity));
     let length = a.select(is_infinite, infinity, length);
     a.select(is_other_infinite, infinity, length)
 }
 
 /// sqrt((1 - x) (1 + x)).
-fn other_side<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
+fn sqrt_one_minus_square<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let one = a.number(1.0);
     let (below, above) = (a.sub(one, x), a.add(one, x));
     let square = a.mul(below, above);
@@ -84,7 +84,7 @@ fn other_side<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 /// The angle of a tangent x, less 0, pi / 4 or pi / 2, is that of x, (x - 1) / (x + 1) or -1 / x.
 fn atan_of_magnitude<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let (low, high) = (a.number(TAN_PI_8), a.number(TAN_3_PI_8));
-    let (is_low, is_high) = (a.is_less(x, low), a.is_less(high, x));
+    let (is_low, is_high) = (a.lt(x, low), a.lt(high, x));
     let (one, minus_one) = (a.number(1.0), a.number(-1.0));
     let (before, after) = (a.add(x, minus_one), a.add(x, one));
     let above = a.select(is_high, minus_one, before);

@@ -40,10 +40,10 @@ pub(super) fn log1p<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let sum = a.add_number(x, 1.0);
     let Parts { n, f } = parts(a, sum);
     let zero = a.number(0.0);
-    let is_exact = a.is_equal(n, zero);
+    let is_exact = a.eq(n, zero);
     let f = a.select(is_exact, x, f);
     let result = finish(a, sum, &Parts { n, f }, [LN_2, 1.0]);
-    a.with_sign(result, x)
+    a.copysign(result, x)
 }
 
 /// log1p(x + x^2 / (1 + sqrt(x^2 + 1))) of the magnitude.
@@ -57,9 +57,9 @@ pub(super) fn asinh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let sum = a.add(magnitude, quotient);
     let result = log1p(a, sum);
     let infinity = a.number(f64::INFINITY);
-    let is_infinite = a.is_equal(magnitude, infinity);
+    let is_infinite = a.eq(magnitude, infinity);
     let result = a.select(is_infinite, infinity, result);
-    a.with_sign(result, x)
+    a.copysign(result, x)
 }
 
 /// log1p(d + sqrt(d (x + 1))) for d = x - 1.
@@ -72,7 +72,7 @@ pub(super) fn acosh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     // Below 1 the sum may be a number.
     let one = a.number(1.0);
     let nan = a.number(f64::NAN);
-    let is_outside = a.is_less(x, one);
+    let is_outside = a.lt(x, one);
     a.select(is_outside, nan, result)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn atanh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let quotient = a.div(double, below);
     let log = log1p(a, quotient);
     let half = a.mul_number(log, 0.5);
-    a.with_sign(half, x)
+    a.copysign(half, x)
 }
 
 fn logarithm<A: Arithmetic>(a: &mut A, x: A::F, scale: [f64; 2]) -> A::F {
@@ -124,10 +124,10 @@ fn finish<A: Arithmetic>(a: &mut A, x: A::F, Parts { n, f }: &Parts<A>, [of_n, o
     let result = a.add(of_exponent, log);
     let (zero, infinity) = (a.number(0.0), a.number(f64::INFINITY));
     let (lowest, nan) = (a.number(f64::NEG_INFINITY), a.number(f64::NAN));
-    let is_finite = a.is_less(x, infinity);
+    let is_finite = a.lt(x, infinity);
     // Infinity and NaN are their own logarithms.
     let result = a.select(is_finite, result, x);
-    let (is_zero, is_negative) = (a.is_equal(x, zero), a.is_less(x, zero));
+    let (is_zero, is_negative) = (a.eq(x, zero), a.lt(x, zero));
     let result = a.select(is_zero, lowest, result);
     a.select(is_negative, nan, result)
 }

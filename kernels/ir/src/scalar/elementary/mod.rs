@@ -37,9 +37,9 @@ pub(crate) trait Arithmetic {
     fn abs(&mut self, x: Self::F) -> Self::F;
     fn trunc(&mut self, x: Self::F) -> Self::F;
     /// The magnitude of `x` with the sign of `sign`.
-    fn with_sign(&mut self, x: Self::F, sign: Self::F) -> Self::F;
-    fn is_less(&mut self, x: Self::F, y: Self::F) -> Self::B;
-    fn is_equal(&mut self, x: Self::F, y: Self::F) -> Self::B;
+    fn copysign(&mut self, x: Self::F, sign: Self::F) -> Self::F;
+    fn lt(&mut self, x: Self::F, y: Self::F) -> Self::B;
+    fn eq(&mut self, x: Self::F, y: Self::F) -> Self::B;
     fn and(&mut self, a: Self::B, b: Self::B) -> Self::B;
     /// `x` where the condition holds, else `y`.
     fn select(&mut self, condition: Self::B, x: Self::F, y: Self::F) -> Self::F;
@@ -87,7 +87,7 @@ pub(crate) trait WideArithmetic: Arithmetic {
     /// Of the unsigned number; 0 if `by` is negative or not below 64.
     fn shift_right_by(&mut self, i: Self::I, by: Self::I) -> Self::I;
     fn select_integer(&mut self, condition: Self::B, i: Self::I, j: Self::I) -> Self::I;
-    fn is_less_integer(&mut self, i: Self::I, j: Self::I) -> Self::B;
+    fn lt_integers(&mut self, i: Self::I, j: Self::I) -> Self::B;
     fn to_number(&mut self, i: Self::I) -> Self::F;
     /// See [`large_angle`].
     fn large_angle(&mut self, x: Self::F) -> Self::I;

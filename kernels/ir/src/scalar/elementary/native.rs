@@ -46,16 +46,15 @@ impl Arithmetic for Native {
         x.trunc()
     }
 
-    fn with_sign(&mut self, x: f64, sign: f64) -> f64 {
+    fn copysign(&mut self, x: f64, sign: f64) -> f64 {
         x.copysign(sign)
     }
 
-    fn is_less(&mut self, x: f64, y: f64) -> bool {
+    fn lt(&mut self, x: f64, y: f64) -> bool {
         x < y
     }
 
-    #[expect(clippy::float_cmp, reason = "equality is the operation")]
-    fn is_equal(&mut self, x: f64, y: f64) -> bool {
+    fn eq(&mut self, x: f64, y: f64) -> bool {
         x == y
     }
 
@@ -125,7 +124,7 @@ impl WideArithmetic for Native {
         if condition { i } else { j }
     }
 
-    fn is_less_integer(&mut self, i: i64, j: i64) -> bool {
+    fn lt_integers(&mut self, i: i64, j: i64) -> bool {
         i < j
     }
 

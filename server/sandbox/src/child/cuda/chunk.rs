@@ -25,8 +25,8 @@ impl Chunks {
         Self { size: FIRST }
     }
 
-    /// For the next launch of the same kernel.
-    pub(super) fn again(self) -> Self {
+    /// Sizes for the next launch of the same kernel.
+    pub(super) fn for_next_launch(self) -> Self {
         Self { size: self.size.min(MAX_FIRST) }
     }
 
@@ -71,9 +71,9 @@ mod tests {
     fn the_next_launch_starts_with_what_the_last_one_learned() {
         let mut chunks = Chunks::new();
         chunks.ended(FIRST, TARGET / 2);
-        assert_eq!(chunks.again().next(u64::MAX), FIRST * 2);
+        assert_eq!(chunks.for_next_launch().next(u64::MAX), FIRST * 2);
         chunks.ended(u64::MAX, Duration::ZERO);
-        assert_eq!(chunks.again().next(u64::MAX), MAX_FIRST);
+        assert_eq!(chunks.for_next_launch().next(u64::MAX), MAX_FIRST);
     }
 
     #[test]

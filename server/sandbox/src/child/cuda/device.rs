@@ -155,7 +155,7 @@ impl Server {
             rest = others;
         }
         let outside = || Refusal::NotStarted("an address lies outside of the parameter block".to_owned());
-        let chunks = self.chunks.get(&kernel).map_or_else(Chunks::new, |chunks| chunks.again());
+        let chunks = self.chunks.get(&kernel).map_or_else(Chunks::new, |chunks| chunks.for_next_launch());
         let pace = (chunks, self.duty_cycle);
         let launch = ActiveLaunch::new(kernel, &request, target, address, pace).ok_or_else(outside)?;
         self.active = Some(launch);
