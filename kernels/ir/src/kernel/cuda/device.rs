@@ -44,8 +44,7 @@ impl DeviceCode {
 
 /// What device code calls. It stands once, before it.
 pub fn prelude() -> String {
-    [scalar::PRELUDE, elementary::DEFINITIONS.as_str(), include_str!("compute.cuh"), include_str!("kernel.cuh")]
-        .join("\n")
+    [scalar::PRELUDE, include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
 }
 
 /// Emits a kernel as device code. The text is the same for equal kernels.
@@ -66,7 +65,7 @@ pub fn device(kernel: &Kernel, options: Options) -> DeviceCode {
     let body = emitter.into_text();
     let members = fields.members;
     let source = format!(
-        "{comment}
+        "{functions}{comment}
 struct {name}_params {{
 {members}}};
 
@@ -78,6 +77,7 @@ extern \"C\" __global__ void {name}_kernel(
     for (ir::Thread thread(launch); thread.is_running(); thread.advance()) {name}_thread(params, thread);
 }}
 ",
+        functions = elementary::used_by(&body),
         comment = comment(kernel),
     );
     DeviceCode { source, entry: format!("{name}_kernel"), layout: Layout::new(kernel) }

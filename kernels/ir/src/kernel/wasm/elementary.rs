@@ -35,7 +35,7 @@ pub(super) fn unary_vector(code: &mut Code, op: UnaryOp, scalar: Option<u32>) {
     let x = code.scratch(ValType::V128);
     code.sink().local_set(x);
     if scalar.is_some() {
-        code.sink().local_get(x).f32x4_abs().f64_const(SMALL_ANGLE.into()).f32_demote_f64().f32x4_splat();
+        code.sink().local_get(x).f32x4_abs().f32_const(SMALL_ANGLE.into()).f32x4_splat();
         code.sink().f32x4_le().i32x4_all_true();
         code.start_if_value(ValType::V128);
     }
@@ -157,7 +157,7 @@ impl Arithmetic for Scalar<'_> {
 
     fn reduce(&mut self, x: u32, reduction: Reduction) -> (u32, u32) {
         let (rest, turns) = (self.code.local(ValType::F64), self.code.local(ValType::I64));
-        self.code.sink().local_get(x).f64_abs().f64_const(SMALL_ANGLE.into()).f64_le();
+        self.code.sink().local_get(x).f64_abs().f64_const(f64::from(SMALL_ANGLE).into()).f64_le();
         self.code.start_if();
         let small = reduce_small(self, x, reduction);
         self.code.sink().local_get(small.0).local_set(rest).local_get(small.1).local_set(turns);

@@ -10,17 +10,27 @@ use crate::scalar::elementary::{
 };
 use crate::scalar::math::MathOp;
 
-/// The functions of all elementary operations of f32, by the names of [`function`]. They stand after the prelude.
-pub(crate) static DEFINITIONS: LazyLock<String> = LazyLock::new(|| {
-    let mut text = "namespace ir {\n\n".to_owned();
-    text.push_str(&large_angle_function());
-    for op in MathOp::all() {
-        text.push('\n');
-        text.push_str(&definition(op));
-    }
-    text.push_str("\n}  // namespace ir\n");
-    text
+/// The definition of each function, by its name.
+static DEFINITIONS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let functions = MathOp::all().map(|op| (function(op), definition(op)));
+    [(LARGE_ANGLE.to_owned(), large_angle_function())].into_iter().chain(functions).collect()
 });
+
+const LARGE_ANGLE: &str = "large_angle";
+
+/// The functions of elementary operations of f32 that a text calls, by the names of [`function`]. They stand after the prelude, and may
+/// stand in a translation unit several times.
+pub(crate) fn used_by(text: &str) -> String {
+    let is_called = |by: &str, name: &str| by.contains(&format!("{name}("));
+    let used: Vec<_> = DEFINITIONS.iter().filter(|(name, _)| is_called(text, &format!("ir::{name}"))).collect();
+    let calls_large_angle = used.iter().any(|(_, definition)| is_called(definition, LARGE_ANGLE));
+    let large_angle = DEFINITIONS.first().filter(|_| calls_large_angle);
+    let guarded = |(name, definition): &(String, String)| {
+        let guard = format!("IR_{}", name.to_uppercase());
+        format!("#ifndef {guard}\n#define {guard}\nnamespace ir {{\n{definition}}}\n#endif\n\n")
+    };
+    large_angle.into_iter().chain(used).map(guarded).collect()
+}
 
 /// The name of the function of an operation, in the namespace.
 pub(crate) fn function(op: MathOp) -> String {

@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_1_PI, FRAC_PI_2};
 use super::{Arithmetic, ROUND, SIGNIFICAND_BITS, WideArithmetic};
 
 /// Up to here, half and quarter turns have less than 2^17 and their product with [`PI_HIGH`] is exact.
-pub(crate) const SMALL_ANGLE: f64 = 131_072.0;
+pub(crate) const SMALL_ANGLE: f32 = 131_072.0;
 
 /// The 36 leading bits of pi, and the others.
 const PI_HIGH: f64 = 3.141_592_653_584_666_6;

@@ -99,7 +99,7 @@ impl Arithmetic for Native {
     }
 
     fn reduce(&mut self, x: f64, reduction: Reduction) -> (f64, i64) {
-        if x.abs() <= SMALL_ANGLE { reduce_small(self, x, reduction) } else { reduce_large(self, x, reduction) }
+        if x.abs() <= SMALL_ANGLE.into() { reduce_small(self, x, reduction) } else { reduce_large(self, x, reduction) }
     }
 }
 
