@@ -309,6 +309,39 @@ async fn data_sent_ahead_of_the_reader_is_bounded_by_the_memory_budget() {
     until("nothing is held once the callers are gone", || held(&server, MemoryKind::Request) == 0).await;
 }
 
+/// Opens a parse with the prefix of a message of `length` bytes.
+async fn announce_parse(sender: &mut SendRequest<Bytes>, length: u32) -> (ResponseFuture, SendStream<Bytes>) {
+    let (response, mut body) = open(sender, "/accelerd.v1.ParseService/Parse").await;
+    let prefix = [&[0][..], &length.to_be_bytes()].concat();
+    body.send_data(prefix.into(), false).expect("the prefix is sent");
+    (response, body)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parse_that_will_be_refused_is_not_received() {
+    // A byte of source counts eight times.
+    let server = TestServer::start_with(|config| config.admission.max_bytes = ByteSize::mib(10)).await;
+    let mut sender = raw(&server, 65_535).await;
+    let (response, _body) = announce_parse(&mut sender, 4 << 20).await;
+    let refused = refusal(response).await;
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    let (first, mut first_body) = announce_parse(&mut sender, 1 << 20).await;
+    until("the first is received", || server.daemon.app().engine.stats().admission.bytes > 8 << 20).await;
+    let (second, _body) = announce_parse(&mut sender, 1 << 20).await;
+    let refused = refusal(second).await;
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    // A client that is slow gives its place up, and may still go on.
+    until("the place is free", || server.daemon.app().engine.stats().admission.bytes == 0).await;
+    let source = "x = 1\n".repeat((1 << 20) / 6).into_bytes();
+    let mut message = v1::ParseRequest { sources: vec![source.into()], ..v1::ParseRequest::default() };
+    let missing = (1 << 20) - message.encoded_len();
+    message.sources[0] = [&message.sources[0][..], &b"\n".repeat(missing)].concat().into();
+    assert_eq!(message.encoded_len(), 1 << 20);
+    first_body.send_data(framed(&message).slice(5..), true).expect("the rest is sent");
+    let answer = first.await.expect("an answer");
+    assert!(Status::from_header_map(answer.headers()).is_none(), "{:?}", answer.headers());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn announced_message_lengths_do_not_block_other_calls() {
     let server = TestServer::start_with(scarce).await;

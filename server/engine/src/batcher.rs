@@ -28,6 +28,7 @@ use std::{
 use crate::{config::Priority, estimate::Estimate};
 
 mod admit;
+mod arriving;
 mod backlog;
 mod batch_timing;
 mod fair_share;
@@ -40,7 +41,8 @@ mod slab;
 mod tests;
 mod wait_ratio;
 
-pub(crate) use admit::{Admitted, WouldMiss};
+pub(crate) use admit::{Admitted, Terms, WouldMiss};
+use arriving::Arriving;
 use backlog::Backlog;
 use batch_timing::BatchTiming;
 use fair_share::{Contention, FairShare};
@@ -86,7 +88,16 @@ pub(crate) struct Entry<K, T> {
     /// Estimated work, in the unit of the operation. Zero counts as one.
     pub(crate) cost: u64,
     pub(crate) deadline: Option<Instant>,
+    /// Whether it passed [`Batcher::screen`].
+    pub(crate) is_screened: bool,
     pub(crate) payload: T,
+}
+
+impl<K, T> Entry<K, T> {
+    pub(crate) fn terms(&self) -> Terms {
+        let Self { priority, principal, cost, deadline, is_screened, .. } = *self;
+        Terms { priority, principal, cost, deadline, is_screened }
+    }
 }
 
 /// Entries that run together.
@@ -142,6 +153,8 @@ pub(crate) struct Batcher<K, T> {
     levels: [usize; Priority::COUNT],
     /// Cost of the entries by priority.
     level_costs: [u64; Priority::COUNT],
+    /// Entries that are being received.
+    arriving: Arriving,
     level_share: LevelShare,
     fair_share: FairShare,
     backlog: Backlog,
@@ -204,6 +217,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
             round_robin: VecDeque::new(),
             levels: [0; Priority::COUNT],
             level_costs: [0; Priority::COUNT],
+            arriving: Arriving::default(),
             level_share: LevelShare::default(),
             fair_share: FairShare::default(),
             backlog: Backlog::default(),
@@ -230,7 +244,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
 
     /// Queues an entry that was admitted.
     pub(crate) fn push(&mut self, now: Instant, entry: Entry<K, T>, admitted: Admitted) -> EntryId {
-        let Entry { key, priority, principal, items, bytes, cost, deadline, payload } = entry;
+        let Entry { key, priority, principal, items, bytes, cost, deadline, payload, .. } = entry;
         let (items, bytes, cost) = (items.max(1), bytes.max(1), cost.max(1));
         let index = self.key_queue_of(key);
         self.earliest_deadline = earlier(self.earliest_deadline, deadline);

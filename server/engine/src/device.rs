@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use accelerd_kernels::{Backend, Device, DeviceId, LossScope, OpError};
 
 use crate::{
+    batcher::Terms,
     config::EngineConfig,
     loss::DeviceLoss,
     preemption::Preemption,
@@ -30,6 +31,8 @@ pub(crate) trait AnyLane: Send + Sync {
     fn work(&self) -> Work;
     /// Runs the next batch, if there is one. `position` is passed on to [`DeviceQueues::batch_started`].
     fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome;
+    /// A request that was to be received has arrived, or never will.
+    fn arrived(&self, terms: Terms);
     /// Reroutes what is queued, because the device is lost.
     fn evict(&self);
     /// Refuses what is queued, because the engine stops.

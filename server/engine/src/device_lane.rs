@@ -14,7 +14,7 @@ use tracing::Span;
 
 use crate::{
     admission::Permit,
-    batcher::{Batch, BatchLimits, BatchSummary, Entry, EntryId, NextBatch},
+    batcher::{Batch, BatchLimits, BatchSummary, Entry, EntryId, NextBatch, Terms},
     config::{Context, LaneConfig},
     device::{AnyLane, DeviceQueues, PollOutcome, WorkerContext},
     estimate::Estimate,
@@ -53,6 +53,8 @@ pub(crate) struct Job<O: Op> {
     pub(crate) span: Span,
     pub(crate) affinity: Option<DeviceId>,
     pub(crate) submitted: Instant,
+    /// Whether it was received after [`Lane::screen`](crate::lane::Lane::screen).
+    pub(crate) is_screened: bool,
     /// Devices lost while it ran on them.
     pub(crate) device_losses: u32,
 }
@@ -120,7 +122,7 @@ impl<O: Op> DeviceLane<O> {
     /// Queues a request, unless it would miss its deadline or the queue is closed.
     #[allow(clippy::result_large_err)] // The request is returned only when it is refused or the device was just lost.
     pub(crate) fn push(&self, now: Instant, pending: Pending<O>) -> Result<EntryId, PushError<Pending<O>>> {
-        let Job { request, size, cost, context, .. } = &pending.job;
+        let Job { request, size, cost, context, is_screened, .. } = &pending.job;
         let bytes = size.bytes;
         let entry = Entry {
             key: O::key(request),
@@ -130,6 +132,7 @@ impl<O: Op> DeviceLane<O> {
             bytes,
             cost: *cost,
             deadline: context.deadline,
+            is_screened: *is_screened,
             payload: pending,
         };
         self.device.add_outstanding(bytes);
@@ -368,6 +371,10 @@ impl<O: Op> AnyLane for DeviceLane<O> {
                 PollOutcome::Ran
             }
         }
+    }
+
+    fn arrived(&self, terms: Terms) {
+        self.queue.arrived(terms);
     }
 
     fn evict(&self) {

@@ -10,7 +10,9 @@ use tokio::{sync::oneshot, time};
 use tracing::Span;
 
 use crate::{
-    batcher::EntryId,
+    admission::Permit,
+    arrival::Arrival,
+    batcher::{EntryId, Terms, WouldMiss},
     config::{Context, LaneConfig},
     device::{AnyLane, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
@@ -38,6 +40,23 @@ struct LaneInner<O: Op> {
     device_lanes: Vec<Arc<DeviceLane<O>>>,
     /// The same for large requests.
     large: Vec<Arc<DeviceLane<O>>>,
+}
+
+/// What routing looks at in a request.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    bytes: u64,
+    cost: u64,
+    affinity: Option<DeviceId>,
+    /// Too many devices were lost while it ran on them.
+    is_suspect: bool,
+}
+
+impl<O: Op> Job<O> {
+    fn demand(&self) -> Demand {
+        let Self { size, cost, affinity, device_losses, .. } = *self;
+        Demand { bytes: size.bytes, cost, affinity, is_suspect: device_losses >= SUSPECT_LOSSES }
+    }
 }
 
 impl<O: Op> Clone for Lane<O> {
@@ -77,8 +96,20 @@ impl<O: Op> Lane<O> {
 
     /// Queues a request and waits for its response. Dropping the future removes the request from the queue.
     pub async fn submit(&self, request: O::Request, context: Context) -> Result<Completion<O::Response>, SubmitError> {
+        self.submit_arrived(request, context, None).await
+    }
+
+    /// As [`Self::submit`], for a request that [`Self::screen`] let in.
+    pub async fn submit_arrived(
+        &self,
+        request: O::Request,
+        context: Context,
+        arrival: Option<Arc<Arrival>>,
+    ) -> Result<Completion<O::Response>, SubmitError> {
         let lane = &*self.0;
-        let mut job = lane.admit(request, context)?;
+        let is_screened = arrival.is_some();
+        drop(arrival);
+        let mut job = lane.admit(request, context, is_screened)?;
         let deadline = job.context.deadline;
         let mut enqueued = job.submitted;
         loop {
@@ -91,6 +122,21 @@ impl<O: Op> Lane<O> {
             enqueued = now();
             lane.core.record.count(|counts| counts.rerouted += 1);
         }
+    }
+
+    /// Refuses a request before it is received, if it is over a limit or would miss its deadline. `size` and `cost` are about what
+    /// [`Op::size`] and [`Op::cost`] will say.
+    pub fn screen(&self, size: Size, cost: u64, context: &Context) -> Result<Arrival, SubmitError> {
+        let lane = &*self.0;
+        let now = now();
+        let permit = lane.reserve(size, size.bytes, None)?;
+        let device_lane =
+            lane.device_lane_for(Demand { bytes: size.bytes, cost, affinity: None, is_suspect: false })?;
+        let &Context { deadline, priority, principal } = context;
+        let terms = Terms { priority, principal, cost, deadline, is_screened: false };
+        let screened = device_lane.queue.screen(now, terms);
+        screened.map_err(|WouldMiss { seconds }| lane.would_miss(now, deadline, seconds))?;
+        Ok(Arrival::new(Arc::clone(device_lane) as Arc<dyn AnyLane>, terms, permit))
     }
 
     /// Requests queued now, over all devices.
@@ -123,25 +169,30 @@ impl<O: Op> LaneInner<O> {
     }
 
     /// Admits a request, unless it is over a limit or its deadline has passed.
-    fn admit(&self, request: O::Request, context: Context) -> Result<Job<O>, SubmitError> {
+    fn admit(&self, request: O::Request, context: Context, is_screened: bool) -> Result<Job<O>, SubmitError> {
         let submitted = now();
         let Size { items, bytes } = O::size(&request);
         let size = Size { items: items.max(1), bytes: bytes.max(1) };
         let cost = O::cost(&request).max(1);
         let affinity = O::device_affinity(&request);
         let held = Size { bytes: O::held_bytes(&request).max(1), ..size };
-        let admitted = self.shared.admission.admit(held, size.bytes, self.shared.capacity(affinity));
-        let permit = admitted.inspect_err(|refusal| {
-            if let SubmitError::Full { measure, .. } = refusal {
-                self.shared.metrics.refused(measure);
-            }
-        })?;
+        let permit = self.reserve(held, size.bytes, affinity)?;
         if context.deadline.is_some_and(|deadline| deadline <= submitted) {
             self.shared.record_cancelled(&self.core, Stage::Queued, true);
             return Err(SubmitError::DeadlineExceeded { waited: Duration::ZERO });
         }
         let (permit, span) = (Shareable::Own(permit), Span::current());
-        Ok(Job { request, permit, size, cost, context, span, affinity, submitted, device_losses: 0 })
+        Ok(Job { request, permit, size, cost, context, span, affinity, submitted, is_screened, device_losses: 0 })
+    }
+
+    /// Takes a request's part of the budget.
+    fn reserve(&self, held: Size, run_bytes: u64, affinity: Option<DeviceId>) -> Result<Permit, SubmitError> {
+        let admitted = self.shared.admission.admit(held, run_bytes, self.shared.capacity(affinity));
+        admitted.inspect_err(|refusal| {
+            if let SubmitError::Full { measure, .. } = refusal {
+                self.shared.metrics.refused(measure);
+            }
+        })
     }
 
     /// Queues a request on the device that routing picks.
@@ -152,16 +203,13 @@ impl<O: Op> LaneInner<O> {
         now: Instant,
     ) -> Result<(QueueGuard<'_, O>, oneshot::Receiver<Reply<O>>), SubmitError> {
         loop {
-            let lane = self.device_lane_for(&job)?;
+            let lane = self.device_lane_for(job.demand())?;
             let submitted = job.submitted;
             let (reply, received) = oneshot::channel();
             match lane.push(now, Pending { job, reply: Replier::new(reply) }) {
                 Ok(id) => return Ok((QueueGuard { lane, id: Some(id), submitted }, received)),
                 Err(PushError::WouldMiss(refused, seconds)) => {
-                    let deadline = refused.job.context.deadline;
-                    let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-                    let estimated = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                    return Err(self.shared.would_miss(estimated, left));
+                    return Err(self.would_miss(now, refused.job.context.deadline, seconds));
                 }
                 // The device was lost after it was picked: route again.
                 Err(PushError::Closed(refused)) if lane.device.lost().is_some() => job = refused.job,
@@ -170,21 +218,26 @@ impl<O: Op> LaneInner<O> {
         }
     }
 
-    fn device_lane_for(&self, job: &Job<O>) -> Result<&DeviceLane<O>, OpError> {
-        let small = job.size.bytes <= self.cpu_max_bytes;
-        let suspect = job.device_losses >= SUSPECT_LOSSES;
-        let placement = Placement { affinity: job.affinity, small, suspect };
+    /// The refusal of a request that would be answered after so many seconds.
+    fn would_miss(&self, now: Instant, deadline: Option<Instant>, seconds: f64) -> SubmitError {
+        let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left)
+    }
+
+    fn device_lane_for(&self, demand: Demand) -> Result<&Arc<DeviceLane<O>>, OpError> {
+        let Demand { bytes, affinity, is_suspect: suspect, .. } = demand;
+        let placement = Placement { affinity, small: bytes <= self.cpu_max_bytes, suspect };
         let found = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement);
-        let index = found.ok_or_else(|| self.no_device(job.affinity))?;
-        let lanes = if self.is_large(index, job) { &self.large } else { &self.device_lanes };
-        Ok(&*lanes[index])
+        let index = found.ok_or_else(|| self.no_device(affinity))?;
+        let lanes = if self.is_large(index, demand) { &self.large } else { &self.device_lanes };
+        Ok(&lanes[index])
     }
 
     /// Whether a request takes longer than a slice, as far as that is known.
-    fn is_large(&self, device: usize, job: &Job<O>) -> bool {
+    fn is_large(&self, device: usize, demand: Demand) -> bool {
         let lane = &self.device_lanes[device];
-        let is_large = || self.large_request_bytes > 0 && job.size.bytes > self.large_request_bytes;
-        lane.estimate.exceeds(job.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
+        let is_large = || self.large_request_bytes > 0 && demand.bytes > self.large_request_bytes;
+        lane.estimate.exceeds(demand.cost, lane.device.turns.slice()).unwrap_or_else(is_large)
     }
 
     /// Why no device takes a request.

@@ -61,6 +61,8 @@ mod turn;
 #[cfg(not(loom))]
 mod admission;
 #[cfg(not(loom))]
+mod arrival;
+#[cfg(not(loom))]
 mod device;
 #[cfg(not(loom))]
 mod device_lane;
@@ -93,6 +95,8 @@ mod watchdog;
 #[cfg(not(loom))]
 mod worker;
 
+#[cfg(not(loom))]
+pub use arrival::Arrival;
 pub use config::{Context, Drained, EngineConfig, LaneConfig, Priority};
 #[cfg(not(loom))]
 pub use engine::Engine;

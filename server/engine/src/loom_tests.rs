@@ -40,7 +40,17 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 fn entry(payload: usize) -> Entry<u8, usize> {
-    Entry { key: 0, priority: Priority::Normal, principal: 0, items: 1, bytes: 1, cost: 1, deadline: None, payload }
+    Entry {
+        key: 0,
+        priority: Priority::Normal,
+        principal: 0,
+        items: 1,
+        bytes: 1,
+        cost: 1,
+        deadline: None,
+        is_screened: false,
+        payload,
+    }
 }
 
 /// A worker that counts the entries of its batches until it is stopped.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    batcher::{BatchLimits, BatchSummary, Entry, EntryId, NextBatch},
+    batcher::{BatchLimits, BatchSummary, Entry, EntryId, NextBatch, Terms},
     config::Priority,
     estimate::Estimate,
     queue::{PushError, Queue},
@@ -56,6 +56,9 @@ const SHARED: Service = Service { per_batch: 0.02, per_call: 0.000_5 };
 
 /// Short batches that share half of their time.
 const LAUNCH: Service = Service { per_batch: 0.004, per_call: 0.000_4 };
+
+/// Estimated work of a call.
+const COST: u64 = 1000;
 
 const LONGEST_BATCH: Duration = Duration::from_millis(50);
 
@@ -106,11 +109,14 @@ struct Tally {
     in_time: u64,
     late: u64,
     refused: u64,
+    /// Of these, the ones that were received before.
+    refused_received: u64,
 }
 
 #[derive(Debug)]
 enum Event {
     Submit(Call),
+    Received(Call, Terms),
     Deadline(EntryId, Call),
     Finish(usize),
     Poll,
@@ -119,6 +125,8 @@ enum Event {
 struct Simulation {
     queue: Queue<u8, Call>,
     service: Service,
+    /// How long a call is received, if it is screened before.
+    receiving: Option<Duration>,
     concurrency: usize,
     rng: Rng,
     now: Instant,
@@ -153,6 +161,7 @@ impl Simulation {
         Self {
             queue,
             service,
+            receiving: None,
             concurrency,
             rng: Rng(seed),
             now,
@@ -197,6 +206,10 @@ impl Simulation {
             self.now = self.now.max(at);
             match self.pending.remove(&number) {
                 Some(Event::Submit(call)) => self.submit(call, warm_up),
+                Some(Event::Received(call, terms)) => {
+                    self.queue.arrived(terms);
+                    self.push(call, warm_up);
+                }
                 Some(Event::Deadline(id, call)) => {
                     if self.queue.cancel(self.now, id).is_some() {
                         self.count(call, warm_up, |tally| tally.late += 1);
@@ -218,14 +231,28 @@ impl Simulation {
     fn submit(&mut self, call: Call, warm_up: Duration) {
         let call = Call { deadline: call.patience.map(|patience| self.now + patience), ..call };
         self.count(call, warm_up, |tally| tally.offered += 1);
+        let Some(receiving) = self.receiving else { return self.push(call, warm_up) };
+        let Call { priority, principal, deadline, .. } = call;
+        let terms = Terms { priority, principal, cost: COST, deadline, is_screened: false };
+        match self.queue.screen(self.now, terms) {
+            Ok(()) => {
+                self.schedule(self.now + receiving, Event::Received(call, terms));
+            }
+            Err(_would_miss) => self.count(call, warm_up, |tally| tally.refused += 1),
+        }
+    }
+
+    fn push(&mut self, call: Call, warm_up: Duration) {
+        let is_screened = self.receiving.is_some();
         let entry = Entry {
             key: 0,
             priority: call.priority,
             principal: call.principal,
             items: 1,
             bytes: 1,
-            cost: 1000,
+            cost: COST,
             deadline: call.deadline,
+            is_screened,
             payload: call,
         };
         match self.queue.push(self.now, entry) {
@@ -234,7 +261,10 @@ impl Simulation {
                     self.schedule(deadline, Event::Deadline(id, call));
                 }
             }
-            Err(PushError::WouldMiss(call, _)) => self.count(call, warm_up, |tally| tally.refused += 1),
+            Err(PushError::WouldMiss(call, _)) => self.count(call, warm_up, |tally| {
+                tally.refused += 1;
+                tally.refused_received += u64::from(is_screened);
+            }),
             Err(PushError::Closed(_)) => panic!("the queue is open"),
         }
     }
@@ -283,6 +313,7 @@ impl Simulation {
             in_time: sum.in_time + tally.in_time,
             late: sum.late + tally.late,
             refused: sum.refused + tally.refused,
+            refused_received: sum.refused_received + tally.refused_received,
         })
     }
 }
@@ -321,6 +352,24 @@ fn goodput_stays_near_the_capacity_at_every_load_and_deadline() {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+#[test]
+fn hardly_a_call_is_received_and_then_refused() {
+    for (service, patience) in [(SCAN, 200), (SHARED, 200), (SCAN, 1000)] {
+        let capacity = service.capacity();
+        for load in [2.0, 5.0, 10.0] {
+            let mut simulation = Simulation::new(service, 1, SEED);
+            simulation.receiving = Some(Duration::from_millis(5));
+            let shares = [(Priority::High, 0.0), (Priority::Normal, 0.7), (Priority::Low, 0.3)];
+            simulation.arrivals(service.ideal_capacity() * load, Duration::from_millis(patience), END, shares);
+            simulation.run(WARM_UP, END);
+            let total = simulation.total(None);
+            let context = format!("{service:?} x {load} within {patience} ms: {total:?}");
+            assert!(total.in_time as f64 / MEASURED_SECONDS > 0.9 * capacity, "{context}");
+            assert!(total.refused > 0 && 50 * total.refused_received < total.refused, "{context}");
+        }
+    }
 }
 
 /// Histories in which slow batches come in a row: what was learned from them must not last.

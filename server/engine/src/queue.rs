@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    batcher::{BatchLimits, BatchSummary, Batcher, Entry, EntryId, NextBatch, WouldMiss},
+    batcher::{BatchLimits, BatchSummary, Batcher, Entry, EntryId, NextBatch, Terms, WouldMiss},
     estimate::Estimate,
     signal::{Signals, Work},
     sync::{AtomicBool, Mutex, Ordering, lock},
@@ -82,7 +82,7 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
             return Err(PushError::Closed(entry.payload));
         }
         let has_free_slot = state.running < self.concurrency;
-        let admitted = match state.batcher.admit(now, &entry, has_free_slot) {
+        let admitted = match state.batcher.admit(now, entry.terms(), has_free_slot) {
             Ok(admitted) => admitted,
             Err(WouldMiss { seconds }) => return Err(PushError::WouldMiss(entry.payload, seconds)),
         };
@@ -94,6 +94,18 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
             self.signals.notify(self.work);
         }
         Ok(id)
+    }
+
+    /// Decides whether an entry is received, and counts it as queued until [`Self::arrived`].
+    pub(crate) fn screen(&self, now: Instant, terms: Terms) -> Result<(), WouldMiss> {
+        let mut state = lock(&self.state);
+        let has_free_slot = state.running < self.concurrency;
+        state.batcher.screen(now, terms, has_free_slot)
+    }
+
+    /// An entry that passed [`Self::screen`] has arrived, or never will.
+    pub(crate) fn arrived(&self, terms: Terms) {
+        lock(&self.state).batcher.arrived(terms);
     }
 
     /// Removes an entry, unless a worker has taken it.

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use accelerd_engine::Context;
+use accelerd_engine::{Arrival, Context};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{StreamExt, stream, stream::BoxStream};
 use http::{Request, Response};
@@ -26,11 +26,11 @@ use tracing::Instrument;
 
 use super::{
     compression::Encoding,
-    context::context,
+    context::{context, context_of},
     cost::{Dimensions, RequestCost},
     decoded_size::decoded_size,
     encode::{ChargedBody, Encoder, trailers},
-    receive::{Cardinality, MessageCharge, PREFIX, Received, Receiver},
+    receive::{Cardinality, MessageCharge, PREFIX, Received, Receiver, Screen},
 };
 use crate::{
     auth::caller::Caller,
@@ -52,7 +52,13 @@ pub(super) struct CallRunner {
     /// Threads for long work.
     pub(super) offload: Handle,
     pub(super) dimensions: Dimensions,
+    /// Refuses large requests before they are received, by the length of the message.
+    pub(super) screen: Option<RequestScreen>,
 }
+
+/// Decides by the length of a request's message and its context whether it is received. What is decided is an extension of the
+/// request, of type `Arc<Arrival>`.
+pub(super) type RequestScreen = Arc<dyn Fn(u64, &Context) -> Result<Arrival, Status> + Send + Sync>;
 
 /// The call of a request; a new one without memory limit if there is no connection, as in tests.
 pub(super) fn call_of<B>(request: &Request<B>) -> Arc<Call> {
@@ -130,9 +136,17 @@ impl CallRunner {
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
         let codecs = self.codecs(&request)?;
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let caller = Caller::of(&parts.extensions);
-        let mut received = self.receiver(body, caller, &codecs, Cardinality::Unary).unary().await?;
+        let screen = self.screen.clone().map(|screen| -> Screen {
+            let context = context_of(&parts.extensions, &parts.headers);
+            Box::new(move |length| screen(length, &context))
+        });
+        let receiver = self.receiver(body, caller, &codecs, Cardinality::Unary).with_screen(screen);
+        let mut received = receiver.unary().await?;
+        if let Some(arrival) = received.arrival.take() {
+            parts.extensions.insert(Arc::new(arrival));
+        }
         let encoder = codecs.encoder;
         // Estimating the decoded size of a large message takes long, too.
         let is_small = received.message.len() as u64 <= SMALL_CALL_BYTES;
@@ -263,7 +277,7 @@ impl CallRunner {
         };
         let (mut parts, body) = request.into_parts();
         let receiver = self.receiver(body, Caller::of(&parts.extensions), &codecs, Cardinality::Unary);
-        let Received { message, charge } = match receiver.unary().await {
+        let Received { message, charge, .. } = match receiver.unary().await {
             Ok(received) => received,
             Err(status) => return status.into_http(),
         };
@@ -466,7 +480,7 @@ mod tests {
     }
 
     fn calls(offload: &Offload) -> CallRunner {
-        CallRunner { limit: 1 << 24, offload: offload.handle().clone(), dimensions: Arc::new(|_| 256) }
+        CallRunner { limit: 1 << 24, offload: offload.handle().clone(), dimensions: Arc::new(|_| 256), screen: None }
     }
 
     fn code(response: &Response<Body>) -> Code {

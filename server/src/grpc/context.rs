@@ -1,6 +1,7 @@
 //! The engine's context of a call: deadline, priority and principal.
 
 use accelerd_engine::{Context, Priority};
+use http::{Extensions, HeaderMap};
 use tonic::Request;
 
 use crate::{auth::caller::Caller, layers::deadline::Deadline};
@@ -10,10 +11,15 @@ pub const PRIORITY: &str = "accelerd-priority";
 
 /// The context of a request.
 pub fn context<T>(request: &Request<T>) -> Context {
+    context_of(request.extensions(), request.metadata().as_ref())
+}
+
+/// The context of a request with these headers.
+pub(super) fn context_of(extensions: &Extensions, headers: &HeaderMap) -> Context {
     Context {
-        deadline: request.extensions().get::<Deadline>().map(|deadline| deadline.0),
-        priority: request.metadata().get(PRIORITY).map_or(Priority::Normal, |value| priority(value.as_bytes())),
-        principal: Caller::of(request.extensions()).queue_id(),
+        deadline: extensions.get::<Deadline>().map(|deadline| deadline.0),
+        priority: headers.get(PRIORITY).map_or(Priority::Normal, |value| priority(value.as_bytes())),
+        principal: Caller::of(extensions).queue_id(),
     }
 }
 

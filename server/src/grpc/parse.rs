@@ -2,10 +2,10 @@
 
 use std::{iter, sync::Arc};
 
-use accelerd_engine::{Context, Lane};
+use accelerd_engine::{Arrival, Context, Lane};
 use accelerd_kernels::ops::parse::{
     Class, Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
-    SourceType,
+    SourceType, size_of,
 };
 use accelerd_proto::v1::{self as pb, parse_service_server::ParseService};
 use futures::{StreamExt, stream::BoxStream};
@@ -56,6 +56,11 @@ impl Parser {
         }))
     }
 
+    /// Refuses a request that would miss its deadline, by the length of its message: nearly all of it are sources.
+    pub(super) fn screen(&self, length: u64, context: &Context) -> Result<Arrival, Status> {
+        Ok(self.0.lane.screen(size_of(length, 1), length, context).map_err(ApiError::from)?)
+    }
+
     /// Parses the batches of a stream.
     pub(super) fn parse_batches(
         &self,
@@ -72,9 +77,10 @@ impl Parser {
 impl ParseService for Parser {
     type ParseStreamStream = BoxStream<'static, Result<pb::ParseStreamResponse, Status>>;
 
-    async fn parse(&self, request: Request<pb::ParseRequest>) -> Result<Response<pb::ParseResponse>, Status> {
+    async fn parse(&self, mut request: Request<pb::ParseRequest>) -> Result<Response<pb::ParseResponse>, Status> {
         let context = context(&request);
-        Ok(Response::new(self.0.parse(request.into_inner(), context).await?))
+        let arrival = request.extensions_mut().remove::<Arc<Arrival>>();
+        Ok(Response::new(self.0.parse(request.into_inner(), context, arrival).await?))
     }
 
     async fn parse_stream(
@@ -87,10 +93,15 @@ impl ParseService for Parser {
 }
 
 impl ParserState {
-    async fn parse(&self, request: pb::ParseRequest, context: Context) -> Result<pb::ParseResponse, Status> {
+    async fn parse(
+        &self,
+        request: pb::ParseRequest,
+        context: Context,
+        arrival: Option<Arc<Arrival>>,
+    ) -> Result<pb::ParseResponse, Status> {
         let request = self.check(request)?;
         let bytes = request.sources.iter().map(|source| source.len() as u64).sum();
-        let done = self.lane.submit(request, context).await.map_err(ApiError::from)?;
+        let done = self.lane.submit_arrived(request, context, arrival).await.map_err(ApiError::from)?;
         timing::record(&done);
         self.metrics.record(bytes, &done.response);
         let response = response(done.response);
@@ -110,7 +121,7 @@ impl ParserState {
         use pb::parse_stream_response::Result as Outcome;
         let pb::ParseStreamRequest { sequence, parse } = step?;
         let parsed = match parse {
-            Some(request) => self.parse(request, context).await,
+            Some(request) => self.parse(request, context, None).await,
             None => Err(ApiError::invalid("parse", "expected sources, got none").into()),
         };
         let outcome = parsed.map_or_else(|status| Outcome::Error(item_error(&status)), Outcome::Parse);

@@ -6,12 +6,13 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
+use accelerd_engine::Arrival;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use tokio::{
     runtime::Handle,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 use tonic::{Status, codegen::StdError};
 
@@ -39,6 +40,9 @@ const MAX_TENSOR_OFFSET: usize = 4 << 20;
 /// allocates nothing.
 const ALLOCATE_AFTER: usize = 8;
 
+/// How long a request that is being received counts as queued: a client that sends slowly takes nobody's place.
+const MAX_ARRIVAL: Duration = Duration::from_millis(100);
+
 /// How long a message of a stream waits for its principal's quota of bytes in flight.
 const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
 const QUOTA_RETRY_INTERVAL: Duration = Duration::from_millis(5);
@@ -49,6 +53,8 @@ const MAX_INLINE_COMPRESSED: usize = 4 << 10;
 /// A message and its charge.
 #[derive(Debug)]
 pub(super) struct Received {
+    /// Of a message that was screened.
+    pub(super) arrival: Option<Arrival>,
     pub(super) message: Bytes,
     pub(super) charge: MessageCharge,
 }
@@ -76,9 +82,13 @@ pub(super) enum Cardinality {
     Stream,
 }
 
+/// Decides by the length of a message whether it is received.
+pub(super) type Screen = Box<dyn FnOnce(u64) -> Result<Arrival, Status> + Send>;
+
 /// Receives messages.
 pub(super) struct Receiver<B> {
     body: Pin<Box<B>>,
+    screen: Option<Screen>,
     pub(super) call: Arc<Call>,
     caller: Caller,
     cardinality: Cardinality,
@@ -110,6 +120,7 @@ where
         let receiving = cardinality == Cardinality::Unary;
         Self {
             body: Box::pin(body),
+            screen: None,
             call,
             caller,
             cardinality,
@@ -121,6 +132,12 @@ where
             receiving,
             waiting: None,
         }
+    }
+
+    /// Has the screen decide about the first message, unless it has arrived as a whole.
+    pub(super) fn with_screen(mut self, screen: Option<Screen>) -> Self {
+        self.screen = screen;
+        self
     }
 
     /// The message of a unary call.
@@ -147,6 +164,10 @@ where
         }
         self.receiving = true;
         let (compressed, length) = self.prefix().await?;
+        let screen = self.screen.take().filter(|_| length > self.rest.len());
+        let arrival = screen.map(|screen| screen(length as u64)).transpose();
+        let mut arrival = arrival.inspect_err(|_| self.call.refuse_message())?;
+        let counts_until = Instant::now() + MAX_ARRIVAL;
         let quota = self.admit(length as u64).await?;
         self.call.expect_message(length as u64);
         let mut charge = self.call.charge(MemoryKind::Request);
@@ -158,10 +179,10 @@ where
             if buffer.len() == length {
                 break;
             }
-            self.rest = self.data().await?.ok_or_else(truncated)?;
+            self.rest = self.data_of(&mut arrival, counts_until).await?.ok_or_else(truncated)?;
         }
         let charge = MessageCharge { memory: charge, _quota: quota };
-        let received = Received { message: buffer.freeze(), charge };
+        let received = Received { arrival, message: buffer.freeze(), charge };
         Ok(Some(if compressed { self.decompress(received).await? } else { received }))
     }
 
@@ -240,6 +261,17 @@ where
         Ok(None)
     }
 
+    /// As [`Self::data`], for a request whose arrival counts until then.
+    async fn data_of(&mut self, arrival: &mut Option<Arrival>, counts_until: Instant) -> Result<Option<Bytes>, Status> {
+        if arrival.is_some() {
+            match timeout_at(counts_until, self.data()).await {
+                Ok(data) => return data,
+                Err(_elapsed) => *arrival = None,
+            }
+        }
+        self.data().await
+    }
+
     async fn decompress(&mut self, received: Received) -> Result<Received, Status> {
         let Some(encoding) = self.encoding else { return Ok(received) };
         self.waiting = None;
@@ -250,7 +282,7 @@ where
             match encoding.decompress(&received.message, small, &mut charge) {
                 Ok(message) => {
                     let charge = MessageCharge { memory: charge, ..received.charge };
-                    return Ok(Received { message: message.into(), charge });
+                    return Ok(Received { message: message.into(), charge, ..received });
                 }
                 Err(DecompressError::TooLarge) if small < limit => {}
                 Err(error) => return Err(decompress_status(error, small)),
@@ -261,7 +293,7 @@ where
             let out = encoding.decompress(&received.message, limit, &mut charge);
             let message = out.map_err(|error| decompress_status(error, limit))?;
             let charge = MessageCharge { memory: charge, ..received.charge };
-            Ok(Received { message: message.into(), charge })
+            Ok(Received { message: message.into(), charge, ..received })
         };
         timing::spawn_on(&self.offload, work).await
     }

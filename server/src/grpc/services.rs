@@ -72,7 +72,7 @@ impl Services {
         let limit = app.config.server.max_message().min(largest);
         let embedder = app.embedder.clone();
         let dimensions = Arc::new(move |model: &str| embedder.model(model).map_or(0, |model| model.dimensions()));
-        let calls = CallRunner { limit, offload: app.offload.handle().clone(), dimensions };
+        let calls = CallRunner { limit, offload: app.offload.handle().clone(), dimensions, screen: None };
         let embed = Arc::new(embed::Embed::new(app));
         let similarity = Arc::new(similarity::Similarity::new(app));
         let parse = Arc::new(parse::Parser::new(app));
@@ -170,7 +170,16 @@ where
             "/accelerd.v1.KernelService/Compile" => unary!(kernel.compile),
             "/accelerd.v1.KernelService/Launch" => unary!(kernel.launch),
             "/accelerd.v1.KernelService/Translate" => unary!(kernel.translate),
-            "/accelerd.v1.ParseService/Parse" => unary!(parse.parse),
+            "/accelerd.v1.ParseService/Parse" => {
+                let service = Arc::clone(&table.parse);
+                let screen = Arc::clone(&service);
+                let calls = CallRunner {
+                    screen: Some(Arc::new(move |length, context| screen.screen(length, context))),
+                    ..calls
+                };
+                let handler = |request| async move { service.parse(request).await };
+                Box::pin(async move { Ok(calls.unary(request, handler).await) })
+            }
             "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
             "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
             "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),

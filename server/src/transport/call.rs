@@ -72,6 +72,8 @@ pub(super) struct ConnectionAccount {
     /// Bytes that its calls hold of the reserve.
     reserve_bytes: AtomicU64,
     window_requested: AtomicBool,
+    /// Whether a request was refused by the length of its message.
+    refused_by_length: AtomicBool,
     /// Wakes the connection's task.
     pub(super) waker: AtomicWaker,
 }
@@ -85,6 +87,17 @@ impl ConnectionAccount {
         if !self.window_requested.swap(true, Relaxed) {
             self.waker.wake();
         }
+    }
+
+    fn record_refusal(&self) {
+        if !self.refused_by_length.swap(true, Relaxed) {
+            self.waker.wake();
+        }
+    }
+
+    /// Whether a request was refused by the length of its message since the last time.
+    pub(super) fn take_refusal(&self) -> bool {
+        self.refused_by_length.swap(false, Relaxed)
     }
 
     /// Whether a call asked for a larger window since the last time.
@@ -133,6 +146,13 @@ impl Call {
     pub(crate) fn expect_message(&self, length: u64) {
         if let Some(connection) = self.connection.as_ref().filter(|_| length > SMALL_CALL_BYTES) {
             connection.request_window();
+        }
+    }
+
+    /// Records that the request is refused by the length of its message, which is not received.
+    pub(crate) fn refuse_message(&self) {
+        if let Some(connection) = &self.connection {
+            connection.record_refusal();
         }
     }
 

@@ -33,6 +33,7 @@ use super::{
     call::Call,
     registry::{Connection, OpenCall, Signal},
     request::RequestBody,
+    stream_window::StreamWindow,
 };
 use crate::{
     config::{Server, to_usize},
@@ -59,9 +60,6 @@ const HEADER_SLACK: u32 = 4;
 
 /// Bytes that HTTP/2 counts per header field besides its name and value.
 const HEADER_OVERHEAD: usize = 32;
-
-/// Retry interval while the peer has not acknowledged the previous SETTINGS frame.
-const SETTINGS_RETRY: Duration = Duration::from_millis(2);
 
 /// How long an evicted connection stays open for a call that is on its way.
 const EVICTION_GRACE: Duration = Duration::from_secs(1);
@@ -177,9 +175,7 @@ impl Http2Server {
         let mut connection_abort = pin!(connection.abort.cancelled());
         // Set once the connection is closing: resolves when it is aborted.
         let mut grace: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
-        let mut window_granted = false;
-        // When to retry setting the window of streams.
-        let mut stream_window_retry = None;
+        let mut stream_window = StreamWindow::new(BASE_STREAM_WINDOW, self.stream_window);
         loop {
             tokio::select! {
                 accepted = h2.accept() => match accepted {
@@ -187,19 +183,23 @@ impl Http2Server {
                     Some(Err(error)) => return log_error(&error),
                     None => return grace.is_some(),
                 },
-                signal = poll_fn(|cx| connection.poll_signal(window_granted, cx)) => match signal {
+                signal = poll_fn(|cx| connection.poll_signal(stream_window.is_granted(), cx)) => match signal {
                     Signal::Evict => {
                         // A call that is on its way is still served.
                         h2.graceful_shutdown();
                         grace = Some(Box::pin(until_idle(Arc::clone(connection))));
                     }
                     Signal::GrowWindow if self.grow_connection_window(&mut h2, connection) => {
-                        window_granted = true;
-                        stream_window_retry = self.grow_stream_windows(&mut h2);
+                        stream_window.grant();
+                        stream_window.announce(Instant::now(), &mut h2);
                     }
                     Signal::GrowWindow => {}
+                    Signal::RefusedByLength => {
+                        stream_window.refused(Instant::now());
+                        stream_window.announce(Instant::now(), &mut h2);
+                    }
                 },
-                () = maybe_sleep_until(stream_window_retry) => stream_window_retry = self.grow_stream_windows(&mut h2),
+                () = maybe_sleep_until(stream_window.next()) => stream_window.announce(Instant::now(), &mut h2),
                 alive = keepalive.run() => if !alive {
                     tracing::debug!("closing a connection that does not answer pings");
                     return false;
@@ -236,14 +236,6 @@ impl Http2Server {
         }
         h2.set_target_window_size(self.window);
         true
-    }
-
-    /// Announces the configured stream window. Returns when to retry if the peer has not acknowledged earlier settings.
-    fn grow_stream_windows<Io: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        h2: &mut server::Connection<Io, Bytes>,
-    ) -> Option<Instant> {
-        h2.set_initial_window_size(self.stream_window).err().map(|_pending| Instant::now() + SETTINGS_RETRY)
     }
 
     fn start_call<S, B>(

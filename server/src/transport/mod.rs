@@ -10,6 +10,7 @@ pub mod memory;
 pub(crate) mod offload;
 pub(crate) mod registry;
 pub(crate) mod request;
+mod stream_window;
 
 /// Largest request of the health and reflection services, whose generated servers receive outside of the transport's
 /// memory accounting.

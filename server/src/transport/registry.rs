@@ -180,6 +180,8 @@ pub(crate) enum Signal {
     Evict,
     /// Grow the flow-control window: a large message is arriving.
     GrowWindow,
+    /// A request was refused by the length of its message.
+    RefusedByLength,
 }
 
 impl Connection {
@@ -249,6 +251,8 @@ impl Connection {
             Poll::Ready(Signal::Evict)
         } else if !window_granted && self.account.take_window_request() {
             Poll::Ready(Signal::GrowWindow)
+        } else if self.account.take_refusal() {
+            Poll::Ready(Signal::RefusedByLength)
         } else {
             Poll::Pending
         }

@@ -107,8 +107,7 @@ impl Op for Parse {
 
     fn size(request: &ParseRequest) -> Size {
         let bytes: usize = request.sources.iter().map(Bytes::len).sum();
-        let count = request.sources.len() as u64;
-        Size { items: count.max(1), bytes: bytes as u64 * BYTES_PER_BYTE + count * BYTES_PER_SOURCE }
+        size_of(bytes as u64, request.sources.len() as u64)
     }
 
     /// Bytes of source.
@@ -129,3 +128,8 @@ const BYTES_PER_BYTE: u64 = 8;
 
 /// Memory per source.
 const BYTES_PER_SOURCE: u64 = 256;
+
+/// The size of a request with so many bytes of source.
+pub fn size_of(source_bytes: u64, sources: u64) -> Size {
+    Size { items: sources.max(1), bytes: source_bytes * BYTES_PER_BYTE + sources * BYTES_PER_SOURCE }
+}

@@ -99,6 +99,7 @@ fn entry(pushed: &EntrySpec, now: Instant, payload: usize) -> Entry<u8, usize> {
         bytes: pushed.bytes,
         cost: pushed.cost,
         deadline: pushed.deadline.map(|after| now + after),
+        is_screened: false,
         payload,
     }
 }
@@ -571,6 +572,7 @@ fn idle_keys_are_evicted() {
             bytes: 1,
             cost: 1,
             deadline: None,
+            is_screened: false,
             payload: (),
         };
         let id = batcher.push(now, entry, Admitted::default());

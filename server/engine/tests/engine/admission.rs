@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, Drained, Engine, EngineConfig, SubmitError};
+use accelerd_kernels::Size;
 
 use crate::fake::*;
 
@@ -30,6 +31,21 @@ async fn a_full_engine_refuses_with_retry_after() {
     assert_eq!(submit(10, 1000).await.expect("the whole budget is free").response, 4);
     let admission = engine.stats().admission;
     assert_eq!((admission.items, admission.refused_items, admission.refused_bytes), (0, 1, 1));
+}
+
+#[tokio::test]
+async fn a_request_that_is_being_received_holds_its_part_of_the_budget() {
+    let engine = engine_with(1, EngineConfig { max_items: 10, max_bytes: 1000, ..engine_config() });
+    let lane = engine.lane::<Fake>(lane_config());
+    let screen = || lane.screen(Size { items: 1, bytes: 600 }, 1, &Context::default());
+    let arrival = screen().expect("all of it is free");
+    let refused = screen().expect_err("1200 bytes");
+    assert!(matches!(refused, SubmitError::Full { measure: "bytes", held: 600, asked: 600, .. }), "{refused}");
+    let request = Request { bytes: 600, ..Script::new().request(1) };
+    let answer = lane.submit_arrived(request, Context::default(), Some(Arc::new(arrival))).await;
+    assert_eq!(answer.expect("it has its place").response, 2);
+    drop(screen().expect("it is answered"));
+    assert_eq!(engine.stats().admission.bytes, 0);
 }
 
 #[tokio::test]
