@@ -40,16 +40,25 @@ impl Lowerer<'_> {
         let arguments = self.arguments(node)?;
         if let Some(name) = syntax.name_of(callee) {
             if self.frame().variables.contains_key(&name) || self.frame().locals.contains(&name) {
-                let message = format!("variable `{name}` cannot be called");
-                return Err(self.error(node, ErrorKind::UnsupportedExpression, message));
+                let function = self.variable_callable(node, &name)?;
+                return self.call_callable(node, &function, &arguments);
             }
             let functions = self.environment.declarations.functions_named(syntax, scope, &name);
             if !functions.is_empty() {
                 return self.call_function(node, &functions, &arguments);
             }
+            let is_assigned = self.environment.declarations.assigned(syntax, scope, &name).is_some();
+            if let Some(function) = self.outer_callable(callee).filter(|_| is_assigned) {
+                return self.call_callable(node, &function, &arguments);
+            }
         }
         if self.is_python() {
             return self.call_python(node, callee, &arguments);
+        }
+        if self.is_static(callee)
+            && let Value::Function(function) = self.expression(callee)?
+        {
+            return self.call_callable(node, &function, &arguments);
         }
         if let Some(ty) = self.constructed_type(callee, scope)? {
             return self.construct(node, &ty, &arguments).map(Value::Data);
@@ -68,6 +77,13 @@ impl Lowerer<'_> {
         self.call_warp(node, &name, &arguments)
     }
 
+    /// Whether an expression is `wp.static(...)`.
+    fn is_static(&self, node: Node) -> bool {
+        let syntax = self.syntax();
+        let callee = if syntax.kind(node) == Kind::Call { syntax.child(node, Field::Func) } else { None };
+        callee.is_some_and(|callee| self.path(callee).as_deref() == Some("warp.static"))
+    }
+
     /// Whether the source does not define a name around the function.
     fn is_undefined(&self, name: &str) -> bool {
         let scope = self.outer_scope();
@@ -79,9 +95,6 @@ impl Lowerer<'_> {
     fn arguments(&self, node: Node) -> Lowered<Arguments> {
         let syntax = self.syntax();
         let positional: Vec<_> = syntax.children(node, Field::Args).collect();
-        if let Some(&starred) = positional.iter().find(|&&argument| syntax.kind(argument) == Kind::Starred) {
-            return Err(self.error(starred, ErrorKind::UnsupportedExpression, "starred arguments are unsupported"));
-        }
         let mut keywords = vec![];
         for keyword in syntax.children(node, Field::Keywords) {
             let Some(name) = syntax.name(keyword) else {
@@ -99,7 +112,26 @@ impl Lowerer<'_> {
             let message = format!("unsupported keyword argument `{name}`");
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
-        arguments.positional.iter().map(|&argument| self.expression(argument)).collect()
+        self.positional(arguments, Self::expression)
+    }
+
+    /// The values of positional arguments. A tuple or vector with a star stands for its items.
+    pub(crate) fn positional(
+        &mut self,
+        arguments: &Arguments,
+        value: impl Fn(&mut Self, Node) -> Lowered<Value>,
+    ) -> Lowered<Vec<Value>> {
+        let syntax = self.syntax();
+        let mut values = vec![];
+        for &argument in &arguments.positional {
+            if syntax.kind(argument) == Kind::Starred {
+                let whole = self.expression(syntax.required(argument, Field::Value))?;
+                values.extend(self.items_of(argument, whole)?);
+            } else {
+                values.push(value(self, argument)?);
+            }
+        }
+        Ok(values)
     }
 
     /// The type that a callee names.
@@ -122,7 +154,12 @@ impl Lowerer<'_> {
     }
 
     /// Calls the function of a name that takes the arguments.
-    fn call_function(&mut self, node: Node, functions: &[&FunctionDecl], arguments: &Arguments) -> Lowered<Value> {
+    pub(crate) fn call_function(
+        &mut self,
+        node: Node,
+        functions: &[&FunctionDecl],
+        arguments: &Arguments,
+    ) -> Lowered<Value> {
         let wanted = if self.is_python() { Role::Plain } else { Role::Function };
         let name = functions[0].name.clone();
         let candidates: Vec<_> = functions.iter().filter(|function| function.role == wanted).collect();
@@ -133,13 +170,20 @@ impl Lowerer<'_> {
         }
         // In Python the last definition is the function.
         let candidates = if self.is_python() { &candidates[..1] } else { &candidates[..] };
-        let mut values = vec![];
-        for &argument in &arguments.positional {
-            values.push(self.expression(argument)?);
-        }
+        let (positions, names) = self.references(candidates)?;
+        let positional = &arguments.positional;
+        let is_reference = |argument| {
+            let at = positional.iter().position(|other| *other == argument);
+            at.and_then(|at| positions.get(at)).is_some_and(|is_reference| *is_reference)
+        };
+        let values = self.positional(arguments, |this, argument| {
+            if is_reference(argument) { this.reference(argument) } else { this.expression(argument) }
+        })?;
         let mut keywords = HashMap::new();
         for (keyword, argument) in &arguments.keywords {
-            keywords.insert(keyword.clone(), self.expression(*argument)?);
+            let is_reference = names.contains(keyword);
+            let value = if is_reference { self.reference(*argument)? } else { self.expression(*argument)? };
+            keywords.insert(keyword.clone(), value);
         }
         self.call_candidates(node, &name, candidates, &values, &keywords)
     }
@@ -255,7 +299,7 @@ impl Lowerer<'_> {
                 (Some(_), Some(_)) => return fail(format!("parameter `{}` has two arguments", parameter.name)),
                 (Some(value), None) | (None, Some(value)) => value.clone(),
                 (None, None) => match self.default(parameter) {
-                    Some(default) => default.into(),
+                    Some(default) => default,
                     None => return fail(format!("parameter `{}` of `{name}` has no argument", parameter.name)),
                 },
             };
@@ -264,16 +308,22 @@ impl Lowerer<'_> {
         Ok(bound)
     }
 
-    fn default(&self, parameter: &Parameter) -> Option<Data> {
+    fn default(&self, parameter: &Parameter) -> Option<Value> {
         let scope = crate::declarations::enclosing_function(self.syntax(), parameter.node);
         let scope = scope.and_then(|function| crate::declarations::enclosing_function(self.syntax(), function));
-        self.environment.number(parameter.default?, scope).map(|number| self.number(number))
+        let default = parameter.default?;
+        match self.environment.number(default, scope) {
+            Some(number) => Some(self.number(number).into()),
+            None => self.environment.callable(default, scope).map(Value::Function),
+        }
     }
 
     /// A value that an annotation admits. A constant takes the annotated type.
     pub(crate) fn checked_argument(&self, node: Node, annotation: &Annotation, value: Value) -> Lowered<Value> {
         let is_admitted = match (annotation, &value) {
-            (Annotation::Any, _) | (Annotation::None, Value::None) => true,
+            (Annotation::Reference(ty), Value::Reference(location)) => *ty == location.ty,
+            (_, Value::Reference(_)) => false,
+            (Annotation::Any, _) | (Annotation::None, Value::None) | (Annotation::Function, Value::Function(_)) => true,
             (Annotation::Data(ty), Value::Data(data)) => {
                 if let (true, Type::Scalar(dtype)) = (*ty != data.ty, ty)
                     && let Some(data) = adapted(data, *dtype)
@@ -311,6 +361,7 @@ impl Lowerer<'_> {
             let message = format!("function `{}` calls itself", function.name);
             return Err(self.error(node, ErrorKind::Recursion, message));
         }
+        let has_references = arguments.iter().any(|argument| matches!(argument, Value::Reference(_)));
         let label = self.emitter.label();
         self.emitter.open();
         self.enter(function, Returns::Function { label, is_left: false, slots: None, last: None });
@@ -347,6 +398,8 @@ impl Lowerer<'_> {
             (None, None) if flow == Flow::Leaves => self.unreached_result(function),
             (None, None) => Value::None,
         };
+        // What a reference refers to may change before the result is used.
+        let result = if has_references { self.materialize(result) } else { result };
         self.returned(node, function, result)
     }
 
@@ -378,10 +431,7 @@ impl Lowerer<'_> {
         if matches!(ty, Type::Struct(_)) {
             return self.construct_struct(node, ty, arguments);
         }
-        let mut values = vec![];
-        for &argument in &arguments.positional {
-            values.push(self.expression_or_call(argument)?);
-        }
+        let mut values = self.positional(arguments, Self::expression_or_call)?;
         let names: &[&str] = match ty {
             Type::Quat(_) => &["x", "y", "z", "w"],
             Type::Transform(_) => &["p", "q"],
@@ -466,7 +516,7 @@ impl Lowerer<'_> {
                 let from = *from;
                 arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
             }
-            (Type::Vector(..) | Type::Matrix(..), [Type::Scalar(_)]) if count > 1 => {
+            (Type::Vector(..) | Type::Matrix(..) | Type::Transform(_), [Type::Scalar(_)]) if count > 1 => {
                 let part = self.emitter.bind(dtype, component(&arguments[0])?);
                 vec![part; count]
             }
@@ -500,6 +550,8 @@ impl Lowerer<'_> {
 fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool {
     match (annotation, value) {
         (Annotation::Any, _) => admits_any,
+        (Annotation::Function, Value::Function(_)) => true,
+        (Annotation::Reference(ty), Value::Reference(location)) => *ty == location.ty,
         (Annotation::Data(ty), Value::Data(data)) => *ty == data.ty,
         (Annotation::Array(element, _), Value::Array(_)) => admits_any || element.is_some(),
         (Annotation::Tuple(items), Value::Tuple(values)) => {
@@ -514,6 +566,14 @@ fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool 
 /// The zero of a type.
 pub(crate) fn zero(ty: &Type) -> Data {
     Data::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
+}
+
+/// Whether Warp has a function of a name that kernels can call.
+pub(crate) fn is_function_of_warp(name: &str) -> bool {
+    is_plain_builtin(name)
+        || crate::library::definition(name).is_some()
+        || matches!(name, "vector" | "matrix" | "identity" | "quat_identity" | "transform_identity" | "cast")
+        || name.starts_with("rand")
 }
 
 /// Functions that Warp's kernels call by their plain name: Python's, and those of Warp, which it finds where the name is not defined.

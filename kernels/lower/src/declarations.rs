@@ -65,6 +65,8 @@ pub(crate) struct Declarations {
     /// Whether `from warp import *` binds Warp's names.
     has_all_of_warp: bool,
     params: HashSet<(Scope, String)>,
+    /// Whether a function may take references.
+    pub(crate) has_references: bool,
     /// Whether a function may advance the state of random numbers in a variable, within an expression.
     pub(crate) has_random_numbers: bool,
 }
@@ -85,6 +87,10 @@ impl Declarations {
                 Kind::ClassDef => all.class(syntax, node),
                 Kind::Name if syntax.is_store(node) => all.assignment(syntax, node),
                 Kind::Call => all.call(syntax, node),
+                Kind::Subscript => {
+                    let path = all.path(syntax, syntax.required(node, Field::Value));
+                    all.has_references |= path.as_deref() == Some("warp.ref");
+                }
                 Kind::Arg => {
                     let Some(function) = syntax.parent(node) else { continue };
                     let name = syntax.name(node).unwrap_or_default();
@@ -119,11 +125,21 @@ impl Declarations {
 
     /// The functions of a name that are visible from a scope, the latest first.
     pub(crate) fn functions_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<&FunctionDecl> {
+        self.indices_named(syntax, scope, name).into_iter().map(|at| &self.functions[at]).collect()
+    }
+
+    /// The same as indices.
+    pub(crate) fn indices_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<usize> {
         Self::visible(syntax, scope, |scope| {
             let found = self.by_name.get(&(scope, name.to_owned()))?;
-            Some(found.iter().rev().map(|&at| &self.functions[at]).collect())
+            Some(found.iter().rev().copied().collect())
         })
         .unwrap_or_default()
+    }
+
+    /// What one scope assigns to a name.
+    pub(crate) fn assigned_in(&self, scope: Scope, name: &str) -> Option<Assigned> {
+        self.assigned.get(&(scope, name.to_owned())).copied()
     }
 
     /// The class of a name that is visible from a scope.

@@ -56,7 +56,10 @@ impl Environment<'_> {
                 Constant::Str(_) | Constant::None | Constant::Other => None,
             },
             Kind::Name => self.named_number(&syntax.name(node)?, scope, depth),
-            Kind::Attribute => self.declarations.path(syntax, node).and_then(|path| named_constant(&path)),
+            Kind::Attribute => match self.declarations.path(syntax, node) {
+                Some(path) => named_constant(&path),
+                None => self.class_number(node, scope, depth),
+            },
             Kind::UnaryOp => unary(syntax.operator(node), at(syntax.required(node, Field::Operand))?),
             Kind::BinOp => {
                 let [left, right] = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
@@ -70,6 +73,18 @@ impl Environment<'_> {
                 (path == "warp.constant" && is_plain).then(|| at(argument))?
             }
             _ => None,
+        }
+    }
+
+    /// The number that a class assigns to an attribute, such as a member of an enumeration.
+    fn class_number(&self, node: Node, scope: Scope, depth: u32) -> Option<Number> {
+        let syntax = self.syntax;
+        let name = syntax.name_of(syntax.required(node, Field::Value))?;
+        let class = self.declarations.class_named(syntax, scope, &name).filter(|class| !class.is_ambiguous)?;
+        let attribute = syntax.name(node)?;
+        match self.declarations.assigned_in(Some(class.node), &attribute)? {
+            Assigned::Once(value) => self.number_at(value, Some(class.node), depth + 1),
+            Assigned::Ambiguous => None,
         }
     }
 
@@ -219,6 +234,11 @@ impl Environment<'_> {
         }
         let name = path.or_else(|| syntax.name(base)).unwrap_or_default();
         match name.as_str() {
+            "warp.ref" => match self.annotation_at(item, scope, depth + 1)? {
+                Annotation::Data(ty) => Ok(Annotation::Reference(ty)),
+                _ => Err(unsupported()),
+            },
+            "typing.Callable" | "collections.abc.Callable" => Ok(Annotation::Function),
             "list" | "List" | "typing.List" if self.options.dialect == Dialect::Python => {
                 Ok(Annotation::Array(self.element(item, scope, depth)?, 1))
             }
@@ -313,6 +333,7 @@ fn array_dims(path: &str) -> Option<u8> {
 fn imported_annotation(path: &str) -> Option<Annotation> {
     match path {
         "typing.Any" | "warp.Float" | "warp.Int" | "warp.Scalar" => return Some(Annotation::Any),
+        "warp.Function" | "typing.Callable" | "collections.abc.Callable" => return Some(Annotation::Function),
         _ => {}
     }
     let name = path.strip_prefix("warp.types.").or_else(|| path.strip_prefix("warp."))?;

@@ -97,6 +97,9 @@ impl Lowerer<'_> {
                 // A later operand may advance the state.
                 value = self.materialize(value);
             }
+            if let Value::Reference(location) = value {
+                return Ok(self.read(location).into());
+            }
             let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
             return Ok(match value {
                 Value::Data(data) => Value::Data(Data { constant, ..data }),
@@ -112,6 +115,9 @@ impl Lowerer<'_> {
             return Ok(self.number(number).into());
         }
         let is_captured = self.environment.captured(&name).is_some();
+        if let Some(function) = self.environment.callable(node, scope).filter(|_| !is_captured) {
+            return Ok(Value::Function(function));
+        }
         match self.environment.declarations.assigned(self.syntax(), scope, &name) {
             Some((scope, Assigned::Once(value))) if !is_captured => self.outer_value(node, &name, value, scope),
             Some((_, Assigned::Ambiguous)) if !is_captured => {

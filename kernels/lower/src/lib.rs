@@ -20,12 +20,15 @@ mod emitter;
 mod environment;
 mod error;
 mod expressions;
+mod functions;
 mod kernels;
+mod library;
 mod lowerer;
 mod options;
 mod parts;
 mod python_calls;
 mod python_operators;
+mod ranges;
 mod scalars;
 mod statements;
 mod syntax;
@@ -109,7 +112,11 @@ pub fn for_each_kernel(
         mode: Mode::Exec,
         ..accelerd_parser::Options::default()
     };
-    let parsed = accelerd_parser::parse(source.as_bytes(), &parser);
+    let extended = if options.dialect == Dialect::Warp { library::extended(source) } else { None };
+    let mut parsed = accelerd_parser::parse(source.as_bytes(), &parser);
+    if let (Ok(_), Some(extended)) = (&parsed.outcome, &extended) {
+        parsed = accelerd_parser::parse(extended.as_bytes(), &parser);
+    }
     let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
-use accelerd_parser::{Field, Kind};
+use accelerd_parser::Kind;
 
 use crate::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::emitter::{Emitter, reads};
 use crate::environment::{Environment, Number};
 use crate::error::{ErrorKind, LowerError, Lowered};
+use crate::functions::Callable;
 use crate::options::Dialect;
 use crate::syntax::{Node, Syntax};
 use crate::types::{RecordType, Type};
@@ -92,6 +93,9 @@ pub(crate) enum VariableKind {
     Tuple(Vec<Self>),
     /// A struct with arrays, whose fields are never assigned.
     Record(Rc<RecordType>, Vec<Value>),
+    Function(Callable),
+    /// A parameter that is a reference.
+    Reference(Location),
 }
 
 impl<'a> Lowerer<'a> {
@@ -149,7 +153,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Whether an expression names a variable of the function.
-    fn names_local(&self, node: Node) -> bool {
+    pub(crate) fn names_local(&self, node: Node) -> bool {
         let syntax = self.syntax();
         let mut open = vec![node];
         while let Some(node) = open.pop() {
@@ -181,12 +185,13 @@ impl<'a> Lowerer<'a> {
     pub(crate) fn assigned_names(&self, node: Node) -> HashSet<String> {
         let syntax = self.syntax();
         let (mut names, mut open) = (HashSet::new(), vec![node]);
-        while let Some(node) = open.pop() {
-            if syntax.kind(node) == Kind::Name && syntax.is_store(node) {
-                names.extend(syntax.name(node));
+        while let Some(at) = open.pop() {
+            if syntax.kind(at) == Kind::Name && syntax.is_store(at) {
+                names.extend(syntax.name(at));
             }
-            open.extend(syntax.all_children(node));
+            open.extend(syntax.all_children(at));
         }
+        names.extend(self.referred_names(node));
         names
     }
 
@@ -205,20 +210,18 @@ impl<'a> Lowerer<'a> {
     /// Whether the function may assign to a component of a variable.
     fn mutates(&self, name: &str) -> bool {
         let syntax = self.syntax();
-        let mut open = vec![self.frame().function];
+        let function = self.frame().function;
+        let mut open = vec![function];
         while let Some(node) = open.pop() {
-            if matches!(syntax.kind(node), Kind::Attribute | Kind::Subscript) && syntax.is_store(node) {
-                let mut root = node;
-                while let Some(value) = syntax.child(root, Field::Value) {
-                    root = value;
-                }
-                if syntax.kind(root) == Kind::Name && syntax.name(root).as_deref() == Some(name) {
-                    return true;
-                }
+            if matches!(syntax.kind(node), Kind::Attribute | Kind::Subscript)
+                && syntax.is_store(node)
+                && syntax.root_name(node).as_deref() == Some(name)
+            {
+                return true;
             }
             open.extend(syntax.all_children(node));
         }
-        false
+        self.referred_names(function).iter().any(|referred| referred == name)
     }
 
     /// Makes variables for a value and assigns it.
@@ -232,6 +235,8 @@ impl<'a> Lowerer<'a> {
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
             Value::Record(of, fields) => VariableKind::Record(of.clone(), fields.clone()),
+            Value::Function(function) => VariableKind::Function(function.clone()),
+            Value::Reference(location) => VariableKind::Reference(location.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
         }
     }
@@ -287,8 +292,9 @@ impl<'a> Lowerer<'a> {
             let message = format!("expected a value for variable `{name}`, got {value}");
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
+        let is_reference = |variable: &Variable| matches!(variable.kind, VariableKind::Reference(_));
         let constant = match &value {
-            Value::Data(data) => data.constant,
+            Value::Data(data) if !self.frame().variables.get(name).is_some_and(is_reference) => data.constant,
             _ => None,
         };
         let Some(known) = self.frame().variables.get(name).cloned() else {
@@ -324,6 +330,16 @@ impl<'a> Lowerer<'a> {
                 let slots: Vec<_> = slots.collect();
                 self.store_locals(&slots, view.prefix.into_iter().map(as_i64).collect());
                 Ok(kind)
+            }
+            (VariableKind::Reference(location), Value::Data(data)) => {
+                let data = self.converted_element(node, &location.ty, data)?;
+                self.write(node, location.clone(), data)?;
+                Ok(kind)
+            }
+            (VariableKind::Function(known), Value::Function(function)) if *known == function => Ok(kind),
+            (VariableKind::Function(_), Value::Function(_)) => {
+                let message = format!("variable `{name}` stands for another function already");
+                Err(self.error(node, ErrorKind::UnsupportedExpression, message))
             }
             (VariableKind::Array(_), Value::Array(_)) => {
                 let message = format!("variable `{name}` refers to another array already");
@@ -362,6 +378,8 @@ impl<'a> Lowerer<'a> {
             VariableKind::Array(view) => Value::Array(view.clone()),
             VariableKind::Tuple(kinds) => Value::Tuple(kinds.iter().map(Self::value_of).collect()),
             VariableKind::Record(of, fields) => Value::Record(of.clone(), fields.clone()),
+            VariableKind::Function(function) => Value::Function(function.clone()),
+            VariableKind::Reference(location) => Value::Reference(location.clone()),
         }
     }
 
@@ -406,7 +424,7 @@ impl<'a> Lowerer<'a> {
                 Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
             }
             Value::None => Slots::None,
-            Value::Array(_) | Value::Record(..) | Value::Str => return None,
+            Value::Array(_) | Value::Record(..) | Value::Function(_) | Value::Reference(_) | Value::Str => return None,
         })
     }
 

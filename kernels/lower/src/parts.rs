@@ -43,6 +43,9 @@ impl Lowerer<'_> {
         {
             return Ok(self.number(number).into());
         }
+        if let Some(function) = self.outer_callable(node) {
+            return Ok(Value::Function(function));
+        }
         match self.resolve(node)? {
             Part::Value(value) => Ok(value),
             Part::Location(location) => Ok(self.read(location).into()),
@@ -79,6 +82,7 @@ impl Lowerer<'_> {
                 }
                 Ok(Part::Location(Self::whole(ty, Storage::Locals(slots))))
             }
+            Some(VariableKind::Reference(location)) => Ok(Part::Location(location)),
             Some(kind) => Ok(part_of(Self::value_of(&kind))),
             None => self.expression(node).map(part_of),
         }

@@ -6,6 +6,7 @@ use accelerd_parser::{Field, Kind};
 
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{LoopLabels, Lowerer, Returns, VariableKind};
+use crate::ranges::ReversedRange;
 use crate::scalars;
 use crate::syntax::{Constant, Node};
 use crate::types::{Annotation, Type};
@@ -113,18 +114,24 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Values of a tuple or vector, which are then independent of later assignments.
-    fn unpack(&mut self, node: Node, value: Value, count: usize) -> Lowered<Vec<Value>> {
-        let values = match self.materialize(value) {
-            Value::Tuple(items) => items,
+    /// The items of a tuple or vector.
+    pub(crate) fn items_of(&self, node: Node, value: Value) -> Lowered<Vec<Value>> {
+        match value {
+            Value::Tuple(items) => Ok(items),
             Value::Data(Data { ty: Type::Vector(dtype, _) | Type::Quat(dtype), parts, .. }) => {
-                parts.into_iter().map(|part| Data::scalar(dtype, part).into()).collect()
+                Ok(parts.into_iter().map(|part| Data::scalar(dtype, part).into()).collect())
             }
             other => {
-                let message = format!("expected {count} values, got {other}");
-                return Err(self.error(node, ErrorKind::TypeMismatch, message));
+                let message = format!("expected several values, got {other}");
+                Err(self.error(node, ErrorKind::TypeMismatch, message))
             }
-        };
+        }
+    }
+
+    /// Values of a tuple or vector, which are then independent of later assignments.
+    fn unpack(&mut self, node: Node, value: Value, count: usize) -> Lowered<Vec<Value>> {
+        let value = self.materialize(value);
+        let values = self.items_of(node, value)?;
         if values.len() == count {
             return Ok(values);
         }
@@ -164,6 +171,7 @@ impl Lowerer<'_> {
         self.refuse_list(target, &location)?;
         if !self.is_python()
             && matches!(location.storage, Storage::Element { .. })
+            && !self.is_reference(target)
             && self.augment_atomically(node, op, &location, value_node)?
         {
             return Ok(());
@@ -246,17 +254,27 @@ impl Lowerer<'_> {
         }
         let name = syntax.name(target).unwrap_or_default();
         let dtype = if self.is_python() { Dtype::I64 } else { Dtype::I32 };
-        let [start, end, step] = self.range(syntax.required(node, Field::Iter), dtype)?;
+        let iterable = syntax.required(node, Field::Iter);
+        let reversed = self.reversed_range(iterable, dtype)?;
+        let bounds = match &reversed {
+            Some(reversed) => reversed.counts(),
+            None => self.range(iterable, dtype)?,
+        };
+        let [start, end, step] = bounds;
         let label = self.emitter.label();
         let names = self.assigned_names(node);
         self.forget_constants(&names);
         let known = self.frame().variables.get(&name).cloned();
         // The variable keeps its value where there is no iteration.
-        let counter = self.emitter.local(&name, dtype);
+        let counter = self.emitter.local(&name, if reversed.is_some() { Dtype::I64 } else { dtype });
+        let value = match reversed {
+            Some(reversed) => reversed.value(Expr::Local(counter)),
+            None => Expr::Local(counter),
+        };
         let before = self.knowledge();
         self.emitter.open();
         if known.is_none_or(|known| matches!(known.kind, VariableKind::Data(Type::Scalar(of), _) if of == dtype)) {
-            self.assign_variable(target, &name, Data::scalar(dtype, Expr::Local(counter)).into())?;
+            self.assign_variable(target, &name, Data::scalar(dtype, value).into())?;
         } else {
             let message = format!("variable `{name}` of the loop has another type already");
             return Err(self.error(target, ErrorKind::TypeMismatch, message));
@@ -266,6 +284,22 @@ impl Lowerer<'_> {
         self.emitter.emit(Stmt::For { label, counter, start, end, step, body });
         self.restore(&before);
         Ok(())
+    }
+
+    /// The range of `reversed(range(...))` in the `warp` dialect.
+    fn reversed_range(&mut self, node: Node, dtype: Dtype) -> Lowered<Option<ReversedRange>> {
+        let syntax = self.syntax();
+        let callee = if syntax.kind(node) == Kind::Call { syntax.child(node, Field::Func) } else { None };
+        let is_reversed = callee.and_then(|callee| syntax.name_of(callee)).as_deref() == Some("reversed");
+        let mut arguments = syntax.children(node, Field::Args);
+        let (Some(range), None) = (arguments.next().filter(|_| is_reversed && !self.is_python()), arguments.next())
+        else {
+            return Ok(None);
+        };
+        let wide = self.range(range, dtype)?.map(|bound| scalars::cast(dtype, Dtype::I64, bound));
+        let [start, end, step] = wide.map(|bound| self.emitter.temp_unless_literal(Dtype::I64, bound));
+        let count = self.emitter.temp_unless_literal(Dtype::I64, ReversedRange::count(&start, end, &step));
+        Ok(Some(ReversedRange { start, step, count }))
     }
 
     /// The bounds and step of `range(...)`.
@@ -437,7 +471,13 @@ impl Lowerer<'_> {
                     return Ok(scalars::truthy(dtype, part.clone()));
                 }
             }
-            Value::Array(_) | Value::Tuple(_) | Value::Record(..) | Value::Str | Value::None => {}
+            Value::Array(_)
+            | Value::Tuple(_)
+            | Value::Record(..)
+            | Value::Function(_)
+            | Value::Reference(_)
+            | Value::Str
+            | Value::None => {}
         }
         Err(self.error(node, ErrorKind::TypeMismatch, format!("expected a scalar as a condition, got {value}")))
     }

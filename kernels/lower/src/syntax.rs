@@ -205,4 +205,13 @@ impl Syntax<'_> {
     pub(crate) fn name_of(&self, node: Node) -> Option<String> {
         if self.kind(node) == Kind::Name { self.name(node) } else { None }
     }
+
+    /// The name that an expression of attributes and subscripts starts with.
+    pub(crate) fn root_name(&self, node: Node) -> Option<String> {
+        let mut root = node;
+        while matches!(self.kind(root), Kind::Attribute | Kind::Subscript) {
+            root = self.child(root, Field::Value)?;
+        }
+        if self.kind(root) == Kind::Name { self.name(root) } else { None }
+    }
 }

@@ -46,6 +46,10 @@ pub(crate) enum Annotation {
     Tuple(Vec<Self>),
     /// A struct with fields that are arrays.
     Record(Rc<RecordType>),
+    /// A function.
+    Function,
+    /// A variable or element of a type, which the function may change.
+    Reference(Type),
     /// A type that each call determines.
     Any,
     /// No value.
@@ -171,6 +175,8 @@ impl fmt::Display for Annotation {
             Self::Array(None, dims) => write!(f, "array of {dims} dimensions"),
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
             Self::Record(of) => f.write_str(&of.name),
+            Self::Function => f.write_str("function"),
+            Self::Reference(ty) => write!(f, "reference to {ty}"),
             Self::Any => f.write_str("any type"),
             Self::None => f.write_str("None"),
         }

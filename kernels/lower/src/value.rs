@@ -8,6 +8,7 @@ use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
 use accelerd_ir::scalar::Literal;
 
 use crate::environment::Number;
+use crate::functions::Callable;
 use crate::types::{RecordType, Type};
 
 /// A value.
@@ -18,6 +19,9 @@ pub(crate) enum Value {
     Tuple(Vec<Self>),
     /// A struct with arrays, and its fields in order.
     Record(Rc<RecordType>, Vec<Self>),
+    Function(Callable),
+    /// A variable or element that a function may change.
+    Reference(Location),
     Str,
     None,
 }
@@ -118,6 +122,8 @@ impl fmt::Display for Value {
             Self::Array(view) => write!(f, "array of {} dimensions of {}", view.rank(), view.element),
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
             Self::Record(of, _) => f.write_str(&of.name),
+            Self::Function(_) => f.write_str("function"),
+            Self::Reference(location) => write!(f, "reference to {}", location.ty),
             Self::Str => f.write_str("string"),
             Self::None => f.write_str("None"),
         }

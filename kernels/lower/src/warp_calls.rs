@@ -18,6 +18,9 @@ use crate::warp_operators::{is_atomic, unified, warp_comparison};
 impl Lowerer<'_> {
     /// Calls a function of Warp by its name.
     pub(crate) fn call_warp(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
+        // Approximations are computed as what they approximate.
+        let exact = name.strip_suffix("_approx").filter(|exact| crate::warp_builtins::is_known(exact));
+        let name = exact.unwrap_or(name);
         match name {
             "tid" => self.tid(node, arguments),
             "static" => self.static_value(node, arguments),
@@ -32,6 +35,11 @@ impl Lowerer<'_> {
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
+            "transformation" | "types.transformation" => self.transformation(node, arguments).map(Value::Data),
+            _ if let Some(definition) = crate::library::definition(name) => {
+                let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
+                self.call_function(node, &functions, arguments)
+            }
             _ if !crate::warp_builtins::is_known(name) => {
                 let message = format!("unsupported function `{name}`");
                 Err(self.error(node, ErrorKind::UnsupportedBuiltin, message))
@@ -98,6 +106,9 @@ impl Lowerer<'_> {
         if let Some(number) = self.outer_number(argument) {
             return Ok(self.number(number).into());
         }
+        if let Some(function) = self.outer_callable(argument) {
+            return Ok(Value::Function(function));
+        }
         let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
         Err(self.error(node, ErrorKind::NotConstant, message))
     }
@@ -158,10 +169,7 @@ impl Lowerer<'_> {
         self.refuse_other_keywords(node, arguments, &["length", "dtype"])?;
         let dtype = self.dtype_argument(node, Self::keyword(arguments, "dtype"))?;
         let length = Self::keyword(arguments, "length").map(|size| self.size_argument(size)).transpose()?;
-        let mut values = vec![];
-        for &argument in &arguments.positional {
-            values.push(self.expression_or_call(argument)?);
-        }
+        let values = self.positional(arguments, Self::expression_or_call)?;
         let inferred = match values.first() {
             Some(Value::Data(data)) => data.ty.scalar(),
             _ => None,
@@ -193,16 +201,30 @@ impl Lowerer<'_> {
             let message = format!("expected a matrix of at most {MAX_COMPONENTS} components");
             return Err(self.error(node, ErrorKind::UnsupportedType, message));
         }
-        let mut values = vec![];
-        for &argument in &arguments.positional {
-            values.push(self.expression_or_call(argument)?);
-        }
+        let values = self.positional(arguments, Self::expression_or_call)?;
         let inferred = match values.first() {
             Some(Value::Data(data)) => data.ty.scalar(),
             _ => None,
         };
         let dtype = dtype.or(inferred).unwrap_or(Dtype::F32);
         self.construct_from(node, &Type::Matrix(dtype, rows, columns), values)
+    }
+
+    /// `wp.transformation(p, q, dtype=float)`.
+    fn transformation(&mut self, node: Node, arguments: &Arguments) -> Lowered<Data> {
+        self.refuse_other_keywords(node, arguments, &["dtype", "p", "q"])?;
+        let dtype = self.dtype_argument(node, Self::keyword(arguments, "dtype"))?;
+        let mut values = self.positional(arguments, Self::expression_or_call)?;
+        for name in ["p", "q"] {
+            if let Some(argument) = Self::keyword(arguments, name) {
+                values.push(self.expression_or_call(argument)?);
+            }
+        }
+        let inferred = match values.first() {
+            Some(Value::Data(data)) => data.ty.scalar(),
+            _ => None,
+        };
+        self.construct_from(node, &Type::Transform(dtype.or(inferred).unwrap_or(Dtype::F32)), values)
     }
 
     /// `wp.identity(n=3, dtype=float)`.

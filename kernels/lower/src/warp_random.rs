@@ -67,7 +67,7 @@ impl Lowerer<'_> {
         };
         let Some(name) = self.syntax().name_of(variable) else { return fail(self) };
         // The state of the caller is not advanced where a function has it as a parameter.
-        if !self.frame().locals.contains(&name) {
+        if !self.frame().locals.contains(&name) && !self.is_reference(variable) {
             return fail(self);
         }
         let state = self.expression(variable)?;

@@ -804,3 +804,307 @@ def k(a: wp.array(dtype=int), out: wp.array(dtype=int)):
     run(source, &[3], &mut arguments);
     assert_eq!(read::<i32>(&arguments[1]), [10, 6, 110]);
 }
+
+#[test]
+fn functions_are_values() {
+    let source = "
+import warp as wp
+
+@wp.func
+def double(x: float):
+    return 2.0 * x
+
+@wp.func
+def triple(x: float):
+    return 3.0 * x
+
+@wp.func
+def apply(f: wp.Function, x: float):
+    g = f
+    return g(x)
+
+@wp.func
+def apply_default(f: wp.Function = double, x: float = 5.0):
+    return f(x)
+
+ALIAS = triple
+SINE = wp.sin
+TABLE = {\"double\": double, \"triple\": triple}
+THREAD = wp.tid
+
+@wp.kernel
+def k(out: wp.array[float]):
+    i = THREAD()
+    f = double
+    out[0] = f(1.0) + apply(f, 10.0)
+    out[1] = apply(triple, 1.0) + ALIAS(2.0)
+    out[2] = apply(f=ALIAS, x=3.0)
+    out[3] = apply(wp.sqrt, 16.0) + SINE(0.0)
+    out[4] = apply_default()
+    out[5] = wp.static(TABLE[\"triple\"])(2.0)
+    out[6] = wp.add(2.0, apply(wp.floor, 1.5))
+";
+    let mut arguments = [Argument::array(&[0.0_f32; 7])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [22.0, 9.0, 9.0, 4.0, 10.0, 6.0, 3.0]);
+}
+
+#[test]
+fn an_alias_stands_for_the_definition_before_it() {
+    let source = "
+import warp as wp
+
+@wp.func
+def f():
+    return 17
+
+first = f
+
+@wp.func
+def f():
+    return 42
+
+@wp.kernel
+def k(out: wp.array[int]):
+    out[0] = f()
+    out[1] = first()
+";
+    let mut arguments = [Argument::array(&[0_i32; 2])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<i32>(&arguments[0]), [42, 17]);
+    let rebound = "f = wp.sin\nf = wp.cos\nout[0] = f(1.0)";
+    assert_eq!(refused_body(rebound), ErrorKind::UnsupportedExpression);
+    assert_eq!(refused_body("f = wp.sin\nf = 1.0"), ErrorKind::TypeMismatch);
+}
+
+#[test]
+fn functions_change_what_references_refer_to() {
+    let source = "
+import warp as wp
+
+@wp.struct
+class Box:
+    value: float
+    at: wp.vec3
+
+@wp.func
+def add(x: wp.ref[wp.float32], by: float):
+    x += by
+
+@wp.func
+def forward(x: wp.ref[wp.float32]):
+    add(x, 1.0)
+    x = x * 2.0
+
+@wp.func
+def swap(x: wp.ref[wp.float32], y: wp.ref[wp.float32]):
+    x, y = y, x
+
+@wp.func
+def fill(box: wp.ref[Box]):
+    box.value += 1.0
+    box.at[1] = box.value
+    add(box.at.z, 7.0)
+
+@wp.func
+def old(x: wp.ref[wp.float32]):
+    was = x
+    x = 0.0
+    return was
+
+@wp.func
+def by_value(x: float):
+    add(x, 100.0)
+    return x
+
+@wp.kernel(enable_backward=False)
+def k(out: wp.array[float], rows: wp.array2d[float]):
+    a = float(1.0)
+    add(a, by=2.0)
+    out[0] = a
+    forward(out[1])
+    b = float(8.0)
+    swap(a, b)
+    out[2] = a
+    out[3] = b
+    box = Box()
+    fill(box)
+    fill(box)
+    out[4] = box.value + box.at[1] + box.at[2]
+    add(rows[1, 0], 3.0)
+    n = int(0)
+    out[5] = 0.0
+    while n < 3:
+        add(out[5], float(n))
+        n += 1
+    out[6] = old(a) + a
+    out[7] = by_value(b) + b
+";
+    let mut arguments = [Argument::array(&[0.0_f32; 8]), shaped(&[0.0_f32; 4], &[2, 2])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [3.0, 2.0, 8.0, 3.0, 18.0, 3.0, 8.0, 106.0]);
+    assert_eq!(read::<f32>(&arguments[1]), [0.0, 0.0, 3.0, 0.0]);
+    let header = "
+import warp as wp
+
+@wp.func
+def add(x: wp.ref[wp.float32]):
+    x += 1.0
+
+@wp.kernel
+def k(a: wp.array[float], n: wp.array[int], s: float):
+";
+    for (line, kind) in [
+        ("add(1.0)", ErrorKind::ArgumentMismatch),
+        ("add(a[0] + 1.0)", ErrorKind::ArgumentMismatch),
+        ("add(n[0])", ErrorKind::TypeMismatch),
+        ("add(a)", ErrorKind::TypeMismatch),
+    ] {
+        let error = lower(&format!("{header}    {line}\n"), &options(Dialect::Warp)).expect_err(line);
+        assert_eq!(error.kind, kind, "{line}: {error}");
+    }
+}
+
+#[test]
+fn ranges_run_in_reverse() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(starts: wp.array[int], ends: wp.array[int], steps: wp.array[int], out: wp.array2d[int]):
+    i = wp.tid()
+    n = int(0)
+    for at in reversed(range(starts[i], ends[i], steps[i])):
+        out[i, n] = at
+        n += 1
+    out[i, 5] = n
+";
+    let ranges: [(i32, i32, i32); 6] =
+        [(-2, 8, 3), (9, -3, -2), (0, 5, 1), (3, 3, 1), (i32::MAX - 2, i32::MAX, 1), (i32::MIN, i32::MAX, i32::MAX)];
+    let column = |of: fn(&(i32, i32, i32)) -> i32| Argument::array(&ranges.iter().map(of).collect::<Vec<_>>());
+    let mut arguments =
+        [column(|range| range.0), column(|range| range.1), column(|range| range.2), shaped(&[-99; 48], &[6, 8])];
+    run(source, &[6], &mut arguments);
+    let out = read::<i32>(&arguments[3]);
+    for (row, (start, end, step)) in out.chunks(8).zip(ranges) {
+        let mut expected = vec![];
+        let mut at = i64::from(start);
+        while if step > 0 { at < i64::from(end) } else { at > i64::from(end) } {
+            expected.push(at);
+            at += i64::from(step);
+        }
+        expected.reverse();
+        // The sixth column holds the count.
+        let got: Vec<_> = row.iter().take(expected.len().min(5)).map(|at| i64::from(*at)).collect();
+        assert_eq!(got, expected[..expected.len().min(5)], "range({start}, {end}, {step})");
+    }
+}
+
+#[test]
+fn stars_spread_tuples_and_vectors() {
+    let results = body(
+        "float",
+        "
+v = wp.vec3(1.0, 2.0, 3.0)
+pair = (4.0, 5.0)
+w = wp.vec3(*v)
+q = wp.quat(*pair, *v[1:])
+out[0] = w[2]
+out[1] = q[0] + q[3]
+out[2] = wp.max(*pair)
+",
+        3,
+        0.0_f32,
+    );
+    assert_eq!(results, [3.0, 7.0, 5.0]);
+    assert_eq!(refused_body("x = 1.0\nv = wp.vec3(*x)"), ErrorKind::TypeMismatch);
+}
+
+#[test]
+fn members_of_classes_are_constants() {
+    let source = "
+import enum
+import warp as wp
+
+class Mode(enum.IntEnum):
+    A = 3
+    B = A + 4
+
+@wp.kernel
+def k(out: wp.array[int]):
+    out[0] = Mode.B
+    if Mode.A == 3:
+        out[1] = int(Mode.A)
+";
+    let mut arguments = [Argument::array(&[0_i32; 2])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<i32>(&arguments[0]), [7, 3]);
+}
+
+/// Expectations are derived by hand from the definitions.
+#[test]
+fn compositions_of_warps_functions_are_known() {
+    let results = body(
+        "float",
+        "
+half = 0.7071067811865476
+about_z = wp.quat(0.0, 0.0, half, half)
+axis = wp.vec3(0.0, 0.0, 1.0)
+out[0] = wp.quat_twist_angle(axis, about_z)
+out[1] = wp.quat_twist_angle_signed(axis, wp.quat(0.0, 0.0, -half, half))
+out[2] = wp.quat_to_rpy(about_z)[2]
+e = wp.quat_from_euler(wp.vec3(0.0, 0.0, 1.5707963267948966), 0, 1, 2)
+out[3] = e[2]
+t = wp.transform(wp.vec3(1.0, 0.0, 0.0), about_z)
+out[4] = wp.transform_twist(t, wp.spatial_vector(0.0, 0.0, 1.0, 1.0, 0.0, 0.0))[4]
+out[5] = wp.smooth_normalize(wp.vec3(0.0, 0.0, 0.0))[0]
+out[6] = wp.norm_huber(wp.vec2(3.0, 4.0))
+out[7] = wp.div_approx(1.0, 4.0)
+out[8] = wp.transformation(1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0, dtype=float)[2]
+",
+        9,
+        0.0_f32,
+    );
+    let half_pi = std::f32::consts::FRAC_PI_2;
+    let expected = [half_pi, -half_pi, half_pi, std::f32::consts::FRAC_1_SQRT_2, 0.0, 0.0, 4.5, 0.25, 3.0];
+    for (at, (got, expected)) in results.iter().zip(expected).enumerate() {
+        assert!((got - expected).abs() < 1e-5, "out[{at}] is {got}, expected {expected}");
+    }
+}
+
+#[test]
+fn normal_and_poisson_numbers_have_their_moments() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint32]):
+    i = wp.tid()
+    state = wp.rand_init(7, i)
+    normal[i] = wp.randn(state)
+    few[i] = wp.poisson(state, 2.5)
+    many[i] = wp.poisson(state, 40.0)
+";
+    let count = 20_000;
+    let mut arguments = [
+        Argument::array(&vec![0.0_f32; count]),
+        Argument::array(&vec![0_u32; count]),
+        Argument::array(&vec![0_u32; count]),
+    ];
+    run(source, &[20_000], &mut arguments);
+    let moments = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        (mean, variance)
+    };
+    let normal: Vec<f64> = read::<f32>(&arguments[0]).iter().map(|value| f64::from(*value)).collect();
+    let (mean, variance) = moments(&normal);
+    // Six standard errors.
+    assert!(mean.abs() < 0.043 && (variance - 1.0).abs() < 0.06, "{mean}, {variance}");
+    for (at, rate) in [(1, 2.5), (2, 40.0)] {
+        let values: Vec<f64> = read::<u32>(&arguments[at]).iter().map(|value| f64::from(*value)).collect();
+        let (mean, variance) = moments(&values);
+        let error = 6.0 * (rate / count as f64).sqrt();
+        assert!((mean - rate).abs() < error && (variance / rate - 1.0).abs() < 0.08, "{rate}: {mean}, {variance}");
+    }
+}
