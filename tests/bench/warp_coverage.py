@@ -63,6 +63,8 @@ class Kernel:
     code: str = ""
     message: str = ""
     lowered: bool = False
+    #: Whether Warp cannot translate it either.
+    refused: bool = False
     #: Whether it was lowered from the function object with what it captures, not from the text of its module.
     with_captures: bool = False
     outcome: str = ""
@@ -75,6 +77,7 @@ class Kernel:
         """Take what a process found."""
         self.with_captures = found["lowered"] and not self.lowered
         self.lowered = found["lowered"]
+        self.refused = found.get("refused", False)
         self.code, self.message = found.get("code", self.code), found.get("message", self.message)
         self.outcome, self.level = found.get("outcome", ""), found.get("level", "")
         self.reason = " ".join((found.get("reason") or found.get("first", "")).split())
@@ -338,10 +341,12 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def groups(kernels: list[Kernel]) -> dict[str, list[Kernel]]:
+    """The kernels that Warp translates."""
+    valid = [one for one in kernels if not one.refused]
     return {
-        "all": kernels,
-        "write an array": [one for one in kernels if one.writes and one.inside],
-        "self-contained": [one for one in kernels if one.writes and one.inside and one.self_contained],
+        "all": valid,
+        "write an array": [one for one in valid if one.writes and one.inside],
+        "self-contained": [one for one in valid if one.writes and one.inside and one.self_contained],
     }
 
 
@@ -350,6 +355,7 @@ def share(part: int, whole: int) -> str:
 
 
 def report(kernels: list[Kernel]) -> None:
+    print(f"{sum(one.refused for one in kernels)} kernels that Warp refuses are left out.\n")
     print(
         "| kernels | number | lowered | launched | same bits | within tolerance | changed an array | documented | disagree | fault | not launched |"
     )

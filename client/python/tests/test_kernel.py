@@ -250,6 +250,32 @@ def test_functions_that_a_kernel_calls_are_sent_as_well(answering: Answering, lo
     assert list(answering.requests[-1].names) == []
 
 
+twice = doubled
+
+
+class Level:
+    """What a kernel names."""
+
+    LOW = COUNT
+
+
+def test_other_names_of_functions_and_classes_are_sent_as_well(answering: Answering, local: Client) -> None:
+    def leveled(n: int) -> int:
+        return twice(n) + doubled(n) + Level.LOW
+
+    local.translate(leveled)
+    [request] = answering.requests
+    lines = request.source.splitlines()
+    assert [line for line in lines if line.startswith("class ")] == ["class Level:"]
+    assert [line for line in lines if line.startswith("def ")] == [
+        "def leveled(n: int) -> int:",
+        "def doubled(n: int) -> int:",
+    ]
+    # It stands for the function that is defined before it.
+    assert lines[-1] == "twice = doubled"
+    assert constants(request) == {"COUNT": 3}
+
+
 def test_given_constants_take_precedence_over_captured_ones(answering: Answering, local: Client) -> None:
     local.translate([scaled, counted], constants={"SCALE": 4, "OTHER": 1.5})
     assert constants(answering.requests[0]) == {"SCALE": 4, "OTHER": 1.5, "IS_ON": True, "COUNT": 3}
@@ -325,6 +351,12 @@ def warp(monkeypatch: pytest.MonkeyPatch) -> Any:
     module.kernel = module.func = lambda function: SimpleNamespace(func=function)
     module.float32 = type("float32", (), {"__module__": "warp._src.types"})
     module.array = lambda dtype: dtype
+
+    def static(value: Any) -> Any:
+        return value
+
+    static.__module__ = "warp._src.builtins"
+    module.static = static
     monkeypatch.setitem(sys.modules, "warp", module)
     return module
 
@@ -349,6 +381,26 @@ def test_functions_with_the_decorators_of_warp_are_taken(
     assert sorted(lines[:2]) == ["from warp import float32 as scalar", "import warp as wp"]
     functions = [line for line in lines[2:] if not line.startswith(" ")]
     assert functions == ["@wp.func", "def double(x: scalar):", "@wp.kernel", "def saxpy(x: wp.array(dtype=scalar)):"]
+
+
+def test_values_of_static_expressions_are_sent(
+    answering: Answering, local: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wp = warp(monkeypatch)
+    table = {"é": -2}
+
+    @wp.kernel
+    def k(x: wp.array(dtype=wp.float32)):
+        x[0] = wp.static(COUNT * 2.5) + wp.static(table["é"]) * wp.static(COUNT)
+        for i in range(3):
+            x[i] = wp.static(i + 1)
+        x[1] = wp.static(NAMES)
+
+    local.translate(k)
+    [request] = answering.requests
+    body = [line.strip() for line in request.source.splitlines() if "x[" in line]
+    assert body == ["x[0] = 7.5 + (-2) * 3", "x[i] = wp.static(i + 1)", "x[1] = wp.static(NAMES)"]
+    assert constants(request) == {}
 
 
 def test_functions_that_mean_different_things_by_a_name_are_refused(local: Client) -> None:

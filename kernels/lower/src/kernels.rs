@@ -12,7 +12,7 @@ use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
 use crate::statements::Flow;
 use crate::types::{Annotation, Type};
-use crate::value::{Data, Value, View};
+use crate::value::{Axis, Data, Value, View};
 
 /// A kernel of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Lowerer<'_> {
 
     fn array_parameter(&mut self, name: &str, element: &Type, dims: u8) -> View {
         let array = self.emitter.param(name, ParamType::Array(ArrayType { element: element.element(), dims }));
-        View { array, element: element.clone(), dims, prefix: vec![] }
+        View::whole(array, element.clone(), dims)
     }
 
     /// A function that thread i applies to row i of its arguments.
@@ -179,9 +179,9 @@ impl Lowerer<'_> {
                 Ok((view.array, Data::scalar(*dtype, Expr::Local(local)).into()))
             }
             Annotation::Array(Some(ty), 1) if is_number(ty) => {
-                let view = self.array_parameter(&parameter.name, ty, 2);
-                let prefix = vec![Expr::ThreadId(0)];
-                Ok((view.array, Value::Array(View { prefix, ..view })))
+                let mut view = self.array_parameter(&parameter.name, ty, 2);
+                view.axes[0] = Axis::Index(Expr::ThreadId(0));
+                Ok((view.array, Value::Array(view)))
             }
             Annotation::Any => Err(self.generic(parameter)),
             other => {

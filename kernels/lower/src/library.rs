@@ -4,7 +4,7 @@
 const SOURCE: &str = include_str!("library.py");
 
 /// The functions that sources may call.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "norm_huber",
     "norm_pseudo_huber",
     "poisson",
@@ -17,6 +17,7 @@ const NAMES: [&str; 12] = [
     "smooth_normalize",
     "transform_twist",
     "transform_wrench",
+    "velocity_at_point",
 ];
 
 /// The name of the definition of a function of Warp; `None` for functions that are no part of the library.

@@ -14,7 +14,7 @@ use crate::functions::Callable;
 use crate::options::Dialect;
 use crate::syntax::{Node, Syntax};
 use crate::types::{RecordType, Type};
-use crate::value::{Data, Location, Storage, Value, View};
+use crate::value::{Axis, Data, Location, Slice, Storage, Value, View};
 
 /// The deepest nesting of expressions, statements and calls.
 const MAX_DEPTH: u32 = 160;
@@ -243,12 +243,24 @@ impl<'a> Lowerer<'a> {
 
     /// A view whose indices are variables of its own.
     fn own_view(&mut self, name: &str, view: &View) -> View {
-        let prefix = view.prefix.iter().map(|index| {
-            let slot = self.emitter.local(name, accelerd_ir::Dtype::I64);
-            self.emitter.emit(Stmt::Assign(slot, as_i64(index.clone())));
-            Expr::Local(slot)
+        let axes = view.axes.iter().map(|axis| match axis {
+            Axis::Index(index) => {
+                let slot = self.emitter.local(name, accelerd_ir::Dtype::I64);
+                self.emitter.emit(Stmt::Assign(slot, as_i64(index.clone())));
+                Axis::Index(Expr::Local(slot))
+            }
+            Axis::Slice(slice) => {
+                let mut own = |part: &Expr| {
+                    let slot = self.emitter.local(name, accelerd_ir::Dtype::I32);
+                    self.emitter.emit(Stmt::Assign(slot, part.clone()));
+                    Expr::Local(slot)
+                };
+                let (start, step, extent) = (own(&slice.start), own(&slice.step), own(&slice.extent));
+                Axis::Slice(Slice { start, step, extent })
+            }
+            Axis::All => Axis::All,
         });
-        View { prefix: prefix.collect(), ..view.clone() }
+        View { axes: axes.collect(), ..view.clone() }
     }
 
     fn slots(&mut self, name: &str, ty: &Type) -> Vec<LocalId> {
@@ -321,14 +333,18 @@ impl<'a> Lowerer<'a> {
                 Ok(kind)
             }
             (VariableKind::Array(known), Value::Array(view))
-                if (known.array, known.prefix.len()) == (view.array, view.prefix.len()) =>
+                if known.array == view.array && known.axes.iter().zip(&view.axes).all(|(a, b)| a.is_like(b)) =>
             {
-                let slots = known.prefix.iter().map(|index| match index {
+                let slots = known.axes.iter().flat_map(Axis::parts).map(|part| match part {
                     Expr::Local(slot) => *slot,
                     _ => unreachable!("a variable's view has variables as indices"),
                 });
                 let slots: Vec<_> = slots.collect();
-                self.store_locals(&slots, view.prefix.into_iter().map(as_i64).collect());
+                let parts = view.axes.iter().flat_map(|axis| {
+                    let is_index = matches!(axis, Axis::Index(_));
+                    axis.parts().into_iter().cloned().map(move |part| if is_index { as_i64(part) } else { part })
+                });
+                self.store_locals(&slots, parts.collect());
                 Ok(kind)
             }
             (VariableKind::Reference(location), Value::Data(data)) => {

@@ -11,7 +11,7 @@ use crate::lowerer::{Lowerer, VariableKind};
 use crate::scalars;
 use crate::syntax::Node;
 use crate::types::{self, Type};
-use crate::value::{Data, Location, Storage, Value, View};
+use crate::value::{Axis, Data, Location, Slice, Storage, Value, View};
 
 /// What an attribute or subscript refers to.
 enum Part {
@@ -159,38 +159,97 @@ impl Lowerer<'_> {
             let message = format!("expected at most {} indices, got {}", view.rank(), indices.len());
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
-        let mut all = view.prefix.clone();
-        for &index in indices {
-            if self.syntax().kind(index) == Kind::Slice {
-                return Err(self.error(index, ErrorKind::UnsupportedExpression, "slices of arrays are unsupported"));
-            }
-            let index = self.array_index(index, &view, all.len())?;
-            all.push(index);
+        let mut part = view.clone();
+        for (&index, dim) in indices.iter().zip(view.open()) {
+            part.axes[dim] = match self.syntax().kind(index) {
+                Kind::Slice => Axis::Slice(self.array_slice(index, &view, dim)?),
+                _ => Axis::Index(self.array_index(index, &view, dim)?),
+            };
         }
-        if all.len() < usize::from(view.dims) {
-            return Ok(Part::Value(Value::Array(View { prefix: all, ..view })));
-        }
-        let storage = Storage::Element { array: view.array, indices: all, site: self.syntax().site(node) };
+        let Some(indices) = part.indices() else { return Ok(Part::Value(Value::Array(part))) };
+        let storage = Storage::Element { array: view.array, indices, site: self.syntax().site(node) };
         Ok(Part::Location(Self::whole(view.element, storage)))
     }
 
-    /// An index of an array, in a variable. Python counts negative ones from the end.
-    fn array_index(&mut self, node: Node, view: &View, nth: usize) -> Lowered<Expr> {
-        let (dtype, index) = self.scalar(node)?;
+    /// An index of an array along a dimension of it, in a variable. Python counts negative ones from the end, and so does Warp, of
+    /// which only those that are constant are supported.
+    fn array_index(&mut self, node: Node, view: &View, dim: usize) -> Lowered<Expr> {
+        let value = self.expression(node)?;
+        let constant = match &value {
+            Value::Data(Data { constant: Some(Number::Int(constant)), .. }) => i64::try_from(*constant).ok(),
+            _ => None,
+        };
+        let (dtype, index) = self.scalar_in(node, &value)?;
         if !(dtype.is_integer() || self.is_python() && dtype == Dtype::Bool) {
             let message = format!("expected an integer as an index, got {}", types::name(dtype));
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
         let (index, dtype) = Self::index_of(dtype, index);
         let index = self.emitter.bind(dtype, index);
-        if !self.is_python() {
-            return Ok(index);
+        if let Axis::Slice(slice) = &view.axes[dim] {
+            return Ok(self.index_in(node, slice, dtype, index));
         }
-        let nth = u8::try_from(nth).expect("an array has at most 4 dimensions");
-        let extent = scalars::cast(Dtype::I32, dtype, Expr::Extent(view.array, nth));
+        let extent = scalars::cast(Dtype::I32, dtype, view.array_extent(dim));
+        if !self.is_python() {
+            let from_end =
+                constant.filter(|constant| *constant < 0).map(|_| scalars::add(dtype, index.clone(), extent));
+            return Ok(from_end.map_or(index, |from_end| self.emitter.bind(dtype, from_end)));
+        }
         let is_negative = scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0));
         let wrapped = scalars::select(is_negative, scalars::add(dtype, index.clone(), extent), index);
         Ok(self.emitter.bind(dtype, wrapped))
+    }
+
+    /// The index of the array at an index of a slice of it.
+    pub(crate) fn index_in(&mut self, node: Node, slice: &Slice, dtype: Dtype, index: Expr) -> Expr {
+        let [start, step, extent] =
+            [&slice.start, &slice.step, &slice.extent].map(|part| scalars::cast(Dtype::I32, dtype, part.clone()));
+        let is_negative = scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0));
+        let wrapped = scalars::select(is_negative, scalars::add(dtype, index.clone(), extent.clone()), index);
+        let index = self.emitter.bind(dtype, wrapped);
+        let is_outside = scalars::or(
+            scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0)),
+            scalars::le(dtype, extent, index.clone()),
+        );
+        self.emitter.fault_if(is_outside, FaultKind::OutOfBounds, self.syntax().site(node));
+        self.emitter.bind(dtype, scalars::add(dtype, start, scalars::mul(dtype, index, step)))
+    }
+
+    /// The slice of a dimension of an array. Bounds are clamped as Warp clamps them.
+    fn array_slice(&mut self, node: Node, view: &View, dim: usize) -> Lowered<Slice> {
+        if self.is_python() {
+            return Err(self.error(node, ErrorKind::UnsupportedExpression, "slices of lists are unsupported"));
+        }
+        let dtype = Dtype::I32;
+        let bound = |this: &mut Self, field| -> Lowered<Option<Expr>> {
+            let Some(bound) = this.syntax().child(node, field) else { return Ok(None) };
+            let (of, part) = this.scalar(bound)?;
+            if of != dtype {
+                let message = format!("expected int32 as a bound of the slice, got {}", types::name(of));
+                return Err(this.error(bound, ErrorKind::TypeMismatch, message));
+            }
+            Ok(Some(this.emitter.bind(dtype, part)))
+        };
+        let (lower, upper) = (bound(self, Field::Lower)?, bound(self, Field::Upper)?);
+        let step = bound(self, Field::Step)?.unwrap_or_else(|| scalars::integer(dtype, 1));
+        let is_zero = scalars::eq(dtype, step.clone(), scalars::integer(dtype, 0));
+        self.emitter.fault_if(is_zero, FaultKind::InvalidValue, self.syntax().site(node));
+        let all = Slice {
+            start: scalars::integer(dtype, 0),
+            step: scalars::integer(dtype, 1),
+            extent: view.array_extent(dim),
+        };
+        let of = match &view.axes[dim] {
+            Axis::Slice(slice) => slice.clone(),
+            Axis::All | Axis::Index(_) => all,
+        };
+        let slice = Slice::within(&of.extent, lower, upper, &step);
+        let mut own = |part| self.emitter.bind(dtype, part);
+        let (start, step, extent) = (own(slice.start), own(slice.step), own(slice.extent));
+        // A slice of a slice starts at an index of it.
+        let start = scalars::add(dtype, of.start, scalars::mul(dtype, start, of.step.clone()));
+        let step = scalars::mul(dtype, step, of.step);
+        Ok(Slice { start: self.emitter.bind(dtype, start), step: self.emitter.bind(dtype, step), extent })
     }
 
     /// An index as i32 or i64.

@@ -4,8 +4,30 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::Expr;
 
 use crate::scalars::{self, add, div, integer, lt, mul, neg, select, sub};
+use crate::value::Slice;
 
 const I64: Dtype = Dtype::I64;
+
+impl Slice {
+    /// The slice of a dimension of an extent. Negative bounds count from the end; bounds outside are moved to the end that they are beyond.
+    pub(crate) fn within(extent: &Expr, lower: Option<Expr>, upper: Option<Expr>, step: &Expr) -> Self {
+        let dtype = Dtype::I32;
+        let number = |value| integer(dtype, value);
+        let least = neg(dtype, extent.clone());
+        let clamped = |bound: Expr| {
+            let bound = select(lt(dtype, bound.clone(), least.clone()), least.clone(), bound);
+            let bound = select(lt(dtype, extent.clone(), bound.clone()), extent.clone(), bound);
+            select(lt(dtype, bound.clone(), number(0)), add(dtype, bound.clone(), extent.clone()), bound)
+        };
+        let is_down = lt(dtype, step.clone(), number(0));
+        let last = sub(dtype, extent.clone(), number(1));
+        let start = lower.map_or_else(|| select(is_down.clone(), last, number(0)), clamped);
+        let end = upper.map_or_else(|| select(is_down, number(-1), extent.clone()), clamped);
+        let wide = |part: &Expr| scalars::cast(dtype, I64, part.clone());
+        let count = ReversedRange::count(&wide(&start), wide(&end), &wide(step));
+        Self { start, step: step.clone(), extent: scalars::cast(I64, dtype, count) }
+    }
+}
 
 /// A range of i32 in reverse. Its parts are i64 and cheap.
 pub(crate) struct ReversedRange {

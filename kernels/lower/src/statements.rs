@@ -485,7 +485,12 @@ impl Lowerer<'_> {
     /// The scalar type and value of an expression.
     pub(crate) fn scalar(&mut self, node: Node) -> Lowered<(Dtype, Expr)> {
         let value = self.expression(node)?;
-        match &value {
+        self.scalar_in(node, &value)
+    }
+
+    /// The scalar that a value is.
+    pub(crate) fn scalar_in(&self, node: Node, value: &Value) -> Lowered<(Dtype, Expr)> {
+        match value {
             Value::Data(data) if data.as_scalar().is_some() => {
                 let (dtype, part) = data.as_scalar().expect("checked");
                 Ok((dtype, part.clone()))

@@ -36,15 +36,47 @@ pub(crate) struct Data {
     pub(crate) constant: Option<Number>,
 }
 
-/// An array, or the part of one below leading indices.
+/// An array, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) array: ParamId,
     pub(crate) element: Type,
-    /// Dimensions of the array itself.
-    pub(crate) dims: u8,
-    /// Leading indices; i32 or i64, and cheap.
-    pub(crate) prefix: Vec<Expr>,
+    /// The dimensions of the array itself.
+    pub(crate) axes: Vec<Axis>,
+}
+
+/// What a view has of a dimension of its array. Expressions are cheap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Axis {
+    All,
+    /// One index, i32 or i64.
+    Index(Expr),
+    /// A slice of i32.
+    Slice(Slice),
+}
+
+impl Axis {
+    /// Whether another one differs in its expressions alone.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// Its expressions.
+    pub(crate) fn parts(&self) -> Vec<&Expr> {
+        match self {
+            Self::All => vec![],
+            Self::Index(index) => vec![index],
+            Self::Slice(Slice { start, step, extent }) => vec![start, step, extent],
+        }
+    }
+}
+
+/// Indices from a start by a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) start: Expr,
+    pub(crate) step: Expr,
+    pub(crate) extent: Expr,
 }
 
 /// Where a value is stored.
@@ -70,15 +102,43 @@ pub(crate) enum Storage {
 }
 
 impl View {
-    /// Dimensions that are left.
+    /// A whole array.
+    pub(crate) fn whole(array: ParamId, element: Type, dims: u8) -> Self {
+        Self { array, element, axes: vec![Axis::All; dims.into()] }
+    }
+
+    /// The dimensions that are left.
+    pub(crate) fn open(&self) -> impl Iterator<Item = usize> {
+        let is_open = |&at: &usize| !matches!(self.axes[at], Axis::Index(_));
+        (0..self.axes.len()).filter(is_open)
+    }
+
+    /// How many these are.
     pub(crate) fn rank(&self) -> usize {
-        usize::from(self.dims) - self.prefix.len()
+        self.open().count()
     }
 
     /// The extent along one of the dimensions that are left.
     pub(crate) fn extent(&self, nth: usize) -> Expr {
-        let nth = u8::try_from(self.prefix.len() + nth).expect("an array has at most 4 dimensions");
-        Expr::Extent(self.array, nth)
+        let dim = self.open().nth(nth).expect("the view has the dimension");
+        match &self.axes[dim] {
+            Axis::Slice(slice) => slice.extent.clone(),
+            Axis::All | Axis::Index(_) => self.array_extent(dim),
+        }
+    }
+
+    /// The extent of the array itself along one of its dimensions.
+    pub(crate) fn array_extent(&self, dim: usize) -> Expr {
+        Expr::Extent(self.array, u8::try_from(dim).expect("an array has at most 4 dimensions"))
+    }
+
+    /// The indices of the array, if no dimension is left.
+    pub(crate) fn indices(&self) -> Option<Vec<Expr>> {
+        let index = |axis: &Axis| match axis {
+            Axis::Index(index) => Some(index.clone()),
+            Axis::All | Axis::Slice(_) => None,
+        };
+        self.axes.iter().map(index).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::lowerer::Lowerer;
 use crate::scalars;
 use crate::syntax::Node;
 use crate::types::{MAX_COMPONENTS, Type};
-use crate::value::{Data, Storage, Value};
+use crate::value::{Axis, Data, Storage, Value};
 use crate::warp_operators::{is_atomic, unified, warp_comparison};
 
 impl Lowerer<'_> {
@@ -385,12 +385,18 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::UnsupportedType, message));
         };
         let is_bitwise = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
-        let mut indices = view.prefix.clone();
-        for index in &values[1..=rank] {
+        let mut element_view = view.clone();
+        for (index, dim) in values[1..=rank].iter().zip(view.open()) {
             let Some((of, part)) = scalar_of(index).filter(|(of, _)| of.is_integer()) else { return fail(self) };
             let to = if of.size() == 8 || of == Dtype::U32 { Dtype::I64 } else { Dtype::I32 };
-            indices.push(self.emitter.bind(to, scalars::cast(of, to, part)));
+            let part = self.emitter.bind(to, scalars::cast(of, to, part));
+            let part = match &view.axes[dim] {
+                Axis::Slice(slice) => self.index_in(node, slice, to, part),
+                Axis::All | Axis::Index(_) => part,
+            };
+            element_view.axes[dim] = Axis::Index(part);
         }
+        let indices = element_view.indices().expect("each dimension has an index");
         let mut parts = vec![];
         for operand in &values[1 + rank..] {
             let Value::Data(data) = operand else { return fail(self) };

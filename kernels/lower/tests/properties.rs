@@ -14,6 +14,9 @@ const LINES: &[&str] = &[
     "x = wp.atomic_add(counts, 0, 1)", "assert x > 0", "y = y if x else 1.0", "x = y and x", "c = 0 < x < 3 or not c", "x = 99999999999",
     "y = -y ** 2.0", "x = x // 0 % 3 << 40", "u = wp.uint8(300)", "y = wp.float64(y)", "y = wp.min(y, 1.0)", "y = wp.nothing()", "x: int = 3",
     "q = wp.quat_identity()", "v = wp.quat_rotate(q, v)", "x = len(out)", "x = out.shape[0]", "v = v[0:2]", "t = (x, y)", "x = t[0]", "x = t[x]",
+    "fn = f", "fn = wp.sqrt", "y = fn(y)", "y = apply(fn, y)", "h(y)", "h(v.y)", "h(out[x])", "h(row[1])", "h(s.b[x])", "row = grid[x:, 0]", "row = grid[0, ::x]",
+    "row = row[1:x]", "grid[1:][0, x] = y", "for k in reversed(range(x, 5, x)):", "v = wp.vec3(*v)", "a, b = g(*t)", "v = wp.vec3(*row)",
+    "y = wp.randn(r)", "x = int(wp.poisson(r, y))", "q = wp.quat_from_euler(v, x, 1, 2)", "x = out[-1]",
     "del x", "x = wp.rand_init(3)", "r = wp.rand_init(3)", "y = wp.randf(r)", "x = [1]", "x = 'a'", "x = None", "v = -v * 2.0 / y",
 ];
 
@@ -34,6 +37,14 @@ def f(x: float):
 @wp.func
 def g(x: int):
     return x, float(x)
+
+@wp.func
+def h(x: wp.ref[wp.float32]):
+    x += 1.0
+
+@wp.func
+def apply(fn: wp.Function, x: float):
+    return fn(x)
 
 @wp.kernel
 def k(out: wp.array(dtype=float), grid: wp.array2d(dtype=float), counts: wp.array(dtype=int), c: bool):

@@ -1108,3 +1108,56 @@ def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint3
         assert!((mean - rate).abs() < error && (variance / rate - 1.0).abs() < 0.08, "{rate}: {mean}, {variance}");
     }
 }
+
+#[test]
+fn slices_of_arrays_are_views() {
+    let source = "
+import warp as wp
+
+@wp.func
+def total(a: wp.array[float]):
+    sum = float(0.0)
+    for i in range(a.shape[0]):
+        sum += a[i]
+    return sum
+
+@wp.kernel
+def k(a: wp.array[float], grid: wp.array2d[float], n: int, out: wp.array[float]):
+    out[0] = total(a[1:4])
+    out[1] = total(a[::-2])
+    out[2] = total(a[-3:])
+    out[3] = total(a[n:n])
+    out[4] = total(a[1:100][1:n])
+    out[5] = total(grid[:, 1])
+    out[6] = total(grid[1, 1:])
+    part = grid[1:, ::2]
+    out[7] = float(part.shape[0] * 10 + part.shape[1])
+    out[8] = part[0, 1] + part[0][-1]
+    out[9] = a[-1]
+    tail = a[3:]
+    tail[1] = 50.0
+    tail[0] += 7.0
+    wp.atomic_add(tail, 0, 1.0)
+    out[10] = float(len(tail))
+";
+    let numbers: Vec<f32> = (0..5).map(|at| at as f32).collect();
+    let grid: Vec<f32> = (10..16).map(|at| at as f32).collect();
+    let mut arguments =
+        [Argument::array(&numbers), shaped(&grid, &[2, 3]), Argument::value(3_i32), Argument::array(&[-1.0_f32; 11])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [0.0, 1.0, 2.0, 11.0, 50.0]);
+    assert_eq!(read::<f32>(&arguments[3]), [6.0, 6.0, 9.0, 0.0, 5.0, 25.0, 29.0, 12.0, 30.0, 4.0, 2.0]);
+    let kernel =
+        |line: &str| format!("import warp as wp\n@wp.kernel\ndef k(a: wp.array[float], n: int):\n    {line}\n");
+    for (line, n, kind) in [
+        ("a[1:3][n] = 1.0", 2, FaultKind::OutOfBounds),
+        ("a[1:3][n] = 1.0", -3, FaultKind::OutOfBounds),
+        ("a[n:][0] = 1.0", 5, FaultKind::OutOfBounds),
+        ("x = a[::n]", 0, FaultKind::InvalidValue),
+    ] {
+        let mut arguments = [Argument::array(&numbers), Argument::value(n)];
+        assert_eq!(fault(&kernel(line), &options(Dialect::Warp), &[1], &mut arguments), kind, "{line}, {n}");
+    }
+    let error = lower(&kernel("a[0:2] = 1.0"), &options(Dialect::Warp)).expect_err("an array is no value");
+    assert_eq!(error.kind, ErrorKind::TypeMismatch);
+}

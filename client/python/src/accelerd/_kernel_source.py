@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import keyword
+import math
 import symtable
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,17 +78,24 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
     captures = _Captures(_functions(source), constants)
     names = tuple(function.__code__.co_name for _, function in captures.functions)
     sources = []
-    # Adding a function appends those that it calls.
+    # Adding a function appends those that it calls, and the classes that it names.
     for given, function in captures.functions:
-        one = _without_own_decorators(given, function, _source(function))
-        captures.add(function, "".join(one.lines))
-        sources.append((function.__code__, one))
+        user = _User.of_function(function)
+        one = _with_static_values(user, _without_own_decorators(given, function, _source(function)))
+        captures.add(user, "".join(one.lines))
+        sources.append((function.__code__.co_name, function.__code__.co_filename, one))
+    for cls in captures.classes:
+        one = _source(cls)
+        captures.add(_User.of_class(cls), "".join(one.lines))
+        sources.append((cls.__name__, inspect.getsourcefile(cls) or "", one))
     # The first line belongs to no function: the daemon reports there what concerns a kernel as a whole.
     lines = [f"{statement}\n" for statement in captures.imports] or ["\n"]
     excerpts = []
-    for code, one in sources:
-        excerpts.append(Excerpt(code.co_name, code.co_filename, one.first, len(lines) + 1, one.indents))
+    for name, filename, one in sources:
+        excerpts.append(Excerpt(name, filename, one.first, len(lines) + 1, one.indents))
         lines += one.lines
+    # A name stands for the function that is defined before it.
+    lines += [f"{alias} = {name}\n" for alias, name in captures.aliases.items()]
     return KernelModule("".join(lines), captures.constants, tuple(excerpts), names)
 
 
@@ -132,11 +140,11 @@ class _Source:
     indents: tuple[int, ...]
 
 
-def _source(function: FunctionType) -> _Source:
+def _source(defined: FunctionType | type) -> _Source:
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(defined)
     except (OSError, TypeError) as missing:
-        message = f"source: there is no source of {function.__qualname__}, pass it as text: {missing}"
+        message = f"source: there is no source of {defined.__qualname__}, pass it as text: {missing}"
         raise ValueError(message) from None
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     if not lines[-1].endswith("\n"):
@@ -164,8 +172,49 @@ def _without_own_decorators(given: Any, function: FunctionType, source: _Source)
     return _Source(lines, source.first, source.indents)
 
 
+def _with_static_values(user: _User, source: _Source) -> _Source:
+    """Return a source in which numbers stand for the calls of `warp.static` that have one as their value."""
+    text = "".join(source.lines)
+    if "static" not in text:
+        return source
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError):  # Reported where its names are captured.
+        return source
+    lines = [line.encode() for line in source.lines]
+    for call in sorted(calls, key=_start, reverse=True):
+        function = _value(call.func, user.scope)
+        is_static = getattr(function, "__name__", "") == "static" and _is_of("warp", function)
+        if not is_static or len(call.args) != 1 or call.keywords or call.end_lineno != call.lineno:
+            continue
+        try:
+            value = eval(compile(ast.Expression(call.args[0]), user.filename, "eval"), dict(user.scope))
+        except Exception:  # It depends on variables of the kernel.
+            continue
+        number = _number(value)
+        if number is not None:
+            line = lines[call.lineno - 1]
+            lines[call.lineno - 1] = line[: call.col_offset] + number.encode() + line[call.end_col_offset :]
+    return _Source([line.decode() for line in lines], source.first, source.indents)
+
+
+def _start(node: ast.Call) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _number(value: Any) -> str | None:
+    """Return a number as it is written; None for other values."""
+    if isinstance(value, (int, float)) and math.isfinite(value):
+        return f"({value!r})" if value < 0 else repr(value)
+    return None
+
+
 def _is_own(value: Any) -> bool:
-    return (getattr(value, "__module__", None) or "").partition(".")[0] == __name__.partition(".")[0]
+    return _is_of(__name__.partition(".")[0], value)
+
+
+def _is_of(package: str, value: Any) -> bool:
+    return (getattr(value, "__module__", None) or "").partition(".")[0] == package
 
 
 def _value(expression: ast.expr, scope: Mapping[str, Any]) -> Any:
@@ -184,13 +233,40 @@ class _Import:
     statement: str
 
 
+@dataclass(frozen=True)
+class _User:
+    """A function or class, and what its names stand for."""
+
+    name: str
+    module: str
+    filename: str
+    scope: Mapping[str, Any]
+    #: Variables of the functions around it that it does not capture.
+    hidden: set[str]
+
+    @classmethod
+    def of_function(cls, function: FunctionType) -> _User:
+        hidden = _enclosing_variables(function) - set(function.__code__.co_freevars)
+        scope = {**vars(builtins), **function.__globals__, **_closure(function)}
+        return cls(function.__qualname__, function.__module__, function.__code__.co_filename, scope, hidden)
+
+    @classmethod
+    def of_class(cls, one: type) -> _User:
+        scope = {**vars(builtins), **vars(sys.modules[one.__module__])}
+        return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set())
+
+
 class _Captures:
-    """What functions use and do not define: constants, imported modules and names, and functions of their module."""
+    """What functions use: constants, imported modules and names, and functions and classes of their module."""
 
     def __init__(self, functions: list[tuple[Any, FunctionType]], given: Mapping[str, Constant]) -> None:
         self._given = given
         #: What was given or called, and its function. Those that are called follow.
         self.functions = functions
+        #: Classes that they name.
+        self.classes: list[type] = []
+        #: Other names of functions that are sent.
+        self.aliases: dict[str, str] = {}
         self._defined: dict[str, list[FunctionType]] = {}
         for _, function in functions:
             self._defined.setdefault(function.__code__.co_name, []).append(function)
@@ -208,34 +284,31 @@ class _Captures:
         """Import statements."""
         return [one.statement for one, _ in self._bindings.values() if isinstance(one, _Import)]
 
-    def add(self, function: FunctionType, text: str) -> None:
-        """Add what a function uses."""
+    def add(self, user: _User, text: str) -> None:
+        """Add what a function or class uses."""
         try:
-            names = sorted(set(_free_names(symtable.symtable(text, function.__code__.co_filename, "exec"))))
+            names = sorted(set(_free_names(symtable.symtable(text, user.filename, "exec"))))
         except SyntaxError as wrong:
-            raise ValueError(f"source: the source of {function.__qualname__} is not a statement: {wrong}") from None
-        hidden = _enclosing_variables(function) - set(function.__code__.co_freevars)
-        scope = {**vars(builtins), **function.__globals__, **_closure(function)}
+            raise ValueError(f"source: the source of {user.name} is not a statement: {wrong}") from None
         for name in names:
-            if name not in scope or name in self._given:
+            if name not in user.scope or name in self._given:
                 continue
-            if name in hidden:
-                user = f"{name!r} of {function.__qualname__}"
-                raise ValueError(f"source: {user} is of an enclosing function, and only annotations use it; rename it")
-            self._add(function, name, scope[name])
+            if name in user.hidden:
+                message = f"{name!r} of {user.name} is of an enclosing function, and only annotations use it; rename it"
+                raise ValueError(f"source: {message}")
+            self._add(user, name, user.scope[name])
 
-    def _add(self, function: FunctionType, name: str, value: Any) -> None:
-        user = function.__qualname__
+    def _add(self, using: _User, name: str, value: Any) -> None:
+        user = using.name
         if name in self._defined:
             if unwrapped(value) not in self._defined[name]:
                 raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
             return
-        called = unwrapped(value)
-        if called is not None and name not in self._bindings and _is_sent(name, called, function):
-            self._defined[name] = [called]
-            self.functions.append((value, called))
+        if name not in self._bindings and (
+            self._send_function(using, name, value) or self._send_class(using, name, value)
+        ):
             return
-        binding = value if isinstance(value, (int, float)) else _import(function, name, value)
+        binding = value if isinstance(value, (int, float)) else _import(using.module, name, value)
         # The daemon takes a name without a binding for Python's.
         if binding is None and getattr(builtins, name, value) is not value:
             raise ValueError(f"source: {name!r} of {user} is not that of Python; rename it, or pass text")
@@ -244,11 +317,34 @@ class _Captures:
         if repr(known) != repr(binding):
             raise ValueError(f"source: {name!r} of {user} is not that of {first}; rename it, or pass it in `constants`")
 
+    def _send_function(self, user: _User, name: str, value: Any) -> bool:
+        """Send a function of the same module with those that use it, under any name; return whether it is one."""
+        called = unwrapped(value)
+        if called is None or called.__module__ != user.module or hasattr(builtins, name):
+            return False
+        own = called.__code__.co_name
+        if own != name and (not own.isidentifier() or own in self._bindings or hasattr(builtins, own)):
+            return False
+        if called not in self._defined.get(own, [called]):
+            raise ValueError(f"source: the function {own!r} is not what {user.name} calls {name!r}")
+        if own not in self._defined:
+            self._defined[own] = [called]
+            self.functions.append((value, called))
+        if own != name:
+            self._defined[name] = [called]
+            self.aliases[name] = own
+        return True
 
-def _is_sent(name: str, called: FunctionType, function: FunctionType) -> bool:
-    """Return whether a function that another one calls by a name is sent with it."""
-    is_own = called.__module__ == function.__module__ and called.__code__.co_name == name
-    return is_own and not hasattr(builtins, name)
+    def _send_class(self, user: _User, name: str, value: Any) -> bool:
+        """Send a class of the same module, such as what a struct of Warp is made of; return whether it is one."""
+        one = value if isinstance(value, type) else getattr(value, "cls", None)
+        if not isinstance(one, type) or one.__module__ != user.module or "<locals>" in one.__qualname__:
+            return False
+        if one.__name__ != name or hasattr(builtins, name):
+            return False
+        if one not in self.classes:
+            self.classes.append(one)
+        return True
 
 
 def _free_names(table: symtable.SymbolTable) -> Iterator[str]:
@@ -294,12 +390,12 @@ def _closure(function: FunctionType) -> dict[str, Any]:
     return held
 
 
-def _import(function: FunctionType, name: str, value: Any) -> _Import | None:
+def _import(user_module: str, name: str, value: Any) -> _Import | None:
     """Return the import of a value, if it can be imported."""
     if isinstance(value, ModuleType):
         return _Import(f"import {value.__name__} as {name}") if _is_dotted(value.__name__) else None
     path, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
-    if not isinstance(path, str) or path in ("builtins", function.__module__):
+    if not isinstance(path, str) or path in ("builtins", user_module):
         return None
     # `warp.float32` is defined in a module within `warp`; its public path is known to the daemon.
     for module in (path.partition(".")[0], path):
