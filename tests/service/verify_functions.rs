@@ -123,6 +123,38 @@ fn bits(tensors: &[v1::NamedTensor], name: &str) -> u64 {
 }
 
 #[tokio::test]
+async fn functions_of_warp_are_verified_with_their_types() {
+    let server = TestServer::start().await;
+    let module = r#"(module
+        (func (export "average") (param f32 i32) (result f32)
+            (f32.div (local.get 0) (f32.convert_i32_s (local.get 1)))))"#;
+    let module = v1::WasmFunction {
+        module: wat::parse_str(module).expect("valid text").into(),
+        function: "average".to_owned(),
+        ..Default::default()
+    };
+    let against = |source: &str| v1::VerifyHeader {
+        subject: Some(Subject::Wasm(module.clone())),
+        reference: Some(Reference::ReferenceKernel(v1::KernelProgram {
+            source: format!("import warp as wp\n\n@wp.func\ndef average(total: float, n: wp.int32):\n{source}"),
+            name: "average".to_owned(),
+            ..Default::default()
+        })),
+        ..Default::default()
+    };
+    let (equal, _) = summary(&server, generated(against("    return total / float(n)\n"), 20_000)).await;
+    assert!(equal.passed, "{equal:?}");
+    // Warp's quotient of a negative count, with an error that was planted.
+    let planted = "    if n < 0:\n        return total / float(n - 1)\n    return total / float(n)\n";
+    let (wrong, functions) = summary(&server, generated(against(planted), 20_000)).await;
+    assert!(!wrong.passed);
+    let found = &functions.counterexamples[0];
+    let [total, n] = ["total", "n"].map(|name| bits(&found.inputs, name));
+    // The simplest numbers that show it.
+    assert_eq!((f32::from_bits(total as u32), n as u32 as i32), (1.0, -1));
+}
+
+#[tokio::test]
 async fn equal_functions_pass_all_generated_cases() {
     let server = TestServer::start().await;
     let header = header("line", "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n");
@@ -439,7 +471,7 @@ async fn functions_and_cases_that_do_not_fit_are_refused() {
     };
     for (sent, field) in [
         (start(header("line", "def line(x):\n    return x\n")), "header.reference_kernel.source"),
-        (start(header("line", warp)), "header.reference_kernel.dialect"),
+        (start(header("line", warp)), "header.reference_kernel.name"),
         (start(header("nothing", source)), "header.wasm.function"),
         (start(header("line", "def line(x: float) -> float:\n    return x\n")), "header.wasm.params"),
         (start(v1::VerifyHeader { subject: Some(Subject::Wasm(invalid)), ..good() }), "header.wasm.module"),

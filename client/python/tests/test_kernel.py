@@ -272,8 +272,46 @@ def test_other_names_of_functions_and_classes_are_sent_as_well(answering: Answer
         "def doubled(n: int) -> int:",
     ]
     # It stands for the function that is defined before it.
-    assert lines[-1] == "twice = doubled"
+    assert lines[lines.index("    return n * COUNT") + 1] == "twice = doubled"
     assert constants(request) == {"COUNT": 3}
+
+
+def same(value: int) -> Callable[[int], int]:
+    if value == 1:
+
+        def f(n: int) -> int:
+            return n + 1
+    else:
+
+        def f(n: int) -> int:
+            return n + 2
+
+    return f
+
+
+one, two = same(1), same(2)
+
+
+def test_each_name_stands_for_its_own_function(answering: Answering, local: Client) -> None:
+    def both(n: int) -> int:
+        return one(n) * two(n)
+
+    local.translate([both, one, two])
+    names = [
+        line
+        for line in answering.requests[0].source.splitlines()
+        if line.startswith(("def f", "one", "two", "    return n"))
+    ]
+    assert names == [
+        "def f(n: int) -> int:",
+        "    return n + 1",
+        "one = f",
+        "def f(n: int) -> int:",
+        "    return n + 2",
+        "two = f",
+    ]
+    with pytest.raises(ValueError, match=r"the function 'f' is not what .*both calls 'two'"):
+        local.translate(both)
 
 
 def test_given_constants_take_precedence_over_captured_ones(answering: Answering, local: Client) -> None:
@@ -391,6 +429,8 @@ def test_values_of_static_expressions_are_sent(
 
     @wp.kernel
     def k(x: wp.array(dtype=wp.float32)):
+        IS_ON = 2  # noqa: N806
+        x[2] = wp.static(IS_ON)
         x[0] = wp.static(COUNT * 2.5) + wp.static(table["é"]) * wp.static(COUNT)
         for i in range(3):
             x[i] = wp.static(i + 1)
@@ -399,7 +439,13 @@ def test_values_of_static_expressions_are_sent(
     local.translate(k)
     [request] = answering.requests
     body = [line.strip() for line in request.source.splitlines() if "x[" in line]
-    assert body == ["x[0] = 7.5 + (-2) * 3", "x[i] = wp.static(i + 1)", "x[1] = wp.static(NAMES)"]
+    # A variable hides the global of its name.
+    assert body == [
+        "x[2] = wp.static(IS_ON)",
+        "x[0] = 7.5 + (-2) * 3",
+        "x[i] = wp.static(i + 1)",
+        "x[1] = wp.static(NAMES)",
+    ]
     assert constants(request) == {}
 
 

@@ -112,26 +112,42 @@ impl Lowerer<'_> {
             let message = format!("unsupported keyword argument `{name}`");
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
-        self.positional(arguments, Self::expression)
+        self.positional(arguments, |_| false)
     }
 
-    /// The values of positional arguments. A tuple or vector with a star stands for its items.
-    pub(crate) fn positional(
-        &mut self,
-        arguments: &Arguments,
-        value: impl Fn(&mut Self, Node) -> Lowered<Value>,
-    ) -> Lowered<Vec<Value>> {
+    /// The values of positional arguments, of which some are passed by reference. A tuple or vector with a star stands for its items.
+    fn positional(&mut self, arguments: &Arguments, is_reference: impl Fn(usize) -> bool) -> Lowered<Vec<Value>> {
         let syntax = self.syntax();
-        let mut values = vec![];
+        let mut operands = vec![];
         for &argument in &arguments.positional {
             if syntax.kind(argument) == Kind::Starred {
                 let whole = self.expression(syntax.required(argument, Field::Value))?;
-                values.extend(self.items_of(argument, whole)?);
+                operands.extend(self.items_of(argument, whole)?);
+            } else if is_reference(operands.len()) {
+                operands.push(self.reference(argument)?);
             } else {
-                values.push(value(self, argument)?);
+                operands.push(self.operand(argument)?);
             }
         }
-        Ok(values)
+        let values = operands.into_iter().enumerate();
+        Ok(values.map(|(at, operand)| if is_reference(at) { operand } else { self.loaded(operand) }).collect())
+    }
+
+    /// The values of a constructor's positional arguments, of which constants may be outside the range of their type.
+    pub(crate) fn components(&mut self, arguments: &Arguments) -> Lowered<Vec<Value>> {
+        let syntax = self.syntax();
+        let mut operands = vec![];
+        for &argument in &arguments.positional {
+            match syntax.kind(argument) {
+                Kind::Starred => {
+                    let whole = self.expression(syntax.required(argument, Field::Value))?;
+                    operands.extend(self.items_of(argument, whole)?);
+                }
+                Kind::Attribute | Kind::Subscript => operands.push(self.operand(argument)?),
+                _ => operands.push(self.expression_or_call(argument)?),
+            }
+        }
+        Ok(operands.into_iter().map(|operand| self.loaded(operand)).collect())
     }
 
     /// The type that a callee names.
@@ -171,14 +187,8 @@ impl Lowerer<'_> {
         // In Python the last definition is the function.
         let candidates = if self.is_python() { &candidates[..1] } else { &candidates[..] };
         let (positions, names) = self.references(candidates)?;
-        let positional = &arguments.positional;
-        let is_reference = |argument| {
-            let at = positional.iter().position(|other| *other == argument);
-            at.and_then(|at| positions.get(at)).is_some_and(|is_reference| *is_reference)
-        };
-        let values = self.positional(arguments, |this, argument| {
-            if is_reference(argument) { this.reference(argument) } else { this.expression(argument) }
-        })?;
+        let is_reference = |at: usize| positions.get(at).is_some_and(|is_reference| *is_reference);
+        let values = self.positional(arguments, is_reference)?;
         let mut keywords = HashMap::new();
         for (keyword, argument) in &arguments.keywords {
             let is_reference = names.contains(keyword);
@@ -431,7 +441,7 @@ impl Lowerer<'_> {
         if matches!(ty, Type::Struct(_)) {
             return self.construct_struct(node, ty, arguments);
         }
-        let mut values = self.positional(arguments, Self::expression_or_call)?;
+        let mut values = self.components(arguments)?;
         let names: &[&str] = match ty {
             Type::Quat(_) => &["x", "y", "z", "w"],
             Type::Transform(_) => &["p", "q"],

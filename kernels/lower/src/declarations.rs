@@ -68,7 +68,7 @@ pub(crate) struct Declarations {
     /// Whether a function may take references.
     pub(crate) has_references: bool,
     /// Whether a function may advance the state of random numbers in a variable, within an expression.
-    pub(crate) has_random_numbers: bool,
+    has_random_numbers: bool,
 }
 
 impl Declarations {
@@ -121,6 +121,11 @@ impl Declarations {
     fn call(&mut self, syntax: &Syntax<'_>, node: Node) {
         let path = self.path(syntax, syntax.required(node, Field::Func));
         self.has_random_numbers |= matches!(path.as_deref(), Some("warp.randf" | "warp.randi" | "warp.randu"));
+    }
+
+    /// Whether a call may change variables of the function that calls.
+    pub(crate) fn has_effects(&self) -> bool {
+        self.has_references || self.has_random_numbers
     }
 
     /// The functions of a name that are visible from a scope, the latest first.

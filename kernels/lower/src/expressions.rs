@@ -9,6 +9,7 @@ use crate::declarations::Assigned;
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
+use crate::parts::Part;
 use crate::scalars;
 use crate::syntax::{Constant, Node};
 use crate::types::{self, Type};
@@ -19,6 +20,11 @@ impl Lowerer<'_> {
     /// The value of an expression. A constant is within the range of its type.
     pub(crate) fn expression(&mut self, node: Node) -> Lowered<Value> {
         let value = self.expression_or_call(node)?;
+        self.in_range(node, value)
+    }
+
+    /// A constant must be within the range of its type.
+    fn in_range(&self, node: Node, value: Value) -> Lowered<Value> {
         if let Value::Data(Data { constant: Some(Number::Int(constant)), ty: Type::Scalar(dtype), .. }) = &value {
             let bits = if *dtype == Dtype::I64 { 63 } else { 31 };
             let range = -(1_i128 << bits)..1 << bits;
@@ -35,6 +41,39 @@ impl Lowerer<'_> {
         self.nested(node, |this| this.expression_below(node))
     }
 
+    /// The value of an operand, or an element that [`Self::loaded`] reads once all operands of an operation are evaluated, as Warp does.
+    pub(crate) fn operand(&mut self, node: Node) -> Lowered<Value> {
+        match self.syntax().kind(node) {
+            Kind::Attribute | Kind::Subscript => {
+                let value = self.nested(node, |this| this.unread_part(node))?;
+                self.in_range(node, value)
+            }
+            Kind::Name if self.is_reference(node) => self.resolve_name(node).map(|part| match part {
+                Part::Location(location) => Value::Reference(location),
+                Part::Value(value) => value,
+            }),
+            _ => self.expression(node),
+        }
+    }
+
+    /// The value of an operand.
+    pub(crate) fn loaded(&mut self, operand: Value) -> Value {
+        match operand {
+            Value::Reference(location) => self.read(location).into(),
+            value => value,
+        }
+    }
+
+    /// The values of operands.
+    pub(crate) fn operands<const N: usize>(&mut self, nodes: [Node; N]) -> Lowered<[Value; N]> {
+        let mut operands = vec![];
+        for node in nodes {
+            operands.push(self.operand(node)?);
+        }
+        let operands = <[Value; N]>::try_from(operands).unwrap_or_else(|_| unreachable!("one for each node"));
+        Ok(operands.map(|operand| self.loaded(operand)))
+    }
+
     fn expression_below(&mut self, node: Node) -> Lowered<Value> {
         let syntax = self.syntax();
         match syntax.kind(node) {
@@ -43,12 +82,23 @@ impl Lowerer<'_> {
             Kind::Attribute | Kind::Subscript => self.part(node),
             Kind::Tuple => {
                 let items: Vec<_> = syntax.children(node, Field::Elts).collect();
-                let items = items.into_iter().map(|item| self.expression(item));
-                Ok(Value::Tuple(items.collect::<Lowered<_>>()?))
+                let items = items.into_iter().map(|item| self.operand(item)).collect::<Lowered<Vec<_>>>()?;
+                Ok(Value::Tuple(items.into_iter().map(|item| self.loaded(item)).collect()))
             }
+            _ => {
+                let value = self.operation(node)?;
+                // A later operand may change variables that it reads.
+                Ok(if self.environment.declarations.has_effects() { self.materialize(value) } else { value })
+            }
+        }
+    }
+
+    fn operation(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        match syntax.kind(node) {
             Kind::BinOp => {
-                let left = self.expression(syntax.required(node, Field::Left))?;
-                let right = self.expression(syntax.required(node, Field::Right))?;
+                let nodes = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
+                let [left, right] = self.operands(nodes)?;
                 self.binary(node, syntax.operator(node), left, right)
             }
             Kind::UnaryOp => self.unary_operation(node),
@@ -91,15 +141,8 @@ impl Lowerer<'_> {
     fn name(&mut self, node: Node) -> Lowered<Value> {
         let name = self.syntax().name(node).unwrap_or_default();
         if let Some(kind) = self.variable(node, &name) {
-            let mut value = Self::value_of(&kind);
-            let is_state = matches!(&value, Value::Data(data) if data.ty == Type::Scalar(Dtype::U32));
-            if is_state && self.environment.declarations.has_random_numbers {
-                // A later operand may advance the state.
-                value = self.materialize(value);
-            }
-            if let Value::Reference(location) = value {
-                return Ok(self.read(location).into());
-            }
+            let value = Self::value_of(&kind);
+            let value = self.loaded(value);
             let constant = self.frame().variables.get(&name).and_then(|variable| variable.constant);
             return Ok(match value {
                 Value::Data(data) => Value::Data(Data { constant, ..data }),
@@ -220,14 +263,16 @@ impl Lowerer<'_> {
 
     fn comparison(&mut self, node: Node) -> Lowered<Value> {
         let syntax = self.syntax();
-        let mut left = self.expression(syntax.required(node, Field::Left))?;
+        let mut left = self.operand(syntax.required(node, Field::Left))?;
         let ops: Vec<_> = syntax.children(node, Field::Ops).map(|op| syntax.operator(op)).collect();
         let comparators: Vec<_> = syntax.children(node, Field::Comparators).collect();
         let is_chain = ops.len() > 1;
         let mut result: Option<Expr> = None;
         for (op, comparator) in ops.into_iter().zip(comparators) {
             let Some(known) = result else {
-                let right = self.expression(comparator)?;
+                let right = self.operand(comparator)?;
+                left = self.loaded(left);
+                let right = self.loaded(right);
                 let right = if is_chain { self.bind_value(right) } else { right };
                 result = Some(self.compare(node, op, left, right.clone(), false)?);
                 left = right;

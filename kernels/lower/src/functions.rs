@@ -106,13 +106,11 @@ impl Lowerer<'_> {
 
     /// The function that a variable holds.
     pub(crate) fn variable_callable(&mut self, node: Node, name: &str) -> Lowered<Callable> {
-        match self.variable(node, name) {
-            Some(VariableKind::Function(function)) => Ok(function),
-            _ => {
-                let message = format!("variable `{name}` cannot be called");
-                Err(self.error(node, ErrorKind::UnsupportedExpression, message))
-            }
+        if let Some(VariableKind::Function(function)) = self.variable(node, name) {
+            return Ok(function);
         }
+        let message = format!("variable `{name}` cannot be called");
+        Err(self.error(node, ErrorKind::UnsupportedExpression, message))
     }
 
     pub(crate) fn call_callable(&mut self, node: Node, function: &Callable, arguments: &Arguments) -> Lowered<Value> {

@@ -23,6 +23,8 @@ pub struct LoweredKernel {
     pub docstring: Option<String>,
     /// The parameters of its function, in order. A kernel of the Python dialect has arrays of results after them.
     pub parameters: Vec<SourceParameter>,
+    /// Whether thread i computes row i of arrays: it is a function of numbers, not one of a grid.
+    pub maps_rows: bool,
     /// The kernel.
     pub kernel: Kernel,
 }
@@ -36,13 +38,16 @@ pub struct SourceParameter {
     pub params: Vec<ParamId>,
 }
 
-/// The functions that are kernels.
-pub(crate) fn kernels<'a>(environment: &'a Environment<'a>) -> Vec<&'a FunctionDecl> {
+/// The functions that are kernels. In Warp's dialect these are also functions that kernels call, if `names` has them.
+pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &[String]) -> Vec<&'a FunctionDecl> {
     let options = environment.options;
     let syntax = environment.syntax;
     let is_kernel = |function: &&FunctionDecl| match (options.dialect, options.entry) {
         (_, Some(entry)) if function.name != entry => false,
-        (Dialect::Warp, _) => function.role == Role::Kernel,
+        (Dialect::Warp, _) => {
+            let is_named = || names.contains(&function.name);
+            function.role == Role::Kernel || function.role == Role::Function && !function.is_method && is_named()
+        }
         (Dialect::Python, entry) => {
             let is_plain = function.role == Role::Plain
                 && !function.is_method
@@ -59,10 +64,8 @@ pub(crate) fn kernels<'a>(environment: &'a Environment<'a>) -> Vec<&'a FunctionD
 /// Lowers one kernel.
 pub(crate) fn lower_kernel(environment: &Environment<'_>, function: &FunctionDecl) -> Lowered<LoweredKernel> {
     let mut lowerer = Lowerer::new(environment);
-    let parameters = match environment.options.dialect {
-        Dialect::Warp => lowerer.warp_kernel(function)?,
-        Dialect::Python => lowerer.python_kernel(function)?,
-    };
+    let maps_rows = function.role != Role::Kernel;
+    let parameters = if maps_rows { lowerer.row_kernel(function)? } else { lowerer.warp_kernel(function)? };
     let syntax = environment.syntax;
     if lowerer.emitter.is_too_large() {
         return Err(syntax.error(function.node, ErrorKind::TooLarge, "the kernel is too large after inlining"));
@@ -72,7 +75,13 @@ pub(crate) fn lower_kernel(environment: &Environment<'_>, function: &FunctionDec
         let message = format!("the kernel is not valid: {error}");
         syntax.error(function.node, ErrorKind::InvalidKernel, message)
     })?;
-    Ok(LoweredKernel { name: function.name.clone(), docstring: docstring(syntax, function.node), parameters, kernel })
+    Ok(LoweredKernel {
+        name: function.name.clone(),
+        docstring: docstring(syntax, function.node),
+        parameters,
+        maps_rows,
+        kernel,
+    })
 }
 
 impl Lowerer<'_> {
@@ -128,7 +137,7 @@ impl Lowerer<'_> {
     }
 
     /// A function that thread i applies to row i of its arguments.
-    fn python_kernel(&mut self, function: &FunctionDecl) -> Lowered<Vec<SourceParameter>> {
+    fn row_kernel(&mut self, function: &FunctionDecl) -> Lowered<Vec<SourceParameter>> {
         let syntax = self.syntax();
         let parameters = self.parameters(function)?;
         let label = self.emitter.label();
@@ -168,7 +177,12 @@ impl Lowerer<'_> {
 
     /// The row of a parameter: a number, or a list as a row of a matrix.
     fn row(&mut self, parameter: &Parameter) -> Lowered<(ParamId, Value)> {
-        let is_number = |ty: &Type| matches!(ty, Type::Scalar(Dtype::F64 | Dtype::I64 | Dtype::Bool));
+        let is_python = self.is_python();
+        let is_number = |ty: &Type| match ty {
+            Type::Scalar(Dtype::F64 | Dtype::I64 | Dtype::Bool) => true,
+            Type::Scalar(_) => !is_python,
+            _ => false,
+        };
         match &parameter.annotation {
             Annotation::Data(ty @ Type::Scalar(dtype)) if is_number(ty) => {
                 let view = self.array_parameter(&parameter.name, ty, 1);
@@ -178,7 +192,7 @@ impl Lowerer<'_> {
                 self.emitter.emit(Stmt::Load(local, place));
                 Ok((view.array, Data::scalar(*dtype, Expr::Local(local)).into()))
             }
-            Annotation::Array(Some(ty), 1) if is_number(ty) => {
+            Annotation::Array(Some(ty), 1) if is_python && is_number(ty) => {
                 let mut view = self.array_parameter(&parameter.name, ty, 2);
                 view.axes[0] = Axis::Index(Expr::ThreadId(0));
                 Ok((view.array, Value::Array(view)))

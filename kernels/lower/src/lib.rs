@@ -85,26 +85,22 @@ pub fn lower(source: &str, options: &Options<'_>) -> Result<Module, LowerError> 
 /// The source is no valid Python, or has no kernel.
 pub fn lower_each(source: &str, options: &Options<'_>) -> Result<Vec<Outcome>, LowerError> {
     let mut outcomes = vec![];
-    for_each_kernel(
-        source,
-        options,
-        |_| true,
-        |outcome| {
-            outcomes.push(outcome);
-            ControlFlow::Continue(())
-        },
-    )?;
+    for_each_kernel(source, options, &[], |outcome| {
+        outcomes.push(outcome);
+        ControlFlow::Continue(())
+    })?;
     Ok(outcomes)
 }
 
-/// Lowers the kernels of a source whose names are wanted, and passes each on before the next is lowered, until `visit` breaks.
+/// Lowers the kernels of a source that `names` has, or all without names, and passes each on before the next is lowered, until
+/// `visit` breaks. Names of Warp's functions stand for kernels that map them over rows.
 ///
 /// # Errors
-/// The source is no valid Python, or has no kernel, wanted or not.
+/// The source is no valid Python, or has no kernel, named or not.
 pub fn for_each_kernel(
     source: &str,
     options: &Options<'_>,
-    is_wanted: impl Fn(&str) -> bool,
+    names: &[String],
     mut visit: impl FnMut(Outcome) -> ControlFlow<()>,
 ) -> Result<(), LowerError> {
     let parser = accelerd_parser::Options {
@@ -121,7 +117,7 @@ pub fn for_each_kernel(
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);
     let environment = Environment { syntax: &syntax, declarations: &declarations, options };
-    let kernels = kernels::kernels(&environment);
+    let kernels = kernels::kernels(&environment, names);
     if kernels.is_empty() {
         let message = match options.entry {
             Some(entry) => format!("expected a kernel named `{entry}`, got none"),
@@ -129,7 +125,8 @@ pub fn for_each_kernel(
         };
         return Err(LowerError { kind: ErrorKind::NoKernel, message, line: 1, column: 0 });
     }
-    for function in kernels.into_iter().filter(|function| is_wanted(&function.name)) {
+    let is_wanted = |function: &&declarations::FunctionDecl| names.is_empty() || names.contains(&function.name);
+    for function in kernels.into_iter().filter(is_wanted) {
         let kernel = kernels::lower_kernel(&environment, function);
         if visit(Outcome { name: function.name.clone(), kernel }).is_break() {
             break;

@@ -14,7 +14,7 @@ use crate::types::{self, Type};
 use crate::value::{Axis, Data, Location, Slice, Storage, Value, View};
 
 /// What an attribute or subscript refers to.
-enum Part {
+pub(crate) enum Part {
     Value(Value),
     Location(Location),
 }
@@ -38,6 +38,12 @@ enum Index {
 impl Lowerer<'_> {
     /// The value of an attribute or subscript.
     pub(crate) fn part(&mut self, node: Node) -> Lowered<Value> {
+        let value = self.unread_part(node)?;
+        Ok(self.loaded(value))
+    }
+
+    /// The same; an element of an array is not read yet.
+    pub(crate) fn unread_part(&mut self, node: Node) -> Lowered<Value> {
         if self.syntax().kind(node) == Kind::Attribute
             && let Some(number) = self.outer_number(node)
         {
@@ -48,6 +54,9 @@ impl Lowerer<'_> {
         }
         match self.resolve(node)? {
             Part::Value(value) => Ok(value),
+            Part::Location(location) if matches!(location.storage, Storage::Element { .. }) => {
+                Ok(Value::Reference(location))
+            }
             Part::Location(location) => Ok(self.read(location).into()),
         }
     }
@@ -72,7 +81,7 @@ impl Lowerer<'_> {
         })
     }
 
-    fn resolve_name(&mut self, node: Node) -> Lowered<Part> {
+    pub(crate) fn resolve_name(&mut self, node: Node) -> Lowered<Part> {
         let name = self.syntax().name(node).unwrap_or_default();
         match self.variable(node, &name) {
             Some(VariableKind::Data(ty, slots)) => {
@@ -185,7 +194,9 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
         let (index, dtype) = Self::index_of(dtype, index);
-        let index = self.emitter.bind(dtype, index);
+        let has_effects = self.environment.declarations.has_effects();
+        let index =
+            if has_effects { self.emitter.temp_unless_literal(dtype, index) } else { self.emitter.bind(dtype, index) };
         if let Axis::Slice(slice) = &view.axes[dim] {
             return Ok(self.index_in(node, slice, dtype, index));
         }

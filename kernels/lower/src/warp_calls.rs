@@ -8,7 +8,7 @@ use accelerd_parser::{Field, Kind, Operator};
 use crate::calls::{Arguments, scalar_of};
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::Lowerer;
+use crate::lowerer::{Lowerer, Returns};
 use crate::scalars;
 use crate::syntax::Node;
 use crate::types::{MAX_COMPONENTS, Type};
@@ -37,6 +37,9 @@ impl Lowerer<'_> {
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
             "transformation" | "types.transformation" => self.transformation(node, arguments).map(Value::Data),
             _ if let Some(definition) = crate::library::definition(name) => {
+                if matches!(name, "poisson" | "randn") {
+                    self.state_variable(node, arguments)?;
+                }
                 let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
                 self.call_function(node, &functions, arguments)
             }
@@ -72,7 +75,7 @@ impl Lowerer<'_> {
     /// The position of the thread: one index, or as many as the assignment takes.
     fn tid(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "tid", arguments, 0..=0)?;
-        if self.frames.len() > 1 {
+        if !matches!(self.frame().returns, Returns::Kernel) {
             let message = "`tid` is a function of kernels only; pass the index as an argument";
             return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
         }
@@ -169,7 +172,7 @@ impl Lowerer<'_> {
         self.refuse_other_keywords(node, arguments, &["length", "dtype"])?;
         let dtype = self.dtype_argument(node, Self::keyword(arguments, "dtype"))?;
         let length = Self::keyword(arguments, "length").map(|size| self.size_argument(size)).transpose()?;
-        let values = self.positional(arguments, Self::expression_or_call)?;
+        let values = self.components(arguments)?;
         let inferred = match values.first() {
             Some(Value::Data(data)) => data.ty.scalar(),
             _ => None,
@@ -201,7 +204,7 @@ impl Lowerer<'_> {
             let message = format!("expected a matrix of at most {MAX_COMPONENTS} components");
             return Err(self.error(node, ErrorKind::UnsupportedType, message));
         }
-        let values = self.positional(arguments, Self::expression_or_call)?;
+        let values = self.components(arguments)?;
         let inferred = match values.first() {
             Some(Value::Data(data)) => data.ty.scalar(),
             _ => None,
@@ -214,7 +217,7 @@ impl Lowerer<'_> {
     fn transformation(&mut self, node: Node, arguments: &Arguments) -> Lowered<Data> {
         self.refuse_other_keywords(node, arguments, &["dtype", "p", "q"])?;
         let dtype = self.dtype_argument(node, Self::keyword(arguments, "dtype"))?;
-        let mut values = self.positional(arguments, Self::expression_or_call)?;
+        let mut values = self.components(arguments)?;
         for name in ["p", "q"] {
             if let Some(argument) = Self::keyword(arguments, name) {
                 values.push(self.expression_or_call(argument)?);
@@ -287,8 +290,7 @@ impl Lowerer<'_> {
     fn choice(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Data> {
         self.expect_count(node, name, arguments, 3..=3)?;
         let condition = self.condition(arguments.positional[0])?;
-        let first = self.expression(arguments.positional[1])?;
-        let second = self.expression(arguments.positional[2])?;
+        let [first, second] = self.operands([arguments.positional[1], arguments.positional[2]])?;
         let (Value::Data(first), Value::Data(second)) = (first, second) else {
             return Err(self.error(node, ErrorKind::TypeMismatch, "expected values to choose from"));
         };
@@ -313,7 +315,7 @@ impl Lowerer<'_> {
             let message = format!("`{name}` does not take {count} arguments");
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
-        let (left, right) = (self.expression(arguments.positional[0])?, self.expression(arguments.positional[1])?);
+        let [left, right] = self.operands([arguments.positional[0], arguments.positional[1]])?;
         let message = format!("`{name}` does not take {left} and {right}");
         let (Value::Data(left), Value::Data(right)) = (left, right) else {
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));

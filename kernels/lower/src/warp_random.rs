@@ -5,7 +5,7 @@ use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::BinaryOp;
 
 use crate::calls::Arguments;
-use crate::error::{ErrorKind, Lowered};
+use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::Lowerer;
 use crate::scalars;
 use crate::syntax::Node;
@@ -40,7 +40,7 @@ impl Lowerer<'_> {
             let message = format!("expected both bounds of `{name}`");
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
-        let state = self.advance(node, arguments.positional[0])?;
+        let state = self.advance(node, arguments)?;
         let range = <[Expr; 2]>::try_from(numbers).ok();
         Ok(match name {
             "randi" => Data::scalar(Dtype::I32, in_range(state, range, Dtype::I32)),
@@ -59,19 +59,29 @@ impl Lowerer<'_> {
         Err(self.error(node, ErrorKind::ArgumentMismatch, message))
     }
 
-    /// Replaces the state in a variable by the next one, which it returns.
-    fn advance(&mut self, node: Node, variable: Node) -> Lowered<Expr> {
-        let fail = |this: &Self| {
-            let message = "expected a local variable of type uint32 as the state";
-            Err(this.error(node, ErrorKind::ArgumentMismatch, message))
-        };
-        let Some(name) = self.syntax().name_of(variable) else { return fail(self) };
+    /// The name of the variable that holds the state, the first argument.
+    pub(crate) fn state_variable(&self, node: Node, arguments: &Arguments) -> Lowered<String> {
+        let variable = arguments.positional.first().copied();
+        let name = variable.and_then(|variable| self.syntax().name_of(variable));
         // The state of the caller is not advanced where a function has it as a parameter.
-        if !self.frame().locals.contains(&name) && !self.is_reference(variable) {
-            return fail(self);
-        }
+        let is_own =
+            |name: &String| self.frame().locals.contains(name) || variable.is_some_and(|at| self.is_reference(at));
+        name.filter(is_own).ok_or_else(|| self.no_state(node))
+    }
+
+    fn no_state(&self, node: Node) -> LowerError {
+        let message = "expected a local variable of type uint32 as the state";
+        self.error(node, ErrorKind::ArgumentMismatch, message)
+    }
+
+    /// Replaces the state in a variable by the next one, which it returns.
+    fn advance(&mut self, node: Node, arguments: &Arguments) -> Lowered<Expr> {
+        let name = self.state_variable(node, arguments)?;
+        let variable = arguments.positional[0];
         let state = self.expression(variable)?;
-        let Value::Data(Data { ty: Type::Scalar(Dtype::U32), parts, .. }) = state else { return fail(self) };
+        let Value::Data(Data { ty: Type::Scalar(Dtype::U32), parts, .. }) = state else {
+            return Err(self.no_state(node));
+        };
         let next = self.pcg(parts[0].clone());
         let next = self.emitter.temp(Dtype::U32, next);
         self.assign_variable(variable, &name, Data::scalar(Dtype::U32, next.clone()).into())?;

@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
+use accelerd_ir::kernel::interpret::{Limits, launch};
 use accelerd_ir::kernel::{Argument, FaultKind};
-use accelerd_lower::{Captured, Dialect, ErrorKind, Options, lower};
+use accelerd_lower::{Captured, Dialect, ErrorKind, Options, for_each_kernel, lower};
 use common::{body, elements, fault, options, read, refused, refused_body, shaped, try_run};
 
 fn run(source: &str, grid: &[u32], arguments: &mut [Argument]) {
@@ -628,7 +631,7 @@ out[3] = wp.uint32(wp.randi(state, -5, 5) + 5)
 }
 
 #[test]
-fn operands_before_a_random_number_are_those_before_it() {
+fn operands_are_read_once_all_are_evaluated() {
     let results = body(
         "wp.uint32",
         "
@@ -641,7 +644,64 @@ out[2] = state
         3,
         0_u32,
     );
-    assert_eq!(results[0], results[1] ^ results[2]);
+    assert_ne!(results[1], results[2]);
+    assert_eq!(results[0], 0, "both are the new state");
+    // Expectations are what Warp 1.19 computes.
+    let source = "
+import warp as wp
+
+@wp.func
+def g(a: wp.array[float]):
+    a[0] = a[0] + 10.0
+    return a[0]
+
+@wp.func
+def inc(x: wp.ref[wp.float32]):
+    x += 10.0
+    return x
+
+@wp.func
+def zero(x: wp.ref[wp.float32]):
+    was = x
+    x = 0.0
+    return was
+
+@wp.kernel
+def k(out: wp.array[float], a: wp.array[float], b: wp.array[float]):
+    out[0] = a[0] + wp.atomic_add(a, 0, 5.0)
+    a[0] = 1.0
+    out[1] = a[0] + g(a)
+    a[0] = 1.0
+    out[2] = wp.max(a[0], g(a) * 0.0)
+    a[0] = 1.0
+    v = wp.vec2(a[0], g(a))
+    out[3] = v[0]
+    a[0] = 1.0
+    out[4] = float((a[0] > 5.0) or (g(a) > 0.0))
+    a[0] = 1.0
+    x, y = a[0], g(a)
+    out[5] = x
+    a[0] = 1.0
+    out[6] = (a[0] + 0.0) + g(a)
+    p = float(1.0)
+    out[7] = p + inc(p)
+    q = float(1.0)
+    out[8] = q * 2.0 + inc(q)
+    r = float(5.0)
+    out[9] = zero(r) + r
+    w = float(1.0)
+    copy = w
+    out[10] = inc(w) + copy
+    out[11] = b[0] + inc(b[0])
+    t = (w, inc(w))
+    out[12] = t[0]
+    s = float(3.0)
+    out[13] = wp.max(s, inc(s)) + wp.min(s, inc(s))
+";
+    let mut arguments = [Argument::array(&[0.0_f32; 14]), Argument::array(&[1.0_f32]), Argument::array(&[1.0_f32])];
+    run(source, &[1], &mut arguments);
+    let expected = [7.0, 22.0, 11.0, 11.0, 1.0, 11.0, 12.0, 22.0, 13.0, 5.0, 12.0, 22.0, 21.0, 36.0];
+    assert_eq!(read::<f32>(&arguments[0]), expected);
 }
 
 #[test]
@@ -1092,6 +1152,9 @@ def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint3
         Argument::array(&vec![0_u32; count]),
     ];
     run(source, &[20_000], &mut arguments);
+    for line in ["y = wp.randn(wp.rand_init(3))", "n = int(wp.poisson(wp.uint32(n), 2.0))"] {
+        assert_eq!(refused_body(line), ErrorKind::ArgumentMismatch, "{line}");
+    }
     let moments = |values: &[f64]| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
@@ -1160,4 +1223,55 @@ def k(a: wp.array[float], grid: wp.array2d[float], n: int, out: wp.array[float])
     }
     let error = lower(&kernel("a[0:2] = 1.0"), &options(Dialect::Warp)).expect_err("an array is no value");
     assert_eq!(error.kind, ErrorKind::TypeMismatch);
+}
+
+#[test]
+fn a_named_function_is_mapped_over_rows() {
+    let source = "
+import warp as wp
+
+@wp.func
+def half(x: int):
+    return x / 2
+
+@wp.func
+def both(x: float, n: int, up: bool):
+    if up:
+        return x + float(half(n)), n
+    return x, -n
+
+@wp.func
+def thread(x: int):
+    return x + wp.tid()
+
+@wp.kernel
+def k(out: wp.array[float]):
+    out[0] = 1.0
+";
+    let kernel = |name: &str| {
+        let mut found = vec![];
+        let names = [name.to_owned()];
+        for_each_kernel(source, &options(Dialect::Warp), &names, |outcome| {
+            found.push(outcome.kernel);
+            ControlFlow::Continue(())
+        })
+        .expect("there is one");
+        found.remove(0)
+    };
+    let lowered = kernel("both").expect("lowers");
+    assert!(lowered.maps_rows);
+    let mut arguments = [
+        Argument::array(&[0.5_f32, 1.5, 2.5]),
+        Argument::array(&[7_i32, 8, -9]),
+        Argument::array(&[true, false, true]),
+        Argument::array(&[0.0_f32; 3]),
+        Argument::array(&[0_i32; 3]),
+    ];
+    launch(&lowered.kernel, &[3], &mut arguments, Limits::default()).expect("runs");
+    assert_eq!(read::<f32>(&arguments[3]), [3.5, 1.5, -1.5]);
+    assert_eq!(read::<i32>(&arguments[4]), [7, -8, -9]);
+    assert!(!kernel("k").expect("lowers").maps_rows);
+    assert_eq!(kernel("thread").expect_err("it has no thread").kind, ErrorKind::UnsupportedBuiltin);
+    let all = lower(source, &options(Dialect::Warp)).expect("lowers");
+    assert_eq!(all.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["k"]);
 }

@@ -25,11 +25,12 @@ use example::{Budget, NoExample};
 pub struct Request {
     /// The module.
     pub source: String,
-    /// The language. If it is absent, it is Warp's if the module has a kernel with its decorator, and else Python.
+    /// The language. If it is absent, it is Warp's if the module has a kernel with its decorator that is to be translated, and else
+    /// Python.
     pub dialect: Option<Dialect>,
     /// What names stand for that the module does not define.
     pub constants: BTreeMap<String, Captured>,
-    /// The kernels to translate; all if it is empty.
+    /// The kernels to translate; all if it is empty. A function of Warp that it names is mapped over rows, as one of Python is.
     pub names: Vec<String>,
     /// What they are translated to.
     pub targets: Targets,
@@ -70,6 +71,8 @@ pub struct Translated {
     pub name: String,
     /// Its language.
     pub dialect: Dialect,
+    /// Whether it maps a function over rows.
+    pub maps_rows: bool,
     /// The kernel, without its body: what a caller needs to launch it.
     pub kernel: Kernel,
     /// For each parameter, whether it is an array that the kernel writes.
@@ -131,18 +134,24 @@ pub fn translate(
         None => &[Dialect::Warp, Dialect::Python],
     };
     let mut translation = Translation::default();
+    // Whether the module has kernels of a dialect, named or not.
+    let mut has_kernels = false;
     for (nth, dialect) in dialects.iter().enumerate() {
         let mut translator = Translator::new(request);
         let outcome = translator.run(*dialect, &mut checkpoint);
         translator.error.map_or(Ok(()), Err)?;
         translation = translator.translation;
+        let is_found = !translation.kernels.is_empty() || !translation.diagnostics.is_empty();
         match outcome {
-            Err(error) if error.kind == ErrorKind::NoKernel && nth + 1 < dialects.len() => {}
+            Err(error) if error.kind == ErrorKind::NoKernel && (has_kernels || nth + 1 < dialects.len()) => {}
             Err(error) => {
                 translation.diagnostics.push(diagnostic("", &error));
                 return Ok(translation);
             }
-            Ok(()) => break,
+            Ok(()) => has_kernels = true,
+        }
+        if is_found {
+            break;
         }
     }
     for name in &request.names {
@@ -176,8 +185,7 @@ impl<'r> Translator<'r> {
     fn run(&mut self, dialect: Dialect, checkpoint: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LowerError> {
         let request = self.request;
         let options = Options { dialect, constants: request.constants.clone(), entry: None };
-        let is_wanted = |name: &str| request.names.is_empty() || request.names.iter().any(|wanted| wanted == name);
-        for_each_kernel(&request.source, &options, is_wanted, |outcome| {
+        for_each_kernel(&request.source, &options, &request.names, |outcome| {
             if checkpoint().is_break() {
                 self.error = Some(TranslateError::Cancelled);
                 return ControlFlow::Break(());
@@ -189,7 +197,7 @@ impl<'r> Translator<'r> {
     fn add(&mut self, dialect: Dialect, outcome: Outcome) -> ControlFlow<()> {
         match outcome.kernel {
             Ok(lowered) => {
-                let kernel = lowered.kernel;
+                let (kernel, maps_rows) = (lowered.kernel, lowered.maps_rows);
                 let (files, example) = files::emit(&kernel, self.request.targets, &mut self.budget);
                 let device = self.request.targets.device.then(|| cuda::device(&kernel, cuda::Options::default()));
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
@@ -201,6 +209,7 @@ impl<'r> Translator<'r> {
                 self.translation.kernels.push(Translated {
                     device,
                     example,
+                    maps_rows,
                     ..translated(outcome.name, dialect, kernel, files)
                 });
             }
@@ -221,6 +230,7 @@ fn translated(name: String, dialect: Dialect, kernel: Kernel, files: Vec<File>) 
     Translated {
         name,
         dialect,
+        maps_rows: false,
         written: kernel.written(),
         is_repeatable: kernel.is_repeatable(),
         literals: kernel.literals(),

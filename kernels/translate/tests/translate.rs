@@ -76,6 +76,22 @@ fn only_named_kernels_are_translated_and_unknown_names_are_reported() {
 }
 
 #[test]
+fn a_name_decides_the_dialect() {
+    let source = format!(
+        "{SAXPY}\n@wp.func\ndef halved(x: float):\n    return x / 2.0\n\ndef doubled(x: float) -> float:\n    return 2.0 * x\n"
+    );
+    let named = |name: &str| translated(&Request { names: vec![name.to_owned()], ..request(&source) });
+    for (name, dialect, maps_rows) in
+        [("saxpy", Dialect::Warp, false), ("halved", Dialect::Warp, true), ("doubled", Dialect::Python, true)]
+    {
+        let translation = named(name);
+        let kernel = &translation.kernels[0];
+        assert_eq!((kernel.dialect, kernel.maps_rows), (dialect, maps_rows), "{name}");
+    }
+    assert_eq!(codes(&named("missing")), [("missing", "no_kernel")]);
+}
+
+#[test]
 fn invalid_python_is_a_diagnostic_of_the_module() {
     let translation = translated(&request("def f(:\n"));
     assert_eq!((translation.kernels.len(), codes(&translation)), (0, vec![("", "syntax")]));

@@ -17,6 +17,8 @@ pub(crate) struct CompiledKernel {
     pub(crate) name: String,
     /// Its language, which the module decides if the program does not.
     pub(crate) dialect: Dialect,
+    /// Whether it maps a function over rows.
+    pub(crate) maps_rows: bool,
     /// Its parameters, and the places in the source that faults refer to. It has no body.
     pub(crate) kernel: Kernel,
     /// For each parameter, whether it is an array that the kernel writes.
@@ -50,14 +52,26 @@ impl CacheEntry for CompiledKernel {
 impl CompiledKernel {
     /// `translated` has a module of WebAssembly and device code.
     pub(crate) fn new(id: String, translated: Translated) -> Self {
-        let Translated { name, dialect, kernel, written, is_repeatable, literals, is_bit_exact, files, device, .. } =
-            translated;
+        let Translated {
+            name,
+            dialect,
+            maps_rows,
+            kernel,
+            written,
+            is_repeatable,
+            literals,
+            is_bit_exact,
+            files,
+            device,
+            ..
+        } = translated;
         let module = files.into_iter().find(|file| is_module(&file.name));
         let module = module.expect("it is requested").content;
         Self {
             id,
             name,
             dialect,
+            maps_rows,
             kernel,
             written,
             is_repeatable,

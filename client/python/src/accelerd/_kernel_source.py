@@ -77,25 +77,27 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
         return KernelModule(source, constants)
     captures = _Captures(_functions(source), constants)
     names = tuple(function.__code__.co_name for _, function in captures.functions)
-    sources = []
+    sources: list[tuple[FunctionType | type, str, _Source]] = []
     # Adding a function appends those that it calls, and the classes that it names.
     for given, function in captures.functions:
         user = _User.of_function(function)
         one = _with_static_values(user, _without_own_decorators(given, function, _source(function)))
         captures.add(user, "".join(one.lines))
-        sources.append((function.__code__.co_name, function.__code__.co_filename, one))
+        sources.append((function, function.__code__.co_filename, one))
     for cls in captures.classes:
         one = _source(cls)
         captures.add(_User.of_class(cls), "".join(one.lines))
-        sources.append((cls.__name__, inspect.getsourcefile(cls) or "", one))
+        sources.append((cls, inspect.getsourcefile(cls) or "", one))
     # The first line belongs to no function: the daemon reports there what concerns a kernel as a whole.
     lines = [f"{statement}\n" for statement in captures.imports] or ["\n"]
     excerpts = []
-    for name, filename, one in sources:
+    for defined, filename, one in sources:
+        name = defined.__name__ if isinstance(defined, type) else defined.__code__.co_name
         excerpts.append(Excerpt(name, filename, one.first, len(lines) + 1, one.indents))
         lines += one.lines
-    # A name stands for the function that is defined before it.
-    lines += [f"{alias} = {name}\n" for alias, name in captures.aliases.items()]
+        # A name stands for the function that is defined before it; others may have the same name.
+        others = [alias for alias, function in captures.aliases.items() if function is defined]
+        lines += [f"{alias} = {name}\n" for alias in others]
     return KernelModule("".join(lines), captures.constants, tuple(excerpts), names)
 
 
@@ -181,21 +183,34 @@ def _with_static_values(user: _User, source: _Source) -> _Source:
         calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError):  # Reported where its names are captured.
         return source
+    statics = sorted((call for call in calls if _is_static(call, user)), key=_start)
+    found = [(call, _static_number(call.args[0], user)) for call in statics]
     lines = [line.encode() for line in source.lines]
-    for call in sorted(calls, key=_start, reverse=True):
-        function = _value(call.func, user.scope)
-        is_static = getattr(function, "__name__", "") == "static" and _is_of("warp", function)
-        if not is_static or len(call.args) != 1 or call.keywords or call.end_lineno != call.lineno:
-            continue
-        try:
-            value = eval(compile(ast.Expression(call.args[0]), user.filename, "eval"), dict(user.scope))
-        except Exception:  # It depends on variables of the kernel.
-            continue
-        number = _number(value)
+    # From the last one on, so that the places of the others stay.
+    for call, number in reversed(found):
         if number is not None:
             line = lines[call.lineno - 1]
             lines[call.lineno - 1] = line[: call.col_offset] + number.encode() + line[call.end_col_offset :]
     return _Source([line.decode() for line in lines], source.first, source.indents)
+
+
+def _is_static(call: ast.Call, user: _User) -> bool:
+    """Return whether a call on one line is one of `warp.static` with an expression."""
+    function = _value(call.func, user.scope)
+    is_static = getattr(function, "__name__", "") == "static" and _is_of("warp", function)
+    return is_static and len(call.args) == 1 and not call.keywords and call.end_lineno == call.lineno
+
+
+def _static_number(expression: ast.expr, user: _User) -> str | None:
+    """Return the number that an expression is, as it is written; None if it is none, or depends on variables."""
+    names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+    if names & user.variables:
+        return None
+    try:
+        value = eval(compile(ast.Expression(expression), user.filename, "eval"), dict(user.scope))
+    except Exception:  # The daemon says what it does not support.
+        return None
+    return _number(value)
 
 
 def _start(node: ast.Call) -> tuple[int, int]:
@@ -243,17 +258,21 @@ class _User:
     scope: Mapping[str, Any]
     #: Variables of the functions around it that it does not capture.
     hidden: set[str]
+    #: Its own variables.
+    variables: set[str]
 
     @classmethod
     def of_function(cls, function: FunctionType) -> _User:
         hidden = _enclosing_variables(function) - set(function.__code__.co_freevars)
         scope = {**vars(builtins), **function.__globals__, **_closure(function)}
-        return cls(function.__qualname__, function.__module__, function.__code__.co_filename, scope, hidden)
+        code = function.__code__
+        variables = {*code.co_varnames, *code.co_cellvars}
+        return cls(function.__qualname__, function.__module__, code.co_filename, scope, hidden, variables)
 
     @classmethod
     def of_class(cls, one: type) -> _User:
         scope = {**vars(builtins), **vars(sys.modules[one.__module__])}
-        return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set())
+        return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set(), set())
 
 
 class _Captures:
@@ -266,7 +285,7 @@ class _Captures:
         #: Classes that they name.
         self.classes: list[type] = []
         #: Other names of functions that are sent.
-        self.aliases: dict[str, str] = {}
+        self.aliases: dict[str, FunctionType] = {}
         self._defined: dict[str, list[FunctionType]] = {}
         for _, function in functions:
             self._defined.setdefault(function.__code__.co_name, []).append(function)
@@ -332,7 +351,7 @@ class _Captures:
             self.functions.append((value, called))
         if own != name:
             self._defined[name] = [called]
-            self.aliases[name] = own
+            self.aliases[name] = called
         return True
 
     def _send_class(self, user: _User, name: str, value: Any) -> bool:

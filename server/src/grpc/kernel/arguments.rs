@@ -6,7 +6,7 @@ use accelerd_ir::kernel::{
     Param, ParamType,
     wasm::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage},
 };
-use accelerd_kernels::{ledger::Limit, ops::translate::Dialect};
+use accelerd_kernels::ledger::Limit;
 use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
@@ -143,10 +143,10 @@ fn extents(field: &str, shape: &[i64]) -> Result<Vec<usize>, ApiError> {
 }
 
 impl Binder<'_> {
-    /// The grid of a request, or that of the rows of the Python dialect.
+    /// The grid of a request, or that of the rows of a function.
     fn grid(&self, requested: &[i64]) -> Result<Vec<u64>, ApiError> {
         let dims = usize::from(self.kernel.kernel.grid_dims);
-        if requested.is_empty() && self.kernel.dialect == Dialect::Python {
+        if requested.is_empty() && self.kernel.maps_rows {
             return Ok(vec![self.rows()? as u64]);
         }
         if requested.len() != dims {
@@ -224,7 +224,7 @@ impl Binder<'_> {
             };
             return Ok((argument, of.clone()));
         }
-        let is_row = self.kernel.dialect == Dialect::Python && types[0].extents(of, dims.saturating_sub(1)).is_some();
+        let is_row = self.kernel.maps_rows && types[0].extents(of, dims.saturating_sub(1)).is_some();
         if is_row && dims > 0 {
             return self.repeated(of, data, grid[0], copies);
         }
@@ -272,7 +272,7 @@ impl Binder<'_> {
                 }
                 extents
             }
-            None if self.kernel.dialect == Dialect::Python => vec![usize::try_from(grid[0]).unwrap_or(usize::MAX)],
+            None if self.kernel.maps_rows => vec![usize::try_from(grid[0]).unwrap_or(usize::MAX)],
             None => return Err(self.missing(param)),
         };
         let shape = extents.iter().chain(&element.shape).copied().collect();

@@ -6,7 +6,6 @@ use accelerd_ir::kernel::{
     FaultKind, FaultRecord, ParamType,
     wasm::{ImageArgument, MemoryImage, RESERVED},
 };
-use accelerd_kernels::ops::translate::Dialect;
 use accelerd_sandbox::{Call, CaseLimits, FaultCause, Isolation, Launch, OnFault, Outcome, Refusal, SandboxError};
 use bytes::Bytes;
 
@@ -20,7 +19,7 @@ use crate::{error::ApiError, kernels::CompiledKernel, sandbox::Turn};
 /// A function of a client.
 #[derive(Clone, Debug)]
 pub(super) enum Function {
-    /// In Python, mapped over cases as rows.
+    /// In Python, of either dialect, mapped over cases as rows.
     Kernel(Arc<CompiledKernel>),
     /// Of a WebAssembly module.
     Wasm(WasmFunction),
@@ -43,11 +42,11 @@ pub(super) struct Ran {
 }
 
 impl Function {
-    /// Takes a kernel of the Python dialect.
+    /// Takes a kernel that maps a function over rows.
     pub(super) fn kernel(field: &str, kernel: Arc<CompiledKernel>) -> Result<Self, ApiError> {
-        if kernel.dialect != Dialect::Python {
-            let reason = format!("expected a function of the dialect Python, got the kernel {:?} of Warp", kernel.name);
-            return Err(ApiError::invalid(format!("{field}.dialect"), reason));
+        if !kernel.maps_rows {
+            let reason = format!("expected a function, got the kernel {:?} of Warp", kernel.name);
+            return Err(ApiError::invalid(format!("{field}.name"), reason));
         }
         Ok(Self::Kernel(kernel))
     }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use accelerd_client::{
     KernelConstant, KernelProgram, VerifySide, WasmFunction,
-    proto::{KernelDialect, Tensor, WasmParam, WasmParamKind},
+    proto::{Tensor, WasmParam, WasmParamKind},
 };
 use sha2::{Digest, Sha256};
 use toml::Value;
@@ -61,7 +61,7 @@ fn python(fields: &mut Fields<'_>, folder: &Path) -> Side {
         String::new()
     });
     let sha256 = hex::encode(Sha256::digest(&source));
-    let mut program = KernelProgram::new(source).dialect(KernelDialect::Python).name(&function);
+    let mut program = KernelProgram::new(source).name(&function);
     for (name, value) in fields.entries("constants", "a number, true or false", |_, _, value| constant(value)) {
         program = program.constant(name, value);
     }

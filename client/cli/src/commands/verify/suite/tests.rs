@@ -2,7 +2,7 @@
 
 use accelerd_client::{
     Cases, Domain, KernelProgram, NanPolicy, OutcomePolicy, Policy, Verification, VerifySide, WasmFunction,
-    proto::{Dtype, KernelDialect, Tensor, WasmParam, WasmParamKind},
+    proto::{Dtype, Tensor, WasmParam, WasmParamKind},
 };
 
 use super::*;
@@ -56,7 +56,7 @@ fn a_check_has_what_its_suite_and_its_own_keys_say() {
     );
     let checks = read_text("s.toml", &suite).unwrap();
     let wasm = WasmFunction::new(vec![0, 1]).name("f");
-    let python = KernelProgram::new("source").dialect(KernelDialect::Python).name("");
+    let python = KernelProgram::new("source").name("");
     let expected = Verification::of(wasm)
         .against(python)
         .policy(Policy::default().close(0.0, 1.0).nan(NanPolicy::Equal))
@@ -104,7 +104,7 @@ fn parameters_of_webassembly_and_constants_of_python_are_passed_on() {
         .param(param("x", Dtype::F64, WasmParamKind::InOut, 8))
         .result("r", Dtype::I32)
         .share_instance();
-    let python = KernelProgram::new("source").dialect(KernelDialect::Python).name("");
+    let python = KernelProgram::new("source").name("");
     let python = python.constant("N", 3).constant("X", 0.5).constant("B", true);
     let expected = Verification::of(wasm).against(python).policy(Policy::default()).generate(10_000, 0);
     assert_eq!(read_text("s.toml", suite).unwrap()[0].verification(), expected);
@@ -116,7 +116,7 @@ fn arrays_are_sent_in_chunks_of_their_cases() {
         cases = { x = 'three.npy' }\n[[check]]\nname = 'norm'\nmax_norm = 1e-3\n\
         subject = { npy = { y = 'three.npy' } }\nreference = { npy = { y = 'three.npy' } }\n";
     let checks = read_text("s.toml", suite).unwrap();
-    let python = KernelProgram::new("source").dialect(KernelDialect::Python).name("");
+    let python = KernelProgram::new("source").name("");
     let expected = Verification::of(VerifySide::Given).against(python).policy(Policy::default());
     assert_eq!(checks[0].verification(), expected);
     assert_eq!(checks[0].chunks(), [Cases::default().input("x", tensor(&[3, 2])).actual("y", tensor(&[3, 2]))]);
@@ -129,7 +129,7 @@ fn expected_outcomes_are_those_of_all_cases_or_of_each() {
     let each = format!("[[check]]\n{FUNCTIONS}cases = {{ x = 'three.npy' }}\nexpect = ['ok', '', 'timeout']\n");
     let [all, each] = [all, each].map(|suite| read_text("s.toml", &suite).unwrap());
     let wasm = WasmFunction::new(vec![0, 1]).name("f");
-    let python = KernelProgram::new("source").dialect(KernelDialect::Python).name("");
+    let python = KernelProgram::new("source").name("");
     let expected = Verification::of(wasm).against(python).policy(Policy::default().any_order());
     assert_eq!(all[0].verification(), expected.expect_outcome("unreachable").generate(10_000, 0));
     let chunk = Cases::default().input("x", tensor(&[3, 2])).expected_outcomes(["ok", "", "timeout"]);
