@@ -449,7 +449,7 @@ def test_values_of_static_expressions_are_sent(
     assert constants(request) == {}
 
 
-def test_functions_that_mean_different_things_by_a_name_are_refused(local: Client) -> None:
+def test_functions_that_mean_different_things_by_a_name_are_refused(answering: Answering, local: Client) -> None:
     def defined(text: str, **scope: Any) -> Callable[..., Any]:
         # `inspect` reads the source of a name such as this from `linecache`.
         import linecache
@@ -461,14 +461,18 @@ def test_functions_that_mean_different_things_by_a_name_are_refused(local: Clien
 
     uses = "def {}(x: int) -> int:\n    return {} * x\n"
     three, four = defined(uses.format("f", "N"), N=3), defined(uses.format("g", "N"), N=4)
-    with pytest.raises(ValueError, match=r"source: 'N' of g is not that of f; .*`constants`"):
-        local.translate([three, four])
+    # Numbers are told apart.
+    local.translate([three, four])
+    assert constants(answering.requests[-1]) == {"N": 3}
+    returned = [line.strip() for line in answering.requests[-1].source.splitlines() if "return" in line]
+    assert returned == ["return N * x", "return 4 * x"]
     local.translate([three, four], constants={"N": 5})
-    for other in (3.0, "3", math):
+    assert "return N * x" in answering.requests[-1].source.splitlines()[-1]
+    with pytest.raises(ValueError, match=r"source: 'N' of g is not that of f; .*`constants`"):
+        local.translate([three, defined(uses.format("g", "N"), N=math)])
+    for other in ("3", math):
         with pytest.raises(ValueError, match="'N' of g is not that of f"):
             local.translate([three, defined(uses.format("g", "N"), N=other)])
-        with pytest.raises(ValueError, match="'N' of f is not that of g"):
-            local.translate([defined(uses.format("g", "N"), N=other), three])
     # Names of Python's functions.
     call = "def {}(x: int) -> int:\n    return abs(x)\n"
     with pytest.raises(ValueError, match="source: 'abs' of f is not that of Python"):

@@ -137,7 +137,11 @@ impl Lowerer<'_> {
     pub(crate) fn components(&mut self, arguments: &Arguments) -> Lowered<Vec<Value>> {
         let syntax = self.syntax();
         let mut operands = vec![];
-        for &argument in &arguments.positional {
+        let items: Vec<_> = match arguments.positional[..] {
+            [list] if syntax.kind(list) == Kind::List => syntax.children(list, Field::Elts).collect(),
+            _ => arguments.positional.clone(),
+        };
+        for argument in items {
             match syntax.kind(argument) {
                 Kind::Starred => {
                     let whole = self.expression(syntax.required(argument, Field::Value))?;

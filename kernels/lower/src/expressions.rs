@@ -196,7 +196,14 @@ impl Lowerer<'_> {
                 if let Some(number) = self.environment.number(value, scope) {
                     return Ok(self.number(number).into());
                 }
-            } else if self.environment.data_type(callee, scope).is_some() {
+            } else if let Some(ty) = self.environment.data_type(callee, scope) {
+                // Python computes it, before it has the type.
+                let mut arguments = syntax.children(value, Field::Args);
+                let number = arguments.next().and_then(|argument| self.environment.number(argument, scope));
+                if let (Type::Scalar(_), Some(number), None) = (&ty, number, arguments.next()) {
+                    let number = self.number(number).into();
+                    return self.construct_from(node, &ty, vec![number]).map(Value::Data);
+                }
                 break;
             } else {
                 return Err(not_constant(self));

@@ -160,3 +160,41 @@ def __wp_poisson(state: __wp.ref[__wp.uint32], rate: float):
     if rate == 0.0:
         return __wp.uint32(0)
     return __wp_poisson_by_products(state, rate)
+
+
+# The shared method of Bernardes and Viollet (PLOS ONE 17, 2022) for all sequences of axes. The angle of each axis stands at its place.
+@__wp.func
+def __wp_quat_to_euler(q: __wp.quat, i: int, j: int, k: int):
+    last = k
+    if i == k:
+        last = 3 - i - j
+    sign = 0.5 * float((i - j) * (j - last) * (last - i))
+    a = q[3]
+    b = q[i]
+    c = q[j]
+    d = q[last] * sign
+    if i != k:
+        a -= q[j]
+        b += q[last] * sign
+        c += q[3]
+        d -= q[i]
+    second = __wp.acos(2.0 * (a * a + b * b) / (a * a + b * b + c * c + d * d) - 1.0)
+    plus = __wp.atan2(b, a)
+    minus = __wp.atan2(d, c)
+    first = 0.0
+    third = 0.0
+    if __wp.abs(second) < 1e-6:
+        third = 2.0 * plus - first
+    elif __wp.abs(second - 3.141592653589793) < 1e-6:
+        third = 2.0 * minus + first
+    else:
+        first = plus - minus
+        third = plus + minus
+    if i != k:
+        second -= 1.5707963267948966
+        third *= sign
+    angles = __wp.vec3()
+    angles[i] = first
+    angles[j] = second
+    angles[last] = third
+    return angles

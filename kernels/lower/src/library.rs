@@ -4,11 +4,12 @@
 const SOURCE: &str = include_str!("library.py");
 
 /// The functions that sources may call.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "norm_huber",
     "norm_pseudo_huber",
     "poisson",
     "quat_from_euler",
+    "quat_to_euler",
     "quat_to_rpy",
     "quat_twist",
     "quat_twist_angle",

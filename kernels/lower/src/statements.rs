@@ -471,6 +471,11 @@ impl Lowerer<'_> {
                     return Ok(scalars::truthy(dtype, part.clone()));
                 }
             }
+            // As Warp's, whose array without elements has no address.
+            Value::Array(view) if !self.is_python() => {
+                let is_long = |nth| scalars::lt(Dtype::I32, scalars::integer(Dtype::I32, 0), view.extent(nth));
+                return Ok(scalars::all((0..view.rank()).map(is_long)));
+            }
             Value::Array(_)
             | Value::Tuple(_)
             | Value::Record(..)

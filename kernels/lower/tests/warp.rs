@@ -1121,12 +1121,15 @@ out[5] = wp.smooth_normalize(wp.vec3(0.0, 0.0, 0.0))[0]
 out[6] = wp.norm_huber(wp.vec2(3.0, 4.0))
 out[7] = wp.div_approx(1.0, 4.0)
 out[8] = wp.transformation(1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0, dtype=float)[2]
+angles = wp.vec3(0.1, 0.2, 0.3)
+out[9] = wp.length(wp.quat_to_euler(wp.quat_from_euler(angles, 2, 0, 1), 2, 0, 1) - angles)
+out[10] = wp.velocity_at_point(wp.spatial_vector(0.0, 0.0, 2.0, 1.0, 0.0, 0.0), wp.vec3(3.0, 0.0, 0.0))[1]
 ",
-        9,
+        11,
         0.0_f32,
     );
     let half_pi = std::f32::consts::FRAC_PI_2;
-    let expected = [half_pi, -half_pi, half_pi, std::f32::consts::FRAC_1_SQRT_2, 0.0, 0.0, 4.5, 0.25, 3.0];
+    let expected = [half_pi, -half_pi, half_pi, std::f32::consts::FRAC_1_SQRT_2, 0.0, 0.0, 4.5, 0.25, 3.0, 0.0, 6.0];
     for (at, (got, expected)) in results.iter().zip(expected).enumerate() {
         assert!((got - expected).abs() < 1e-5, "out[{at}] is {got}, expected {expected}");
     }
@@ -1274,4 +1277,27 @@ def k(out: wp.array[float]):
     assert_eq!(kernel("thread").expect_err("it has no thread").kind, ErrorKind::UnsupportedBuiltin);
     let all = lower(source, &options(Dialect::Warp)).expect("lowers");
     assert_eq!(all.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>(), ["k"]);
+}
+
+#[test]
+fn constants_of_the_module_are_computed_as_python_does() {
+    let source = "
+import math
+import warp as wp
+
+vec3bool = wp.types.vector(length=3, dtype=bool)
+FLAGS = wp.constant(vec3bool([True, False, True]))
+TURN = wp.constant(wp.float64(2.0 * math.pi))
+
+@wp.kernel
+def k(some: wp.array[int], none: wp.array[int], out: wp.array[wp.float64]):
+    out[0] = TURN
+    if FLAGS[0] and not FLAGS[1]:
+        out[1] = wp.float64(1.0)
+    if some and some[0] == 3 and not none:
+        out[2] = wp.float64(1.0)
+";
+    let mut arguments = [Argument::array(&[3_i32]), Argument::array::<i32>(&[]), Argument::array(&[0.0_f64; 3])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f64>(&arguments[2]), [std::f64::consts::TAU, 1.0, 1.0]);
 }

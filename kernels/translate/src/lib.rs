@@ -207,9 +207,9 @@ impl<'r> Translator<'r> {
                     None
                 });
                 self.translation.kernels.push(Translated {
+                    maps_rows,
                     device,
                     example,
-                    maps_rows,
                     ..translated(outcome.name, dialect, kernel, files)
                 });
             }

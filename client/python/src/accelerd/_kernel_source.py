@@ -82,7 +82,7 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
     for given, function in captures.functions:
         user = _User.of_function(function)
         one = _with_static_values(user, _without_own_decorators(given, function, _source(function)))
-        captures.add(user, "".join(one.lines))
+        one = _with_numbers(one, captures.add(user, "".join(one.lines)))
         sources.append((function, function.__code__.co_filename, one))
     for cls in captures.classes:
         one = _source(cls)
@@ -183,15 +183,14 @@ def _with_static_values(user: _User, source: _Source) -> _Source:
         calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError):  # Reported where its names are captured.
         return source
-    statics = sorted((call for call in calls if _is_static(call, user)), key=_start)
+    # In the order of the source, as they may have effects.
+    statics = sorted((call for call in calls if _is_static(call, user)), key=_place)
     found = [(call, _static_number(call.args[0], user)) for call in statics]
-    lines = [line.encode() for line in source.lines]
-    # From the last one on, so that the places of the others stay.
-    for call, number in reversed(found):
-        if number is not None:
-            line = lines[call.lineno - 1]
-            lines[call.lineno - 1] = line[: call.col_offset] + number.encode() + line[call.end_col_offset :]
-    return _Source([line.decode() for line in lines], source.first, source.indents)
+    return _replaced(source, [(call, number) for call, number in found if number is not None])
+
+
+def _place(call: ast.Call) -> tuple[int, int]:
+    return call.lineno, call.col_offset
 
 
 def _is_static(call: ast.Call, user: _User) -> bool:
@@ -213,8 +212,26 @@ def _static_number(expression: ast.expr, user: _User) -> str | None:
     return _number(value)
 
 
-def _start(node: ast.Call) -> tuple[int, int]:
-    return node.lineno, node.col_offset
+def _with_numbers(source: _Source, numbers: Mapping[str, str]) -> _Source:
+    """Return a source in which numbers stand for names."""
+    if not numbers:
+        return source
+    nodes = [node for node in ast.walk(ast.parse("".join(source.lines))) if isinstance(node, ast.Name)]
+    return _replaced(source, [(node, numbers[node.id]) for node in nodes if node.id in numbers])
+
+
+def _replaced(source: _Source, found: list[tuple[ast.expr, str]]) -> _Source:
+    """Return a source in which texts stand for expressions, each on one line."""
+    lines = [line.encode() for line in source.lines]
+    # From the last one on, so that the places of the others stay.
+    for node, text in sorted(found, key=_start, reverse=True):
+        line = lines[node.lineno - 1]
+        lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
+    return _Source([line.decode() for line in lines], source.first, source.indents)
+
+
+def _start(found: tuple[ast.expr, str]) -> tuple[int, int]:
+    return found[0].lineno, found[0].col_offset
 
 
 def _number(value: Any) -> str | None:
@@ -303,38 +320,46 @@ class _Captures:
         """Import statements."""
         return [one.statement for one, _ in self._bindings.values() if isinstance(one, _Import)]
 
-    def add(self, user: _User, text: str) -> None:
-        """Add what a function or class uses."""
+    def add(self, user: _User, text: str) -> dict[str, str]:
+        """Add what a function or class uses; return numbers, as they are written, by names that are others' already."""
         try:
             names = sorted(set(_free_names(symtable.symtable(text, user.filename, "exec"))))
         except SyntaxError as wrong:
             raise ValueError(f"source: the source of {user.name} is not a statement: {wrong}") from None
+        numbers = {}
         for name in names:
             if name not in user.scope or name in self._given:
                 continue
             if name in user.hidden:
                 message = f"{name!r} of {user.name} is of an enclosing function, and only annotations use it; rename it"
                 raise ValueError(f"source: {message}")
-            self._add(user, name, user.scope[name])
+            number = self._add(user, name, user.scope[name])
+            if number is not None:
+                numbers[name] = number
+        return numbers
 
-    def _add(self, using: _User, name: str, value: Any) -> None:
+    def _add(self, using: _User, name: str, value: Any) -> str | None:
         user = using.name
         if name in self._defined:
             if unwrapped(value) not in self._defined[name]:
                 raise ValueError(f"source: the function {name!r} is not what {user} calls {name!r}")
-            return
+            return None
         if name not in self._bindings and (
             self._send_function(using, name, value) or self._send_class(using, name, value)
         ):
-            return
+            return None
         binding = value if isinstance(value, (int, float)) else _import(using.module, name, value)
         # The daemon takes a name without a binding for Python's.
         if binding is None and getattr(builtins, name, value) is not value:
             raise ValueError(f"source: {name!r} of {user} is not that of Python; rename it, or pass text")
         known, first = self._bindings.setdefault(name, (binding, user))
         # repr() tells 1 from True, and has NaN equal to itself.
-        if repr(known) != repr(binding):
+        if repr(known) == repr(binding):
+            return None
+        number = _number(binding)
+        if number is None:
             raise ValueError(f"source: {name!r} of {user} is not that of {first}; rename it, or pass it in `constants`")
+        return number
 
     def _send_function(self, user: _User, name: str, value: Any) -> bool:
         """Send a function of the same module with those that use it, under any name; return whether it is one."""
@@ -413,7 +438,8 @@ def _import(user_module: str, name: str, value: Any) -> _Import | None:
     """Return the import of a value, if it can be imported."""
     if isinstance(value, ModuleType):
         return _Import(f"import {value.__name__} as {name}") if _is_dotted(value.__name__) else None
-    path, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    # Functions of Warp have their names as keys.
+    path, own = getattr(value, "__module__", None), getattr(value, "__name__", getattr(value, "key", None))
     if not isinstance(path, str) or path in ("builtins", user_module):
         return None
     # `warp.float32` is defined in a module within `warp`; its public path is known to the daemon.
