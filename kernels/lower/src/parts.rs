@@ -215,15 +215,21 @@ impl Lowerer<'_> {
     pub(crate) fn index_in(&mut self, node: Node, slice: &Slice, dtype: Dtype, index: Expr) -> Expr {
         let [start, step, extent] =
             [&slice.start, &slice.step, &slice.extent].map(|part| scalars::cast(Dtype::I32, dtype, part.clone()));
+        let index = self.index_within(node, dtype, index, &extent);
+        self.emitter.bind(dtype, scalars::add(dtype, start, scalars::mul(dtype, index, step)))
+    }
+
+    /// An index below a length, in a variable. Negative ones count from the end; others outside are faults.
+    fn index_within(&mut self, node: Node, dtype: Dtype, index: Expr, length: &Expr) -> Expr {
         let is_negative = scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0));
-        let wrapped = scalars::select(is_negative, scalars::add(dtype, index.clone(), extent.clone()), index);
+        let wrapped = scalars::select(is_negative, scalars::add(dtype, index.clone(), length.clone()), index);
         let index = self.emitter.bind(dtype, wrapped);
         let is_outside = scalars::or(
             scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0)),
-            scalars::le(dtype, extent, index.clone()),
+            scalars::le(dtype, length.clone(), index.clone()),
         );
         self.emitter.fault_if(is_outside, FaultKind::OutOfBounds, self.syntax().site(node));
-        self.emitter.bind(dtype, scalars::add(dtype, start, scalars::mul(dtype, index, step)))
+        index
     }
 
     /// The slice of a dimension of an array. Bounds are clamped as Warp clamps them.
@@ -367,15 +373,7 @@ impl Lowerer<'_> {
         }
         let (index, dtype) = Self::index_of(dtype, part.clone());
         let index = self.emitter.bind(dtype, index);
-        let length = scalars::integer(dtype, count.into());
-        let is_negative = scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0));
-        let wrapped = scalars::select(is_negative, scalars::add(dtype, index.clone(), length.clone()), index);
-        let index = self.emitter.bind(dtype, wrapped);
-        let is_outside = scalars::or(
-            scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0)),
-            scalars::le(dtype, length, index.clone()),
-        );
-        self.emitter.fault_if(is_outside, FaultKind::OutOfBounds, self.syntax().site(node));
+        let index = self.index_within(node, dtype, index, &scalars::integer(dtype, count.into()));
         let index = scalars::cast(dtype, Dtype::I32, index);
         Ok(Index::Dynamic(self.emitter.bind(Dtype::I32, index)))
     }
