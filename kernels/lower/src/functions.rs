@@ -2,8 +2,6 @@
 //!
 //! Calls are inlined, so neither exists when a kernel runs: a function is a name for what is inlined, a reference is a location.
 
-use std::rc::Rc;
-
 use accelerd_parser::{Field, Kind};
 
 use crate::calls::{Arguments, is_function_of_warp};
@@ -13,19 +11,10 @@ use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, VariableKind};
 use crate::syntax::{Constant, Node};
 use crate::types::Annotation;
-use crate::value::Value;
+use crate::value::{Callable, Value};
 
 /// How far names of functions may refer to each other.
 const MAX_ALIASES: u32 = 16;
-
-/// A function as a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Callable {
-    /// Its definitions in the source, by index, the latest first.
-    Defined(Rc<[usize]>),
-    /// A function of Warp.
-    Builtin(Rc<str>),
-}
 
 impl Environment<'_> {
     /// The function that an expression outside of functions is.

@@ -10,11 +10,10 @@ use crate::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::emitter::{Emitter, reads};
 use crate::environment::{Environment, Number};
 use crate::error::{ErrorKind, LowerError, Lowered};
-use crate::functions::Callable;
 use crate::options::Dialect;
 use crate::syntax::{Node, Syntax};
 use crate::types::{RecordType, Type};
-use crate::value::{Axis, Data, Location, Slice, Storage, Value, View};
+use crate::value::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
 
 /// The deepest nesting of expressions, statements and calls.
 const MAX_DEPTH: u32 = 160;

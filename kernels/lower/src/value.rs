@@ -8,7 +8,6 @@ use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
 use accelerd_ir::scalar::Literal;
 
 use crate::environment::Number;
-use crate::functions::Callable;
 use crate::types::{RecordType, Type};
 
 /// A value.
@@ -24,6 +23,15 @@ pub(crate) enum Value {
     Reference(Location),
     Str,
     None,
+}
+
+/// A function as a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Callable {
+    /// Its definitions in the source, by index, the latest first.
+    Defined(Rc<[usize]>),
+    /// A function of Warp.
+    Builtin(Rc<str>),
 }
 
 /// A value with components.
