@@ -154,7 +154,7 @@ async fn functions_of_warp_are_verified_with_their_types() {
     let simplest = first.shrunk.as_ref().or(first.found.as_ref()).expect("a case");
     let [total, n] = ["total", "n"].map(|name| bits(&simplest.inputs, name));
     // The simplest numbers that show it.
-    assert_eq!((f32::from_bits(total as u32), n as u32 as i32), (1.0, -1));
+    assert_eq!([total, n], [1.0_f32.to_bits(), (-1_i32).cast_unsigned()].map(u64::from));
 }
 
 #[tokio::test]
