@@ -115,20 +115,11 @@ impl Lowerer<'_> {
         self.positional(arguments, |_| false)
     }
 
-    /// The values of positional arguments, of which some are passed by reference. A tuple or vector with a star stands for its items.
+    /// The values of positional arguments, of which some are passed by reference.
     fn positional(&mut self, arguments: &Arguments, is_reference: impl Fn(usize) -> bool) -> Lowered<Vec<Value>> {
-        let syntax = self.syntax();
-        let mut operands = vec![];
-        for &argument in &arguments.positional {
-            if syntax.kind(argument) == Kind::Starred {
-                let whole = self.expression(syntax.required(argument, Field::Value))?;
-                operands.extend(self.items_of(argument, whole)?);
-            } else if is_reference(operands.len()) {
-                operands.push(self.reference(argument)?);
-            } else {
-                operands.push(self.operand(argument)?);
-            }
-        }
+        let operands = self.spread(&arguments.positional, |this, at, argument| {
+            if is_reference(at) { this.reference(argument) } else { this.operand(argument) }
+        })?;
         let values = operands.into_iter().enumerate();
         Ok(values.map(|(at, operand)| if is_reference(at) { operand } else { self.loaded(operand) }).collect())
     }
@@ -136,22 +127,34 @@ impl Lowerer<'_> {
     /// The values of a constructor's positional arguments, of which constants may be outside the range of their type.
     pub(crate) fn components(&mut self, arguments: &Arguments) -> Lowered<Vec<Value>> {
         let syntax = self.syntax();
-        let mut operands = vec![];
         let items: Vec<_> = match arguments.positional[..] {
             [list] if syntax.kind(list) == Kind::List => syntax.children(list, Field::Elts).collect(),
             _ => arguments.positional.clone(),
         };
-        for argument in items {
-            match syntax.kind(argument) {
-                Kind::Starred => {
-                    let whole = self.expression(syntax.required(argument, Field::Value))?;
-                    operands.extend(self.items_of(argument, whole)?);
-                }
-                Kind::Attribute | Kind::Subscript => operands.push(self.operand(argument)?),
-                _ => operands.push(self.expression_or_call(argument)?),
+        let operands = self.spread(&items, |this, _, item| match syntax.kind(item) {
+            Kind::Attribute | Kind::Subscript => this.operand(item),
+            _ => this.expression_or_call(item),
+        })?;
+        Ok(operands.into_iter().map(|operand| self.loaded(operand)).collect())
+    }
+
+    /// Operands by their positions. A tuple or vector with a star stands for its items.
+    fn spread(
+        &mut self,
+        nodes: &[Node],
+        operand: impl Fn(&mut Self, usize, Node) -> Lowered<Value>,
+    ) -> Lowered<Vec<Value>> {
+        let syntax = self.syntax();
+        let mut operands = vec![];
+        for &node in nodes {
+            if syntax.kind(node) == Kind::Starred {
+                let whole = self.expression(syntax.required(node, Field::Value))?;
+                operands.extend(self.items_of(node, whole)?);
+            } else {
+                operands.push(operand(self, operands.len(), node)?);
             }
         }
-        Ok(operands.into_iter().map(|operand| self.loaded(operand)).collect())
+        Ok(operands)
     }
 
     /// The type that a callee names.
@@ -375,7 +378,6 @@ impl Lowerer<'_> {
             let message = format!("function `{}` calls itself", function.name);
             return Err(self.error(node, ErrorKind::Recursion, message));
         }
-        let has_references = arguments.iter().any(|argument| matches!(argument, Value::Reference(_)));
         let label = self.emitter.label();
         self.emitter.open();
         self.enter(function, Returns::Function { label, is_left: false, slots: None, last: None });
@@ -412,8 +414,6 @@ impl Lowerer<'_> {
             (None, None) if flow == Flow::Leaves => self.unreached_result(function),
             (None, None) => Value::None,
         };
-        // What a reference refers to may change before the result is used.
-        let result = if has_references { self.materialize(result) } else { result };
         self.returned(node, function, result)
     }
 

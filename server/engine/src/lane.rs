@@ -218,7 +218,7 @@ impl<O: Op> LaneInner<O> {
         }
     }
 
-    /// The refusal of a request that would be answered after so many seconds.
+    /// The refusal of a request that would be answered `seconds` from now.
     fn would_miss(&self, now: Instant, deadline: Option<Instant>, seconds: f64) -> SubmitError {
         let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left)

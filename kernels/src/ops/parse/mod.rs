@@ -129,7 +129,7 @@ const BYTES_PER_BYTE: u64 = 8;
 /// Memory per source.
 const BYTES_PER_SOURCE: u64 = 256;
 
-/// The size of a request with so many bytes of source.
+/// The size of a request of `sources` sources with `source_bytes` bytes together.
 pub fn size_of(source_bytes: u64, sources: u64) -> Size {
     Size { items: sources.max(1), bytes: source_bytes * BYTES_PER_BYTE + sources * BYTES_PER_SOURCE }
 }
