@@ -2,6 +2,8 @@
 //!
 //! Constants are evaluated as Python evaluates them when the module runs, before any kernel is built: `7 / 2` is 3.5.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use accelerd_ir::Dtype;
@@ -29,6 +31,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) syntax: &'a Syntax<'a>,
     pub(crate) declarations: &'a Declarations,
     pub(crate) options: &'a Options<'a>,
+    /// Values of what is assigned, once they are known: names that refer to others twice would otherwise double the work each time.
+    pub(crate) numbers: RefCell<HashMap<Node, Number>>,
 }
 
 impl Environment<'_> {
@@ -76,6 +80,15 @@ impl Environment<'_> {
         }
     }
 
+    fn assigned_number(&self, value: Node, scope: Scope, depth: u32) -> Option<Number> {
+        let known = self.numbers.borrow().get(&value).copied();
+        known.or_else(|| {
+            let number = self.number_at(value, scope, depth + 1)?;
+            self.numbers.borrow_mut().insert(value, number);
+            Some(number)
+        })
+    }
+
     /// The number that a class assigns to an attribute, such as a member of an enumeration.
     fn class_number(&self, node: Node, scope: Scope, depth: u32) -> Option<Number> {
         let syntax = self.syntax;
@@ -83,7 +96,7 @@ impl Environment<'_> {
         let class = self.declarations.class_named(syntax, scope, &name).filter(|class| !class.is_ambiguous)?;
         let attribute = syntax.name(node)?;
         match self.declarations.assigned_in(Some(class.node), &attribute)? {
-            Assigned::Once(value) => self.number_at(value, Some(class.node), depth + 1),
+            Assigned::Once(value) => self.assigned_number(value, Some(class.node), depth),
             Assigned::Ambiguous => None,
         }
     }
@@ -97,7 +110,7 @@ impl Environment<'_> {
             None => {}
         }
         match self.declarations.assigned(self.syntax, scope, name) {
-            Some((scope, Assigned::Once(value))) => self.number_at(value, scope, depth + 1),
+            Some((scope, Assigned::Once(value))) => self.assigned_number(value, scope, depth),
             Some((_, Assigned::Ambiguous)) => None,
             None => self.declarations.imported(name).and_then(|path| named_constant(&path)),
         }

@@ -41,6 +41,7 @@ mod warp_random;
 mod warp_rotations;
 mod warp_vectors;
 
+use std::cell::RefCell;
 use std::ops::ControlFlow;
 
 use accelerd_parser::{Mode, SourceType};
@@ -116,7 +117,8 @@ pub fn for_each_kernel(
     let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);
-    let environment = Environment { syntax: &syntax, declarations: &declarations, options };
+    let environment =
+        Environment { syntax: &syntax, declarations: &declarations, options, numbers: RefCell::default() };
     let kernels = kernels::kernels(&environment, names);
     if kernels.is_empty() {
         let message = match options.entry {

@@ -1301,3 +1301,15 @@ def k(some: wp.array[int], none: wp.array[int], out: wp.array[wp.float64]):
     run(source, &[1], &mut arguments);
     assert_eq!(read::<f64>(&arguments[2]), [std::f64::consts::TAU, 1.0, 1.0]);
 }
+
+/// Without values that are kept, this would take 2^30 steps.
+#[test]
+fn constants_that_refer_to_others_twice_are_computed_once() {
+    let chain: String = (1..=30).map(|nth| format!("x{nth} = x{} + x{}\n", nth - 1, nth - 1)).collect();
+    let source = format!(
+        "import warp as wp\n\nx0 = 1\n{chain}\n@wp.kernel\ndef k(out: wp.array[wp.int64]):\n    out[0] = wp.int64(x30)\n"
+    );
+    let mut arguments = [Argument::array(&[0_i64])];
+    run(&source, &[1], &mut arguments);
+    assert_eq!(read::<i64>(&arguments[0]), [1 << 30]);
+}

@@ -27,12 +27,15 @@ use tonic::{
 use tower::Service;
 
 use super::{
-    call::{CallRunner, call_of},
+    call::{CallRunner, RequestScreen, call_of},
     device, embed,
     encode::ChargedBody,
     kernel, parse, similarity, tensor, verify,
 };
 use crate::{app::App, transport::MAX_UNACCOUNTED_REQUEST};
+
+/// The method whose requests are refused by their length.
+const PARSE: &str = "/accelerd.v1.ParseService/Parse";
 
 /// The services of the main port.
 #[derive(Clone)]
@@ -40,6 +43,8 @@ pub(crate) struct Services(Arc<Table>);
 
 struct Table {
     calls: CallRunner,
+    /// The same for [`PARSE`].
+    parse_calls: CallRunner,
     embed: Arc<embed::Embed>,
     similarity: Arc<similarity::Similarity>,
     parse: Arc<parse::Parser>,
@@ -79,7 +84,10 @@ impl Services {
         let tensor = Arc::new(tensor::Tensors::new(app));
         let verify = Arc::new(verify::Verifier::new(app));
         let kernel = Arc::new(kernel::Kernels::new(app));
+        let screen = Arc::clone(&parse);
+        let screen: RequestScreen = Arc::new(move |length, context| screen.screen(length, context));
         Self(Arc::new(Table {
+            parse_calls: CallRunner { screen: Some(screen), ..calls.clone() },
             calls,
             embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
             similarity_server: limited!(SimilarityServiceServer::from_arc(Arc::clone(&similarity)), app),
@@ -138,7 +146,7 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let table = &self.0;
-        let calls = table.calls.clone();
+        let calls = if request.uri().path() == PARSE { table.parse_calls.clone() } else { table.calls.clone() };
         macro_rules! unary {
             ($service:ident . $method:ident) => {{
                 let service = Arc::clone(&table.$service);
@@ -170,16 +178,7 @@ where
             "/accelerd.v1.KernelService/Compile" => unary!(kernel.compile),
             "/accelerd.v1.KernelService/Launch" => unary!(kernel.launch),
             "/accelerd.v1.KernelService/Translate" => unary!(kernel.translate),
-            "/accelerd.v1.ParseService/Parse" => {
-                let service = Arc::clone(&table.parse);
-                let screen = Arc::clone(&service);
-                let calls = CallRunner {
-                    screen: Some(Arc::new(move |length, context| screen.screen(length, context))),
-                    ..calls
-                };
-                let handler = |request| async move { service.parse(request).await };
-                Box::pin(async move { Ok(calls.unary(request, handler).await) })
-            }
+            PARSE => unary!(parse.parse),
             "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
             "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
             "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),
