@@ -1305,7 +1305,8 @@ def k(some: wp.array[int], none: wp.array[int], out: wp.array[wp.float64]):
 /// Without values that are kept, this would take 2^30 steps.
 #[test]
 fn constants_that_refer_to_others_twice_are_computed_once() {
-    let chain: String = (1..=30).map(|nth| format!("x{nth} = x{} + x{}\n", nth - 1, nth - 1)).collect();
+    let chain: Vec<_> = (1..=30).map(|nth| format!("x{nth} = x{} + x{}\n", nth - 1, nth - 1)).collect();
+    let chain = chain.concat();
     let source = format!(
         "import warp as wp\n\nx0 = 1\n{chain}\n@wp.kernel\ndef k(out: wp.array[wp.int64]):\n    out[0] = wp.int64(x30)\n"
     );
