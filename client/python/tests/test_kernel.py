@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import functools
 import inspect
 import math
@@ -17,6 +18,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import grpc
+import numpy
 import pytest
 
 from accelerd import (
@@ -40,6 +42,10 @@ SCALE = 2.5
 COUNT = 3
 IS_ON = True
 NAMES = ["not a constant"]
+
+
+class Member(enum.IntEnum):
+    TWO = 2
 
 
 class Answering(kernel_pb2_grpc.KernelServiceServicer):
@@ -425,7 +431,7 @@ def test_values_of_static_expressions_are_sent(
     answering: Answering, local: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wp = warp(monkeypatch)
-    table = {"é": -2}
+    table = {"é": -2, "n": numpy.float64(-0.5), "m": Member.TWO}
 
     @wp.kernel
     def k(x: wp.array(dtype=wp.float32)):
@@ -435,6 +441,8 @@ def test_values_of_static_expressions_are_sent(
         for i in range(3):
             x[i] = wp.static(i + 1)
         x[1] = wp.static(NAMES)
+        x[3] = wp.static(wp.static(COUNT) + 1) + x[4]
+        x[5] = wp.static(table["n"]) + wp.static(table["m"]) + wp.static(COUNT > 5)
 
     local.translate(k)
     [request] = answering.requests
@@ -445,6 +453,8 @@ def test_values_of_static_expressions_are_sent(
         "x[0] = 7.5 + (-2) * 3",
         "x[i] = wp.static(i + 1)",
         "x[1] = wp.static(NAMES)",
+        "x[3] = 4 + x[4]",
+        "x[5] = (-0.5) + 2 + False",
     ]
     assert constants(request) == {}
 

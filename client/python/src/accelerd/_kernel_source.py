@@ -183,21 +183,19 @@ def _with_static_values(user: _User, source: _Source) -> _Source:
         calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError):  # Reported where its names are captured.
         return source
-    # In the order of the source, as they may have effects.
-    statics = sorted((call for call in calls if _is_static(call, user)), key=_place)
-    found = [(call, _static_number(call.args[0], user)) for call in statics]
-    return _replaced(source, [(call, number) for call, number in found if number is not None])
+    found: list[tuple[ast.expr, str]] = []
+    end = (0, 0)
+    # In the order of the source, as they may have effects; what is within another is part of its value.
+    for call in sorted(filter(user.is_static, calls), key=_place):
+        number = _static_number(call.args[0], user) if _place(call) >= end else None
+        if number is not None:
+            found.append((call, number))
+            end = (call.lineno, call.end_col_offset or 0)
+    return _replaced(source, found)
 
 
-def _place(call: ast.Call) -> tuple[int, int]:
-    return call.lineno, call.col_offset
-
-
-def _is_static(call: ast.Call, user: _User) -> bool:
-    """Return whether a call on one line is one of `warp.static` with an expression."""
-    function = _value(call.func, user.scope)
-    is_static = getattr(function, "__name__", "") == "static" and _is_of("warp", function)
-    return is_static and len(call.args) == 1 and not call.keywords and call.end_lineno == call.lineno
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _static_number(expression: ast.expr, user: _User) -> str | None:
@@ -224,21 +222,19 @@ def _replaced(source: _Source, found: list[tuple[ast.expr, str]]) -> _Source:
     """Return a source in which texts stand for expressions, each on one line."""
     lines = [line.encode() for line in source.lines]
     # From the last one on, so that the places of the others stay.
-    for node, text in sorted(found, key=_start, reverse=True):
+    for node, text in sorted(found, key=lambda one: _place(one[0]), reverse=True):
         line = lines[node.lineno - 1]
         lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
     return _Source([line.decode() for line in lines], source.first, source.indents)
 
 
-def _start(found: tuple[ast.expr, str]) -> tuple[int, int]:
-    return found[0].lineno, found[0].col_offset
-
-
 def _number(value: Any) -> str | None:
     """Return a number as it is written; None for other values."""
-    if isinstance(value, (int, float)) and math.isfinite(value):
-        return f"({value!r})" if value < 0 else repr(value)
-    return None
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    # Members of enumerations and scalars of NumPy are written in another way.
+    kind = next(kind for kind in (bool, int, float) if isinstance(value, kind))
+    return f"({kind(value)!r})" if value < 0 else repr(kind(value))
 
 
 def _is_own(value: Any) -> bool:
@@ -290,6 +286,12 @@ class _User:
     def of_class(cls, one: type) -> _User:
         scope = {**vars(builtins), **vars(sys.modules[one.__module__])}
         return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set(), set())
+
+    def is_static(self, call: ast.Call) -> bool:
+        """Return whether a call on one line is one of `warp.static` with an expression."""
+        function = _value(call.func, self.scope)
+        is_static = getattr(function, "__name__", "") == "static" and _is_of("warp", function)
+        return is_static and len(call.args) == 1 and not call.keywords and call.end_lineno == call.lineno
 
 
 class _Captures:
