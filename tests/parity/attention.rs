@@ -22,6 +22,9 @@ pub(crate) fn cases() -> Vec<Case> {
         case("few_queries", few_queries);
         case("many_heads", many_heads);
         case("empty", empty);
+        if dtype.size() == 2 {
+            case("large_tiles", large_tiles);
+        }
         case("large_scores", large_scores);
     }
     cases
@@ -201,6 +204,19 @@ fn many_heads(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     check(backend, &problem, 8.0)?;
     problem.shape = [128, 2, 2, 40, 70, 8, 4];
     problem.calls = vec![(vec!["bool"], vec![])];
+    check(backend, &problem, 8.0)
+}
+
+/// So many queries and keys that tiles of 128 are full, and some are not: with groups of heads, masks, and heads between rows.
+fn large_tiles(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let group = || ("enable_gqa", Attribute::Bool(true));
+    let mut problem = Problem::new(dtype, [1, 10, 5, 140, 300, 64, 64]);
+    problem.calls = vec![(vec![], vec![group()]), (vec![], vec![group(), CAUSAL]), (vec!["bool"], vec![group()])];
+    check(backend, &problem, 8.0)?;
+    problem.shape = [2, 3, 3, 129, 130, 72, 128];
+    problem.is_permuted = true;
+    problem.calls =
+        vec![(vec![], vec![CAUSAL]), (vec!["f32"], vec![]), (vec![], vec![("scale", Attribute::Float(-0.2))])];
     check(backend, &problem, 8.0)
 }
 

@@ -35,6 +35,11 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.push(Case::new(format!("tensor::casts_{dtype}"), move |backend| casts(backend, dtype)));
         if dtype != Dtype::Bool {
             cases.push(Case::new(format!("tensor::products_{dtype}"), move |backend| products(backend, dtype)));
+            if dtype.is_float() && dtype.size() == 2 {
+                cases.push(Case::new(format!("tensor::large_layers_{dtype}"), move |backend| {
+                    large_layers(backend, dtype)
+                }));
+            }
         }
         if dtype.is_float() {
             cases.push(Case::new(format!("tensor::rows_{dtype}"), move |backend| rows(backend, dtype)));
@@ -315,6 +320,46 @@ fn rows(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     Ok(())
 }
 
+/// A graph of numbers in [-4, 4]: NaN and infinities become 0, so that most elements of products tell something.
+pub(crate) fn finite(inputs: &[(&str, TensorType)], nodes: Vec<NodeSpec>) -> GraphSpec {
+    let mut spec = graph(&[], nodes);
+    let number = |name, value| (name, Attribute::Float(value));
+    for (name, of) in inputs {
+        let given = format!("{name}_in");
+        if of.dtype.is_float() {
+            let zeros = [number("nan", 0.0), number("posinf", 0.0), number("neginf", 0.0)];
+            let bounds = [number("min", -4.0), number("max", 4.0)];
+            spec.nodes.push(node(&format!("{name}_finite"), "nan_to_num", &[&given], &zeros));
+            spec.nodes.push(node(name, "clamp", &[&format!("{name}_finite")], &bounds));
+        } else {
+            spec.nodes.push(node(name, "positive", &[&given], &[]));
+        }
+        spec.inputs.push((given, of.clone()));
+    }
+    spec
+}
+
+/// Layers with epilogues that fill a device with tiles of 128 rows and 192 columns, and do not divide into them; of a batch, too.
+fn large_layers(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let of = |shape: &[usize]| tensor(dtype, shape);
+    let inputs = [
+        ("x", of(&[1100, 72])),
+        ("w", of(&[2696, 72])),
+        ("bias", of(&[2696])),
+        ("batch", of(&[6, 300, 8])),
+        ("factors", of(&[6, 1400, 8])),
+    ];
+    let activation = |name: &str| [("activation", Attribute::Text(name.to_owned()))];
+    let nodes = vec![
+        node("gelu", "linear", &["x", "w", "bias"], &activation("gelu")),
+        node("products", "matmul", &["batch", "factors"], &[("transpose_b", Attribute::Bool(true))]),
+        node("halved", "mul", &["products"], &[("other", Attribute::Float(0.5))]),
+    ];
+    let mut spec = finite(&inputs, nodes);
+    spec.outputs = ["gelu", "halved"].map(str::to_owned).to_vec();
+    check_within(backend, &spec, 8, 8.0)
+}
+
 /// Products of finite matrices: dense, transposed, batched, broadcast, of vectors, without an inner dimension.
 fn products(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let of = |shape: &[usize]| tensor(dtype, shape);
@@ -355,23 +400,7 @@ fn products(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
             &[("activation", Attribute::Text("gelu".to_owned()))],
         ));
     }
-    let finite = |(name, of): (&str, TensorType)| (format!("{name}_in"), of);
-    let mut spec = graph(&[], nodes);
-    for (name, of) in inputs.map(finite) {
-        let clean = name.trim_end_matches("_in").to_owned();
-        // NaN and infinities become 0, so that most elements of the products are numbers that tell something.
-        let op = if dtype.is_float() { "nan_to_num" } else { "positive" };
-        let zero = |name| (name, Attribute::Float(0.0));
-        let zeros = [zero("nan"), zero("posinf"), zero("neginf")];
-        let clamp = [("min", Attribute::Float(-4.0)), ("max", Attribute::Float(4.0))];
-        if dtype.is_float() {
-            spec.nodes.push(node(&format!("{clean}_finite"), op, &[&name], &zeros));
-            spec.nodes.push(node(&clean, "clamp", &[&format!("{clean}_finite")], &clamp));
-        } else {
-            spec.nodes.push(node(&clean, op, &[&name], &[]));
-        }
-        spec.inputs.push((name, of));
-    }
+    let spec = finite(&inputs, nodes);
     // The square root of the number of terms.
     check_within(backend, &spec, 8, 8.0)
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 #include "attention/attention_sm90_d64.cuh"
+#include "attention/warp_scheduler.cuh"
 
 // attention_sm90_128: the contract of attention_mma_128_long, without biases; an item may be of an empty sequence.
 // Two consumer warpgroups have 64 queries each of a work item and head. A producer warp loads queries, and 128 keys and values at a
@@ -24,13 +25,6 @@ static_assert(128 * (2 * CONSUMER_REGISTERS_D128 + PRODUCER_REGISTERS_D128) <= 3
 #define QUERIES_RING 4
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// The same for 128 columns: the second 64 of them start COLUMN_BYTES after the first.
-__device__ __forceinline__ void wgmma_rs(float (&x)[64], const u32* probabilities, u64 values) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " NAMES_64 ", {%64, %65, %66, %67}, %68, 1, 1, 1, 1;\n"
-                 : SIXTY_FOUR(IN_F32, x)
-                 : "r"(probabilities[0]), "r"(probabilities[1]), "r"(probabilities[2]), "r"(probabilities[3]), "l"(values));
-}
 
 // Shared memory: slots of keys, values and queries, the work items of the queries, and barriers.
 struct SmemLayoutD128 {
@@ -162,15 +156,6 @@ struct TaskD128 {
     }
 };
 
-// The warpgroups alternate in issuing products.
-__device__ __forceinline__ void warp_scheduler_sync(u32 group) {
-    asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
-}
-
-__device__ __forceinline__ void warp_scheduler_arrive(u32 group) {
-    asm volatile("bar.arrive %0, 256;" ::"r"((group ^ 1) + 1) : "memory");
-}
-
 // Issues the product of queries and keys; a lane has COUNT scores, two keys for each.
 template <int COUNT>
 __device__ __forceinline__ void issue_qk(float (&scores)[COUNT], u32 queries, u32 keys) {
@@ -192,7 +177,7 @@ __device__ __forceinline__ void issue_pv(SoftmaxState<128>& softmax_state, const
     // The leading byte offset: the distance of the two columns.
     const u32 begins = values + ((COLUMN_BYTES >> 4) - 1 << 16);
 #pragma unroll
-    for (u32 n = 0; n < COUNT / 8; n++) wgmma_rs(softmax_state.acc, probabilities + 4 * n, descriptor_from(begins + n * (2048 >> 4)));
+    for (u32 n = 0; n < COUNT / 8; n++) WgmmaF16::mma_transposed(softmax_state.acc, probabilities + 4 * n, descriptor_from(begins + n * (2048 >> 4)));
     wgmma_commit();
 }
 

@@ -23,20 +23,6 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// acc += probabilities * values for 64 rows, 16 keys and 64 or 32 columns (wgmma with A in registers, B transposed). A warp holds the
-// probabilities of its 16 rows in the fragment layout of mma.sync.
-__device__ __forceinline__ void wgmma_rs(float (&x)[32], const u32* softmax_state, u64 values) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " NAMES_32 ", {%32, %33, %34, %35}, %36, 1, 1, 1, 1;\n"
-                 : THIRTY_TWO(IN_F32, x)
-                 : "r"(softmax_state[0]), "r"(softmax_state[1]), "r"(softmax_state[2]), "r"(softmax_state[3]), "l"(values));
-}
-
-__device__ __forceinline__ void wgmma_rs(float (&x)[16], const u32* softmax_state, u64 values) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 " NAMES_16 ", {%16, %17, %18, %19}, %20, 1, 1, 1, 1;\n"
-                 : SIXTEEN(IN_F32, x)
-                 : "r"(softmax_state[0]), "r"(softmax_state[1]), "r"(softmax_state[2]), "r"(softmax_state[3]), "l"(values));
-}
-
 __device__ __forceinline__ void store_words(u32 shared, u32 a, u32 b, u32 c, u32 d) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
@@ -234,14 +220,6 @@ __device__ __forceinline__ void softmax(float (&scores)[KV_TILE / 2], SoftmaxSta
     exponentiate(scores, softmax_state, score_scale);
 }
 
-// A shared-memory descriptor from its low word, whose addresses count 16 bytes.
-#define DESCRIPTOR_LOW(shared) ((shared) >> 4 | 1u << 16)
-__device__ __forceinline__ u64 descriptor_from(u32 begins) {
-    u64 matrix;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(matrix) : "r"(begins), "r"((u32)(smem_descriptor(0) >> 32)));
-    return matrix;
-}
-
 // A warp's task: the work item, its index in the team, and the descriptors of queries and of the first stage's keys.
 template <int D>
 struct ConsumerTask {
@@ -339,7 +317,7 @@ __device__ __forceinline__ void issue_pv(SoftmaxState<D>& softmax_state, const u
     fence_accumulators(softmax_state.acc);
     wgmma_fence();
 #pragma unroll
-    for (u32 n = 0; n < KV_TILE / 16; n++) wgmma_rs(softmax_state.acc, probabilities + 4 * n, descriptor_from(values + n * (2048 >> 4)));
+    for (u32 n = 0; n < KV_TILE / 16; n++) WgmmaF16::mma_transposed(softmax_state.acc, probabilities + 4 * n, descriptor_from(values + n * (2048 >> 4)));
     wgmma_commit();
 }
 

@@ -154,6 +154,14 @@ __device__ __forceinline__ u64 smem_descriptor(u32 shared) {
     return (u64)((shared & 0x3ffff) >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
 }
 
+// The low word of such a descriptor, whose addresses count 16 bytes, and the descriptor that it begins.
+#define DESCRIPTOR_LOW(shared) ((shared) >> 4 | 1u << 16)
+__device__ __forceinline__ u64 descriptor_from(u32 begins) {
+    u64 matrix;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(matrix) : "r"(begins), "r"((u32)(smem_descriptor(0) >> 32)));
+    return matrix;
+}
+
 // Orders register writes of other instructions before the following wgmma.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
@@ -241,16 +249,28 @@ __device__ __forceinline__ void fence_accumulators(int (&sums)[COUNT]) {
 // 16-bit inputs, N = 8, 16, 24, 32, 48, 64, 128, 192 or 256.
 #define WGMMA_16BIT(TYPE, QUERIES, COUNT, NAMES, SUMS, A, B, C)                                                      \
     WGMMA(float, COUNT, QUERIES "k16.f32." TYPE "." TYPE, NAMES, SUMS(IN_F32, x), A, B, C, ", 1, 1, 0, 0")
-#define WGMMAS_16BIT(TYPE)                                                      \
-    WGMMA_16BIT(TYPE, "8", 4, NAMES_4, FOUR, "%4", "%5", "%6")                  \
-    WGMMA_16BIT(TYPE, "16", 8, NAMES_8, ALL_8, "%8", "%9", "%10")               \
-    WGMMA_16BIT(TYPE, "24", 12, NAMES_12, TWELVE, "%12", "%13", "%14")          \
-    WGMMA_16BIT(TYPE, "32", 16, NAMES_16, SIXTEEN, "%16", "%17", "%18")         \
-    WGMMA_16BIT(TYPE, "48", 24, NAMES_24, TWENTY_FOUR, "%24", "%25", "%26")     \
-    WGMMA_16BIT(TYPE, "64", 32, NAMES_32, THIRTY_TWO, "%32", "%33", "%34")      \
-    WGMMA_16BIT(TYPE, "128", 64, NAMES_64, SIXTY_FOUR, "%64", "%65", "%66")     \
-    WGMMA_16BIT(TYPE, "192", 96, NAMES_96, NINETY_SIX, "%96", "%97", "%98")     \
-    WGMMA_16BIT(TYPE, "256", 128, NAMES_128, HUNDRED_28, "%128", "%129", "%130")
+// acc += a * b for 64 rows and 16 terms, with `a` in registers, a warp's 16 rows in the layout of mma.sync, and the rows of `b` along its
+// columns, N = 32, 64 or 128. A descriptor of more than 64 columns has the distance of the second 64 in its leading byte offset.
+#define WGMMA_REGISTERS(TYPE, COLUMNS, COUNT, NAMES, SUMS, A0, A1, A2, A3, B)                                                                \
+    static __device__ __forceinline__ void mma_transposed(float (&x)[COUNT], const u32* a, u64 b) {                                          \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE " " NAMES ", {" A0 ", " A1 ", " A2 ", " A3 "}, " B \
+                     ", 1, 1, 1, 1;\n"                                                                                                       \
+                     : SUMS(IN_F32, x)                                                                                                       \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                                  \
+    }
+#define WGMMAS_16BIT(TYPE)                                                                    \
+    WGMMA_16BIT(TYPE, "8", 4, NAMES_4, FOUR, "%4", "%5", "%6")                                \
+    WGMMA_16BIT(TYPE, "16", 8, NAMES_8, ALL_8, "%8", "%9", "%10")                             \
+    WGMMA_16BIT(TYPE, "24", 12, NAMES_12, TWELVE, "%12", "%13", "%14")                        \
+    WGMMA_16BIT(TYPE, "32", 16, NAMES_16, SIXTEEN, "%16", "%17", "%18")                       \
+    WGMMA_16BIT(TYPE, "48", 24, NAMES_24, TWENTY_FOUR, "%24", "%25", "%26")                   \
+    WGMMA_16BIT(TYPE, "64", 32, NAMES_32, THIRTY_TWO, "%32", "%33", "%34")                    \
+    WGMMA_16BIT(TYPE, "128", 64, NAMES_64, SIXTY_FOUR, "%64", "%65", "%66")                   \
+    WGMMA_16BIT(TYPE, "192", 96, NAMES_96, NINETY_SIX, "%96", "%97", "%98")                   \
+    WGMMA_16BIT(TYPE, "256", 128, NAMES_128, HUNDRED_28, "%128", "%129", "%130")              \
+    WGMMA_REGISTERS(TYPE, "32", 16, NAMES_16, SIXTEEN, "%16", "%17", "%18", "%19", "%20")     \
+    WGMMA_REGISTERS(TYPE, "64", 32, NAMES_32, THIRTY_TWO, "%32", "%33", "%34", "%35", "%36")  \
+    WGMMA_REGISTERS(TYPE, "128", 64, NAMES_64, SIXTY_FOUR, "%64", "%65", "%66", "%67", "%68")
 
 struct WgmmaBf16 {
     typedef float Sum;

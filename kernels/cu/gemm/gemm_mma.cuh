@@ -2,7 +2,7 @@
 
 #pragma once
 #include "gemm/epilogue.cuh"
-#include "common/mma.cuh"
+#include "gemm/mainloop_mma.cuh"
 
 // gemm_mma_{dtype}_{M}x{N}: a linear layer (see linear.cuh) of 16-bit elements with f32 accumulators.
 // A block computes one M x N tile of the output, and each of its warps WARP_M x WARP_N of that. Copies of k tiles (128 bytes of
@@ -77,9 +77,6 @@ struct RegisterStore {
     }
 };
 
-// The shared-memory address of chunk `chunk` of row `row` of a stage.
-__device__ __forceinline__ u32 stage_address(u32 stage, u32 row, u32 chunk) { return stage + row * 128 + ((chunk ^ (row & 7)) << 4); }
-
 // A block's tile and its copies. A k tile has the layout of the operands, so each thread copies 16 bytes as they are.
 template <typename Tile>
 struct MmaLoader {
@@ -111,31 +108,6 @@ struct MmaLoader {
         }
     }
 };
-
-// Adds the products of a k tile.
-template <int ELEMENT, int WARP_M, int WARP_N>
-__device__ __forceinline__ void multiply_stage(float (&acc)[WARP_M / 16][WARP_N / 2], u32 rows, u32 weight, u32 row, u32 column) {
-    typedef typename MmaFor<ELEMENT>::Type Mma;
-    const u32 lane = threadIdx.x & 31;
-#pragma unroll
-    for (u32 k = 0; k < 4; k++) {
-        u32 a[WARP_M / 16][4], b[WARP_N / 16][4];
-#pragma unroll
-        for (u32 m = 0; m < WARP_M / 16; m++) ldmatrix_x4(a[m], stage_address(rows, row + 16 * m + lane % 16, 2 * k + lane / 16));
-#pragma unroll
-        for (u32 n = 0; n < WARP_N / 16; n++) {
-            ldmatrix_x4(b[n], stage_address(weight, column + 16 * n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
-        }
-#pragma unroll
-        for (u32 n = 0; n < WARP_N / 16; n++) {
-#pragma unroll
-            for (u32 m = 0; m < WARP_M / 16; m++) {
-                Mma::mma(&acc[m][8 * n], a[m], b[n][0], b[n][1]);
-                Mma::mma(&acc[m][8 * n + 4], a[m], b[n][2], b[n][3]);
-            }
-        }
-    }
-}
 
 template <int ELEMENT, int WARPS_M, int WARPS_N, int WARP_M, int WARP_N, int STAGES>
 __device__ __forceinline__ void gemm_mma(const LinearParams& layer) {
@@ -170,7 +142,7 @@ __device__ __forceinline__ void gemm_mma(const LinearParams& layer) {
         }
         cp_async_commit();
         const u32 rows = data + stage * Tile::STAGE_BYTES;
-        multiply_stage<ELEMENT, WARP_M, WARP_N>(acc, rows, rows + Tile::M * 128, warp_row, warp_column);
+        multiply_k_tile<typename MmaFor<ELEMENT>::Type, WARP_M, WARP_N>(acc, rows, rows + Tile::M * 128, warp_row, warp_column);
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
     RegisterStore store;

@@ -1,5 +1,4 @@
-// Ping-pong GEMM on Hopper: two consumer warpgroups alternate, as in CUTLASS's KernelTmaWarpSpecializedPingpong. On other devices
-// the kernels are empty.
+// Ping-pong GEMM for linear layers on Hopper. On other devices the kernels are empty.
 
 #pragma once
 #include "gemm/gemm_sm90.cuh"
@@ -10,12 +9,6 @@
 // every second tile, so that the epilogue of one overlaps the mainloop of the other. Blocks 2 i and 2 i + 1 form a cluster with
 // consecutive row tiles of the same columns; each multicasts half of the weight to both.
 //   384 threads, one block a multiprocessor, an even number of blocks; dynamic shared memory: SHARED bytes
-template <int STAGES>
-struct PingpongSmem {
-    static constexpr u32 TILE_N = 192, A_BYTES = 128 * 128, STAGE_BYTES = A_BYTES + TILE_N * 128;
-    static constexpr u32 STAGING = 8 * 2048, SHARED = STAGES * STAGE_BYTES + STAGING + STAGES * 16 + 16;
-};
-
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // Multicasts `count` rows of the weight, within one of its tiles, to both blocks.
@@ -93,67 +86,6 @@ __device__ __forceinline__ void dispatch_pingpong_epilogue(float (&acc)[2][96], 
     else if (ELEMENT == F16 || layer.activation == SILU) pingpong_epilogue<ELEMENT, SILU>(acc, layer, staging, row, column);
     else pingpong_epilogue<ELEMENT, CLAMP_F16>(acc, layer, staging, row, column);
 }
-
-// The mainloop of a consumer warpgroup, which computes every second tile of a block. `order` holds one barrier per warpgroup
-// that admits it to the mainloop. BLOCKS blocks share a stage.
-template <int STAGES, int BLOCKS>
-struct PingpongMainloop {
-    u32 data, full, empty, order, parity;
-    PipelineState<STAGES> pipe;
-
-    // The first warpgroup starts without waiting.
-    __device__ __forceinline__ PingpongMainloop(u32 k_tiles, u32 data, u32 full, u32 empty, u32 order)
-        : data(data), full(full), empty(empty), order(order), parity(group() ^ 1), pipe{0, 0} {
-        if (group()) pipe.advance_by(k_tiles);
-    }
-
-    static __device__ __forceinline__ u32 group() { return threadIdx.x / 128; }
-
-    // Releases a stage to the producers of all blocks.
-    __device__ __forceinline__ void release(u32 stage) const {
-        const u32 lane = threadIdx.x & 31;
-        if (lane < BLOCKS) mbarrier_arrive_cluster(empty + stage * 8, lane);
-    }
-
-    // Computes this warpgroup's next tile, then skips the stages of the other warpgroup's tile.
-    template <typename Wgmma>
-    __device__ __forceinline__ void run(float (&acc)[2][96], u32 k_tiles) {
-        typedef PingpongSmem<STAGES> Smem;
-        u32 previous = 0;
-        // A parity distinguishes only two rounds of a stage: no wait may start before the preceding round has arrived.
-        mbarrier_wait(order + group() * 8, parity);
-        parity ^= 1;
-        for (u32 k_tile = 0; k_tile < k_tiles; k_tile++) {
-            mbarrier_wait(full + pipe.stage * 8, pipe.parity);
-            const u32 stage = data + pipe.stage * Smem::STAGE_BYTES;
-            const u64 rows = smem_descriptor(stage), weight = smem_descriptor(stage + Smem::A_BYTES);
-            fence_accumulators(acc[0]);
-            fence_accumulators(acc[1]);
-            wgmma_fence();
-#pragma unroll
-            for (u32 part = 0; part < 4; part++) {
-                const u32 more = k_tile + part != 0;
-                Wgmma::mma(acc[0], rows + part * 2, weight + part * 2, more);
-                Wgmma::mma(acc[1], rows + (8192 >> 4) + part * 2, weight + part * 2, more);
-            }
-            wgmma_commit();
-            fence_accumulators(acc[0]);
-            fence_accumulators(acc[1]);
-            if (k_tile > 0) {
-                wgmma_wait<1>();
-                release(previous);
-            }
-            previous = pipe.stage;
-            pipe.advance();
-        }
-        if ((threadIdx.x & 31) == 0) mbarrier_arrive(order + (group() ^ 1) * 8);
-        wgmma_wait<0>();
-        fence_accumulators(acc[0]);
-        fence_accumulators(acc[1]);
-        release(previous);
-        pipe.advance_by(k_tiles);
-    }
-};
 
 // A consumer warpgroup: mainloop and epilogue of every second tile.
 template <int ELEMENT, int STAGES>

@@ -2,7 +2,7 @@
 
 #pragma once
 #include "gemm/epilogue.cuh"
-#include "common/wgmma.cuh"
+#include "gemm/mainloop_sm90.cuh"
 
 // gemm_sm90_{dtype}_{M}x{N}: a linear layer (see linear.cuh) of 16-bit elements with f32 accumulators.
 // A block processes M x N tiles of the output. The producer warp copies k tiles (128 bytes of each row) into a ring of
@@ -162,6 +162,19 @@ __device__ __forceinline__ void producer(const LinearParams& layer, u32 data, u3
     }
 }
 
+// The stages, for a consumer warpgroup.
+template <int CONSUMERS, int TILE_N, int STAGES, int BLOCKS>
+struct ConsumerStages {
+    typedef SmemLayout<CONSUMERS, TILE_N, STAGES> Smem;
+    static constexpr u32 count = STAGES;
+    u32 data, full, empty, group;
+
+    __device__ __forceinline__ void wait(const PipelineState<STAGES>& state) const { mbarrier_wait(full + state.stage * 8, state.parity); }
+    __device__ __forceinline__ u32 rows(u32 stage) const { return data + stage * Smem::STAGE_BYTES + group * (64 * 128); }
+    __device__ __forceinline__ u32 columns(u32 stage) const { return data + stage * Smem::STAGE_BYTES + Smem::A_BYTES; }
+    __device__ __forceinline__ void release(u32 stage) const { release_stage<BLOCKS>(empty + stage * 8); }
+};
+
 // The consumers: mainloop and epilogue of all of a block's tiles. Where registers suffice, the bias is loaded before the
 // mainloop, which hides its latency.
 template <int ELEMENT, int CONSUMERS, int TILE_N, int STAGES, int BLOCKS>
@@ -170,46 +183,22 @@ __device__ __forceinline__ void consumer(const LinearParams& layer, u32 data, u3
     const TileScheduler<Smem::TILE_M, TILE_N, BLOCKS> tiles(layer);
     typedef typename WgmmaFor<ELEMENT>::Type Wgmma;
     constexpr bool PRELOAD_BIAS = TILE_N > 128;
-    const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31, group = warp / 4;
+    const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    const ConsumerStages<CONSUMERS, TILE_N, STAGES, BLOCKS> stages = {data, full, empty, warp / 4};
     LinearParams unbiased = layer;
     if (PRELOAD_BIAS) unbiased.bias = nullptr;
     EpilogueStaging<Smem::STAGING> staging = {buffer, 0};
     PipelineState<STAGES> pipe = {0, 0};
-    float acc[TILE_N / 2];
-    auto release = [&](u32 stage) {
-        if (BLOCKS == 1 && lane == 0) mbarrier_arrive(empty + stage * 8);
-        if (BLOCKS == 2 && lane < 2) mbarrier_arrive_cluster(empty + stage * 8, lane);
-    };
+    float sums[1][TILE_N / 2];
+    float(&acc)[TILE_N / 2] = sums[0];
     for (u32 tile = tiles.first(); tile < tiles.count; tile += tiles.stride()) {
-        u32 previous = 0;
         float2 bias[PRELOAD_BIAS ? TILE_N / 8 : 1];
         if (PRELOAD_BIAS && layer.bias) {
             const float* from = layer.bias + tiles.column(tile) + lane % 4 * 2;
 #pragma unroll
             for (u32 j = 0; j < TILE_N / 8; j++) bias[j] = *(const float2*)(from + 8 * j);
         }
-        for (u32 k_tile = 0; k_tile < layer.k_tiles; k_tile++) {
-            mbarrier_wait(full + pipe.stage * 8, pipe.parity);
-            const u32 stage = data + pipe.stage * Smem::STAGE_BYTES;
-            const u64 rows = smem_descriptor(stage + group * 8192), weight = smem_descriptor(stage + Smem::A_BYTES);
-            fence_accumulators(acc);
-            wgmma_fence();
-#pragma unroll
-            for (u32 part = 0; part < 4; part++) {
-                Wgmma::mma(acc, rows + part * 2, weight + part * 2, k_tile + part != 0);
-            }
-            wgmma_commit();
-            fence_accumulators(acc);
-            if (k_tile > 0) {
-                wgmma_wait<1>();
-                release(previous);
-            }
-            previous = pipe.stage;
-            pipe.advance();
-        }
-        wgmma_wait<0>();
-        fence_accumulators(acc);
-        release(previous);
+        mainloop<Wgmma>(sums, pipe, layer.k_tiles, stages, [] {});
         const u32 row = tiles.row(tile);
         if (BLOCKS == 2 && row >= layer.rows) continue;
         if (PRELOAD_BIAS && layer.bias) {

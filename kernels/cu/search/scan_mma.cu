@@ -1,7 +1,7 @@
 // Scans for many queries on tensor cores by mma.sync, sm_80 and later; the kernels are empty on older devices. The
 // defines are an instance's DTYPE (f32, f16, bf16, i8) and its SCAN_FORMAT (F32, F16, BF16, I8).
 
-#include "common/mma.cuh"
+#include "gemm/mainloop_mma.cuh"
 #include "search/scan_epilogue.cuh"
 
 // search_scan_mma_{format}_q{Q}: the contract is in scan_epilogue.cuh.
@@ -123,26 +123,7 @@ __device__ __forceinline__ void scan_mma(SCAN_PARAMS) {
         cp_async_commit();
 
         const u32 rows_at = smem_address(stages + stage * STAGE_BYTES), queries_at = rows_at + TILE_BYTES;
-#pragma unroll
-        for (u32 chunk = 0; chunk < 8; chunk += 2) {
-            u32 a[I][4], b[J / 2][4];
-#pragma unroll
-            for (u32 i = 0; i < I; i++) {
-                ldmatrix_x4(a[i], rows_at + swizzle128(down + i * 16 + lane % 16, chunk + lane / 16));
-            }
-#pragma unroll
-            for (u32 j = 0; j < J / 2; j++) {
-                const u32 row = along + j * 16 + lane / 16 * 8 + lane % 8;
-                ldmatrix_x4(b[j], queries_at + swizzle128(row, chunk + lane / 8 % 2));
-            }
-#pragma unroll
-            for (u32 i = 0; i < I; i++) {
-#pragma unroll
-                for (u32 j = 0; j < J; j++) {
-                    Product::mma(&sums[i][4 * j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-                }
-            }
-        }
+        multiply_k_tile<Product, 16 * I, 8 * J>(sums, rows_at, queries_at, down, along);
         finish_loads(ahead, filled);
         ahead = advance(ahead, shape.k_tiles);
         if (at.step + 1 < shape.k_tiles) continue;

@@ -2,7 +2,7 @@
 // DTYPE (f16, bf16, i8) and its SCAN_FORMAT (F16, BF16, I8).
 
 #include "search/scan_epilogue.cuh"
-#include "common/wgmma.cuh"
+#include "gemm/mainloop_sm90.cuh"
 
 // search_scan_wgmma_{format}_q{Q}: the contract is in scan_epilogue.cuh.
 // Tile shape: 256 rows by Q queries, k tiles of 128 bytes. Warp-specialised and persistent: the producer warpgroup
@@ -42,14 +42,6 @@ struct Pipeline {
 
     __device__ __forceinline__ u32 full_at(u32 stage) const { return full + stage * 8; }
     __device__ __forceinline__ u32 empty_at(u32 stage) const { return empty + stage * 8; }
-
-    // Consumer release: this warp has read a stage.
-    template <u32 BLOCKS>
-    __device__ __forceinline__ void release(u32 stage) const {
-        const u32 lane = threadIdx.x & 31;
-        if (BLOCKS == 1 && lane == 0) mbarrier_arrive(empty_at(stage));
-        if (BLOCKS == 2 && lane < 2) mbarrier_arrive_cluster(empty_at(stage), lane);
-    }
 };
 
 // A sum that may reach its query's threshold.
@@ -96,41 +88,18 @@ __device__ __forceinline__ void produce(const u8* __restrict__ corpus, const u8*
     }
 }
 
-// The consumers' mainloop: 128 rows of one warpgroup by Q queries over all k tiles. A stage is released one k tile
-// later, once the wgmma that read it has completed.
-template <typename Group, int Q, u32 BLOCKS>
-__device__ __forceinline__ void mainloop(
-    typename Group::Sum (&sums)[2][Q / 2], const Pipeline& pipeline, PipelineState<>& state, u32 group, u32 k_tiles) {
-    constexpr u32 ROWS_BYTES = 2 * TILE_BYTES, STAGE_BYTES = ROWS_BYTES + Q * 128;
-    u32 before = 0;
-    for (u32 step = 0; step < k_tiles; step++) {
-        mbarrier_wait(pipeline.full_at(state.stage), state.parity);
-        const u32 stage = pipeline.data + state.stage * STAGE_BYTES;
-        const u64 rows = smem_descriptor(stage + group * TILE_BYTES), queries = smem_descriptor(stage + ROWS_BYTES);
-        fence_accumulators(sums[0]);
-        fence_accumulators(sums[1]);
-        wgmma_fence();
-#pragma unroll
-        for (u32 part = 0; part < 4; part++) {
-            const u32 more = step + part != 0;
-            Group::mma(sums[0], rows + part * 2, queries + part * 2, more);
-            Group::mma(sums[1], rows + (TILE_BYTES / 2 >> 4) + part * 2, queries + part * 2, more);
-        }
-        wgmma_commit();
-        fence_accumulators(sums[0]);
-        fence_accumulators(sums[1]);
-        if (step > 0) {
-            wgmma_wait<1>();
-            pipeline.release<BLOCKS>(before);
-        }
-        before = state.stage;
-        state.advance(pipeline.count);
-    }
-    wgmma_wait<0>();
-    fence_accumulators(sums[0]);
-    fence_accumulators(sums[1]);
-    pipeline.release<BLOCKS>(before);
-}
+// The stages, for a consumer warpgroup: 128 rows by Q queries.
+template <int Q, u32 BLOCKS>
+struct ConsumerStages {
+    static constexpr u32 ROWS_BYTES = 2 * TILE_BYTES, STAGE_BYTES = ROWS_BYTES + Q * 128;
+    const Pipeline& pipeline;
+    u32 count, group;
+
+    __device__ __forceinline__ void wait(const PipelineState<>& state) const { mbarrier_wait(pipeline.full_at(state.stage), state.parity); }
+    __device__ __forceinline__ u32 rows(u32 stage) const { return pipeline.data + stage * STAGE_BYTES + group * TILE_BYTES; }
+    __device__ __forceinline__ u32 columns(u32 stage) const { return pipeline.data + stage * STAGE_BYTES + ROWS_BYTES; }
+    __device__ __forceinline__ void release(u32 stage) const { release_stage<BLOCKS>(pipeline.empty_at(stage)); }
+};
 
 // Calls `keep` with the buffered candidates, tile after tile; one warp.
 template <typename Keep>
@@ -192,6 +161,7 @@ __device__ __forceinline__ void scan_wgmma(SCAN_PARAMS, u32 stages) {
         const u32 group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x & 31;
         const u32 down = group * 128 + warp * 16 + lane / 4;
         PipelineState<> state = {0, 0}, list = {0, 1};
+        const ConsumerStages<Q, BLOCKS> consumed = {pipeline, stages, group};
         typename Group::Sum sums[2][Q / 2];
         for (u32 tile = blockIdx.x; tile < shape.row_tiles * shape.query_tiles; tile += gridDim.x) {
             const u32 row_tile = tile / shape.query_tiles, query_tile = tile % shape.query_tiles;
@@ -200,7 +170,7 @@ __device__ __forceinline__ void scan_wgmma(SCAN_PARAMS, u32 stages) {
             // These loads overlap the mainloop.
             const float2 largest = tile_max[origin.row / TILE_ROWS];
             const RowScales<2> scales = load_row_scales<2, 64>(origin, rows, shape);
-            mainloop<Group, Q, BLOCKS>(sums, pipeline, state, group, shape.k_tiles);
+            mainloop<Group>(sums, state, shape.k_tiles, consumed, [] {});
             if (shape.mode == FILTER) {
                 mbarrier_wait(lists.empty_at(list.stage), list.parity);
                 auto list_or_keep = [&](float sum, u32 row, u32 query) {

@@ -12,7 +12,7 @@
 #pragma once
 #include "attention/online_softmax.cuh"
 #include "common/mma.cuh"
-#include "tensor/attention.cuh"
+#include "tensor/attention_tile.cuh"
 
 constexpr u32 THREADS = 128;
 constexpr u32 KEYS = 64;
@@ -25,14 +25,6 @@ constexpr u32 KEY_BYTES = KEYS * 2 * DIM;
 
 // Fragments of queries that fit the registers are read once.
 constexpr bool KEEPS_QUERIES = DIM * TILES <= 128;
-
-// The swizzled shared-memory offset of a 16-byte chunk of one of ROWS rows, which are cut into panels of 64 or 32 columns: free of bank
-// conflicts for 8 consecutive rows.
-template <u32 COLUMNS, u32 ROWS>
-__device__ __forceinline__ u32 tile_offset(u32 row, u32 chunk) {
-    if constexpr (COLUMNS % 64 == 0) return chunk / 8 * (ROWS * 128) + row * 128 + ((chunk % 8 ^ row % 8) << 4);
-    else return chunk / 4 * (ROWS * 64) + row * 64 + ((chunk % 4 ^ row / 2 % 4) << 4);
-}
 
 // The address of a fragment's chunk and row: `chunk` is even, `row` a multiple of 16, and `base` that of the lane in the first fragment of
 // a tile that is aligned to 128 bytes.
@@ -178,22 +170,7 @@ __device__ __forceinline__ void store_results(const MmaState& state, const Atten
         }
     }
     __syncwarp();
-    const u32 columns = (u32)attention.value_dim;
-    for (u32 at = lane; at < WARP_QUERIES * CHUNKS; at += 32) {
-        const u32 in_warp = at / CHUNKS, chunk = at % CHUNKS;
-        if (query + in_warp >= attention.queries || 8 * chunk >= columns) continue;
-        const uint4 chunk_of = load_shared_v4(staging + tile_offset<VALUE_DIM, QUERIES>(row + in_warp, chunk));
-        Element* to = (Element*)attention.output + (head.row + query + in_warp) * attention.value_dim + 8 * chunk;
-        if (columns % 8 == 0) {
-            *(uint4*)to = chunk_of;
-            continue;
-        }
-        const u32 words[4] = {chunk_of.x, chunk_of.y, chunk_of.z, chunk_of.w};
-#pragma unroll
-        for (u32 e = 0; e < 8; e++) {
-            if (8 * chunk + e < columns) to[e] = (Element)(words[e / 2] >> (e % 2 * 16));
-        }
-    }
+    write_rows<VALUE_DIM, QUERIES>(attention, head, query, WARP_QUERIES, staging, row);
 }
 
 // Writes what a part of the keys contributes to the rows of a warp: accumulated values, and maximum and sum of each row.

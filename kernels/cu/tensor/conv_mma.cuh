@@ -8,6 +8,7 @@
 // OPERANDS also names Mma, what multiplies; ELEMENT_BYTES are those of packed elements.
 #pragma once
 #include "common/wgmma.cuh"
+#include "gemm/mainloop_mma.cuh"
 #include "tensor/conv.cuh"
 
 #if __CUDA_ARCH__ >= 800
@@ -123,7 +124,7 @@ struct ConvSums {
 template <int CHANNELS, typename Mma>
 struct ConvSums {
     static constexpr int WIDTH = CHANNELS / 4;
-    float sums[4][WIDTH / 8][4];
+    float sums[4][WIDTH / 2];
 
     static __device__ __forceinline__ void copied() {}
 
@@ -133,24 +134,7 @@ struct ConvSums {
     __device__ __forceinline__ void start(u32) {}
 
     __device__ __forceinline__ void finish(u32 stage) {
-        const u32 lane = threadIdx.x % 32;
-        const u32 filters = stage + (first_channel() + lane % 16) * ROW_BYTES;
-        const u32 windows = stage + (CHANNELS + first_position() + lane / 16 * 8 + lane % 8) * ROW_BYTES;
-#pragma unroll
-        for (u32 part = 0; part < 4; part++) {
-            u32 a[4][4], b[WIDTH / 16][4];
-            // The rows of lanes are equal modulo 8 in all tiles.
-            const u32 a_chunk = (2 * part + lane / 16 ^ lane % 8) << 4, b_chunk = (2 * part + lane / 8 % 2 ^ lane % 8) << 4;
-#pragma unroll
-            for (u32 i = 0; i < 4; i++) ldmatrix_x4(a[i], filters + i * 16 * ROW_BYTES + a_chunk);
-#pragma unroll
-            for (u32 j = 0; j < WIDTH / 16; j++) ldmatrix_x4(b[j], windows + j * 16 * ROW_BYTES + b_chunk);
-#pragma unroll
-            for (u32 i = 0; i < 4; i++) {
-#pragma unroll
-                for (u32 j = 0; j < WIDTH / 8; j++) Mma::mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-            }
-        }
+        multiply_k_tile<Mma, 64, WIDTH>(sums, stage, stage + CHANNELS * ROW_BYTES, first_channel(), first_position());
     }
 
     __device__ __forceinline__ void store(float* to) const {
@@ -163,7 +147,7 @@ struct ConvSums {
                 for (u32 half = 0; half < 2; half++) {
                     const u32 row = first_channel() + 16 * i + 8 * half + lane / 4;
                     float* at = to + row * SUMS_PITCH + first_position() + 8 * j + lane % 4 * 2;
-                    *(float2*)at = make_float2(sums[i][j][2 * half], sums[i][j][2 * half + 1]);
+                    *(float2*)at = make_float2(sums[i][4 * j + 2 * half], sums[i][4 * j + 2 * half + 1]);
                 }
             }
         }

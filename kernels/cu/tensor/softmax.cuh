@@ -12,33 +12,30 @@ __device__ __forceinline__ Compute softmax_sum(const RowState& state) {
     return state.greatest - state.greatest == Compute(0) ? state.sum : state.greatest - state.greatest;
 }
 
-// One launch reads a row once: it stays in registers.
+// One launch reads a row once: it stays in registers. Weights are of the row's greatest value from the start, since merging states with greatest
+// values of their own would take more exponentials than the row has.
 __device__ __forceinline__ void softmax_rows(const Element* x, Element* y, u64 rows, u64 columns) {
-    __shared__ RowState scratch[32];
+    typedef MaxState<Compute> Max;
+    typedef SumState<Compute> Sum;
+    __shared__ Max greatest_scratch[32];
+    __shared__ Sum sum_scratch[32];
     const RowPlace place;
     const u32 vectors = place.row < rows ? (u32)(columns / VEC) : 0;
     RowValues values;
     values.load(x + place.row * columns, place, vectors, -(Compute)INFINITY);
-    Compute greatest = values.at[0];
-#pragma unroll
-    for (int e = 1; e < ITEMS * VEC; e++) greatest = largest(greatest, values.at[e]);
-    // Without a number the thread adds nothing, or NaN.
-    const bool is_number = greatest > -(Compute)INFINITY;
-    const Compute reference = is_number ? greatest : Compute(0);
+    const Compute greatest = group_merge<LANES>(Max::of<ITEMS * VEC>(values.at, nullptr), greatest_scratch).value;
     Compute sums[4] = {};
 #pragma unroll
     for (int e = 0; e < ITEMS * VEC; e++) {
-        const Compute weight = exponential(values.at[e] - reference);
+        const Compute weight = exponential(values.at[e] - greatest);
         sums[e % 4] += weight;
         if constexpr (!IS_LOG) values.at[e] = weight;
     }
-    const RowState own = {is_number ? greatest : -(Compute)INFINITY, (sums[0] + sums[1]) + (sums[2] + sums[3])};
-    const RowState state = group_merge<LANES>(own, scratch);
-    const Compute sum = softmax_sum(state);
-    const Compute scale = IS_LOG ? logarithm(sum) : exponential(own.greatest - state.greatest) / sum;
+    const Compute sum = group_merge<LANES>(Sum{(sums[0] + sums[1]) + (sums[2] + sums[3])}, sum_scratch).value;
+    const Compute scale = IS_LOG ? logarithm(sum) : Compute(1) / sum;
     values.each(place, vectors, [&](Compute* at, u64 column) {
 #pragma unroll
-        for (int e = 0; e < VEC; e++) at[e] = IS_LOG ? at[e] - state.greatest - scale : at[e] * scale;
+        for (int e = 0; e < VEC; e++) at[e] = IS_LOG ? at[e] - greatest - scale : at[e] * scale;
         store_vector(y + place.row * columns + column, at);
     });
 }

@@ -68,3 +68,9 @@ pub(crate) const COMMON: Source = cu!("common/common.cuh");
 pub(crate) const MMA: Source = cu!("common/mma.cuh");
 /// Matrix products by `wgmma`, bulk copies and mbarriers, for sm_90a.
 pub(crate) const WGMMA: Source = cu!("common/wgmma.cuh");
+/// The products of a k tile by `mma.sync`, for a warp.
+pub(crate) const MAINLOOP_MMA: Source = cu!("gemm/mainloop_mma.cuh");
+/// The mainloop of products by `wgmma`, for sm_90a.
+pub(crate) const MAINLOOP_SM90: Source = cu!("gemm/mainloop_sm90.cuh");
+/// Copies of tiles by the tensor memory accelerator, for sm_90a.
+pub(crate) const TMA: Source = cu!("common/tma.cuh");

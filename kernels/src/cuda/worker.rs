@@ -30,6 +30,7 @@ use super::{
     staging::Staging,
     stopwatch::Stopwatch,
     stream::{AllocError, Stream, StreamPriority},
+    tensor_map::{TENSOR_MAP_BYTES, TensorMap},
 };
 use crate::{OpError, preemption::Preemption};
 
@@ -324,6 +325,11 @@ impl Worker {
     ) -> Result<(), OpError> {
         let config = LaunchConfig { pdl: false, grid, block_threads, shared_bytes, moved_bytes };
         self.stream.launch_jit(kernel, &config, args)
+    }
+
+    /// A tensor map as a kernel takes it, of a tensor at an address.
+    pub(crate) fn encode(&self, map: &TensorMap, at: DevicePtr<u8>) -> Result<[u64; TENSOR_MAP_BYTES / 8], OpError> {
+        map.encode(at, self.stream.device())
     }
 
     /// Maximum number of active blocks of a generated kernel on each multiprocessor; 0 if not even one fits.

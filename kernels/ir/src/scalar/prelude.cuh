@@ -74,6 +74,31 @@ __device__ __forceinline__ float to_odd(u32 x) {
     return set_odd(truncated, (u32)truncated == x);
 }
 
+// 2^x, about 2 units in the last place.
+__device__ __forceinline__ float exp2_approx(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Elementary functions where results are rounded to 16 bits: errors are below 1e-6, and of `exp` below 1e-5 of the value.
+__device__ __forceinline__ float exp_for_16_bits(float x) { return exp2_approx(x * 1.4426950408889634f); }
+
+// 1 - 2 / (1 + e^(2 |x|)), with the sign of x.
+__device__ __forceinline__ float tanh_for_16_bits(float x) {
+    return copysignf(1.0f - __fdividef(2.0f, 1.0f + exp2_approx(fabsf(x) * 2.8853900817779268f)), x);
+}
+
+// 1 - 2^(-|x| p(|x|)), with the sign of x, for a polynomial p fitted to the error function.
+__device__ __forceinline__ float erf_for_16_bits(float x) {
+    const float a = fabsf(x);
+    float p = fmaf(a, 0.0029441099613904953f, -0.029589885845780373f);
+    p = fmaf(a, p, 0.14866545796394348f);
+    p = fmaf(a, p, 0.9185094237327576f);
+    p = fmaf(a, p, 1.6278890371322632f);
+    return copysignf(1.0f - exp2_approx(-a * p), x);
+}
+
 // Truncate to an integer. The instruction saturates; what it makes of NaN depends on the types.
 #define IR_TRUNCATE(NAME, INTEGER, REGISTER, PTX)                                     \
     __device__ __forceinline__ INTEGER NAME(float x) {                                \

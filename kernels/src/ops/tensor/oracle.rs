@@ -56,7 +56,26 @@ fn position(layout: &Layout, index: &[usize]) -> usize {
     usize::try_from(layout.offset.cast_signed() + moved).expect("indices of a view have positions")
 }
 
+/// Numbers of a view, which are converted once: those of products are read many times.
+struct Numbers {
+    /// Row-major.
+    values: Vec<f64>,
+    shape: Vec<usize>,
+}
+
+impl Numbers {
+    fn at(&self, index: &[usize]) -> f64 {
+        self.values[index.iter().zip(&self.shape).fold(0, |position, (at, extent)| position * extent + at)]
+    }
+}
+
 impl Memory {
+    fn numbers(&self, view: &View) -> Numbers {
+        let shape = view.layout.shape.clone();
+        let values = indices(&shape).iter().map(|index| self.load(view, index).as_f64()).collect();
+        Numbers { values, shape }
+    }
+
     fn load(&self, view: &View, index: &[usize]) -> Literal {
         let (buffer, start) = match view.location {
             Location::Input(nth) => (&self.inputs[nth], 0),
@@ -206,6 +225,7 @@ impl Memory {
 
     fn matmul(&mut self, step: &MatMulStep) {
         let inner = step.a.layout.shape[2];
+        let (a, b) = (self.numbers(&step.a), self.numbers(&step.b));
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
             let (batch, row, column) = (index[0], index[1], index[2]);
             let bias = step.bias.as_ref().map(|bias| self.load(bias, &[column]));
@@ -217,7 +237,7 @@ impl Memory {
                     from_integer(step.output.dtype, sum)
                 }
                 Accumulate::F32 | Accumulate::Tf32 | Accumulate::F64 => {
-                    let products = (0..inner).map(factors).map(|(a, b)| a.as_f64() * b.as_f64());
+                    let products = (0..inner).map(|k| a.at(&[batch, row, k]) * b.at(&[batch, k, column]));
                     Literal::from_f64(
                         step.output.dtype,
                         products.chain(bias.map(Literal::as_f64)).fold(0.0, |sum, x| sum + x),
@@ -233,6 +253,7 @@ impl Memory {
 
     fn conv(&mut self, step: &ConvStep) {
         let filter = indices(&step.weight.layout.shape[1..]);
+        let (input, weight) = (self.numbers(&step.input), self.numbers(&step.weight));
         let [group_channels, group_outputs] = [&step.input, &step.output].map(|of| of.layout.shape[1] / step.groups);
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
             let (image, out, at) = (index[0], index[1], [index[2], index[3]]);
@@ -240,8 +261,7 @@ impl Memory {
                 let channel = out / group_outputs * group_channels + tap[0];
                 let row = position_of(&step.windows, 0, at[0], tap[1], step.input.layout.shape[2])?;
                 let column = position_of(&step.windows, 1, at[1], tap[2], step.input.layout.shape[3])?;
-                let weight = self.load(&step.weight, &[out, tap[0], tap[1], tap[2]]);
-                Some(self.load(&step.input, &[image, channel, row, column]).as_f64() * weight.as_f64())
+                Some(input.at(&[image, channel, row, column]) * weight.at(&[out, tap[0], tap[1], tap[2]]))
             };
             let bias = step.bias.as_ref().map(|bias| self.load(bias, &[out]).as_f64());
             let mut result = Literal::from_f64(step.output.dtype, sum(filter.iter().filter_map(term).chain(bias)));
@@ -312,16 +332,17 @@ fn pooled(windows: &PoolWindows, axis: usize, at: usize, extent: usize, count: u
 impl Memory {
     fn attention(&mut self, step: &AttentionStep) {
         let (heads, kv_heads) = (step.query.layout.shape[1], step.key.layout.shape[1]);
+        let [query_numbers, keys, values] = [&step.query, &step.key, &step.value].map(|view| self.numbers(view));
         for index in indices(&step.output.layout.shape[..3]) {
             let [batch, head, query] = index[..] else { panic!("batch, head and query") };
             let kv_head = head / (heads / kv_heads);
-            let scores = self.scores(step, [batch, head, query], kv_head);
+            let scores = self.scores(step, [&query_numbers, &keys], [batch, head, query], kv_head);
             let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
             let reference = if greatest == f64::NEG_INFINITY { 0.0 } else { greatest };
             let probabilities: Vec<f64> = scores.iter().map(|score| (score - reference).exp()).collect();
             let total = sum(probabilities.iter().copied());
             for column in 0..step.output.layout.shape[3] {
-                let value = |key: usize| self.load(&step.value, &[batch, kv_head, key, column]).as_f64();
+                let value = |key: usize| values.at(&[batch, kv_head, key, column]);
                 let weighted = sum(probabilities.iter().enumerate().map(|(key, p)| p * value(key)));
                 let result = if total == 0.0 { 0.0 } else { weighted / total };
                 self.store(&step.output, &[batch, head, query, column], Literal::from_f64(step.output.dtype, result));
@@ -330,15 +351,19 @@ impl Memory {
     }
 
     /// The scores of the keys before the length of the batch; minus infinity where a key takes no part.
-    fn scores(&self, step: &AttentionStep, [batch, head, query]: [usize; 3], kv_head: usize) -> Vec<f64> {
+    fn scores(
+        &self,
+        step: &AttentionStep,
+        [query_numbers, key_numbers]: [&Numbers; 2],
+        [batch, head, query]: [usize; 3],
+        kv_head: usize,
+    ) -> Vec<f64> {
         let (keys, dim) = (step.key.layout.shape[2], step.key.layout.shape[3]);
         let length = step.lengths.as_ref().map(|lengths| self.load(lengths, &[batch]).as_i64());
         let end = length.map_or(keys, |length| usize::try_from(length).unwrap_or(0).min(keys));
         let score = |key: usize| {
-            let factor =
-                |view: &View, index: [usize; 3], d: usize| self.load(view, &[index[0], index[1], index[2], d]).as_f64();
             let terms = (0..dim)
-                .map(|d| factor(&step.query, [batch, head, query], d) * factor(&step.key, [batch, kv_head, key], d));
+                .map(|d| query_numbers.at(&[batch, head, query, d]) * key_numbers.at(&[batch, kv_head, key, d]));
             let score = f64::from_bits(step.scale_bits) * sum(terms);
             let mask = step.mask.as_ref().map(|mask| self.load(mask, &[batch, head, query, key]));
             match mask {

@@ -1,8 +1,8 @@
 //! Emits scalar functions as CUDA C++ for NVRTC, without any header of CUDA.
 //!
 //! With `-fmad=false`, and without `-use_fast_math`, integers, comparisons, casts and the operations that IEEE 754 rounds correctly
-//! have the results of [`interpret`](crate::scalar::interpret); the others are within the bounds of CUDA's math library of them. NaN is NaN, but
-//! its sign and payload may differ. The text is the same for equal functions.
+//! have the results of [`interpret`](crate::scalar::interpret); the others are within the bounds of CUDA's math library of them, or those of
+//! the prelude if all parameters and results have 16 bits. NaN is NaN, but its sign and payload may differ. The text is the same for equal functions.
 
 pub(crate) mod elementary;
 
@@ -59,7 +59,30 @@ fn variable(value: ValueId) -> String {
     format!("v{}", value.index())
 }
 
+/// Whether all that a function reads and returns has 16 bits: rounding it hides errors of f32 in between.
+fn is_narrow(function: &Function) -> bool {
+    let is_16_bit = |dtype: Dtype| matches!(dtype, Dtype::F16 | Dtype::Bf16);
+    let results = function.results().iter().map(|result| function.dtype(*result));
+    !function.params().is_empty() && function.params().iter().copied().chain(results).all(is_16_bit)
+}
+
+/// The function of the prelude that takes the place of an elementary function of f32 in narrow functions.
+fn narrow_unary(op: UnaryOp) -> Option<&'static str> {
+    const NAMES: [(UnaryOp, &str); 3] = [
+        (UnaryOp::Exp, "ir::exp_for_16_bits"),
+        (UnaryOp::Tanh, "ir::tanh_for_16_bits"),
+        (UnaryOp::Erf, "ir::erf_for_16_bits"),
+    ];
+    NAMES.into_iter().find_map(|(of, name)| (of == op).then_some(name))
+}
+
 fn expression(function: &Function, inst: Inst, dtype: Dtype) -> String {
+    if let Inst::Unary(op, a) = inst
+        && function.dtype(a) == Dtype::F32
+        && let Some(name) = narrow_unary(op).filter(|_| is_narrow(function))
+    {
+        return format!("{name}({})", variable(a));
+    }
     match inst {
         Inst::Param(nth) if dtype == Dtype::Bool => format!("p{nth} != 0"),
         Inst::Param(nth) => format!("p{nth}"),

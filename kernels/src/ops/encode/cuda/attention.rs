@@ -247,6 +247,7 @@ const ATTENTION: Source = cu!("attention/attention.cuh");
 const ONLINE_SOFTMAX: Source = cu!("attention/online_softmax.cuh");
 const ATTENTION_MMA_HEADER: Source = cu!("attention/attention_mma.cuh");
 const ATTENTION_SM90_HEADER: Source = cu!("attention/attention_sm90_d64.cuh");
+const WARP_SCHEDULER: Source = cu!("attention/warp_scheduler.cuh");
 const SM90_HEADERS: &[Source] = &[
     COMMON,
     TILED,
@@ -256,6 +257,7 @@ const SM90_HEADERS: &[Source] = &[
     ATTENTION_LAUNCH,
     ATTENTION,
     ONLINE_SOFTMAX,
+    WARP_SCHEDULER,
     ATTENTION_MMA_HEADER,
     ATTENTION_SM90_HEADER,
 ];

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{Args, COMMON, Grid, Kernel, MMA, Module, Source, WGMMA, cu, launch_structs},
+    cuda::{Args, COMMON, Grid, Kernel, MAINLOOP_SM90, MMA, Module, Source, WGMMA, cu, launch_structs},
     ops::encode::{Activation, DType, Linear},
 };
 
@@ -378,15 +378,17 @@ fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(
 const GEMM_SM90: Source = cu!("gemm/gemm_sm90.cuh");
 const GEMM_PINGPONG: Source = cu!("gemm/gemm_pingpong.cuh");
 
-const SM90_HEADERS: &[Source] = &[COMMON, TILED, ACTIVATION, MMA, WGMMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90];
+const SM90_HEADERS: &[Source] =
+    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, MAINLOOP_SM90, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90];
 const PINGPONG_HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90, GEMM_PINGPONG];
+    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, MAINLOOP_SM90, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90, GEMM_PINGPONG];
 const RESIDUAL_NORM_HEADERS: &[Source] = &[
     COMMON,
     TILED,
     ACTIVATION,
     MMA,
     WGMMA,
+    MAINLOOP_SM90,
     LINEAR_LAUNCH,
     LINEAR,
     EPILOGUE,

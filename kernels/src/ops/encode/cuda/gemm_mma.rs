@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{Args, COMMON, Grid, Kernel, MMA, Module, Source, cu},
+    cuda::{Args, COMMON, Grid, Kernel, MAINLOOP_MMA, MMA, Module, Source, cu},
     ops::encode::DType,
 };
 
@@ -103,7 +103,8 @@ pub(super) fn launch_gemm_mma(launch: &LaunchContext<'_>, layer: LinearParams) -
     launch.worker.launch_pdl(kernel, grid, tile.threads, shared_bytes, &mut Args::new().value(layer))
 }
 
-const HEADERS: &[Source] = &[COMMON, TILED, ACTIVATION, MMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, cu!("gemm/gemm_mma.cuh")];
+const HEADERS: &[Source] =
+    &[COMMON, TILED, ACTIVATION, MMA, MAINLOOP_MMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, cu!("gemm/gemm_mma.cuh")];
 
 pub(super) static MODULES: [&Module; 2] = [&GEMM_MMA_F16, &GEMM_MMA_BF16];
 

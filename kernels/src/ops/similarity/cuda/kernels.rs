@@ -1,6 +1,6 @@
 //! The kernels of search: their sources, their parameters, and the constants and structs they share with the host.
 
-use crate::cuda::{COMMON, Kernel, MMA, Module, Source, WGMMA, cu, launch_structs};
+use crate::cuda::{COMMON, Kernel, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Module, Source, WGMMA, cu, launch_structs};
 
 const BOUNDS: Source = cu!("search/bounds.cuh");
 const TOPK: Source = cu!("search/topk.cuh");
@@ -200,12 +200,12 @@ pub(super) const SCAN_WGMMA: [[Kernel; 3]; 3] = [
 ];
 
 const fn mma_module(name: &'static str, defines: &'static [&'static str], kernels: &'static [Kernel]) -> Module {
-    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, EPILOGUE];
+    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, MAINLOOP_MMA, EPILOGUE];
     Module { name, source: cu!("search/scan_mma.cu"), headers, defines, kernels }
 }
 
 const fn wgmma_module(name: &'static str, defines: &'static [&'static str], kernels: &'static [Kernel]) -> Module {
-    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, WGMMA, EPILOGUE];
+    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, WGMMA, MAINLOOP_SM90, EPILOGUE];
     Module { name, source: cu!("search/scan_wgmma.cu"), headers, defines, kernels }
 }
 

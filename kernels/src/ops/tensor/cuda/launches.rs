@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::buffers::Address;
 use crate::{
     OpError,
-    cuda::{DevicePtr, Grid, JitSource, Product, Worker},
+    cuda::{DevicePtr, Grid, JitSource, Product, TensorMap, Worker},
 };
 
 /// 8 bytes of the arguments of a kernel: a parameter, or a part of a struct that is passed by value.
@@ -31,6 +31,21 @@ impl Argument {
     }
 }
 
+/// What an execution knows the address of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pointer {
+    View(Address),
+    /// A byte of the workspace.
+    Workspace(usize),
+}
+
+/// A tensor map of a kernel, which is encoded when the address is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MapArgument {
+    pub(super) map: TensorMap,
+    pub(super) at: Pointer,
+}
+
 /// One launch of a generated kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
@@ -38,11 +53,22 @@ pub(super) struct Launch {
     pub(super) grid: Grid,
     /// Bounds the blocks along x, to as many for each one that can run at once. The kernel's blocks take what is left in turns.
     pub(super) waves: Option<u32>,
+    /// Blocks along x of a cluster, a divisor of the grid's.
+    pub(super) cluster: u32,
     pub(super) block_threads: u32,
     /// Dynamic shared memory of a block.
     pub(super) shared_bytes: u32,
-    /// All words of all parameters.
+    /// All words of all parameters but the tensor maps.
     pub(super) arguments: Vec<Argument>,
+    /// The last parameters.
+    pub(super) maps: Vec<MapArgument>,
+}
+
+impl Launch {
+    /// Without dynamic shared memory, clusters and tensor maps; all blocks are launched.
+    pub(super) fn new(source: JitSource, grid: Grid, block_threads: u32, arguments: Vec<Argument>) -> Self {
+        Self { source, grid, waves: None, cluster: 1, block_threads, shared_bytes: 0, arguments, maps: vec![] }
+    }
 }
 
 /// A product of the library.

@@ -18,6 +18,7 @@ mod map;
 mod matmul;
 mod norm;
 mod operands;
+mod pingpong;
 mod pool;
 mod prelude;
 mod prepared;

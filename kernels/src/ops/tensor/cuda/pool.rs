@@ -63,14 +63,12 @@ pub(super) fn prepare(step: &PoolStep, sizes: &BufferSizes) -> Result<Launches, 
         rows: signed(rows),
         columns: signed(columns),
     };
-    Ok(Launches::one(Launch {
-        source: schedule.source(dtype, step.kind, u32::try_from(results).is_err()),
-        grid: Grid::x(blocks_x((results / per_thread).div_ceil(THREADS))?),
-        waves: None,
-        block_threads: u32::try_from(THREADS).expect("a small constant"),
-        shared_bytes: 0,
-        arguments: Argument::structure(pool, &[input, output]),
-    }))
+    Ok(Launches::one(Launch::new(
+        schedule.source(dtype, step.kind, u32::try_from(results).is_err()),
+        Grid::x(blocks_x((results / per_thread).div_ceil(THREADS))?),
+        u32::try_from(THREADS).expect("a small constant"),
+        Argument::structure(pool, &[input, output]),
+    )))
 }
 
 /// Which elements a thread combines.

@@ -11,15 +11,17 @@ use std::{
 use accelerd_tensor::{Plan, Step};
 
 use super::{
-    buffers::{Address, Bindings, BufferSizes, Memory},
-    launches::{Argument, Launch, Launches, ProductLaunch},
+    buffers::{Bindings, BufferSizes, Memory},
+    launches::{Argument, Launch, Launches, MapArgument, Pointer, ProductLaunch},
     step,
 };
 use crate::{
     OpError,
-    cuda::{Args, Grid, JitKernel, Slices, Worker},
+    cuda::{Args, DevicePtr, Grid, JitKernel, Slices, TENSOR_MAP_BYTES, Worker},
 };
 
+/// Words of an encoded tensor map.
+const MAP_WORDS: usize = TENSOR_MAP_BYTES / 8;
 /// What takes longer has compiled a kernel.
 const COMPILED: Duration = Duration::from_millis(5);
 
@@ -55,14 +57,8 @@ struct PreparedLaunch {
     args: Args,
     /// The words that are addresses.
     pointers: Vec<(usize, Pointer)>,
-}
-
-/// What an execution knows the address of.
-#[derive(Clone, Copy)]
-enum Pointer {
-    View(Address),
-    /// A byte of the workspace.
-    Workspace(usize),
+    /// The tensor maps, with their first words.
+    maps: Vec<(usize, MapArgument)>,
 }
 
 impl PreparedPlan {
@@ -159,17 +155,19 @@ impl PreparedStep {
 
 impl PreparedLaunch {
     fn load(launch: Launch, worker: &Worker) -> Result<Self, OpError> {
-        let Launch { source, mut grid, waves, block_threads, shared_bytes, arguments } = launch;
+        let Launch { source, mut grid, waves, cluster, block_threads, shared_bytes, arguments, maps } = launch;
         let kernel = worker.jit(&source)?;
         if let Some(waves) = waves {
             let active = worker.max_active_blocks(&kernel, block_threads, shared_bytes)?.max(1);
-            grid.x = grid.x.min(worker.sm_count().saturating_mul(active).saturating_mul(waves));
+            let most = worker.sm_count().saturating_mul(active).saturating_mul(waves);
+            grid.x = grid.x.min((most / cluster).max(1) * cluster);
         }
         let words = arguments.iter().map(|argument| match argument {
             Argument::Word(word) => *word,
             Argument::F64(number) => number.to_bits(),
             Argument::Address(_) | Argument::Workspace(_) => 0,
         });
+        let words = words.chain(std::iter::repeat_n(0, maps.len() * MAP_WORDS));
         let args = Args::from_words(words.collect(), &source.params);
         let args = args.map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
         let pointer = |(word, argument): (usize, &Argument)| match argument {
@@ -178,7 +176,8 @@ impl PreparedLaunch {
             Argument::Word(_) | Argument::F64(_) => None,
         };
         let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
-        Ok(Self { kernel, grid, block_threads, shared_bytes, moved_bytes: 0, args, pointers })
+        let maps = maps.into_iter().enumerate().map(|(nth, map)| (arguments.len() + nth * MAP_WORDS, map)).collect();
+        Ok(Self { kernel, grid, block_threads, shared_bytes, moved_bytes: 0, args, pointers, maps })
     }
 
     fn threads(&self) -> u64 {
@@ -188,12 +187,16 @@ impl PreparedLaunch {
 
     fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
         let mut args = self.args.clone();
+        let address = |pointer: Pointer| match pointer {
+            Pointer::View(address) => bindings.pointer(address).address(),
+            Pointer::Workspace(at) => bindings.workspace().address() + at as u64,
+        };
         for (word, pointer) in &self.pointers {
-            let address = match *pointer {
-                Pointer::View(address) => bindings.pointer(address).address(),
-                Pointer::Workspace(at) => bindings.workspace().address() + at as u64,
-            };
-            args.set_word(*word, address);
+            args.set_word(*word, address(*pointer));
+        }
+        for (first, MapArgument { map, at }) in &self.maps {
+            let words = worker.encode(map, DevicePtr::from_raw(address(*at)))?;
+            words.into_iter().enumerate().for_each(|(nth, word)| args.set_word(first + nth, word));
         }
         let Self { grid, block_threads, shared_bytes, moved_bytes, .. } = *self;
         worker.launch_jit(&self.kernel, grid, block_threads, shared_bytes, &mut args, moved_bytes)

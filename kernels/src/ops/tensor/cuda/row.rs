@@ -170,14 +170,12 @@ impl Rows<'_> {
 
     fn launch(&self, kernel: RowKernel) -> Result<Launch, OpError> {
         let threads = u32::try_from(self.variant.threads).map_err(|e| OpError::Invalid(e.to_string()))?;
-        Ok(Launch {
-            source: self.source(&kernel),
-            grid: self.variant.grid(self.count)?,
-            waves: None,
-            block_threads: threads,
-            shared_bytes: 0,
-            arguments: kernel.params.into_iter().map(|(_, argument)| argument).collect(),
-        })
+        Ok(Launch::new(
+            self.source(&kernel),
+            self.variant.grid(self.count)?,
+            threads,
+            kernel.params.into_iter().map(|(_, argument)| argument).collect(),
+        ))
     }
 
     fn source(&self, kernel: &RowKernel) -> JitSource {

@@ -22,8 +22,6 @@ pub(super) fn prepare(step: &Step, sizes: &BufferSizes, worker: &Worker) -> Resu
         Step::Sort(step) => sort::prepare(step, sizes),
         Step::Conv(step) => conv::prepare(step, sizes, worker.compute_capability()),
         Step::Pool(step) => pool::prepare(step, sizes),
-        Step::Attention(step) => {
-            attention::prepare(step, sizes, worker.compute_capability() >= attention::TENSOR_CORES)
-        }
+        Step::Attention(step) => attention::prepare(step, sizes, worker.compute_capability()),
     }
 }

@@ -37,14 +37,7 @@ pub(super) fn launch(
     );
     let params = vec![8; arguments.len()];
     let source = JitSource { template, text, headers: HEADERS, options: vec![NO_FMA.to_owned()], params };
-    Ok(Launch {
-        source,
-        grid,
-        waves: None,
-        block_threads: u32::try_from(THREADS).expect("a small constant"),
-        shared_bytes: 0,
-        arguments,
-    })
+    Ok(Launch::new(source, grid, u32::try_from(THREADS).expect("a small constant"), arguments))
 }
 
 pub(super) fn word(value: usize) -> Argument {

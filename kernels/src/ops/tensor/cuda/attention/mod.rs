@@ -14,11 +14,12 @@ use self::{
 };
 use super::{
     buffers::{Address, BufferSizes},
-    launches::{Argument, Launch, Launches, blocks_x},
+    launches::{Argument, Launch, Launches, MapArgument, Pointer, blocks_x},
+    pingpong,
 };
 use crate::{
     OpError,
-    cuda::{Grid, launch_structs},
+    cuda::{Grid, TensorMap, TmaBox, launch_structs},
 };
 
 launch_structs! {
@@ -49,29 +50,27 @@ launch_structs! {
     }
 }
 
-/// The first compute capability with the tensor cores that the kernels use.
-pub(super) const TENSOR_CORES: (u32, u32) = (8, 0);
-
-/// The launches of a step on a device with or without tensor cores for 16-bit types; none if there is no result.
-pub(super) fn prepare(step: &AttentionStep, sizes: &BufferSizes, has_tensor_cores: bool) -> Result<Launches, OpError> {
+/// The launches of a step on a device of a compute capability; none if there is no result.
+pub(super) fn prepare(step: &AttentionStep, sizes: &BufferSizes, capability: (u32, u32)) -> Result<Launches, OpError> {
     let checked = Checked::new(step, sizes)?;
     let problem = &checked.problem;
     if problem.rows() == 0 || problem.value_dim == 0 {
         return Ok(Launches::default());
     }
-    let variant = Variant::choose(problem, has_tensor_cores);
+    let variant = Variant::choose(problem, capability);
     let text = Text::new(step, variant);
     let arguments = checked.arguments(step, variant);
     let launch = |source, grid, block_threads, shared_bytes| Launch {
-        source,
-        grid,
-        waves: None,
-        block_threads,
         shared_bytes,
-        arguments: arguments.clone(),
+        ..Launch::new(source, grid, block_threads, arguments.clone())
     };
     let grid = variant.grid(problem)?;
-    let first = launch(text.source(), grid, variant.threads(), variant.shared_bytes());
+    let mut first = launch(text.source(), grid, variant.threads(), variant.shared_bytes());
+    if let Variant::Sm90 { .. } = variant {
+        // Blocks take items in turn.
+        first.waves = Some(1);
+        first.maps = checked.maps(step);
+    }
     let Variant::Mma(mma) = variant else { return Ok(Launches::one(first)) };
     if mma.parts == 1 {
         return Ok(Launches::one(first));
@@ -155,10 +154,19 @@ impl Checked {
             dim,
             value_dim,
             is_causal: step.is_causal,
+            has_lengths: step.lengths.is_some(),
+            fits_maps: views[..3].iter().all(|view| fits_map(view)),
             stride,
             vector: variant::vector(strides, &offsets, [dim, value_dim]),
         };
         Ok(Self { problem, addresses })
+    }
+
+    /// The tensor maps of query, key and value.
+    fn maps(&self, step: &AttentionStep) -> Vec<MapArgument> {
+        let views = [&step.query, &step.key, &step.value];
+        let map = |(view, address): (&View, &Address)| MapArgument { map: map(view), at: Pointer::View(*address) };
+        views.into_iter().zip(&self.addresses).map(map).collect()
     }
 
     fn arguments(&self, step: &AttentionStep, variant: Variant) -> Vec<Argument> {
@@ -200,6 +208,23 @@ impl Checked {
 /// The strides of batches, heads and rows; those of dimensions of extent 1 are 0.
 fn outer(layout: &Layout) -> [isize; 3] {
     [0, 1, 2].map(|dim| if layout.shape[dim] > 1 { layout.strides[dim] } else { 0 })
+}
+
+/// Whether a tensor map describes a view.
+fn fits_map(view: &View) -> bool {
+    let (shape, strides) = (&view.layout.shape, &view.layout.strides);
+    (0..3).all(|dim| shape[dim] == 1 || pingpong::is_map_stride(strides[dim], view.dtype.size()))
+}
+
+/// The tensor map of a view, in boxes of rows of a head.
+fn map(view: &View) -> TensorMap {
+    let shape = &view.layout.shape;
+    let stride = |dim: usize| pingpong::map_stride(shape[dim], view.layout.strides[dim], view.dtype.size());
+    TensorMap {
+        extents: [3, 2, 1, 0].map(|dim| shape[dim] as u64).to_vec(),
+        strides: [2, 1, 0].map(stride).to_vec(),
+        boxes: TmaBox::Tile(vec![64, variant::SM90_ROWS_OF_BOX, 1, 1]),
+    }
 }
 
 fn invalid(expected: &str) -> OpError {

@@ -8,18 +8,23 @@ use super::{
     Attention, LAUNCH,
     variant::{Mma, Variant, simt_tile},
 };
-use crate::cuda::{COMMON, JitSource, MMA, Source, cu};
+use crate::cuda::{COMMON, JitSource, MMA, Source, TENSOR_MAP_BYTES, TMA, WGMMA, cu};
 
 const HEADERS: &[Source] = &[
     COMMON,
     PRELUDE,
     LAUNCH,
     MMA,
+    WGMMA,
+    TMA,
     cu!("common/activation.cuh"),
     cu!("attention/online_softmax.cuh"),
+    cu!("attention/warp_scheduler.cuh"),
     cu!("tensor/pack.cuh"),
     cu!("tensor/attention.cuh"),
+    cu!("tensor/attention_tile.cuh"),
     cu!("tensor/attention_mma.cuh"),
+    cu!("tensor/attention_sm90.cuh"),
     cu!("tensor/attention_simt.cuh"),
     cu!("tensor/attention_rows.cuh"),
 ];
@@ -48,6 +53,9 @@ impl Text {
     /// The kernel that computes the rows, or parts of them.
     pub(super) fn source(&self) -> JitSource {
         match self.variant {
+            Variant::Sm90 { .. } => {
+                self.kernel("tensor_attention_sm90", "attention_sm90(attention, query_map, key_map, value_map)")
+            }
             Variant::Mma(_) => self.kernel("tensor_attention_mma", "attention_mma(attention, workspace)"),
             Variant::Simt { .. } => self.kernel("tensor_attention_simt", "attention_simt(attention)"),
             Variant::Rows => self.kernel("tensor_attention_rows", "attention_rows(attention)"),
@@ -78,11 +86,18 @@ impl Text {
         };
         let constants = self.constants();
         let header = match variant {
+            Variant::Sm90 { .. } => "tensor/attention_sm90.cuh",
             Variant::Mma(_) => "tensor/attention_mma.cuh",
             Variant::Simt { .. } => "tensor/attention_simt.cuh",
             Variant::Rows => "tensor/attention_rows.cuh",
         };
         let threads = variant.threads();
+        let (mut params, mut maps) = (vec![size_of::<Attention>(), size_of::<u64>()], "");
+        if let Variant::Sm90 { .. } = variant {
+            params.extend([TENSOR_MAP_BYTES; 3]);
+            maps = ",\n    const __grid_constant__ TensorMap query_map, const __grid_constant__ TensorMap key_map, \
+                    const __grid_constant__ TensorMap value_map";
+        }
         let text = format!(
             "#include \"ir/prelude.cuh\"\n#include \"common/mma.cuh\"\n\ntypedef {element} Element;\ntypedef {compute} Compute;\n\
              typedef {mask_element} MaskElement;\n\
@@ -91,21 +106,28 @@ impl Text {
              __device__ __forceinline__ Compute widen_mask(MaskElement x) {{ return {widen_mask}; }}\n\
              enum Mask {{ NO_MASK, BOOL_MASK, ADDED_MASK }};\nconstexpr Mask MASK = {kind};\n\
              constexpr bool IS_CAUSAL = {is_causal}, HAS_LENGTHS = {has_lengths};\n{constants}\n#include \"{header}\"\n\n\
-             extern \"C\" __global__ void __launch_bounds__({threads}) {template}(const Attention attention, const u64 workspace) {{\n    \
+             extern \"C\" __global__ void __launch_bounds__({threads}) {template}(const Attention attention, const u64 workspace{maps}) {{\n    \
              {call};\n}}\n"
         );
-        JitSource { template, text, headers: HEADERS, options: vec![], params: vec![size_of::<Attention>(), 8] }
+        JitSource { template, text, headers: HEADERS, options: vec![], params }
     }
 
     fn constants(&self) -> String {
+        let pack = format!("f32_to_{}x2(low, high)", self.dtype);
+        let pack = format!("__device__ __forceinline__ u32 pack(float low, float high) {{ return {pack}; }}");
         match self.variant {
+            Variant::Sm90 { dim } => {
+                let wgmma = if self.dtype == Dtype::F16 { "WgmmaF16" } else { "WgmmaBf16" };
+                format!(
+                    "constexpr int DIM = {dim};\n#include \"common/wgmma.cuh\"\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\ntypedef {wgmma} Wgmma;\n\
+                     #endif\n{pack}"
+                )
+            }
             Variant::Mma(Mma { dim, value_dim, tiles, parts, .. }) => {
                 let mma = if self.dtype == Dtype::F16 { "MmaF16" } else { "MmaBf16" };
-                let pack = format!("f32_to_{}x2(low, high)", self.dtype);
                 format!(
                     "constexpr int DIM = {dim}, VALUE_DIM = {value_dim}, TILES = {tiles};\nconstexpr bool IS_PARTIAL = {};\n\
-                     #if __CUDA_ARCH__ >= 800\ntypedef {mma} Mma;\n#endif\n\
-                     __device__ __forceinline__ u32 pack(float low, float high) {{ return {pack}; }}",
+                     #if __CUDA_ARCH__ >= 800\ntypedef {mma} Mma;\n#endif\n{pack}",
                     parts > 1
                 )
             }

@@ -11,6 +11,15 @@ const MAX_DIM: usize = 256;
 /// Queries of a block for each tile of its warps, and keys of a tile.
 const MMA_ROWS: usize = 64;
 const MMA_THREADS: u32 = 128;
+/// The first compute capability with tensor cores for 16-bit types, and that with `wgmma`.
+const TENSOR_CORES: (u32, u32) = (8, 0);
+const HOPPER: (u32, u32) = (9, 0);
+/// Queries and keys of a tile on Hopper, and the widest rows there.
+const SM90_QUERIES: usize = 128;
+const SM90_MAX_DIM: usize = 128;
+const SM90_THREADS: u32 = 384;
+/// Rows that one copy loads.
+pub(super) const SM90_ROWS_OF_BOX: u32 = 128;
 /// Distance between rows up to which offsets within a tile fit 32 bits.
 const MAX_STRIDE: usize = 1 << 24;
 /// Blocks that fill a large device. With fewer, the keys are split; with twice as many, blocks have twice the queries.
@@ -37,6 +46,9 @@ pub(super) struct Problem {
     pub(super) dim: usize,
     pub(super) value_dim: usize,
     pub(super) is_causal: bool,
+    pub(super) has_lengths: bool,
+    /// Whether tensor maps describe query, key and value.
+    pub(super) fits_maps: bool,
     /// The greatest distance between rows of an operand, in elements.
     pub(super) stride: usize,
     /// Vectors that rows can be read and written in.
@@ -46,6 +58,14 @@ pub(super) struct Problem {
 impl Problem {
     pub(super) fn rows(&self) -> usize {
         self.batch * self.heads * self.queries
+    }
+
+    /// Whether large tiles have work for all of their threads, and rows are as the kernel for Hopper loads them: it reads all values of a
+    /// tile of keys, which a length would have to hide.
+    fn fits_sm90(&self) -> bool {
+        let widest = self.dim.max(self.value_dim);
+        let fills_tiles = self.queries.min(self.keys) >= SM90_QUERIES && widest > SM90_MAX_DIM / 4;
+        fills_tiles && widest <= SM90_MAX_DIM && self.fits_maps && !self.has_lengths
     }
 }
 
@@ -69,6 +89,8 @@ pub(super) fn vector(strides: impl Iterator<Item = isize>, offsets: &[usize], le
 /// The kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
+    /// Tensor cores of Hopper, with rows padded to `dim` columns.
+    Sm90 { dim: usize },
     /// Tensor cores.
     Mma(Mma),
     /// General-purpose cores, with rows padded to `dim` columns and read in vectors of `vec` elements.
@@ -124,14 +146,19 @@ pub(super) fn simt_tile(dim: usize) -> (usize, usize) {
 }
 
 impl Variant {
-    pub(super) fn choose(problem: &Problem, has_tensor_cores: bool) -> Self {
+    pub(super) fn choose(problem: &Problem, capability: (u32, u32)) -> Self {
         let widest = problem.dim.max(problem.value_dim);
         if widest > MAX_DIM || problem.dtype == Dtype::F64 {
             return Self::Rows;
         }
         let fits_tiles = problem.vector.start == 8 && problem.stride <= MAX_STRIDE;
-        if problem.dtype.size() == 2 && has_tensor_cores && fits_tiles {
-            return Self::Mma(Mma::choose(problem));
+        if problem.dtype.size() == 2 && capability >= TENSOR_CORES && fits_tiles {
+            let mma = Mma::choose(problem);
+            return if capability == HOPPER && mma.parts == 1 && problem.fits_sm90() {
+                Self::Sm90 { dim: widest.next_multiple_of(64) }
+            } else {
+                Self::Mma(mma)
+            };
         }
         Self::Simt { dim: widest.next_power_of_two().max(64), vec: problem.vector.read }
     }
@@ -140,13 +167,14 @@ impl Variant {
     pub(super) fn parts(self, keys: usize) -> (usize, usize) {
         match self {
             Self::Mma(mma) => (mma.parts, mma.part_keys),
-            Self::Simt { .. } | Self::Rows => (1, keys),
+            Self::Sm90 { .. } | Self::Simt { .. } | Self::Rows => (1, keys),
         }
     }
 
     pub(super) fn grid(self, problem: &Problem) -> Result<Grid, OpError> {
         let heads = problem.batch * problem.heads;
         match self {
+            Self::Sm90 { .. } => Ok(Grid::x(blocks_x(heads * problem.queries.div_ceil(SM90_QUERIES))?)),
             Self::Mma(mma) => {
                 let tiles = problem.queries.div_ceil(MMA_ROWS * mma.tiles);
                 Ok(Grid::x(blocks_x(heads * tiles * mma.parts)?))
@@ -165,6 +193,7 @@ impl Variant {
 
     pub(super) fn threads(self) -> u32 {
         match self {
+            Self::Sm90 { .. } => SM90_THREADS,
             Self::Mma(_) => MMA_THREADS,
             // 16 threads for each 4 queries.
             Self::Simt { dim, .. } => u32::try_from(simt_tile(dim).0 * 4).unwrap_or(u32::MAX),
@@ -175,6 +204,8 @@ impl Variant {
     /// Dynamic shared memory.
     pub(super) fn shared_bytes(self) -> u32 {
         let bytes = match self {
+            // Two slots each of queries, keys and values, and barriers.
+            Self::Sm90 { dim } => 6 * SM90_QUERIES * dim * 2 + 1024,
             Self::Mma(Mma { dim, value_dim, tiles, .. }) => {
                 2 * MMA_ROWS * (tiles * dim.max(value_dim) + dim + value_dim)
             }

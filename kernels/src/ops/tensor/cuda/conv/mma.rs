@@ -1,8 +1,8 @@
 //! Convolutions on tensor cores.
 
-use accelerd_tensor::{Accumulate, ConvStep, Dtype, Plan};
+use accelerd_tensor::{Accumulate, ConvStep, Dtype};
 
-use super::{super::launches::Launches, Checked, Kernel, MIN_BLOCKS, pack_blocks};
+use super::{super::launches::Launches, Checked, Kernel, MIN_BLOCKS, packed::Packed};
 use crate::OpError;
 
 /// Positions of a block's tile, bytes of a step's rows, and steps in shared memory.
@@ -11,10 +11,6 @@ const ROW_BYTES: usize = 128;
 const STAGES: usize = 3;
 /// The alignment of the stages, of which the start of the shared memory may lack some.
 const STAGE_ALIGNMENT: usize = 1024;
-/// Bytes that are copied at once.
-const CHUNK_BYTES: usize = 16;
-/// Channels and positions that a block packs.
-const PACKED_TILE: usize = 64;
 
 /// What the tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,29 +50,10 @@ impl Multiplied {
 
 /// The launches that pack filters and images, and multiply.
 pub(super) fn prepare(checked: &Checked<'_>, multiplied: Multiplied) -> Result<Launches, OpError> {
-    let (step, size) = (checked.step, checked.step.output.dtype.size());
-    let padded_channels = checked.group_channels().next_multiple_of(CHUNK_BYTES / size);
-    let packed_channels = step.groups * padded_channels;
-    let filters = step.weight.layout.shape[0] * checked.terms(padded_channels);
-    let images_offset = (filters * size).next_multiple_of(Plan::ALIGNMENT);
-    let (batch, area) = (step.input.layout.shape[0], step.input.layout.shape[2..].iter().product::<usize>());
-    let conv = checked.conv(padded_channels, images_offset);
-
+    let size = checked.step.output.dtype.size();
+    let packed = Packed::new(checked)?;
     let is_large = checked.outputs() > 64 && checked.blocks(128, POSITIONS) >= MIN_BLOCKS;
     let channels = if is_large { 128 } else { 64 };
-    let pack_filters = Kernel {
-        template: "tensor_conv_pack_filters",
-        header: "conv_pack",
-        members: "",
-        blocks_per_sm: 1,
-        call: "pack_filters<Operands::Element>(conv, workspace)",
-    };
-    let input_vector = if area.is_multiple_of(4) && checked.addresses[0].is_aligned(4 * size) { 4 } else { 1 };
-    let pack_images = Kernel {
-        template: "tensor_conv_pack_images",
-        call: &format!("pack_images<Operands::Element, {input_vector}>(conv, workspace)"),
-        ..pack_filters
-    };
     let multiply = Kernel {
         template: "tensor_conv_mma",
         header: "conv_mma",
@@ -88,16 +65,8 @@ pub(super) fn prepare(checked: &Checked<'_>, multiplied: Multiplied) -> Result<L
             checked.has_bias()
         ),
     };
-    let image_blocks = batch * packed_channels.div_ceil(PACKED_TILE) * area.div_ceil(PACKED_TILE);
     let shared_bytes = STAGES * (channels + POSITIONS) * ROW_BYTES + STAGE_ALIGNMENT;
     let shared_bytes = u32::try_from(shared_bytes).map_err(|error| OpError::Invalid(error.to_string()))?;
-    Ok(Launches {
-        launches: vec![
-            checked.pack(&pack_filters, conv, pack_blocks(filters))?,
-            checked.pack(&pack_images, conv, image_blocks)?,
-            checked.launch(&multiply, conv, checked.blocks(channels, POSITIONS), shared_bytes)?,
-        ],
-        workspace_bytes: images_offset + batch * area * packed_channels * size,
-        ..Launches::default()
-    })
+    let launch = checked.launch(&multiply, packed.conv, checked.blocks(channels, POSITIONS), shared_bytes)?;
+    Ok(packed.followed_by(launch))
 }

@@ -1,7 +1,9 @@
 //! Convolutions: on tensor cores, on the general-purpose cores, or directly where groups have few channels.
 
 mod mma;
+mod packed;
 mod simt;
+mod sm90;
 #[cfg(test)]
 mod tests;
 
@@ -12,11 +14,12 @@ use super::{
     buffers::{Address, BufferSizes},
     launches::{Argument, Launch, Launches, blocks_x},
     operands::operands,
+    pingpong::PINGPONG,
     prelude::{NO_FMA, PRELUDE},
 };
 use crate::{
     OpError,
-    cuda::{COMMON, Grid, JitSource, MMA, Source, WGMMA, cu, launch_structs},
+    cuda::{COMMON, Grid, JitSource, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Source, TMA, WGMMA, cu, launch_structs},
 };
 
 launch_structs! {
@@ -61,6 +64,11 @@ const HEADERS: &[Source] = &[
     cu!("tensor/conv_simt.cuh"),
     cu!("tensor/conv_pack.cuh"),
     cu!("tensor/conv_mma.cuh"),
+    TMA,
+    MAINLOOP_MMA,
+    MAINLOOP_SM90,
+    PINGPONG,
+    cu!("tensor/conv_sm90.cuh"),
 ];
 const THREADS: u32 = 256;
 /// With fewer blocks of large tiles, smaller ones use more of a device.
@@ -76,6 +84,9 @@ pub(super) fn prepare(step: &ConvStep, sizes: &BufferSizes, capability: (u32, u3
     }
     if checked.is_direct() {
         return direct(&checked);
+    }
+    if let Some(launches) = sm90::prepare(&checked, capability)? {
+        return Ok(launches);
     }
     match mma::Multiplied::of(step).filter(|_| capability >= (8, 0) && checked.fits_mma()) {
         Some(multiplied) => mma::prepare(&checked, multiplied),
@@ -258,12 +269,13 @@ impl<'a> Checked<'a> {
         let mut arguments = Argument::structure(conv, &self.addresses);
         arguments.push(Argument::Workspace(0));
         Ok(Launch {
-            source: JitSource { template, text, headers: HEADERS, options, params },
-            grid: Grid::x(blocks_x(blocks)?),
-            waves: None,
-            block_threads: THREADS,
             shared_bytes,
-            arguments,
+            ..Launch::new(
+                JitSource { template, text, headers: HEADERS, options, params },
+                Grid::x(blocks_x(blocks)?),
+                THREADS,
+                arguments,
+            )
         })
     }
 }

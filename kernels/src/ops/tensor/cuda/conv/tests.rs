@@ -4,6 +4,7 @@ use accelerd_ir::scalar::{BinaryOp, Builder};
 use accelerd_tensor::{Accumulate, Dtype, Layout, Location, Windows};
 
 use super::{super::compile::compiles, *};
+use crate::cuda::TmaBox;
 
 const HOPPER: (u32, u32) = (9, 0);
 
@@ -46,7 +47,10 @@ fn the_kernel_depends_on_type_precision_device_and_channels() {
         prepared(step, capability).launches.last().map(|launch| (launch.source.template, launch.grid.x))
     };
     let large = |dtype| step(dtype, [32, 64, 128, 128], 128, 1);
-    assert_eq!(last(&large(Dtype::Bf16), HOPPER), Some(("tensor_conv_mma", 3969)));
+    assert_eq!(last(&large(Dtype::Bf16), HOPPER), Some(("tensor_conv_sm90", 2646)));
+    assert_eq!(last(&large(Dtype::Bf16), (8, 0)), Some(("tensor_conv_mma", 3969)));
+    assert_eq!(last(&step(Dtype::F16, [32, 24, 128, 128], 128, 1), HOPPER), Some(("tensor_conv_mma", 3969)));
+    assert_eq!(last(&step(Dtype::F16, [32, 128, 128, 128], 128, 2), HOPPER), Some(("tensor_conv_mma", 7938)));
     assert_eq!(last(&large(Dtype::Bf16), (7, 5)), Some(("tensor_conv_simt", 3969)));
     assert_eq!(last(&large(Dtype::F32), HOPPER), Some(("tensor_conv_simt", 3969)));
     assert_eq!(last(&large(Dtype::F64), HOPPER), Some(("tensor_conv_simt", 2 * 7938)));
@@ -56,6 +60,32 @@ fn the_kernel_depends_on_type_precision_device_and_channels() {
     assert_eq!(last(&step(Dtype::F16, [1, 64, 18, 18], 64, 64), HOPPER), Some(("tensor_conv_direct", 64)));
     assert_eq!(last(&step(Dtype::F16, [1, 64, 18, 18], 3, 1), HOPPER), Some(("tensor_conv_direct", 3)));
     assert_eq!(last(&step(Dtype::F16, [0, 64, 18, 18], 64, 1), HOPPER), None);
+}
+
+#[test]
+fn tensor_maps_describe_packed_filters_and_windows() {
+    let windows = Windows { kernel: [3, 5], stride: [1, 2], padding: [1, 3], dilation: [2, 1] };
+    let mut step = step(Dtype::F16, [16, 36, 67, 130], 130, 1);
+    step.weight.layout = Layout::contiguous(&[130, 36, 3, 5]);
+    step.output.layout = Layout::contiguous(&[16, 130, 65, 66]);
+    step.windows = windows;
+    let launches = prepared(&step, HOPPER);
+    let [.., launch] = &launches.launches[..] else { panic!("no launch") };
+    let [filters, images] = &launch.maps[..] else { panic!("{:?}", launch.maps) };
+    // 36 channels are padded to 40.
+    assert_eq!(filters.map.extents, [40, 15, 130]);
+    assert_eq!(filters.map.strides, [80, 1200]);
+    assert_eq!(
+        (&images.map.extents[..], &images.map.strides[..]),
+        (&[40, 130, 67, 16][..], &[80, 80 * 130, 80 * 130 * 67][..])
+    );
+    let TmaBox::Im2col { lower_corner, upper_corner, position_strides, .. } = images.map.boxes else {
+        panic!("{:?}", images.map.boxes)
+    };
+    assert_eq!((lower_corner, upper_corner, position_strides), ([-3, -1], [-1, -3], [2, 1]));
+
+    let strided = ConvStep { windows: Windows { stride: [1, 9], ..windows }, ..step.clone() };
+    assert_eq!(prepared(&strided, HOPPER).launches[2].source.template, "tensor_conv_mma");
 }
 
 #[test]
@@ -121,6 +151,8 @@ fn every_type_and_schedule_compiles() {
         (Dtype::F16, Accumulate::F32, (7, 5), large),
         (Dtype::Bf16, Accumulate::F32, (7, 5), small),
         (Dtype::F16, Accumulate::F32, HOPPER, depthwise),
+        (Dtype::Bf16, Accumulate::F32, HOPPER, ([8, 40, 66, 66], 128, 1)),
+        (Dtype::F16, Accumulate::F32, HOPPER, ([8, 64, 67, 68], 200, 1)),
         (Dtype::F64, Accumulate::F64, HOPPER, depthwise),
     ];
     let mut sources = vec![];

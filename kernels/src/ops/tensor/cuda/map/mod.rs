@@ -32,12 +32,13 @@ pub(super) fn prepare(step: &MapStep, sizes: &BufferSizes) -> Result<Launches, O
     };
     arguments.extend(checked.views.iter().flat_map(view));
     Ok(Launches::one(Launch {
-        source: source::source(&step.function, &checked.variant),
-        grid: Grid::x(u32::try_from(checked.blocks()).unwrap_or(u32::MAX)),
         waves: Some(WAVES),
-        block_threads: u32::try_from(THREADS).expect("a small constant"),
-        shared_bytes: 0,
-        arguments,
+        ..Launch::new(
+            source::source(&step.function, &checked.variant),
+            Grid::x(u32::try_from(checked.blocks()).unwrap_or(u32::MAX)),
+            u32::try_from(THREADS).expect("a small constant"),
+            arguments,
+        )
     }))
 }
 

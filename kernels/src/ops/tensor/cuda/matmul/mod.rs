@@ -1,7 +1,8 @@
-//! Products of matrices: by cuBLASLt, or on the general-purpose cores where the library does not multiply.
+//! Products of matrices: with an epilogue in one launch on Hopper, by cuBLASLt, or on the general-purpose cores where the library does not multiply.
 
 mod blas;
 mod simt;
+mod sm90;
 #[cfg(test)]
 mod tests;
 
@@ -10,13 +11,31 @@ use accelerd_tensor::{Dtype, MapStep, MatMulStep, View};
 
 use super::{
     buffers::{Address, BufferSizes},
-    launches::{Launches, ProductLaunch},
+    launches::{Argument, Launches, ProductLaunch},
     map,
 };
 use crate::{
     OpError,
-    cuda::{Product, Worker},
+    cuda::{Product, Worker, launch_structs},
 };
+
+launch_structs! {
+    header LAUNCH = "tensor/matmul_launch.cuh";
+
+    /// A batch of products. Strides are in elements: of the batch, the rows and the columns.
+    struct MatMul {
+        a: u64,
+        b: u64,
+        bias: u64,
+        output: u64,
+        batch: u64,
+        m: u64,
+        n: u64,
+        k: u64,
+        a_strides: [i64; 3],
+        b_strides: [i64; 3],
+    }
+}
 
 /// The launches of a step; the library creates its plan of the product.
 pub(super) fn prepare(step: &MatMulStep, sizes: &BufferSizes, worker: &Worker) -> Result<Launches, OpError> {
@@ -26,6 +45,9 @@ pub(super) fn prepare(step: &MatMulStep, sizes: &BufferSizes, worker: &Worker) -
     }
     if checked.k == 0 {
         return map::prepare(&without_terms(step)?, sizes);
+    }
+    if let Some(launches) = sm90::prepare(step, &checked, worker.compute_capability())? {
+        return Ok(launches);
     }
     let Some(product) = blas::product(step).map(|product| checked.product(product)) else {
         return Ok(simt::prepare(step, &checked));
@@ -126,6 +148,25 @@ impl Checked {
 
     fn product(&self, product: Product) -> ProductLaunch {
         ProductLaunch { product, a: self.a, b: self.b, output: self.output, bias: self.bias }
+    }
+
+    /// The arguments of a kernel that takes the product.
+    fn arguments(&self, step: &MatMulStep) -> Vec<Argument> {
+        let strides =
+            |view: &View| [0, 1, 2].map(|dim| view.layout.strides.get(dim).map_or(0, |&stride| stride as i64));
+        let product = MatMul {
+            a: 0,
+            b: 0,
+            bias: 0,
+            output: 0,
+            batch: self.batch as u64,
+            m: self.m as u64,
+            n: self.n as u64,
+            k: self.k as u64,
+            a_strides: strides(&step.a),
+            b_strides: strides(&step.b),
+        };
+        Argument::structure(product, &[self.a, self.b, self.bias, self.output])
     }
 
     fn is_empty(&self) -> bool {

@@ -5,31 +5,13 @@ use accelerd_tensor::MatMulStep;
 
 use super::{
     super::{
-        launches::{Argument, Launch, Launches},
+        launches::{Launch, Launches},
         operands::operands,
         prelude::{NO_FMA, PRELUDE},
     },
-    Checked,
+    Checked, LAUNCH, MatMul,
 };
-use crate::cuda::{COMMON, Grid, JitSource, Source, cu, launch_structs};
-
-launch_structs! {
-    header LAUNCH = "tensor/matmul_launch.cuh";
-
-    /// A batch of products. Strides are in elements: of the batch, the rows and the columns.
-    struct MatMul {
-        a: u64,
-        b: u64,
-        bias: u64,
-        output: u64,
-        batch: u64,
-        m: u64,
-        n: u64,
-        k: u64,
-        a_strides: [i64; 3],
-        b_strides: [i64; 3],
-    }
-}
+use crate::cuda::{COMMON, Grid, JitSource, Source, cu};
 
 const HEADERS: &[Source] = &[COMMON, LAUNCH, PRELUDE, cu!("tensor/matmul.cuh")];
 const THREADS: u32 = 256;
@@ -38,32 +20,14 @@ const EDGE: usize = 64;
 
 /// The launch of a product.
 pub(super) fn prepare(step: &MatMulStep, checked: &Checked) -> Launches {
-    let Checked { batch, m, n, k, .. } = *checked;
+    let Checked { batch, m, n, .. } = *checked;
     let tiles = (batch as u64).saturating_mul(m.div_ceil(EDGE) as u64).saturating_mul(n.div_ceil(EDGE) as u64);
-    let product = MatMul {
-        a: 0,
-        b: 0,
-        bias: 0,
-        output: 0,
-        batch: batch as u64,
-        m: m as u64,
-        n: n as u64,
-        k: k as u64,
-        a_strides: strides(&step.a.layout.strides),
-        b_strides: strides(&step.b.layout.strides),
-    };
-    Launches::one(Launch {
-        source: Variant::of(step).source(step.epilogue.as_ref()),
-        grid: Grid::x(i32::try_from(tiles).unwrap_or(i32::MAX).cast_unsigned()),
-        waves: None,
-        block_threads: THREADS,
-        shared_bytes: 0,
-        arguments: Argument::structure(product, &[checked.a, checked.b, checked.bias, checked.output]),
-    })
-}
-
-fn strides(strides: &[isize]) -> [i64; 3] {
-    [0, 1, 2].map(|dim| strides.get(dim).map_or(0, |&stride| stride as i64))
+    Launches::one(Launch::new(
+        Variant::of(step).source(step.epilogue.as_ref()),
+        Grid::x(i32::try_from(tiles).unwrap_or(i32::MAX).cast_unsigned()),
+        THREADS,
+        checked.arguments(step),
+    ))
 }
 
 /// What the text depends on in addition to the epilogue.

@@ -31,6 +31,53 @@ fn check(step: &MatMulStep) -> Result<Checked, OpError> {
     Checked::new(step, &BufferSizes::new(&[512; 3], &[512], 0))
 }
 
+/// A layer of `[rows, 768]` by `[3072, 768]`, stored by rows.
+fn layer(dtype: Dtype, rows: usize) -> MatMulStep {
+    let mut step = step(dtype);
+    step.a.layout = Layout::contiguous(&[1, rows, 768]);
+    step.b.layout = Layout::contiguous(&[1, 3072, 768]).permuted(&[0, 2, 1]);
+    step.bias.iter_mut().for_each(|bias| bias.layout = Layout::contiguous(&[3072]));
+    step.output.layout = Layout::contiguous(&[1, rows, 3072]);
+    step
+}
+
+fn on_hopper(step: &MatMulStep) -> Option<Launches> {
+    let sizes = BufferSizes::new(&[1 << 39; 3], &[1 << 39], 0);
+    let checked = Checked::new(step, &sizes).unwrap_or_else(|error| panic!("{error}"));
+    sm90::prepare(step, &checked, (9, 0)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn hopper_multiplies_large_aligned_layers_with_an_epilogue_in_one_launch() {
+    let large = layer(Dtype::Bf16, 8190);
+    let launches = on_hopper(&large).expect("large and aligned");
+    let [launch] = &launches.launches[..] else { panic!("{} launches", launches.launches.len()) };
+    assert_eq!((launch.source.template, launch.grid.x, launch.cluster), ("tensor_linear_sm90", 64 * 16, 2));
+    let maps: Vec<_> = launch.maps.iter().map(|map| (&map.map.extents[..], &map.map.strides[..])).collect();
+    let weight = (&[768, 3072, 1][..], &[1536, 16][..]);
+    assert_eq!(maps, [(&[768, 8190, 1][..], &[1536, 16][..]), weight, (&[3072, 8190, 1], &[6144, 16])]);
+
+    let others: [fn(&mut MatMulStep); 5] = [
+        |step| step.epilogue = None,
+        |step| step.b.layout = Layout::contiguous(&[1, 768, 3072]),
+        |step| step.a.layout.strides[1] = 772,
+        |step| step.a.layout.offset = 4,
+        |step| *step = layer(Dtype::Bf16, 100),
+    ];
+    for (nth, other) in others.iter().enumerate() {
+        let mut step = large.clone();
+        other(&mut step);
+        assert!(on_hopper(&step).is_none(), "{nth}");
+    }
+    assert!(on_hopper(&layer(Dtype::F32, 8190)).is_none());
+}
+
+#[test]
+fn layers_compile_for_hopper() {
+    let without_bias = MatMulStep { bias: None, ..layer(Dtype::F16, 4096) };
+    compiles(&[sm90::source(&layer(Dtype::Bf16, 4096)), sm90::source(&without_bias)]);
+}
+
 #[test]
 fn kernels_compile_for_every_type() {
     let sources = Dtype::ALL.iter().enumerate().map(|(nth, &dtype)| {

@@ -95,14 +95,12 @@ impl StridedReduction<'_> {
             )));
         }
         let parts = u32::try_from(variant.parts).map_err(|e| OpError::Invalid(e.to_string()))?;
-        let reduce = Launch {
-            source: functions.reduce(space, variant, arguments.len()),
-            grid: Grid::xy(blocks_x(variant.blocks)?, parts),
-            waves: None,
-            block_threads: block_threads(),
-            shared_bytes: 0,
+        let reduce = Launch::new(
+            functions.reduce(space, variant, arguments.len()),
+            Grid::xy(blocks_x(variant.blocks)?, parts),
+            block_threads(),
             arguments,
-        };
+        );
         if !is_partial {
             return Ok(Launches::one(reduce));
         }
@@ -124,14 +122,12 @@ impl StridedReduction<'_> {
         let mut arguments = vec![word(outer), word(variant.parts), Argument::Workspace(0), Argument::Address(output)];
         let last = self.inputs.len();
         arguments.extend(dims(&space.outer, last..last + 1));
-        Ok(Launch {
-            source: self.functions().reduce_states(space, lanes, variant.is_wide, arguments.len()),
-            grid: Grid::x(blocks_x(outer.div_ceil(THREADS / lanes))?),
-            waves: None,
-            block_threads: block_threads(),
-            shared_bytes: 0,
+        Ok(Launch::new(
+            self.functions().reduce_states(space, lanes, variant.is_wide, arguments.len()),
+            Grid::x(blocks_x(outer.div_ceil(THREADS / lanes))?),
+            block_threads(),
             arguments,
-        })
+        ))
     }
 
     fn functions(&self) -> Functions<'_> {

@@ -1,0 +1,43 @@
+//! Products of tiles on Hopper that read their operands by tensor maps: what `tensor/pingpong.cuh` fixes.
+
+use accelerd_ir::Dtype;
+
+use crate::cuda::{Source, TMA_ALIGNMENT, cu};
+
+/// The compute capability with `wgmma`.
+pub(super) const HOPPER: (u32, u32) = (9, 0);
+/// Rows and columns of a block's tile.
+pub(super) const ROWS: usize = 128;
+pub(super) const COLUMNS: usize = 192;
+/// Terms of 16 bits of a k tile.
+pub(super) const TERMS: usize = 64;
+/// With fewer tiles, a device has idle multiprocessors.
+pub(super) const MIN_TILES: usize = 128;
+pub(super) const THREADS: u32 = 384;
+/// Blocks of a cluster.
+pub(super) const CLUSTER: u32 = 2;
+
+/// Dynamic shared memory: stages of k tiles, staging buffers of each consumer warp, and barriers.
+pub(super) const fn shared_bytes(stages: u32, buffers: u32) -> u32 {
+    stages * ((ROWS + COLUMNS) as u32 * 128 + 16) + 8 * buffers * 2048 + 16
+}
+
+/// The schedule; it includes those of the mainloop and of tensor maps.
+pub(super) const PINGPONG: Source = cu!("tensor/pingpong.cuh");
+
+/// C++ of the member of `Operands` that multiplies a type of 16 bits.
+pub(super) fn wgmma(dtype: Dtype) -> String {
+    let name = if dtype == Dtype::F16 { "F16" } else { "Bf16" };
+    format!("#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    typedef Wgmma{name} Wgmma;\n#endif\n")
+}
+
+/// Whether a tensor map takes a stride of elements of `size` bytes: positive, aligned, and less than 2^40 bytes.
+pub(super) fn is_map_stride(stride: isize, size: usize) -> bool {
+    let bytes = usize::try_from(stride).ok().and_then(|stride| stride.checked_mul(size));
+    bytes.is_some_and(|bytes| (1..1 << 40).contains(&bytes) && bytes.is_multiple_of(TMA_ALIGNMENT))
+}
+
+/// The stride of a dimension in bytes. No copy steps along one of extent 1, or one that repeats; its stride must only be valid.
+pub(super) fn map_stride(extent: usize, stride: isize, size: usize) -> u64 {
+    if extent > 1 && stride != 0 { (stride.unsigned_abs() * size) as u64 } else { TMA_ALIGNMENT as u64 }
+}
