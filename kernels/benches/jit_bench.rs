@@ -12,13 +12,18 @@ use std::{
 
 use accelerd_kernels::{
     Backend, Choice, Device, OpError, Settings,
-    cuda::{Args, Buffer, Grid, JitSource, Source, Worker},
+    cuda::{Args, Buffer, Grid, JitSource, LaunchConfig, Source, Worker},
     discover,
 };
 
 const HEADERS: &[Source] = &[Source { path: "common/common.cuh", text: include_str!("../cu/common/common.cuh") }];
 const ELEMENTS: usize = 128 << 20;
 const RUNS: u32 = 20;
+
+/// Without dynamic shared memory.
+fn config(grid: Grid, block_threads: u32) -> LaunchConfig {
+    LaunchConfig { pdl: false, grid, block_threads, shared_bytes: 0, moved_bytes: 0 }
+}
 
 fn main() {
     let cache = tempfile::tempdir().expect("a temporary folder");
@@ -47,7 +52,7 @@ fn bench(cache: &Path) -> Result<bool, OpError> {
     let active = worker.max_active_blocks(&kernel, threads, 0)?;
     let grid = Grid::x(worker.sm_count() * active);
     let args = || Args::new().ptr(x.ptr()).ptr(y.ptr()).u64(ELEMENTS as u64 / 4);
-    let launch = |times| (0..times).try_for_each(|_| worker.launch_jit(&kernel, grid, threads, 0, &mut args(), 0));
+    let launch = |times| (0..times).try_for_each(|_| worker.launch_jit(&kernel, &config(grid, threads), &mut args()));
     launch(3)?;
     worker.synchronize()?;
 
@@ -121,8 +126,8 @@ fn expected(x: f32) -> f64 {
 fn check(worker: &Worker, input: &[f32], source: &JitSource, x: &Buffer<f32>) -> Result<bool, OpError> {
     let (kernel, y) = (worker.jit(source)?, worker.alloc_zeroed::<f32>(input.len())?);
     let mut args = Args::new().ptr(x.ptr()).ptr(y.ptr()).u64(input.len() as u64 / 4);
-    worker.launch_jit(&kernel, Grid::x(worker.sm_count()), 256, 0, &mut args, 0)?;
-    let wrong_sizes = worker.launch_jit(&kernel, Grid::x(1), 256, 0, &mut Args::new().ptr(x.ptr()), 0);
+    worker.launch_jit(&kernel, &config(Grid::x(worker.sm_count()), 256), &mut args)?;
+    let wrong_sizes = worker.launch_jit(&kernel, &config(Grid::x(1), 256), &mut Args::new().ptr(x.ptr()));
     let broken = JitSource { text: "oops".to_owned(), ..source.clone() };
     let errors = [wrong_sizes.expect_err("one argument of three"), worker.jit(&broken).expect_err("no kernel")];
     for error in &errors {

@@ -262,6 +262,7 @@ __device__ __forceinline__ void attention_sm90(const Attention& attention, const
     extern __shared__ __align__(1024) u8 shared[];
     const AttentionSmem smem = {smem_address(shared)};
     const u32 heads = (u32)(attention.rows / attention.queries), items = heads * (((u32)attention.queries + QUERIES - 1) / QUERIES);
+    griddepcontrol_launch_dependents();
     if (threadIdx.x == 256) {
         for (u32 slot = 0; slot < 6; slot++) {
             mbarrier_init(smem.full(0, slot), 1);
@@ -271,6 +272,7 @@ __device__ __forceinline__ void attention_sm90(const Attention& attention, const
         fence_mbarrier_init();
     }
     __syncthreads();
+    griddepcontrol_wait();
     if (threadIdx.x >= 256) {
         setmaxnreg_dec<40>();
         if (threadIdx.x == 256) attention_producer(attention, smem, items, heads, query_map, key_map, value_map);

@@ -78,6 +78,7 @@ __device__ __forceinline__ void pingpong(PROBLEM problem) {
     const u32 data = smem_address(shared), staging = data + STAGES * Smem::STAGE_BYTES;
     const u32 full = staging + Smem::STAGING, empty = full + STAGES * 8, order = empty + STAGES * 8;
     const u32 warp = threadIdx.x / 32;
+    griddepcontrol_launch_dependents();
     if (threadIdx.x == 0) {
         for (u32 stage = 0; stage < STAGES; stage++) {
             mbarrier_init(full + stage * 8, 1);
@@ -89,6 +90,7 @@ __device__ __forceinline__ void pingpong(PROBLEM problem) {
         fence_mbarrier_init();
     }
     cluster_sync();
+    griddepcontrol_wait();
     if (warp >= 8) {
         setmaxnreg_dec<24>();
         if (threadIdx.x == 256) pingpong_produce(problem, data, full, empty);

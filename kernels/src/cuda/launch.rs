@@ -34,17 +34,19 @@ impl Grid {
     }
 }
 
-/// Sizes of a launch.
-#[derive(Clone, Copy)]
-pub(super) struct LaunchConfig {
-    /// Programmatic dependent launch.
-    pub(super) pdl: bool,
-    pub(super) grid: Grid,
-    pub(super) block_threads: u32,
-    /// Dynamic shared memory.
-    pub(super) shared_bytes: u32,
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchConfig {
+    /// Programmatic dependent launch, for kernels that wait for the preceding ones by themselves.
+    pub pdl: bool,
+    /// Blocks.
+    pub grid: Grid,
+    /// Threads of a block.
+    pub block_threads: u32,
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
     /// What it reads and writes, for statistics; 0 if that is not counted.
-    pub(super) moved_bytes: u64,
+    pub moved_bytes: u64,
 }
 
 /// Typed arguments of one launch, in the order of the kernel's parameters.

@@ -54,7 +54,7 @@ pub(crate) use graph::CachedGraph;
 pub use graph::Graph;
 pub(crate) use graph_cache::{GraphLookup, Shape};
 pub use jit::{JitKernel, JitSource, compile_jit, jit_ptx};
-pub use launch::{Args, Grid};
+pub use launch::{Args, Grid, LaunchConfig};
 pub(crate) use launch_struct::launch_structs;
 pub(crate) use memcpy_pool::{MemcpyPool, copy};
 pub use memory::{Buffer, DevicePtr};

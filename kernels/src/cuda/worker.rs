@@ -310,21 +310,12 @@ impl Worker {
         self.device().jit(source)
     }
 
-    /// Launches a generated kernel, as [`Self::launch`] does a built-in one. `moved_bytes` are those that it reads and writes, for statistics.
+    /// Launches a generated kernel, as [`Self::launch`] does a built-in one.
     ///
     /// # Errors
     /// As [`Self::launch`].
-    pub fn launch_jit(
-        &self,
-        kernel: &Arc<JitKernel>,
-        grid: Grid,
-        block_threads: u32,
-        shared_bytes: u32,
-        args: &mut Args,
-        moved_bytes: u64,
-    ) -> Result<(), OpError> {
-        let config = LaunchConfig { pdl: false, grid, block_threads, shared_bytes, moved_bytes };
-        self.stream.launch_jit(kernel, &config, args)
+    pub fn launch_jit(&self, kernel: &Arc<JitKernel>, config: &LaunchConfig, args: &mut Args) -> Result<(), OpError> {
+        self.stream.launch_jit(kernel, config, args)
     }
 
     /// A tensor map as a kernel takes it, of a tensor at an address.

@@ -53,6 +53,8 @@ pub(super) struct Launch {
     pub(super) grid: Grid,
     /// Bounds the blocks along x, to as many for each one that can run at once. The kernel's blocks take what is left in turns.
     pub(super) waves: Option<u32>,
+    /// Programmatic dependent launch: the kernel waits for the one before it by itself.
+    pub(super) pdl: bool,
     /// Blocks along x of a cluster, a divisor of the grid's.
     pub(super) cluster: u32,
     pub(super) block_threads: u32,
@@ -67,7 +69,17 @@ pub(super) struct Launch {
 impl Launch {
     /// Without dynamic shared memory, clusters and tensor maps; all blocks are launched.
     pub(super) fn new(source: JitSource, grid: Grid, block_threads: u32, arguments: Vec<Argument>) -> Self {
-        Self { source, grid, waves: None, cluster: 1, block_threads, shared_bytes: 0, arguments, maps: vec![] }
+        Self {
+            source,
+            grid,
+            waves: None,
+            pdl: false,
+            cluster: 1,
+            block_threads,
+            shared_bytes: 0,
+            arguments,
+            maps: vec![],
+        }
     }
 }
 

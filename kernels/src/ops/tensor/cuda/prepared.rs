@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{Args, DevicePtr, Grid, JitKernel, Slices, TENSOR_MAP_BYTES, Worker},
+    cuda::{Args, DevicePtr, Grid, JitKernel, LaunchConfig, Slices, TENSOR_MAP_BYTES, Worker},
 };
 
 /// Words of an encoded tensor map.
@@ -48,6 +48,7 @@ struct PreparedStep {
 /// A launch whose addresses are missing.
 struct PreparedLaunch {
     kernel: Arc<JitKernel>,
+    pdl: bool,
     grid: Grid,
     block_threads: u32,
     shared_bytes: u32,
@@ -155,7 +156,7 @@ impl PreparedStep {
 
 impl PreparedLaunch {
     fn load(launch: Launch, worker: &Worker) -> Result<Self, OpError> {
-        let Launch { source, mut grid, waves, cluster, block_threads, shared_bytes, arguments, maps } = launch;
+        let Launch { source, mut grid, waves, pdl, cluster, block_threads, shared_bytes, arguments, maps } = launch;
         let kernel = worker.jit(&source)?;
         if let Some(waves) = waves {
             let active = worker.max_active_blocks(&kernel, block_threads, shared_bytes)?.max(1);
@@ -177,7 +178,7 @@ impl PreparedLaunch {
         };
         let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
         let maps = maps.into_iter().enumerate().map(|(nth, map)| (arguments.len() + nth * MAP_WORDS, map)).collect();
-        Ok(Self { kernel, grid, block_threads, shared_bytes, moved_bytes: 0, args, pointers, maps })
+        Ok(Self { kernel, pdl, grid, block_threads, shared_bytes, moved_bytes: 0, args, pointers, maps })
     }
 
     fn threads(&self) -> u64 {
@@ -198,7 +199,8 @@ impl PreparedLaunch {
             let words = worker.encode(map, DevicePtr::from_raw(address(*at)))?;
             words.into_iter().enumerate().for_each(|(nth, word)| args.set_word(first + nth, word));
         }
-        let Self { grid, block_threads, shared_bytes, moved_bytes, .. } = *self;
-        worker.launch_jit(&self.kernel, grid, block_threads, shared_bytes, &mut args, moved_bytes)
+        let Self { pdl, grid, block_threads, shared_bytes, moved_bytes, .. } = *self;
+        let config = LaunchConfig { pdl, grid, block_threads, shared_bytes, moved_bytes };
+        worker.launch_jit(&self.kernel, &config, &mut args)
     }
 }

@@ -69,6 +69,7 @@ pub(super) fn prepare(step: &AttentionStep, sizes: &BufferSizes, capability: (u3
     if let Variant::Sm90 { .. } = variant {
         // Blocks take items in turn.
         first.waves = Some(1);
+        first.pdl = true;
         first.maps = checked.maps(step);
     }
     let Variant::Mma(mma) = variant else { return Ok(Launches::one(first)) };

@@ -35,6 +35,7 @@ pub(super) fn prepare(checked: &Checked<'_>, capability: (u32, u32)) -> Result<O
     let blocks = checked.outputs().div_ceil(pingpong::ROWS) * position_tiles(checked).next_multiple_of(cluster);
     let launch = Launch {
         waves: Some(1),
+        pdl: true,
         cluster: pingpong::CLUSTER,
         shared_bytes: pingpong::shared_bytes(5, 1),
         maps: vec![filters(checked, &packed), images(checked, &packed)],

@@ -40,6 +40,7 @@ pub(super) fn prepare(
     let blocks = blocks_x(checked.batch * n * m.next_multiple_of(cluster))?;
     Ok(Some(Launches::one(Launch {
         waves: Some(1),
+        pdl: true,
         cluster: pingpong::CLUSTER,
         shared_bytes: pingpong::shared_bytes(4, 2),
         maps: maps(step, checked),
