@@ -118,6 +118,18 @@ pub enum ApiError {
     /// The caller may not do this.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// A shard of a data-parallel execution failed.
+    #[error("shard {nth} of {count}, on {device}: {error}")]
+    Shard {
+        /// Its position.
+        nth: usize,
+        /// The number of shards.
+        count: usize,
+        /// Where it runs.
+        device: DeviceId,
+        /// Why it failed.
+        error: Box<ApiError>,
+    },
     /// The engine rejected or failed the request.
     #[error(transparent)]
     Submit(#[from] SubmitError),

@@ -73,6 +73,10 @@ impl From<ApiError> for Status {
             }
             ApiError::Sandbox(error) => from_sandbox(&error, message),
             ApiError::Refused(refusal) => refused(&refusal),
+            ApiError::Shard { error, .. } => {
+                let status = Self::from(*error);
+                Self::with_error_details(status.code(), message, status.get_error_details())
+            }
             ApiError::Submit(error) => from_submit(error, message),
         }
     }

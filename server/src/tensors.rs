@@ -1,7 +1,8 @@
 //! Resident tensors by handle: whose they are, when they expire, and what their owners hold. It has no clock: `now` is an argument.
 
 use std::{
-    collections::HashMap,
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -53,6 +54,8 @@ enum Content {
 #[derive(Debug)]
 pub(crate) struct KeptTensor {
     pub(crate) tensor: Arc<ResidentTensor>,
+    /// Copies have that of their original. Tensors never change, so those of one origin have equal elements.
+    origin: u64,
     _quota: Quota,
 }
 
@@ -97,6 +100,17 @@ pub(crate) struct Listed {
     pub(crate) idle: Duration,
     /// Time until it expires.
     pub(crate) left: Duration,
+}
+
+/// Tensors by their origin and device.
+#[derive(Debug, Default)]
+pub(crate) struct Copies(HashMap<(u64, DeviceId), Listed>);
+
+impl Copies {
+    /// One with the elements of a tensor, on a device.
+    pub(crate) fn get(&self, of: &KeptTensor, device: DeviceId) -> Option<&Listed> {
+        self.0.get(&(of.origin, device))
+    }
 }
 
 impl Slot {
@@ -166,20 +180,22 @@ impl Tensors {
         Ok(shares)
     }
 
-    /// Gives a tensor a handle.
+    /// Gives a tensor a handle. `original` is what it is a copy of, if it is one.
     pub(crate) fn insert(
         &self,
         owner: &str,
         tensor: Arc<ResidentTensor>,
+        original: Option<&KeptTensor>,
         quota: Quota,
         ttl: Duration,
         now: Instant,
     ) -> Listed {
-        let kept = Arc::new(KeptTensor { tensor, _quota: quota });
         // Of 128 random bits, by a generator that is seeded by the operating system and cannot be predicted.
         let handle = rand::random();
         let mut table = self.lock();
         table.made += 1;
+        let origin = original.map_or(table.made, |original| original.origin);
+        let kept = Arc::new(KeptTensor { tensor, origin, _quota: quota });
         let slot = Slot {
             owner: owner.to_owned(),
             content: Content::Kept(Arc::clone(&kept)),
@@ -214,6 +230,34 @@ impl Tensors {
         drop(table);
         drop(lost);
         found
+    }
+
+    /// The tensors of an owner on these devices that have the elements of others, being their originals, their copies or themselves.
+    /// Their times to live start again.
+    pub(crate) fn copies<'a>(
+        &self,
+        owner: &str,
+        of: impl IntoIterator<Item = &'a KeptTensor>,
+        devices: &[DeviceId],
+        now: Instant,
+    ) -> Copies {
+        let origins: HashSet<_> = of.into_iter().map(|kept| kept.origin).collect();
+        let mut table = self.lock();
+        let own = table.slots.iter_mut().filter(|(_, slot)| slot.owner == owner && !slot.has_expired(now));
+        let mut found: Vec<_> = own
+            .filter_map(|(handle, slot)| match &slot.content {
+                Content::Kept(kept) if origins.contains(&kept.origin) && devices.contains(&kept.tensor.device()) => {
+                    slot.used = now;
+                    Some((slot.order, slot.listed(*handle, kept, now)))
+                }
+                Content::Kept(_) | Content::Lost(_) => None,
+            })
+            .collect();
+        drop(table);
+        // Of several on a device the oldest, which is inserted last.
+        found.sort_unstable_by_key(|(order, _)| Reverse(*order));
+        let key = |listed: &Listed| (listed.kept.origin, listed.kept.tensor.device());
+        Copies(found.into_iter().map(|(_, listed)| (key(&listed), listed)).collect())
     }
 
     /// Frees tensors of an owner: all of them, or none. Lost ones are freed without an error.
@@ -309,7 +353,7 @@ mod tests {
             let of = TensorType { dtype: Dtype::F32, shape: vec![2] };
             let upload = HostUpload::new(of, &TensorAccount::new(&self.ledger, 1)).expect("no limit");
             let quota = self.tensors.reserve(owner, &[8], None).expect("at most three").remove(0);
-            self.tensors.insert(owner, Arc::new(upload.finish()), quota, ttl, self.start).handle
+            self.tensors.insert(owner, Arc::new(upload.finish()), None, quota, ttl, self.start).handle
         }
 
         fn get(&self, owner: &str, handle: &str, after: Duration) -> Result<Listed, ApiError> {
@@ -387,6 +431,28 @@ mod tests {
         assert!(matches!(lost("a", &swept), Err(ApiError::TensorLost { .. })));
         fixture.tensors.free("a", std::slice::from_ref(&swept), fixture.start).expect("a lost tensor can be freed");
         assert!(matches!(lost("a", &swept), Err(ApiError::UnknownTensor(_))));
+    }
+
+    #[test]
+    fn copies_are_found_by_what_they_are_copies_of() {
+        let fixture = Fixture::new();
+        let of = TensorType { dtype: Dtype::F32, shape: vec![2] };
+        let original = fixture.get("a", &fixture.keep("a", HOUR), Duration::ZERO).expect("it is there");
+        let unrelated = fixture.get("a", &fixture.keep("a", HOUR), Duration::ZERO).expect("it is there");
+        let upload = HostUpload::new(of, &TensorAccount::new(&fixture.ledger, 1)).expect("no limit");
+        let quota = fixture.tensors.reserve("a", &[8], None).expect("at most three").remove(0);
+        let (tensor, start) = (Arc::new(upload.finish()), fixture.start);
+        let copy = fixture.tensors.insert("a", tensor, Some(&original.kept), quota, HOUR, start);
+        let found = |owner: &str, of: &Listed, device| {
+            let copies = fixture.tensors.copies(owner, [&*of.kept], &[device], start + HOUR / 2);
+            copies.get(&of.kept, device).map(|listed| listed.handle.clone())
+        };
+        assert_eq!(found("a", &unrelated, DeviceId::Cpu), Some(unrelated.handle.clone()));
+        assert_eq!(found("a", &copy, DeviceId::Cpu), Some(original.handle.clone()), "the oldest of both");
+        assert_eq!((found("a", &original, DeviceId::Cuda(0)), found("b", &original, DeviceId::Cpu)), (None, None));
+        fixture.tensors.free("a", std::slice::from_ref(&original.handle), start).expect("it is there");
+        assert_eq!(found("a", &original, DeviceId::Cpu), Some(copy.handle.clone()), "the copy outlives its original");
+        fixture.get("a", &copy.handle, HOUR * 5 / 4).expect("it was used after half an hour");
     }
 
     #[test]

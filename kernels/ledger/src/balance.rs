@@ -109,6 +109,12 @@ impl Balance {
         Ok(())
     }
 
+    /// The most bytes that [`Self::try_add`] adds.
+    pub(crate) fn available(&self, kind: Kind) -> u64 {
+        let KindBalance { held, cap, .. } = self.kinds[kind as usize];
+        cap.bytes.saturating_sub(held).min(self.limit.bytes.saturating_sub(self.held))
+    }
+
     /// Adds `bytes` that are in use already, whatever the limits.
     pub(crate) fn add(&mut self, principal: u64, kind: Kind, bytes: u64) {
         if bytes > 0 {

@@ -268,6 +268,11 @@ impl Account {
         Reservation { account: self.clone(), bytes: 0 }
     }
 
+    /// Bytes that a reservation finds without an eviction: what the cap of the kind and the limit of the place both leave.
+    pub fn available(&self) -> u64 {
+        lock(&self.books.balance).available(self.kind)
+    }
+
     /// Bytes held of this kind by all principals, and the cap.
     pub fn usage(&self) -> (u64, Limit) {
         let mut balance = lock(&self.books.balance);

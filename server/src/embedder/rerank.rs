@@ -235,6 +235,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::CaseMemory { .. }
         | ApiError::Sandbox(_)
         | ApiError::Refused(_)
+        | ApiError::Shard { .. }
         | ApiError::Submit(_)) => other,
     }
 }

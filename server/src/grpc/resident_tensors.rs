@@ -23,13 +23,14 @@ use super::{
     call::{ChargedRequests, Requests},
     delivery::Delivery,
     dtype::{dtype_from_proto, dtype_to_proto},
+    placement::default_device,
 };
 use crate::{
     app::App,
     auth::caller::Caller,
     error::ApiError,
     status,
-    tensors::{Listed, Quota, ResidentLimit},
+    tensors::{Copies, Listed, Quota, ResidentLimit},
 };
 
 /// Bytes of a message of a download.
@@ -89,7 +90,18 @@ impl ResidentTensors {
         quota: Quota,
         ttl: Duration,
     ) -> pb::ResidentTensor {
-        describe(&self.app.tensors.insert(caller.owner(), tensor, quota, ttl, Instant::now()))
+        describe(&self.app.tensors.insert(caller.owner(), tensor, None, quota, ttl, Instant::now()))
+    }
+
+    /// The caller's tensors on these devices with the elements of others.
+    pub(super) fn copies<'a>(
+        &self,
+        caller: &Caller,
+        of: impl IntoIterator<Item = &'a Listed>,
+        devices: &[DeviceId],
+    ) -> Copies {
+        let of = of.into_iter().map(|listed| &*listed.kept);
+        self.app.tensors.copies(caller.owner(), of, devices, Instant::now())
     }
 
     /// A response with the handles of new tensors, which are freed unless it is sent: nobody else knows them.
@@ -117,17 +129,19 @@ impl ResidentTensors {
         if is_allowed { Ok(ttl) } else { Err(expected(&format!("{ttl:?}"))) }
     }
 
-    /// The device of this name; the default one if it is empty: the first GPU in use, or the CPU if there is none.
+    /// The devices in use: GPUs by ordinal, then the CPU.
+    pub(super) fn devices(&self) -> impl Iterator<Item = DeviceId> {
+        let devices = self.app.engine.devices().into_iter();
+        devices.filter(|(_, lost)| lost.is_none()).map(|(device, _)| device.id())
+    }
+
+    /// The device in use of this name; the default one if it is empty.
     pub(super) fn device(&self, field: &str, name: &str) -> Result<DeviceId, ApiError> {
-        let devices = self.app.engine.devices();
-        let in_use = devices.iter().filter(|(_, lost)| lost.is_none()).map(|(device, _)| device.id());
-        let found = if name.is_empty() {
-            in_use.clone().find(|id| *id != DeviceId::Cpu).or(Some(DeviceId::Cpu))
-        } else {
-            in_use.clone().find(|id| id.to_string() == name)
-        };
-        found.ok_or_else(|| {
-            let known: Vec<_> = in_use.map(|id| id.to_string()).collect();
+        if name.is_empty() {
+            return Ok(default_device(&self.app.ledger, self.devices()));
+        }
+        self.devices().find(|id| id.to_string() == name).ok_or_else(|| {
+            let known: Vec<_> = self.devices().map(|id| id.to_string()).collect();
             let shown: String = name.chars().take(64).collect();
             ApiError::invalid(field, format!("expected a device in use, of {}, got {shown:?}", known.join(", ")))
         })
@@ -261,7 +275,7 @@ impl ResidentTensors {
         Ok(all.freeze())
     }
 
-    /// Copies a tensor to a device.
+    /// Copies a tensor to a device, under a new handle.
     pub(super) async fn copy(
         &self,
         caller: &Caller,
@@ -270,17 +284,29 @@ impl ResidentTensors {
     ) -> Result<Response<pb::CopyTensorResponse>, ApiError> {
         let device = self.device("device", &request.device)?;
         let ttl = self.ttl("ttl", request.ttl)?;
-        let source = Arc::clone(&self.get(caller, &request.handle)?.kept.tensor);
-        let bytes = source.of().bytes();
-        let quota = self.reserve_one(caller, bytes)?;
-        let mut writer = Writer::begin(self, source.of().clone(), device, &context).await?;
-        for at in (0..bytes).step_by(COPY_CHUNK) {
-            let data = self.read(&source, at..bytes.min(at + COPY_CHUNK), &context).await?;
-            writer.write(self, data, &context).await?;
-        }
-        let tensor = self.keep(caller, writer.finish(), quota, ttl);
+        let original = self.get(caller, &request.handle)?.kept;
+        let quota = self.reserve_one(caller, original.tensor.of().bytes())?;
+        let copy = self.copy_to(&original.tensor, device, &context).await?;
+        let now = Instant::now();
+        let tensor = describe(&self.app.tensors.insert(caller.owner(), copy, Some(&original), quota, ttl, now));
         let response = pb::CopyTensorResponse { tensor: Some(tensor.clone()) };
         Ok(self.respond(caller, response, &[tensor]))
+    }
+
+    /// A copy of a tensor on a device, without a handle.
+    pub(super) async fn copy_to(
+        &self,
+        source: &Arc<ResidentTensor>,
+        device: DeviceId,
+        context: &Context,
+    ) -> Result<Arc<ResidentTensor>, ApiError> {
+        let bytes = source.of().bytes();
+        let mut writer = Writer::begin(self, source.of().clone(), device, context).await?;
+        for at in (0..bytes).step_by(COPY_CHUNK) {
+            let data = self.read(source, at..bytes.min(at + COPY_CHUNK), context).await?;
+            writer.write(self, data, context).await?;
+        }
+        Ok(writer.finish())
     }
 
     pub(super) fn free(&self, caller: &Caller, handles: &[String]) -> Result<(), ApiError> {

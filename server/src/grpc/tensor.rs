@@ -1,17 +1,13 @@
 //! `TensorService`: graphs of tensor operations, and resident tensors.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use accelerd_engine::{Context, Lane};
-use accelerd_kernels::{
-    DeviceId,
-    ops::tensor::{Execute, ExecuteRequest, PlanCache, TensorInput},
-};
+use accelerd_engine::Context;
+use accelerd_kernels::{DeviceId, ops::tensor::TensorInput};
 use accelerd_proto::v1::{self as pb, tensor_input::Source, tensor_service_server::TensorService};
-use accelerd_tensor::{GraphSpec, Plan, TensorType};
+use accelerd_tensor::{GraphSpec, TensorType};
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
-use prost::Message;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
@@ -21,15 +17,13 @@ use crate::{
     grpc::{
         call::{ChargedRequests, Requests},
         context::context,
-        convert::tensor_of,
-        dtype::dtype_to_proto,
+        data_parallel,
+        graph_executor::{Execution, GraphExecutor, GraphRequest},
         resident_tensors::{ResidentTensors, tensor_type},
         tensor_benchmark::Benchmarks,
-        tensor_graph::{check_steps, invalid, node},
+        tensor_graph::node,
     },
-    layers::timing,
-    status::response_too_large,
-    tensors::{Listed, Quota},
+    tensors::Listed,
 };
 
 /// The most inputs of all nodes of a graph, for each node that it may have. Most operations read one to three values; concatenations may
@@ -39,41 +33,25 @@ const INPUTS_PER_NODE: usize = 16;
 /// The service.
 #[derive(Debug)]
 pub(super) struct Tensors {
-    lane: Lane<Execute>,
-    plans: PlanCache,
+    graphs: GraphExecutor,
     resident: ResidentTensors,
     benchmarks: Benchmarks,
     max_nodes: usize,
-    max_message: usize,
-}
-
-/// A checked request.
-struct Planned {
-    plan: Arc<Plan>,
-    inputs: Vec<TensorInput>,
-    /// The resident inputs, so that they count towards their owner's quota until the end.
-    resident: Vec<Listed>,
-    /// For each output, whether it is kept.
-    keep: Vec<bool>,
-    ttl: Duration,
-    device: Option<DeviceId>,
 }
 
 impl Tensors {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        let config = &app.config;
+        let resident = ResidentTensors::new(app);
         Self {
-            lane: app.engine.lane(config.lanes.lane(&config.lanes.tensor)),
-            plans: PlanCache::default(),
-            resident: ResidentTensors::new(app),
+            graphs: GraphExecutor::new(app, &resident),
+            resident,
             benchmarks: Benchmarks::new(app),
-            max_nodes: config.limits.max_graph_nodes,
-            max_message: config.server.max_message(),
+            max_nodes: app.config.limits.max_graph_nodes,
         }
     }
 
-    fn plan(&self, caller: &Caller, request: pb::ExecuteRequest) -> Result<Planned, ApiError> {
-        let pb::ExecuteRequest { inputs, nodes, outputs, keep_ttl, device } = request;
+    fn receive(&self, caller: &Caller, request: pb::ExecuteRequest) -> Result<GraphRequest, ApiError> {
+        let pb::ExecuteRequest { inputs, nodes, outputs, keep_ttl, .. } = request;
         let count = inputs.len().saturating_add(nodes.len()).saturating_add(outputs.len());
         if count > self.max_nodes {
             let reason = format!("expected at most {} nodes, inputs and outputs, got {count}", self.max_nodes);
@@ -97,13 +75,9 @@ impl Tensors {
             spec.inputs.push((input.name, of));
             data.push(source);
         }
-        let device = self.device_of(&device, &resident, keep.contains(&true))?;
         spec.nodes = nodes.into_iter().map(node).collect::<Result<_, _>>()?;
         spec.outputs = outputs.into_iter().map(|output| output.name).collect();
-        let plan = self.plans.plan(&spec).map_err(invalid)?;
-        check_steps(&plan)?;
-        let resident = resident.into_iter().map(|(_, listed)| listed).collect();
-        Ok(Planned { plan, inputs: data, resident, keep, ttl, device })
+        Ok(GraphRequest { spec, inputs: data, resident, keep, ttl })
     }
 
     /// Type and source of an input. A resident one is added to `resident`, with its position.
@@ -147,28 +121,22 @@ impl Tensors {
         Ok(Some(expected))
     }
 
-    /// Executes a request whose caller has the quota of what it keeps.
+    /// Executes a request on one device.
     async fn run(
         &self,
         caller: &Caller,
         context: Context,
-        planned: Planned,
-        quotas: Vec<Quota>,
-    ) -> Result<pb::ExecuteResponse, ApiError> {
-        let Planned { plan, inputs, resident, keep, ttl, device } = planned;
-        let mut request = ExecuteRequest::new(Arc::clone(&plan), inputs).on(device);
-        if keep.contains(&true) {
-            request = request.keeping(keep.clone(), self.resident.account(&context));
-        }
-        let done = self.lane.submit(request, context).await?;
-        timing::record(&done);
+        request: GraphRequest,
+        device: &str,
+    ) -> Result<pb::ExecuteResponse, Status> {
+        let GraphRequest { spec, inputs, resident, keep, ttl } = request;
+        let device = self.device_of(device, &resident, keep.contains(&true))?;
+        let plan = self.graphs.plan(&spec)?;
+        let quotas = self.graphs.admit(caller, &plan.outputs, &keep, [])?;
+        let execution = Execution { plan: Arc::clone(&plan), inputs, keep: keep.clone(), device };
+        let done = self.graphs.execute(execution, context).await?;
         drop(resident);
-        let returned = plan.outputs.iter().zip(&keep).filter(|(_, keep)| !**keep).map(|(of, _)| of);
-        let returned = returned.zip(done.response.returned);
-        let outputs = returned.map(|(of, data)| tensor_of(dtype_to_proto(of.dtype), &of.shape, data)).collect();
-        let kept = done.response.kept.into_iter().zip(quotas);
-        let kept = kept.map(|(tensor, quota)| self.resident.keep(caller, Arc::new(tensor), quota, ttl)).collect();
-        Ok(pb::ExecuteResponse { outputs, kept })
+        Ok(self.graphs.response(caller, &plan.outputs, &keep, done, quotas, ttl))
     }
 
     /// Makes the tensor of an upload resident.
@@ -198,15 +166,18 @@ impl TensorService for Tensors {
 
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Result<Response<pb::ExecuteResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        let planned = self.plan(&caller, request.into_inner())?;
-        let bytes = response_bytes(&planned);
-        if bytes > self.max_message {
-            return Err(response_too_large(bytes, self.max_message));
-        }
-        let kept = planned.plan.outputs.iter().zip(&planned.keep).filter(|(_, keep)| **keep);
-        let sizes: Vec<_> = kept.map(|(of, _)| of.bytes() as u64).collect();
-        let quotas = if sizes.is_empty() { vec![] } else { self.resident.reserve(&caller, &sizes)? };
-        let response = self.run(&caller, context, planned, quotas).await?;
+        let mut request = request.into_inner();
+        let (device, parallel) = (std::mem::take(&mut request.device), request.data_parallel.take());
+        let request = self.receive(&caller, request)?;
+        let response = match parallel {
+            None => self.run(&caller, context, request, &device).await?,
+            Some(_) if !device.is_empty() => {
+                let shown: String = device.chars().take(64).collect();
+                let reason = format!("expected none with data_parallel, which has its own, got {shown:?}");
+                return Err(ApiError::invalid("device", reason).into());
+            }
+            Some(options) => data_parallel::execute(&self.graphs, &caller, context, request, options).await?,
+        };
         let kept = response.kept.clone();
         Ok(self.resident.respond(&caller, response, &kept))
     }
@@ -261,20 +232,6 @@ impl TensorService for Tensors {
         let context = context(&request);
         Ok(Response::new(self.benchmarks.run(&self.resident, context, request.into_inner()).await?))
     }
-}
-
-/// The most bytes of what describes a kept tensor, without its shape.
-const DESCRIPTION_BYTES: usize = 256;
-
-/// The size of the response.
-fn response_bytes(planned: &Planned) -> usize {
-    let outputs = planned.plan.outputs.iter().zip(&planned.keep);
-    outputs.fold(0_usize, |bytes, (of, keep)| {
-        let headers = tensor_of(dtype_to_proto(of.dtype), &of.shape, Bytes::new()).encoded_len();
-        // Two lengths, of the data and of the tensor around it, have at most ten bytes each, and a tag.
-        let rest = if *keep { DESCRIPTION_BYTES } else { of.bytes().saturating_add(22) };
-        bytes.saturating_add(headers).saturating_add(rest)
-    })
 }
 
 /// Type and data of an input that is sent.

@@ -46,7 +46,8 @@ impl Benchmarks {
         context: Context,
         request: pb::BenchmarkOpRequest,
     ) -> Result<pb::BenchmarkOpResponse, ApiError> {
-        let device = tensors.device("device", &request.device)?;
+        let first = tensors.devices().next().filter(|_| request.device.is_empty());
+        let device = first.map_or_else(|| tensors.device("device", &request.device), Ok)?;
         let repetitions = repetitions(request.repetition_count)?;
         let max_time = self.max_time(request.max_time)?;
         let (plan, integers_below) = plan(request, self.app.config.limits.max_graph_nodes)?;

@@ -28,6 +28,13 @@ class Dtype(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DTYPE_U64: _ClassVar[Dtype]
     DTYPE_BOOL: _ClassVar[Dtype]
 
+class ShardCombination(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SHARD_COMBINATION_UNSPECIFIED: _ClassVar[ShardCombination]
+    SHARD_COMBINATION_CONCAT: _ClassVar[ShardCombination]
+    SHARD_COMBINATION_SUM: _ClassVar[ShardCombination]
+    SHARD_COMBINATION_MEAN: _ClassVar[ShardCombination]
+
 class BenchmarkBound(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     BENCHMARK_BOUND_UNSPECIFIED: _ClassVar[BenchmarkBound]
@@ -47,6 +54,10 @@ DTYPE_U16: Dtype
 DTYPE_U32: Dtype
 DTYPE_U64: Dtype
 DTYPE_BOOL: Dtype
+SHARD_COMBINATION_UNSPECIFIED: ShardCombination
+SHARD_COMBINATION_CONCAT: ShardCombination
+SHARD_COMBINATION_SUM: ShardCombination
+SHARD_COMBINATION_MEAN: ShardCombination
 BENCHMARK_BOUND_UNSPECIFIED: BenchmarkBound
 BENCHMARK_BOUND_MEMORY: BenchmarkBound
 BENCHMARK_BOUND_PRODUCT: BenchmarkBound
@@ -62,18 +73,48 @@ class Tensor(_message.Message):
     def __init__(self, dtype: _Optional[_Union[Dtype, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("inputs", "nodes", "outputs", "keep_ttl", "device")
+    __slots__ = ("inputs", "nodes", "outputs", "keep_ttl", "device", "data_parallel")
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     KEEP_TTL_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    DATA_PARALLEL_FIELD_NUMBER: _ClassVar[int]
     inputs: _containers.RepeatedCompositeFieldContainer[TensorInput]
     nodes: _containers.RepeatedCompositeFieldContainer[TensorNode]
     outputs: _containers.RepeatedCompositeFieldContainer[TensorOutput]
     keep_ttl: _duration_pb2.Duration
     device: str
-    def __init__(self, inputs: _Optional[_Iterable[_Union[TensorInput, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[TensorNode, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorOutput, _Mapping]]] = ..., keep_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., device: _Optional[str] = ...) -> None: ...
+    data_parallel: DataParallel
+    def __init__(self, inputs: _Optional[_Iterable[_Union[TensorInput, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[TensorNode, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorOutput, _Mapping]]] = ..., keep_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., device: _Optional[str] = ..., data_parallel: _Optional[_Union[DataParallel, _Mapping]] = ...) -> None: ...
+
+class DataParallel(_message.Message):
+    __slots__ = ("devices", "inputs", "outputs")
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    devices: _containers.RepeatedScalarFieldContainer[str]
+    inputs: _containers.RepeatedCompositeFieldContainer[SplitInput]
+    outputs: _containers.RepeatedCompositeFieldContainer[CombinedOutput]
+    def __init__(self, devices: _Optional[_Iterable[str]] = ..., inputs: _Optional[_Iterable[_Union[SplitInput, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[CombinedOutput, _Mapping]]] = ...) -> None: ...
+
+class SplitInput(_message.Message):
+    __slots__ = ("name", "dim")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DIM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    dim: int
+    def __init__(self, name: _Optional[str] = ..., dim: _Optional[int] = ...) -> None: ...
+
+class CombinedOutput(_message.Message):
+    __slots__ = ("name", "combination", "dim")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    COMBINATION_FIELD_NUMBER: _ClassVar[int]
+    DIM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    combination: ShardCombination
+    dim: int
+    def __init__(self, name: _Optional[str] = ..., combination: _Optional[_Union[ShardCombination, str]] = ..., dim: _Optional[int] = ...) -> None: ...
 
 class TensorInput(_message.Message):
     __slots__ = ("name", "value", "handle")
