@@ -42,6 +42,7 @@ pub struct Graph {
     nodes: Vec<proto::TensorNode>,
     device: String,
     keep_ttl: Option<Duration>,
+    data_parallel: Option<proto::DataParallel>,
 }
 
 /// A value of a graph: an input, or the first result of an operation. It belongs to the graph that returned it.
@@ -56,6 +57,10 @@ pub struct GraphOutput {
 }
 
 impl GraphValue {
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
     /// The value as an output that stays on the device, instead of being returned.
     pub fn keep(&self) -> GraphOutput {
         GraphOutput { name: self.0.clone(), keep: true }
@@ -89,7 +94,8 @@ impl Graph {
         self.source(Source::Value(tensor.into()))
     }
 
-    /// A resident tensor as an input: the daemon reads it in place. All of a graph must be on one device, where the graph runs.
+    /// A resident tensor as an input: the daemon reads it in place. All of a graph must be on one device, where the graph runs,
+    /// unless it is [data-parallel](Self::data_parallel).
     pub fn resident(&mut self, tensor: &ResidentTensor) -> GraphValue {
         self.source(Source::Handle(tensor.handle.clone()))
     }
@@ -108,6 +114,12 @@ impl Graph {
     /// Frees the tensors that the graph keeps once they are not used for this time, instead of the daemon's default.
     pub fn keep_ttl(&mut self, ttl: Duration) {
         self.keep_ttl = Some(ttl);
+    }
+
+    /// Runs the graph on several devices, each on a part of the inputs: see [`DataParallel`](crate::DataParallel). Resident tensors may be
+    /// on any device then: they are copied for the call where [`Client::copy_tensor`] has not copied them before.
+    pub fn data_parallel(&mut self, options: impl Into<proto::DataParallel>) {
+        self.data_parallel = Some(options.into());
     }
 
     /// An operation with its operands and attributes, by PyTorch's names. The daemon checks them when the graph is executed.
@@ -159,6 +171,7 @@ impl Client {
             outputs,
             device: graph.device.clone(),
             keep_ttl: graph.keep_ttl.map(duration),
+            data_parallel: graph.data_parallel.clone(),
         };
         self.execute_request(request).await
     }

@@ -37,6 +37,7 @@ mod cluster;
 mod codec;
 mod collection;
 mod connect;
+mod data_parallel;
 mod device;
 mod embed;
 mod error;
@@ -68,6 +69,7 @@ pub use self::{
         StoredPoints, Upsert, UpsertOutcome, Upserted,
     },
     connect::{Builder, DEFAULT_URL},
+    data_parallel::DataParallel,
     device::Devices,
     embed::{EmbedOptions, EmbedOutcome, Embeddings, ModelSource, Tokens},
     error::{Code, Error, Failure, FieldViolation, ShapeError},

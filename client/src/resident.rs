@@ -36,7 +36,8 @@ pub struct UploadOptions {
 }
 
 impl UploadOptions {
-    /// The device, such as `cpu` or `cuda:0`, instead of the daemon's default: its first GPU, or the CPU.
+    /// The device, such as `cpu` or `cuda:0`, instead of the daemon's default: its GPU with the most free memory for tensors, or the
+    /// CPU.
     #[must_use]
     pub fn device(self, device: impl Into<String>) -> Self {
         Self { device: device.into(), ..self }

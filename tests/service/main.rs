@@ -5,6 +5,7 @@ mod batching;
 mod benchmark_op;
 mod collections;
 mod columns;
+mod data_parallel;
 mod embed;
 mod filters;
 mod flow_control;

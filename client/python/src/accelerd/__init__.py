@@ -16,6 +16,7 @@ from ._blocking_tensor import Graph, Tensor
 from ._client import Client
 from ._collection import Collection
 from ._credentials import Tls
+from ._data_parallel import DataParallel
 from ._dataset import DatasetPair, DatasetRun
 from ._decorator import KernelFunction, kernel
 from ._domain import Domain
@@ -117,6 +118,7 @@ __all__ = [
     "CudaInputOutput",
     "CudaOutput",
     "CudaResources",
+    "DataParallel",
     "DatasetPair",
     "DatasetRun",
     "DeadlineError",

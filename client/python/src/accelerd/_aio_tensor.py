@@ -67,4 +67,4 @@ class AsyncGraph(GraphOutputs["AsyncClient", AsyncTensor]):
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            await self._client.execute(*self._outputs, timeout=self._timeout)
+            await self._client.execute(*self._outputs, data_parallel=self.data_parallel, timeout=self._timeout)

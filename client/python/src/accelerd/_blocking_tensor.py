@@ -116,4 +116,4 @@ class Graph(GraphOutputs["Client", Tensor]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._client.execute(*self._outputs, timeout=self._timeout)
+            self._client.execute(*self._outputs, data_parallel=self.data_parallel, timeout=self._timeout)

@@ -18,6 +18,7 @@ from ._blocking_verify import VerifyCalls
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
 from ._collection import Collection
 from ._credentials import Tls
+from ._data_parallel import DataParallel
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import MessageTooLargeError
 from ._graph import Keep
@@ -574,17 +575,20 @@ class Client(KernelCalls, VerifyCalls):
         for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)
 
-    def execute(self, *outputs: Tensor, timeout: float | None = None) -> tuple[NDArray[Any], ...]:
+    def execute(
+        self, *outputs: Tensor, data_parallel: DataParallel | None = None, timeout: float | None = None
+    ) -> tuple[NDArray[Any], ...]:
         """Compute tensors in one call: all operations that they need, each once.
 
         Args:
             *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
+            data_parallel: Which operands are split over which devices; None computes on one device.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
             A read-only array for each output; bfloat16 becomes float32.
         """
-        call = self._graph_call(outputs)
+        call = self._graph_call(outputs, data_parallel)
         if call.outputs:
             with call.explained():
                 self._caller.run(call.operation(self._caller.settings), timeout)
@@ -607,14 +611,19 @@ class Client(KernelCalls, VerifyCalls):
         Args:
             array: A numpy array, or what `numpy.asarray` makes one of.
             dtype: Element type to convert to; the array's by default.
-            device: Such as "cpu" or "cuda:0"; empty means the daemon's first GPU, or the CPU.
+            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
             ttl: Seconds after its last use when it is freed; None means the daemon's default.
             timeout: Seconds for the whole call.
         """
         return self.resident(self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
 
     def keep(
-        self, *tensors: Tensor, device: str = "", ttl: float | None = None, timeout: float | None = None
+        self,
+        *tensors: Tensor,
+        device: str = "",
+        ttl: float | None = None,
+        data_parallel: DataParallel | None = None,
+        timeout: float | None = None,
     ) -> tuple[Tensor, ...]:
         """Compute tensors in one call, and keep the results on the daemon instead of returning them.
 
@@ -622,12 +631,14 @@ class Client(KernelCalls, VerifyCalls):
             *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
             device: Where to compute; empty means the device of the resident tensors that are needed.
             ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            data_parallel: Which operands are split over which devices; the results are on the first of these. None
+                computes on one device.
             timeout: Seconds for each call, retries included.
 
         Returns:
             The same tensors, which are resident.
         """
-        keep, call = Keep(device, ttl), self._graph_call(tensors)
+        keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
         if call.outputs:
             with call.explained():
                 self._caller.run(call.operation(self._caller.settings, keep), timeout)
@@ -663,9 +674,14 @@ class Client(KernelCalls, VerifyCalls):
             download.add(part)
         return download.numpy()
 
-    def graph(self, *, timeout: float | None = None) -> Graph:
-        """Collect outputs in a `with` block, and compute them in one call at its end."""
-        return Graph(self, timeout)
+    def graph(self, *, data_parallel: DataParallel | None = None, timeout: float | None = None) -> Graph:
+        """Collect outputs in a `with` block, and compute them in one call at its end.
+
+        Args:
+            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
+            timeout: Seconds for the whole call, retries included.
+        """
+        return Graph(self, data_parallel, timeout)
 
     def collection(self, name: str) -> Collection:
         """Return a handle to a collection, without a call to the daemon."""

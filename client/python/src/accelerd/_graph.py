@@ -42,10 +42,12 @@ class GraphCall:
         # The nodes of operations, whose results share them.
         self._nodes: dict[Application, pb.TensorNode] = {}
         # Operands that several expressions read from the same memory are sent once.
-        located: dict[object, str] = {}
+        self._located: dict[object, str] = {}
+        #: How the call runs on several devices; None for one.
+        self.data_parallel: pb.DataParallel | None = None
         for expression, content in _in_order(self.outputs):
             if not isinstance(content, Result):
-                name = located.setdefault(content.location, f"input_{len(self._names)}")
+                name = self._located.setdefault(content.location, f"input_{len(self._names)}")
                 self._inputs.setdefault(name, content)
             else:
                 if content.of not in self._nodes:
@@ -61,10 +63,18 @@ class GraphCall:
         attributes = {key: encode_attribute(value) for key, value in content.attributes.items()}
         return pb.TensorNode(name=name, op=content.op, inputs=inputs, attributes=attributes)
 
+    def input_name(self, content: Value | ResidentTensor) -> str | None:
+        """Return the name of an operand; None if no output needs it."""
+        return self._located.get(content.location)
+
+    def output_name(self, output: Expression) -> str | None:
+        """Return the name of an output to compute; None of others."""
+        return self._names[output] if output in self.outputs else None
+
     def operation(self, settings: Settings, keep: Keep | None = None) -> Operation[None]:
         """Return the call. Its results, or the tensors that it keeps, replace the operations of the outputs."""
         outputs = [pb.TensorOutput(name=self._names[output], keep=keep is not None) for output in self.outputs]
-        request = pb.ExecuteRequest(nodes=self._nodes.values(), outputs=outputs)
+        request = pb.ExecuteRequest(nodes=self._nodes.values(), outputs=outputs, data_parallel=self.data_parallel)
         if keep is not None:
             request.MergeFrom(pb.ExecuteRequest(device=keep.device, keep_ttl=duration(keep.ttl)))
         chunks: list[Chunk] = [request.SerializeToString()]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # In typing since Python 3.11.
 
     from ._array_api import ArrayApi
+    from ._data_parallel import DataParallel
     from ._tensor_factory import TensorFactory
 
 T_co = TypeVar("T_co", covariant=True)
@@ -259,9 +260,11 @@ def is_scalar(operand: object) -> bool:
 class GraphOutputs(Generic[C, T]):
     """Outputs that are collected in a block."""
 
-    def __init__(self, client: C, timeout: float | None) -> None:
+    def __init__(self, client: C, data_parallel: DataParallel | None, timeout: float | None) -> None:
         self._client = client
         self._timeout = timeout
+        #: Which operands are split over which devices; read at the end of the block.
+        self.data_parallel = data_parallel
         self._outputs: list[T] = []
 
     def output(self, tensor: T) -> T:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from . import _verify
 from ._array_api import ArrayApi
+from ._data_parallel import DataParallel, encode
 from ._dlpack import host_array
 from ._expression import Attribute, Expression, Result, apply
 from ._graph import GraphCall
@@ -158,8 +159,12 @@ class TensorFactory(Generic[T]):
         by_name = {name: self._launch_input(one) for name, one in named.items()}
         return [self._launch_input(one) for one in arguments], by_name
 
-    def _graph_call(self, outputs: Sequence[T]) -> GraphCall:
-        return GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])
+    def _graph_call(self, outputs: Sequence[T], data_parallel: DataParallel | None = None) -> GraphCall:
+        call = GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])
+        # Without outputs to compute there is no call.
+        if data_parallel is not None and call.outputs:
+            call.data_parallel = encode(data_parallel, call, self)
+        return call
 
 
 def _in_range(operand: Any) -> Any:

@@ -38,6 +38,7 @@ from ._call import (
     SplitOperation,
 )
 from ._credentials import Tls
+from ._data_parallel import DataParallel
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._graph import Keep
@@ -707,17 +708,20 @@ class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
         async for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)
 
-    async def execute(self, *outputs: AsyncTensor, timeout: float | None = None) -> tuple[NDArray[Any], ...]:
+    async def execute(
+        self, *outputs: AsyncTensor, data_parallel: DataParallel | None = None, timeout: float | None = None
+    ) -> tuple[NDArray[Any], ...]:
         """Compute tensors in one call: all operations that they need, each once.
 
         Args:
             *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
+            data_parallel: Which operands are split over which devices; None computes on one device.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
             A read-only array for each output; bfloat16 becomes float32.
         """
-        call = self._graph_call(outputs)
+        call = self._graph_call(outputs, data_parallel)
         if call.outputs:
             with call.explained():
                 await self._caller.run(call.operation(self._caller.settings), timeout)
@@ -740,14 +744,19 @@ class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
         Args:
             array: A numpy array, or what `numpy.asarray` makes one of.
             dtype: Element type to convert to; the array's by default.
-            device: Such as "cpu" or "cuda:0"; empty means the daemon's first GPU, or the CPU.
+            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
             ttl: Seconds after its last use when it is freed; None means the daemon's default.
             timeout: Seconds for the whole call.
         """
         return self.resident(await self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
 
     async def keep(
-        self, *tensors: AsyncTensor, device: str = "", ttl: float | None = None, timeout: float | None = None
+        self,
+        *tensors: AsyncTensor,
+        device: str = "",
+        ttl: float | None = None,
+        data_parallel: DataParallel | None = None,
+        timeout: float | None = None,
     ) -> tuple[AsyncTensor, ...]:
         """Compute tensors in one call, and keep the results on the daemon instead of returning them.
 
@@ -755,12 +764,14 @@ class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
             *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
             device: Where to compute; empty means the device of the resident tensors that are needed.
             ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            data_parallel: Which operands are split over which devices; the results are on the first of these. None
+                computes on one device.
             timeout: Seconds for each call, retries included.
 
         Returns:
             The same tensors, which are resident.
         """
-        keep, call = Keep(device, ttl), self._graph_call(tensors)
+        keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
         if call.outputs:
             with call.explained():
                 await self._caller.run(call.operation(self._caller.settings, keep), timeout)
@@ -798,9 +809,14 @@ class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
             download.add(part)
         return download.numpy()
 
-    def graph(self, *, timeout: float | None = None) -> AsyncGraph:
-        """Collect outputs in an `async with` block, and compute them in one call at its end."""
-        return AsyncGraph(self, timeout)
+    def graph(self, *, data_parallel: DataParallel | None = None, timeout: float | None = None) -> AsyncGraph:
+        """Collect outputs in an `async with` block, and compute them in one call at its end.
+
+        Args:
+            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
+            timeout: Seconds for the whole call, retries included.
+        """
+        return AsyncGraph(self, data_parallel, timeout)
 
     def collection(self, name: str) -> AsyncCollection:
         """Return a handle to a collection, without a call to the daemon."""

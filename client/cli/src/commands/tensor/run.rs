@@ -94,6 +94,7 @@ fn request(graph: GraphFile, device: &str, keep_ttl: Option<Duration>) -> Result
         outputs: graph.outputs.into_iter().map(|name| TensorOutput { name, keep: false }).collect(),
         keep_ttl: keep_ttl.map_err(|error| CliError::Usage(format!("--keep-ttl: {error}")))?,
         device: device.to_owned(),
+        data_parallel: None,
     })
 }
 
