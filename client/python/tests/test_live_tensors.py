@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelerd import Client, InvalidArgumentError, MessageTooLargeError, NotFoundError
+from accelerd import Client, DataParallel, InvalidArgumentError, MessageTooLargeError, NotFoundError
 from accelerd.aio import AsyncClient
 
 RANDOM = np.random.default_rng(11)
@@ -438,6 +438,29 @@ def test_an_array_above_the_message_limit_is_uploaded(server: str) -> None:
         with small.upload(array) as tensor:
             assert int(tensor.sum()) == array.sum()
             np.testing.assert_array_equal(tensor.numpy(), array)
+
+
+def test_data_parallel_calls_compute_what_one_device_does(client: Client) -> None:
+    before = {one.handle for one in client.list_tensors()}
+    rows, weights = client.upload(X), client.upload(Y.T.copy())
+    expected = client.xp.softmax(rows @ weights, axis=-1).numpy()
+    scores = client.xp.softmax(rows @ weights, axis=-1)
+    mean, columns = (rows * rows).mean(), client.tensor(X) + 1
+    parallel = DataParallel([rows], ["cpu"] * 3, mean=[mean])
+    found = client.execute(scores, mean, data_parallel=parallel)
+    np.testing.assert_array_equal(found[0], expected)
+    close(found[1], (X * X).mean())
+    by_columns = DataParallel([(X, 1)], ["cpu"] * 2, concat=[(columns, 1)])
+    np.testing.assert_array_equal(client.execute(columns, data_parallel=by_columns)[0], X + 1)
+    total = (rows @ weights).sum()
+    client.keep(total, data_parallel=DataParallel([rows], ["cpu"] * 2, sum=[total]))
+    assert total.resident is not None and total.resident.device == "cpu"
+    np.testing.assert_allclose(float(total), (X @ Y.T).sum(), rtol=1e-4)
+    client.free(total, rows, weights)
+    assert {one.handle for one in client.list_tensors()} <= before
+    with pytest.raises(InvalidArgumentError, match=r"shard 0 of 2, on cpu: .*softmax"):
+        wrong = client.op("softmax", client.tensor(X), dim=2)
+        client.execute(wrong, data_parallel=DataParallel([X], ["cpu"] * 2))
 
 
 def running_extremes(row: Any, is_max: bool) -> tuple[list[Any], list[int]]:

@@ -1,4 +1,4 @@
-//! Where each shard finds its inputs, and what is copied or cut out for it first.
+//! Where each shard finds its inputs, and what is copied or scattered for it first.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,7 @@ use crate::{
     tensors::Copies,
 };
 
-/// Copies, and cuts, of a call that run at once: each holds a chunk in host memory.
+/// Copies, and scatters, of a call that run at once: each holds elements in host memory.
 const TRANSFERS_AT_ONCE: usize = 8;
 
 /// Where a shard finds an input.
@@ -34,13 +34,13 @@ enum Operand {
     PartOf(Arc<ResidentTensor>),
     /// By its position in [`Operands::copies`].
     Copied(usize),
-    /// A part of an input in [`Operands::cuts`], by their positions.
-    Cut { cut: usize, part: usize },
+    /// A part of an input in [`Operands::scatters`], by their positions.
+    Scattered { scatter: usize, part: usize },
 }
 
 /// Parts of a tensor that are read into host memory, where they are sent from.
 #[derive(Debug)]
-struct Cut {
+struct Scatter {
     source: TensorInput,
     of: TensorType,
     device: DeviceId,
@@ -55,20 +55,20 @@ pub(super) struct Operands {
     shards: Vec<Vec<Operand>>,
     /// Resident tensors that a device without one of equal elements needs.
     copies: Vec<(Arc<ResidentTensor>, DeviceId)>,
-    cuts: Vec<Cut>,
+    scatters: Vec<Scatter>,
 }
 
-/// What was copied and cut.
+/// What was copied and scattered.
 #[derive(Debug)]
 pub(super) struct Fetched {
     copies: Vec<Arc<ResidentTensor>>,
-    cuts: Vec<Vec<Bytes>>,
+    scatters: Vec<Vec<Bytes>>,
 }
 
 impl Operands {
     /// Finds the inputs of all shards. `copies` are the caller's tensors on the devices of shards.
     pub(super) fn new(request: &GraphRequest, split: &Split, copies: &Copies) -> Self {
-        let mut operands = Self { shards: vec![vec![]; split.shards.len()], copies: vec![], cuts: vec![] };
+        let mut operands = Self { shards: vec![vec![]; split.shards.len()], copies: vec![], scatters: vec![] };
         let listed: HashMap<_, _> = request.resident.iter().map(|(at, listed)| (*at, listed)).collect();
         for (at, input) in request.inputs.iter().enumerate() {
             let on = |device: DeviceId| match input {
@@ -131,13 +131,13 @@ impl Operands {
                 }
                 (None, None) => {
                     parts.push(part.clone());
-                    Operand::Cut { cut: self.cuts.len(), part: parts.len() - 1 }
+                    Operand::Scattered { scatter: self.scatters.len(), part: parts.len() - 1 }
                 }
             };
             self.shards[shard].push(operand);
         }
         if !parts.is_empty() {
-            self.cuts.push(Cut { source: input.clone(), of: of.clone(), device, dim, parts });
+            self.scatters.push(Scatter { source: input.clone(), of: of.clone(), device, dim, parts });
         }
     }
 
@@ -164,19 +164,19 @@ impl Operands {
         own
     }
 
-    /// Copies and cuts what shards need.
+    /// Copies and scatters what shards need.
     pub(super) async fn fetch(&self, executor: &GraphExecutor, context: &Context) -> Result<Fetched, ApiError> {
         let copy = |(tensor, device): &(Arc<ResidentTensor>, DeviceId)| {
             let (tensor, device) = (Arc::clone(tensor), *device);
             async move { executor.resident().copy_to(&tensor, device, context).await }
         };
         let copies: Vec<_> = self.copies.iter().map(copy).collect();
-        let cuts: Vec<_> = self.cuts.iter().map(|cut| cut.run(executor, context)).collect();
-        let (copies, cuts) = futures::try_join!(
+        let scatters: Vec<_> = self.scatters.iter().map(|scatter| scatter.run(executor, context)).collect();
+        let (copies, scatters) = futures::try_join!(
             stream::iter(copies).buffered(TRANSFERS_AT_ONCE).try_collect(),
-            stream::iter(cuts).buffered(TRANSFERS_AT_ONCE).try_collect(),
+            stream::iter(scatters).buffered(TRANSFERS_AT_ONCE).try_collect(),
         )?;
-        Ok(Fetched { copies, cuts })
+        Ok(Fetched { copies, scatters })
     }
 
     /// What a shard reads, input by input.
@@ -185,13 +185,13 @@ impl Operands {
             Operand::Whole(input) => input.clone(),
             Operand::PartOf(tensor) => TensorInput::Resident(Arc::clone(tensor)),
             Operand::Copied(copy) => TensorInput::Resident(Arc::clone(&fetched.copies[*copy])),
-            Operand::Cut { cut, part } => fetched.cuts[*cut][*part].clone().into(),
+            Operand::Scattered { scatter, part } => fetched.scatters[*scatter][*part].clone().into(),
         };
         self.shards[shard].iter().map(input).collect()
     }
 }
 
-impl Cut {
+impl Scatter {
     /// Reads the parts where the tensor is.
     async fn run(&self, executor: &GraphExecutor, context: &Context) -> Result<Vec<Bytes>, ApiError> {
         let whole = "whole".to_owned();
@@ -276,7 +276,7 @@ mod tests {
     fn outputs(operands: &Operands, request: &GraphRequest, split: &Split, shard: usize) -> Vec<Vec<u8>> {
         let spec = operands.spec(&request.spec, split, shard);
         let plan = Plan::new(&Graph::new(&spec).expect("a valid graph"));
-        let inputs = operands.inputs(shard, &Fetched { copies: vec![], cuts: vec![] });
+        let inputs = operands.inputs(shard, &Fetched { copies: vec![], scatters: vec![] });
         let bytes: Vec<_> = inputs
             .iter()
             .map(|input| match input {
@@ -299,7 +299,7 @@ mod tests {
         ]);
         let split = split(&request, &[DeviceId::Cpu; 2], &[("x", 0), ("y", 1), ("z", 1)]);
         let operands = Operands::new(&request, &split, &Copies::default());
-        assert!(operands.copies.is_empty() && operands.cuts.is_empty(), "{operands:?}");
+        assert!(operands.copies.is_empty() && operands.scatters.is_empty(), "{operands:?}");
         let expected: [[&[u8]; 4]; 2] =
             [[&[1, 2, 3, 4], &[1, 2, 4, 5], &[7, 8], &[1, 2, 3, 4]], [&[5, 6], &[3, 6], &[7, 8], &[5, 6]]];
         for (shard, expected) in expected.into_iter().enumerate() {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_elsewhere_is_copied_once_a_device_and_cut_where_it_is() {
+    fn what_is_elsewhere_is_copied_once_a_device_and_scattered_from_where_it_is() {
         let (x, w) = (resident(&[2, 3], &[1, 2, 3, 4, 5, 6]), resident(&[2], &[7, 8]));
         let sent = TensorInput::Inline(Bytes::from_static(&[1, 2, 3, 4, 5, 6]));
         let request = request(vec![("x", &[2, 3], x), ("w", &[2], w), ("s", &[2, 3], sent)]);
@@ -317,9 +317,10 @@ mod tests {
         let operands = Operands::new(&request, &split, &Copies::default());
         let copied: Vec<_> = operands.copies.iter().map(|(tensor, device)| (tensor.of().bytes(), *device)).collect();
         assert_eq!(copied, [(2, gpu)], "both shards of the GPU read one copy");
-        let cut: Vec<_> = operands.cuts.iter().map(|cut| (cut.device, cut.dim, cut.parts.clone())).collect();
+        let scatter: Vec<_> =
+            operands.scatters.iter().map(|scatter| (scatter.device, scatter.dim, scatter.parts.clone())).collect();
         let expected = [(DeviceId::Cpu, 1, vec![1..2, 2..3]), (DeviceId::Cpu, 1, vec![0..1, 1..2, 2..3])];
-        assert_eq!(cut, expected, "columns of x are read in place on the CPU");
+        assert_eq!(scatter, expected, "columns of x are read in place on the CPU");
     }
 
     #[test]
