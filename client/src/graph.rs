@@ -94,8 +94,8 @@ impl Graph {
         self.source(Source::Value(tensor.into()))
     }
 
-    /// A resident tensor as an input: the daemon reads it in place. All of a graph must be on one device, where the graph runs,
-    /// unless it is [data-parallel](Self::data_parallel).
+    /// A resident tensor as an input: the daemon reads it in place. The graph runs on the device that holds the most bytes of
+    /// such inputs; others are copied for the call where [`Client::copy_tensor`] has not copied them before.
     pub fn resident(&mut self, tensor: &ResidentTensor) -> GraphValue {
         self.source(Source::Handle(tensor.handle.clone()))
     }
@@ -116,8 +116,7 @@ impl Graph {
         self.keep_ttl = Some(ttl);
     }
 
-    /// Runs the graph on several devices, each on a part of the inputs: see [`DataParallel`](crate::DataParallel). Resident tensors may be
-    /// on any device then: they are copied for the call where [`Client::copy_tensor`] has not copied them before.
+    /// Runs the graph on several devices, each on a part of the inputs: see [`DataParallel`](crate::DataParallel).
     pub fn data_parallel(&mut self, options: impl Into<proto::DataParallel>) {
         self.data_parallel = Some(options.into());
     }

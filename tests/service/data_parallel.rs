@@ -539,6 +539,24 @@ async fn two_gpus_compute_what_one_does() {
     assert_eq!(held(&server), 0);
 }
 
+#[tokio::test]
+async fn tensors_of_two_gpus_are_compared() {
+    let Some(server) = two_gpus(|_| {}).await else { return };
+    let x = upload(&server, values(&[1001, 16], 1), "cuda:0").await;
+    let (same, other) = (copy(&server, &x, "cuda:1").await, upload(&server, values(&[1001, 16], 2), "cuda:1").await);
+    for (expected, passes) in [(&same, true), (&other, false)] {
+        let request = v1::CompareOutputsRequest {
+            actual: vec![resident("y", &x)],
+            expected: vec![resident("y", expected)],
+            ..Default::default()
+        };
+        let compared = server.verify().compare_outputs(request).await.expect("it fits").into_inner();
+        assert_eq!(compared.passed, passes);
+    }
+    free(&server, &[&x, &same, &other]).await;
+    assert_eq!(held(&server), 0);
+}
+
 /// The GPU with the most free memory for tensors.
 fn roomiest(server: &TestServer) -> String {
     let mut memory = server.daemon.app().ledger.snapshot();

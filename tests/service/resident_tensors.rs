@@ -348,10 +348,16 @@ async fn a_copy_outlives_its_original_on_every_device() {
         assert_eq!(numbers(&data), [1.0, 2.0, 3.0], "{}", copy.device);
     }
     if let [on_gpu, .., on_cpu] = &copies[..] {
-        let apart = graph(vec![resident("a", on_gpu), resident("b", on_cpu)], vec![], &["a"], &[]);
-        let refused = server.tensor().execute(apart).await;
-        assert!(format!("{refused:?}").contains(&on_gpu.device) && format!("{refused:?}").contains(&on_cpu.device));
-        assert_refused(refused, Code::InvalidArgument, "inputs[1].handle");
+        let nodes = vec![node("sum", "add", &["a", "b"])];
+        let apart = graph(vec![resident("a", on_gpu), resident("b", on_cpu)], nodes, &["sum"], &["sum"]);
+        for device in ["", "cpu"] {
+            let apart = v1::ExecuteRequest { device: device.to_owned(), ..apart.clone() };
+            let start = held(&server).await;
+            let done = server.tensor().execute(apart).await.expect("it runs").into_inner();
+            assert_eq!(numbers(&done.outputs[0].data), [2.0, 4.0, 6.0]);
+            assert_eq!(done.kept[0].device, if device.is_empty() { &on_gpu.device } else { device });
+            assert_eq!(held(&server).await, start + 12, "only the output stays");
+        }
     }
     let nowhere = v1::CopyTensorRequest { handle: copies[0].handle.clone(), device: "tpu".to_owned(), ttl: None };
     assert_refused(server.tensor().copy_tensor(nowhere).await, Code::InvalidArgument, "device");

@@ -1,4 +1,5 @@
-//! Data-parallel execution of a graph: each device runs it on a part of the inputs, and the outputs are combined.
+//! Execution of a graph on inputs that are not all where it runs. A data-parallel one runs on several devices, on a part of the inputs
+//! each, and its outputs are combined.
 
 mod combine;
 mod operands;
@@ -53,17 +54,40 @@ pub(super) async fn execute(
     let devices = devices(executor.resident(), &options.devices)?;
     let split = Split::new(&devices, &options.inputs, &request.spec.inputs)?;
     let combinations = combinations(&options.outputs, &request.spec.outputs)?;
+    execute_shards(executor, caller, context, request, split, &combinations).await
+}
+
+/// Executes a graph on a device that does not hold all of its resident inputs.
+pub(super) async fn execute_on(
+    device: DeviceId,
+    executor: &GraphExecutor,
+    caller: &Caller,
+    context: Context,
+    request: GraphRequest,
+) -> Result<pb::ExecuteResponse, Status> {
+    let split = Split::whole(device, request.inputs.len());
+    execute_shards(executor, caller, context, request, split, &[]).await
+}
+
+async fn execute_shards(
+    executor: &GraphExecutor,
+    caller: &Caller,
+    context: Context,
+    request: GraphRequest,
+    split: Split,
+    combinations: &[Combination],
+) -> Result<pb::ExecuteResponse, Status> {
     let resident = request.resident.iter().map(|(_, listed)| listed);
-    let copies = executor.resident().copies(caller, resident, &devices);
+    let copies = executor.resident().copies(caller, resident, &split.devices());
     let operands = Operands::new(&request, &split, &copies);
     let plans = plan(executor, &request, &split, &operands).await?;
-    let combiners = Combiners::new(executor, &combinations, &plans, &request.keep)?;
+    let combiners = Combiners::new(executor, combinations, &plans, &request.keep)?;
     let quotas = executor.admit(caller, &combiners.outputs, &request.keep, operands.copied_bytes())?;
     let fetched = operands.fetch(executor, &context).await?;
     let all = &split;
     let run = |(nth, plan): (usize, &Arc<Plan>)| {
         let keep = if plans.len() > 1 { vec![false; request.keep.len()] } else { request.keep.clone() };
-        let device = Some(split.shards[nth].device);
+        let device = Some(all.shards[nth].device);
         let execution = Execution { plan: Arc::clone(plan), inputs: operands.inputs(nth, &fetched), keep, device };
         let done = executor.execute(execution, context.clone());
         done.map_err(move |error| in_shard(all, nth, error))
@@ -119,8 +143,9 @@ async fn plan(
     Ok(plans)
 }
 
-/// Names the shard of an error.
+/// Names the shard of an error, unless it is the only one.
 fn in_shard(split: &Split, nth: usize, error: ApiError) -> ApiError {
+    let [_, _, ..] = split.shards[..] else { return error };
     let Shard { device, .. } = split.shards[nth];
     ApiError::Shard { nth, count: split.shards.len(), device, error: Box::new(error) }
 }

@@ -1,4 +1,4 @@
-//! Where tensors go whose callers name no device.
+//! Where tensors go, and where graphs run, whose callers name no device.
 
 use std::cmp::Reverse;
 
@@ -11,6 +11,18 @@ use accelerd_kernels::{
 pub(super) fn default_device(ledger: &Ledger, in_use: impl IntoIterator<Item = DeviceId>) -> DeviceId {
     let gpus = in_use.into_iter().filter(|id| *id != DeviceId::Cpu);
     gpus.min_by_key(|id| Reverse(ledger.account(id.place(), Kind::Tensors).available())).unwrap_or(DeviceId::Cpu)
+}
+
+/// The device that holds the most bytes of tensors, so that the fewest are copied; the first of equal ones.
+pub(super) fn device_of_most(tensors: impl IntoIterator<Item = (DeviceId, u64)>) -> Option<DeviceId> {
+    let mut held: Vec<(DeviceId, u64)> = vec![];
+    for (device, bytes) in tensors {
+        match held.iter_mut().find(|(other, _)| *other == device) {
+            Some((_, sum)) => *sum = sum.saturating_add(bytes),
+            None => held.push((device, bytes)),
+        }
+    }
+    held.into_iter().min_by_key(|(_, bytes)| Reverse(*bytes)).map(|(device, _)| device)
 }
 
 #[cfg(test)]
@@ -77,5 +89,13 @@ mod tests {
         let ledger = ledger();
         let _held: Vec<_> = (0..3).map(|ordinal| hold(&ledger, ordinal, Kind::Tensors, 100)).collect();
         assert_eq!(placed(&ledger, &GPUS), DeviceId::Cuda(0), "the refusal has its figures");
+    }
+
+    #[test]
+    fn a_graph_runs_where_most_bytes_are() {
+        let [first, second, _] = GPUS;
+        assert_eq!(device_of_most([(first, 5), (second, 3), (DeviceId::Cpu, 4), (second, 3)]), Some(second));
+        assert_eq!(device_of_most([(second, 0), (first, 0)]), Some(second), "the first of equal ones");
+        assert_eq!(device_of_most([]), None);
     }
 }

@@ -19,6 +19,7 @@ use crate::{
         context::context,
         data_parallel,
         graph_executor::{Execution, GraphExecutor, GraphRequest},
+        placement::device_of_most,
         resident_tensors::{ResidentTensors, tensor_type},
         tensor_benchmark::Benchmarks,
         tensor_graph::node,
@@ -104,21 +105,11 @@ impl Tensors {
 
     /// The device that a request runs on; `None` for any.
     fn device_of(&self, name: &str, resident: &[(usize, Listed)], keeps: bool) -> Result<Option<DeviceId>, ApiError> {
-        let requested = (!name.is_empty()).then(|| self.resident.device("device", name)).transpose()?;
-        let (expected, of) = match (requested, resident) {
-            (Some(device), _) => (device, "device".to_owned()),
-            (None, [(nth, first), ..]) => (first.kept.tensor.device(), format!("inputs[{nth}]")),
-            (None, []) if keeps => return self.resident.device("device", "").map(Some),
-            (None, []) => return Ok(None),
-        };
-        let elsewhere = resident.iter().find(|(_, listed)| listed.kept.tensor.device() != expected);
-        if let Some((nth, listed)) = elsewhere {
-            let got = listed.kept.tensor.device();
-            let reason =
-                format!("expected a tensor on {expected}, as {of} says, got one on {got}; CopyTensor copies it");
-            return Err(ApiError::invalid(format!("inputs[{nth}].handle"), reason));
+        if !name.is_empty() || (keeps && resident.is_empty()) {
+            return self.resident.device("device", name).map(Some);
         }
-        Ok(Some(expected))
+        let tensors = resident.iter().map(|(_, listed)| &listed.kept.tensor);
+        Ok(device_of_most(tensors.map(|tensor| (tensor.device(), tensor.of().bytes() as u64))))
     }
 
     /// Executes a request on one device.
@@ -129,8 +120,13 @@ impl Tensors {
         request: GraphRequest,
         device: &str,
     ) -> Result<pb::ExecuteResponse, Status> {
+        let device = self.device_of(device, &request.resident, request.keep.contains(&true))?;
+        if let Some(device) = device
+            && request.resident.iter().any(|(_, listed)| listed.kept.tensor.device() != device)
+        {
+            return data_parallel::execute_on(device, &self.graphs, caller, context, request).await;
+        }
         let GraphRequest { spec, inputs, resident, keep, ttl } = request;
-        let device = self.device_of(device, &resident, keep.contains(&true))?;
         let plan = self.graphs.plan(&spec)?;
         let quotas = self.graphs.admit(caller, &plan.outputs, &keep, [])?;
         let execution = Execution { plan: Arc::clone(&plan), inputs, keep: keep.clone(), device };

@@ -26,6 +26,7 @@ use crate::{
     grpc::{call::Requests, context::context, dtype::dtype_to_proto, resident_tensors::ResidentTensors},
     kernels::KernelCache,
     layers::timing,
+    ledger::RequestMemory,
     sandbox::Sandboxes,
     status::response_too_large,
 };
@@ -36,6 +37,7 @@ mod column;
 mod counterexamples;
 mod evaluate;
 mod function;
+mod gather;
 mod generated;
 mod header;
 mod outcome;
@@ -165,10 +167,12 @@ impl State {
     /// Compares the pairs that there are, in their places.
     async fn compare(&self, pairs: Vec<Option<Pair>>, context: Context) -> Result<Vec<Option<Comparison>>, ApiError> {
         let places: Vec<_> = pairs.iter().map(Option::is_some).collect();
-        let pairs: Vec<_> = pairs.into_iter().flatten().collect();
+        let mut pairs: Vec<_> = pairs.into_iter().flatten().collect();
         if pairs.is_empty() {
             return Ok(places.into_iter().map(|_| None).collect());
         }
+        let mut memory = RequestMemory::new(&self.memory);
+        self.gather(&mut pairs, &mut memory, &context).await?;
         let done = self.lane.submit(CompareRequest::new(pairs), context).await?;
         timing::record(&done);
         let mut compared = done.response.into_iter();

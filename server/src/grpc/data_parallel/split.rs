@@ -68,6 +68,17 @@ impl Split {
     }
 }
 
+impl Split {
+    /// All inputs on one device.
+    pub(super) fn whole(device: DeviceId, inputs: usize) -> Self {
+        Self { shards: vec![Shard { device, part: 0..0 }], dims: vec![None; inputs] }
+    }
+
+    pub(super) fn devices(&self) -> Vec<DeviceId> {
+        self.shards.iter().map(|shard| shard.device).collect()
+    }
+}
+
 /// A dimension that may count from the end.
 pub(super) fn dimension(dim: i64, rank: usize) -> Result<usize, String> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);

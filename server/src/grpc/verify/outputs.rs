@@ -2,12 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use accelerd_kernels::{
-    DeviceId,
-    ops::{
-        compare::{Pair, Policy},
-        tensor::TensorInput,
-    },
+use accelerd_kernels::ops::{
+    compare::{Pair, Policy},
+    tensor::TensorInput,
 };
 use accelerd_proto::v1::{self as pb, tensor_input::Source};
 use accelerd_tensor::TensorType;
@@ -63,9 +60,8 @@ impl Decoder<'_> {
         let mut resident = vec![];
         let actual = self.tensors("actual", actual, &mut resident)?;
         let expected = self.tensors("expected", expected, &mut resident)?;
-        check_device(&resident)?;
         let outputs = self.matched(actual, expected)?;
-        Ok(Outputs { outputs, _resident: resident.into_iter().map(|(_, listed)| listed).collect() })
+        Ok(Outputs { outputs, _resident: resident })
     }
 
     /// Matches tensors by name.
@@ -119,12 +115,12 @@ impl Decoder<'_> {
         Output { name, actual, expected, policy, incomparable, any_order, inputs }
     }
 
-    /// The tensors of a list, whose names are unique. Resident ones are added to `resident`, with their fields.
+    /// The tensors of a list, whose names are unique. Resident ones are added to `resident`.
     fn tensors(
         &self,
         list: &str,
         tensors: Vec<pb::TensorInput>,
-        resident: &mut Vec<(String, Listed)>,
+        resident: &mut Vec<Listed>,
     ) -> Result<Vec<Decoded>, ApiError> {
         let (count, most) = (tensors.len(), self.max_outputs);
         if !(1..=most).contains(&count) {
@@ -150,7 +146,7 @@ impl Decoder<'_> {
         &self,
         field: &str,
         source: Option<Source>,
-        resident: &mut Vec<(String, Listed)>,
+        resident: &mut Vec<Listed>,
     ) -> Result<(TensorType, TensorInput), ApiError> {
         match source {
             Some(Source::Value(tensor)) => {
@@ -159,7 +155,7 @@ impl Decoder<'_> {
             Some(Source::Handle(handle)) => {
                 let listed = self.resident.get(self.caller, &handle)?;
                 let tensor = Arc::clone(&listed.kept.tensor);
-                resident.push((field.to_owned(), listed));
+                resident.push(listed);
                 Ok((tensor.of().clone(), TensorInput::Resident(tensor)))
             }
             None => Err(ApiError::invalid(format!("{field}.value"), "expected a tensor or a handle, got none")),
@@ -201,19 +197,5 @@ impl Output {
     /// Rows along the first dimension.
     pub(super) fn rows(&self) -> usize {
         self.actual.shape.first().copied().unwrap_or(1)
-    }
-}
-
-/// Refuses resident tensors of several devices.
-fn check_device(resident: &[(String, Listed)]) -> Result<(), ApiError> {
-    let device = |listed: &Listed| -> DeviceId { listed.kept.tensor.device() };
-    let Some((first, of)) = resident.first().map(|(field, listed)| (field, device(listed))) else { return Ok(()) };
-    match resident.iter().find(|(_, listed)| device(listed) != of) {
-        None => Ok(()),
-        Some((field, listed)) => {
-            let got = device(listed);
-            let reason = format!("expected a tensor on {of}, as {first}, got one on {got}; CopyTensor copies it");
-            Err(ApiError::invalid(format!("{field}.handle"), reason))
-        }
     }
 }

@@ -83,16 +83,15 @@ class TensorServiceServicer(object):
     """
 
     def Execute(self, request, context):
-        """Runs a graph of operations, and returns or keeps the values that its outputs name. The graph runs on one device, that of its
-        resident inputs, or with `data_parallel` on several; intermediate values stay there. Operations have the names, attributes and
-        results of PyTorch's, and shapes broadcast as in NumPy. Resident inputs are read in place. A call that fails or is cancelled keeps
-        nothing.
+        """Runs a graph of operations, and returns or keeps the values that its outputs name. The graph runs on one device, or with
+        `data_parallel` on several; intermediate values stay there. Operations have the names, attributes and results of PyTorch's, and
+        shapes broadcast as in NumPy. Resident inputs are read in place, or are copied for the call from another device. A call that fails or
+        is cancelled keeps nothing.
 
         Fails with:
         - INVALID_ARGUMENT: a malformed tensor; an unknown operation, attribute or name; operands or attributes of the wrong number,
-        type or shape; a cycle; more nodes than the configured limit; resident tensors on different devices without `data_parallel`; or
-        outputs of shards that cannot be combined. The field violation names node and field, and says what was expected. If a shard
-        fails, the others end, and the message names it.
+        type or shape; a cycle; more nodes than the configured limit; or outputs of shards that cannot be combined. The field violation names
+        node and field, and says what was expected. If a shard fails, the others end, and the message names it.
         - NOT_FOUND: the caller has no such resident tensor. The ErrorInfo has the reason DEVICE_LOST if it was lost with its device.
         - PERMISSION_DENIED: an output is to be kept, and the caller's role is below `write`.
         - RESOURCE_EXHAUSTED: the graph needs more memory than there is, with the figures; an output to keep exceeds a quota; the response

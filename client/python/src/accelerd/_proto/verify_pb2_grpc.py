@@ -59,8 +59,8 @@ class VerifyServiceServicer(object):
         """Compares tensors with expected ones, matched by name.
 
         Fails with:
-        - INVALID_ARGUMENT: a malformed tensor or policy; an output that is in one list only, or twice; more outputs or mismatches than
-        the configured limits; or resident tensors on different devices. The field violation names the field.
+        - INVALID_ARGUMENT: a malformed tensor or policy; an output that is in one list only, or twice; or more outputs or
+        mismatches than the configured limits. The field violation names the field.
         - NOT_FOUND: the caller has no such resident tensor. The ErrorInfo has the reason DEVICE_LOST if it was lost with its device.
         - RESOURCE_EXHAUSTED: the comparison needs more memory than there is, with the figures; verdicts of rows or mismatches could
         exceed the maximum message size; or the lane is full, and RetryInfo says when to retry.
