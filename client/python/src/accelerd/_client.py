@@ -629,7 +629,7 @@ class Client(KernelCalls, VerifyCalls):
 
         Args:
             *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
-            device: Where to compute; empty means the device of the resident tensors that are needed.
+            device: Where to compute; empty means where most bytes of the resident tensors are that are needed.
             ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
             data_parallel: Which operands are split over which devices; the results are on the first of these. None
                 computes on one device.

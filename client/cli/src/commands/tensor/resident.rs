@@ -23,7 +23,7 @@ use crate::{
 /// Where tensors are kept, and for how long.
 #[derive(Debug, Args)]
 pub(super) struct Place {
-    /// Device, as cpu or cuda:0 [default: the daemon's first GPU, or the CPU].
+    /// Device, as cpu or cuda:0 [default: the GPU with the most free memory for tensors, or the CPU].
     #[arg(long, default_value = "", hide_default_value = true)]
     device: String,
     /// Free the tensor when no call has used it for this time [default: the daemon's setting].

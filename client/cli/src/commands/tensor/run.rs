@@ -54,7 +54,7 @@ pub(super) struct RunArgs {
     /// Free what --keep keeps when no call has used it for this time [default: the daemon's setting].
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "keep")]
     keep_ttl: Option<Duration>,
-    /// Device to run on, as cpu or cuda:0 [default: that of the resident operands, or any].
+    /// Device to run on, as cpu or cuda:0 [default: the one with the most bytes of the resident operands, or any].
     #[arg(long, default_value = "", hide_default_value = true)]
     device: String,
     /// Upload operands and download results in chunks, as for operands of more than 16 MiB: results may have any size.
@@ -158,12 +158,14 @@ impl Call<'_> {
         Ok(results)
     }
 
-    /// Makes all operands resident, on the device of those that are already.
+    /// Makes all operands resident, on the device of the first that is already, or else together on one of the daemon's choice.
     async fn upload(&mut self, temporary: &mut Vec<ResidentTensor>) -> Result {
-        let options = UploadOptions::default().device(self.device().await?);
+        let mut device = self.device().await?;
         for source in &mut self.sources {
             if let Source::Value(tensor) = source {
+                let options = UploadOptions::default().device(device);
                 let uploaded = self.client.upload(std::mem::take(tensor), &options).await?;
+                device = uploaded.device.clone();
                 *source = Source::Handle(uploaded.handle.clone());
                 temporary.push(uploaded);
             }
