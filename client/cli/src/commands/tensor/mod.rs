@@ -1,6 +1,7 @@
 //! Runs tensor operations on files, and manages resident tensors.
 
 mod attribute;
+mod data_parallel;
 mod graph_file;
 mod kept;
 mod outputs;

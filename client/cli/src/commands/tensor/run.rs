@@ -13,6 +13,7 @@ use clap::{Args, ValueHint};
 
 use super::{
     attribute::{self, Attribute},
+    data_parallel::DataParallelArgs,
     graph_file::GraphFile,
     outputs::{Files, KeptResults, Results},
 };
@@ -57,6 +58,8 @@ pub(super) struct RunArgs {
     /// Device to run on, as cpu or cuda:0 [default: the one with the most bytes of the resident operands, or any].
     #[arg(long, default_value = "", hide_default_value = true)]
     device: String,
+    #[command(flatten)]
+    data_parallel: DataParallelArgs,
     /// Upload operands and download results in chunks, as for operands of more than 16 MiB: results may have any size.
     #[arg(long, conflicts_with = "keep")]
     stream: bool,
@@ -74,7 +77,8 @@ pub(super) async fn run(args: RunArgs, client: &Client, output: &Output) -> Resu
     let sources = graph.assign(&args.operands)?;
     let sources = sources.into_iter().map(|operand| Operand::parse(operand)?.read()).collect::<Result<Vec<_>>>()?;
     let names = graph.outputs.clone();
-    let request = request(graph, &args.device, args.keep_ttl)?;
+    let mut request = request(graph, &args.device, args.keep_ttl)?;
+    request.data_parallel = args.data_parallel.message();
     let call = Call { client, request, sources };
     if args.keep {
         return output.show(&KeptResults::new(&names, call.keep().await?));
