@@ -316,6 +316,12 @@ async fn what_is_malformed_is_refused_by_its_field() {
         assert_eq!(violations.expect("a violation").field_violations[0].field, field, "{refused:?}");
         assert_refused(refused, Code::InvalidArgument, field);
     }
+    let mut many = request.clone();
+    many.outputs = vec![output("h", false); 22];
+    let refused = execute(&server, parallel(&many, split(&["cpu"; 3], &["x"]))).await;
+    let message = refused.as_ref().expect_err("three times 22").message().to_owned();
+    assert!(message.contains("at most 64 outputs of all shards together, got 66"), "{message}");
+    assert_refused(refused, Code::InvalidArgument, "outputs");
     let named = v1::ExecuteRequest { device: "cpu".to_owned(), ..parallel(&request, good()) };
     assert_refused(execute(&server, named).await, Code::InvalidArgument, "device");
     let mut scalar = request.clone();

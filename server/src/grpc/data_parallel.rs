@@ -54,6 +54,12 @@ pub(super) async fn execute(
     let devices = devices(executor.resident(), &options.devices)?;
     let split = Split::new(&devices, &options.inputs, &request.spec.inputs)?;
     let combinations = combinations(&options.outputs, &request.spec.outputs)?;
+    // The graph that combines outputs has as many inputs.
+    let (values, most) = (split.shards.len().saturating_mul(combinations.len()), executor.max_nodes);
+    if values > most {
+        let reason = format!("expected at most {most} outputs of all shards together, got {values}");
+        return Err(ApiError::invalid("outputs", reason).into());
+    }
     execute_shards(executor, caller, context, request, split, &combinations).await
 }
 

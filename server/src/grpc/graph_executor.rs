@@ -34,6 +34,8 @@ pub(super) struct GraphExecutor {
     lane: Lane<Execute>,
     plans: PlanCache,
     resident: ResidentTensors,
+    /// The most nodes, inputs and outputs of a graph.
+    pub(super) max_nodes: usize,
     max_message: usize,
 }
 
@@ -68,6 +70,7 @@ impl GraphExecutor {
             lane: app.engine.lane(config.lanes.lane(&config.lanes.tensor)),
             plans: PlanCache::default(),
             resident: resident.clone(),
+            max_nodes: config.limits.max_graph_nodes,
             max_message: config.server.max_message(),
         }
     }

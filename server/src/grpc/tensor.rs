@@ -37,28 +37,23 @@ pub(super) struct Tensors {
     graphs: GraphExecutor,
     resident: ResidentTensors,
     benchmarks: Benchmarks,
-    max_nodes: usize,
 }
 
 impl Tensors {
     pub(super) fn new(app: &Arc<App>) -> Self {
         let resident = ResidentTensors::new(app);
-        Self {
-            graphs: GraphExecutor::new(app, &resident),
-            resident,
-            benchmarks: Benchmarks::new(app),
-            max_nodes: app.config.limits.max_graph_nodes,
-        }
+        Self { graphs: GraphExecutor::new(app, &resident), resident, benchmarks: Benchmarks::new(app) }
     }
 
     fn receive(&self, caller: &Caller, request: pb::ExecuteRequest) -> Result<GraphRequest, ApiError> {
         let pb::ExecuteRequest { inputs, nodes, outputs, keep_ttl, .. } = request;
+        let max_nodes = self.graphs.max_nodes;
         let count = inputs.len().saturating_add(nodes.len()).saturating_add(outputs.len());
-        if count > self.max_nodes {
-            let reason = format!("expected at most {} nodes, inputs and outputs, got {count}", self.max_nodes);
+        if count > max_nodes {
+            let reason = format!("expected at most {max_nodes} nodes, inputs and outputs, got {count}");
             return Err(ApiError::invalid("nodes", reason));
         }
-        let most = self.max_nodes.saturating_mul(INPUTS_PER_NODE);
+        let most = max_nodes.saturating_mul(INPUTS_PER_NODE);
         let operands = nodes.iter().map(|node| node.inputs.len()).fold(0, usize::saturating_add);
         if operands > most {
             let reason = format!("expected at most {most} inputs of all nodes, got {operands}");
