@@ -445,7 +445,7 @@ async fn tensors_of_another_principal_do_not_exist() {
     }
 }
 
-/// A graph of many steps over 4 MiB a row.
+/// A graph of many steps over 4 MiB.
 fn long(steps: usize) -> v1::ExecuteRequest {
     let shape = Value::Integers(v1::TensorIntegers { values: vec![1 << 20] });
     let dims = [("dims", Value::Integers(v1::TensorIntegers { values: vec![0] }))];
@@ -458,7 +458,8 @@ fn long(steps: usize) -> v1::ExecuteRequest {
     }
     let last = nodes[nodes.len() - 1].name.clone();
     nodes.push(node("y", "sum", &[&last], &[]));
-    let inputs = vec![sent("x", values(&[2, 1], 1))];
+    // Of two shards one has two rows: requests with equal plans would share a batch.
+    let inputs = vec![sent("x", values(&[3, 1], 1))];
     v1::ExecuteRequest { inputs, nodes, outputs: vec![output("y", true)], ..Default::default() }
 }
 
