@@ -75,6 +75,24 @@ fn a_kind_is_capped_below_the_limit_of_its_place() {
 }
 
 #[test]
+fn what_is_available_is_what_the_cap_and_the_limit_both_leave() {
+    let ledger = ledger(100);
+    let tensors = ledger.account(Place::Host, Kind::Tensors);
+    assert_eq!(tensors.available(), 100);
+    ledger.cap(Place::Host, Kind::Tensors, Limit { bytes: 60, setting: "tensors.memory_limit" });
+    let mut held = tensors.reserve(20).expect("60 are left");
+    assert_eq!(tensors.available(), 40);
+    let collections = ledger.account(Place::Host, Kind::Collections).reserve(50).expect("80 are left");
+    assert_eq!(tensors.available(), 30, "the place has less left than the cap");
+    held.try_resize(50).expect("all that is available");
+    assert_eq!(tensors.available(), 0);
+    held.record(80);
+    assert_eq!(tensors.available(), 0, "recorded use may exceed both");
+    drop((held, collections));
+    assert_eq!((tensors.available(), ledger.account(Place::Cuda(0), Kind::Tensors).available()), (60, u64::MAX));
+}
+
+#[test]
 fn recorded_use_may_exceed_the_limit_and_blocks_reservations_only() {
     let ledger = ledger(100);
     let account = ledger.account(Place::Host, Kind::Collections);
