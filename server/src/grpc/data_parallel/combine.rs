@@ -100,7 +100,7 @@ pub(super) fn graph(outputs: &[Combined<'_>]) -> GraphSpec {
     let mut graph = GraphSpec::default();
     for (nth, output) in outputs.iter().enumerate() {
         let values: Vec<_> = (0..output.shards.len()).map(|shard| format!("output {nth} of shard {shard}")).collect();
-        graph.inputs.extend(values.iter().cloned().zip(output.shards.iter().map(|of| TensorType::clone(of))));
+        graph.inputs.extend(values.iter().cloned().zip(output.shards.iter().copied().cloned()));
         let combined = match output.combination {
             Combination::Concat(dim) => add_node(&mut graph, "concat", values, [("dim", Attribute::Int(dim))]),
             Combination::Sum => reduced(&mut graph, &values, output.shards[0].dtype, false),

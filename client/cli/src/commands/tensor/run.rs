@@ -167,9 +167,9 @@ impl Call<'_> {
         let mut device = self.device().await?;
         for source in &mut self.sources {
             if let Source::Value(tensor) = source {
-                let options = UploadOptions::default().device(device);
+                let options = UploadOptions::default().device(device.as_str());
                 let uploaded = self.client.upload(std::mem::take(tensor), &options).await?;
-                device = uploaded.device.clone();
+                device.clone_from(&uploaded.device);
                 *source = Source::Handle(uploaded.handle.clone());
                 temporary.push(uploaded);
             }
