@@ -521,16 +521,16 @@ async fn two_gpus_compute_what_one_does() {
         v1::ExecuteRequest { device: "cuda:0".to_owned(), ..rows(sent("x", x.clone()), sent("w", w.clone())) };
     let expected = outputs(&server, on_first).await;
     let (x0, w0) = (upload(&server, x.clone(), "cuda:0").await, upload(&server, w.clone(), "cuda:0").await);
-    let placed = [(sent("x", x), sent("w", w)), (resident("x", &x0), resident("w", &w0))];
+    let (inline, on_gpu) = ((sent("x", x), sent("w", w)), (resident("x", &x0), resident("w", &w0)));
     let start = held(&server);
-    for devices in [&both[..], &["cuda:1", "cpu", "cuda:0"], &[]] {
-        for (x, w) in &placed {
-            let got = outputs(&server, parallel(&rows(x.clone(), w.clone()), split(devices, &["x"]))).await;
-            for (got, expected) in got.iter().zip(&expected) {
-                assert_close(got, expected);
-            }
-            assert_eq!(held(&server), start, "copies for the call are freed");
+    let mixed = &["cuda:1", "cpu", "cuda:0"];
+    let cases = [(&both[..], &inline), (mixed, &inline), (&[], &inline), (both, &on_gpu), (mixed, &on_gpu)];
+    for (devices, (x, w)) in cases {
+        let got = outputs(&server, parallel(&rows(x.clone(), w.clone()), split(devices, &["x"]))).await;
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_close(got, expected);
         }
+        until("copies for the call are freed", || held(&server) == start).await;
     }
     let copies = [copy(&server, &x0, "cuda:1").await, copy(&server, &w0, "cuda:1").await];
     let mut request = rows(resident("x", &x0), resident("w", &copies[1]));
