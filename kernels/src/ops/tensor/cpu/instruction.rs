@@ -61,6 +61,76 @@ impl<A: Copy, R, F: Fn(A, A) -> R> Kernel for Map2<'_, A, R, F> {
     }
 }
 
+/// As [`map1`] of a function of f32 that is computed in f64: `fused` where multiplications and additions are fused, else `plain`, which
+/// is the same function.
+fn real1(a: &[u8], out: &mut [u8], fused: impl Fn(f64) -> f64, plain: impl Fn(f64) -> f64) {
+    Isa::best().run(Real1 { a: cast_slice(a), out: cast_slice_mut(out), fused, plain });
+}
+
+struct Real1<'a, F, P> {
+    a: &'a [f32],
+    out: &'a mut [f32],
+    fused: F,
+    plain: P,
+}
+
+impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> Kernel for Real1<'_, F, P> {
+    type Out = ();
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
+    fn run<L: Lanes>(self, _lanes: L) {
+        for (out, a) in self.out.iter_mut().zip(self.a) {
+            let a = f64::from(*a);
+            *out = if L::HAS_FMA { (self.fused)(a) } else { (self.plain)(a) } as f32;
+        }
+    }
+}
+
+/// As [`real1`], for two operands.
+fn real2(a: &[u8], b: &[u8], out: &mut [u8], fused: impl Fn(f64, f64) -> f64, plain: impl Fn(f64, f64) -> f64) {
+    Isa::best().run(Real2 { a: cast_slice(a), b: cast_slice(b), out: cast_slice_mut(out), fused, plain });
+}
+
+struct Real2<'a, F, P> {
+    a: &'a [f32],
+    b: &'a [f32],
+    out: &'a mut [f32],
+    fused: F,
+    plain: P,
+}
+
+impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> Kernel for Real2<'_, F, P> {
+    type Out = ();
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
+    fn run<L: Lanes>(self, _lanes: L) {
+        for (out, (a, b)) in self.out.iter_mut().zip(self.a.iter().zip(self.b)) {
+            let (a, b) = (f64::from(*a), f64::from(*b));
+            *out = if L::HAS_FMA { (self.fused)(a, b) } else { (self.plain)(a, b) } as f32;
+        }
+    }
+}
+
+/// Whether a condition holds for all pairs of operands.
+struct All<'a, F> {
+    a: &'a [f32],
+    b: &'a [f32],
+    holds: F,
+}
+
+impl<F: Fn(f32, f32) -> bool> Kernel for All<'_, F> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _lanes: L) -> bool {
+        // Without a branch for each pair the loop is vectorised.
+        let failed = self.a.iter().zip(self.b).map(|(a, b)| u32::from(!(self.holds)(*a, *b)));
+        failed.fold(0, |any, failed| any | failed) == 0
+    }
+}
+
 /// As [`map1`], for functions that call others.
 fn call1<A: Pod>(a: &[u8], out: &mut [u8], f: impl Fn(A) -> A) {
     for (out, a) in cast_slice_mut::<u8, A>(out).iter_mut().zip(cast_slice::<u8, A>(a)) {
@@ -146,37 +216,39 @@ impl NumberVisitor for UnaryOfNumber<'_> {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
 #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
 fn unary_of_f32(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
-    let max_angle =
-        || cast_slice::<u8, f32>(a).iter().fold(0.0_f32, |most, x| if x.abs() > most { x.abs() } else { most });
+    let is_angle = || {
+        let a = cast_slice(a);
+        Isa::best().run(All { a, b: a, holds: |x: f32, _| x.is_nan() | (x.abs() <= math::MAX_ANGLE) })
+    };
     match op {
         UnaryOp::Floor => map1(a, out, f32::floor),
         UnaryOp::Ceil => map1(a, out, f32::ceil),
         UnaryOp::Trunc => map1(a, out, f32::trunc),
         UnaryOp::Round => map1(a, out, f32::round_ties_even),
         UnaryOp::Sqrt => map1(a, out, f32::sqrt),
-        UnaryOp::Exp => map1(a, out, |x: f32| math::exp(x.into()) as f32),
-        UnaryOp::Exp2 => map1(a, out, |x: f32| math::exp2(x.into()) as f32),
-        UnaryOp::Expm1 => map1(a, out, |x: f32| math::expm1(x.into()) as f32),
-        UnaryOp::Log => map1(a, out, |x: f32| math::log(x.into()) as f32),
-        UnaryOp::Log2 => map1(a, out, |x: f32| math::log2(x.into()) as f32),
-        UnaryOp::Log10 => map1(a, out, |x: f32| math::log10(x.into()) as f32),
-        UnaryOp::Log1p => map1(a, out, |x: f32| math::log1p(x.into()) as f32),
-        UnaryOp::Sin if max_angle() <= math::MAX_ANGLE => map1(a, out, |x: f32| math::sin(x.into()) as f32),
-        UnaryOp::Cos if max_angle() <= math::MAX_ANGLE => map1(a, out, |x: f32| math::cos(x.into()) as f32),
-        UnaryOp::Tan if max_angle() <= math::MAX_ANGLE => map1(a, out, |x: f32| math::tan(x.into()) as f32),
+        UnaryOp::Exp => real1(a, out, math::exp::<true>, math::exp::<false>),
+        UnaryOp::Exp2 => real1(a, out, math::exp2::<true>, math::exp2::<false>),
+        UnaryOp::Expm1 => real1(a, out, math::expm1::<true>, math::expm1::<false>),
+        UnaryOp::Log => real1(a, out, math::log::<true>, math::log::<false>),
+        UnaryOp::Log2 => real1(a, out, math::log2::<true>, math::log2::<false>),
+        UnaryOp::Log10 => real1(a, out, math::log10::<true>, math::log10::<false>),
+        UnaryOp::Log1p => real1(a, out, math::log1p::<true>, math::log1p::<false>),
+        UnaryOp::Sin if is_angle() => real1(a, out, math::sin::<true>, math::sin::<false>),
+        UnaryOp::Cos if is_angle() => real1(a, out, math::cos::<true>, math::cos::<false>),
+        UnaryOp::Tan if is_angle() => real1(a, out, math::tan::<true>, math::tan::<false>),
         UnaryOp::Sin => call1(a, out, |x: f32| f64::from(x).sin() as f32),
         UnaryOp::Cos => call1(a, out, |x: f32| f64::from(x).cos() as f32),
         UnaryOp::Tan => call1(a, out, |x: f32| f64::from(x).tan() as f32),
         UnaryOp::Asin => call1(a, out, |x: f32| f64::from(x).asin() as f32),
         UnaryOp::Acos => call1(a, out, |x: f32| f64::from(x).acos() as f32),
         UnaryOp::Atan => call1(a, out, |x: f32| f64::from(x).atan() as f32),
-        UnaryOp::Sinh => map1(a, out, |x: f32| math::sinh(x.into()) as f32),
-        UnaryOp::Cosh => map1(a, out, |x: f32| math::cosh(x.into()) as f32),
-        UnaryOp::Tanh => map1(a, out, |x: f32| math::tanh(x.into()) as f32),
+        UnaryOp::Sinh => real1(a, out, math::sinh::<true>, math::sinh::<false>),
+        UnaryOp::Cosh => real1(a, out, math::cosh::<true>, math::cosh::<false>),
+        UnaryOp::Tanh => real1(a, out, math::tanh::<true>, math::tanh::<false>),
         UnaryOp::Asinh => call1(a, out, |x: f32| libm::asinh(x.into()) as f32),
         UnaryOp::Acosh => call1(a, out, |x: f32| libm::acosh(x.into()) as f32),
         UnaryOp::Atanh => call1(a, out, |x: f32| libm::atanh(x.into()) as f32),
-        UnaryOp::Erf => map1(a, out, |x: f32| math::erf(x.into()) as f32),
+        UnaryOp::Erf => real1(a, out, math::erf::<true>, math::erf::<false>),
         UnaryOp::IsNan => map1(a, out, |x: f32| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f32| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f32| u8::from(x.is_sign_negative())),
@@ -302,12 +374,9 @@ impl IntegerVisitor for BinaryOfIntegers<'_> {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
 #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
 fn binary_of_f32(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
-    let is_plain = || {
-        let operands = cast_slice::<u8, f32>(a).iter().zip(cast_slice::<u8, f32>(b));
-        operands.fold(true, |all, (a, b)| all & math::pow_is_plain(*a, *b))
-    };
+    let is_plain = || Isa::best().run(All { a: cast_slice(a), b: cast_slice(b), holds: math::pow_is_plain });
     match op {
-        BinaryOp::Pow if is_plain() => map2(a, b, out, |a: f32, b: f32| math::pow(a.into(), b.into()) as f32),
+        BinaryOp::Pow if is_plain() => real2(a, b, out, math::pow::<true>, math::pow::<false>),
         BinaryOp::Pow => call2(a, b, out, |a: f32, b: f32| f64::from(a).powf(b.into()) as f32),
         BinaryOp::Atan2 => call2(a, b, out, |a: f32, b: f32| f64::from(a).atan2(b.into()) as f32),
         BinaryOp::Hypot => map2(a, b, out, |a: f32, b: f32| {

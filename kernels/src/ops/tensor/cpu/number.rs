@@ -250,7 +250,7 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn exp(x: f64) -> f64 {
-        math::exp(x)
+        math::exp::<false>(x)
     }
 }
 

@@ -108,6 +108,42 @@ fn each_conversion_agrees_with_the_interpreter() {
     }
 }
 
+/// Blocks with one special operand do not take the vectorised power.
+#[test]
+fn powers_of_special_operands_agree_with_the_interpreter() {
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.5,
+        -2.5,
+        3.0,
+        -3.0,
+        1e-42,
+        -1e-42,
+        f32::MAX,
+        f32::MIN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+    ];
+    let mut builder = Builder::new(&[Dtype::F32; 2]);
+    let (a, b) = (builder.param(0), builder.param(1));
+    let power = builder.binary(BinaryOp::Pow, a, b).expect("of numbers");
+    let function = builder.finish(&[power]);
+    let bytes = |values: Vec<f32>| values.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
+    for len in [1, 17, 1025] {
+        for base in special {
+            for exponent in special {
+                let mut operands = [vec![1.5_f32; len], vec![0.75_f32; len]];
+                (operands[0][len - 1], operands[1][len - 1]) = (base, exponent);
+                check(&map_plan(&[Dtype::F32; 2], &[len], function.clone()), &operands.map(bytes), 1.0, 0.0);
+            }
+        }
+    }
+}
+
 #[test]
 fn positive_bases_and_small_angles_take_the_vectorised_functions() {
     let count = 5000;
