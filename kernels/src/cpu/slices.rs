@@ -5,7 +5,7 @@
 use std::{
     collections::VecDeque,
     panic::{self, AssertUnwindSafe},
-    sync::mpsc,
+    sync::{Mutex, PoisonError, mpsc},
 };
 
 use rayon::prelude::*;
@@ -22,6 +22,9 @@ pub(crate) const READ_COST: u64 = 16;
 
 /// Work that a worker does on its own thread even if the pool is idle (about 20 us): handing it over takes as long.
 const INLINE_COST: u64 = SLICE / 512;
+
+/// Work for which waking one thread more than there are cores pays (about 300 us).
+const SPARE_COST: u64 = SLICE / 32;
 
 /// Tasks per thread that long work is cut into, so that all threads finish at about the same time.
 const TASKS_PER_THREAD: u64 = 16;
@@ -119,6 +122,34 @@ impl Worker {
         self.run_tasks(grouped(items, self.task_cost(total), cost), run)
     }
 
+    /// As [`Self::for_each`], but work that fits a slice begins on the calling thread, which then does not wait for a thread of the pool
+    /// to wake. `work` uses no parallel iterators: outside of the pool they would run on another one.
+    pub(crate) fn for_each_joining<T: Send, S>(
+        &self,
+        items: Vec<T>,
+        cost: impl Fn(&T) -> u64,
+        init: impl Fn() -> S + Sync + Send,
+        work: impl Fn(&mut S, T) + Sync + Send,
+    ) -> Result<(), OpError> {
+        let total = items.iter().map(&cost).fold(0, u64::saturating_add);
+        if is_tiny(total) || !self.fits_slice(total) {
+            return self.for_each(items, cost, init, work);
+        }
+        // The system may let a thread that wakes wait for this one, and leave another core idle: one more has a chance.
+        let threads = self.pool().threads();
+        let spare = usize::from(threads > 1 && total > SPARE_COST);
+        let parts = (threads + spare).min(items.len());
+        let queue = Mutex::new(items.into_iter());
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+        self.pool().run_parallel(parts, || {
+            let mut state = None;
+            while let Some(item) = next() {
+                work(state.get_or_insert_with(&init), item);
+            }
+        });
+        self.preemption_point()
+    }
+
     /// What `work` makes of each item, in order; see [`Self::for_each`].
     pub(crate) fn map<T: Send, R: Send>(
         &self,
@@ -129,6 +160,19 @@ impl Worker {
         let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
         let items = items.into_iter().zip(&mut done).collect();
         self.for_each(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))?;
+        Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
+    }
+
+    /// As [`Self::map`], by [`Self::for_each_joining`].
+    pub(crate) fn map_joining<T: Send, R: Send>(
+        &self,
+        items: Vec<T>,
+        cost: impl Fn(&T) -> u64,
+        work: impl Fn(T) -> R + Sync + Send,
+    ) -> Result<Vec<R>, OpError> {
+        let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
+        let items = items.into_iter().zip(&mut done).collect();
+        self.for_each_joining(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))?;
         Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
     }
 
@@ -300,6 +344,51 @@ mod tests {
                 assert!(passed.load(SeqCst) as u64 >= least, "{threads} threads, {cost} an item");
             }
         }
+    }
+
+    #[test]
+    fn the_calling_thread_joins_work_that_fits_a_slice() {
+        for threads in [1, 2, 5] {
+            for cost in [0, INLINE_COST / 100, SLICE / 1000, SLICE / 50, SLICE, u64::MAX] {
+                let (worker, passed) = counting(threads, usize::MAX);
+                let here = std::thread::current().id();
+                let joined = worker.map_joining((0..100).collect(), |_| cost, |x| (2 * x, std::thread::current().id()));
+                let (doubled, ids): (Vec<_>, Vec<_>) = joined.expect("nothing fails").into_iter().unzip();
+                assert_eq!(doubled, (0..100).map(|x| 2 * x).collect::<Vec<_>>());
+                assert!(passed.load(SeqCst) >= 1, "{threads} threads, {cost} an item");
+                let total = cost.saturating_mul(100);
+                if is_tiny(total) || (threads == 1 && worker.fits_slice(total)) {
+                    assert!(ids.iter().all(|id| *id == here), "{threads} threads, {cost} an item");
+                }
+                if !worker.fits_slice(total) {
+                    assert!(ids.iter().all(|id| *id != here), "long work is on the pool");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn states_are_made_once_for_the_items_of_a_thread() {
+        let (worker, _) = counting(3, usize::MAX);
+        let (made, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let init = || made.fetch_add(1, SeqCst);
+        let work = |_: &mut usize, ()| {
+            done.fetch_add(1, SeqCst);
+        };
+        worker.for_each_joining(vec![(); 50], |()| SLICE / 100, init, work).expect("nothing fails");
+        assert_eq!(done.into_inner(), 50);
+        assert!((1..=4).contains(&made.into_inner()));
+    }
+
+    #[test]
+    fn a_panic_of_joined_work_reaches_the_worker() {
+        let (worker, _) = counting(2, usize::MAX);
+        let run = |panics: bool| {
+            let work = move |(): &mut (), at: usize| assert!(!panics || at != 7, "an item");
+            worker.for_each_joining((0..20).collect(), |_| SLICE / 50, || (), work)
+        };
+        assert!(panic::catch_unwind(AssertUnwindSafe(|| run(true))).is_err());
+        assert_eq!(run(false), Ok(()), "the worker is usable");
     }
 
     #[test]

@@ -12,7 +12,7 @@ impl Multiply<'_> {
     #[inline(always)]
     pub(super) fn gemv<L: Lanes>(&mut self, lanes: L) {
         let (dim, count) = (self.packed.dim, self.packed.count);
-        let rows = self.rows.len() / dim;
+        let (rows, pitch) = (self.rows.count, self.rows.pitch);
         let groups = count.div_ceil(if L::WIDTH == 16 { 4 } else { 3 });
         let mut row = 0;
         while row < rows {
@@ -25,9 +25,11 @@ impl Multiply<'_> {
             for group in 0..groups {
                 let (first, end) = (group * count / groups, (group + 1) * count / groups);
                 let at = GemvTile {
-                    rows: self.rows[row * dim..][..taken * dim].as_ptr(),
+                    rows: self.rows.taken(row, taken, dim).as_ptr(),
                     vectors: self.packed.data[first * dim..end * dim].as_ptr(),
                     dim,
+                    pitch,
+                    adds: self.adds,
                     ahead: PREFETCH_DISTANCE + group * share * dim,
                     share: if self.prefetch == Prefetch::Rows { share } else { 0 },
                     tile: self.tile[row * PAD..][..taken * PAD][first..].as_mut_ptr(),
@@ -47,7 +49,10 @@ struct GemvTile {
     rows: *const f32,
     vectors: *const f32,
     dim: usize,
+    /// Distance of rows.
+    pitch: usize,
     tile: *mut f32,
+    adds: bool,
     /// Where to prefetch, in numbers from the first row.
     ahead: usize,
     /// Cache lines to prefetch per step.
@@ -56,7 +61,7 @@ struct GemvTile {
 
 impl GemvTile {
     /// # Safety
-    /// `rows` rows and `vectors` vectors of `dim` numbers can be read, and `rows` rows of the tile written.
+    /// `rows` rows, `pitch` apart, and `vectors` vectors of `dim` numbers can be read, and `rows` rows of the tile written.
     #[inline(always)]
     unsafe fn run<L: Lanes>(self, lanes: L, rows: usize, vectors: usize) {
         // SAFETY: the caller promises it.
@@ -104,7 +109,11 @@ impl GemvTile {
         for r in 0..R {
             for v in 0..V {
                 // SAFETY: R rows of V numbers, in tile rows of PAD.
-                unsafe { *self.tile.add(r * PAD + v) = lanes.sum(sums[r][v]) };
+                unsafe {
+                    let to = self.tile.add(r * PAD + v);
+                    let sum = lanes.sum(sums[r][v]);
+                    *to = if self.adds { *to + sum } else { sum };
+                }
             }
         }
     }
@@ -119,7 +128,7 @@ impl GemvTile {
         let mut rows = [lanes.zero(); R];
         for r in 0..R {
             // SAFETY: the pointers stay inside the R rows.
-            rows[r] = load(unsafe { self.rows.add(r * self.dim) });
+            rows[r] = load(unsafe { self.rows.add(r * self.pitch) });
         }
         for v in 0..V {
             // SAFETY: the pointers stay inside the V vectors.

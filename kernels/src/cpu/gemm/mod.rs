@@ -75,6 +75,11 @@ impl PackedMatrix {
         if count <= GEMV_COLUMNS {
             return Self { isa, dim, count, data: AlignedF32::copy(vectors, 0), layout: Layout::Vectors };
         }
+        Self::of_vectors(isa, dim, count, vectors)
+    }
+
+    /// As [`Self::new`], for the GEMM path.
+    pub(crate) fn of_vectors(isa: Isa, dim: usize, count: usize, vectors: &[f32]) -> Self {
         Self::in_panels(isa, dim, count, |packed, columns, from| {
             let all = vectors.chunks_exact(dim.max(1)).skip(columns.first).take(columns.columns);
             for (column, vector) in all.enumerate() {
@@ -88,11 +93,7 @@ impl PackedMatrix {
     /// zeros.
     pub(crate) fn of_columns<'a>(isa: Isa, dim: usize, count: usize, row: impl Fn(usize) -> &'a [f32]) -> Self {
         Self::in_panels(isa, dim, count, |packed, columns, from| {
-            for (d, packed) in packed.chunks_exact_mut(columns.columns).enumerate() {
-                let row = row(from + d);
-                let there = row.get(columns.first..).unwrap_or_default();
-                packed.iter_mut().zip(there).for_each(|(to, x)| *to = *x);
-            }
+            isa.run(CopyColumns { packed, columns, row: |d| row(from + d) });
         })
     }
 
@@ -131,12 +132,35 @@ impl PackedMatrix {
     /// If rows come from memory, pass about [`ROW_BLOCK_BYTES`] of them per call.
     pub(crate) fn multiply(&self, rows: &[f32], tile: &mut [f32], prefetch: Prefetch) {
         let count = rows.len() / self.dim.max(1);
-        let tile = &mut tile[..count * self.columns()];
-        if self.dim == 0 {
+        let rows = StridedRows { numbers: &rows[..count * self.dim], pitch: self.dim, count };
+        self.multiply_strided(rows, tile, false, prefetch);
+    }
+
+    /// As [`Self::multiply`], with rows at any distance; adds to the tile if `adds`.
+    pub(crate) fn multiply_strided(&self, rows: StridedRows<'_>, tile: &mut [f32], adds: bool, prefetch: Prefetch) {
+        let tile = &mut tile[..rows.count * self.columns()];
+        if self.dim > 0 && rows.count > 0 {
+            assert!(rows.pitch >= self.dim, "rows of {} numbers, {} apart", self.dim, rows.pitch);
+            self.isa.run(Multiply { packed: self, rows, tile, adds, prefetch });
+        } else if !adds {
             tile.fill(0.0);
-            return;
         }
-        self.isa.run(Multiply { packed: self, rows: &rows[..count * self.dim], tile, prefetch });
+    }
+}
+
+/// The first numbers of rows that lie `pitch` numbers apart.
+#[derive(Clone, Copy)]
+pub(crate) struct StridedRows<'a> {
+    pub(crate) numbers: &'a [f32],
+    pub(crate) pitch: usize,
+    pub(crate) count: usize,
+}
+
+impl StridedRows<'_> {
+    /// The numbers from the first of a row to the last of the first `dim` of another, `count` rows in all.
+    #[inline(always)]
+    fn taken(&self, row: usize, count: usize, dim: usize) -> &[f32] {
+        &self.numbers[row * self.pitch..][..(count - 1) * self.pitch + dim]
     }
 }
 
@@ -152,12 +176,38 @@ impl Kernel for PanelShape {
     }
 }
 
+/// Copies some columns of the rows of a matrix.
+struct CopyColumns<'a, F> {
+    /// [depth][columns].
+    packed: &'a mut [f32],
+    columns: Panel,
+    row: F,
+}
+
+impl<'r, F: Fn(usize) -> &'r [f32]> Kernel for CopyColumns<'_, F> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _lanes: L) {
+        for (d, packed) in self.packed.chunks_exact_mut(self.columns.columns).enumerate() {
+            let there = (self.row)(d).get(self.columns.first..).unwrap_or_default();
+            let there = &there[..there.len().min(packed.len())];
+            let whole = there.len() / LINE * LINE;
+            let (to, from) = (packed.as_chunks_mut::<LINE>().0, there.as_chunks::<LINE>().0);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            packed[whole..].iter_mut().zip(&there[whole..]).for_each(|(to, from)| *to = *from);
+        }
+    }
+}
+
 struct Multiply<'a> {
     packed: &'a PackedMatrix,
-    /// [rows][dim], `dim` > 0.
-    rows: &'a [f32],
+    /// At least one row of `dim` > 0 numbers.
+    rows: StridedRows<'a>,
     /// [rows][columns].
     tile: &'a mut [f32],
+    /// Whether products are added to the tile.
+    adds: bool,
     prefetch: Prefetch,
 }
 
@@ -197,6 +247,31 @@ mod tests {
                             let error = (f64::from(tile[at * packed.columns() + v]) - f64_sums::dot(row, vector)).abs();
                             assert!(error <= error_bound(dim) * norms, "{isa:?} {rows}x{vectors}x{dim}: {error}");
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_may_be_apart_and_products_added() {
+        for isa in Isa::all() {
+            for (count, vectors, dim) in [(1, 1, 5), (7, 3, 130), (9, 40, 33), (17, 100, 260)] {
+                let (pitch, held) = (dim + 3, wave(vectors * dim, 1.1));
+                let numbers = wave((count - 1) * pitch + dim, 0.37);
+                let packed = PackedMatrix::new(isa, dim, vectors, &held);
+                let rows: Vec<f32> = numbers.chunks(pitch).flat_map(|row| &row[..dim]).copied().collect();
+                let mut dense = vec![0.0; count * packed.columns()];
+                packed.multiply(&rows, &mut dense, Prefetch::None);
+                let mut tile = dense.clone();
+                let rows = StridedRows { numbers: &numbers, pitch, count };
+                packed.multiply_strided(rows, &mut tile, false, Prefetch::None);
+                assert_eq!(tile, dense, "{isa:?} {count}x{vectors}x{dim}");
+                packed.multiply_strided(rows, &mut tile, true, Prefetch::Rows);
+                for (row, once) in tile.chunks(packed.columns()).zip(dense.chunks(packed.columns())) {
+                    for (twice, once) in row.iter().zip(&once[..vectors]) {
+                        let error = (twice - 2.0 * once).abs();
+                        assert!(error <= 1e-5 * dim as f32, "{isa:?} {count}x{vectors}x{dim}: {error}");
                     }
                 }
             }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::{LINE, Multiply, Prefetch};
+use super::{LINE, Multiply, Prefetch, StridedRows};
 use crate::cpu::simd::Lanes;
 
 /// Depth of a panel that fits the L1 cache together with its rows.
@@ -76,23 +76,23 @@ impl Multiply<'_> {
         let dim = self.packed.dim;
         let columns = self.packed.columns();
         let packed = &self.packed.data[panel.numbers(dim, columns, depth.clone())];
-        let rows = self.rows.len() / dim;
+        let StridedRows { numbers, pitch, count: rows } = self.rows;
         let lines = (packed.len() / LINE).div_ceil(rows.div_ceil(L::ROWS));
         let mut row = 0;
         while row < rows {
             let taken = group(rows - row, L::ROWS);
             let at = RegisterTile {
                 packed: packed.as_ptr(),
-                rows: self.rows[row * dim..][..taken * dim][depth.start..].as_ptr(),
-                dim,
+                rows: self.rows.taken(row, taken, dim)[depth.start..].as_ptr(),
+                pitch,
                 depth: depth.len(),
                 tile: self.tile[row * columns..][..taken * columns][panel.first..].as_mut_ptr(),
                 columns,
-                add: depth.start > 0,
+                adds: self.adds || depth.start > 0,
                 ahead: match self.prefetch {
                     Prefetch::None => Ahead::nothing(),
                     Prefetch::Rows => {
-                        Ahead::rows(&self.rows[row * dim + depth.start..], self.rows.len(), dim, share.clone())
+                        Ahead::rows(&numbers[row * pitch + depth.start..], numbers.len(), pitch, share.clone())
                     }
                     Prefetch::Columns => Ahead::columns(packed, row / L::ROWS * lines, lines),
                 },
@@ -127,9 +127,9 @@ impl Ahead {
 
     /// Rows that follow `rows` in memory at a distance of `offset` numbers.
     #[inline(always)]
-    fn rows(rows: &[f32], offset: usize, dim: usize, share: Range<usize>) -> Self {
+    fn rows(rows: &[f32], offset: usize, pitch: usize, share: Range<usize>) -> Self {
         let run = (DEPTH / LINE).ilog2();
-        Self { line: share.start, run, stride: dim, ..Self::new(rows.as_ptr().wrapping_add(offset), share.len()) }
+        Self { line: share.start, run, stride: pitch, ..Self::new(rows.as_ptr().wrapping_add(offset), share.len()) }
     }
 
     /// The packed columns after `packed`, as many bytes as these.
@@ -172,14 +172,14 @@ fn group(left: usize, most: usize) -> usize {
 struct RegisterTile {
     /// [depth][vectors of the panel].
     packed: *const f32,
-    /// [rows][depth], rows `dim` numbers apart.
+    /// [rows][depth], rows `pitch` numbers apart.
     rows: *const f32,
-    dim: usize,
+    pitch: usize,
     depth: usize,
     tile: *mut f32,
     columns: usize,
     /// Accumulate into the tile instead of overwriting it.
-    add: bool,
+    adds: bool,
     ahead: Ahead,
 }
 
@@ -234,7 +234,7 @@ impl RegisterTile {
                 // SAFETY: row `r` of the tile, which has the panel's columns.
                 unsafe {
                     let to = self.tile.add(r * self.columns + v * L::WIDTH);
-                    let sum = if self.add { lanes.add(lanes.load(to), sums[r][v]) } else { sums[r][v] };
+                    let sum = if self.adds { lanes.add(lanes.load(to), sums[r][v]) } else { sums[r][v] };
                     lanes.store(to, sum);
                 }
             }
@@ -251,7 +251,7 @@ impl RegisterTile {
         }
         for r in 0..R {
             // SAFETY: column `d` of row `r`.
-            let x = lanes.splat(unsafe { *self.rows.add(r * self.dim + d) });
+            let x = lanes.splat(unsafe { *self.rows.add(r * self.pitch + d) });
             for v in 0..V {
                 sums[r][v] = lanes.mul_add(x, panel[v], sums[r][v]);
             }

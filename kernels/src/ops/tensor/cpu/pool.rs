@@ -190,6 +190,11 @@ impl Pool<'_> {
             }
         };
         let ranges = chunks(planes * vertical.output * parts, 1, part_cost).collect();
-        worker.for_each(ranges, |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost), scratch, work)
+        worker.for_each_joining(
+            ranges,
+            |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost),
+            scratch,
+            work,
+        )
     }
 }

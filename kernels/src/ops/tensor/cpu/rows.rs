@@ -60,30 +60,17 @@ impl Rows {
         }
     }
 
-    /// A tile, row by row: the elements where they are if they need no conversion and are adjacent, else copied to `to`.
+    /// The elements of a tile where they are, if they need no conversion and are adjacent.
     ///
     /// # Safety
     /// No one writes these elements meanwhile.
-    pub(super) unsafe fn borrow_or_read<'a, T: Number>(
-        &'a self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        to: &'a mut Vec<T>,
-        native: &mut Vec<u64>,
-    ) -> &'a [T] {
-        let tile = Tile { slow: rows, fast: columns };
-        if self.dtype == self.compute {
-            // SAFETY: the caller promises it.
-            let bytes = unsafe { self.region.borrow(0, &tile) };
-            if let Some(Ok(numbers)) = bytes.map(bytemuck::try_cast_slice) {
-                return numbers;
-            }
+    pub(super) unsafe fn borrow<T: Number>(&self, rows: Range<usize>, columns: Range<usize>) -> Option<&[T]> {
+        if self.dtype != self.compute {
+            return None;
         }
-        let len = tile.len();
-        to.resize(to.len().max(len), T::ZERO);
-        // SAFETY: as above.
-        unsafe { self.read(tile.slow, tile.fast, to, native) };
-        &to[..len]
+        // SAFETY: the caller promises it.
+        let bytes = unsafe { self.region.borrow(0, &Tile { slow: rows, fast: columns }) };
+        bytes.and_then(|bytes| bytemuck::try_cast_slice(bytes).ok())
     }
 
     /// Writes a tile, row by row.
@@ -153,7 +140,7 @@ pub(super) fn map_rows<T: Number>(
         }
     };
     let ranges = chunks(rows, 1, row_cost).collect();
-    worker.for_each(
+    worker.for_each_joining(
         ranges,
         |rows: &Range<usize>| product([rows.len()]).saturating_mul(row_cost),
         Default::default,

@@ -90,12 +90,18 @@ impl Sort<'_> {
         let cost = |len: usize| product([len, len.max(2).ilog2() as usize]).saturating_mul(READ_COST);
         if self.columns <= CHUNK || self.rows >= 2 * self.worker.pool().threads() {
             let sort = |row: usize| self.write(row, &self.sorted::<T, E>(row, 0..self.columns));
-            return self.worker.for_each((0..self.rows).collect(), |_| cost(self.columns), || (), |(), row| sort(row));
+            return self.worker.for_each_joining(
+                (0..self.rows).collect(),
+                |_| cost(self.columns),
+                || (),
+                |(), row| sort(row),
+            );
         }
         for row in 0..self.rows {
             let chunks = (0..self.columns).step_by(CHUNK).map(|start| start..(start + CHUNK).min(self.columns));
             let sort = |chunk| self.sorted::<T, E>(row, chunk);
-            let mut sorted = self.worker.map(chunks.collect(), |chunk: &Range<usize>| cost(chunk.len()), sort)?;
+            let mut sorted =
+                self.worker.map_joining(chunks.collect(), |chunk: &Range<usize>| cost(chunk.len()), sort)?;
             while sorted.len() > 1 {
                 let mut pairs = vec![];
                 let mut lists = sorted.into_iter();
@@ -103,7 +109,7 @@ impl Sort<'_> {
                     pairs.push((first, lists.next().unwrap_or_default()));
                 }
                 let cost = |(a, b): &(Vec<E>, Vec<E>)| product([a.len() + b.len()]).saturating_mul(READ_COST);
-                sorted = self.worker.map(pairs, cost, |(a, b)| merged(a, &b, self.count))?;
+                sorted = self.worker.map_joining(pairs, cost, |(a, b)| merged(a, &b, self.count))?;
             }
             self.write(row, &sorted[0]);
         }

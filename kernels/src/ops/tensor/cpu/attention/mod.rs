@@ -133,7 +133,7 @@ fn attend<T: Products>(
     };
     let items = (0..shape.batch * shape.kv_heads).flat_map(blocks).collect();
     let cost = |(_, rows): &(usize, Range<usize>)| row_cost.saturating_mul(rows.len() as u64);
-    worker.for_each(items, cost, Scratch::<T>::default, |scratch, (kv_head, rows)| {
+    worker.for_each_joining(items, cost, Scratch::<T>::default, |scratch, (kv_head, rows)| {
         attention.block(scratch, kv_head, rows);
     })
 }

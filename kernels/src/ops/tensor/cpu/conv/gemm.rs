@@ -74,7 +74,7 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
     };
     // Gathering and packing a window's element takes as long as several multiply-adds.
     let cost = |task: &Task| product([task.channels.len() + 16, task.positions(), extents.terms() + 16]);
-    worker.for_each(tasks(extents), cost, scratch, |scratch, task| {
+    worker.for_each_joining(tasks(extents), cost, scratch, |scratch, task| {
         multiply(conv, &filters, &task, scratch);
         finish(conv, &task, scratch);
     })

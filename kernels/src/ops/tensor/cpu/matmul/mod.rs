@@ -166,23 +166,40 @@ pub(super) struct FinishScratch {
 
 impl<T: Number> Finish<T> {
     pub(super) fn scratch(&self) -> FinishScratch {
-        let registers = self.epilogue.as_ref().map(|program| program.registers(usize::MAX));
+        let registers = self.epilogue.as_ref().map(|program| program.registers(program.block()));
         FinishScratch { registers, results: vec![] }
     }
 
     /// Adds the bias, rounds, applies the epilogue, and writes.
     pub(super) fn write<S: Number>(&self, tile: &mut TileOf<'_, S>, scratch: &mut FinishScratch) {
         let size = self.dtype.size();
+        let is_as_is = self.compute == self.dtype;
+        if is_as_is && self.bias.is_none() && self.epilogue.is_none() {
+            let width = tile.columns.len();
+            if tile.pitch > width {
+                let rows = 1..tile.rows.len();
+                rows.for_each(|row| tile.sums.copy_within(row * tile.pitch..row * tile.pitch + width, row * width));
+            }
+            let first = tile.batch * self.shape.rows;
+            let to = Tile { slow: first + tile.rows.start..first + tile.rows.end, fast: tile.columns.clone() };
+            let sums = &tile.sums[..to.len()];
+            // SAFETY: each tile of the output is of one task, and it overlaps no input.
+            return unsafe { self.output.store(0, &to, bytemuck::cast_slice(sums)) };
+        }
         for (row, sums) in tile.rows.clone().zip(tile.sums.chunks_exact_mut(tile.pitch)) {
             let sums: &mut [T] = bytemuck::cast_slice_mut(&mut sums[..tile.columns.len()]);
             if let Some(bias) = &self.bias {
                 sums.iter_mut().zip(&bias[tile.columns.clone()]).for_each(|(sum, bias)| *sum = sum.add(*bias));
             }
+            let row = tile.batch * self.shape.rows + row;
+            if is_as_is {
+                self.write_row(row, tile.columns.start, bytemuck::cast_slice(sums), scratch.registers.as_mut());
+                continue;
+            }
             let bytes = sums.len() * size;
             scratch.results.resize(bytes.div_ceil(8), 0);
             let results: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut scratch.results)[..bytes];
             super::cast::cast(self.compute, self.dtype, bytemuck::cast_slice(sums), results);
-            let row = tile.batch * self.shape.rows + row;
             self.write_row(row, tile.columns.start, results, scratch.registers.as_mut());
         }
     }

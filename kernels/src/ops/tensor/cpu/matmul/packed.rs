@@ -7,30 +7,49 @@ use crate::{
     OpError,
     cpu::{
         Worker,
-        gemm::{GEMV_COLUMNS, PackedMatrix, Prefetch},
+        gemm::{GEMV_COLUMNS, PackedMatrix, Prefetch, StridedRows},
         simd::Isa,
+        slices::SLICE,
     },
     op::product,
 };
 
-/// Rows, common dimension and columns of the blocks that are multiplied: those of the left factor and of the output fit the L2 cache.
-const ROWS: usize = 64;
+/// Rows and common dimension of the blocks that are multiplied: those of the left factor and of the output fit the L2 cache.
+const ROWS: usize = 128;
 const INNER: usize = 512;
+/// Columns that are packed together, a multiple of the panels of all instruction sets.
 const COLUMNS: usize = 384;
+/// Columns of the strips of small products are a multiple of this.
+const MIN_COLUMNS: usize = 32;
+/// Numbers between rows of a copied block, so that they are in different sets of the L1 cache.
+const SPACING: usize = 16;
+/// The most sums of a task.
+const SUMS: usize = 1 << 18;
 /// The most bytes of packed columns that exist at a time.
 const PACKED_BYTES: usize = 64 << 20;
 /// Common dimension of the blocks of products with few columns: rows are read once, as they are if they are f32 and adjacent.
 const GEMV_INNER: usize = 1 << 16;
+const GEMV_ROWS: usize = 64;
 /// Products with fewer multiply-adds are one task each.
 const WHOLE: u64 = 1 << 21;
 
-/// Blocks of the right factor: `[strips][blocks of the common dimension]`.
-type Packed = Vec<Vec<PackedMatrix>>;
+/// Some columns of the right factor, in blocks of the common dimension.
+struct Strip {
+    columns: Range<usize>,
+    blocks: Vec<PackedMatrix>,
+}
+
+impl Strip {
+    /// Numbers in a row of its sums.
+    fn pitch(&self) -> usize {
+        self.blocks.first().map_or(self.columns.len(), PackedMatrix::columns)
+    }
+}
 
 struct Scratch {
     finish: FinishScratch,
     left: Vec<f32>,
-    product: Vec<f32>,
+    /// Of the strips of a task, one after the other.
     sums: Vec<f32>,
     native: Vec<u64>,
 }
@@ -43,100 +62,209 @@ pub(super) fn run(
     worker: &Worker,
 ) -> Result<(), OpError> {
     let shape = factors.shape;
-    let scratch = || Scratch { finish: finish_scratch(), left: vec![], product: vec![], sums: vec![], native: vec![] };
-    let cost = |rows: usize, columns: usize| product([rows, columns, shape.inner + 16]);
-    let strips =
-        |columns: Range<usize>| columns.clone().step_by(COLUMNS).map(move |at| at..(at + COLUMNS).min(columns.end));
-    let blocks = |batch: usize| (0..shape.rows).step_by(ROWS).map(move |at| (batch, at..(at + ROWS).min(shape.rows)));
-    if cost(shape.rows, shape.columns) <= WHOLE && !is_shared {
+    let product = Product { factors, finish_scratch, write, worker };
+    let (of_matrix, threads) = (product.cost(shape.rows, shape.columns), worker.pool().threads());
+    let has_many = shape.batch >= 4 * threads && of_matrix <= SLICE / 16;
+    if !is_shared && (of_matrix <= WHOLE || has_many) {
+        return product.multiply_matrices();
+    }
+    let group = if is_shared { shape.batch } else { 1 };
+    let width = shape.columns.div_ceil(2 * threads).next_multiple_of(MIN_COLUMNS).min(COLUMNS);
+    let of_group = product.cost(shape.rows.saturating_mul(group), shape.columns);
+    let is_small = of_group <= SLICE && shape.columns.div_ceil(width) >= threads;
+    (0..shape.batch).step_by(group).try_for_each(|first| {
+        let batches = first..first + group;
+        if is_small { product.multiply_strips(&batches, width) } else { product.multiply_blocks(&batches) }
+    })
+}
+
+struct Product<'a, F, W> {
+    factors: &'a Factors,
+    finish_scratch: &'a F,
+    write: &'a W,
+    worker: &'a Worker,
+}
+
+impl<F, W> Product<'_, F, W>
+where
+    F: Fn() -> FinishScratch + Sync + Send,
+    W: Fn(&mut TileOf<'_, f32>, &mut FinishScratch) + Sync + Send,
+{
+    fn scratch(&self) -> Scratch {
+        Scratch { finish: (self.finish_scratch)(), left: vec![], sums: vec![], native: vec![] }
+    }
+
+    fn cost(&self, rows: usize, columns: usize) -> u64 {
+        product([rows, columns, self.factors.shape.inner + 16])
+    }
+
+    /// A matrix of the batch in each task.
+    fn multiply_matrices(&self) -> Result<(), OpError> {
+        let shape = self.factors.shape;
         let multiply = |scratch: &mut Scratch, batch: usize| {
-            for columns in strips(0..shape.columns) {
-                let packed = pack(factors, batch, &columns);
-                blocks(batch).for_each(|(batch, rows)| tile(factors, scratch, batch, rows, &columns, &packed, write));
+            for columns in parts(0..shape.columns, COLUMNS) {
+                let strip = [pack(self.factors, batch, columns)];
+                blocks(shape).for_each(|rows| self.multiply(scratch, batch, rows, &strip));
             }
         };
-        let batches = (0..shape.batch).collect();
-        return worker.for_each(batches, |_| 2 * cost(shape.rows, shape.columns), scratch, multiply);
+        let cost = 2 * self.cost(shape.rows, shape.columns);
+        self.worker.for_each_joining((0..shape.batch).collect(), |_| cost, || self.scratch(), multiply)
     }
-    let most = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
-    for batches in (0..shape.batch).step_by(if is_shared { shape.batch } else { 1 }) {
-        let end = if is_shared { shape.batch } else { batches + 1 };
-        for start in (0..shape.columns).step_by(most) {
-            let strips: Vec<_> = strips(start..(start + most).min(shape.columns)).collect();
+
+    /// Some columns in each task, which packs them: for small products this takes less time than waiting until all are packed. The
+    /// batches share the right factor.
+    fn multiply_strips(&self, batches: &Range<usize>, width: usize) -> Result<(), OpError> {
+        let shape = self.factors.shape;
+        let multiply = |scratch: &mut Scratch, columns: Range<usize>| {
+            let strip = [pack(self.factors, batches.start, columns)];
+            for batch in batches.clone() {
+                blocks(shape).for_each(|rows| self.multiply(scratch, batch, rows, &strip));
+            }
+        };
+        let cost = |columns: &Range<usize>| self.cost(shape.rows * batches.len(), columns.len());
+        let strips = parts(0..shape.columns, width).collect();
+        self.worker.for_each_joining(strips, cost, || self.scratch(), multiply)
+    }
+
+    /// Packs the right factor, which the batches share, and multiplies a block of rows by some strips in each task.
+    fn multiply_blocks(&self, batches: &Range<usize>) -> Result<(), OpError> {
+        let (shape, worker) = (self.factors.shape, self.worker);
+        let most = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
+        for columns in parts(0..shape.columns, most) {
             let packing = |columns: &Range<usize>| product([columns.len(), shape.inner, 64]);
-            let packed: Packed = worker.map(strips.clone(), packing, |columns| pack(factors, batches, &columns))?;
-            let items = (batches..end).flat_map(blocks).flat_map(|(batch, rows)| {
-                strips.iter().zip(&packed).map(move |(columns, packed)| (batch, rows.clone(), columns, packed))
-            });
-            worker.for_each(
-                items.collect::<Vec<_>>(),
-                |(_, rows, columns, _)| cost(rows.len(), columns.len()),
-                scratch,
-                |scratch, (batch, rows, columns, packed)| tile(factors, scratch, batch, rows, columns, packed, write),
+            let strips = worker.map_joining(parts(columns, COLUMNS).collect(), packing, |columns| {
+                pack(self.factors, batches.start, columns)
+            })?;
+            // A task copies its rows once for all of its strips.
+            let tasks = (8 * worker.pool().threads()).div_ceil(batches.len() * blocks(shape).count());
+            let together = strips.len().div_ceil(tasks).clamp(1, SUMS / ROWS / COLUMNS);
+            let items: Vec<_> = batches
+                .clone()
+                .flat_map(|batch| blocks(shape).map(move |rows| (batch, rows)))
+                .flat_map(|(batch, rows)| strips.chunks(together).map(move |strips| (batch, rows.clone(), strips)))
+                .collect();
+            worker.for_each_joining(
+                items,
+                |(_, rows, strips)| self.cost(rows.len(), strips.iter().map(|strip| strip.columns.len()).sum()),
+                || self.scratch(),
+                |scratch, (batch, rows, strips)| self.multiply(scratch, batch, rows, strips),
             )?;
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Multiplies some rows by some strips.
+    fn multiply(&self, scratch: &mut Scratch, batch: usize, rows: Range<usize>, strips: &[Strip]) {
+        let Scratch { finish, left, sums, native } = scratch;
+        let len = rows.len() * strips.iter().map(Strip::pitch).sum::<usize>();
+        sums.resize(sums.len().max(len), 0.0);
+        let first = batch * self.factors.shape.rows;
+        for (nth, inner) in inner_blocks(self.factors.shape).enumerate() {
+            // SAFETY: a step does not write what it reads.
+            let left = unsafe { left_rows(self.factors, first + rows.start..first + rows.end, inner, left, native) };
+            let mut sums = &mut sums[..];
+            for strip in strips {
+                let packed = &strip.blocks[nth];
+                let prefetch = if packed.is_gemv() { Prefetch::Rows } else { Prefetch::None };
+                packed.multiply_strided(left, sums, nth > 0, prefetch);
+                sums = &mut sums[rows.len() * strip.pitch()..];
+            }
+        }
+        let mut sums = &mut sums[..len];
+        for strip in strips {
+            let (pitch, columns) = (strip.pitch(), strip.columns.clone());
+            let (sums_of_strip, rest) = sums.split_at_mut(rows.len() * pitch);
+            sums = rest;
+            if strip.blocks.is_empty() {
+                sums_of_strip.fill(0.0);
+            }
+            (self.write)(&mut TileOf { sums: sums_of_strip, pitch, batch, rows: rows.clone(), columns }, finish);
+        }
+    }
 }
 
-/// The blocks of the common dimension.
+/// Ranges of `width`; the last may be shorter.
+fn parts(range: Range<usize>, width: usize) -> impl Iterator<Item = Range<usize>> {
+    range.clone().step_by(width).map(move |at| at..(at + width).min(range.end))
+}
+
+/// Blocks of rows.
+fn blocks(shape: Shape) -> impl Iterator<Item = Range<usize>> {
+    parts(0..shape.rows, if shape.columns <= GEMV_COLUMNS { GEMV_ROWS } else { ROWS })
+}
+
+/// Blocks of the common dimension.
 fn inner_blocks(shape: Shape) -> impl Iterator<Item = Range<usize>> {
-    let block = if shape.columns <= GEMV_COLUMNS { GEMV_INNER } else { INNER };
-    (0..shape.inner).step_by(block).map(move |at| at..(at + block).min(shape.inner))
+    parts(0..shape.inner, if shape.columns <= GEMV_COLUMNS { GEMV_INNER } else { INNER })
 }
 
-/// Packs some columns of the right factor.
-fn pack(factors: &Factors, batch: usize, columns: &Range<usize>) -> Vec<PackedMatrix> {
+/// Packs some columns of the right factor. Strips of a product with many columns take the GEMM path, however narrow they are: its sums
+/// do not depend on how columns are cut.
+fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
     let shape = factors.shape;
+    let is_gemv = shape.columns <= GEMV_COLUMNS;
+    let count = columns.len();
     let (mut block, mut native) = (vec![], vec![]);
-    let pack = |inner: Range<usize>| {
-        block.resize(inner.len() * columns.len(), 0.0_f32);
-        let (first, extent) = if factors.b.is_transposed { (columns, shape.columns) } else { (&inner, shape.inner) };
-        let rows = batch * extent + first.start..batch * extent + first.end;
-        let across = if factors.b.is_transposed { &inner } else { columns };
+    let blocks = inner_blocks(shape).map(|inner| {
+        let (isa, dim) = (Isa::best(), inner.len());
+        let rows = batch * shape.inner + inner.start..batch * shape.inner + inner.end;
         // SAFETY: a step does not write what it reads.
-        unsafe { factors.b.rows.read(rows, across.clone(), &mut block, &mut native) };
-        if factors.b.is_transposed {
-            PackedMatrix::new(Isa::best(), inner.len(), columns.len(), &block)
-        } else if columns.len() <= GEMV_COLUMNS {
-            let vectors: Vec<f32> =
-                (0..columns.len()).flat_map(|at| block[at..].iter().step_by(columns.len())).copied().collect();
-            PackedMatrix::new(Isa::best(), inner.len(), columns.len(), &vectors)
-        } else {
-            let row = |at: usize| &block[at * columns.len()..][..columns.len()];
-            PackedMatrix::of_columns(Isa::best(), inner.len(), columns.len(), row)
+        let whole = || unsafe { factors.b.rows.borrow::<f32>(rows.clone(), 0..shape.columns) };
+        if !factors.b.is_transposed
+            && !is_gemv
+            && let Some(whole) = whole()
+        {
+            return PackedMatrix::of_columns(isa, dim, count, |at| &whole[at * shape.columns..][columns.clone()]);
         }
-    };
-    inner_blocks(shape).map(pack).collect()
+        block.resize(dim * count, 0.0_f32);
+        if factors.b.is_transposed {
+            let vectors = batch * shape.columns + columns.start..batch * shape.columns + columns.end;
+            // SAFETY: as above.
+            unsafe { factors.b.rows.read(vectors, inner, &mut block, &mut native) };
+        } else {
+            // SAFETY: as above.
+            unsafe { factors.b.rows.read(rows, columns.clone(), &mut block, &mut native) };
+        }
+        match (factors.b.is_transposed, is_gemv) {
+            (true, true) => PackedMatrix::new(isa, dim, count, &block),
+            (true, false) => PackedMatrix::of_vectors(isa, dim, count, &block),
+            (false, true) => {
+                let vectors: Vec<f32> = (0..count).flat_map(|at| block[at..].iter().step_by(count)).copied().collect();
+                PackedMatrix::new(isa, dim, count, &vectors)
+            }
+            (false, false) => PackedMatrix::of_columns(isa, dim, count, |at| &block[at * count..][..count]),
+        }
+    });
+    let blocks = blocks.collect();
+    Strip { columns, blocks }
 }
 
-/// Multiplies some rows by some columns.
-fn tile(
-    factors: &Factors,
-    scratch: &mut Scratch,
-    batch: usize,
+/// A block of rows of the left factor: where it is if it is all of them, else a copy, which is closer together.
+///
+/// # Safety
+/// No one writes these elements meanwhile.
+unsafe fn left_rows<'a>(
+    factors: &'a Factors,
     rows: Range<usize>,
-    columns: &Range<usize>,
-    packed: &[PackedMatrix],
-    write: &impl Fn(&mut TileOf<'_, f32>, &mut FinishScratch),
-) {
-    let pitch = packed.first().map_or(columns.len(), PackedMatrix::columns);
-    let len = rows.len() * pitch;
-    let Scratch { finish, left, product, sums, native } = scratch;
-    sums.clear();
-    sums.resize(len, 0.0);
-    product.resize(product.len().max(len), 0.0);
-    let first = batch * factors.shape.rows;
-    for (nth, (inner, packed)) in inner_blocks(factors.shape).zip(packed).enumerate() {
-        let prefetch = if packed.is_gemv() { Prefetch::Rows } else { Prefetch::None };
-        // SAFETY: a step does not write what it reads.
-        let left = unsafe { factors.a.borrow_or_read(first + rows.start..first + rows.end, inner, left, native) };
-        if nth == 0 {
-            packed.multiply(left, sums, prefetch);
-        } else {
-            packed.multiply(left, product, prefetch);
-            sums.iter_mut().zip(&*product).for_each(|(sum, product)| *sum += product);
+    inner: Range<usize>,
+    to: &'a mut Vec<f32>,
+    native: &mut Vec<u64>,
+) -> StridedRows<'a> {
+    let (count, whole) = (rows.len(), factors.shape.inner);
+    // SAFETY: the caller promises it.
+    let borrowed = unsafe { factors.a.borrow::<f32>(rows.clone(), 0..whole) };
+    if let Some(numbers) = borrowed.filter(|_| inner.len() == whole) {
+        return StridedRows { numbers, pitch: whole, count };
+    }
+    let pitch = inner.len() + SPACING;
+    to.resize(to.len().max(count * pitch), 0.0);
+    for (nth, to) in to.chunks_exact_mut(pitch).take(count).enumerate() {
+        let (row, to) = (rows.start + nth, &mut to[..inner.len()]);
+        match borrowed {
+            Some(numbers) => to.copy_from_slice(&numbers[nth * whole..][inner.clone()]),
+            // SAFETY: as above.
+            None => unsafe { factors.a.read(row..row + 1, inner.clone(), to, native) },
         }
     }
-    write(&mut TileOf { sums, pitch, batch, rows, columns: columns.clone() }, finish);
+    StridedRows { numbers: to, pitch, count }
 }

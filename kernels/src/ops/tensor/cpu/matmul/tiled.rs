@@ -52,7 +52,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
     let cost = |(_, rows, columns): &(usize, Range<usize>, Range<usize>)| {
         product([rows.len() * 2 + 32, columns.len(), shape.inner + 16])
     };
-    worker.for_each(items.collect(), cost, scratch, |scratch, (batch, rows, columns)| {
+    worker.for_each_joining(items.collect(), cost, scratch, |scratch, (batch, rows, columns)| {
         tile(factors, finish, scratch, batch, rows, columns);
     })
 }

@@ -137,6 +137,36 @@ fn long_products_are_cut_into_tiles() {
     }
 }
 
+/// Each shape takes another path: columns that are packed by the tasks that multiply them, a matrix of the batch for each task, blocks of
+/// rows by packed strips, and a vector.
+#[test]
+fn products_of_each_size_agree_with_the_oracle() {
+    for (shape, is_b_shared) in [
+        ([1, 128, 128, 128], false),
+        ([1, 129, 1025, 200], false),
+        ([2, 40, 513, 97], true),
+        ([13, 33, 100, 129], false),
+        ([1, 900, 700, 700], false),
+        ([1, 300, 1030, 1], false),
+        ([1, 35, 4100, 12], false),
+    ] {
+        for gap in [0, 3] {
+            for has_bias in [false, true] {
+                check_case(&Case {
+                    dtype: Dtype::F32,
+                    accumulate: Accumulate::F32,
+                    shape,
+                    transposed: [false, has_bias && gap == 0],
+                    gap,
+                    is_b_shared,
+                    has_bias,
+                    epilogue: None,
+                });
+            }
+        }
+    }
+}
+
 #[test]
 fn views_and_functions_of_other_types_are_refused() {
     let case = Case {
