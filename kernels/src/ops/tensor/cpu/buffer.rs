@@ -4,7 +4,7 @@ use crate::{DeviceId, OpError};
 
 /// Pages of larger buffers are huge, where the system has them: the first touch of a page, which zeroes it, costs more than the
 /// arithmetic of an elementwise operation on its 4 KiB.
-const HUGE_PAGE: usize = 2 << 20;
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 #[derive(Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]
 #[repr(C, align(64))]

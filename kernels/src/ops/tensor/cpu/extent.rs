@@ -21,9 +21,19 @@ pub(super) fn positions(layout: &Layout) -> Option<std::ops::Range<usize>> {
     Some(usize::try_from(low).ok()?..usize::try_from(high).ok()?.checked_add(1)?)
 }
 
+/// Whether elements are adjacent in row-major order.
+pub(super) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
+    let mut dense = 1_isize;
+    shape.iter().zip(strides).rev().all(|(&extent, &stride)| {
+        let is_next = extent == 1 || stride == dense;
+        dense = dense.wrapping_mul(extent.cast_signed());
+        is_next
+    })
+}
+
 /// Whether each element is certain to have a position of its own: each stride exceeds the span of the smaller ones.
 pub(super) fn is_injective(layout: &Layout) -> bool {
-    if layout.shape.contains(&0) {
+    if layout.shape.contains(&0) || is_dense(&layout.shape, &layout.strides) {
         return true;
     }
     let mut reach = 0_usize;

@@ -6,6 +6,8 @@ use super::number::{Number, Real};
 use crate::cpu::simd::{Isa, Kernel, Lanes};
 
 const LANES: usize = 32;
+/// Values that are searched at a time.
+const SEARCHED: usize = 128;
 
 /// `combine` of all values; `identity` if there are none.
 pub(super) fn fold<T: Number>(values: &[T], identity: T, combine: impl Fn(T, T) -> T) -> T {
@@ -25,6 +27,35 @@ pub(super) fn extreme<T: Number>(values: &[T], is_max: bool, identity: T) -> T {
         (true, true) => fold(values, identity, T::maximum),
         (true, false) => fold(values, identity, T::minimum),
     }
+}
+
+/// The position of the first value that equals `of`, which may be NaN.
+pub(super) fn position<T: Number>(values: &[T], of: T) -> Option<usize> {
+    Isa::best().run(Position { values, of })
+}
+
+struct Position<'a, T> {
+    values: &'a [T],
+    of: T,
+}
+
+impl<T: Number> Kernel for Position<'_, T> {
+    type Out = Option<usize>;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _lanes: L) -> Option<usize> {
+        if self.of.is_nan() { first(self.values, |x| x.is_nan()) } else { first(self.values, |x| *x == self.of) }
+    }
+}
+
+/// The position of the first value that a condition holds for.
+#[inline(always)]
+fn first<T>(values: &[T], holds: impl Fn(&T) -> bool) -> Option<usize> {
+    // Without a branch for each value the loop is vectorised.
+    let has_any = |chunk: &[T]| chunk.iter().fold(0, |any, x| any | u32::from(holds(x))) != 0;
+    let (chunks, _) = values.as_chunks::<SEARCHED>();
+    let start = SEARCHED * chunks.iter().position(|chunk| has_any(chunk)).unwrap_or(chunks.len());
+    values[start..].iter().position(holds).map(|at| start + at)
 }
 
 /// The sum of a function of the values, in f64.

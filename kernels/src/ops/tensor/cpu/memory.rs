@@ -7,7 +7,7 @@ use accelerd_tensor::{Dtype, Location, Plan, View};
 
 use super::{
     buffer::AlignedBuffer,
-    extent::{is_injective, may_overlap, positions},
+    extent::{is_dense, is_injective, may_overlap, positions},
 };
 use crate::OpError;
 
@@ -27,6 +27,13 @@ pub(super) struct Operand {
 unsafe impl Send for Operand {}
 // SAFETY: as above.
 unsafe impl Sync for Operand {}
+
+impl Operand {
+    /// Whether the elements are adjacent in row-major order.
+    pub(super) fn is_dense(&self) -> bool {
+        is_dense(&self.shape, &self.strides)
+    }
+}
 
 /// The operands of a step.
 pub(super) struct Operands {

@@ -35,7 +35,12 @@ pub(super) trait Source {
 }
 
 /// Memory of the registers of a program.
-pub(super) struct Registers(Vec<Vec<u64>>);
+pub(super) struct Registers {
+    /// Elements of a register.
+    len: usize,
+    /// Empty until they are written.
+    of: Vec<Vec<u64>>,
+}
 
 impl Program {
     pub(super) fn new(function: &Function) -> Self {
@@ -66,6 +71,11 @@ impl Program {
         self.results.len()
     }
 
+    /// Whether the result is the only parameter.
+    pub(super) fn is_identity(&self) -> bool {
+        self.results.len() == 1 && matches!(self.values[..], [Value { inst: Inst::Param(0), .. }])
+    }
+
     /// An estimate of the work of an element, in multiply-adds.
     pub(super) fn cost(&self) -> u64 {
         let cost = |value: &Value| match value.inst {
@@ -79,15 +89,12 @@ impl Program {
         self.values.iter().map(cost).sum::<u64>().max(1)
     }
 
-    /// Registers for blocks of up to `len` elements; constants are in place.
+    /// Registers for as many elements; constants are in place.
     pub(super) fn registers(&self, len: usize) -> Registers {
-        let mut registers = Registers(vec![vec![0_u64; len.min(self.block)]; self.register_count]);
+        let mut registers = Registers { len, of: vec![vec![]; self.register_count] };
         for (value, register) in self.values.iter().zip(&self.registers) {
             if let Inst::Literal(literal) = value.inst {
-                let bytes = literal.bits().to_le_bytes();
-                let size = value.dtype.size();
-                let to: &mut [u8] = bytemuck::cast_slice_mut(&mut registers.0[*register]);
-                to.chunks_exact_mut(size).for_each(|to| to.copy_from_slice(&bytes[..size]));
+                registers.of[*register] = vec![repeated(literal.bits(), value.dtype.size()); len];
             }
         }
         registers
@@ -104,10 +111,11 @@ impl Program {
             if is_there {
                 continue;
             }
-            let mut register = std::mem::take(&mut registers.0[self.registers[at]]);
+            let mut register = std::mem::take(&mut registers.of[self.registers[at]]);
+            register.resize(registers.len, 0);
             let out: &mut [u8] = bytemuck::cast_slice_mut(&mut register);
             self.compute(value, registers, len, source, &mut out[..len * value.dtype.size()]);
-            registers.0[self.registers[at]] = register;
+            registers.of[self.registers[at]] = register;
         }
     }
 
@@ -145,8 +153,18 @@ impl Program {
         {
             return bytes;
         }
-        let register: &[u8] = bytemuck::cast_slice(&registers.0[self.registers[id.index()]]);
+        let register: &[u8] = bytemuck::cast_slice(&registers.of[self.registers[id.index()]]);
         &register[..len * value.dtype.size()]
+    }
+}
+
+/// The bytes of an element as often as they fit.
+fn repeated(bits: u64, size: usize) -> u64 {
+    match size {
+        1 => (bits & 0xff) * 0x0101_0101_0101_0101,
+        2 => (bits & 0xffff) * 0x0001_0001_0001_0001,
+        4 => (bits & 0xffff_ffff) * 0x0000_0001_0000_0001,
+        _ => bits,
     }
 }
 
@@ -177,11 +195,12 @@ fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
             count += 1;
             count - 1
         });
-        let mut dying: Vec<usize> =
-            value.inst.operands().map(ValueId::index).filter(|of| last_uses[*of] == at).collect();
-        dying.sort_unstable();
-        dying.dedup();
-        free.extend(dying.into_iter().map(|of| registers[of]));
+        for operand in value.inst.operands().map(ValueId::index).filter(|operand| last_uses[*operand] == at) {
+            // An operand may occur twice.
+            if !free.contains(&registers[operand]) {
+                free.push(registers[operand]);
+            }
+        }
     }
     (registers, count)
 }

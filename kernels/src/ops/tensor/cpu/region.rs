@@ -3,7 +3,7 @@
 //! A [`Region`] is a product of two groups of dimensions, `slow` and `fast`, each a row-major sequence of positions. A [`Tile`] is a
 //! range of both.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use super::{memory::Operand, program::Source};
 use accelerd_tensor::Dtype;
@@ -36,8 +36,8 @@ struct Access {
     /// Added to the positions of the index.
     first: isize,
     dtype: Dtype,
-    slow: Vec<isize>,
-    fast: Vec<isize>,
+    slow: Cow<'static, [isize]>,
+    fast: Cow<'static, [isize]>,
     /// Whether a range of `fast` is adjacent in memory.
     is_dense: bool,
 }
@@ -73,6 +73,9 @@ impl Region {
     /// The regions that make up an elementwise space, each with all dimensions in `fast`. The order suits the memory of the operand
     /// `leading`; where another's innermost dimension differs, tiles of both are visited.
     pub(super) fn elementwise(operands: &[&Operand], leading: usize) -> Vec<Self> {
+        if operands.iter().all(|operand| operand.is_dense()) {
+            return vec![Self::line(operands)];
+        }
         let mut order = dims(operands, &operands[0].shape);
         order.sort_by_key(|dim| std::cmp::Reverse(dim.strides[leading].unsigned_abs()));
         let order = merged(&order);
@@ -100,10 +103,21 @@ impl Region {
         regions
     }
 
+    /// All elements of operands that are adjacent in the same order.
+    fn line(operands: &[&Operand]) -> Self {
+        let access = |base: *mut u8, dtype: Dtype| {
+            let (slow, fast) = (Cow::Borrowed(&[][..]), Cow::Borrowed(&[1][..]));
+            Access { base, first: 0, dtype, slow, fast, is_dense: true }
+        };
+        let accesses = operands.iter().map(|operand| access(operand.base, operand.dtype)).collect();
+        let index = access(std::ptr::null_mut(), Dtype::I64);
+        Self { slow: vec![], fast: vec![operands[0].shape.iter().product()], accesses, index }
+    }
+
     fn of_dims(operands: &[&Operand], slow: &[Dim], fast: &[Dim], offsets: &[isize]) -> Self {
         let extents = |dims: &[Dim]| dims.iter().map(|dim| dim.extent).collect::<Vec<_>>();
         let access = |of: usize, base: *mut u8, dtype: Dtype| {
-            let strides = |dims: &[Dim]| dims.iter().map(|dim| dim.strides[of]).collect::<Vec<_>>();
+            let strides = |dims: &[Dim]| dims.iter().map(|dim| dim.strides[of]).collect::<Cow<'static, [isize]>>();
             let mut dense = 1;
             let is_dense = fast.iter().rev().all(|dim| {
                 let is_next = dim.strides[of] == dense;
@@ -187,6 +201,10 @@ impl Region {
         let mut to: &mut [T] = bytemuck::cast_slice_mut(to);
         let access = &self.accesses[operand];
         self.check(tile);
+        if let Some(from) = self.adjacent(operand, tile) {
+            // SAFETY: as below.
+            return unsafe { from.cast::<T>().copy_to_nonoverlapping(to[..tile.len()].as_mut_ptr(), tile.len()) };
+        }
         self.runs(access, tile, |at, count, stride| {
             let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
             to = rest;
@@ -227,6 +245,10 @@ impl Region {
         let mut from: &[T] = bytemuck::cast_slice(from);
         let access = &self.accesses[operand];
         self.check(tile);
+        if let Some(to) = self.adjacent(operand, tile) {
+            // SAFETY: as in `load_sized`.
+            return unsafe { to.cast::<T>().copy_from_nonoverlapping(from[..tile.len()].as_ptr(), tile.len()) };
+        }
         self.runs(access, tile, |at, count, stride| {
             let (run, rest) = from.split_at(count);
             from = rest;

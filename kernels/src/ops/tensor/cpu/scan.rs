@@ -87,7 +87,7 @@ impl Scan<'_> {
         let mut parts = self.parts(identity);
         if self.chunk < self.extent {
             let totals = |part: &Part<T>| self.part_totals(part, combine);
-            let totals = self.worker.map(parts.iter().collect(), |part| cost(part), totals)?;
+            let totals = self.worker.map_joining(parts.iter().collect(), |part| cost(part), totals)?;
             let chunks = self.extent.div_ceil(self.chunk);
             for (parts, totals) in parts.chunks_mut(chunks).zip(totals.chunks(chunks)) {
                 for nth in 1..chunks {
@@ -96,7 +96,7 @@ impl Scan<'_> {
                 }
             }
         }
-        self.worker.for_each(parts, cost, || (), |(), part| self.scan_part(part, combine))
+        self.worker.for_each_joining(parts, cost, || (), |(), part| self.scan_part(part, combine))
     }
 
     /// The parts; the chunks of the same columns follow each other.
@@ -130,10 +130,20 @@ impl Scan<'_> {
         let (mut state, mut native) = (std::mem::take(&mut part.state), vec![]);
         let width = state.len();
         self.tiles(&part, |rows, values| {
-            for row in values.chunks_exact_mut(width) {
-                for (state, value) in state.iter_mut().zip(row) {
-                    *state = combine(*state, *value);
-                    *value = *state;
+            if let [state] = &mut state[..] {
+                // Kept in a register.
+                let mut last = *state;
+                for value in &mut *values {
+                    last = combine(last, *value);
+                    *value = last;
+                }
+                *state = last;
+            } else {
+                for row in values.chunks_exact_mut(width) {
+                    for (state, value) in state.iter_mut().zip(row) {
+                        *state = combine(*state, *value);
+                        *value = *state;
+                    }
                 }
             }
             // SAFETY: outputs overlap no input, and each part is of one task.

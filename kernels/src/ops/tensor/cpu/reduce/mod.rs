@@ -33,6 +33,9 @@ const MAX_SHORT_ROW: usize = 32;
 const RUN: usize = 128;
 /// Blocks or runs of a chunk.
 const CHUNK: usize = 64;
+/// Values that are read at a time where nothing is computed first: by reductions that select one of them, and of columns.
+const SELECTED: usize = 8192;
+const WIDE: usize = 4096;
 
 pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     let shape = [step.outer.as_slice(), &step.inner].concat();
@@ -121,14 +124,14 @@ impl Job<'_> {
         if self.output.shape.contains(&0) {
             return Ok(());
         }
-        let schedule = self.schedule();
+        let schedule = self.schedule(worker.pool().threads());
         let output_region = Region::new(&[self.output], &self.output.shape, 0, false);
         let value_cost = self.prologue.cost() + READ_COST / 4 * (1 + self.inputs.len() as u64);
         let row_cost =
             product([schedule.len]).saturating_mul(value_cost).saturating_add(self.epilogue.cost() + READ_COST);
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
         let tiles = schedule.rows.div_ceil(schedule.width);
-        let (tile_len, epilogue_len) = (schedule.width * schedule.block, schedule.width);
+        let (tile_len, epilogue_len) = (schedule.width * schedule.block, schedule.width.min(self.epilogue.block()));
         let scratch =
             || Scratch { prologue: self.prologue.registers(tile_len), epilogue: self.epilogue.registers(epilogue_len) };
         if chunk_count <= 1 || tiles >= 4 * worker.pool().threads() {
@@ -141,13 +144,22 @@ impl Job<'_> {
                     self.finish(&output_region, scratch, &rows, &states);
                 }
             };
-            return worker.for_each(ranges, |rows| product([rows.len()]).saturating_mul(row_cost), scratch, work);
+            return worker.for_each_joining(
+                ranges,
+                |rows| product([rows.len()]).saturating_mul(row_cost),
+                scratch,
+                work,
+            );
         }
         let rows_of = |tile: usize| tile * schedule.width..((tile + 1) * schedule.width).min(schedule.rows);
         let items = (0..tiles).flat_map(|tile| (0..chunk_count).map(move |chunk| (tile, chunk))).collect();
         let chunk_cost = product([schedule.width, schedule.chunk]).saturating_mul(value_cost);
         let mut parts = worker
-            .map(items, |_| chunk_cost, |(tile, chunk)| self.chunk(&schedule, &mut scratch(), &rows_of(tile), chunk))?
+            .map_joining(
+                items,
+                |_| chunk_cost,
+                |(tile, chunk)| self.chunk(&schedule, &mut scratch(), &rows_of(tile), chunk),
+            )?
             .into_iter();
         let mut scratch = scratch();
         for tile in 0..tiles {
@@ -158,7 +170,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn schedule(&self) -> Schedule {
+    fn schedule(&self, threads: usize) -> Schedule {
         let outer_rank = self.shape.len() - self.inner_rank;
         let elements = |shape: &[usize]| if shape.contains(&0) { 0 } else { shape.iter().product() };
         let (rows, len): (usize, usize) = (elements(&self.shape[..outer_rank]), elements(&self.shape[outer_rank..]));
@@ -166,13 +178,17 @@ impl Job<'_> {
         let region = Region::new(&operands, self.shape, outer_rank, false);
         let (within, between) = region.inner_distances();
         let is_far = within >= FAR && between < within;
-        let most = self.prologue.block();
+        let is_identity = self.prologue.is_identity();
         if self.reducer.has_columns() && rows > 1 && (is_far || len <= MAX_SHORT_ROW) {
+            let chunk = RUN * CHUNK / 16;
+            let is_wide = is_identity && rows.div_ceil(WIDE) * len.div_ceil(chunk) >= 4 * threads;
+            let most = if is_wide { WIDE } else { self.prologue.block() };
             let width = most.min(rows).max(1);
             let block = (most / width).min(len).max(1);
             let region = Region::new(&operands, self.shape, self.inner_rank, true);
-            return Schedule { region, is_columns: true, rows, len, width, block, chunk: RUN * CHUNK / 4 };
+            return Schedule { region, is_columns: true, rows, len, width, block, chunk };
         }
+        let most = if is_identity && self.reducer.is_exact() { SELECTED } else { self.prologue.block() };
         let block = if is_far { FAR_BLOCK } else { most }.min(len).max(1);
         let width = (most / block).min(rows).max(1);
         Schedule { region, is_columns: false, rows, len, width, block, chunk: block * CHUNK }

@@ -11,7 +11,7 @@ use super::super::{
 };
 
 /// Values whose extreme is found before it is compared with that of others.
-const SEARCH_BLOCK: usize = 512;
+const SEARCH_BLOCK: usize = 4096;
 
 /// A reduction. States are arrays of plain data in aligned bytes, one for each row.
 pub(super) trait Reducer: Sync {
@@ -26,6 +26,11 @@ pub(super) trait Reducer: Sync {
 
     /// The states of rows of as many values each, which begin at index `first` of the row.
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]);
+
+    /// Whether results do not depend on how values are grouped.
+    fn is_exact(&self) -> bool {
+        false
+    }
 
     /// Whether [`Self::accumulate`] adds values to states.
     fn has_columns(&self) -> bool {
@@ -67,6 +72,8 @@ pub(super) fn arg_reducer(is_max: bool, dtype: Dtype) -> Option<Box<dyn Reducer>
 
 /// An operation that combines two values.
 trait Combine: Copy + Send + Sync + 'static {
+    /// Whether the result is one of the values.
+    const IS_SELECTION: bool = false;
     fn identity<T: Number>(self) -> T;
     fn apply<T: Number>(self, a: T, b: T) -> T;
     /// The combination of all values.
@@ -109,6 +116,7 @@ mod combine {
     }
 
     impl Combine for Min {
+        const IS_SELECTION: bool = true;
         fn identity<T: Number>(self) -> T {
             T::GREATEST
         }
@@ -122,6 +130,7 @@ mod combine {
     }
 
     impl Combine for Max {
+        const IS_SELECTION: bool = true;
         fn identity<T: Number>(self) -> T {
             T::LEAST
         }
@@ -165,6 +174,10 @@ impl<T: Number, C: Combine> Reducer for Fold<T, C> {
         for (state, row) in rows::<T, T>(values, states) {
             *state = self.1.fold(row);
         }
+    }
+
+    fn is_exact(&self) -> bool {
+        C::IS_SELECTION
     }
 
     fn has_columns(&self) -> bool {
@@ -325,8 +338,7 @@ impl<T: Number> ArgExtreme<T> {
             }
         }
         let start = block * SEARCH_BLOCK;
-        let is_extreme = |x: &T| *x == extreme || x.is_nan();
-        start + row[start..].iter().position(is_extreme).expect("the extreme is one of the values")
+        start + lanes::position(&row[start..], extreme).expect("the extreme is one of the values")
     }
 
     /// Whether a later value replaces an earlier one.
@@ -343,6 +355,10 @@ impl<T: Number> Reducer for ArgExtreme<T> {
 
     fn dtype(&self) -> Dtype {
         Dtype::I64
+    }
+
+    fn is_exact(&self) -> bool {
+        true
     }
 
     fn empty(&self, states: &mut [u8]) {

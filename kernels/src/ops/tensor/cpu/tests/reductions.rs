@@ -217,6 +217,74 @@ fn the_first_extreme_value_is_found() {
     }
 }
 
+fn arg_plan(outer: &[usize], inner: &[usize], is_max: bool) -> Plan {
+    let shape = [outer, inner].concat();
+    let step = ArgReduction {
+        outer: outer.to_vec(),
+        inner: inner.to_vec(),
+        input: whole(Location::Input(0), Dtype::F32, &shape),
+        is_max,
+        output: whole(Location::Output(0), Dtype::I64, outer),
+    };
+    one_step(vec![tensor(Dtype::F32, &shape)], vec![tensor(Dtype::I64, outer)], Step::ArgReduce(step))
+}
+
+/// Three rows of negative zeros but for values at some positions, in each row one further than in the one before.
+fn sparse_rows(len: usize, at: &[(usize, f32)]) -> Vec<u8> {
+    let mut rows = vec![-0.0_f32; 3 * len];
+    for (row, values) in rows.chunks_mut(len).enumerate() {
+        for (position, value) in at.iter().filter(|(position, _)| position + row < len) {
+            values[position + row] = *value;
+        }
+    }
+    rows.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+#[test]
+fn extremes_ties_and_nan_are_found_at_the_edges_of_blocks() {
+    let subnormal = f32::from_bits(1);
+    for len in [1, 127, 129, 4095, 4098, 8191, 8194, 20_001] {
+        for at in [0, 1, 126, 127, 128, 4094, 4095, 4096, 8190, 8192, 16_384, 20_000] {
+            let marks = [
+                vec![(at, 1.0)],
+                vec![(at, -1.0)],
+                vec![(at, 2.0), (at + 1, 2.0), (at + 700, 2.0)],
+                vec![(at, subnormal), (at + 5, -subnormal)],
+                vec![(at, f32::INFINITY), (at + 3, f32::NEG_INFINITY), (at + 4, f32::INFINITY)],
+                vec![(0, f32::INFINITY), (at, f32::NAN), (at + 9000, f32::NAN)],
+                vec![(at, 0.0), (at + 130, 0.0)],
+            ];
+            for marks in marks {
+                let input = [sparse_rows(len, &marks)];
+                for is_max in [false, true] {
+                    check(&arg_plan(&[3], &[len], is_max), &input, 0.0, 0.0);
+                    let reduction = if is_max { Reduction::Max } else { Reduction::Min };
+                    let of = (vec![3, len], Layout::contiguous(&[3, len]));
+                    let mut plan = reduce_plan(reduction, Dtype::F32, &[3], &[len], &of);
+                    let Step::Reduce(step) = &mut plan.steps[0] else { panic!("a reduction") };
+                    step.prologue = Function::conversion(Dtype::F32, Dtype::F32);
+                    step.epilogue = Function::conversion(Dtype::F32, Dtype::F32);
+                    check(&plan, &input, 0.0, 0.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wide_columns_give_the_same_bits_with_any_number_of_threads() {
+    for (outer, inner) in [([9000], [1100]), ([4096], [513]), ([5], [3000])] {
+        for reduction in [Reduction::Sum, Reduction::Max] {
+            let turned = [inner[0], outer[0]];
+            let of = (turned.to_vec(), Layout::contiguous(&turned).permuted(&[1, 0]));
+            let mut plan = reduce_plan(reduction, Dtype::F32, &outer, &inner, &of);
+            let Step::Reduce(step) = &mut plan.steps[0] else { panic!("a reduction") };
+            step.prologue = Function::conversion(Dtype::F32, Dtype::F32);
+            check(&plan, &[numbers(Dtype::F32, turned[0] * turned[1], 8, true)], 4.0, 1e-3);
+        }
+    }
+}
+
 #[test]
 fn a_reduction_that_a_type_does_not_have_is_refused() {
     let of = (vec![4], Layout::contiguous(&[4]));
