@@ -7,10 +7,12 @@ use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
 use accelerd_parser::{Field, Kind};
 
 use crate::constants::adapted;
+use crate::constructors::zero;
 use crate::declarations::{FunctionDecl, Role, Scope};
 use crate::environment::shorten;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, Returns};
+use crate::open_types::Open;
 use crate::scalars;
 use crate::statements::Flow;
 use crate::syntax::Node;
@@ -124,22 +126,8 @@ impl Lowerer<'_> {
         Ok(values.map(|(at, operand)| if is_reference(at) { operand } else { self.loaded(operand) }).collect())
     }
 
-    /// The values of a constructor's positional arguments, of which constants may be outside the range of their type.
-    pub(crate) fn components(&mut self, arguments: &Arguments) -> Lowered<Vec<Value>> {
-        let syntax = self.syntax();
-        let items: Vec<_> = match arguments.positional[..] {
-            [list] if syntax.kind(list) == Kind::List => syntax.children(list, Field::Elts).collect(),
-            _ => arguments.positional.clone(),
-        };
-        let operands = self.spread(&items, |this, _, item| match syntax.kind(item) {
-            Kind::Attribute | Kind::Subscript => this.operand(item),
-            _ => this.expression_or_call(item),
-        })?;
-        Ok(operands.into_iter().map(|operand| self.loaded(operand)).collect())
-    }
-
     /// Operands by their positions. A tuple or vector with a star stands for its items.
-    fn spread(
+    pub(crate) fn spread(
         &mut self,
         nodes: &[Node],
         operand: impl Fn(&mut Self, usize, Node) -> Lowered<Value>,
@@ -217,8 +205,7 @@ impl Lowerer<'_> {
     ) -> Lowered<Value> {
         let mut matches = vec![];
         let mut mismatch = None;
-        for function in candidates {
-            let parameters = self.parameters(function)?;
+        for (function, parameters) in self.overloads(candidates)? {
             match self.match_arguments(node, name, &parameters, values, keywords) {
                 Ok(bound) => matches.push((function, parameters, bound)),
                 Err(error) => mismatch = mismatch.or(Some(error)),
@@ -244,6 +231,23 @@ impl Lowerer<'_> {
         };
         let (function, parameters, bound) = matches.swap_remove(chosen);
         self.inline(node, function, &parameters, bound)
+    }
+
+    /// Candidates in the order in which Warp tries them: that of their definitions, where a later one with equal types replaces the
+    /// earlier one.
+    fn overloads<'b>(&self, candidates: &[&'b &'b FunctionDecl]) -> Lowered<Vec<(&'b FunctionDecl, Vec<Parameter>)>> {
+        let mut all: Vec<(&FunctionDecl, Vec<Parameter>)> = vec![];
+        let types = |parameters: &[Parameter]| -> Vec<_> {
+            parameters.iter().map(|parameter| parameter.annotation.clone()).collect()
+        };
+        for function in candidates.iter().rev() {
+            let parameters = self.parameters(function)?;
+            match all.iter_mut().find(|(_, known)| types(known) == types(&parameters)) {
+                Some(known) => *known = (function, parameters),
+                None => all.push((function, parameters)),
+            }
+        }
+        Ok(all)
     }
 
     /// The result of an operator that the source defines for the types of its operands, as a function of Warp's name of it.
@@ -279,7 +283,7 @@ impl Lowerer<'_> {
             for node in syntax.children(function.node, field) {
                 let annotation = match syntax.child(node, Field::Annotation) {
                     Some(annotation) => self.environment.annotation(annotation, scope)?,
-                    None => Annotation::Any,
+                    None => Annotation::Open(Open::Any),
                 };
                 let name = syntax.name(node).unwrap_or_default();
                 parameters.push(Parameter { node, name, annotation, default: None });
@@ -340,7 +344,10 @@ impl Lowerer<'_> {
         let is_admitted = match (annotation, &value) {
             (Annotation::Reference(ty), Value::Reference(location)) => *ty == location.ty,
             (_, Value::Reference(_)) => false,
-            (Annotation::Any, _) | (Annotation::None, Value::None) | (Annotation::Function, Value::Function(_)) => true,
+            (Annotation::Open(Open::Any), _)
+            | (Annotation::None, Value::None)
+            | (Annotation::Function, Value::Function(_)) => true,
+            (Annotation::Open(open), Value::Data(data)) => open.admits(&data.ty),
             (Annotation::Data(ty), Value::Data(data)) => {
                 if let (true, Type::Scalar(dtype)) = (*ty != data.ty, ty)
                     && let Some(data) = adapted(data, *dtype)
@@ -350,7 +357,10 @@ impl Lowerer<'_> {
                 *ty == data.ty
             }
             (Annotation::Array(element, dims), Value::Array(view)) => {
-                view.rank() == usize::from(*dims) && element.as_ref().is_none_or(|element| *element == view.element)
+                view.rank() == usize::from(*dims) && *element == view.element
+            }
+            (Annotation::OpenArray(open, dims), Value::Array(view)) => {
+                view.rank() == usize::from(*dims) && open.admits(&view.element)
             }
             (Annotation::Record(of), Value::Record(got, _)) => of == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
@@ -439,135 +449,17 @@ impl Lowerer<'_> {
             other => other,
         })
     }
-
-    /// A value of a type from the arguments of its constructor.
-    fn construct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
-        if matches!(ty, Type::Struct(_)) {
-            return self.construct_struct(node, ty, arguments);
-        }
-        let mut values = self.components(arguments)?;
-        let names: &[&str] = match ty {
-            Type::Quat(_) => &["x", "y", "z", "w"],
-            Type::Transform(_) => &["p", "q"],
-            _ => &[],
-        };
-        for (name, argument) in &arguments.keywords {
-            if names.get(values.len()) != Some(&name.as_str()) {
-                let message = format!("unsupported keyword argument `{name}`");
-                return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
-            }
-            values.push(self.expression_or_call(*argument)?);
-        }
-        self.construct_from(node, ty, values)
-    }
-
-    /// A struct: zero, or its fields in order.
-    fn construct_struct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
-        let Type::Struct(of) = ty else { unreachable!("a struct") };
-        if arguments.positional.is_empty() && arguments.keywords.is_empty() {
-            return Ok(zero(ty));
-        }
-        if arguments.positional.len() != of.fields.len() || !arguments.keywords.is_empty() {
-            let message = format!("expected {} fields of struct `{}`", of.fields.len(), of.name);
-            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
-        }
-        let mut parts = vec![];
-        for (&argument, (_, field)) in arguments.positional.iter().zip(&of.fields) {
-            let value = self.expression(argument)?;
-            match self.checked_argument(argument, &Annotation::Data(field.clone()), value)? {
-                Value::Data(data) => parts.extend(data.parts),
-                _ => unreachable!("a field has components"),
-            }
-        }
-        Ok(Data::new(ty.clone(), parts))
-    }
-
-    /// A vector, matrix, quaternion, transform or scalar from values.
-    pub(crate) fn construct_from(&mut self, node: Node, ty: &Type, values: Vec<Value>) -> Lowered<Data> {
-        let message = {
-            let got: Vec<_> = values.iter().map(ToString::to_string).collect();
-            format!("{ty} cannot be made of ({})", got.join(", "))
-        };
-        let mut arguments = vec![];
-        for value in values {
-            let Value::Data(data) = value else {
-                return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
-            };
-            arguments.push(data);
-        }
-        let made = self.made_of(ty, &arguments);
-        made.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, message))
-    }
-
-    fn made_of(&mut self, ty: &Type, arguments: &[Data]) -> Option<Data> {
-        let dtype = ty.scalar()?;
-        if arguments.is_empty() {
-            return Some(zero(ty));
-        }
-        let count = ty.count();
-        // Constants convert as they are written; other scalars have the type of the components.
-        let component = |data: &Data| match data.constant {
-            Some(constant) => Some(Expr::Literal(crate::constants::convert(constant, dtype))),
-            None => data.as_scalar().filter(|(of, _)| *of == dtype).map(|(_, part)| part.clone()),
-        };
-        let components = || arguments.iter().map(component).collect::<Option<Vec<_>>>();
-        let types: Vec<_> = arguments.iter().map(|argument| &argument.ty).collect();
-        let parts = match (ty, &types[..]) {
-            (Type::Scalar(_), [Type::Scalar(from)]) => {
-                let from = *from;
-                match arguments[0].constant {
-                    Some(constant) => vec![Expr::Literal(crate::constants::convert(constant, dtype))],
-                    None => vec![scalars::cast(from, dtype, arguments[0].parts[0].clone())],
-                }
-            }
-            (Type::Vector(_, length), [Type::Vector(from, other)]) if length == other => {
-                let from = *from;
-                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
-            }
-            (Type::Matrix(_, rows, columns), [Type::Matrix(from, other_rows, other_columns)])
-                if (rows, columns) == (other_rows, other_columns) =>
-            {
-                let from = *from;
-                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
-            }
-            (Type::Vector(..) | Type::Matrix(..) | Type::Transform(_), [Type::Scalar(_)]) if count > 1 => {
-                let part = self.emitter.bind(dtype, component(&arguments[0])?);
-                vec![part; count]
-            }
-            (Type::Vector(_, 6), [Type::Vector(a, 3), Type::Vector(b, 3)])
-            | (Type::Transform(_), [Type::Vector(a, 3), Type::Quat(b)])
-                if *a == dtype && *b == dtype =>
-            {
-                arguments.iter().flat_map(|argument| argument.parts.clone()).collect()
-            }
-            (Type::Quat(_), [Type::Vector(of, 3), Type::Scalar(_)]) if *of == dtype => {
-                let mut parts = arguments[0].parts.clone();
-                parts.push(component(&arguments[1])?);
-                parts
-            }
-            (Type::Quat(_), [Type::Quat(from)]) => {
-                let from = *from;
-                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
-            }
-            (Type::Transform(_), [Type::Transform(from)]) => {
-                let from = *from;
-                arguments[0].parts.iter().map(|part| scalars::cast(from, dtype, part.clone())).collect()
-            }
-            _ if types.len() == count => components()?,
-            _ => return None,
-        };
-        Some(Data::new(ty.clone(), parts))
-    }
 }
 
 /// Whether a value has the annotated type as it is, without conversion of constants.
 fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool {
     match (annotation, value) {
-        (Annotation::Any, _) => admits_any,
+        (Annotation::Open(Open::Any), _) | (Annotation::OpenArray(..), Value::Array(_)) => admits_any,
+        (Annotation::Open(open), Value::Data(data)) => admits_any && open.admits(&data.ty),
         (Annotation::Function, Value::Function(_)) => true,
         (Annotation::Reference(ty), Value::Reference(location)) => *ty == location.ty,
         (Annotation::Data(ty), Value::Data(data)) => *ty == data.ty,
-        (Annotation::Array(element, _), Value::Array(_)) => admits_any || element.is_some(),
+        (Annotation::Array(..), Value::Array(_)) => true,
         (Annotation::Tuple(items), Value::Tuple(values)) => {
             items.len() == values.len()
                 && items.iter().zip(values).all(|(item, value)| is_of_type(item, value, admits_any))
@@ -575,11 +467,6 @@ fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool 
         (Annotation::Record(of), Value::Record(got, _)) => of == got,
         _ => false,
     }
-}
-
-/// The zero of a type.
-pub(crate) fn zero(ty: &Type) -> Data {
-    Data::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
 }
 
 /// Whether Warp has a function of a name that kernels can call.

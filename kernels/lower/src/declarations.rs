@@ -16,6 +16,8 @@ pub(crate) enum Role {
     Kernel,
     /// `@wp.func`
     Function,
+    /// `@wp.overload`: types of a generic kernel's parameters.
+    Overload,
     /// No decorator.
     Plain,
     /// Another decorator, which may change what the function does.
@@ -65,6 +67,8 @@ pub(crate) struct Declarations {
     /// Whether `from warp import *` binds Warp's names.
     has_all_of_warp: bool,
     params: HashSet<(Scope, String)>,
+    /// Calls of `wp.overload`, and functions that it decorates.
+    pub(crate) overloads: Vec<Node>,
     /// Whether a function may take references.
     pub(crate) has_references: bool,
     /// Whether a function may advance the state of random numbers in a variable, within an expression.
@@ -120,6 +124,9 @@ impl Declarations {
 
     fn call(&mut self, syntax: &Syntax<'_>, node: Node) {
         let path = self.path(syntax, syntax.required(node, Field::Func));
+        if path.as_deref() == Some("warp.overload") {
+            self.overloads.push(node);
+        }
         self.has_random_numbers |= matches!(path.as_deref(), Some("warp.randf" | "warp.randi" | "warp.randu"));
     }
 
@@ -234,7 +241,9 @@ impl Declarations {
         let at = self.functions.len();
         self.functions.push(FunctionDecl { node, name: name.clone(), role, locals: HashSet::new(), is_method });
         self.by_node.insert(node, at);
-        if !is_method {
+        if role == Role::Overload {
+            self.overloads.push(node);
+        } else if !is_method {
             self.by_name.entry((scope, name)).or_default().push(at);
         }
     }
@@ -249,6 +258,7 @@ impl Declarations {
             role = match self.path(syntax, callee).as_deref() {
                 Some("warp.kernel") => Role::Kernel,
                 Some("warp.func") => Role::Function,
+                Some("warp.overload") => Role::Overload,
                 _ => return Role::Decorated,
             };
         }

@@ -1,5 +1,7 @@
 //! Lowers the functions of a source that are kernels.
 
+use std::ops::ControlFlow;
+
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{ArrayType, Expr, FaultKind, Kernel, ParamId, ParamType, Place, Stmt};
 use accelerd_parser::Field;
@@ -10,6 +12,7 @@ use crate::environment::Environment;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
+use crate::overloads::Overload;
 use crate::statements::Flow;
 use crate::types::{Annotation, Type};
 use crate::value::{Axis, Data, Value, View};
@@ -61,11 +64,32 @@ pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &[String]) ->
     environment.declarations.functions.iter().filter(is_kernel).collect()
 }
 
-/// Lowers one kernel.
-pub(crate) fn lower_kernel(environment: &Environment<'_>, function: &FunctionDecl) -> Lowered<LoweredKernel> {
+/// Lowers a kernel, once for each overload if it is generic, until `visit` breaks.
+pub(crate) fn lower_each(
+    environment: &Environment<'_>,
+    function: &FunctionDecl,
+    mut visit: impl FnMut(Lowered<LoweredKernel>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let is_kernel = function.role == Role::Kernel;
+    let parameters = if is_kernel { Lowerer::new(environment).parameters(function) } else { Ok(vec![]) };
+    let overloads = parameters.map_or(vec![], |parameters| environment.overloads(function, &parameters));
+    if overloads.is_empty() {
+        return visit(lower_kernel(environment, function, None));
+    }
+    for overload in overloads {
+        visit(overload.and_then(|overload| lower_kernel(environment, function, Some(&overload))))?;
+    }
+    ControlFlow::Continue(())
+}
+
+fn lower_kernel(
+    environment: &Environment<'_>,
+    function: &FunctionDecl,
+    overload: Option<&Overload>,
+) -> Lowered<LoweredKernel> {
     let mut lowerer = Lowerer::new(environment);
     let maps_rows = function.role != Role::Kernel;
-    let parameters = if maps_rows { lowerer.row_kernel(function)? } else { lowerer.warp_kernel(function)? };
+    let parameters = if maps_rows { lowerer.row_kernel(function)? } else { lowerer.warp_kernel(function, overload)? };
     let syntax = environment.syntax;
     if lowerer.emitter.is_too_large() {
         return Err(syntax.error(function.node, ErrorKind::TooLarge, "the kernel is too large after inlining"));
@@ -85,8 +109,11 @@ pub(crate) fn lower_kernel(environment: &Environment<'_>, function: &FunctionDec
 }
 
 impl Lowerer<'_> {
-    fn warp_kernel(&mut self, function: &FunctionDecl) -> Lowered<Vec<SourceParameter>> {
-        let parameters = self.parameters(function)?;
+    fn warp_kernel(&mut self, function: &FunctionDecl, overload: Option<&Overload>) -> Lowered<Vec<SourceParameter>> {
+        let mut parameters = self.parameters(function)?;
+        if let Some(overload) = overload {
+            overload.apply(&mut parameters);
+        }
         self.enter(function, Returns::Kernel);
         let mut all = vec![];
         for parameter in &parameters {
@@ -109,7 +136,7 @@ impl Lowerer<'_> {
                 let parts = (0..count).map(|at| Expr::Param(param, at)).collect();
                 Ok(Data::new(ty.clone(), parts).into())
             }
-            Annotation::Array(Some(element), dims) => Ok(Value::Array(self.array_parameter(name, element, *dims))),
+            Annotation::Array(element, dims) => Ok(Value::Array(self.array_parameter(name, element, *dims))),
             Annotation::Record(of) => {
                 let fields = of
                     .fields
@@ -118,7 +145,7 @@ impl Lowerer<'_> {
                 let fields = fields.collect::<Lowered<_>>()?;
                 Ok(Value::Record(of.clone(), fields))
             }
-            Annotation::Any | Annotation::Array(None, _) => Err(self.generic(parameter)),
+            Annotation::Open(_) | Annotation::OpenArray(..) => Err(self.generic(parameter)),
             other => {
                 let message = format!("unsupported type of parameter `{}`: {other}", parameter.name);
                 Err(self.error(parameter.node, ErrorKind::UnsupportedType, message))
@@ -127,7 +154,7 @@ impl Lowerer<'_> {
     }
 
     fn generic(&self, parameter: &Parameter) -> LowerError {
-        let message = format!("expected a type of parameter `{}`", parameter.name);
+        let message = format!("expected a type of parameter `{}`, or an overload of the kernel", parameter.name);
         self.error(parameter.node, ErrorKind::GenericKernel, message)
     }
 
@@ -192,12 +219,12 @@ impl Lowerer<'_> {
                 self.emitter.emit(Stmt::Load(local, place));
                 Ok((view.array, Data::scalar(*dtype, Expr::Local(local)).into()))
             }
-            Annotation::Array(Some(ty), 1) if is_python && is_number(ty) => {
+            Annotation::Array(ty, 1) if is_python && is_number(ty) => {
                 let mut view = self.array_parameter(&parameter.name, ty, 2);
                 view.axes[0] = Axis::Index(Expr::ThreadId(0));
                 Ok((view.array, Value::Array(view)))
             }
-            Annotation::Any => Err(self.generic(parameter)),
+            Annotation::Open(_) => Err(self.generic(parameter)),
             other => {
                 let message = format!("unsupported type of parameter `{}`: {other}", parameter.name);
                 Err(self.error(parameter.node, ErrorKind::UnsupportedType, message))

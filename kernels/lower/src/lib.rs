@@ -1,7 +1,7 @@
 //! Lowers Python kernels to the intermediate representation.
 //!
 //! 1. `syntax`: the columns of `accelerd-parser` as nodes with children.
-//! 2. `declarations`, `environment`: what the names of a source stand for.
+//! 2. `declarations`, `environment`, `annotations`: what the names of a source stand for.
 //! 3. `statements`, `expressions`, `parts`, `calls`: lowering with inference of types. Functions are inlined, aggregates become scalars.
 //! 4. `warp_*` and `python_*`: the operators and functions of a dialect.
 //! 5. `emitter`: the kernel under construction.
@@ -13,8 +13,10 @@
     reason = "matches on kinds, operators and values name the few that they handle; the others are errors"
 )]
 
+mod annotations;
 mod calls;
 mod constants;
+mod constructors;
 mod declarations;
 mod emitter;
 mod environment;
@@ -24,7 +26,9 @@ mod functions;
 mod kernels;
 mod library;
 mod lowerer;
+mod open_types;
 mod options;
+mod overloads;
 mod parts;
 mod python_calls;
 mod python_operators;
@@ -129,8 +133,10 @@ pub fn for_each_kernel(
     }
     let is_wanted = |function: &&declarations::FunctionDecl| names.is_empty() || names.contains(&function.name);
     for function in kernels.into_iter().filter(is_wanted) {
-        let kernel = kernels::lower_kernel(&environment, function);
-        if visit(Outcome { name: function.name.clone(), kernel }).is_break() {
+        let flow = kernels::lower_each(&environment, function, |kernel| {
+            visit(Outcome { name: function.name.clone(), kernel })
+        });
+        if flow.is_break() {
             break;
         }
     }

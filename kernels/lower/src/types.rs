@@ -6,6 +6,8 @@ use std::rc::Rc;
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Component, Element};
 
+use crate::open_types::Open;
+
 /// The type of a value that has components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -40,8 +42,10 @@ pub(crate) struct RecordType {
 pub(crate) enum Annotation {
     /// A value of a type.
     Data(Type),
-    /// An array; its element type may be open.
-    Array(Option<Type>, u8),
+    /// An array of elements of a type, and its dimensions.
+    Array(Type, u8),
+    /// An array whose elements are of any of some types, and its dimensions.
+    OpenArray(Open, u8),
     /// Several values.
     Tuple(Vec<Self>),
     /// A struct with fields that are arrays.
@@ -50,8 +54,8 @@ pub(crate) enum Annotation {
     Function,
     /// A variable or element of a type, which the function may change.
     Reference(Type),
-    /// A type that each call determines.
-    Any,
+    /// A type that each call, or an overload of the kernel, determines.
+    Open(Open),
     /// No value.
     None,
 }
@@ -171,13 +175,14 @@ impl fmt::Display for Annotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data(ty) => ty.fmt(f),
-            Self::Array(Some(element), dims) => write!(f, "array of {dims} dimensions of {element}"),
-            Self::Array(None, dims) => write!(f, "array of {dims} dimensions"),
+            Self::Array(element, dims) => write!(f, "array of {dims} dimensions of {element}"),
+            Self::OpenArray(Open::Any, dims) => write!(f, "array of {dims} dimensions"),
+            Self::OpenArray(open, dims) => write!(f, "array of {dims} dimensions of {open}"),
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
             Self::Record(of) => f.write_str(&of.name),
             Self::Function => f.write_str("function"),
             Self::Reference(ty) => write!(f, "reference to {ty}"),
-            Self::Any => f.write_str("any type"),
+            Self::Open(open) => open.fmt(f),
             Self::None => f.write_str("None"),
         }
     }

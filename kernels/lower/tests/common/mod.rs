@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use accelerd_ir::kernel::interpret::{LaunchError, Limits, launch};
-use accelerd_ir::kernel::{Argument, FaultKind, Scalar};
+use accelerd_ir::kernel::{Argument, FaultKind, Kernel, Scalar};
 use accelerd_lower::{Dialect, ErrorKind, LowerError, Options, lower};
 
 /// The dialect of a test's source.
@@ -21,6 +21,17 @@ pub(crate) fn elements<T: Scalar>(components: &[T], count: usize) -> Argument {
     let Argument::Array(array) = Argument::array(components) else { unreachable!("an array") };
     let extent = i32::try_from(components.len() / count).expect("few elements");
     Argument::contiguous(array.data, &[extent], count * T::DTYPE.size())
+}
+
+/// A value of several components.
+pub(crate) fn value_of<T: Scalar>(components: &[T]) -> Argument {
+    let Argument::Array(array) = Argument::array(components) else { unreachable!("an array") };
+    Argument::Value(array.data)
+}
+
+/// Runs a kernel that does not fault.
+pub(crate) fn run_kernel(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument]) {
+    launch(kernel, grid, arguments, Limits::default()).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// The components of an array.
