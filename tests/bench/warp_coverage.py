@@ -17,6 +17,7 @@ import importlib.util
 import json
 import os
 import pickle
+import re
 import socket
 import subprocess
 import sys
@@ -62,6 +63,8 @@ class Kernel:
     #: Whether it consists of scalars, vectors, matrices, atomics and functions, and captures nothing.
     self_contained: bool
     has_atomics: bool
+    #: Whether it has parameters of open types, so that its function objects say what it is.
+    is_generic: bool = False
     code: str = ""
     message: str = ""
     lowered: bool = False
@@ -128,7 +131,9 @@ def described(source: Source, function: ast.FunctionDef, nested: bool, module: s
         for node in ast.walk(body)
     )
     own = is_self_contained(source, function, bodies, calls, nested)
-    return Kernel(module, function.name, line, nested, writes, own, atomics)
+    annotations = [ast.unparse(one.annotation) if one.annotation else "Any" for one in function.args.args]
+    is_generic = any(re.search(r"\b(Any|Float|Int|Scalar)\b", one) for one in annotations)
+    return Kernel(module, function.name, line, nested, writes, own, atomics, is_generic)
 
 
 def reached(source: Source, function: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
@@ -235,7 +240,7 @@ def assigned(
         failed[diagnostic.kernel].append(diagnostic)
     for name, some in by_name.items():
         left = list(some)
-        sure = True
+        sure = not any(one.is_generic for one in some)
         for diagnostic in failed[name] or failed[""]:
             within = [one for one in left if one.line <= diagnostic.line <= (ends[one.line] or 0)]
             kernel = (within or left or [None])[0]

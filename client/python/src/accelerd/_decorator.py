@@ -13,8 +13,8 @@ import numpy as np
 from ._blocking_kernel import CompiledKernel
 from ._client import Client
 from ._dlpack import host_array
+from ._kernel_captures import unwrapped
 from ._kernel_program import KernelDialect
-from ._kernel_source import unwrapped
 from ._launch import Grid, KernelDevice
 from ._lazy import LazyTensor
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ._kernel_captures import Constant
 from ._kernel_program import KernelDialect, Program
-from ._kernel_source import Constant, KernelSource
+from ._kernel_source import KernelSource
 from ._launch import KernelInfo
 from ._message import choice, message
 from ._proto import verify_pb2 as pb

@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeAlias
 
 from ._call import Method, Operation, Settings
 from ._errors import InvalidArgumentError, malformed, too_large
+from ._kernel_captures import Constant
 from ._kernel_program import KernelDialect, Program
-from ._kernel_source import Constant, KernelModule, KernelSource
+from ._kernel_source import KernelModule, KernelSource
 from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 from ._proto import tensor_pb2

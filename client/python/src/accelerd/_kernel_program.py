@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ._kernel_source import Constant, KernelModule, KernelSource, kernel_module
+from ._kernel_captures import Constant
+from ._kernel_source import KernelModule, KernelSource, kernel_module
 from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 

@@ -1,0 +1,486 @@
+"""What kernels use: constants, imported names, and the functions and classes that are sent with them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import keyword
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType, ModuleType
+from typing import Any, TypeAlias
+
+from ._kernel_text import Text, enclosing_variables, free_names, is_on_one_line, place
+from ._kernel_values import (
+    Writer,
+    builtin_key,
+    instances_of,
+    is_of,
+    is_struct,
+    number_text,
+    overloads_of,
+    parameter_types,
+)
+
+Constant: TypeAlias = "int | float | bool"
+
+# Modules whose numbers the daemon knows.
+_KNOWN_MODULES = ("math", "warp")
+_WARP = "_warp_"
+
+
+def unwrapped(given: Any) -> FunctionType | None:
+    """Return the function that decorators were applied to; None if there is none that has a source."""
+    # The arguments of a partial function are not in its source.
+    if isinstance(given, (partial, type)) or inspect.ismethod(given):
+        return None
+    if not isinstance(given, FunctionType):
+        given = getattr(given, "func", None)
+    function = inspect.unwrap(given) if isinstance(given, FunctionType) else None
+    return function if isinstance(function, FunctionType) else None
+
+
+@dataclass(frozen=True)
+class _Import:
+    """A statement that binds a name to a module, or to a name of one."""
+
+    statement: str
+
+
+@dataclass(frozen=True)
+class User:
+    """A function or class, and what its names stand for."""
+
+    name: str
+    module: str
+    filename: str
+    scope: Mapping[str, Any]
+    #: Variables of the functions around it that it does not capture.
+    hidden: set[str]
+    #: Its own variables.
+    variables: set[str]
+
+    @classmethod
+    def of_function(cls, function: FunctionType) -> User:
+        hidden = enclosing_variables(function) - set(function.__code__.co_freevars)
+        scope = {**vars(builtins), **function.__globals__, **_closure(function)}
+        code = function.__code__
+        variables = {*code.co_varnames, *code.co_cellvars}
+        return cls(function.__qualname__, function.__module__, code.co_filename, scope, hidden, variables)
+
+    @classmethod
+    def of_class(cls, one: type) -> User:
+        scope = {**vars(builtins), **vars(sys.modules[one.__module__])}
+        return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set(), set())
+
+    def is_static(self, call: ast.Call) -> bool:
+        """Return whether a call on one line is one of `warp.static` with an expression."""
+        function = self.value(call.func)
+        is_static = getattr(function, "__name__", "") == "static" and is_of("warp", function)
+        return is_static and len(call.args) == 1 and not call.keywords and is_on_one_line(call)
+
+    def value(self, expression: ast.expr) -> Any:
+        """Return the value of a dotted name; None if it is unknown."""
+        if isinstance(expression, ast.Name):
+            return self.scope.get(expression.id)
+        if isinstance(expression, ast.Attribute):
+            return getattr(self.value(expression.value), expression.attr, None)
+        return None
+
+
+@dataclass
+class Definition:
+    """A function or class that is sent."""
+
+    #: Its name where it is sent.
+    name: str
+    filename: str
+    text: Text
+    is_class: bool
+    #: Statements that follow it.
+    statements: list[str] = field(default_factory=list)
+
+
+class Captures:
+    """What functions use."""
+
+    def __init__(self, functions: list[tuple[Any, FunctionType]], given: Mapping[str, Constant]) -> None:
+        self._given = given
+        self._writer = Writer(self._warp, self._struct_name)
+        #: The functions of each name, and the name of each group of functions.
+        self._defined: dict[str, list[FunctionType]] = {}
+        self._names: dict[tuple[int, ...], str] = {}
+        self._classes: dict[str, Any] = {}
+        #: What each name stands for, and the first function that uses it.
+        self._bindings: dict[str, tuple[Constant | _Import | None, str]] = {}
+        self._imports: list[str] = []
+        #: Names that no source has, and the words of the sources.
+        self._made: set[str] = set()
+        self._words: set[str] = set()
+        self._pending: list[tuple[Any, FunctionType | type, str]] = []
+        self._generated: list[Definition] = []
+        self._last: dict[tuple[int, ...], Definition] = {}
+        self._aliases: list[tuple[str, tuple[int, ...]]] = []
+        for value, function in functions:
+            own = function.__code__.co_name
+            self._defined.setdefault(own, []).append(function)
+            self._pending.append((value, function, own))
+        for _, function in functions:
+            own = function.__code__.co_name
+            if len(self._defined[own]) == 1:
+                self._names[(id(function),)] = own
+
+    @property
+    def constants(self) -> dict[str, Constant]:
+        """Values by name."""
+        found = {name: one for name, (one, _) in self._bindings.items() if isinstance(one, (int, float))}
+        return {**found, **self._given}
+
+    @property
+    def imports(self) -> list[str]:
+        """Import statements."""
+        return [one.statement for one, _ in self._bindings.values() if isinstance(one, _Import)] + self._imports
+
+    def definitions(self) -> list[Definition]:
+        """Return the functions that were given, those that they call, and the classes that they name."""
+        found = []
+        done: dict[tuple[int, str], Definition] = {}
+        # Adding one appends those that it uses.
+        for value, defined, name in _growing(self._pending):
+            one = self._class(defined, name) if isinstance(defined, type) else self._function(value, defined, name)
+            done[id(defined), name] = one
+            found.append(one)
+        for alias, key in self._aliases:
+            # A name stands for the function that is defined before it; others may have the same name.
+            last = next(one for (identity, _), one in done.items() if identity == key[-1])
+            last.statements.append(f"{alias} = {last.name}\n")
+        clashing = self._made & self._words
+        if clashing:
+            raise ValueError(f"source: rename {min(clashing)!r}, which is the name of something that is sent as well")
+        return sorted([*found, *self._generated], key=lambda one: one.is_class)
+
+    def _class(self, one: type, name: str) -> Definition:
+        text = self._own_text(one)
+        user = User.of_class(one)
+        text = text.with_names(self._add(user, text.whole))
+        return Definition(name, user.filename, text, True)
+
+    def _function(self, value: Any, function: FunctionType, name: str) -> Definition:
+        user = User.of_function(function)
+        text = without_own_decorators(value, user, self._own_text(function))
+        text = self._with_known_annotations(value, user, text)
+        text = self._with_static_values(user, text)
+        text = self._with_paths(user, text)
+        text = text.with_names(self._add(user, text.whole)).renamed(function.__code__.co_name, name)
+        definition = Definition(name, user.filename, text, False)
+        for types in instances_of(value):
+            texts = [self._writer.type(one) for one in types]
+            if None not in texts:
+                definition.statements.append(f"{self._warp()}.overload({name}, [{', '.join(map(str, texts))}])\n")
+        return definition
+
+    def _own_text(self, defined: FunctionType | type) -> Text:
+        text = Text.of(defined)
+        self._words |= text.words()
+        return text
+
+    def _with_known_annotations(self, value: Any, user: User, text: Text) -> Text:
+        """Return a text in which types that Warp knows stand for annotations with names that only annotations use."""
+        types, definition = parameter_types(value), text.definition()
+        if not user.hidden or not isinstance(definition, ast.FunctionDef):
+            return text
+        found = []
+        for argument in definition.args.args:
+            annotation = argument.annotation
+            names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)} if annotation else set()
+            if annotation and names & user.hidden and is_on_one_line(annotation):
+                type_ = self._writer.type(types.get(argument.arg))
+                found += [(annotation, type_)] if type_ else []
+        return text.replaced(found)
+
+    def _with_static_values(self, user: User, text: Text) -> Text:
+        """Return a text in which values stand for the calls of `warp.static` that do not depend on variables."""
+        if "static" not in text.whole:
+            return text
+        calls = [node for node in ast.walk(text.tree()) if isinstance(node, ast.Call)]
+        found: list[tuple[ast.expr, str]] = []
+        end = (0, 0)
+        # In the order of the source, as they may have effects; what is within another is part of its value.
+        for call in sorted(filter(user.is_static, calls), key=place):
+            value = self._static_value(call.args[0], user) if place(call) >= end else None
+            if value is not None:
+                found.append((call, value))
+                end = (call.lineno, call.end_col_offset or 0)
+        return text.replaced(found)
+
+    def _static_value(self, expression: ast.expr, user: User) -> str | None:
+        """Return the value of an expression as it is written; None if it cannot be, or depends on variables."""
+        names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+        if names & user.variables:
+            return None
+        try:
+            value = eval(compile(ast.Expression(expression), user.filename, "eval"), dict(user.scope))
+        except Exception:  # The daemon says what it does not support.
+            return None
+        return self._text(user, value) if number_text(value) is None else number_text(value)
+
+    def _with_paths(self, user: User, text: Text) -> Text:
+        """Return a text in which names and values stand for attributes of modules, classes and other objects."""
+        try:
+            free = {name for name in free_names(text.whole, user.filename) if name not in self._given}
+        except SyntaxError:  # Reported where its names are captured.
+            return text
+        tree = text.tree()
+        inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        found: list[tuple[ast.expr, str]] = []
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Attribute) or id(node) in inner or not is_on_one_line(node):
+                continue
+            for path in _prefixes(node):
+                root = _root(path)
+                if root in free - user.hidden and root in user.scope:
+                    replacement = self._path_text(user, user.scope[root], user.value(path))
+                    if replacement is not None:
+                        found.append((path, replacement))
+                        break
+        return text.replaced(found)
+
+    def _path_text(self, user: User, root: Any, value: Any) -> str | None:
+        is_known = isinstance(root, ModuleType) and root.__name__ in _KNOWN_MODULES
+        if value is None or is_known or (self._is_sent_class(user, root) and isinstance(value, (int, float))):
+            return None
+        return self._text(user, value)
+
+    def _text(self, user: User, value: Any) -> str | None:
+        """Return what stands for a value that has no name: a number, vector, struct, type or function."""
+        key = builtin_key(value)
+        if key is not None:
+            return f"{self._warp()}.{key}"
+        if not isinstance(value, FunctionType) and (group := self._group(user, value)):
+            return self._group_name(group, "")
+        return self._writer.value(value) or self._writer.type(value)
+
+    def _warp(self) -> str:
+        """Return a name that stands for Warp."""
+        statement = f"import warp as {_WARP}"
+        if statement not in self._imports:
+            self._imports.append(statement)
+            self._made.add(_WARP)
+        return _WARP
+
+    def _add(self, user: User, text: str) -> dict[str, str]:
+        """Add what a function or class uses; return texts that stand for names which are others' already."""
+        try:
+            names = free_names(text, user.filename)
+        except SyntaxError as wrong:
+            raise ValueError(f"source: the source of {user.name} is not a statement: {wrong}") from None
+        texts = {}
+        for name in names:
+            if name not in user.scope or name in self._given or name == _WARP:
+                continue
+            if name in user.hidden:
+                message = f"{name!r} of {user.name} is of an enclosing function, and only annotations use it; rename it"
+                raise ValueError(f"source: {message}")
+            if (found := self._add_name(user, name, user.scope[name])) is not None:
+                texts[name] = found
+        return texts
+
+    def _add_name(self, user: User, name: str, value: Any) -> str | None:
+        if group := self._group(user, value):
+            replacement = self._group_name(group, name)
+            return None if replacement == name else replacement
+        if name in self._defined or (name in self._classes and self._classes[name] is not value):
+            if (number := number_text(value)) is not None:
+                return number
+            raise ValueError(f"source: the function or class {name!r} is not what {user.name} calls {name!r}")
+        if self._is_sent_class(user, value):
+            return self._class_name(value, name)
+        if name not in self._bindings and (text := self._captured_text(user, name, value)):
+            return text
+        return self._bind(user, name, value)
+
+    def _captured_text(self, user: User, name: str, value: Any) -> str | None:
+        """Return what stands for a value of Warp that no import binds."""
+        if is_struct(value):
+            return self._struct_name(value)
+        is_plain = isinstance(value, (int, float)) or getattr(builtins, name, None) is value
+        if is_plain or _import(user.module, name, value) is not None:
+            return None
+        if (key := builtin_key(value)) is not None:
+            return f"{self._warp()}.{key}"
+        return self._writer.value(value) or self._writer.type(value)
+
+    def _bind(self, user: User, name: str, value: Any) -> str | None:
+        binding = value if isinstance(value, (int, float)) else _import(user.module, name, value)
+        # The daemon takes a name without a binding for Python's.
+        if binding is None and getattr(builtins, name, value) is not value:
+            raise ValueError(f"source: {name!r} of {user.name} is not that of Python; rename it, or pass text")
+        known, first = self._bindings.setdefault(name, (binding, user.name))
+        # repr() tells 1 from True, and has NaN equal to itself.
+        if repr(known) == repr(binding):
+            return None
+        number = number_text(binding)
+        if number is None:
+            message = f"{name!r} of {user.name} is not that of {first}; rename it, or pass it in `constants`"
+            raise ValueError(f"source: {message}")
+        return number
+
+    def _group(self, user: User, value: Any) -> list[tuple[Any, FunctionType]]:
+        """Return the functions that a value stands for, if they are sent: Warp's, and those of the same module."""
+        function = unwrapped(value)
+        if function is None or not function.__code__.co_name.isidentifier():
+            return []
+        if is_of("warp", type(value)):
+            pairs = [(one, unwrapped(one)) for one in overloads_of(value)]
+            return [(one, called) for one, called in pairs if called is not None]
+        if function.__module__ != user.module or hasattr(builtins, function.__code__.co_name):
+            return []
+        return [(value, function)]
+
+    def _group_name(self, group: Sequence[tuple[Any, FunctionType]], name: str) -> str:
+        """Return the name of functions where they are sent: a wanted one if it is free."""
+        key = tuple(id(function) for _, function in group)
+        functions = [function for _, function in group]
+        known = self._names.get(key)
+        if known is None and not self._is_given(functions):
+            own = functions[0].__code__.co_name
+            known = own if self._is_free(own) else self._unique(own)
+            self._names[key] = known
+            self._defined[known] = functions
+            self._pending += [(value, function, known) for value, function in group]
+        if known == name or (name and self._defined.get(name) == functions and name not in self._own_names()):
+            return name
+        if name and self._is_free(name):
+            alias = name
+        elif known is not None:
+            return known
+        else:
+            alias = self._unique(name or functions[0].__code__.co_name)
+        self._defined[alias] = functions
+        self._names.setdefault(key, alias)
+        self._aliases.append((alias, key))
+        return alias
+
+    def _own_names(self) -> set[str]:
+        """Return names that several given functions have."""
+        return {name for name, functions in self._defined.items() if len({*map(id, functions)}) > 1}
+
+    def _is_given(self, functions: list[FunctionType]) -> bool:
+        """Return whether one function was given that has its name in common with another one."""
+        own = functions[0].__code__.co_name
+        return len(functions) == 1 and any(one is functions[0] for one in self._defined.get(own, ()))
+
+    def _is_sent_class(self, user: User, value: Any) -> bool:
+        """Return whether a value is a class of the user's module, or a struct made of one, with a source."""
+        one = value if isinstance(value, type) else getattr(value, "cls", None)
+        if not isinstance(one, type) or one.__module__ != user.module or "<locals>" in one.__qualname__:
+            return False
+        return getattr(sys.modules[one.__module__], one.__name__, None) is value and not hasattr(builtins, one.__name__)
+
+    def _class_name(self, value: Any, name: str) -> str | None:
+        one = value if isinstance(value, type) else value.cls
+        if one.__name__ == name and self._classes.get(name, value) is value:
+            if name not in self._classes:
+                self._classes[name] = value
+                self._pending.append((value, one, name))
+            return None
+        return self._struct_name(value) if is_struct(value) else None
+
+    def _struct_name(self, struct: Any) -> str | None:
+        """Return the name of a struct, which is written from its fields."""
+        known = next((name for name, one in self._classes.items() if one is struct), None)
+        if known is not None:
+            return known
+        fields = {name: self._writer.type(variable.type) for name, variable in struct.vars.items()}
+        if None in fields.values() or not fields:
+            return None
+        own = struct.cls.__name__
+        name = own if self._is_free(own) and own not in self._words else self._unique(own)
+        self._classes[name] = struct
+        lines = [f"@{self._warp()}.struct\n", f"class {name}:\n"]
+        lines += [f"    {one}: {type_}\n" for one, type_ in fields.items()]
+        text = Text(lines, 1, (0,) * len(lines))
+        self._generated.append(Definition(name, inspect.getsourcefile(struct.cls) or "", text, True))
+        return name
+
+    def _is_free(self, name: str) -> bool:
+        taken = (self._defined, self._classes, self._bindings, self._given, vars(builtins), self._made)
+        return name != _WARP and not any(name in names for names in taken)
+
+    def _unique(self, own: str) -> str:
+        """Return a name that nothing else has."""
+        number = 2
+        while not self._is_free(f"{own}_{number}_") or f"{own}_{number}_" in self._words:
+            number += 1
+        self._made.add(f"{own}_{number}_")
+        return f"{own}_{number}_"
+
+
+def without_own_decorators(given: Any, user: User, text: Text) -> Text:
+    """Return a text in which the lines of this package's decorators are empty, such as `@accelerd.kernel`."""
+    numbers: set[int] = set()
+    for nth, decorator in enumerate(getattr(text.definition(), "decorator_list", ())):
+        value = user.value(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        # The outermost decorator of a function that a decorator of this package returned, by a name of its own.
+        is_outermost = value is None and nth == 0 and _is_own(type(given))
+        if _is_own(value) or is_outermost:
+            numbers |= {*range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1)}
+    return text.without_lines(numbers)
+
+
+def _is_own(value: Any) -> bool:
+    return is_of(__name__.partition(".")[0], value)
+
+
+def _growing(items: list[Any]) -> Iterator[Any]:
+    nth = 0
+    while nth < len(items):
+        yield items[nth]
+        nth += 1
+
+
+def _prefixes(node: ast.expr) -> Iterator[ast.Attribute]:
+    """Yield an attribute and those that it is of, the longest first."""
+    while isinstance(node, ast.Attribute):
+        yield node
+        node = node.value
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    held = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held[name] = cell.cell_contents
+        except ValueError:  # It is not assigned yet.
+            continue
+    return held
+
+
+def _import(user_module: str, name: str, value: Any) -> _Import | None:
+    """Return the import of a value, if it can be imported."""
+    if isinstance(value, ModuleType):
+        return _Import(f"import {value.__name__} as {name}") if _is_dotted(value.__name__) else None
+    # Functions of Warp have their names as keys.
+    path, own = getattr(value, "__module__", None), getattr(value, "__name__", getattr(value, "key", None))
+    if not isinstance(path, str) or path in ("builtins", user_module):
+        return None
+    # `warp.float32` is defined in a module within `warp`; its public path is known to the daemon.
+    for module in (path.partition(".")[0], path):
+        exports = vars(sys.modules[module]) if module in sys.modules else {}
+        for exported in (own, name) if isinstance(own, str) else (name,):
+            if _is_dotted(f"{module}.{exported}") and exports.get(exported) is value:
+                return _Import(f"from {module} import {exported} as {name}")
+    return None
+
+
+def _is_dotted(path: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in path.split("."))

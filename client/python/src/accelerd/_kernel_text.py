@@ -1,0 +1,136 @@
+"""The text of functions and classes, and expressions in it that others take the place of."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import symtable
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Text:
+    """The lines of a function or class, without the indentation of the first."""
+
+    lines: list[str]
+    #: Line of the first in its file.
+    first: int
+    #: What each lost of its indentation.
+    indents: tuple[int, ...]
+
+    @classmethod
+    def of(cls, defined: FunctionType | type) -> Text:
+        """Return the text of a function or class."""
+        try:
+            lines, first = inspect.getsourcelines(defined)
+        except (OSError, TypeError) as missing:
+            message = f"source: there is no source of {defined.__qualname__}, pass it as text: {missing}"
+            raise ValueError(message) from None
+        indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+        if not lines[-1].endswith("\n"):
+            lines[-1] += "\n"
+        # Lines within a string or parentheses may be indented less, so this is not `textwrap.dedent`.
+        indents = tuple(len(indent) * line.startswith(indent) for line in lines)
+        return cls([line.removeprefix(indent) for line in lines], first, indents)
+
+    @property
+    def whole(self) -> str:
+        return "".join(self.lines)
+
+    def tree(self) -> ast.Module:
+        """Return its syntax tree; an empty one of a text that is no statement, which is reported later."""
+        try:
+            return ast.parse(self.whole)
+        except (SyntaxError, ValueError):
+            return ast.Module([], [])
+
+    def definition(self) -> Any:
+        """Return the function or class; None if there is none."""
+        return next(iter(self.tree().body), None)
+
+    def without_lines(self, numbers: set[int]) -> Text:
+        """Return a text in which lines, from 1, are empty."""
+        lines = ["\n" if nth in numbers else line for nth, line in enumerate(self.lines, 1)]
+        return Text(lines, self.first, self.indents)
+
+    def replaced(self, found: list[tuple[ast.expr, str]]) -> Text:
+        """Return a text in which others stand for expressions, each on one line."""
+        lines = [line.encode() for line in self.lines]
+        # From the last one on, so that the places of the others stay.
+        for node, text in sorted(found, key=lambda one: place(one[0]), reverse=True):
+            line = lines[node.lineno - 1]
+            lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
+        return Text([line.decode() for line in lines], self.first, self.indents)
+
+    def with_names(self, texts: Mapping[str, str]) -> Text:
+        """Return a text in which others stand for names."""
+        if not texts:
+            return self
+        nodes = [node for node in ast.walk(self.tree()) if isinstance(node, ast.Name)]
+        return self.replaced([(node, texts[node.id]) for node in nodes if node.id in texts])
+
+    def renamed(self, own: str, name: str) -> Text:
+        """Return a text that defines another name."""
+        definition = self.definition()
+        if own == name or definition is None:
+            return self
+        lines = list(self.lines)
+        at = definition.lineno - 1
+        pattern = rf"\b(def|class)(\s+){re.escape(own)}\b"
+        lines[at] = re.sub(pattern, lambda found: f"{found[1]}{found[2]}{name}", lines[at], count=1)
+        return Text(lines, self.first, self.indents)
+
+    def words(self) -> set[str]:
+        """Return all words in it, names among them."""
+        return set(re.findall(r"\w+", self.whole))
+
+
+def place(node: ast.expr) -> tuple[int, int]:
+    """Return where an expression starts."""
+    return node.lineno, node.col_offset
+
+
+def is_on_one_line(node: ast.expr) -> bool:
+    return node.end_lineno == node.lineno
+
+
+def free_names(text: str, filename: str) -> list[str]:
+    """Return the global names that a statement uses, in order."""
+    return sorted(set(_free_names(symtable.symtable(text, filename, "exec"))))
+
+
+def _free_names(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and symbol.is_global():
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _free_names(child)
+
+
+def enclosing_variables(function: FunctionType) -> set[str]:
+    """Return the variables of the functions around a function. It has no closure of those that only annotations use."""
+    if "<locals>" not in function.__qualname__:
+        return set()
+    code = function.__code__
+    lines, _ = inspect.findsource(function)
+    around = _around(symtable.symtable("".join(lines), code.co_filename, "exec"), code.co_name, set())
+    # The first line of the code may be that of a decorator.
+    found = min(((line, names) for line, names in around if line >= code.co_firstlineno), default=(0, set()), key=_line)
+    return found[1]
+
+
+def _line(place: tuple[int, set[str]]) -> int:
+    return place[0]
+
+
+def _around(table: symtable.SymbolTable, name: str, outer: set[str]) -> Iterator[tuple[int, set[str]]]:
+    """Yield the line of each function of a name, and the variables of the functions around it."""
+    inner = outer | set(table.get_locals()) if isinstance(table, symtable.Function) else outer
+    for child in table.get_children():
+        if isinstance(child, symtable.Function) and child.get_name() == name:
+            yield child.get_lineno(), inner
+        yield from _around(child, name, inner)
