@@ -104,14 +104,15 @@ impl Environment<'_> {
             let target = syntax.required(statement, Field::Target);
             let field = syntax.name(target).unwrap_or_default();
             let annotation = self.annotation_at(syntax.required(statement, Field::Annotation), scope, depth + 1)?;
-            if !matches!(annotation, Annotation::Data(_) | Annotation::Array(..)) {
-                let message =
-                    format!("field `{field}` of struct `{name}` is {annotation}; expected values or an array");
+            if !matches!(annotation, Annotation::Data(_) | Annotation::Array(..) | Annotation::Record(_)) {
+                let message = format!(
+                    "field `{field}` of struct `{name}` is {annotation}; expected values, an array or a struct with arrays"
+                );
                 return Err(unsupported(statement, message));
             }
             fields.push((field, annotation));
         }
-        if fields.iter().any(|(_, annotation)| matches!(annotation, Annotation::Array(..))) {
+        if fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
             if fields.len() > MAX_COMPONENTS {
                 return Err(unsupported(node, format!("expected a struct of at most {MAX_COMPONENTS} fields")));
             }

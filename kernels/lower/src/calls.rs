@@ -62,7 +62,8 @@ impl Lowerer<'_> {
         {
             return self.call_callable(node, &function, &arguments);
         }
-        if let Some(ty) = self.constructed_type(callee, scope)? {
+        let of_value = if syntax.kind(callee) == Kind::Call { self.type_of_value(callee)? } else { None };
+        if let Some(ty) = of_value.map_or_else(|| self.constructed_type(callee, scope), |ty| Ok(Some(ty)))? {
             return self.construct(node, &ty, &arguments).map(Value::Data);
         }
         let path = self.path(callee);
@@ -79,6 +80,20 @@ impl Lowerer<'_> {
         self.call_warp(node, &name, &arguments)
     }
 
+    /// The type of `type(value)`.
+    fn type_of_value(&mut self, node: Node) -> Lowered<Option<Type>> {
+        let syntax = self.syntax();
+        let is_type = syntax.name_of(syntax.required(node, Field::Func)).as_deref() == Some("type");
+        if !is_type || self.names_local(syntax.required(node, Field::Func)) || !self.is_undefined("type") {
+            return Ok(None);
+        }
+        let arguments = self.arguments(node)?;
+        match &self.values(node, &arguments)?[..] {
+            [Value::Data(data)] => Ok(Some(data.ty.clone())),
+            _ => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected one value to take the type of")),
+        }
+    }
+
     /// Whether an expression is `wp.static(...)`.
     fn is_static(&self, node: Node) -> bool {
         let syntax = self.syntax();
@@ -87,7 +102,7 @@ impl Lowerer<'_> {
     }
 
     /// Whether the source does not define a name around the function.
-    fn is_undefined(&self, name: &str) -> bool {
+    pub(crate) fn is_undefined(&self, name: &str) -> bool {
         let scope = self.outer_scope();
         let declarations = self.environment.declarations;
         let is_assigned = declarations.assigned(self.syntax(), scope, name).is_some();
@@ -191,6 +206,21 @@ impl Lowerer<'_> {
             keywords.insert(keyword.clone(), value);
         }
         self.call_candidates(node, &name, candidates, &values, &keywords)
+    }
+
+    /// Calls a function with a value in place of its first argument; the others are positional.
+    pub(crate) fn call_with(
+        &mut self,
+        node: Node,
+        functions: &[&FunctionDecl],
+        first: Value,
+        arguments: &Arguments,
+    ) -> Lowered<Value> {
+        let rest = Arguments { positional: arguments.positional[1..].to_vec(), keywords: arguments.keywords.clone() };
+        let mut values = vec![first];
+        values.extend(self.values(node, &rest)?);
+        let candidates: Vec<_> = functions.iter().collect();
+        self.call_candidates(node, &functions[0].name, &candidates, &values, &HashMap::new())
     }
 
     /// Calls the overload that takes the arguments: one of their types, else one of any type, else the only one whose types constants

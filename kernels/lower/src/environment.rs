@@ -134,7 +134,7 @@ fn named_constant(path: &str) -> Option<Number> {
     Some(Number::Float(value))
 }
 
-fn unary(op: Operator, operand: Number) -> Option<Number> {
+pub(crate) fn unary(op: Operator, operand: Number) -> Option<Number> {
     Some(match (op, operand) {
         (Operator::USub, Number::Int(x)) => Number::Int(x.checked_neg()?),
         (Operator::USub, Number::Float(x)) => Number::Float(-x),
@@ -145,7 +145,7 @@ fn unary(op: Operator, operand: Number) -> Option<Number> {
     })
 }
 
-fn binary(op: Operator, left: Number, right: Number) -> Option<Number> {
+pub(crate) fn binary(op: Operator, left: Number, right: Number) -> Option<Number> {
     match (left, right) {
         (Number::Int(a), Number::Int(b)) => integers(op, a, b),
         (Number::Bool(_), _) | (_, Number::Bool(_)) => None,

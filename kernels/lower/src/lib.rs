@@ -35,6 +35,7 @@ mod python_operators;
 mod ranges;
 mod scalars;
 mod statements;
+mod statics;
 mod syntax;
 mod types;
 mod value;

@@ -35,6 +35,8 @@ pub(crate) struct Frame {
     pub(crate) locals: HashSet<String>,
     pub(crate) variables: BTreeMap<String, Variable>,
     pub(crate) loops: Vec<LoopLabels>,
+    /// Variables of unrolled loops.
+    pub(crate) unrolled: HashSet<String>,
     pub(crate) returns: Returns,
     /// Open statements with bodies.
     pub(crate) nesting: u32,
@@ -44,6 +46,8 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy)]
 pub(crate) struct LoopLabels {
     pub(crate) end: LabelId,
+    /// The block of an iteration, if the loop is unrolled.
+    pub(crate) next: Option<LabelId>,
 }
 
 /// What `return` does.
@@ -175,6 +179,7 @@ impl<'a> Lowerer<'a> {
             locals: function.locals.clone(),
             variables: BTreeMap::new(),
             loops: vec![],
+            unrolled: HashSet::new(),
             returns,
             nesting: 0,
         });

@@ -216,7 +216,7 @@ impl Lowerer<'_> {
     }
 
     /// Lowers the body of a loop.
-    fn loop_body(&mut self, node: Node, labels: LoopLabels) -> Lowered<()> {
+    pub(crate) fn loop_body(&mut self, node: Node, labels: LoopLabels) -> Lowered<()> {
         self.frame_mut().loops.push(labels);
         self.frame_mut().nesting += 1;
         let flow = self.body(node, Field::Body);
@@ -237,7 +237,7 @@ impl Lowerer<'_> {
         if !is_endless {
             self.emitter.emit(Stmt::If(scalars::not(condition), vec![Stmt::Break(end)], vec![]));
         }
-        self.loop_body(node, LoopLabels { end })?;
+        self.loop_body(node, LoopLabels { end, next: None })?;
         let body = self.emitter.close();
         let is_left = leaves(&body, end);
         self.emitter.emit(Stmt::Loop(end, body));
@@ -253,6 +253,9 @@ impl Lowerer<'_> {
             return Err(self.error(target, ErrorKind::UnsupportedStatement, "expected one variable for a range"));
         }
         let name = syntax.name(target).unwrap_or_default();
+        if self.unrolled_loop(node, &name)? {
+            return Ok(());
+        }
         let dtype = if self.is_python() { Dtype::I64 } else { Dtype::I32 };
         let iterable = syntax.required(node, Field::Iter);
         let reversed = self.reversed_range(iterable, dtype)?;
@@ -279,7 +282,7 @@ impl Lowerer<'_> {
             let message = format!("variable `{name}` of the loop has another type already");
             return Err(self.error(target, ErrorKind::TypeMismatch, message));
         }
-        self.loop_body(node, LoopLabels { end: label })?;
+        self.loop_body(node, LoopLabels { end: label, next: None })?;
         let body = self.emitter.close();
         self.emitter.emit(Stmt::For { label, counter, start, end, step, body });
         self.restore(&before);
@@ -314,9 +317,11 @@ impl Lowerer<'_> {
         let nodes: Vec<_> = syntax.children(node, Field::Args).collect();
         let mut arguments = vec![];
         for &argument in &nodes {
-            let value = self.scalar(argument)?;
-            let is_bool_of_python = self.is_python() && value.0 == Dtype::Bool;
-            if value.0 != dtype && !is_bool_of_python {
+            let value = self.expression(argument)?;
+            let is_constant = matches!(&value, Value::Data(Data { constant: Some(_), .. }));
+            let value = self.scalar_in(argument, &value)?;
+            let is_bool = (self.is_python() || is_constant) && value.0 == Dtype::Bool;
+            if value.0 != dtype && !is_bool {
                 let expected = crate::types::name(dtype);
                 let message = format!("expected {expected} in a range, got {}", crate::types::name(value.0));
                 return Err(self.error(argument, ErrorKind::TypeMismatch, message));
@@ -364,7 +369,11 @@ impl Lowerer<'_> {
             ));
         };
         let is_break = self.syntax().kind(node) == Kind::Break;
-        self.emitter.emit(if is_break { Stmt::Break(labels.end) } else { Stmt::Continue(labels.end) });
+        self.emitter.emit(match labels.next {
+            _ if is_break => Stmt::Break(labels.end),
+            Some(next) => Stmt::Break(next),
+            None => Stmt::Continue(labels.end),
+        });
         Ok(Flow::Leaves)
     }
 

@@ -103,6 +103,17 @@ impl Type {
         }
     }
 
+    /// The number of its items: components, or rows; absent for scalars and structs.
+    pub(crate) fn length(&self) -> Option<u32> {
+        match self {
+            Self::Scalar(_) | Self::Struct(_) => None,
+            Self::Vector(_, length) => Some(*length),
+            Self::Matrix(_, rows, _) => Some(*rows),
+            Self::Quat(_) => Some(4),
+            Self::Transform(_) => Some(7),
+        }
+    }
+
     /// Its layout in memory: that of C, where vectors and matrices are arrays of scalars.
     pub(crate) fn element(&self) -> Element {
         let mut components = vec![];

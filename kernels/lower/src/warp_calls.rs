@@ -6,7 +6,7 @@ use accelerd_ir::scalar::UnaryOp;
 use accelerd_parser::{Field, Kind, Operator};
 
 use crate::calls::{Arguments, scalar_of};
-use crate::environment::{Number, shorten};
+use crate::environment::Number;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, Returns};
 use crate::scalars;
@@ -30,6 +30,11 @@ impl Lowerer<'_> {
             "quat_identity" | "transform_identity" => self.neutral(node, name, arguments).map(Value::Data),
             "cast" => self.bitcast(node, arguments).map(Value::Data),
             "len" => self.length_of(node, arguments),
+            // A block has one thread, as on the CPU.
+            "block_dim" => {
+                self.expect_count(node, name, arguments, 0..=0)?;
+                Ok(Data::scalar(Dtype::I32, scalars::integer(Dtype::I32, 1)).into())
+            }
             "where" | "select" => self.choice(node, name, arguments).map(Value::Data),
             "tuple" => Ok(Value::Tuple(self.values(node, arguments)?)),
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
@@ -37,10 +42,13 @@ impl Lowerer<'_> {
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
             "transformation" | "types.transformation" => self.transformation(node, arguments).map(Value::Data),
             _ if let Some(definition) = crate::library::definition(name) => {
+                let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
                 if matches!(name, "poisson" | "randn") {
+                    if let Some(copy) = self.state_copy(node, arguments)? {
+                        return self.call_with(node, &functions, Value::Reference(copy), arguments);
+                    }
                     self.state_variable(node, arguments)?;
                 }
-                let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
                 self.call_function(node, &functions, arguments)
             }
             _ if !crate::warp_builtins::is_known(name) => {
@@ -100,20 +108,6 @@ impl Lowerer<'_> {
             return Ok(Value::Tuple(indices.collect()));
         }
         Ok(indices.next().expect("at least one"))
-    }
-
-    /// `wp.static(...)`: a constant that Python evaluates.
-    fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
-        self.expect_count(node, "static", arguments, 1..=1)?;
-        let argument = arguments.positional[0];
-        if let Some(number) = self.outer_number(argument) {
-            return Ok(self.number(number).into());
-        }
-        if let Some(function) = self.outer_callable(argument) {
-            return Ok(Value::Function(function));
-        }
-        let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
-        Err(self.error(node, ErrorKind::NotConstant, message))
     }
 
     pub(crate) fn expect_count(
@@ -280,8 +274,7 @@ impl Lowerer<'_> {
         match &values[..] {
             [Value::Array(view)] => Ok(Data::scalar(Dtype::I32, view.extent(0)).into()),
             [Value::Tuple(items)] => constant(items.len()),
-            [Value::Data(Data { ty: Type::Matrix(_, rows, _), .. })] => constant(*rows as usize),
-            [Value::Data(data)] if !matches!(data.ty, Type::Scalar(_) | Type::Struct(_)) => constant(data.ty.count()),
+            [Value::Data(data)] if let Some(length) = data.ty.length() => constant(length as usize),
             _ => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected one value with a length")),
         }
     }

@@ -1,16 +1,17 @@
 //! Warp's random numbers: the hash PCG of a state of 32 bits.
 
 use accelerd_ir::Dtype;
-use accelerd_ir::kernel::Expr;
+use accelerd_ir::kernel::{Expr, Stmt};
 use accelerd_ir::scalar::BinaryOp;
+use accelerd_parser::Kind;
 
 use crate::calls::Arguments;
 use crate::error::{ErrorKind, LowerError, Lowered};
-use crate::lowerer::Lowerer;
+use crate::lowerer::{Lowerer, VariableKind};
 use crate::scalars;
 use crate::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Value};
+use crate::value::{Data, Location, Storage, Value};
 
 impl Lowerer<'_> {
     /// `wp.rand_init(seed, offset)`; `wp.randi`, `wp.randu` and `wp.randf` of a variable that holds the state, which they advance.
@@ -74,8 +75,33 @@ impl Lowerer<'_> {
         self.error(node, ErrorKind::ArgumentMismatch, message)
     }
 
+    /// A variable of its own for a state that is an element of an array or a result: Warp passes a copy of these.
+    pub(crate) fn state_copy(&mut self, node: Node, arguments: &Arguments) -> Lowered<Option<Location>> {
+        let syntax = self.syntax();
+        let Some(&state) = arguments.positional.first() else { return Ok(None) };
+        let is_element = || {
+            let variable = syntax.root_name(state).and_then(|name| self.frame().variables.get(&name));
+            syntax.kind(state) == Kind::Subscript
+                && variable.is_some_and(|variable| matches!(variable.kind, VariableKind::Array(_)))
+        };
+        if syntax.kind(state) != Kind::Call && !is_element() {
+            return Ok(None);
+        }
+        let Value::Data(Data { ty: ty @ Type::Scalar(Dtype::U32), mut parts, .. }) = self.expression(state)? else {
+            return Err(self.no_state(node));
+        };
+        let slot = self.emitter.local("state", Dtype::U32);
+        self.emitter.emit(Stmt::Assign(slot, parts.remove(0)));
+        Ok(Some(Self::whole(ty, Storage::Locals(vec![slot]))))
+    }
+
     /// Replaces the state in a variable by the next one, which it returns.
     fn advance(&mut self, node: Node, arguments: &Arguments) -> Lowered<Expr> {
+        if let Some(copy) = self.state_copy(node, arguments)? {
+            let state = self.read(copy).parts.remove(0);
+            let next = self.pcg(state);
+            return Ok(self.emitter.temp(Dtype::U32, next));
+        }
         let name = self.state_variable(node, arguments)?;
         let variable = arguments.positional[0];
         let state = self.expression(variable)?;

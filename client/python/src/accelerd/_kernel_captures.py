@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import inspect
 import keyword
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ._kernel_text import Text, enclosing_variables, free_names, is_on_one_line, place
 from ._kernel_values import (
@@ -250,7 +252,9 @@ class Captures:
 
     def _path_text(self, user: User, root: Any, value: Any) -> str | None:
         is_known = isinstance(root, ModuleType) and root.__name__ in _KNOWN_MODULES
-        if value is None or is_known or (self._is_sent_class(user, root) and isinstance(value, (int, float))):
+        # The class is sent; members of enumerations need not be numbers in its source.
+        is_attribute = isinstance(value, (int, float)) and not isinstance(value, enum.Enum)
+        if value is None or is_known or (is_attribute and self._is_sent_class(user, root)):
             return None
         return self._text(user, value)
 
@@ -296,16 +300,20 @@ class Captures:
             if (number := number_text(value)) is not None:
                 return number
             raise ValueError(f"source: the function or class {name!r} is not what {user.name} calls {name!r}")
-        if self._is_sent_class(user, value):
-            return self._class_name(value, name)
+        if is_struct(value):
+            struct = self._struct_name(value, name)
+            return None if struct == name else struct
+        if self._is_sent_class(user, value) and value.__name__ == name:
+            if name not in self._classes:
+                self._classes[name] = value
+                self._pending.append((value, value, name))
+            return None
         if name not in self._bindings and (text := self._captured_text(user, name, value)):
             return text
         return self._bind(user, name, value)
 
     def _captured_text(self, user: User, name: str, value: Any) -> str | None:
         """Return what stands for a value of Warp that no import binds."""
-        if is_struct(value):
-            return self._struct_name(value)
         is_plain = isinstance(value, (int, float)) or getattr(builtins, name, None) is value
         if is_plain or _import(user.module, name, value) is not None:
             return None
@@ -374,23 +382,18 @@ class Captures:
         return len(functions) == 1 and any(one is functions[0] for one in self._defined.get(own, ()))
 
     def _is_sent_class(self, user: User, value: Any) -> bool:
-        """Return whether a value is a class of the user's module, or a struct made of one, with a source."""
-        one = value if isinstance(value, type) else getattr(value, "cls", None)
-        if not isinstance(one, type) or one.__module__ != user.module or "<locals>" in one.__qualname__:
+        """Return whether a value is a class of the user's module with a source."""
+        if not isinstance(value, type) or value.__module__ != user.module or hasattr(builtins, value.__name__):
             return False
-        return getattr(sys.modules[one.__module__], one.__name__, None) is value and not hasattr(builtins, one.__name__)
+        name = value.__name__
+        if getattr(sys.modules[value.__module__], name, None) is not value:
+            return False
+        # `inspect` finds the first class of a name.
+        lines, _ = inspect.findsource(cast("type", value))
+        return len(re.findall(rf"^\s*class\s+{name}\b", "".join(lines), re.MULTILINE)) == 1
 
-    def _class_name(self, value: Any, name: str) -> str | None:
-        one = value if isinstance(value, type) else value.cls
-        if one.__name__ == name and self._classes.get(name, value) is value:
-            if name not in self._classes:
-                self._classes[name] = value
-                self._pending.append((value, one, name))
-            return None
-        return self._struct_name(value) if is_struct(value) else None
-
-    def _struct_name(self, struct: Any) -> str | None:
-        """Return the name of a struct, which is written from its fields."""
+    def _struct_name(self, struct: Any, wanted: str = "") -> str | None:
+        """Return the name of a struct, which is written from its fields; a wanted name if that is its own."""
         known = next((name for name, one in self._classes.items() if one is struct), None)
         if known is not None:
             return known
@@ -398,7 +401,8 @@ class Captures:
         if None in fields.values() or not fields:
             return None
         own = struct.cls.__name__
-        name = own if self._is_free(own) and own not in self._words else self._unique(own)
+        is_own = self._is_free(own) and (own == wanted or own not in self._words)
+        name = own if is_own else self._unique(own)
         self._classes[name] = struct
         lines = [f"@{self._warp()}.struct\n", f"class {name}:\n"]
         lines += [f"    {one}: {type_}\n" for one, type_ in fields.items()]
