@@ -277,12 +277,21 @@ class Arguments:
             return struct
         param, data = self.launch.case.params[self.at[name]], self.launch.data[self.at[name]]
         element = type_.dtype if param.dims else type_
-        if param.dims and not (wp._src.types.matches_array_class(type_, wp.array) and type_.ndim == param.dims):
+        is_indexed = param.dims > 0 and wp._src.types.matches_array_class(type_, wp.indexedarray)
+        is_array = is_indexed or wp._src.types.matches_array_class(type_, wp.array)
+        if param.dims and not (is_array and type_.ndim == param.dims):
             raise Refused(f"a parameter is of type {type(type_).__name__}")
         size = wp._src.types.type_size_in_bytes(element)
         if size != param.size:
             raise Refused(f"an element of {name} has {size} bytes for Warp, {param.size} for the translation")
-        return self.array(param, element, data) if param.dims else self.scalar(param, element, data)
+        if not param.dims:
+            return self.scalar(param, element, data)
+        array = self.array(param, element, data)
+        if not is_indexed:
+            return array
+        indices = [self.at[f"{name}_indices{axis}"] for axis in range(param.dims)]
+        params, datas = self.launch.case.params, self.launch.data
+        return wp.indexedarray(array, [self.array(params[at], wp.int32, datas[at]) for at in indices])
 
     def array(self, param: Param, element: Any, data: np.ndarray) -> wp.array:
         array = wp.zeros([self.launch.extent] * param.dims, dtype=element, device="cpu")

@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Lowered};
 use crate::open_types::{Open, Scalars};
 use crate::options::{Captured, Dialect};
 use crate::syntax::{Constant, Node};
-use crate::types::{self, Annotation, MAX_COMPONENTS, RecordType, StructType, Type};
+use crate::types::{self, Annotation, ArrayForm, MAX_COMPONENTS, RecordType, StructType, Type};
 
 impl Environment<'_> {
     /// The type that an expression names.
@@ -141,9 +141,9 @@ impl Environment<'_> {
             syntax.error(node, ErrorKind::UnsupportedType, message)
         };
         let path = self.declarations.path(syntax, base);
-        if let Some(dims) = path.as_deref().and_then(array_dims) {
-            let (item, dims) = self.dimensions(item, scope, depth)?.unwrap_or((item, dims));
-            return self.array(item, dims, scope, depth);
+        if let Some(form) = path.as_deref().and_then(array_form) {
+            let (item, dims) = self.dimensions(item, scope, depth)?.unwrap_or((item, form.dims));
+            return self.array(item, ArrayForm { dims, ..form }, scope, depth);
         }
         let name = path.or_else(|| syntax.name(base)).unwrap_or_default();
         match name.as_str() {
@@ -153,7 +153,7 @@ impl Environment<'_> {
             },
             "typing.Callable" | "collections.abc.Callable" => Ok(Annotation::Function),
             "list" | "List" | "typing.List" if self.options.dialect == Dialect::Python => {
-                self.array(item, 1, scope, depth)
+                self.array(item, ArrayForm { dims: 1, is_indexed: false }, scope, depth)
             }
             "tuple" | "Tuple" | "typing.Tuple" => {
                 let items: Vec<_> = match syntax.kind(item) {
@@ -196,16 +196,16 @@ impl Environment<'_> {
             }
             _ => Err(fail("expected a constant size from 1 to 256")),
         };
-        if let Some(dims) = array_dims(&path) {
+        if let Some(form) = array_form(&path) {
             let dims = match argument(usize::MAX, "ndim") {
                 Some(ndim) => match self.number_at(ndim, scope, depth) {
                     Some(Number::Int(dims @ 1..=4)) => u8::try_from(dims).expect("at most 4"),
                     _ => return Err(fail("expected 1 to 4 dimensions")),
                 },
-                None => dims,
+                None => form.dims,
             };
             let element = argument(usize::MAX, "dtype").ok_or_else(|| fail("expected a `dtype`"))?;
-            return self.array(element, dims, scope, depth);
+            return self.array(element, ArrayForm { dims, ..form }, scope, depth);
         }
         match path.strip_prefix("warp.types.").or_else(|| path.strip_prefix("warp.")).unwrap_or_default() {
             "vector" => {
@@ -243,10 +243,10 @@ impl Environment<'_> {
     }
 
     /// An array of elements of the type that an expression names.
-    fn array(&self, element: Node, dims: u8, scope: Scope, depth: u32) -> Lowered<Annotation> {
+    fn array(&self, element: Node, form: ArrayForm, scope: Scope, depth: u32) -> Lowered<Annotation> {
         match self.annotation_at(element, scope, depth + 1)? {
-            Annotation::Data(ty) => Ok(Annotation::Array(ty, dims)),
-            Annotation::Open(open) => Ok(Annotation::OpenArray(open, dims)),
+            Annotation::Data(ty) => Ok(Annotation::Array(ty, form)),
+            Annotation::Open(open) => Ok(Annotation::OpenArray(open, form)),
             other => {
                 let message = format!("expected elements of a type with values, got {other}");
                 Err(self.syntax.error(element, ErrorKind::UnsupportedType, message))
@@ -283,15 +283,22 @@ impl Environment<'_> {
     }
 }
 
-/// The dimensions of an array type; `None` for other paths.
-fn array_dims(path: &str) -> Option<u8> {
-    match path.strip_prefix("warp.")? {
-        "array" | "array1d" | "types.array" => Some(1),
-        "array2d" => Some(2),
-        "array3d" => Some(3),
-        "array4d" => Some(4),
-        _ => None,
-    }
+/// The form of an array type; `None` for other paths.
+fn array_form(path: &str) -> Option<ArrayForm> {
+    let name = path.strip_prefix("warp.")?;
+    let (name, is_indexed) = match name.strip_prefix("indexed") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let dims = match name {
+        "array" | "array1d" => 1,
+        "types.array" if !is_indexed => 1,
+        "array2d" => 2,
+        "array3d" => 3,
+        "array4d" => 4,
+        _ => return None,
+    };
+    Some(ArrayForm { dims, is_indexed })
 }
 
 fn imported_annotation(path: &str) -> Option<Annotation> {

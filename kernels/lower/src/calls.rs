@@ -386,12 +386,8 @@ impl Lowerer<'_> {
                 }
                 *ty == data.ty
             }
-            (Annotation::Array(element, dims), Value::Array(view)) => {
-                view.rank() == usize::from(*dims) && *element == view.element
-            }
-            (Annotation::OpenArray(open, dims), Value::Array(view)) => {
-                view.rank() == usize::from(*dims) && open.admits(&view.element)
-            }
+            (Annotation::Array(element, form), Value::Array(view)) => view.is_of(*form) && *element == view.element,
+            (Annotation::OpenArray(open, form), Value::Array(view)) => view.is_of(*form) && open.admits(&view.element),
             (Annotation::Record(of), Value::Record(got, _)) => of == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
                 let items = items.iter().zip(values);

@@ -14,7 +14,7 @@ use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
 use crate::overloads::Overload;
 use crate::statements::Flow;
-use crate::types::{Annotation, Type};
+use crate::types::{Annotation, ArrayForm, Type};
 use crate::value::{Axis, Data, Value, View};
 
 /// A kernel of a source.
@@ -136,7 +136,7 @@ impl Lowerer<'_> {
                 let parts = (0..count).map(|at| Expr::Param(param, at)).collect();
                 Ok(Data::new(ty.clone(), parts).into())
             }
-            Annotation::Array(element, dims) => Ok(Value::Array(self.array_parameter(name, element, *dims))),
+            Annotation::Array(element, form) => Ok(Value::Array(self.warp_array(name, element, *form))),
             Annotation::Record(of) => {
                 let fields = of
                     .fields
@@ -156,6 +156,17 @@ impl Lowerer<'_> {
     fn generic(&self, parameter: &Parameter) -> LowerError {
         let message = format!("expected a type of parameter `{}`, or an overload of the kernel", parameter.name);
         self.error(parameter.node, ErrorKind::GenericKernel, message)
+    }
+
+    /// An array, followed by the arrays of indices of its dimensions if it has them.
+    fn warp_array(&mut self, name: &str, element: &Type, form: ArrayForm) -> View {
+        let mut view = self.array_parameter(name, element, form.dims);
+        if form.is_indexed {
+            let indices =
+                (0..form.dims).map(|dim| self.array_parameter(&format!("{name}_indices{dim}"), &Type::I32, 1));
+            view.selections = indices.map(|indices| indices.array).collect();
+        }
+        view
     }
 
     fn array_parameter(&mut self, name: &str, element: &Type, dims: u8) -> View {
@@ -219,7 +230,7 @@ impl Lowerer<'_> {
                 self.emitter.emit(Stmt::Load(local, place));
                 Ok((view.array, Data::scalar(*dtype, Expr::Local(local)).into()))
             }
-            Annotation::Array(ty, 1) if is_python && is_number(ty) => {
+            Annotation::Array(ty, form) if is_python && form.dims == 1 && is_number(ty) => {
                 let mut view = self.array_parameter(&parameter.name, ty, 2);
                 view.axes[0] = Axis::Index(Expr::ThreadId(0));
                 Ok((view.array, Value::Array(view)))

@@ -14,6 +14,7 @@
 )]
 
 mod annotations;
+mod array_parts;
 mod calls;
 mod constants;
 mod constructors;

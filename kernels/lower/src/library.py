@@ -1,10 +1,5 @@
 # Functions of Warp that are compositions of others. Calls of `wp.NAME` are calls of `__wp_NAME`.
 
-import typing as __typing
-
-import warp as __wp
-
-
 @__wp.func
 def __wp_norm_huber(v: __typing.Any, delta: float = 1.0):
     square = __wp.dot(v, v)

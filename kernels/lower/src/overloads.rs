@@ -145,7 +145,7 @@ fn admits(annotation: &Annotation, stated: &Annotation) -> bool {
     match (annotation, stated) {
         (Annotation::Open(Open::Any), Annotation::Data(_) | Annotation::Array(..) | Annotation::Record(_)) => true,
         (Annotation::Open(open), Annotation::Data(ty)) => open.admits(ty),
-        (Annotation::OpenArray(open, dims), Annotation::Array(ty, stated)) => dims == stated && open.admits(ty),
+        (Annotation::OpenArray(open, form), Annotation::Array(ty, stated)) => form == stated && open.admits(ty),
         _ => annotation == stated,
     }
 }

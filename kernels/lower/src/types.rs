@@ -42,10 +42,10 @@ pub(crate) struct RecordType {
 pub(crate) enum Annotation {
     /// A value of a type.
     Data(Type),
-    /// An array of elements of a type, and its dimensions.
-    Array(Type, u8),
-    /// An array whose elements are of any of some types, and its dimensions.
-    OpenArray(Open, u8),
+    /// An array of elements of a type.
+    Array(Type, ArrayForm),
+    /// An array whose elements are of any of some types.
+    OpenArray(Open, ArrayForm),
     /// Several values.
     Tuple(Vec<Self>),
     /// A struct with fields that are arrays.
@@ -58,6 +58,14 @@ pub(crate) enum Annotation {
     Open(Open),
     /// No value.
     None,
+}
+
+/// What an array type states of an array but the type of its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayForm {
+    pub(crate) dims: u8,
+    /// Whether arrays of indices select from each dimension: `wp.indexedarray`.
+    pub(crate) is_indexed: bool,
 }
 
 /// The most components of a vector, matrix or struct.
@@ -186,9 +194,9 @@ impl fmt::Display for Annotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data(ty) => ty.fmt(f),
-            Self::Array(element, dims) => write!(f, "array of {dims} dimensions of {element}"),
-            Self::OpenArray(Open::Any, dims) => write!(f, "array of {dims} dimensions"),
-            Self::OpenArray(open, dims) => write!(f, "array of {dims} dimensions of {open}"),
+            Self::Array(element, form) => write!(f, "{form} of {element}"),
+            Self::OpenArray(Open::Any, form) => form.fmt(f),
+            Self::OpenArray(open, form) => write!(f, "{form} of {open}"),
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
             Self::Record(of) => f.write_str(&of.name),
             Self::Function => f.write_str("function"),
@@ -196,6 +204,13 @@ impl fmt::Display for Annotation {
             Self::Open(open) => open.fmt(f),
             Self::None => f.write_str("None"),
         }
+    }
+}
+
+impl fmt::Display for ArrayForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let indexed = if self.is_indexed { "indexed " } else { "" };
+        write!(f, "{indexed}array of {} dimensions", self.dims)
     }
 }
 

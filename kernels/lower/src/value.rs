@@ -8,7 +8,7 @@ use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
 use accelerd_ir::scalar::Literal;
 
 use crate::environment::Number;
-use crate::types::{RecordType, Type};
+use crate::types::{ArrayForm, RecordType, Type};
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ pub(crate) struct View {
     pub(crate) element: Type,
     /// The dimensions of the array itself.
     pub(crate) axes: Vec<Axis>,
+    /// Of an indexed array: for each dimension, the array of the indices that it has.
+    pub(crate) selections: Vec<ParamId>,
 }
 
 /// What a view has of a dimension of its array. Expressions are cheap.
@@ -112,7 +114,7 @@ pub(crate) enum Storage {
 impl View {
     /// A whole array.
     pub(crate) fn whole(array: ParamId, element: Type, dims: u8) -> Self {
-        Self { array, element, axes: vec![Axis::All; dims.into()] }
+        Self { array, element, axes: vec![Axis::All; dims.into()], selections: vec![] }
     }
 
     /// The dimensions that are left.
@@ -135,8 +137,16 @@ impl View {
         }
     }
 
+    /// Whether it is an array of a form.
+    pub(crate) fn is_of(&self, form: ArrayForm) -> bool {
+        self.rank() == usize::from(form.dims) && self.selections.is_empty() != form.is_indexed
+    }
+
     /// The extent of the array itself along one of its dimensions.
     pub(crate) fn array_extent(&self, dim: usize) -> Expr {
+        if let Some(&indices) = self.selections.get(dim) {
+            return Expr::Extent(indices, 0);
+        }
         Expr::Extent(self.array, u8::try_from(dim).expect("an array has at most 4 dimensions"))
     }
 
@@ -187,7 +197,11 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Data(data) => data.ty.fmt(f),
-            Self::Array(view) => write!(f, "array of {} dimensions of {}", view.rank(), view.element),
+            Self::Array(view) => {
+                let dims = u8::try_from(view.rank()).expect("an array has at most 4 dimensions");
+                let form = ArrayForm { dims, is_indexed: !view.selections.is_empty() };
+                write!(f, "{form} of {}", view.element)
+            }
             Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
             Self::Record(of, _) => f.write_str(&of.name),
             Self::Function(_) => f.write_str("function"),

@@ -43,7 +43,7 @@ impl Lowerer<'_> {
             "transformation" | "types.transformation" => self.transformation(node, arguments).map(Value::Data),
             _ if let Some(definition) = crate::library::definition(name) => {
                 let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
-                if matches!(name, "poisson" | "randn") {
+                if crate::library::advances_state(name) {
                     if let Some(copy) = self.state_copy(node, arguments)? {
                         return self.call_with(node, &functions, Value::Reference(copy), arguments);
                     }
@@ -387,7 +387,7 @@ impl Lowerer<'_> {
             let part = self.emitter.bind(to, scalars::cast(of, to, part));
             let part = match &view.axes[dim] {
                 Axis::Slice(slice) => self.index_in(node, slice, to, part),
-                Axis::All | Axis::Index(_) => part,
+                Axis::All | Axis::Index(_) => self.selected(node, view, dim, part),
             };
             element_view.axes[dim] = Axis::Index(part);
         }

@@ -1155,7 +1155,7 @@ def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint3
         Argument::array(&vec![0_u32; count]),
     ];
     run(source, &[20_000], &mut arguments);
-    for line in ["y = wp.randn(wp.rand_init(3))", "n = int(wp.poisson(wp.uint32(n), 2.0))"] {
+    for line in ["v = wp.types.vector(2, wp.uint32)()\ny = wp.randn(v[0])", "n = int(wp.poisson(3, 2.0))"] {
         assert_eq!(refused_body(line), ErrorKind::ArgumentMismatch, "{line}");
     }
     let moments = |values: &[f64]| {

@@ -15,7 +15,12 @@ _COMPOSITES = {
     "quat_t": lambda shape: "quaternion(",
     "transform_t": lambda shape: "transformation(",
 }
-_ARRAYS = {"array": "array", "_ArrayAnnotation": "array"}
+_ARRAYS = {
+    "array": "array",
+    "_ArrayAnnotation": "array",
+    "indexedarray": "indexedarray",
+    "_IndexedArrayAnnotation": "indexedarray",
+}
 
 
 @dataclass(frozen=True)
