@@ -401,9 +401,10 @@ def import_tests(work: Work, import_only: bool) -> dict[tuple[str, int], list[wp
     wanted = {(case.name, case.line) for case in work.cases} | {(name, line) for name, line, _ in work.others}
     try:
         module = importlib.import_module(f"warp.tests.{work.module}")
-        if not import_only and wanted - {
-            (one.func.__code__.co_name, one.func.__code__.co_firstlineno) for one in kernels
-        }:
+        made = {(one.func.__code__.co_name, one.func.__code__.co_firstlineno) for one in kernels}
+        # Launches determine the types of generic kernels.
+        is_open = any(one.is_generic and not one.overloads for one in kernels)
+        if not import_only and (wanted - made or is_open):
             run_tests(module)
     finally:
         restore()

@@ -167,6 +167,19 @@ def test_values_of_warp_are_written(wp: Any) -> None:
     assert f"return {vec2}(0.5, _warp_.inf) + S({vec2}(1.0, (-2.5)), 3) + x" in source.replace("S_2_", "S")
 
 
+def test_lines_after_a_value_keep_their_numbers(wp: Any) -> None:
+    def k(x):
+        y = wp.static(
+            sum(
+                (1, 2),
+            )
+        ) + wp.static(4)
+        return x + y
+
+    source = text(Kernel(k, {"x": int}))
+    assert source.splitlines()[2:] == ["    y = (3", "", "", "", ") + 4", "    return x + y"]
+
+
 def test_overloads_of_generic_kernels_are_stated(wp: Any) -> None:
     def k(x, y):
         return x + y

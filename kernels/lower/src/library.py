@@ -1,6 +1,19 @@
 # Functions of Warp that are compositions of others. Calls of `wp.NAME` are calls of `__wp_NAME`.
 
 @__wp.func
+def __wp_norm_l1(v: __typing.Any):
+    total = float(0.0)
+    for axis in range(len(v)):
+        total += __wp.abs(v[axis])
+    return total
+
+
+@__wp.func
+def __wp_norm_l2(v: __typing.Any):
+    return __wp.length(v)
+
+
+@__wp.func
 def __wp_norm_huber(v: __typing.Any, delta: float = 1.0):
     square = __wp.dot(v, v)
     if square <= delta * delta:

@@ -10,6 +10,8 @@ const PARTS: [Part; 3] = [
     Part {
         names: &[
             "norm_huber",
+            "norm_l1",
+            "norm_l2",
             "norm_pseudo_huber",
             "poisson",
             "quat_from_euler",

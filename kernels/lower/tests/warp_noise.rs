@@ -60,6 +60,21 @@ for i in range(3):
 }
 
 #[test]
+fn norms_are_those_of_the_components() {
+    let results = body(
+        "float",
+        "
+v = wp.types.vector(length=2, dtype=float)(-3.0, 4.0)
+out[0] = wp.norm_l1(v)
+out[1] = wp.norm_l2(v)
+",
+        2,
+        0.0_f32,
+    );
+    assert_eq!(results, [7.0, 5.0]);
+}
+
+#[test]
 fn samples_of_shapes_are_those_of_warp() {
     let source = "
 import warp as wp

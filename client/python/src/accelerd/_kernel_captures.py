@@ -15,7 +15,7 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias, cast
 
-from ._kernel_text import Text, enclosing_variables, free_names, is_on_one_line, place
+from ._kernel_text import Text, enclosing_variables, free_names, place
 from ._kernel_values import (
     Writer,
     builtin_key,
@@ -79,10 +79,10 @@ class User:
         return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set(), set())
 
     def is_static(self, call: ast.Call) -> bool:
-        """Return whether a call on one line is one of `warp.static` with an expression."""
+        """Return whether a call is one of `warp.static` with an expression."""
         function = self.value(call.func)
         is_static = getattr(function, "__name__", "") == "static" and is_of("warp", function)
-        return is_static and len(call.args) == 1 and not call.keywords and is_on_one_line(call)
+        return is_static and len(call.args) == 1 and not call.keywords
 
     def value(self, expression: ast.expr) -> Any:
         """Return the value of a dotted name; None if it is unknown."""
@@ -198,7 +198,7 @@ class Captures:
         for argument in definition.args.args:
             annotation = argument.annotation
             names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)} if annotation else set()
-            if annotation and names & user.hidden and is_on_one_line(annotation):
+            if annotation and names & user.hidden:
                 type_ = self._writer.type(types.get(argument.arg))
                 found += [(annotation, type_)] if type_ else []
         return text.replaced(found)
@@ -215,7 +215,7 @@ class Captures:
             value = self._static_value(call.args[0], user) if place(call) >= end else None
             if value is not None:
                 found.append((call, value))
-                end = (call.lineno, call.end_col_offset or 0)
+                end = (call.end_lineno or call.lineno, call.end_col_offset or 0)
         return text.replaced(found)
 
     def _static_value(self, expression: ast.expr, user: User) -> str | None:
@@ -239,7 +239,7 @@ class Captures:
         inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         found: list[tuple[ast.expr, str]] = []
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Attribute) or id(node) in inner or not is_on_one_line(node):
+            if not isinstance(node, ast.Attribute) or id(node) in inner:
                 continue
             for path in _prefixes(node):
                 root = _root(path)
@@ -342,6 +342,9 @@ class Captures:
         if function is None or not function.__code__.co_name.isidentifier():
             return []
         if is_of("warp", type(value)):
+            # The daemon knows what Warp itself exports.
+            if getattr(sys.modules.get("warp"), getattr(value, "key", ""), None) is value:
+                return []
             pairs = [(one, unwrapped(one)) for one in overloads_of(value)]
             return [(one, called) for one, called in pairs if called is not None]
         if function.__module__ != user.module or hasattr(builtins, function.__code__.co_name):

@@ -58,12 +58,16 @@ class Text:
         return Text(lines, self.first, self.indents)
 
     def replaced(self, found: list[tuple[ast.expr, str]]) -> Text:
-        """Return a text in which others stand for expressions, each on one line."""
+        """Return a text in which others stand for expressions."""
         lines = [line.encode() for line in self.lines]
         # From the last one on, so that the places of the others stay.
         for node, text in sorted(found, key=lambda one: place(one[0]), reverse=True):
-            line = lines[node.lineno - 1]
-            lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[node.end_col_offset :]
+            first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+            before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
+            # The lines that follow keep their numbers.
+            texts = [text.encode()] if first == last else [f"({text}\n".encode(), *[b"\n"] * (last - first - 1), b")"]
+            lines[first : last + 1] = [before + texts[0], *texts[1:]]
+            lines[last] += after
         return Text([line.decode() for line in lines], self.first, self.indents)
 
     def with_names(self, texts: Mapping[str, str]) -> Text:
@@ -92,10 +96,6 @@ class Text:
 def place(node: ast.expr) -> tuple[int, int]:
     """Return where an expression starts."""
     return node.lineno, node.col_offset
-
-
-def is_on_one_line(node: ast.expr) -> bool:
-    return node.end_lineno == node.lineno
 
 
 def free_names(text: str, filename: str) -> list[str]:
