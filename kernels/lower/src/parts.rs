@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, VariableKind};
 use crate::scalars;
 use crate::syntax::Node;
-use crate::types::{self, Type};
+use crate::types::Type;
 use crate::value::{Data, Location, Storage, Value, View};
 
 /// What an attribute or subscript refers to.

@@ -375,11 +375,12 @@ impl Lowerer<'_> {
             return fail(self);
         }
         let element = view.element.clone();
-        let Some(dtype) = element.scalar().filter(|dtype| is_atomic(*dtype)) else {
+        let is_bitwise = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+        let is_known = |dtype: &Dtype| is_bitwise && dtype.is_float() || is_atomic(op, *dtype);
+        let Some(dtype) = element.scalar().filter(is_known) else {
             let message = format!("`{name}` of {element} is unsupported");
             return Err(self.error(node, ErrorKind::UnsupportedType, message));
         };
-        let is_bitwise = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
         let mut element_view = view.clone();
         for (index, dim) in values[1..=rank].iter().zip(view.open()) {
             let Some((of, part)) = scalar_of(index).filter(|(of, _)| of.is_integer()) else { return fail(self) };

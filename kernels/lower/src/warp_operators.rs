@@ -141,7 +141,9 @@ impl Lowerer<'_> {
         location: &Location,
         value: Node,
     ) -> Lowered<bool> {
-        let Some(dtype) = location.ty.scalar().filter(|dtype| is_atomic(*dtype)) else { return Ok(false) };
+        let Some(dtype) = location.ty.scalar().filter(|dtype| is_atomic(AtomicOp::Add, *dtype)) else {
+            return Ok(false);
+        };
         let is_bitwise = !matches!(op, Operator::Add | Operator::Sub);
         // An operator that the source defines is no atomic operation.
         let name = function_of(op).unwrap_or_default();
@@ -196,9 +198,10 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether a type has atomic operations.
-pub(crate) fn is_atomic(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::I32 | Dtype::U32 | Dtype::I64 | Dtype::U64 | Dtype::F32 | Dtype::F64)
+/// Whether Warp has an atomic operation of a type.
+pub(crate) fn is_atomic(op: AtomicOp, dtype: Dtype) -> bool {
+    let is_extremum = matches!(op, AtomicOp::Min | AtomicOp::Max);
+    op.takes(dtype) && !(is_extremum && dtype == Dtype::F16)
 }
 
 /// Whether an operator applies to each component of a value and a scalar.

@@ -11,12 +11,12 @@ fn static_expressions_have_the_values_of_the_loop_variable() {
         "float",
         "
 for i in range(3):
-    out[i] = wp.static(i * 2 + 1) + 0.0 * float(i)
+    out[i] = wp.static(float(i * 2 + 1)) + 0.0 * float(i)
 for i in range(7, 1, -2):
     out[i] = wp.static(i / 2)
 for i in range(8, 4, -2):
     for j in range(2):
-        out[i + j] += wp.static(float(i) + wp.static(100.0) * 1.0) * wp.static(j)
+        out[i + j] += wp.static(float(i) + wp.static(100.0) * 1.0) * wp.static(float(j))
 ",
         10,
         0.0_f32,

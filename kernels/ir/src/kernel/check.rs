@@ -219,7 +219,8 @@ impl AtomicOp {
     pub fn takes(self, dtype: Dtype) -> bool {
         let is_word = dtype.size() >= 4;
         match self {
-            Self::Add | Self::Min | Self::Max | Self::Exchange | Self::CompareExchange => is_word,
+            Self::Add | Self::Min | Self::Max => is_word || matches!(dtype, Dtype::F16 | Dtype::Bf16),
+            Self::Exchange | Self::CompareExchange => is_word,
             Self::And | Self::Or | Self::Xor => is_word && dtype.is_integer(),
         }
     }

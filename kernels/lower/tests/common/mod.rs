@@ -51,6 +51,11 @@ pub(crate) fn try_run(
     launch(&module.kernels[0].kernel, grid, arguments, Limits::default())
 }
 
+/// Runs the first kernel of a source of Warp, which does not fault.
+pub(crate) fn run(source: &str, grid: &[u32], arguments: &mut [Argument]) {
+    try_run(source, &options(Dialect::Warp), grid, arguments).unwrap_or_else(|error| panic!("{error}\n{source}"));
+}
+
 /// The fault of the first kernel of a source.
 pub(crate) fn fault(source: &str, options: &Options<'_>, grid: &[u32], arguments: &mut [Argument]) -> FaultKind {
     match try_run(source, options, grid, arguments) {

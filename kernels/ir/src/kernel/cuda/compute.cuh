@@ -91,4 +91,39 @@ __device__ __forceinline__ T atomic_max(T* at, T x) {
     }
 }
 
+// Of 16-bit floating-point numbers by their bits. `next` is the number after the operation.
+template <typename NEXT>
+__device__ __forceinline__ u16 replace_atomically(u16* at, NEXT next) {
+    u16 seen = *at;
+    for (;;) {
+        const u16 before = atomicCAS(at, seen, next(seen));
+        if (before == seen) return before;
+        seen = before;
+    }
+}
+
+__device__ __forceinline__ u16 atomic_add_f16(u16* at, u16 x) {
+    return replace_atomically(at, [x](u16 old) { return f32_to_f16(f16_to_f32(old) + f16_to_f32(x)); });
+}
+
+__device__ __forceinline__ u16 atomic_min_f16(u16* at, u16 x) {
+    return replace_atomically(at, [x](u16 old) { return f32_to_f16(minimum(f16_to_f32(old), f16_to_f32(x))); });
+}
+
+__device__ __forceinline__ u16 atomic_max_f16(u16* at, u16 x) {
+    return replace_atomically(at, [x](u16 old) { return f32_to_f16(maximum(f16_to_f32(old), f16_to_f32(x))); });
+}
+
+__device__ __forceinline__ u16 atomic_add_bf16(u16* at, u16 x) {
+    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(bf16_to_f32(old) + bf16_to_f32(x)); });
+}
+
+__device__ __forceinline__ u16 atomic_min_bf16(u16* at, u16 x) {
+    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(minimum(bf16_to_f32(old), bf16_to_f32(x))); });
+}
+
+__device__ __forceinline__ u16 atomic_max_bf16(u16* at, u16 x) {
+    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(maximum(bf16_to_f32(old), bf16_to_f32(x))); });
+}
+
 }  // namespace ir

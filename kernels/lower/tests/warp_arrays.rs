@@ -1,0 +1,128 @@
+//! Arrays: elements, views, slices and atomic operations.
+
+mod common;
+
+use accelerd_ir::kernel::{Argument, FaultKind};
+use accelerd_lower::{Dialect, ErrorKind, lower};
+use common::{elements, fault, options, read, run, shaped};
+
+#[test]
+fn an_index_outside_the_array_is_a_fault_and_negative_ones_do_not_wrap() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(out: wp.array(dtype=int), n: int):
+    out[n] = 1
+";
+    for n in [-1, 2] {
+        let mut arguments = [Argument::array(&[0_i32; 2]), Argument::value(n)];
+        assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
+    }
+}
+
+#[test]
+fn arrays_of_more_dimensions_have_views_and_shapes() {
+    let source = "
+import warp as wp
+
+@wp.func
+def total(row: wp.array(dtype=wp.float64)):
+    s = wp.float64(0.0)
+    for j in range(row.shape[0]):
+        s += row[j]
+    return s
+
+@wp.kernel
+def k(a: wp.array2d(dtype=wp.float64), out: wp.array2d(dtype=wp.float64)):
+    i, j = wp.tid()
+    row = a[i]
+    out[i, j] = total(row) * wp.float64(j + len(a)) + a[i][j]
+";
+    let mut arguments = [shaped(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]), shaped(&[0.0_f64; 6], &[2, 3])];
+    run(source, &[2, 3], &mut arguments);
+    let expected =
+        [6.0 * 2.0 + 1.0, 6.0 * 3.0 + 2.0, 6.0 * 4.0 + 3.0, 15.0 * 2.0 + 4.0, 15.0 * 3.0 + 5.0, 15.0 * 4.0 + 6.0];
+    assert_eq!(read::<f64>(&arguments[1]), expected);
+}
+
+#[test]
+fn atomics_return_the_previous_value() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(a: wp.array(dtype=int), v: wp.array(dtype=wp.vec2), out: wp.array(dtype=int)):
+    i = wp.tid()
+    out[i] = wp.atomic_add(a, 0, i + 1)
+    wp.atomic_sub(a, 1, 1)
+    wp.atomic_max(a, 2, i)
+    wp.atomic_min(a, 3, -i)
+    wp.atomic_or(a, 4, 1 << i)
+    wp.atomic_cas(a, 5, i, i + 1)
+    wp.atomic_exch(a, 6, i)
+    a[7] += i
+    a[8] -= i
+    v[0] += wp.vec2(1.0, 2.0)
+    v[0].y += 0.5
+    v[0][0] -= 0.25
+";
+    let mut arguments = [Argument::array(&[0_i32; 9]), elements(&[0.0_f32; 2], 2), Argument::array(&[0_i32; 4])];
+    run(source, &[4], &mut arguments);
+    assert_eq!(read::<i32>(&arguments[0]), [10, -4, 3, -3, 15, 4, 3, 6, -6]);
+    assert_eq!(read::<f32>(&arguments[1]), [3.0, 10.0]);
+    assert_eq!(read::<i32>(&arguments[2]), [0, 1, 3, 6]);
+}
+
+#[test]
+fn slices_of_arrays_are_views() {
+    let source = "
+import warp as wp
+
+@wp.func
+def total(a: wp.array[float]):
+    sum = float(0.0)
+    for i in range(a.shape[0]):
+        sum += a[i]
+    return sum
+
+@wp.kernel
+def k(a: wp.array[float], grid: wp.array2d[float], n: int, out: wp.array[float]):
+    out[0] = total(a[1:4])
+    out[1] = total(a[::-2])
+    out[2] = total(a[-3:])
+    out[3] = total(a[n:n])
+    out[4] = total(a[1:100][1:n])
+    out[5] = total(grid[:, 1])
+    out[6] = total(grid[1, 1:])
+    part = grid[1:, ::2]
+    out[7] = float(part.shape[0] * 10 + part.shape[1])
+    out[8] = part[0, 1] + part[0][-1]
+    out[9] = a[-1]
+    tail = a[3:]
+    tail[1] = 50.0
+    tail[0] += 7.0
+    wp.atomic_add(tail, 0, 1.0)
+    out[10] = float(len(tail))
+";
+    let numbers: Vec<f32> = (0..5).map(|at| at as f32).collect();
+    let grid: Vec<f32> = (10..16).map(|at| at as f32).collect();
+    let mut arguments =
+        [Argument::array(&numbers), shaped(&grid, &[2, 3]), Argument::value(3_i32), Argument::array(&[-1.0_f32; 11])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [0.0, 1.0, 2.0, 11.0, 50.0]);
+    assert_eq!(read::<f32>(&arguments[3]), [6.0, 6.0, 9.0, 0.0, 5.0, 25.0, 29.0, 12.0, 30.0, 4.0, 2.0]);
+    let kernel =
+        |line: &str| format!("import warp as wp\n@wp.kernel\ndef k(a: wp.array[float], n: int):\n    {line}\n");
+    for (line, n, kind) in [
+        ("a[1:3][n] = 1.0", 2, FaultKind::OutOfBounds),
+        ("a[1:3][n] = 1.0", -3, FaultKind::OutOfBounds),
+        ("a[n:][0] = 1.0", 5, FaultKind::OutOfBounds),
+        ("x = a[::n]", 0, FaultKind::InvalidValue),
+    ] {
+        let mut arguments = [Argument::array(&numbers), Argument::value(n)];
+        assert_eq!(fault(&kernel(line), &options(Dialect::Warp), &[1], &mut arguments), kind, "{line}, {n}");
+    }
+    let error = lower(&kernel("a[0:2] = 1.0"), &options(Dialect::Warp)).expect_err("an array is no value");
+    assert_eq!(error.kind, ErrorKind::TypeMismatch);
+}

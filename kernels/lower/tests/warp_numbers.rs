@@ -1,0 +1,247 @@
+//! Numbers, constants and comparisons of Warp.
+
+mod common;
+
+use accelerd_ir::kernel::Argument;
+use accelerd_lower::{Captured, Dialect, ErrorKind};
+use common::{body, options, read, refused, refused_body, run, try_run};
+
+#[test]
+fn integers_divide_as_in_warps_headers() {
+    let results = body(
+        "int",
+        "
+a = int(-7)
+b = int(2)
+out[0] = a / b
+out[1] = a // b
+out[2] = a % b
+out[3] = b // int(-3)
+out[4] = a << 1
+out[5] = a >> 1
+out[6] = ~a
+out[7] = wp.sign(0)
+",
+        8,
+        0_i32,
+    );
+    assert_eq!(results, [-3, -4, -1, -1, -14, -4, 6, 1]);
+}
+
+#[test]
+fn floats_divide_as_in_warps_headers() {
+    let results = body(
+        "float",
+        "
+a = float(-7.5)
+b = float(2.0)
+out[0] = a / b
+out[1] = a // b
+out[2] = a % b
+out[3] = b ** 3.0
+out[4] = wp.sign(0.0)
+out[5] = wp.step(-1.0)
+out[6] = wp.round(-2.5)
+out[7] = wp.rint(2.5)
+out[8] = wp.frac(-2.25)
+out[9] = wp.clamp(5.0, 0.0, 1.0)
+out[10] = wp.min(wp.nan, 3.0)
+",
+        11,
+        0.0_f32,
+    );
+    assert_eq!(results, [-3.75, -4.0, -1.5, 8.0, 1.0, 1.0, -3.0, 2.0, -0.25, 1.0, 3.0]);
+}
+
+#[test]
+fn constants_keep_their_precision_and_are_checked() {
+    let results = body(
+        "wp.float64",
+        "
+x = 0.1
+out[0] = wp.float64(x)
+out[1] = wp.float64(0.1)
+out[2] = wp.float64(float(0.1))
+out[3] = wp.vec3d(0.1, 0.2, 0.3)[2]
+out[4] = wp.float64(wp.uint64(0xFFFFFFFFFFFFFFFF))
+out[5] = wp.float64(wp.PI)
+",
+        6,
+        0.0_f64,
+    );
+    let expected = [0.1, 0.1, f64::from(0.1_f32), 0.3, 18_446_744_073_709_551_615.0, std::f64::consts::PI];
+    assert_eq!(results, expected);
+    assert_eq!(refused_body("x = 3000000000"), ErrorKind::ConstantOutOfRange);
+}
+
+#[test]
+fn captured_names_and_module_constants_are_known() {
+    let source = "
+import math
+import warp as wp
+
+HALF = 7 / 2
+SIZE = 2 ** 3 - 1
+UP = wp.constant(wp.vec3(0.0, 1.0, 0.0))
+vec5 = wp.types.vector(length=5, dtype=wp.float32)
+
+@wp.kernel
+def k(out: wp.array(dtype=float)):
+    v = vec5(1.0)
+    out[0] = HALF + float(SIZE) + UP[1] + v[4] + SCALE * math.pi + wp.static(SIZE * 0.5)
+";
+    let mut options = options(Dialect::Warp);
+    assert_eq!(refused(source, &options).kind, ErrorKind::UnknownName);
+    options.constants.insert("SCALE".to_owned(), Captured::Float(2.0));
+    let mut arguments = [Argument::array(&[0.0_f32])];
+    try_run(source, &options, &[1], &mut arguments).expect("runs");
+    let expected = 3.5 + 7.0 + 1.0 + 1.0 + 2.0 * std::f32::consts::PI + 3.5;
+    assert!((read::<f32>(&arguments[0])[0] - expected).abs() < 1e-5);
+}
+
+#[test]
+fn names_that_the_source_assigns_twice_are_ambiguous() {
+    let source = "
+import warp as wp
+
+N = 1
+N = 2
+
+@wp.kernel
+def k(out: wp.array(dtype=int)):
+    out[0] = N
+";
+    assert_eq!(refused(source, &options(Dialect::Warp)).kind, ErrorKind::AmbiguousName);
+}
+
+#[test]
+fn half_precision_is_rounded_at_each_operation() {
+    let results = body(
+        "wp.float16",
+        "
+a = wp.float16(0.1)
+b = a * a + a
+out[0] = b
+out[1] = wp.float16(1) / wp.float16(3)
+out[2] = wp.dot(wp.vec2h(0.1, 0.2), wp.vec2h(0.3, 0.4))
+",
+        3,
+        f16::ZERO,
+    );
+    let of = f16::from_f32;
+    let product = |a: f32, b: f32| of(of(a).to_f32() * of(b).to_f32()).to_f32();
+    let expected = [of(product(0.1, 0.1) + of(0.1).to_f32()), of(1.0 / 3.0), of(product(0.1, 0.3) + product(0.2, 0.4))];
+    assert_eq!(results, expected);
+}
+
+#[test]
+fn bits_are_counted_and_cast() {
+    let results = body(
+        "int",
+        "
+out[0] = wp.bit_count(-1)
+out[1] = wp.bit_count(wp.int8(-2))
+out[2] = wp.bit_count(wp.uint64(0xF0F0F0F0F0F0F0F0))
+out[3] = wp.cast(1.0, int)
+v = wp.vec4i(3, -7, 9, -7)
+out[4] = int(wp.argmin(v)) + 10 * int(wp.argmax(v))
+out[5] = wp.min(v)
+",
+        6,
+        0_i32,
+    );
+    assert_eq!(results, [32, 7, 32, 0x3f80_0000, 21, -7]);
+}
+
+#[test]
+fn comparisons_of_mixed_types_convert_as_c_does() {
+    let results = body(
+        "int",
+        "
+a = int(-1)
+b = wp.uint32(1)
+c = float(0.5)
+if a > b:
+    out[0] = 1
+if a < c:
+    out[1] = 1
+if wp.int8(-1) < wp.uint8(1):
+    out[2] = 1
+",
+        3,
+        0_i32,
+    );
+    assert_eq!(results, [1, 1, 1]);
+}
+
+#[test]
+fn a_variable_hides_constants_of_the_module() {
+    let source = "
+import warp as wp
+
+n = 3
+
+@wp.kernel
+def k(out: wp.array(dtype=int)):
+    n = 4
+    out[0] = wp.static(n)
+";
+    assert_eq!(refused(source, &options(Dialect::Warp)).kind, ErrorKind::NotConstant);
+}
+
+#[test]
+fn members_of_classes_are_constants() {
+    let source = "
+import enum
+import warp as wp
+
+class Mode(enum.IntEnum):
+    A = 3
+    B = A + 4
+
+@wp.kernel
+def k(out: wp.array[int]):
+    out[0] = Mode.B
+    if Mode.A == 3:
+        out[1] = int(Mode.A)
+";
+    let mut arguments = [Argument::array(&[0_i32; 2])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<i32>(&arguments[0]), [7, 3]);
+}
+
+#[test]
+fn constants_of_the_module_are_computed_as_python_does() {
+    let source = "
+import math
+import warp as wp
+
+vec3bool = wp.types.vector(length=3, dtype=bool)
+FLAGS = wp.constant(vec3bool([True, False, True]))
+TURN = wp.constant(wp.float64(2.0 * math.pi))
+
+@wp.kernel
+def k(some: wp.array[int], none: wp.array[int], out: wp.array[wp.float64]):
+    out[0] = TURN
+    if FLAGS[0] and not FLAGS[1]:
+        out[1] = wp.float64(1.0)
+    if some and some[0] == 3 and not none:
+        out[2] = wp.float64(1.0)
+";
+    let mut arguments = [Argument::array(&[3_i32]), Argument::array::<i32>(&[]), Argument::array(&[0.0_f64; 3])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f64>(&arguments[2]), [std::f64::consts::TAU, 1.0, 1.0]);
+}
+
+/// Without values that are kept, this would take 2^30 steps.
+#[test]
+fn constants_that_refer_to_others_twice_are_computed_once() {
+    let chain: Vec<_> = (1..=30).map(|nth| format!("x{nth} = x{} + x{}\n", nth - 1, nth - 1)).collect();
+    let chain = chain.concat();
+    let source = format!(
+        "import warp as wp\n\nx0 = 1\n{chain}\n@wp.kernel\ndef k(out: wp.array[wp.int64]):\n    out[0] = wp.int64(x30)\n"
+    );
+    let mut arguments = [Argument::array(&[0_i64])];
+    run(&source, &[1], &mut arguments);
+    assert_eq!(read::<i64>(&arguments[0]), [1 << 30]);
+}
