@@ -77,9 +77,9 @@ class KernelCalls(TensorFactory[Tensor]):
 
         Args:
             source: The text of a module, a function, or several functions, whose source is taken. A function may have
-                the decorators of NVIDIA Warp. Functions of its module that it calls are sent as well. Globals and
-                variables of enclosing functions that it uses are passed with their current values if they are int,
-                float or bool, and imported if they are modules or names of other modules.
+                the decorators of NVIDIA Warp. Functions of its module, and of Warp, that it calls are sent as well.
+                Globals and variables of enclosing functions that it uses are passed with their current values if they
+                are int, float or bool, and imported if they are modules or names of other modules.
             dialect: What operators and functions mean: "warp" or "python". None means "warp" if a function has a
                 decorator of Warp, else "python".
             constants: Values of names that the source uses and does not define, in place of captured ones.

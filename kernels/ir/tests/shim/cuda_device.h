@@ -91,11 +91,14 @@ SHIM_WORD(unsigned long long)
     SHIM_ATOMIC(atomicOr, T, old | x)     \
     SHIM_ATOMIC(atomicXor, T, old ^ x)    \
     SHIM_ATOMIC(atomicExch, T, x)         \
+    SHIM_EXCHANGE(T)
+#define SHIM_EXCHANGE(T)                         \
     inline T atomicCAS(T* at, T expected, T x) { \
-        const T old = *at;                \
-        if (old == expected) *at = x;     \
-        return old;                       \
+        const T old = *at;                       \
+        if (old == expected) *at = x;            \
+        return old;                              \
     }
+SHIM_EXCHANGE(unsigned short)
 SHIM_UNSIGNED(int)
 SHIM_UNSIGNED(unsigned)
 SHIM_UNSIGNED(unsigned long long)
