@@ -116,6 +116,7 @@ def k(out: wp.array(dtype=int)):
 
 #[test]
 fn half_precision_is_rounded_at_each_operation() {
+    use half::f16;
     let results = body(
         "wp.float16",
         "
