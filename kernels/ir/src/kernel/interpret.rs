@@ -393,7 +393,9 @@ fn int(value: i32) -> Literal {
 
 /// What an atomic operation writes.
 fn atomic(op: AtomicOp, before: Literal, operand: Literal, expected: Option<Literal>) -> Literal {
-    let combine = |op| interpret::binary(op, before, operand);
+    // Numbers of 16 bits are computed in f32.
+    let wide = before.dtype().compute();
+    let combine = |op| interpret::binary(op, before.cast(wide), operand.cast(wide)).cast(before.dtype());
     match op {
         AtomicOp::Add => combine(BinaryOp::Add),
         AtomicOp::Min => combine(BinaryOp::Min),

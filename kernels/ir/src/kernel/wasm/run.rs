@@ -212,10 +212,15 @@ impl Run<'_> {
         self.code().sink().local_tee(address).local_get(address);
         self.scope.load(dtype, offset);
         self.code().sink().local_set(before);
+        // Numbers of 16 bits are computed in f32.
+        let wide = dtype.compute();
         let combine = |run: &mut Self, op| {
             run.code().sink().local_get(before);
+            run.scope.emitter.cast(dtype, wide);
             run.scope.expr(operand);
-            run.scope.emitter.binary(op, dtype);
+            run.scope.emitter.cast(dtype, wide);
+            run.scope.emitter.binary(op, wide);
+            run.scope.emitter.cast(wide, dtype);
         };
         match op {
             AtomicOp::Add => combine(self, BinaryOp::Add),
