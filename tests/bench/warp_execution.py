@@ -133,6 +133,10 @@ class Refused(Exception):
     """A kernel cannot be launched in this way."""
 
 
+class TooSlow(Refused):
+    """The translation exceeds the time limit."""
+
+
 @dataclass
 class Launch:
     """Arguments of a kernel: the bytes of each parameter."""
@@ -208,7 +212,7 @@ class Wasm:
         try:
             faulted = run(store, RESERVED, grid, 0, int(np.prod(launch.grid)), LOOP_BUDGET)
         except wasmtime.Trap:
-            raise Refused("the translation exceeds the time limit") from None
+            raise TooSlow("the translation exceeds the time limit") from None
         finally:
             timer.cancel()
         if faulted:
@@ -550,12 +554,17 @@ def outcome_of(case: Case, kernel: wp.Kernel | str | None, wasm: Wasm, seed: int
         return {"outcome": "not launched", "reason": "no test that runs on the CPU makes the kernel"}
     if isinstance(kernel, str):
         return {"outcome": "not launched", "reason": f"Warp: {kernel[:200]}"}
-    fault: str | None = None
+    fault, slow = None, None
     for attempt in ATTEMPTS:
+        if slow is not None and attempt.extents is EXTENTS:
+            continue
         launch = Launch.random(case, attempt, seed)
         try:
             arguments = Arguments(kernel, launch)
             again, ours = wasm.run(launch)
+        except TooSlow as refused:
+            slow = refused
+            continue
         except Refused as refused:
             return {"outcome": "not launched", "reason": str(refused)}
         if again is not None:
@@ -570,6 +579,8 @@ def outcome_of(case: Case, kernel: wp.Kernel | str | None, wasm: Wasm, seed: int
             "threads": int(np.prod(launch.grid)),
             "first": found.first,
         }
+    if fault is None:
+        return {"outcome": "not launched", "reason": str(slow)}
     return {"outcome": "fault", "reason": fault}
 
 
