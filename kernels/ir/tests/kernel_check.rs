@@ -170,7 +170,7 @@ fn a_label_must_be_unique_and_enclose_its_uses() {
 }
 
 #[test]
-fn atomic_operations_are_those_of_words() {
+fn atomic_operations_are_those_of_words_and_of_16_bit_numbers() {
     for dtype in Dtype::ALL {
         for op in AtomicOp::ALL {
             let mut kernel = kernel(vec![]);
@@ -180,7 +180,9 @@ fn atomic_operations_are_those_of_words() {
             let expected = (op == AtomicOp::CompareExchange).then(|| operand.clone());
             kernel.body = vec![Stmt::Atomic { op, place: place(vec![int(0)]), operand, expected, previous: None }];
             let is_bitwise = matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
-            let has = dtype.size() >= 4 && (dtype.is_integer() || !is_bitwise);
+            let is_half = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+            let has_half = is_half && matches!(op, AtomicOp::Add | AtomicOp::Min | AtomicOp::Max);
+            let has = has_half || dtype.size() >= 4 && (dtype.is_integer() || !is_bitwise);
             let result = if has { Ok(()) } else { Err(KernelError::Atomic { op, dtype }) };
             assert_eq!(kernel.check(), result);
         }

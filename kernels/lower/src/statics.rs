@@ -30,8 +30,8 @@ impl Lowerer<'_> {
 
     /// The number that an expression is for Python, in which variables of unrolled loops have their values.
     fn static_number(&self, node: Node) -> Option<Number> {
-        if !self.names_local(node) {
-            return self.environment.number(node, self.outer_scope());
+        if let Some(number) = self.outer_number(node) {
+            return Some(number);
         }
         let syntax = self.syntax();
         match syntax.kind(node) {

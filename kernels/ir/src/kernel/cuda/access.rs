@@ -34,11 +34,14 @@ pub(super) fn atomic(op: AtomicOp, dtype: Dtype, pointer: &str, operand: &str, e
         AtomicOp::Exchange => ("atomicExch", is_word || dtype == Dtype::F32, "atomic_exchange"),
         AtomicOp::CompareExchange => ("atomicCAS", is_word, "atomic_compare_exchange"),
     };
-    let function = match dtype {
-        Dtype::F16 => format!("ir::{name}_f16"),
-        Dtype::Bf16 => format!("ir::{name}_bf16"),
-        _ if has => built_in.to_owned(),
-        _ => format!("ir::{name}"),
+    let function = if dtype == Dtype::F16 {
+        format!("ir::{name}_f16")
+    } else if dtype == Dtype::Bf16 {
+        format!("ir::{name}_bf16")
+    } else if has {
+        built_in.to_owned()
+    } else {
+        format!("ir::{name}")
     };
     let operands: Vec<_> = [pointer].into_iter().chain(expected).chain([operand]).collect();
     format!("{function}({})", operands.join(", "))
