@@ -80,7 +80,7 @@ def main() -> None:
     devices = given.devices.split(",")
     with ExitStack() as stack:
         daemon = stack.enter_context(load_daemon.daemon(given))
-        address = daemon.command[daemon.command.index("--server") + 1]
+        address = daemon.command[daemon.command.index("--server") + 1].removeprefix("http://")
         client = stack.enter_context(Client(address, timeout=600, max_message_bytes=(1 << 31) - 1))
         chain = Chain(client, given, list(dict.fromkeys(devices)))
         kinds: dict[str, Callable[[], float]] = {
