@@ -22,12 +22,11 @@ impl Lowerer<'_> {
         }
         let mut part = view.clone();
         for (&index, dim) in indices.iter().zip(view.open()) {
-            part.axes[dim] = match self.syntax().kind(index) {
-                Kind::Slice => Axis::Slice(self.array_slice(index, &view, dim)?),
-                _ => {
-                    let at = self.array_index(index, &view, dim)?;
-                    Axis::Index(self.selected(index, &view, dim, at))
-                }
+            part.axes[dim] = if self.syntax().kind(index) == Kind::Slice {
+                Axis::Slice(self.array_slice(index, &view, dim)?)
+            } else {
+                let at = self.array_index(index, &view, dim)?;
+                Axis::Index(self.selected(index, &view, dim, at))
             };
         }
         let Some(indices) = part.indices() else { return Ok(Part::Value(Value::Array(part))) };

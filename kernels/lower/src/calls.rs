@@ -482,10 +482,9 @@ fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool 
     match (annotation, value) {
         (Annotation::Open(Open::Any), _) | (Annotation::OpenArray(..), Value::Array(_)) => admits_any,
         (Annotation::Open(open), Value::Data(data)) => admits_any && open.admits(&data.ty),
-        (Annotation::Function, Value::Function(_)) => true,
+        (Annotation::Function, Value::Function(_)) | (Annotation::Array(..), Value::Array(_)) => true,
         (Annotation::Reference(ty), Value::Reference(location)) => *ty == location.ty,
         (Annotation::Data(ty), Value::Data(data)) => *ty == data.ty,
-        (Annotation::Array(..), Value::Array(_)) => true,
         (Annotation::Tuple(items), Value::Tuple(values)) => {
             items.len() == values.len()
                 && items.iter().zip(values).all(|(item, value)| is_of_type(item, value, admits_any))
