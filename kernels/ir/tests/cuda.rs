@@ -100,6 +100,24 @@ fn a_signature_has_the_types_of_elements_in_memory() {
 }
 
 #[test]
+fn rounding_to_16_bits_permits_shorter_elementary_functions() {
+    let text = |from: Dtype, to: Dtype| {
+        let mut builder = Builder::new(&[from]);
+        let value = builder.param(0);
+        let value = builder.cast(value, Dtype::F32);
+        let value = builder.unary(UnaryOp::Erf, value).expect("an f32");
+        let value = builder.cast(value, to);
+        cuda::emit(&builder.finish(&[value]), "f")
+    };
+    for (from, to) in [(Dtype::F16, Dtype::F16), (Dtype::Bf16, Dtype::F16)] {
+        assert!(text(from, to).contains("ir::erf_for_16_bits("), "{from} to {to}");
+    }
+    for (from, to) in [(Dtype::F32, Dtype::F16), (Dtype::F16, Dtype::F32), (Dtype::I8, Dtype::Bf16)] {
+        assert!(text(from, to).contains(" erff("), "{from} to {to}");
+    }
+}
+
+#[test]
 fn equal_functions_have_equal_text() {
     let build = |with_unused: bool| {
         let mut builder = Builder::new(&[Dtype::F32, Dtype::F32]);
