@@ -288,8 +288,8 @@ class Arguments:
         if not is_indexed:
             return array
         indices = [self.at[f"{name}_indices{axis}"] for axis in range(param.dims)]
-        params, datas = self.launch.case.params, self.launch.data
-        return wp.indexedarray(array, [self.array(params[at], wp.int32, datas[at]) for at in indices])
+        params, elements = self.launch.case.params, self.launch.data
+        return wp.indexedarray(array, [self.array(params[at], wp.int32, elements[at]) for at in indices])
 
     def array(self, param: Param, element: Any, data: np.ndarray) -> wp.array:
         array = wp.zeros([self.launch.extent] * param.dims, dtype=element, device="cpu")

@@ -35,7 +35,7 @@ const RUN: usize = 128;
 const CHUNK: usize = 64;
 /// Values that are read at a time where nothing is computed first: by reductions that select one of them, and of columns.
 const SELECTED: usize = 8192;
-const WIDE: usize = 4096;
+const SUMMED_COLUMNS: usize = 4096;
 
 pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     let shape = [step.outer.as_slice(), &step.inner].concat();
@@ -181,8 +181,8 @@ impl Job<'_> {
         let is_identity = self.prologue.is_identity();
         if self.reducer.has_columns() && rows > 1 && (is_far || len <= MAX_SHORT_ROW) {
             let chunk = RUN * CHUNK / 16;
-            let is_wide = is_identity && rows.div_ceil(WIDE) * len.div_ceil(chunk) >= 4 * threads;
-            let most = if is_wide { WIDE } else { self.prologue.block() };
+            let is_wide = is_identity && rows.div_ceil(SUMMED_COLUMNS) * len.div_ceil(chunk) >= 4 * threads;
+            let most = if is_wide { SUMMED_COLUMNS } else { self.prologue.block() };
             let width = most.min(rows).max(1);
             let block = (most / width).min(len).max(1);
             let region = Region::new(&operands, self.shape, self.inner_rank, true);
