@@ -23,7 +23,7 @@ use accelerd_ir::{
 };
 use common::{
     Builder, add, assign, at, binary, cast, component,
-    cuda::{Case, assert_agree, assert_same, expected, literals, run},
+    cuda::{self, Case, assert_agree, assert_same, expected, literals, run},
     element, equal, exact, int, integer, less, load, local, mul, number, random, range, store, tid, unary, when,
 };
 
@@ -509,4 +509,28 @@ fn deep_kernels_are_emitted() {
         body = vec![when(less(local(a), int(1000)), body)];
     }
     assert_agree("deep", &[Case::new(builder.finish(body), &[2], &[zeros(Dtype::I32, 2)])]);
+}
+
+#[test]
+fn elementary_functions_for_16_bits_are_within_their_bounds() {
+    let main = "
+static bool is_near(float got, double expected, double bound) { return std::fabs(got - expected) <= bound; }
+int main() {
+    for (float x = -11.0f; x < 11.0f; x += 1.0f / 4096) {
+        const double exact = std::exp((double)x);
+        if (!is_near(ir::exp_for_16_bits(x), exact, 1e-5 * exact)) return 1;
+        if (!is_near(ir::tanh_for_16_bits(x), std::tanh((double)x), 1e-6)) return 2;
+        if (!is_near(ir::erf_for_16_bits(x), std::erf((double)x), 1e-6)) return 3;
+    }
+    const float infinity = __int_as_float(0x7f800000), nan = __int_as_float(0x7fc00000);
+    if (ir::exp_for_16_bits(-infinity) != 0 || ir::exp_for_16_bits(infinity) != infinity) return 4;
+    if (ir::tanh_for_16_bits(-infinity) != -1 || ir::erf_for_16_bits(infinity) != 1) return 5;
+    if (!std::signbit(ir::tanh_for_16_bits(-0.0f)) || !std::signbit(ir::erf_for_16_bits(-0.0f))) return 6;
+    return ir::exp_for_16_bits(nan) != nan && ir::tanh_for_16_bits(nan) != nan && ir::erf_for_16_bits(nan) != nan ? 0 : 7;
+}
+";
+    let text = format!("#include \"cuda_device.h\"\n{}\n{main}", cuda::without_ptx(accelerd_ir::scalar::cuda::PRELUDE));
+    let program = cuda::compile(&cuda::folder("elementary_for_16_bits"), &text);
+    let ended = std::process::Command::new(program).status().expect("the program was compiled");
+    assert_eq!(ended.code(), Some(0), "the check that failed");
 }

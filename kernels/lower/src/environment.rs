@@ -2,7 +2,7 @@
 //!
 //! Constants are evaluated as Python evaluates them when the module runs, before any kernel is built: `7 / 2` is 3.5.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use accelerd_parser::{Field, Kind, Operator};
@@ -29,6 +29,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) options: &'a Options<'a>,
     /// Values of what is assigned, once they are known: names that refer to others twice would otherwise double the work each time.
     pub(crate) numbers: RefCell<HashMap<Node, Number>>,
+    /// The statements that overload each kernel, once they are asked for.
+    pub(crate) overloads: OnceCell<HashMap<Node, Vec<Node>>>,
 }
 
 impl Environment<'_> {

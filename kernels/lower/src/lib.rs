@@ -47,7 +47,7 @@ mod warp_random;
 mod warp_rotations;
 mod warp_vectors;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::ControlFlow;
 
 use accelerd_parser::{Mode, SourceType};
@@ -123,8 +123,13 @@ pub fn for_each_kernel(
     let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
     let syntax = Syntax::new(&parsed.text, columns);
     let declarations = Declarations::new(&syntax);
-    let environment =
-        Environment { syntax: &syntax, declarations: &declarations, options, numbers: RefCell::default() };
+    let environment = Environment {
+        syntax: &syntax,
+        declarations: &declarations,
+        options,
+        numbers: RefCell::default(),
+        overloads: OnceCell::new(),
+    };
     let kernels = kernels::kernels(&environment, names);
     if kernels.is_empty() {
         let message = match options.entry {

@@ -1,5 +1,7 @@
 //! Overloads of generic kernels: the types of their parameters that a source states with `wp.overload`.
 
+use std::collections::HashMap;
+
 use accelerd_parser::{Field, Kind};
 
 use crate::calls::Parameter;
@@ -10,7 +12,7 @@ use crate::open_types::Open;
 use crate::syntax::{Constant, Node};
 use crate::types::Annotation;
 
-/// The most overloads of a kernel that are lowered.
+/// The most overloads that a kernel may have.
 const MAX_OVERLOADS: usize = 256;
 
 /// Types of the parameters of a kernel.
@@ -36,11 +38,14 @@ impl Environment<'_> {
         if !parameters.iter().any(is_open) {
             return vec![];
         }
+        let statements = self.overloads.get_or_init(|| self.overloads_by_kernel());
+        let statements = statements.get(&function.node).map_or(&[][..], Vec::as_slice);
+        if statements.len() > MAX_OVERLOADS {
+            let message = format!("expected at most {MAX_OVERLOADS} overloads of a kernel, got {}", statements.len());
+            return vec![Err(self.syntax.error(function.node, ErrorKind::TooLarge, message))];
+        }
         let mut found: Vec<Lowered<Overload>> = vec![];
-        for &node in &self.declarations.overloads {
-            if self.overloaded(node) != Some(function.node) || found.len() == MAX_OVERLOADS {
-                continue;
-            }
+        for &node in statements {
             let overload = self.overload(node, parameters);
             let is_known = |known: &Lowered<Overload>| match (known, &overload) {
                 (Ok(known), Ok(overload)) => known.annotations == overload.annotations,
@@ -51,6 +56,17 @@ impl Environment<'_> {
             }
         }
         found
+    }
+
+    /// The statements that overload each kernel, in their order.
+    fn overloads_by_kernel(&self) -> HashMap<Node, Vec<Node>> {
+        let mut by_kernel: HashMap<_, Vec<_>> = HashMap::new();
+        for &node in &self.declarations.overloads {
+            if let Some(kernel) = self.overloaded(node) {
+                by_kernel.entry(kernel).or_default().push(node);
+            }
+        }
+        by_kernel
     }
 
     /// The kernel that a statement overloads: the last one of the name before it.

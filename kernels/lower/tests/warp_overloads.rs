@@ -213,3 +213,21 @@ def k(out: wp.array[int]):
     );
     assert_eq!((error.message.as_str(), error.line), ("expected one of floating-point numbers, got int32", 10));
 }
+
+#[test]
+fn a_kernel_has_a_bounded_number_of_overloads() {
+    let kernel = "
+import warp as wp
+from typing import Any
+
+@wp.kernel
+def k(out: wp.array[int], x: Any):
+    out[0] = int(x)
+
+";
+    let overloads = |count: usize| format!("{kernel}{}", "wp.overload(k, [wp.array[int], float])\n".repeat(count));
+    assert_eq!(kernels(&overloads(256)).len(), 1, "equal overloads are one");
+    let error = refused(&overloads(257));
+    assert_eq!((error.kind, error.line), (ErrorKind::TooLarge, 6));
+    assert_eq!(error.message, "expected at most 256 overloads of a kernel, got 257");
+}

@@ -52,6 +52,7 @@ inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
     return (unsigned long long)(((unsigned __int128)a * b) >> 64);
 }
 inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdividef(float a, float b) { return a / b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline void __threadfence() {}
 inline void __trap() { std::abort(); }
@@ -108,6 +109,7 @@ SHIM_ATOMIC(atomicExch, float, x)
 namespace ir {
 inline float f16_to_f32(unsigned short bits) { return (float)shim_bits<_Float16>(bits); }
 inline unsigned short f32_to_f16(float x) { return shim_bits<unsigned short>((_Float16)x); }
+inline float exp2_approx(float x) { return exp2f(x); }
 
 template <typename INTEGER, typename FLOAT>
 inline INTEGER shim_saturate(FLOAT x, FLOAT end, INTEGER least, INTEGER greatest) {
