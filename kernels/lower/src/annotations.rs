@@ -10,8 +10,9 @@ use crate::environment::{Environment, MAX_DEPTH, Number, shorten};
 use crate::error::{ErrorKind, Lowered};
 use crate::open_types::{Open, Scalars};
 use crate::options::{Captured, Dialect};
+use crate::parameter_types::{Annotation, RecordType};
 use crate::syntax::{Constant, Node};
-use crate::types::{self, Annotation, ArrayForm, MAX_COMPONENTS, RecordType, StructType, Type};
+use crate::types::{self, ArrayForm, MAX_COMPONENTS, StructType, Type};
 
 impl Environment<'_> {
     /// The type that an expression names.

@@ -7,16 +7,16 @@ use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
 use accelerd_parser::{Field, Kind};
 
 use crate::constants::adapted;
-use crate::constructors::zero;
 use crate::declarations::{FunctionDecl, Role, Scope};
 use crate::environment::shorten;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, Returns};
 use crate::open_types::Open;
+use crate::parameter_types::Annotation;
 use crate::scalars;
 use crate::statements::Flow;
 use crate::syntax::Node;
-use crate::types::{Annotation, Type};
+use crate::types::Type;
 use crate::value::{Data, Value};
 
 /// The arguments of a call, as they are written.
@@ -458,7 +458,7 @@ impl Lowerer<'_> {
         let scope = crate::declarations::enclosing_function(self.syntax(), function.node);
         let returns = self.syntax().child(function.node, Field::Returns);
         match returns.and_then(|returns| self.environment.data_type(returns, scope)) {
-            Some(ty) => zero(&ty).into(),
+            Some(ty) => Data::zero(&ty).into(),
             None => Value::None,
         }
     }

@@ -7,9 +7,10 @@ use accelerd_parser::Kind;
 use crate::calls::Arguments;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
+use crate::parameter_types::Annotation;
 use crate::scalars;
 use crate::syntax::Node;
-use crate::types::{Annotation, Type};
+use crate::types::Type;
 use crate::value::{Data, Value};
 
 impl Lowerer<'_> {
@@ -52,7 +53,7 @@ impl Lowerer<'_> {
     fn construct_struct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
         let Type::Struct(of) = ty else { unreachable!("a struct") };
         if arguments.positional.is_empty() && arguments.keywords.is_empty() {
-            return Ok(zero(ty));
+            return Ok(Data::zero(ty));
         }
         if arguments.positional.len() != of.fields.len() || !arguments.keywords.is_empty() {
             let message = format!("expected {} fields of struct `{}`", of.fields.len(), of.name);
@@ -89,7 +90,7 @@ impl Lowerer<'_> {
     fn made_of(&mut self, ty: &Type, arguments: &[Data]) -> Option<Data> {
         let dtype = ty.scalar()?;
         if arguments.is_empty() {
-            return Some(zero(ty));
+            return Some(Data::zero(ty));
         }
         let count = ty.count();
         // Constants convert as they are written; other scalars have the type of the components.
@@ -145,9 +146,4 @@ impl Lowerer<'_> {
         };
         Some(Data::new(ty.clone(), parts))
     }
-}
-
-/// The zero of a type.
-pub(crate) fn zero(ty: &Type) -> Data {
-    Data::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
 }

@@ -9,8 +9,8 @@ use crate::declarations::{Assigned, FunctionDecl, Role, Scope};
 use crate::environment::Environment;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, VariableKind};
+use crate::parameter_types::Annotation;
 use crate::syntax::{Constant, Node};
-use crate::types::Annotation;
 use crate::value::{Callable, Value};
 
 /// How far names of functions may refer to each other.

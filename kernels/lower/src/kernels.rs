@@ -13,8 +13,9 @@ use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
 use crate::overloads::Overload;
+use crate::parameter_types::Annotation;
 use crate::statements::Flow;
-use crate::types::{Annotation, ArrayForm, Type};
+use crate::types::{ArrayForm, Type};
 use crate::value::{Axis, Data, Value, View};
 
 /// A kernel of a source.

@@ -30,6 +30,7 @@ mod lowerer;
 mod open_types;
 mod options;
 mod overloads;
+mod parameter_types;
 mod parts;
 mod python_calls;
 mod python_operators;

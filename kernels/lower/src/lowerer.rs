@@ -11,8 +11,9 @@ use crate::emitter::{Emitter, reads};
 use crate::environment::{Environment, Number};
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::options::Dialect;
+use crate::parameter_types::RecordType;
 use crate::syntax::{Node, Syntax};
-use crate::types::{RecordType, Type};
+use crate::types::Type;
 use crate::value::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
 
 /// The deepest nesting of expressions, statements and calls.

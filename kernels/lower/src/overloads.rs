@@ -9,8 +9,8 @@ use crate::declarations::{FunctionDecl, Role, Scope, enclosing_function};
 use crate::environment::Environment;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::open_types::Open;
+use crate::parameter_types::Annotation;
 use crate::syntax::{Constant, Node};
-use crate::types::Annotation;
 
 /// The most overloads that a kernel may have.
 const MAX_OVERLOADS: usize = 256;

@@ -6,10 +6,11 @@ use accelerd_parser::{Field, Kind};
 
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{LoopLabels, Lowerer, Returns, VariableKind};
+use crate::parameter_types::Annotation;
 use crate::ranges::ReversedRange;
 use crate::scalars;
 use crate::syntax::{Constant, Node};
-use crate::types::{Annotation, Type};
+use crate::types::Type;
 use crate::value::{Data, Location, Storage, Value};
 
 /// Whether the statement after another is reached.

@@ -8,7 +8,9 @@ use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
 use accelerd_ir::scalar::Literal;
 
 use crate::environment::Number;
-use crate::types::{ArrayForm, RecordType, Type};
+use crate::parameter_types::RecordType;
+use crate::scalars;
+use crate::types::{ArrayForm, Type};
 
 /// A value.
 #[derive(Clone, Debug)]
@@ -172,6 +174,11 @@ impl Data {
 
     pub(crate) fn literal(literal: Literal) -> Self {
         Self::scalar(literal.dtype(), Expr::Literal(literal))
+    }
+
+    /// The zero of a type.
+    pub(crate) fn zero(ty: &Type) -> Self {
+        Self::new(ty.clone(), ty.components().into_iter().map(|dtype| scalars::literal(dtype, 0.0)).collect())
     }
 
     /// The scalar type and expression, if it is a scalar.
