@@ -17,9 +17,13 @@ pub(super) const THREADS: u32 = 384;
 /// Blocks of a cluster.
 pub(super) const CLUSTER: u32 = 2;
 
+/// A k tile of a block's rows and columns.
+const STAGE_BYTES: u32 = (128 + 192) * 128;
+const _: () = assert!(STAGE_BYTES as usize == (ROWS + COLUMNS) * 128, "128 bytes of each row and column");
+
 /// Dynamic shared memory: stages of k tiles, staging buffers of each consumer warp, and barriers.
 pub(super) const fn shared_bytes(stages: u32, buffers: u32) -> u32 {
-    stages * ((ROWS + COLUMNS) as u32 * 128 + 16) + 8 * buffers * 2048 + 16
+    stages * (STAGE_BYTES + 16) + 8 * buffers * 2048 + 16
 }
 
 /// The schedule; it includes those of the mainloop and of tensor maps.
