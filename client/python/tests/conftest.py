@@ -14,6 +14,7 @@ from types import ModuleType
 
 import grpc
 import pytest
+from tensor_reference import Reference, serve
 
 from accelerd import Client
 
@@ -90,3 +91,17 @@ def node_builder(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def reference() -> Iterator[tuple[Reference, str]]:
+    """A daemon that computes with numpy, and its address."""
+    with serve() as served:
+        yield served
+
+
+@pytest.fixture
+def local(reference: tuple[Reference, str]) -> Iterator[Client]:
+    """A client of it."""
+    with Client(reference[1], timeout=10) as client:
+        yield client

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from tensor_reference import Reference, serve
+from tensor_reference import Reference
 
 from accelerd import Client, DataParallel
 from accelerd._proto import tensor_pb2 as pb
@@ -16,18 +15,6 @@ from accelerd.aio import AsyncClient
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 W = np.ones((3, 4), np.float32)
-
-
-@pytest.fixture
-def reference() -> Iterator[tuple[Reference, str]]:
-    with serve() as served:
-        yield served
-
-
-@pytest.fixture
-def local(reference: tuple[Reference, str]) -> Iterator[Client]:
-    with Client(reference[1], timeout=10) as client:
-        yield client
 
 
 def options(request: pb.ExecuteRequest) -> dict[str, Any]:

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tensor_reference import Reference, serve
+from tensor_reference import Reference
 
 from accelerd import Client, NotFoundError
 from accelerd._proto import tensor_pb2 as pb
 from accelerd.aio import AsyncClient
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-@pytest.fixture
-def reference() -> Iterator[tuple[Reference, str]]:
-    with serve() as served:
-        yield served
-
-
-@pytest.fixture
-def local(reference: tuple[Reference, str]) -> Iterator[Client]:
-    with Client(reference[1], timeout=10) as client:
-        yield client
 
 
 def test_an_uploaded_array_is_an_operand_that_is_not_sent_again(

@@ -115,13 +115,7 @@ __device__ __forceinline__ void gemm_pingpong(const LinearParams& layer) {
     const u32 data = smem_address(shared), staging = data + STAGES * Smem::STAGE_BYTES;
     const u32 full = staging + Smem::STAGING, empty = full + STAGES * 8, order = empty + STAGES * 8, warp = threadIdx.x / 32;
     if (threadIdx.x == 0) {
-        for (u32 stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(full + stage * 8, 1);
-            // One arrival per consumer warp of one warpgroup of both blocks.
-            mbarrier_init(empty + stage * 8, 8);
-        }
-        mbarrier_init(order, 4);
-        mbarrier_init(order + 8, 4);
+        init_pingpong_barriers<STAGES, 2>(full, empty, order);
         fence_mbarrier_init();
     }
     cluster_sync();

@@ -331,13 +331,7 @@ __device__ __forceinline__ void linear_residual_norm(const LinearResidualNormPar
     const u32 data = smem_address(shared), full = data + Smem::BARRIERS_AT, empty = full + STAGES * 8;
     const u32 order = empty + STAGES * 8;
     if (threadIdx.x == 0) {
-        for (u32 stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(full + stage * 8, 1);
-            // One arrival per consumer warp of one warpgroup of all blocks.
-            mbarrier_init(empty + stage * 8, 4 * BLOCKS);
-        }
-        mbarrier_init(order, 4);
-        mbarrier_init(order + 8, 4);
+        init_pingpong_barriers<STAGES, BLOCKS>(full, empty, order);
         for (u32 one = 2; one < 34; one++) mbarrier_init(order + one * 8, 1);
         fence_mbarrier_init();
     }

@@ -66,6 +66,18 @@ struct PingpongSmem {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// Initialises the barriers, one thread: of STAGES stages that BLOCKS blocks share, and of the order of the warpgroups.
+template <int STAGES, int BLOCKS>
+__device__ __forceinline__ void init_pingpong_barriers(u32 full, u32 empty, u32 order) {
+    for (u32 stage = 0; stage < STAGES; stage++) {
+        mbarrier_init(full + stage * 8, 1);
+        // One arrival per consumer warp of one warpgroup of all blocks.
+        mbarrier_init(empty + stage * 8, 4 * BLOCKS);
+    }
+    mbarrier_init(order, 4);
+    mbarrier_init(order + 8, 4);
+}
+
 // A consumer warpgroup's part. `order` holds one barrier per warpgroup that admits it to the mainloop. BLOCKS blocks share a stage.
 template <int STAGES, int BLOCKS>
 struct PingpongMainloop {

@@ -80,13 +80,7 @@ __device__ __forceinline__ void pingpong(PROBLEM problem) {
     const u32 warp = threadIdx.x / 32;
     griddepcontrol_launch_dependents();
     if (threadIdx.x == 0) {
-        for (u32 stage = 0; stage < STAGES; stage++) {
-            mbarrier_init(full + stage * 8, 1);
-            // One arrival per consumer warp of one warpgroup of both blocks.
-            mbarrier_init(empty + stage * 8, 8);
-        }
-        mbarrier_init(order, 4);
-        mbarrier_init(order + 8, 4);
+        init_pingpong_barriers<STAGES, 2>(full, empty, order);
         fence_mbarrier_init();
     }
     cluster_sync();

@@ -67,6 +67,16 @@ impl Schedule<'_> {
     }
 }
 
+/// The results of items, for which `run` is given a place each.
+fn results<T, R>(
+    items: Vec<T>,
+    run: impl FnOnce(Vec<(T, &mut Option<R>)>) -> Result<(), OpError>,
+) -> Result<Vec<R>, OpError> {
+    let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    run(items.into_iter().zip(&mut done).collect())?;
+    Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
+}
+
 impl Worker {
     /// Whether long work of another worker has reserved the pool, and this work takes less time on the worker's own thread than
     /// it would wait for the slices before it, of which one ends on each thread in the time of a slice.
@@ -157,10 +167,9 @@ impl Worker {
         cost: impl Fn(&T) -> u64,
         work: impl Fn(T) -> R + Sync + Send,
     ) -> Result<Vec<R>, OpError> {
-        let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
-        let items = items.into_iter().zip(&mut done).collect();
-        self.for_each(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))?;
-        Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
+        results(items, |items| {
+            self.for_each(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))
+        })
     }
 
     /// As [`Self::map`], by [`Self::for_each_joining`].
@@ -170,10 +179,9 @@ impl Worker {
         cost: impl Fn(&T) -> u64,
         work: impl Fn(T) -> R + Sync + Send,
     ) -> Result<Vec<R>, OpError> {
-        let mut done: Vec<Option<R>> = items.iter().map(|_| None).collect();
-        let items = items.into_iter().zip(&mut done).collect();
-        self.for_each_joining(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))?;
-        Ok(done.into_iter().map(|done| done.expect("work ran on each item")).collect())
+        results(items, |items| {
+            self.for_each_joining(items, |(item, _)| cost(item), || (), |(), (item, done)| *done = Some(work(item)))
+        })
     }
 
     /// Runs tasks of one slice each on the pool's threads. One more than there are threads is handed over at a time, so that no

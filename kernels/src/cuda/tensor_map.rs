@@ -9,9 +9,10 @@ use crate::OpError;
 pub(crate) const TENSOR_MAP_BYTES: usize = 128;
 /// What addresses and strides are multiples of, in bytes.
 pub(crate) const TMA_ALIGNMENT: usize = 16;
+const ELEMENT_BYTES: usize = 2;
 
-/// A tensor of 16-bit elements, and the box of it that a copy transfers. Boxes are written to shared memory in rows of 128 bytes with the 128-byte swizzle;
-/// elements outside of the tensor are zeros.
+/// A tensor of 16-bit elements, and the box of it that a copy transfers. Boxes are written to shared memory in rows of 128 bytes with the
+/// 128-byte swizzle; elements outside of the tensor are zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TensorMap {
     /// Elements of each dimension, the innermost first.
@@ -41,11 +42,22 @@ pub(crate) enum TmaBox {
 }
 
 impl TensorMap {
+    /// Whether a map takes a stride in elements: positive, aligned, and less than 2^40 bytes.
+    pub(crate) fn takes_stride(stride: isize) -> bool {
+        let bytes = usize::try_from(stride).ok().and_then(|stride| stride.checked_mul(ELEMENT_BYTES));
+        bytes.is_some_and(|bytes| (1..1 << 40).contains(&bytes) && bytes.is_multiple_of(TMA_ALIGNMENT))
+    }
+
+    /// The stride of a dimension in bytes. No copy steps along one of extent 1, or one that repeats; its stride must only be valid.
+    pub(crate) fn stride_bytes(extent: usize, stride: isize) -> u64 {
+        if extent > 1 && stride != 0 { (stride.unsigned_abs() * ELEMENT_BYTES) as u64 } else { TMA_ALIGNMENT as u64 }
+    }
+
     /// The map as a kernel takes it, of a tensor at an address.
     ///
     /// # Errors
     /// If the driver refuses it.
-    pub(super) fn encode(&self, at: DevicePtr<u8>, device: &Device) -> Result<[u64; TENSOR_MAP_BYTES / 8], OpError> {
+    pub(crate) fn encode(&self, at: DevicePtr<u8>, device: &Device) -> Result<[u64; TENSOR_MAP_BYTES / 8], OpError> {
         use sys::{
             CUtensorMapDataType_enum as DataType, CUtensorMapFloatOOBfill_enum as Fill,
             CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as L2,

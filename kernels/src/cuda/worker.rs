@@ -30,7 +30,6 @@ use super::{
     staging::Staging,
     stopwatch::Stopwatch,
     stream::{AllocError, Stream, StreamPriority},
-    tensor_map::{TENSOR_MAP_BYTES, TensorMap},
 };
 use crate::{OpError, preemption::Preemption};
 
@@ -316,11 +315,6 @@ impl Worker {
     /// As [`Self::launch`].
     pub fn launch_jit(&self, kernel: &Arc<JitKernel>, config: &LaunchConfig, args: &mut Args) -> Result<(), OpError> {
         self.stream.launch_jit(kernel, config, args)
-    }
-
-    /// A tensor map as a kernel takes it, of a tensor at an address.
-    pub(crate) fn encode(&self, map: &TensorMap, at: DevicePtr<u8>) -> Result<[u64; TENSOR_MAP_BYTES / 8], OpError> {
-        map.encode(at, self.stream.device())
     }
 
     /// Maximum number of active blocks of a generated kernel on each multiprocessor; 0 if not even one fits.

@@ -2,7 +2,7 @@
 
 use accelerd_ir::Dtype;
 
-use crate::cuda::{Source, TMA_ALIGNMENT, cu};
+use crate::cuda::{Source, cu};
 
 /// The compute capability with `wgmma`.
 pub(super) const HOPPER: (u32, u32) = (9, 0);
@@ -33,15 +33,4 @@ pub(super) const PINGPONG: Source = cu!("tensor/pingpong.cuh");
 pub(super) fn wgmma(dtype: Dtype) -> String {
     let name = if dtype == Dtype::F16 { "F16" } else { "Bf16" };
     format!("#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    typedef Wgmma{name} Wgmma;\n#endif\n")
-}
-
-/// Whether a tensor map takes a stride of elements of `size` bytes: positive, aligned, and less than 2^40 bytes.
-pub(super) fn is_map_stride(stride: isize, size: usize) -> bool {
-    let bytes = usize::try_from(stride).ok().and_then(|stride| stride.checked_mul(size));
-    bytes.is_some_and(|bytes| (1..1 << 40).contains(&bytes) && bytes.is_multiple_of(TMA_ALIGNMENT))
-}
-
-/// The stride of a dimension in bytes. No copy steps along one of extent 1, or one that repeats; its stride must only be valid.
-pub(super) fn map_stride(extent: usize, stride: isize, size: usize) -> u64 {
-    if extent > 1 && stride != 0 { (stride.unsigned_abs() * size) as u64 } else { TMA_ALIGNMENT as u64 }
 }

@@ -48,12 +48,8 @@ struct PreparedStep {
 /// A launch whose addresses are missing.
 struct PreparedLaunch {
     kernel: Arc<JitKernel>,
-    pdl: bool,
-    grid: Grid,
-    block_threads: u32,
-    shared_bytes: u32,
-    /// Bytes that it moves, of a step of several launches 0 but for one.
-    moved_bytes: u64,
+    /// Of a step of several launches, one moves all bytes.
+    config: LaunchConfig,
     /// The arguments; addresses are 0.
     args: Args,
     /// The words that are addresses.
@@ -140,7 +136,7 @@ impl PreparedStep {
         if product.is_some() {
             product_bytes = moved_bytes;
         } else if let Some(largest) = launches.iter_mut().max_by_key(|launch| launch.threads()) {
-            largest.moved_bytes = moved_bytes;
+            largest.config.moved_bytes = moved_bytes;
         }
         Ok(Self { product, launches, cost: step.cost(), product_bytes })
     }
@@ -178,12 +174,13 @@ impl PreparedLaunch {
         };
         let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
         let maps = maps.into_iter().enumerate().map(|(nth, map)| (arguments.len() + nth * MAP_WORDS, map)).collect();
-        Ok(Self { kernel, pdl, grid, block_threads, shared_bytes, moved_bytes: 0, args, pointers, maps })
+        let config = LaunchConfig { pdl, grid, block_threads, shared_bytes, moved_bytes: 0 };
+        Ok(Self { kernel, config, args, pointers, maps })
     }
 
     fn threads(&self) -> u64 {
-        let Grid { x, y, z } = self.grid;
-        [y, z, self.block_threads].into_iter().fold(x.into(), |threads: u64, by| threads.saturating_mul(by.into()))
+        let LaunchConfig { grid: Grid { x, y, z }, block_threads, .. } = self.config;
+        [y, z, block_threads].into_iter().fold(x.into(), |threads: u64, by| threads.saturating_mul(by.into()))
     }
 
     fn enqueue(&self, bindings: &Bindings<'_>, worker: &Worker) -> Result<(), OpError> {
@@ -196,11 +193,9 @@ impl PreparedLaunch {
             args.set_word(*word, address(*pointer));
         }
         for (first, MapArgument { map, at }) in &self.maps {
-            let words = worker.encode(map, DevicePtr::from_raw(address(*at)))?;
+            let words = map.encode(DevicePtr::from_raw(address(*at)), worker.device())?;
             words.into_iter().enumerate().for_each(|(nth, word)| args.set_word(first + nth, word));
         }
-        let Self { pdl, grid, block_threads, shared_bytes, moved_bytes, .. } = *self;
-        let config = LaunchConfig { pdl, grid, block_threads, shared_bytes, moved_bytes };
-        worker.launch_jit(&self.kernel, &config, &mut args)
+        worker.launch_jit(&self.kernel, &self.config, &mut args)
     }
 }

@@ -15,7 +15,6 @@ use self::{
 use super::{
     buffers::{Address, BufferSizes},
     launches::{Argument, Launch, Launches, MapArgument, Pointer, blocks_x},
-    pingpong,
 };
 use crate::{
     OpError,
@@ -211,16 +210,16 @@ fn outer(layout: &Layout) -> [isize; 3] {
     [0, 1, 2].map(|dim| if layout.shape[dim] > 1 { layout.strides[dim] } else { 0 })
 }
 
-/// Whether a tensor map describes a view.
+/// Whether a tensor map describes a view of 16-bit elements.
 fn fits_map(view: &View) -> bool {
     let (shape, strides) = (&view.layout.shape, &view.layout.strides);
-    (0..3).all(|dim| shape[dim] == 1 || pingpong::is_map_stride(strides[dim], view.dtype.size()))
+    (0..3).all(|dim| shape[dim] == 1 || TensorMap::takes_stride(strides[dim]))
 }
 
 /// The tensor map of a view, in boxes of rows of a head.
 fn map(view: &View) -> TensorMap {
     let shape = &view.layout.shape;
-    let stride = |dim: usize| pingpong::map_stride(shape[dim], view.layout.strides[dim], view.dtype.size());
+    let stride = |dim: usize| TensorMap::stride_bytes(shape[dim], view.layout.strides[dim]);
     TensorMap {
         extents: [3, 2, 1, 0].map(|dim| shape[dim] as u64).to_vec(),
         strides: [2, 1, 0].map(stride).to_vec(),

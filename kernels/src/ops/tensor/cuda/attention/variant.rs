@@ -3,7 +3,7 @@
 
 use accelerd_ir::Dtype;
 
-use super::super::launches::blocks_x;
+use super::super::{launches::blocks_x, pingpong::HOPPER};
 use crate::{OpError, cuda::Grid};
 
 /// Columns up to which rows are kept in shared memory.
@@ -11,9 +11,8 @@ const MAX_DIM: usize = 256;
 /// Queries of a block for each tile of its warps, and keys of a tile.
 const MMA_ROWS: usize = 64;
 const MMA_THREADS: u32 = 128;
-/// The first compute capability with tensor cores for 16-bit types, and that with `wgmma`.
+/// The first compute capability with tensor cores for 16-bit types.
 const TENSOR_CORES: (u32, u32) = (8, 0);
-const HOPPER: (u32, u32) = (9, 0);
 /// Queries and keys of a tile on Hopper, and the widest rows there.
 const SM90_QUERIES: usize = 128;
 const SM90_MAX_DIM: usize = 128;

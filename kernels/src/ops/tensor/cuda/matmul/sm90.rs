@@ -53,7 +53,7 @@ fn fits(step: &MatMulStep, checked: &Checked) -> bool {
     let is_16_bit = [Dtype::F16, Dtype::Bf16].contains(&step.output.dtype);
     let rows = |view: &View, [batch, row, term]: [usize; 3]| {
         let (shape, strides) = (&view.layout.shape, &view.layout.strides);
-        let is_valid = |dim: usize| pingpong::is_map_stride(strides[dim], 2) || shape[dim] == 1;
+        let is_valid = |dim: usize| TensorMap::takes_stride(strides[dim]) || shape[dim] == 1;
         // A batch may share one matrix.
         strides[term] == 1 && is_valid(row) && (is_valid(batch) || strides[batch] == 0)
     };
@@ -63,7 +63,7 @@ fn fits(step: &MatMulStep, checked: &Checked) -> bool {
         && checked.bias.is_aligned(2 * step.output.dtype.size())
         && rows(&step.a, [0, 1, 2])
         && rows(&step.b, [0, 2, 1])
-        && pingpong::is_map_stride(checked.n.cast_signed(), 2)
+        && TensorMap::takes_stride(checked.n.cast_signed())
         && [checked.a, checked.b, checked.output].iter().all(is_aligned)
         && [checked.batch, checked.m, checked.n, checked.k].iter().all(|extent| *extent <= MAX_EXTENT)
 }
@@ -73,7 +73,7 @@ fn maps(step: &MatMulStep, checked: &Checked) -> Vec<MapArgument> {
     let map = |view: &View, at, [batch, row, column]: [usize; 3], tile_columns, tile_rows| {
         let (shape, strides) = (&view.layout.shape, &view.layout.strides);
         let is_shared = strides[batch] == 0;
-        let stride = |dim: usize| pingpong::map_stride(shape[dim], strides[dim], 2);
+        let stride = |dim: usize| TensorMap::stride_bytes(shape[dim], strides[dim]);
         let map = TensorMap {
             extents: vec![shape[column] as u64, shape[row] as u64, if is_shared { 1 } else { shape[batch] as u64 }],
             strides: vec![stride(row), stride(batch)],
