@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUresult};
 use crate::LossScope;
 
 /// Driver functions that this crate calls. `cudarc` panics on a missing one, so `start` checks them first.
-const REQUIRED: [&str; 57] = [
+const REQUIRED: [&str; 59] = [
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuCtxSetLimit",
@@ -65,6 +65,8 @@ const REQUIRED: [&str; 57] = [
     "cuStreamEndCapture",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
+    "cuTensorMapEncodeIm2col",
+    "cuTensorMapEncodeTiled",
 ];
 
 /// Loads and initialises the driver, or returns why it is unusable.
