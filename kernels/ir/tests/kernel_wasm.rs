@@ -525,14 +525,34 @@ fn loops_that_all_threads_run_alike_run_in_vectors() {
         store(out, tid(), add(local(sum), int(100))),
     ]);
     assert!(common::wasm::has_vectors(&kernel));
-    for count in [-1, 0, 1, 5, 7, 20] {
-        for budget in [0, 1, 4, 5, 6, 7, 8, 100] {
-            let arguments = [zeros(Dtype::I32, 11), Argument::value(count)];
-            let (_, fault) = assert_agree(&kernel, &[11], &arguments, budget);
-            if count == 5 && budget == 4 {
-                assert_eq!(fault.map(|fault| fault.thread), Some(vec![2]), "the first two return before");
-            }
+    // A part of a vector, several vectors, and several groups of them with a rest.
+    for (threads, count, budget) in [11, 23, 75].into_iter().flat_map(|threads| {
+        [-1, 0, 1, 5, 7, 20]
+            .into_iter()
+            .flat_map(move |count| [0, 1, 4, 5, 6, 7, 8, 100].map(|budget| (threads, count, budget)))
+    }) {
+        let arguments = [zeros(Dtype::I32, threads), Argument::value(count)];
+        let (_, fault) = assert_agree(&kernel, &[len(threads)], &arguments, budget);
+        if count == 5 && budget == 4 {
+            assert_eq!(fault.map(|fault| fault.thread), Some(vec![2]), "the first two return before");
         }
+    }
+}
+
+#[test]
+fn a_loop_beyond_its_budget_is_a_fault_of_the_first_thread_that_is_left() {
+    let mut builder = Builder::new(1);
+    let (out, first) = (builder.array(Dtype::I32, 1), builder.value(Dtype::I32));
+    let (i, label) = (builder.local(Dtype::I32), builder.label());
+    let kernel = builder.finish(vec![
+        when(less(tid(), Expr::Param(first, 0)), vec![Stmt::Return]),
+        range(label, i, [int(0), int(9), int(1)], vec![store(out, tid(), local(i))]),
+    ]);
+    assert!(common::wasm::has_vectors(&kernel));
+    for first in [0, 3, 4, 11, 15, 16, 37_i32] {
+        let arguments = [zeros(Dtype::I32, 40), Argument::value(first)];
+        let (_, fault) = assert_agree(&kernel, &[40], &arguments, 3);
+        assert_eq!(fault.map(|fault| fault.thread), Some(vec![first.unsigned_abs()]));
     }
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn kernel(seed: u64) -> Subject {
 /// A kernel that vectors can run, most of whose arrays are contiguous and large enough.
 pub(crate) fn vector_kernel(seed: u64) -> Subject {
     let mut random = Random::new(seed);
-    let threads = random.below(30);
+    let threads = random.below(60);
     let mut builder = Builder::new(1);
     let dtypes = vec![Dtype::Bool, Dtype::U32, Dtype::I32, Dtype::F32];
     let (mut arrays, mut values, mut locals, mut arguments) = (vec![], vec![], vec![], vec![]);

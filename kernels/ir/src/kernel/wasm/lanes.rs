@@ -1,4 +1,5 @@
-//! Runs four threads at once, one in each lane of a vector.
+//! Runs four threads at once, one in each lane of a vector, and where there are few operations, several such vectors, which hide each
+//! other's latency.
 //!
 //! This is for kernels of a grid of one dimension whose types have 32 bits, that access arrays at the position of the thread only, and that
 //! take no operation which vectors do not have. Lanes take both branches of a condition under a mask, and one that returns is masked from
@@ -22,9 +23,14 @@ use crate::scalar::math::{BINARY, UNARY};
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 
 /// Lanes of a vector.
-const LANES: i64 = 4;
+const LANES: u32 = 4;
 /// Bytes of a component.
 const SIZE: u32 = 4;
+/// Vectors that run at once if the kernel has no more than so many operations: the variables of all should stay in the 16 registers that
+/// processors have at least.
+const GROUPS: [(usize, usize); 2] = [(16, 4), (32, 2)];
+/// Operations of an elementary function, about.
+const ELEMENTARY: usize = 50;
 
 /// Emits the loop over vectors of threads, if the kernel can be run so. It advances the variable of the current thread.
 pub(super) fn emit(scope: &mut Scope<'_>) {
@@ -35,16 +41,21 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
     let Some(arrays) = arrays(&scope.kernel.body) else {
         return;
     };
-    let [position, live] = [(); 2].map(|()| scope.code().local(ValType::V128));
+    let operations = operations(&scope.kernel.body);
+    let vectors = GROUPS.iter().find(|(most, _)| operations <= *most).map_or(1, |(_, vectors)| *vectors);
+    let mut variables = || (0..vectors).map(|_| scope.code().local(ValType::V128)).collect();
+    let (positions, live) = (variables(), variables());
     let offset = scope.code().local(ValType::I32);
     let mut lanes = Lanes {
         scope,
         locals: HashMap::new(),
         arrays,
-        position,
+        vectors,
+        vector: 0,
+        positions,
         offset,
         live,
-        end_of_vector: None,
+        end_of_group: None,
         is_divergent: false,
     };
     if lanes.threads().is_none() {
@@ -55,16 +66,21 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
 /// Where a kernel is found to have what vectors cannot do, `None` ends the emission.
 struct Lanes<'s, 'a> {
     scope: &'s mut Scope<'a>,
-    locals: HashMap<LocalId, u32>,
+    /// The vectors of each.
+    locals: HashMap<LocalId, Vec<u32>>,
     /// The arrays that are accessed.
     arrays: Vec<ParamId>,
+    /// How many vectors run at once: a group.
+    vectors: usize,
+    /// The one that statements are emitted for.
+    vector: usize,
     /// The positions of the threads, and the offset of the first one's component in an array.
-    position: u32,
+    positions: Vec<u32>,
     offset: u32,
     /// The lanes whose thread has not returned.
-    live: u32,
-    /// Where the threads of a vector end.
-    end_of_vector: Option<Target>,
+    live: Vec<u32>,
+    /// Where the threads of a group end.
+    end_of_group: Option<Target>,
     /// Whether lanes may have taken different branches.
     is_divergent: bool,
 }
@@ -75,19 +91,51 @@ impl Lanes<'_, '_> {
     }
 
     fn threads(&mut self) -> Option<()> {
-        let kernel = self.scope.kernel;
         let end = self.end();
         let done = self.code().block();
         self.code().sink().local_get(THREAD).i64_const(0).i64_lt_s();
         self.code().branch_if(done);
+        if self.vectors > 1 {
+            self.groups(end)?;
+            self.vectors = 1;
+        }
+        self.groups(end)?;
+        self.close(1);
+        Some(())
+    }
+
+    /// Runs groups up to the last one before the end.
+    fn groups(&mut self, end: u32) -> Option<()> {
+        let kernel = self.scope.kernel;
+        let threads = i64::from(LANES) * i64::try_from(self.vectors).expect("few vectors");
+        let done = self.code().block();
         let next = self.code().start_loop();
-        self.code().sink().local_get(THREAD).i64_const(LANES).i64_add().local_get(end).i64_gt_s();
+        self.code().sink().local_get(THREAD).i64_const(threads).i64_add().local_get(end).i64_gt_s();
         self.code().branch_if(done);
-        self.vector(&kernel.body)?;
-        self.code().sink().local_get(THREAD).i64_const(LANES).i64_add().local_set(THREAD);
+        self.group(&kernel.body)?;
+        self.code().sink().local_get(THREAD).i64_const(threads).i64_add().local_set(THREAD);
         self.code().branch(next);
         self.close(2);
         Some(())
+    }
+
+    /// Emits a part for each vector.
+    fn each(&mut self, mut part: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
+        (0..self.vectors).try_for_each(|vector| {
+            self.vector = vector;
+            part(self)
+        })
+    }
+
+    /// A variable for each vector, with any values.
+    fn scratch(&mut self) -> Vec<u32> {
+        (0..self.vectors).map(|_| self.code().scratch(ValType::V128)).collect()
+    }
+
+    fn release(&mut self, vectors: Vec<u32>) {
+        for vector in vectors {
+            self.code().release(ValType::V128, vector);
+        }
     }
 
     fn close(&mut self, blocks: usize) {
@@ -117,25 +165,34 @@ impl Lanes<'_, '_> {
         self.code().sink().local_get(end).local_get(extent).i64_extend_i32_s().i64_lt_s().select().local_set(end);
     }
 
-    fn vector(&mut self, body: &[Stmt]) -> Option<()> {
-        let (position, offset, live) = (self.position, self.offset, self.live);
-        let numbers = (0..4_i128).map(|lane| lane << (32 * lane)).sum();
-        let mut sink = self.code().sink();
-        sink.local_get(THREAD).i32_wrap_i64().i32x4_splat().v128_const(numbers).i32x4_add().local_set(position);
-        sink.local_get(THREAD).i32_wrap_i64().i32_const(2).i32_shl().local_set(offset);
-        sink.v128_const(-1).local_set(live);
-        for local in 0..self.scope.kernel.locals.len() {
-            let id = LocalId(u32::try_from(local).expect("few locals"));
-            if let Some(at) = self.local(id) {
-                self.code().sink().v128_const(0).local_set(at);
+    fn group(&mut self, body: &[Stmt]) -> Option<()> {
+        let offset = self.offset;
+        self.code().sink().local_get(THREAD).i32_wrap_i64().i32_const(2).i32_shl().local_set(offset);
+        self.each(|lanes| {
+            let (position, live, first) = (lanes.positions[lanes.vector], lanes.live[lanes.vector], lanes.first_lane());
+            let numbers = (0..LANES).map(|lane| i128::from(first + lane) << (32 * lane)).sum();
+            let mut sink = lanes.code().sink();
+            sink.local_get(THREAD).i32_wrap_i64().i32x4_splat().v128_const(numbers).i32x4_add().local_set(position);
+            sink.v128_const(-1).local_set(live);
+            for local in 0..lanes.scope.kernel.locals.len() {
+                let id = LocalId(u32::try_from(local).expect("few locals"));
+                if let Some(at) = lanes.local(id) {
+                    lanes.code().sink().v128_const(0).local_set(at);
+                }
             }
-        }
+            Some(())
+        })?;
         let iterations_left = self.scope.iterations_left;
         self.code().sink().local_get(LOOP_BUDGET).local_set(iterations_left);
-        self.end_of_vector = Some(self.code().block());
+        self.end_of_group = Some(self.code().block());
         self.body(body, None)?;
         self.code().end();
         Some(())
+    }
+
+    /// The lane of the group that is the first of the vector.
+    fn first_lane(&self) -> u32 {
+        LANES * u32::try_from(self.vector).expect("few vectors")
     }
 
     /// The vector of a local variable, whose type has 32 bits or is bool.
@@ -143,67 +200,61 @@ impl Lanes<'_, '_> {
         if !has_lanes(self.scope.kernel.locals[local.0 as usize].dtype) {
             return None;
         }
-        if let Some(at) = self.locals.get(&local) {
-            return Some(*at);
-        }
-        let at = self.code().local(ValType::V128);
-        self.locals.insert(local, at);
-        Some(at)
+        let (code, vectors) = (&mut self.scope.emitter.code, self.vectors);
+        let variables = || (0..vectors).map(|_| code.local(ValType::V128)).collect();
+        Some(self.locals.entry(local).or_insert_with(variables)[self.vector])
     }
 
-    /// Runs statements in the lanes that a mask has set, or in all.
-    fn body(&mut self, body: &[Stmt], mask: Option<u32>) -> Option<()> {
-        let mut remaining = None;
+    /// Runs statements in the lanes that masks have set, or in all.
+    fn body(&mut self, body: &[Stmt], masks: Option<&[u32]>) -> Option<()> {
+        let mut remaining: Option<Vec<u32>> = None;
         for stmt in body {
-            self.stmt(stmt, remaining.or(mask))?;
+            self.stmt(stmt, remaining.as_deref().or(masks))?;
             if may_return(stmt) {
-                let (remaining, live) =
-                    (*remaining.get_or_insert_with(|| self.scope.code().scratch(ValType::V128)), self.live);
-                self.code().sink().local_get(live);
-                if let Some(mask) = mask {
-                    self.code().sink().local_get(mask).v128_and();
-                }
-                self.code().sink().local_set(remaining);
+                let remaining = &*remaining.get_or_insert_with(|| self.scratch());
+                self.each(|lanes| {
+                    let (vector, live) = (lanes.vector, lanes.live[lanes.vector]);
+                    lanes.code().sink().local_get(live);
+                    if let Some(masks) = masks {
+                        lanes.code().sink().local_get(masks[vector]).v128_and();
+                    }
+                    lanes.code().sink().local_set(remaining[vector]);
+                    Some(())
+                })?;
             }
         }
         if let Some(remaining) = remaining {
-            self.code().release(ValType::V128, remaining);
+            self.release(remaining);
         }
         Some(())
     }
 
-    fn stmt(&mut self, stmt: &Stmt, mask: Option<u32>) -> Option<()> {
+    fn stmt(&mut self, stmt: &Stmt, masks: Option<&[u32]>) -> Option<()> {
         match stmt {
-            Stmt::Assign(local, value) => {
-                self.expr(value)?;
-                self.set(*local, mask)
-            }
-            Stmt::Load(local, place) => {
-                let from = self.address(place)?;
-                self.code().sink().v128_load(from);
-                self.set(*local, mask)
-            }
-            Stmt::Store(place, value) => {
-                let to = self.address(place)?;
-                self.expr(value)?;
-                if let Some(mask) = mask {
-                    self.address(place)?;
-                    self.code().sink().v128_load(to).local_get(mask).v128_bitselect();
-                }
-                self.code().sink().v128_store(to);
-                Some(())
-            }
-            Stmt::If(condition, then, otherwise) => self.branches(condition, [then, otherwise], mask),
-            Stmt::Return => {
-                let live = self.live;
-                if let Some(mask) = mask {
-                    self.code().sink().local_get(live).local_get(mask).v128_andnot().local_set(live);
+            Stmt::Assign(local, value) => self.each(|lanes| {
+                lanes.expr(value)?;
+                lanes.set(*local, masks)
+            }),
+            Stmt::Load(local, place) => self.each(|lanes| {
+                let from = lanes.address(place)?;
+                lanes.code().sink().v128_load(from);
+                lanes.set(*local, masks)
+            }),
+            Stmt::Store(place, value) => self.each(|lanes| lanes.store(place, value, masks)),
+            Stmt::If(condition, then, otherwise) => self.branches(condition, [then, otherwise], masks),
+            Stmt::Return => self.each(|lanes| {
+                let live = lanes.live[lanes.vector];
+                if let Some(masks) = masks {
+                    let mask = masks[lanes.vector];
+                    lanes.code().sink().local_get(live).local_get(mask).v128_andnot().local_set(live);
                 } else {
-                    self.code().sink().v128_const(0).local_set(live);
+                    lanes.code().sink().v128_const(0).local_set(live);
                 }
                 Some(())
+            }),
+            Stmt::For { counter, start, end, step, body, .. } => {
+                self.range(*counter, [start, end, step], body, masks.is_some())
             }
-            Stmt::For { counter, start, end, step, body, .. } => self.range(*counter, [start, end, step], body, mask),
             Stmt::Atomic { .. }
             | Stmt::Loop(..)
             | Stmt::Block(..)
@@ -213,25 +264,41 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// A loop that all threads run alike: its bounds are those of all, and it is in no branch, so that its mask is that of live lanes.
-    fn range(&mut self, counter: LocalId, bounds: [&Expr; 3], body: &[Stmt], mask: Option<u32>) -> Option<()> {
+    fn store(&mut self, place: &Place, value: &Expr, masks: Option<&[u32]>) -> Option<()> {
+        let to = self.address(place)?;
+        self.expr(value)?;
+        if let Some(masks) = masks {
+            self.address(place)?;
+            let mask = masks[self.vector];
+            self.code().sink().v128_load(to).local_get(mask).v128_bitselect();
+        }
+        self.code().sink().v128_store(to);
+        Some(())
+    }
+
+    /// A loop that all threads run alike: its bounds are those of all, and it is in no branch, so that masks are those of live lanes.
+    fn range(&mut self, counter: LocalId, bounds: [&Expr; 3], body: &[Stmt], is_masked: bool) -> Option<()> {
         let dtype = bounds[0].dtype(self.scope.kernel);
         if self.is_divergent || !bounds.into_iter().all(is_uniform) {
             return None;
         }
-        let mask = mask.or_else(|| body.iter().any(may_return).then_some(self.live));
+        let is_masked = is_masked || body.iter().any(may_return);
+        let live = self.live.clone();
+        let masks = is_masked.then_some(&live[..]);
         let range = self.scope.start_range(bounds);
         let left = self.code().block();
         let next = self.code().start_loop();
         self.scope.branch_at_end(&range, left);
-        self.iterate(mask);
+        self.iterate(is_masked);
         self.scope.next_of_range(&range);
         let number = self.code().scratch(ValType::I32);
         self.code().sink().local_set(number);
-        self.splat(dtype, number)?;
-        self.set(counter, mask.map(|_| self.live))?;
+        self.each(|lanes| {
+            lanes.splat(dtype, number)?;
+            lanes.set(counter, masks)
+        })?;
         self.code().release(ValType::I32, number);
-        self.body(body, mask.map(|_| self.live))?;
+        self.body(body, masks)?;
         self.code().branch(next);
         self.close(2);
         self.scope.release_range(&range);
@@ -239,17 +306,19 @@ impl Lanes<'_, '_> {
     }
 
     /// Counts an iteration, if a thread is left; all that are have run the same number.
-    fn iterate(&mut self, mask: Option<u32>) {
-        let (live, left) = (self.live, self.scope.iterations_left);
-        let end = self.end_of_vector.expect("statements run in a vector");
-        if mask.is_some() {
-            self.code().sink().local_get(live).v128_any_true().i32_eqz();
+    fn iterate(&mut self, is_masked: bool) {
+        let left = self.scope.iterations_left;
+        let end = self.end_of_group.expect("statements run in a group");
+        if is_masked {
+            self.push_live_lanes();
+            self.code().sink().i32_eqz();
             self.code().branch_if(end);
         }
         self.code().sink().local_get(left).i64_eqz();
         self.code().start_if();
-        let mut sink = self.code().sink();
-        sink.local_get(THREAD).local_get(live).i32x4_bitmask().i32_ctz().i64_extend_i32_u().i64_add().i64_const(0);
+        self.code().sink().local_get(THREAD);
+        self.push_live_lanes();
+        self.code().sink().i32_ctz().i64_extend_i32_u().i64_add().i64_const(0);
         self.scope.record(FaultKind::BudgetExhausted, FaultRecord::NONE, FaultRecord::NONE, 0);
         self.code().sink().i32_const(0);
         self.scope.emitter.call(Helper::Fault);
@@ -258,38 +327,54 @@ impl Lanes<'_, '_> {
         self.code().sink().local_get(left).i64_const(1).i64_sub().local_set(left);
     }
 
-    fn branches(&mut self, condition: &Expr, bodies: [&[Stmt]; 2], mask: Option<u32>) -> Option<()> {
-        let [taken, other] = [(); 2].map(|()| self.code().scratch(ValType::V128));
-        self.expr(condition)?;
-        self.code().sink().local_set(taken);
-        if let Some(mask) = mask {
-            self.code().sink().local_get(mask).local_get(taken).v128_andnot().local_set(other);
-            self.code().sink().local_get(mask).local_get(taken).v128_and().local_set(taken);
-        } else {
-            self.code().sink().local_get(taken).v128_not().local_set(other);
+    /// Pushes a bit for each lane of the group, set if its thread has not returned.
+    fn push_live_lanes(&mut self) {
+        for vector in 0..self.vectors {
+            let (live, first) = (self.live[vector], i32::try_from(vector).expect("few vectors") * LANES.cast_signed());
+            self.code().sink().local_get(live).i32x4_bitmask();
+            if vector > 0 {
+                self.code().sink().i32_const(first).i32_shl().i32_or();
+            }
         }
+    }
+
+    fn branches(&mut self, condition: &Expr, bodies: [&[Stmt]; 2], masks: Option<&[u32]>) -> Option<()> {
+        let [taken, other] = [(); 2].map(|()| self.scratch());
+        self.each(|lanes| {
+            let (taken, other) = (taken[lanes.vector], other[lanes.vector]);
+            lanes.expr(condition)?;
+            lanes.code().sink().local_set(taken);
+            if let Some(masks) = masks {
+                let mask = masks[lanes.vector];
+                lanes.code().sink().local_get(mask).local_get(taken).v128_andnot().local_set(other);
+                lanes.code().sink().local_get(mask).local_get(taken).v128_and().local_set(taken);
+            } else {
+                lanes.code().sink().local_get(taken).v128_not().local_set(other);
+            }
+            Some(())
+        })?;
         let was_divergent = std::mem::replace(&mut self.is_divergent, true);
-        for (body, mask) in bodies.into_iter().zip([taken, other]) {
-            self.body(body, Some(mask))?;
+        for (body, masks) in bodies.into_iter().zip([&taken, &other]) {
+            self.body(body, Some(masks))?;
         }
         self.is_divergent = was_divergent;
-        for mask in [taken, other] {
-            self.code().release(ValType::V128, mask);
-        }
+        self.release(taken);
+        self.release(other);
         Some(())
     }
 
-    /// Assigns the vector on the stack.
-    fn set(&mut self, local: LocalId, mask: Option<u32>) -> Option<()> {
+    /// Assigns what is on the stack to the vector.
+    fn set(&mut self, local: LocalId, masks: Option<&[u32]>) -> Option<()> {
         let at = self.local(local)?;
-        if let Some(mask) = mask {
+        if let Some(masks) = masks {
+            let mask = masks[self.vector];
             self.code().sink().local_get(at).local_get(mask).v128_bitselect();
         }
         self.code().sink().local_set(at);
         Some(())
     }
 
-    /// Pushes the address of the first thread's component.
+    /// Pushes the address of the component of the vector's first thread, but for an offset.
     fn address(&mut self, place: &Place) -> Option<MemArg> {
         let element = self.scope.kernel.params[place.array.0 as usize].ty.element();
         let component = &element.components[place.component as usize];
@@ -299,7 +384,7 @@ impl Lanes<'_, '_> {
         }
         let (data, offset) = (self.scope.arrays[&place.array].data, self.offset);
         self.code().sink().local_get(data).local_get(offset).i32_add();
-        Some(memory(component.offset, SIZE as usize))
+        Some(memory(component.offset + SIZE * self.first_lane(), SIZE as usize))
     }
 
     fn splat(&mut self, dtype: Dtype, local: u32) -> Option<Dtype> {
@@ -355,7 +440,7 @@ impl Lanes<'_, '_> {
                 self.splat(Dtype::I32, at)
             }
             Expr::ThreadId(_) => {
-                let at = self.position;
+                let at = self.positions[self.vector];
                 self.code().sink().local_get(at);
                 Some(Dtype::I32)
             }
@@ -538,6 +623,32 @@ fn may_return(stmt: &Stmt) -> bool {
         | Stmt::Break(_)
         | Stmt::Continue(_)
         | Stmt::Fault(..) => false,
+    }
+}
+
+/// The number of operations of statements.
+fn operations(body: &[Stmt]) -> usize {
+    let of_stmt = |stmt: &Stmt| match stmt {
+        Stmt::Assign(_, value) => operations_of(value),
+        Stmt::Load(..) => 1,
+        Stmt::Store(_, value) => 1 + operations_of(value),
+        Stmt::If(condition, then, otherwise) => operations_of(condition) + operations(then) + operations(otherwise),
+        Stmt::For { body, .. } | Stmt::Loop(_, body) | Stmt::Block(_, body) => 1 + operations(body),
+        Stmt::Atomic { .. } | Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => 1,
+    };
+    body.iter().map(of_stmt).sum()
+}
+
+/// The number of operations of an expression.
+fn operations_of(expr: &Expr) -> usize {
+    match expr {
+        Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => 0,
+        Expr::Unary(op, a) => operations_of(a) + if UNARY.contains(op) { ELEMENTARY } else { 1 },
+        Expr::Binary(op, a, b) => {
+            operations_of(a) + operations_of(b) + if BINARY.contains(op) { ELEMENTARY } else { 1 }
+        }
+        Expr::Select(condition, a, b) => operations_of(condition) + operations_of(a) + operations_of(b) + 1,
+        Expr::Cast(_, a) | Expr::Bitcast(_, a) => operations_of(a) + 1,
     }
 }
 

@@ -66,15 +66,25 @@ pub(crate) trait Arithmetic {
         self.mul(x, y)
     }
 
-    /// The sum of coefficients times powers of `x`, from the constant one, by Horner's scheme.
+    /// The sum of coefficients times powers of `x`, from the constant one, by Estrin's scheme: its operations wait for fewer others than those of
+    /// Horner's.
     fn polynomial(&mut self, x: Self::F, coefficients: &[f64]) -> Self::F {
-        let mut powers = coefficients.iter().rev();
-        let mut sum = self.number(*powers.next().expect("a polynomial has a coefficient"));
-        for coefficient in powers {
-            sum = self.mul(sum, x);
-            sum = self.add_number(sum, *coefficient);
+        let mut terms: Vec<_> = coefficients.iter().map(|coefficient| self.number(*coefficient)).collect();
+        let mut power = x;
+        loop {
+            let pairs = terms.chunks(2).map(|pair| match *pair {
+                [low, high] => {
+                    let high = self.mul(high, power);
+                    self.add(low, high)
+                }
+                _ => pair[0],
+            });
+            terms = pairs.collect();
+            if let [sum] = terms[..] {
+                return sum;
+            }
+            power = self.mul(power, power);
         }
-        sum
     }
 }
 
