@@ -48,6 +48,6 @@ pub use parent::{
     Sandbox, SandboxError, Settings, SliceResult, Stats, SubjectLaunch, SubjectResult,
 };
 pub use protocol::{
-    CudaTarget, ExportedFunction, ModuleHash, ModuleInfo, Role, SubjectConfig, SubjectOutcome, SubjectParam,
+    CudaTarget, ExportedFunction, ModuleCode, ModuleHash, ModuleInfo, Role, SubjectConfig, SubjectOutcome, SubjectParam,
 };
 pub use refusal::Refusal;

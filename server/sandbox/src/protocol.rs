@@ -21,7 +21,7 @@ use crate::{
     refusal::Refusal,
 };
 
-const MAGIC: [u8; 4] = *b"ACS\x04";
+const MAGIC: [u8; 4] = *b"ACS\x05";
 
 /// Bytes of a header. The largest is the description of a module with long names of exports.
 pub(crate) const MAX_HEADER_BYTES: usize = 4 << 20;
@@ -181,8 +181,18 @@ pub(crate) struct ChildSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LoadRequest {
     pub hash: ModuleHash,
-    /// Whether calls will limit fuel: the code differs.
-    pub fuel: bool,
+    pub code: ModuleCode,
+}
+
+/// What a module is compiled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ModuleCode {
+    /// Code of the module alone, for launches and for cases that share an instance.
+    Plain,
+    /// Code that counts fuel.
+    Fuel,
+    /// Code that can undo what a case did, for cases that observe new instances.
+    Undo,
 }
 
 /// What is run.
@@ -196,6 +206,24 @@ pub(crate) struct CallRequest {
     pub isolation: Isolation,
     pub math: bool,
     pub slice: Slice,
+}
+
+impl CallRequest {
+    /// The code that the call runs.
+    pub(crate) fn code(&self) -> ModuleCode {
+        ModuleCode::of_cases(&self.limits, self.isolation)
+    }
+}
+
+impl ModuleCode {
+    /// The code that cases run. Fuel is that of the module's own instructions, and the log is a page of memory besides.
+    pub(crate) fn of_cases(limits: &CaseLimits, isolation: Isolation) -> Self {
+        match (limits.fuel, isolation) {
+            (Some(_), _) => Self::Fuel,
+            (None, Isolation::Fresh) if limits.memory_bytes >= WASM_PAGE => Self::Undo,
+            (None, _) => Self::Plain,
+        }
+    }
 }
 
 /// Which threads are run.

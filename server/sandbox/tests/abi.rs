@@ -4,8 +4,8 @@ mod common;
 
 use accelerd_ir::scalar::math::{self, MathOp};
 use accelerd_sandbox::{
-    Call, CaseLimits, Isolation, Outcome, Param, Refusal, Sandbox, SandboxError, ScalarType, Settings, Signature,
-    Slice, WasmType,
+    Call, CaseLimits, Isolation, ModuleCode, Outcome, Param, Refusal, Sandbox, SandboxError, ScalarType, Settings,
+    Signature, Slice, WasmType,
 };
 use bytes::Bytes;
 use common::*;
@@ -337,7 +337,7 @@ fn a_call_without_cases_has_empty_columns() {
 
 #[test]
 fn a_loaded_module_is_described() {
-    let info = sandbox().load(&module(COUNTER), false, soon()).expect("a valid module");
+    let info = sandbox().load(&module(COUNTER), ModuleCode::Plain, soon()).expect("a valid module");
     let [function] = &info.functions[..] else { panic!("one function is exported") };
     assert_eq!(function.name, "f");
     assert_eq!(function.signature.to_string(), "() -> (i32, i32)");

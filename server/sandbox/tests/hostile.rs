@@ -8,7 +8,8 @@ use std::{
 };
 
 use accelerd_sandbox::{
-    CaseLimits, Isolation, Module, ModuleLimits, Outcome, Pool, Refusal, Sandbox, SandboxError, ScalarType, Settings,
+    CaseLimits, Isolation, Module, ModuleCode, ModuleLimits, Outcome, Pool, Refusal, Sandbox, SandboxError, ScalarType,
+    Settings,
 };
 use common::*;
 
@@ -96,7 +97,7 @@ fn a_call_of_many_slow_cases_ends_at_its_deadline_and_the_child_lives_on() {
         let mut call = call(LOOP, &[ScalarType::I32], &[], &[i32s(&vec![1; 100_000])], 100_000);
         (call.limits, call.isolation) = (short(5), isolation);
         // Its module is loaded before.
-        sandbox.load(&call.module, false, soon()).expect("a valid module");
+        sandbox.load(&call.module, call.code(), soon()).expect("a valid module");
         let error = sandbox.call(&call, Instant::now() + Duration::from_millis(200)).expect_err("500 seconds of cases");
         assert!(matches!(error, SandboxError::Timeout { killed: false }), "{error}");
         assert_works(&mut sandbox);
@@ -218,7 +219,7 @@ fn modules_that_are_too_large_are_refused_before_they_are_compiled() {
         ("tables", "(module (table 1 funcref) (table 1 funcref))".into()),
         ("elements of tables", "(module (table 101 funcref))".into()),
     ] {
-        let error = sandbox.load(&module(&text), false, soon()).expect_err("a limit");
+        let error = sandbox.load(&module(&text), ModuleCode::Plain, soon()).expect_err("a limit");
         let SandboxError::Refused(Refusal::ModuleTooLarge { what: got, .. }) = error else { panic!("{what}: {error}") };
         assert_eq!(got, what);
     }
@@ -231,7 +232,7 @@ fn garbage_is_an_invalid_module() {
     let magic = b"\0asm\x01\0\0\0".to_vec();
     let garbage: Vec<u8> = (0..10_000_000u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     for binary in [vec![], vec![0; 100], magic[..6].to_vec(), garbage.clone(), [magic, garbage].concat()] {
-        let error = sandbox.load(&Module::new(binary), false, soon()).expect_err("garbage");
+        let error = sandbox.load(&Module::new(binary), ModuleCode::Plain, soon()).expect_err("garbage");
         assert!(matches!(error, SandboxError::Refused(Refusal::InvalidModule(_))), "{error}");
     }
     assert_works(&mut sandbox);
@@ -249,7 +250,7 @@ fn proposals_that_are_not_enabled_are_refused() {
         "(module (type (struct)))",
         "(module (tag))",
     ] {
-        let error = sandbox.load(&module(text), false, soon()).expect_err("not enabled");
+        let error = sandbox.load(&module(text), ModuleCode::Plain, soon()).expect_err("not enabled");
         assert!(matches!(error, SandboxError::Refused(_)), "{text}: {error}");
     }
     assert_works(&mut sandbox);
@@ -330,11 +331,11 @@ fn a_compilation_that_takes_too_long_is_killed() {
     let settings = Settings { load_timeout: Duration::from_millis(50), ..Settings::default() };
     let mut sandbox = Sandbox::start(program(), settings).expect("the child process starts");
     let begin = Instant::now();
-    let error = sandbox.load(&compile_bomb(), false, soon()).expect_err("it takes longer");
+    let error = sandbox.load(&compile_bomb(), ModuleCode::Plain, soon()).expect_err("it takes longer");
     assert!(matches!(error, SandboxError::Timeout { killed: true }), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(10), "it is not waited for: {:?}", begin.elapsed());
     assert_eq!(sandbox.stats().timeouts, 1);
-    let info = sandbox.load(&module("(module)"), false, soon());
+    let info = sandbox.load(&module("(module)"), ModuleCode::Plain, soon());
     info.expect("a new child compiles a small module");
     assert_eq!(sandbox.stats().restarts, 1);
 }
@@ -344,8 +345,8 @@ fn a_compilation_that_takes_too_much_memory_ends_the_child_and_nothing_else() {
     let settings = Settings { memory_bytes: 24 << 20, ..Settings::default() };
     let mut sandbox = sandbox_with(&settings);
     let functions = each(200, |n| format!("(func (result i64) (i64.const {n}))"));
-    sandbox.load(&module(&format!("(module {functions})")), false, soon()).expect("a small module fits");
-    let error = sandbox.load(&compile_bomb(), false, soon()).expect_err("it takes more");
+    sandbox.load(&module(&format!("(module {functions})")), ModuleCode::Plain, soon()).expect("a small module fits");
+    let error = sandbox.load(&compile_bomb(), ModuleCode::Plain, soon()).expect_err("it takes more");
     let is_expected = matches!(&error, SandboxError::OutOfMemory(_) | SandboxError::Refused(Refusal::NotCompiled(_)));
     assert!(is_expected, "{error}");
     assert_works(&mut sandbox);
@@ -357,7 +358,7 @@ fn a_child_that_is_killed_within_a_call_is_an_error_and_is_replaced() {
     let pid = sandbox.pid().expect("a child runs");
     let mut call = call(LOOP, &[ScalarType::I32], &[], &[i32s(&[1])], 1);
     call.limits = short(30_000);
-    sandbox.load(&call.module, false, soon()).expect("a valid module");
+    sandbox.load(&call.module, call.code(), soon()).expect("a valid module");
     let error = thread::scope(|scope| {
         scope.spawn(|| {
             wait_until_running(pid);
@@ -442,7 +443,7 @@ fn calls_to_a_pool_run_at_the_same_time() {
     let pool = Pool::start(&program(), &settings, 2).expect("the child processes start");
     let mut slow = call(LOOP, &[ScalarType::I32], &[], &[i32s(&[1])], 1);
     slow.limits = short(300);
-    pool.load(&slow.module, false, soon()).expect("a valid module");
+    pool.load(&slow.module, slow.code(), soon()).expect("a valid module");
     thread::scope(|scope| {
         let calls = [(); 2].map(|()| scope.spawn(|| pool.call(&slow, soon())));
         for call in calls {

@@ -14,8 +14,8 @@ use accelerd_ir::kernel::{
 };
 use accelerd_lower::{Dialect, Options, lower};
 use accelerd_sandbox::{
-    FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, OnFault, Outcome, Pool, Refusal, Sandbox,
-    SandboxError, Settings,
+    FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, ModuleCode, OnFault, Outcome, Pool, Refusal,
+    Sandbox, SandboxError, Settings,
 };
 use bytes::Bytes;
 use common::*;
@@ -278,7 +278,7 @@ fn an_infinite_loop_ends_at_the_deadline_of_the_call_and_the_child_lives_on() {
     let mut sandbox = sandbox();
     let mut launch_of = python(COUNT, vec![i64s(&[FOREVER])], OnFault::Stop);
     launch_of.loop_budget = u64::MAX;
-    sandbox.load(&launch_of.module, false, soon()).expect("a valid module");
+    sandbox.load(&launch_of.module, ModuleCode::Plain, soon()).expect("a valid module");
     let deadline = Instant::now() + Duration::from_millis(200);
     let error = sandbox.launch(&launch_of, deadline, |_| ControlFlow::Continue(())).expect_err("it never ends");
     assert!(matches!(error, SandboxError::Timeout { killed: false }), "{error}");

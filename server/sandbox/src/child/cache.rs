@@ -5,16 +5,18 @@ use std::collections::HashMap;
 use wasmtime::{InstancePre, Module};
 
 use super::data::StoreData;
-use crate::protocol::{ModuleHash, ModuleInfo};
+use crate::protocol::{ModuleCode, ModuleHash, ModuleInfo};
 
-/// Which compiled module: its binary, and whether it counts fuel.
-pub(super) type ModuleKey = (ModuleHash, bool);
+/// Which compiled module: its binary, and what it is compiled to.
+pub(super) type ModuleKey = (ModuleHash, ModuleCode);
 
 /// A compiled module with its imports.
 #[derive(Clone)]
 pub(super) struct LoadedModule {
     pub(super) instance_pre: InstancePre<StoreData>,
     pub(super) info: std::sync::Arc<ModuleInfo>,
+    /// Whether [`with_log`](super::undo::with_log) added to it.
+    pub(super) has_log: bool,
     /// About the memory that it holds.
     pub(super) bytes: u64,
 }
@@ -82,11 +84,11 @@ mod tests {
             math_imports: vec![],
             code_bytes: 0,
         };
-        LoadedModule { instance_pre, info: Arc::new(info), bytes }
+        LoadedModule { instance_pre, info: Arc::new(info), has_log: false, bytes }
     }
 
     fn key(number: u8) -> ModuleKey {
-        (ModuleHash([number; 32]), false)
+        (ModuleHash([number; 32]), ModuleCode::Plain)
     }
 
     #[test]
@@ -112,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_count_fuel_are_other_modules() {
+    fn modules_of_other_code_are_other_modules() {
         let mut cache = ModuleCache::new(2, 100);
         cache.insert(key(1), module(1));
-        assert!(cache.get(&(ModuleHash([1; 32]), true)).is_none());
+        assert!(cache.get(&(ModuleHash([1; 32]), ModuleCode::Fuel)).is_none());
     }
 }

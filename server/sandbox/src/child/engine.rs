@@ -1,4 +1,4 @@
-//! The engines: one whose code checks time, one whose code counts fuel as well.
+//! The engines, one for each kind of code: all check time, one counts fuel as well, and modules of one have a second memory.
 
 use accelerd_ir::{
     kernel::wasm::MATH,
@@ -10,7 +10,10 @@ use wasmtime::{
 };
 
 use super::data::StoreData;
-use crate::{math::REM, protocol::ChildSettings};
+use crate::{
+    math::REM,
+    protocol::{ChildSettings, ModuleCode},
+};
 
 /// Instances that can exist at once in the pool of an engine.
 pub(super) const POOL_INSTANCES: u32 = 128;
@@ -33,18 +36,18 @@ pub(super) struct EngineLinker {
 }
 
 impl EngineLinker {
-    pub(super) fn new(settings: &ChildSettings, fuel: bool) -> Result<Self> {
-        let engine = Engine::new(&config(settings, fuel))?;
+    pub(super) fn new(settings: &ChildSettings, code: ModuleCode) -> Result<Self> {
+        let engine = Engine::new(&config(settings, code))?;
         let mut linker = Linker::new(&engine);
         define_math(&mut linker)?;
         Ok(Self { engine, linker })
     }
 }
 
-fn config(settings: &ChildSettings, fuel: bool) -> Config {
+fn config(settings: &ChildSettings, code: ModuleCode) -> Config {
     let mut config = Config::new();
     config.strategy(Strategy::Cranelift);
-    config.epoch_interruption(true).consume_fuel(fuel);
+    config.epoch_interruption(true).consume_fuel(code == ModuleCode::Fuel);
     config.max_wasm_stack(usize::try_from(settings.stack_bytes).unwrap_or(usize::MAX));
     config.wasm_backtrace(false).generate_address_map(false).native_unwind_info(false);
     // Relaxed SIMD is nondeterministic. The others have no use here, and a module that cannot use them has less to attack.
@@ -58,17 +61,21 @@ fn config(settings: &ChildSettings, fuel: bool) -> Config {
         | WasmFeatures::CUSTOM_PAGE_SIZES
         | WasmFeatures::WIDE_ARITHMETIC;
     config.wasm_features(disabled, false);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(settings)));
+    // Of modules that are validated without.
+    config.wasm_multi_memory(code == ModuleCode::Undo);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(settings, code)));
     config
 }
 
-fn pool(settings: &ChildSettings) -> PoolingAllocationConfig {
+fn pool(settings: &ChildSettings, code: ModuleCode) -> PoolingAllocationConfig {
     let limits = &settings.module_limits;
+    let memories = if code == ModuleCode::Undo { 2 } else { 1 };
     let has_scan = PoolingAllocationConfig::is_pagemap_scan_available();
     let resident = if has_scan { KEEP_RESIDENT_BYTES } else { KEEP_RESIDENT_BYTES_WITHOUT_SCAN };
     let mut pool = PoolingAllocationConfig::new();
     pool.total_core_instances(POOL_INSTANCES)
-        .total_memories(POOL_INSTANCES)
+        .total_memories(POOL_INSTANCES * memories)
+        .max_memories_per_module(memories)
         .total_tables(POOL_INSTANCES * limits.tables.max(1))
         .max_tables_per_module(limits.tables)
         .table_elements(limits.table_elements as usize)

@@ -1,6 +1,6 @@
 //! Runs cases one by one from the host: for new instances, for buffers, and where fuel is counted.
 
-use wasmtime::{Func, Memory, Store, Val};
+use wasmtime::{Func, Memory, Store, TypedFunc, Val};
 
 use super::{
     data::StoreData,
@@ -43,6 +43,8 @@ struct LiveInstance {
     memory: Option<Memory>,
     /// Addresses of the buffers, in the order of the parameters.
     buffers: Vec<usize>,
+    /// Makes it as it was before the first case, or returns 1.
+    undo: Option<TypedFunc<(), i32>>,
 }
 
 impl InstanceRunner {
@@ -88,11 +90,22 @@ impl InstanceRunner {
             self.fuel_used = self.fuel_used.saturating_add(fuel - left);
         }
         let outcome = result.err().unwrap_or(Outcome::Ok);
-        if !self.subject.shares_instance || (outcome != Outcome::Ok && !self.subject.is_pure) {
+        if !self.is_as_new(&mut live) && (!self.subject.shares_instance || outcome != Outcome::Ok) {
             live.current = None;
         }
         self.live = Some(live);
         outcome
+    }
+
+    /// Whether the current instance is, or has become, as a new one.
+    fn is_as_new(&self, LiveStore { store, current, .. }: &mut LiveStore) -> bool {
+        match current {
+            Some(LiveInstance { undo: Some(undo), .. }) => {
+                store.set_epoch_deadline(self.subject.timeout_ticks);
+                undo.call(store, ()).is_ok_and(|spent| spent == 0)
+            }
+            _ => self.subject.is_pure,
+        }
     }
 
     /// The store with the current instance, or one that another instance fits in.
@@ -142,7 +155,16 @@ impl InstanceRunner {
             (Some(memory), None) => self.grow_for_buffers(store, memory)?,
             (Some(memory), Some(alloc)) => self.allocate_buffers(store, memory, alloc)?,
         };
-        Ok(LiveInstance { function, memory, buffers })
+        let undo = self.subject.undo.as_ref().map(|exports| {
+            let mut export =
+                |export| instance.get_module_export(&mut *store, export).and_then(wasmtime::Extern::into_func);
+            let [commit, undo] =
+                [&exports.commit, &exports.undo].map(|one| export(one).expect("the log has this function"));
+            let commit = commit.typed::<(), ()>(&*store).expect("it has no parameters");
+            commit.call(&mut *store, ()).map(|()| undo.typed(&*store).expect("it has no parameters"))
+        });
+        let undo = undo.transpose().map_err(|error| store.data_mut().outcome(&error))?;
+        Ok(LiveInstance { function, memory, buffers, undo })
     }
 
     fn buffer_sizes(&self) -> impl Iterator<Item = u64> {

@@ -19,6 +19,7 @@ mod purity;
 mod serve;
 mod slice_columns;
 mod subject;
+mod undo;
 
 pub(crate) use clock::OUT_OF_MEMORY_EXIT;
 pub use cuda::{

@@ -18,13 +18,14 @@ use super::{
     engine::EngineLinker,
     inspect::inspect,
     subject::Subject,
+    undo::with_log,
 };
 use crate::{
     abi::Signature,
     limits::Slice,
     protocol::{
-        CallRequest, ChildSettings, FrameError, LaunchRequest, LoadRequest, ModuleHash, ReadRequest, Request, Response,
-        Role, read_frame, write_frame,
+        CallRequest, ChildSettings, FrameError, LaunchRequest, LoadRequest, ModuleCode, ModuleHash, ModuleInfo,
+        ReadRequest, Request, Response, Role, read_frame, write_frame,
     },
     refusal::{Refusal, bounded},
 };
@@ -83,8 +84,8 @@ fn serve_wasm(settings: ChildSettings, stdin: File, stdout: File) -> Result<(), 
 
 struct Server {
     settings: ChildSettings,
-    /// Without and with fuel.
-    engines: [EngineLinker; 2],
+    /// In the order of [`ModuleCode`].
+    engines: [EngineLinker; 3],
     clock: Arc<Clock>,
     cache: ModuleCache,
     drivers: HashMap<Signature, Driver>,
@@ -100,7 +101,8 @@ enum Active {
 
 impl Server {
     fn start(settings: ChildSettings) -> Result<Self, Error> {
-        let engines = [EngineLinker::new(&settings, false)?, EngineLinker::new(&settings, true)?];
+        let engine = |code| EngineLinker::new(&settings, code);
+        let engines = [engine(ModuleCode::Plain)?, engine(ModuleCode::Fuel)?, engine(ModuleCode::Undo)?];
         let memory = ResidentMemory::open()?;
         // What is needed of `/proc` is open by now, and threads inherit what is set for the one that starts them.
         confine(Some(settings.memory_bytes), settings.nice)?;
@@ -152,7 +154,7 @@ impl Server {
 
     fn load(&mut self, request: &LoadRequest, binary: &[u8]) -> Result<Response, Refusal> {
         self.active = Active::Nothing;
-        let key = (request.hash, request.fuel);
+        let key = (request.hash, request.code);
         if let Some(module) = self.cache.get(&key) {
             return Ok(Response::Loaded((*module.info).clone()));
         }
@@ -160,21 +162,34 @@ impl Server {
             return Err(Refusal::InvalidModule("the binary does not have the stated hash".into()));
         }
         let mut info = inspect(binary, &self.settings.module_limits)?;
-        let EngineLinker { engine, linker } = &self.engines[usize::from(request.fuel)];
-        let module = Module::from_binary(engine, binary).map_err(|error| compile_error(engine, binary, &error))?;
+        let logged = (request.code == ModuleCode::Undo).then(|| self.with_log(&info, binary)).transpose()?.flatten();
+        let code = if logged.is_none() && request.code == ModuleCode::Undo { ModuleCode::Plain } else { request.code };
+        let EngineLinker { engine, linker } = &self.engines[code as usize];
+        let compiled = logged.as_deref().unwrap_or(binary);
+        let module = Module::from_binary(engine, compiled).map_err(|error| compile_error(engine, compiled, &error))?;
         let instance_pre = linker.instantiate_pre(&module).map_err(|error| not_compiled(&error))?;
         let code = module.image_range();
         info.code_bytes = (code.end as usize - code.start as usize) as u64;
         let bytes = info.code_bytes * 2 + binary.len() as u64 * 2 + info.memory_bytes.min(MAX_IMAGE_BYTES);
         let info = Arc::new(info);
-        self.cache.insert(key, LoadedModule { instance_pre, info: Arc::clone(&info), bytes });
+        let has_log = logged.is_some();
+        self.cache.insert(key, LoadedModule { instance_pre, info: Arc::clone(&info), has_log, bytes });
         Ok(Response::Loaded((*info).clone()))
+    }
+
+    /// A valid module with a log, if it has functions that write.
+    fn with_log(&self, info: &ModuleInfo, binary: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+        if info.functions.iter().all(|function| function.is_pure) {
+            return Ok(None);
+        }
+        let engine = &self.engines[ModuleCode::Plain as usize].engine;
+        Module::validate(engine, binary).map_err(|invalid| Refusal::InvalidModule(bounded(format!("{invalid:#}"))))?;
+        Ok(with_log(binary))
     }
 
     fn call(&mut self, request: &CallRequest, body: Vec<u8>) -> Result<Response, Refusal> {
         self.active = Active::Nothing;
-        let key = (request.hash, request.limits.fuel.is_some());
-        let Some(module) = self.cache.get(&key) else { return Ok(Response::NotLoaded) };
+        let Some(module) = self.cache.get(&(request.hash, request.code())) else { return Ok(Response::NotLoaded) };
         let subject = Subject::new(request, module, &self.settings, &self.clock)?;
         let call = ActiveCall::new(request, subject, body, || self.driver(&request.signature))?;
         self.active = Active::Call(Box::new(call));
@@ -184,7 +199,7 @@ impl Server {
     fn launch(&mut self, request: LaunchRequest, body: Vec<u8>) -> Result<Response, Refusal> {
         // Its memory is free before the next launch takes some.
         self.active = Active::Nothing;
-        let Some(module) = self.cache.get(&(request.hash, false)) else { return Ok(Response::NotLoaded) };
+        let Some(module) = self.cache.get(&(request.hash, ModuleCode::Plain)) else { return Ok(Response::NotLoaded) };
         let slice = request.slice;
         self.active = Active::Launch(ActiveLaunch::new(request, module, body, &self.settings, &self.clock)?);
         self.run_slice(slice)

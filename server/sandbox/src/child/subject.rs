@@ -9,6 +9,7 @@ use super::{
     clock::{Clock, ticks_of},
     data::StoreData,
     inspect::exported,
+    undo::{COMMIT, UNDO},
 };
 use crate::{
     abi::{MAX_VALUES, Signature, WasmType},
@@ -31,9 +32,17 @@ pub(super) struct Subject {
     pub(super) shares_instance: bool,
     /// Whether a case that fails leaves its instance as a new one.
     pub(super) is_pure: bool,
+    /// The exports of an instance that can undo what a case did, if cases do anything.
+    pub(super) undo: Option<Undo>,
     pub(super) timeout_ticks: u64,
     pub(super) clock: Arc<Clock>,
     table_elements: u32,
+}
+
+/// See [`with_log`](super::undo::with_log).
+pub(super) struct Undo {
+    pub(super) commit: ModuleExport,
+    pub(super) undo: ModuleExport,
 }
 
 impl Subject {
@@ -69,6 +78,9 @@ impl Subject {
             limits: request.limits,
             shares_instance: is_shareable || request.isolation == Isolation::Reused,
             is_pure: is_shareable,
+            undo: (module.has_log && !is_shareable)
+                .then(|| export(COMMIT).zip(export(UNDO)).map(|(commit, undo)| Undo { commit, undo }))
+                .flatten(),
             timeout_ticks: ticks_of(request.limits.timeout),
             clock: Arc::clone(clock),
             table_elements: settings.module_limits.table_elements,

@@ -7,7 +7,7 @@ use crate::{
     abi::Signature,
     limits::{CaseLimits, Isolation, Slice},
     outcome::Outcome,
-    protocol::{CallRequest, MAX_SLICE_BYTES, ModuleHash, SliceHeader},
+    protocol::{CallRequest, MAX_SLICE_BYTES, ModuleCode, ModuleHash, SliceHeader},
     refusal::Refusal,
 };
 
@@ -70,6 +70,11 @@ impl Call {
             isolation: Isolation::default(),
             math: false,
         }
+    }
+
+    /// The code that its cases run.
+    pub fn code(&self) -> ModuleCode {
+        ModuleCode::of_cases(&self.limits, self.isolation)
     }
 
     /// Compares the lengths of the columns with signature and number of cases.

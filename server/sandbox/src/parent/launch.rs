@@ -12,8 +12,8 @@ use crate::{
     limits::{OnFault, Slice},
     outcome::Outcome,
     protocol::{
-        CudaTarget, FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice, MAX_SLICE_BYTES, ReadRequest,
-        Request, Response,
+        CudaTarget, FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice, MAX_SLICE_BYTES, ModuleCode,
+        ReadRequest, Request, Response,
     },
     refusal::Refusal,
 };
@@ -193,9 +193,9 @@ impl Sandbox {
         let (mut result, mut threads_done) = (LaunchResult::default(), 0);
         if self.last_module() != Some(launch.module.hash()) {
             // Segments are sent in vain to a child that does not have the module.
-            self.load(&launch.module, false, deadline)?;
+            self.load(&launch.module, ModuleCode::Plain, deadline)?;
         }
-        let mut slice = self.first_slice((&launch.module, false), deadline, |sandbox, slice| {
+        let mut slice = self.first_slice((&launch.module, ModuleCode::Plain), deadline, |sandbox, slice| {
             let segments = launch.segments.iter().map(|(_, bytes)| bytes.clone()).collect();
             sandbox.launch_slice(Request::Launch(launch.request(slice)), segments, deadline)
         })?;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     cuda::CudaCode,
-    protocol::{ModuleHash, ModuleInfo},
+    protocol::{ModuleCode, ModuleHash, ModuleInfo},
 };
 
 /// A fixed number of sandboxes. A call takes a free one, by preference one that used its module last, or waits until its deadline.
@@ -65,8 +65,8 @@ impl Pool {
     }
 
     /// As [`Sandbox::load`].
-    pub fn load(&self, module: &Module, fuel: bool, deadline: Instant) -> Result<ModuleInfo, SandboxError> {
-        self.take(module.hash(), deadline)?.load(module, fuel, deadline)
+    pub fn load(&self, module: &Module, code: ModuleCode, deadline: Instant) -> Result<ModuleInfo, SandboxError> {
+        self.take(module.hash(), deadline)?.load(module, code, deadline)
     }
 
     /// As [`Sandbox::call`].

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     limits::Slice,
-    protocol::{LoadRequest, ModuleHash, ModuleInfo, Request, Response},
+    protocol::{LoadRequest, ModuleCode, ModuleHash, ModuleInfo, Request, Response},
     refusal::Refusal,
 };
 
@@ -62,17 +62,17 @@ impl Sandbox {
         }
     }
 
-    /// Compiles a module, and says what it exports. `fuel` says whether calls will limit fuel; modules for that are compiled differently.
+    /// Compiles a module, and says what it exports. [`Call::code`] is the code that a call needs.
     ///
     /// Calls load modules themselves; this is for checking one ahead.
-    pub fn load(&mut self, module: &Module, fuel: bool, deadline: Instant) -> Result<ModuleInfo, SandboxError> {
+    pub fn load(&mut self, module: &Module, code: ModuleCode, deadline: Instant) -> Result<ModuleInfo, SandboxError> {
         let bytes = module.binary().len() as u64;
         let limit = self.settings.module_limits.bytes.min(self.settings.request_bytes);
         if bytes > limit {
             return Err(Refusal::ModuleTooLarge { what: "bytes".into(), got: bytes, limit }.into());
         }
         add(&self.counters.loads, 1);
-        let request = Request::Load(LoadRequest { hash: module.hash(), fuel });
+        let request = Request::Load(LoadRequest { hash: module.hash(), code });
         self.ensure_started(deadline)?;
         let until = deadline.min(Instant::now() + self.settings.load_timeout);
         match self.exchange(request, vec![module.binary().clone()], until)? {
@@ -112,7 +112,7 @@ impl Sandbox {
             return Err(Refusal::LimitTooHigh { what: "columns of a call".into(), got: bytes, limit }.into());
         }
         add(&self.counters.calls, 1);
-        let mut slice = self.first_slice((&call.module, call.limits.fuel.is_some()), deadline, |sandbox, slice| {
+        let mut slice = self.first_slice((&call.module, call.code()), deadline, |sandbox, slice| {
             let left = deadline.saturating_duration_since(Instant::now());
             let request = Request::Call(call.request(slice, left));
             sandbox.slice(call, 0, request, call.columns.clone(), deadline)
@@ -158,7 +158,7 @@ impl Sandbox {
     /// Runs the first slice of what uses a module, after loading the module if the child does not have it. `slice` returns `None` then.
     pub(super) fn first_slice<T>(
         &mut self,
-        (module, fuel): (&Module, bool),
+        (module, code): (&Module, ModuleCode),
         deadline: Instant,
         mut slice: impl FnMut(&mut Self, Slice) -> Result<Option<T>, SandboxError>,
     ) -> Result<T, SandboxError> {
@@ -169,7 +169,7 @@ impl Sandbox {
                 self.last_module = Some(module.hash());
                 return Ok(slice);
             }
-            self.load(module, fuel, deadline)?;
+            self.load(module, code, deadline)?;
         }
         Err(self.unexpected(&Response::NotLoaded))
     }

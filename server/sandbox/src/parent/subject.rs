@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{call::Module, error::SandboxError, sandbox::Sandbox, stats::add};
-use crate::protocol::{Request, Response, SubjectConfig, SubjectOutcome, SubjectRequest};
+use crate::protocol::{ModuleCode, Request, Response, SubjectConfig, SubjectOutcome, SubjectRequest};
 
 /// How long a child may take for what happens around a launch: it copies memory and loads code.
 const OVERHEAD: Duration = Duration::from_secs(30);
@@ -50,9 +50,9 @@ impl Sandbox {
             timeout: launch.timeout.min(deadline.saturating_duration_since(Instant::now())),
         };
         if self.last_module() != Some(launch.module.hash()) {
-            self.load(&launch.module, false, until)?;
+            self.load(&launch.module, ModuleCode::Plain, until)?;
         }
-        let outcome = self.first_slice((&launch.module, false), until, |sandbox, _| {
+        let outcome = self.first_slice((&launch.module, ModuleCode::Plain), until, |sandbox, _| {
             let until = until + sandbox.settings.stall_timeout;
             match sandbox.exchange(Request::RunSubject(request.clone()), vec![launch.memory.clone()], until)? {
                 (Response::SubjectRan(outcome), _) => Ok(Some(outcome)),
