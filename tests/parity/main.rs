@@ -10,6 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 mod along_dim;
 mod attention;
 mod benchmark;
+mod beyond_31_bits;
 mod cluster;
 mod compare;
 mod composites;
@@ -41,7 +42,8 @@ impl Case {
     }
 }
 
-fn trials(case: &Case) -> [Trial; 2] {
+/// Cases for which nothing is missing run unless they are `on_request` only.
+fn trials(case: &Case, on_request: bool) -> [Trial; 2] {
     [("cpu", false), ("cuda", true)].map(|(backend, cuda)| {
         let check = Arc::clone(&case.check);
         let run = move || -> Result<(), Failed> {
@@ -49,7 +51,7 @@ fn trials(case: &Case) -> [Trial; 2] {
             let mut backend = open(device)?;
             Ok(check(&mut backend)?)
         };
-        Trial::test(format!("{}::{backend}", case.name), run).with_ignored_flag(device(cuda).is_none())
+        Trial::test(format!("{}::{backend}", case.name), run).with_ignored_flag(on_request || device(cuda).is_none())
     })
 }
 
@@ -70,6 +72,7 @@ fn main() {
         .chain(attention::cases())
         .chain(resident::cases())
         .chain(benchmark::cases());
-    let trials = cases.flat_map(|case| trials(&case)).chain(memory::trials());
+    let large = beyond_31_bits::cases().into_iter().flat_map(|case| trials(&case, true));
+    let trials = cases.flat_map(|case| trials(&case, false)).chain(large).chain(memory::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }

@@ -217,7 +217,7 @@ impl CallRequest {
 
 impl ModuleCode {
     /// The code that cases run. Fuel is that of the module's own instructions, and the log is a page of memory besides.
-    pub(crate) fn of_cases(limits: &CaseLimits, isolation: Isolation) -> Self {
+    pub fn of_cases(limits: &CaseLimits, isolation: Isolation) -> Self {
         match (limits.fuel, isolation) {
             (Some(_), _) => Self::Fuel,
             (None, Isolation::Fresh) if limits.memory_bytes >= WASM_PAGE => Self::Undo,

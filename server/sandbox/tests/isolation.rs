@@ -188,6 +188,22 @@ fn a_client_cannot_use_what_is_added() {
 }
 
 #[test]
+fn functions_that_write_and_others_are_called_in_turn() {
+    let text = r#"(module (global $g (mut i32) (i32.const 0))
+        (func (export "f") (param $x i32) (result i32)
+            (global.set $g (i32.add (global.get $g) (local.get $x))) (global.get $g))
+        (func (export "g") (param $x i32) (result i32) (i32.add (global.get $g) (local.get $x))))"#;
+    let mut sandbox = sandbox();
+    let mut call = call(text, &[ScalarType::I32], &[ScalarType::I32], &[i32s(&[1, 2, 3])], 3);
+    for function in ["g", "f", "g", "f"] {
+        call.function = function.to_owned();
+        let result = run(&mut sandbox, &call).expect("the call runs");
+        assert_eq!(read_i32s(&result.columns[0]), [1, 2, 3], "{function}");
+    }
+    assert_eq!(sandbox.stats().loads, 1, "one code serves both");
+}
+
+#[test]
 fn a_global_of_references_belongs_to_each_instance() {
     let text = r#"(module (global $g (mut funcref) (ref.null func)) (func $other) (elem declare func $other)
         (func (export "f") (result i32) (ref.is_null (global.get $g)) (global.set $g (ref.func $other))))"#;

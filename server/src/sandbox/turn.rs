@@ -10,8 +10,8 @@ use std::{
 };
 
 use accelerd_sandbox::{
-    Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleInfo, SandboxError, SliceResult, SubjectLaunch,
-    SubjectResult,
+    Call, CallResult, CudaCode, Launch, LaunchResult, Module, ModuleCode, ModuleInfo, SandboxError, SliceResult,
+    SubjectLaunch, SubjectResult,
 };
 use bytes::Bytes;
 
@@ -64,10 +64,10 @@ impl Turn {
         Self { permit, deadline, cancellation }
     }
 
-    /// Compiles a module in a process, for calls that limit fuel or for others, and says what it exports.
-    pub(crate) fn load(&self, module: &Module, fuel: bool) -> Result<ModuleInfo, SandboxError> {
+    /// Compiles a module in a process, and says what it exports.
+    pub(crate) fn load(&self, module: &Module, code: ModuleCode) -> Result<ModuleInfo, SandboxError> {
         self.check()?;
-        self.permit.shared.pool.load(module, fuel, self.deadline)
+        self.permit.shared.pool.load(module, code, self.deadline)
     }
 
     /// Runs all cases of a call.

@@ -15,8 +15,8 @@ pub(super) type ModuleKey = (ModuleHash, ModuleCode);
 pub(super) struct LoadedModule {
     pub(super) instance_pre: InstancePre<StoreData>,
     pub(super) info: std::sync::Arc<ModuleInfo>,
-    /// Whether [`with_log`](super::undo::with_log) added to it.
-    pub(super) has_log: bool,
+    /// What it is compiled to: `Undo` only if a log was added.
+    pub(super) code: ModuleCode,
     /// About the memory that it holds.
     pub(super) bytes: u64,
 }
@@ -84,7 +84,7 @@ mod tests {
             math_imports: vec![],
             code_bytes: 0,
         };
-        LoadedModule { instance_pre, info: Arc::new(info), has_log: false, bytes }
+        LoadedModule { instance_pre, info: Arc::new(info), code: ModuleCode::Plain, bytes }
     }
 
     fn key(number: u8) -> ModuleKey {

@@ -88,7 +88,8 @@ struct Server {
     engines: [EngineLinker; 3],
     clock: Arc<Clock>,
     cache: ModuleCache,
-    drivers: HashMap<Signature, Driver>,
+    /// Of the engine of the modules that they run with.
+    drivers: HashMap<(Signature, ModuleCode), Driver>,
     active: Active,
 }
 
@@ -162,18 +163,20 @@ impl Server {
             return Err(Refusal::InvalidModule("the binary does not have the stated hash".into()));
         }
         let mut info = inspect(binary, &self.settings.module_limits)?;
-        let logged = (request.code == ModuleCode::Undo).then(|| self.with_log(&info, binary)).transpose()?.flatten();
-        let code = if logged.is_none() && request.code == ModuleCode::Undo { ModuleCode::Plain } else { request.code };
+        let logged = if request.code == ModuleCode::Undo { self.with_log(&info, binary)? } else { None };
+        let code = match (request.code, &logged) {
+            (ModuleCode::Undo, None) => ModuleCode::Plain,
+            (code, _) => code,
+        };
         let EngineLinker { engine, linker } = &self.engines[code as usize];
         let compiled = logged.as_deref().unwrap_or(binary);
         let module = Module::from_binary(engine, compiled).map_err(|error| compile_error(engine, compiled, &error))?;
         let instance_pre = linker.instantiate_pre(&module).map_err(|error| not_compiled(&error))?;
-        let code = module.image_range();
-        info.code_bytes = (code.end as usize - code.start as usize) as u64;
+        let image = module.image_range();
+        info.code_bytes = (image.end as usize - image.start as usize) as u64;
         let bytes = info.code_bytes * 2 + binary.len() as u64 * 2 + info.memory_bytes.min(MAX_IMAGE_BYTES);
         let info = Arc::new(info);
-        let has_log = logged.is_some();
-        self.cache.insert(key, LoadedModule { instance_pre, info: Arc::clone(&info), has_log, bytes });
+        self.cache.insert(key, LoadedModule { instance_pre, info: Arc::clone(&info), code, bytes });
         Ok(Response::Loaded((*info).clone()))
     }
 
@@ -190,8 +193,9 @@ impl Server {
     fn call(&mut self, request: &CallRequest, body: Vec<u8>) -> Result<Response, Refusal> {
         self.active = Active::Nothing;
         let Some(module) = self.cache.get(&(request.hash, request.code())) else { return Ok(Response::NotLoaded) };
+        let code = module.code;
         let subject = Subject::new(request, module, &self.settings, &self.clock)?;
-        let call = ActiveCall::new(request, subject, body, || self.driver(&request.signature))?;
+        let call = ActiveCall::new(request, subject, body, || self.driver(&request.signature, code))?;
         self.active = Active::Call(Box::new(call));
         self.run_slice(request.slice)
     }
@@ -221,18 +225,19 @@ impl Server {
         }
     }
 
-    fn driver(&mut self, signature: &Signature) -> Result<Driver, Refusal> {
-        if let Some(driver) = self.drivers.get(signature) {
+    fn driver(&mut self, signature: &Signature, code: ModuleCode) -> Result<Driver, Refusal> {
+        let key = (signature.clone(), code);
+        if let Some(driver) = self.drivers.get(&key) {
             return Ok(driver.clone());
         }
         let layout = Layout::new(signature);
-        let module = Module::from_binary(&self.engines[0].engine, &layout.driver());
+        let module = Module::from_binary(&self.engines[code as usize].engine, &layout.driver());
         let module = module.map_err(|error| not_compiled(&error))?;
         let driver = Driver { module, layout: Arc::new(layout) };
         if self.drivers.len() >= MAX_DRIVERS {
             self.drivers.clear();
         }
-        self.drivers.insert(signature.clone(), driver.clone());
+        self.drivers.insert(key, driver.clone());
         Ok(driver)
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     abi::{MAX_VALUES, Signature, WasmType},
     limits::{CaseLimits, Isolation},
-    protocol::{CallRequest, ChildSettings, MAX_SLICE_BYTES},
+    protocol::{CallRequest, ChildSettings, MAX_SLICE_BYTES, ModuleCode},
     refusal::Refusal,
 };
 
@@ -78,7 +78,7 @@ impl Subject {
             limits: request.limits,
             shares_instance: is_shareable || request.isolation == Isolation::Reused,
             is_pure: is_shareable,
-            undo: (module.has_log && !is_shareable)
+            undo: (module.code == ModuleCode::Undo && !is_shareable)
                 .then(|| export(COMMIT).zip(export(UNDO)).map(|(commit, undo)| Undo { commit, undo }))
                 .flatten(),
             timeout_ticks: ticks_of(request.limits.timeout),

@@ -5,13 +5,13 @@ use accelerd_proto::v1::{
     self as pb,
     verify_header::{Reference, Subject},
 };
-use accelerd_sandbox::{Module, ModuleInfo};
+use accelerd_sandbox::{Module, ModuleCode, ModuleInfo};
 
 use super::{
     column::{Column, Extent, Port, contains},
     function::{Function, Limits, Ran},
     outcome::CaseOutcome,
-    wasm::WasmFunction,
+    wasm::{WasmFunction, isolation},
 };
 use crate::{
     error::ApiError,
@@ -133,8 +133,9 @@ impl Resolver<'_> {
             Stated::Wasm(mut function) => {
                 self.sandboxes.check_enabled()?;
                 let module = Module::new(std::mem::take(&mut function.module));
-                let (loaded, fuel) = (module.clone(), self.limits.case.fuel.is_some());
-                let info = self.sandboxes.run(self.context, move |turn| turn.load(&loaded, fuel)).await;
+                let code = ModuleCode::of_cases(&self.limits.case, isolation(&function));
+                let loaded = module.clone();
+                let info = self.sandboxes.run(self.context, move |turn| turn.load(&loaded, code)).await;
                 let info = info.map_err(|error| error.refused_in(&format!("{wasm}.module")))?;
                 if function.params.is_empty() || function.results.is_empty() {
                     return Ok(Resolving::Wasm(function, module, info));

@@ -46,6 +46,11 @@ pub(super) struct WasmResult {
     ty: ScalarType,
 }
 
+/// What cases observe of each other.
+pub(super) fn isolation(message: &pb::WasmFunction) -> Isolation {
+    if message.share_instance { Isolation::Reused } else { Isolation::Fresh }
+}
+
 impl WasmFunction {
     /// The function of a message. What the message leaves out follows from the export, and from `other`: the inputs and outputs of the other
     /// side, if it is a function that is known already.
@@ -70,8 +75,7 @@ impl WasmFunction {
             let nth = |(nth, result)| stated_result(&format!("{field}.results[{nth}]"), result);
             message.results.iter().enumerate().map(nth).collect::<Result<Vec<_>, _>>()?
         };
-        let isolation = if message.share_instance { Isolation::Reused } else { Isolation::Fresh };
-        let function = Self { module, function: export.name.clone(), params, results, isolation };
+        let function = Self { module, function: export.name.clone(), params, results, isolation: isolation(message) };
         function.check(field, export)?;
         Ok(function)
     }
