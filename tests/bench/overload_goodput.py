@@ -1,6 +1,6 @@
 """Measures goodput against offered load: answers within the deadline per second, from half the capacity to ten times.
 
-    python3 overload_goodput.py --bin FOLDER [--subjects search,embed,parse] [--deadlines 200ms,1s,5s] [--loads 0.5,1,2,5,10]
+    python3 overload_goodput.py --bin FOLDER [--subjects search,embed,parse,execute] [--deadlines 200ms,1s,5s] [--loads 0.5,1,2,5,10]
 
 The capacity is the throughput of a closed loop with 32 calls in flight. Then an open loop offers multiples of it, at first with
 one priority, then with a tenth of high and a tenth of low priority. The calls of one deadline before and one after a level load
@@ -12,7 +12,10 @@ daemon.
 from __future__ import annotations
 
 import argparse
+import json
 import sysconfig
+import tempfile
+from pathlib import Path
 
 import load_daemon
 from load_daemon import Daemon, ms
@@ -23,13 +26,25 @@ HEADS = ["calls", "priority", "deadline", "offered", "offered/s", "goodput/s", "
          "expired", "answers p50 / p99", "recovery", "note"]
 
 
-def subjects(daemon: Daemon, given: argparse.Namespace) -> dict[str, list[object]]:
+def graph(folder: Path, products: int) -> Path:
+    """A file of a graph whose work is large next to its one input: a chain of products, whose numbers stay small."""
+    nodes = []
+    for nth in range(products):
+        value = f"y{nth - 1}" if nth else "x"
+        nodes += [{"name": f"p{nth}", "op": "matmul", "inputs": [value, "x"]}, {"name": f"y{nth}", "op": "tanh", "inputs": [f"p{nth}"]}]
+    path = folder / "graph.json"
+    path.write_text(json.dumps({"inputs": ["x"], "nodes": nodes, "outputs": [f"y{products - 1}"]}))
+    return path
+
+
+def subjects(daemon: Daemon, given: argparse.Namespace, folder: Path) -> dict[str, list[object]]:
     """The calls by name. Each takes milliseconds, so that ten times the capacity is within reach of one client machine."""
     rows, dim = given.rows, given.dim
     made = {
         "search": lambda: ["search", "--collection", daemon.keep(rows, dim), "--batch", given.queries],
         "embed": lambda: ["embed", "--model", "minilm", "--tokens", given.tokens],
         "parse": lambda: ["parse", sysconfig.get_path("stdlib"), "--lines", given.lines],
+        "execute": lambda: ["execute", graph(folder, given.products), "--shape", "128x128"],
     }
     return {name: made[name]() for name in given.subjects.split(",")}
 
@@ -93,11 +108,12 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=16, help="of a search")
     parser.add_argument("--tokens", type=int, default=32, help="of a text, for an encoder in the shape of MiniLM-L6")
     parser.add_argument("--lines", type=int, default=10_000, help="of Python, of a parse")
+    parser.add_argument("--products", type=int, default=30, help="matrix products of a graph")
     given = parser.parse_args()
     encoders = ("minilm",) if "embed" in given.subjects.split(",") else ()
-    with load_daemon.daemon(given, encoders) as daemon:
+    with tempfile.TemporaryDirectory() as folder, load_daemon.daemon(given, encoders) as daemon:
         results = {"scenario": "goodput", "machine": load_daemon.machine(daemon), "seconds": given.seconds, "subjects": []}
-        for name, words in subjects(daemon, given).items():
+        for name, words in subjects(daemon, given, Path(folder)).items():
             results["subjects"].append(measure(daemon, given, name, words))
             load_daemon.save(given, results)
 

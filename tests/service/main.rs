@@ -27,6 +27,7 @@ mod observe;
 mod parse;
 mod parse_client;
 mod rerank;
+mod resets;
 mod resident_tensors;
 mod scroll;
 mod similarity;

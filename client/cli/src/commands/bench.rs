@@ -4,6 +4,7 @@
 mod clients;
 mod cluster;
 mod embed;
+mod execute;
 mod levels;
 mod load;
 mod parse;
@@ -20,6 +21,7 @@ use self::{
     clients::{Calls, Clients, Shape},
     cluster::ClusterBench,
     embed::EmbedBench,
+    execute::ExecuteBench,
     levels::{Level, Results},
     load::Load,
     parse::ParseBench,
@@ -61,6 +63,8 @@ enum What {
     Cluster(ClusterBench),
     /// Parse Python files.
     Parse(ParseBench),
+    /// Execute a graph of tensor operations on random operands.
+    Execute(ExecuteBench),
     Tensor(TensorBench),
 }
 
@@ -104,6 +108,7 @@ pub async fn run(args: BenchArgs, builder: &Builder, priority: Priority, output:
             let (input, items, calls) = bench.calls()?;
             measure(Subject { bench: "parse", input, items, calls, kept: None }, &bench.load, &context).await
         }
+        What::Execute(bench) => measure(bench.subject()?, &bench.load, &context).await,
         What::Tensor(bench) => bench.run(builder, output).await,
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// An attribute in a graph file.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged, expecting = "expected true, false, an integer, a number, a text or a list of integers")]
-pub(super) enum Attribute {
+pub(in crate::commands) enum Attribute {
     Boolean(bool),
     Integer(i64),
     Number(f64),
@@ -28,7 +28,7 @@ impl From<Attribute> for proto::TensorAttribute {
 }
 
 /// Parses a name and its value: `true`, `false`, an integer, a number, a list of integers as `2,3` or `[2]`, or else a text.
-pub(super) fn parse(text: &str) -> Result<(String, Attribute), String> {
+pub(in crate::commands) fn parse(text: &str) -> Result<(String, Attribute), String> {
     let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value_of(value)))
 }

@@ -11,18 +11,18 @@ use crate::error::{CliError, Result};
 /// A graph without the tensors that it reads.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GraphFile {
+pub(in crate::commands) struct GraphFile {
     /// Names of the inputs, in the order of the operands on the command line.
     #[serde(default)]
-    pub(super) inputs: Vec<String>,
-    pub(super) nodes: Vec<Node>,
+    pub(in crate::commands) inputs: Vec<String>,
+    pub(in crate::commands) nodes: Vec<Node>,
     /// Names of the values to return.
-    pub(super) outputs: Vec<String>,
+    pub(in crate::commands) outputs: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Node {
+pub(in crate::commands) struct Node {
     /// Without a name it is that of the operation.
     name: Option<String>,
     op: String,
@@ -46,7 +46,7 @@ impl From<Node> for TensorNode {
 
 impl GraphFile {
     /// The graph of a file, if a path is that of one by its extension.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>> {
+    pub(in crate::commands) fn read(path: &Path) -> Result<Option<Self>> {
         let parse: fn(&str) -> Result<Self, String> = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json") => |text| serde_json::from_str(text).map_err(|error| error.to_string()),
             Some("toml") => |text| toml::from_str(text).map_err(|error| error.to_string()),
@@ -57,7 +57,12 @@ impl GraphFile {
     }
 
     /// A graph of one operation, whose results are named after it.
-    pub(super) fn single(op: &str, operands: usize, results: usize, attributes: Vec<(String, Attribute)>) -> Self {
+    pub(in crate::commands) fn single(
+        op: &str,
+        operands: usize,
+        results: usize,
+        attributes: Vec<(String, Attribute)>,
+    ) -> Self {
         let inputs: Vec<_> = (0..operands).map(|nth| format!("operand_{nth}")).collect();
         let result = |nth: usize| if nth == 0 { op.to_owned() } else { format!("{op}:{nth}") };
         let attributes = attributes.into_iter().collect();

@@ -11,6 +11,10 @@ mod run;
 use accelerd_client::Client;
 use clap::{Args, Subcommand};
 
+pub(super) use self::{
+    attribute::{Attribute, parse as parse_attribute},
+    graph_file::GraphFile,
+};
 use crate::{error::Result, output::Output};
 
 /// Run tensor operations on .npy and .safetensors files, and manage tensors that stay on a device.
