@@ -85,7 +85,11 @@ fn matrix() -> (&'static str, TensorType, Bytes) {
 }
 
 fn int(name: &'static str, value: usize) -> (&'static str, Attribute) {
-    (name, Attribute::Int(i64::try_from(value).expect("a place")))
+    (name, Attribute::Int(integer(value)))
+}
+
+fn integer(value: usize) -> i64 {
+    i64::try_from(value).expect("a place")
 }
 
 /// Compares every element.
@@ -98,7 +102,7 @@ fn integers(bytes: &[u8]) -> Vec<i64> {
     bytes.chunks_exact(8).map(|word| i64::from_le_bytes(word.try_into().expect("eight bytes"))).collect()
 }
 
-fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> Result<(), String> {
+fn expect<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, got: &T, expected: &T) -> Result<(), String> {
     if got == expected { Ok(()) } else { Err(format!("{what} is {got:?}, expected {expected:?}")) }
 }
 
@@ -112,12 +116,12 @@ fn map(backend: &mut Backend) -> Result<(), String> {
 }
 
 fn reductions(backend: &mut Backend) -> Result<(), String> {
-    let flat = int("dim", 0);
+    let flat = [int("dim", 0)];
     let nodes = vec![
         node("flat", "flatten", &["x"], &[]),
         node("sum", "sum", &["x"], &[]),
-        node("largest", "amax", &["flat"], &[flat.clone()]),
-        node("place", "argmax", &["flat"], &[flat]),
+        node("largest", "amax", &["flat"], &flat),
+        node("place", "argmax", &["flat"], &flat),
         node("rows", "sum", &["x"], &[int("dim", 1)]),
         node("columns", "amax", &["x"], &[int("dim", 0)]),
     ];
@@ -125,13 +129,13 @@ fn reductions(backend: &mut Backend) -> Result<(), String> {
     let sum_of_row = |row: usize| (0..COLUMNS).map(|column| i64::from(byte(row * COLUMNS + column))).sum::<i64>();
     // Rows repeat after 251, but for the special element.
     let of_period: Vec<_> = (0..251)
-        .map(|row| (0..COLUMNS).map(|column| ((row * COLUMNS + column) * 31 % 251) as i64).sum::<i64>())
+        .map(|row| (0..COLUMNS).map(|column| integer((row * COLUMNS + column) * 31 % 251)).sum::<i64>())
         .collect();
     let sums: Vec<_> =
         (0..ROWS).map(|row| if row == SPECIAL / COLUMNS { sum_of_row(row) } else { of_period[row % 251] }).collect();
     expect("sum", &integers(&got[0]), &vec![sums.iter().sum()])?;
     expect("amax", &got[1][..], &[SPECIAL_VALUE][..])?;
-    expect("argmax", &integers(&got[2]), &vec![SPECIAL as i64])?;
+    expect("argmax", &integers(&got[2]), &vec![integer(SPECIAL)])?;
     expect("sums of rows", &integers(&got[3]), &sums)?;
     expect_bytes("largest of columns", &got[4], |column| if column == SPECIAL % COLUMNS { SPECIAL_VALUE } else { 250 })
 }
@@ -159,7 +163,7 @@ fn views(backend: &mut Backend) -> Result<(), String> {
 fn indexing(backend: &mut Backend) -> Result<(), String> {
     let places = [SPECIAL, 0, ROWS * COLUMNS - 1, (1 << 31) - 1, 1 << 31];
     let words =
-        |values: &[usize]| Bytes::from(values.iter().flat_map(|at| (*at as i64).to_le_bytes()).collect::<Vec<_>>());
+        |values: &[usize]| Bytes::from(values.iter().flat_map(|at| integer(*at).to_le_bytes()).collect::<Vec<_>>());
     let rows = [ROWS - 1, SPECIAL / COLUMNS, 1];
     let inputs = [
         matrix(),

@@ -6,11 +6,12 @@
 //! then on. Loops must run alike in all threads. Accesses that may fault are left
 //! to the code that runs one after the other: the vectors stop where the shortest array ends, and do not start if an array has gaps.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use wasm_encoder::{MemArg, ValType};
 
 use super::{
+    analysis::{arrays, operations},
     code::{Code, Target, memory},
     elementary::{binary_vector, unary_vector},
     helper::Helper,
@@ -29,8 +30,6 @@ const SIZE: u32 = 4;
 /// Vectors that run at once if the kernel has no more than so many operations: the variables of all should stay in the 16 registers that
 /// processors have at least.
 const GROUPS: [(usize, usize); 2] = [(16, 4), (32, 2)];
-/// Operations of an elementary function, about.
-const ELEMENTARY: usize = 50;
 
 /// Emits the loop over vectors of threads, if the kernel can be run so. It advances the variable of the current thread.
 pub(super) fn emit(scope: &mut Scope<'_>) {
@@ -623,123 +622,5 @@ fn may_return(stmt: &Stmt) -> bool {
         | Stmt::Break(_)
         | Stmt::Continue(_)
         | Stmt::Fault(..) => false,
-    }
-}
-
-/// The number of operations of statements.
-fn operations(body: &[Stmt]) -> usize {
-    let of_stmt = |stmt: &Stmt| match stmt {
-        Stmt::Assign(_, value) => operations_of(value),
-        Stmt::Load(..) => 1,
-        Stmt::Store(_, value) => 1 + operations_of(value),
-        Stmt::If(condition, then, otherwise) => operations_of(condition) + operations(then) + operations(otherwise),
-        Stmt::For { body, .. } | Stmt::Loop(_, body) | Stmt::Block(_, body) => 1 + operations(body),
-        Stmt::Atomic { .. } | Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => 1,
-    };
-    body.iter().map(of_stmt).sum()
-}
-
-/// The number of operations of an expression.
-fn operations_of(expr: &Expr) -> usize {
-    match expr {
-        Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => 0,
-        Expr::Unary(op, a) => operations_of(a) + if UNARY.contains(op) { ELEMENTARY } else { 1 },
-        Expr::Binary(op, a, b) => {
-            operations_of(a) + operations_of(b) + if BINARY.contains(op) { ELEMENTARY } else { 1 }
-        }
-        Expr::Select(condition, a, b) => operations_of(condition) + operations_of(a) + operations_of(b) + 1,
-        Expr::Cast(_, a) | Expr::Bitcast(_, a) => operations_of(a) + 1,
-    }
-}
-
-/// The arrays that a kernel accesses, if all at the position of the thread.
-fn arrays(body: &[Stmt]) -> Option<Vec<ParamId>> {
-    let mut accesses = Accesses { positions: positions(body), arrays: vec![] };
-    accesses.body(body)?;
-    Some(accesses.arrays)
-}
-
-/// The variables that are assigned the position of the thread before the first statement that could use them as an index, and nothing else.
-fn positions(body: &[Stmt]) -> HashSet<LocalId> {
-    let mut found = HashSet::new();
-    for stmt in body {
-        let Stmt::Assign(local, value) = stmt else { break };
-        if matches!(value, Expr::ThreadId(0)) {
-            found.insert(*local);
-        }
-    }
-    remove_assigned(body, &mut found);
-    found
-}
-
-/// Removes the variables that are assigned what is not the position.
-fn remove_assigned(body: &[Stmt], from: &mut HashSet<LocalId>) {
-    for stmt in body {
-        match stmt {
-            Stmt::Assign(local, value) => {
-                if !matches!(value, Expr::ThreadId(0)) {
-                    from.remove(local);
-                }
-            }
-            Stmt::Load(local, _) | Stmt::Atomic { previous: Some(local), .. } => {
-                from.remove(local);
-            }
-            Stmt::If(_, then, otherwise) => {
-                remove_assigned(then, from);
-                remove_assigned(otherwise, from);
-            }
-            Stmt::For { counter, body, .. } => {
-                from.remove(counter);
-                remove_assigned(body, from);
-            }
-            Stmt::Loop(_, body) | Stmt::Block(_, body) => remove_assigned(body, from),
-            Stmt::Store(..)
-            | Stmt::Atomic { previous: None, .. }
-            | Stmt::Break(_)
-            | Stmt::Continue(_)
-            | Stmt::Return
-            | Stmt::Fault(..) => {}
-        }
-    }
-}
-
-struct Accesses {
-    /// Variables that hold the position of the thread.
-    positions: HashSet<LocalId>,
-    arrays: Vec<ParamId>,
-}
-
-impl Accesses {
-    fn body(&mut self, body: &[Stmt]) -> Option<()> {
-        body.iter().try_for_each(|stmt| self.stmt(stmt))
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) -> Option<()> {
-        match stmt {
-            Stmt::Load(_, place) | Stmt::Store(place, _) => self.access(place),
-            Stmt::If(_, then, otherwise) => {
-                self.body(then)?;
-                self.body(otherwise)
-            }
-            Stmt::Assign(..) | Stmt::Return => Some(()),
-            Stmt::For { body, .. } => self.body(body),
-            Stmt::Atomic { .. }
-            | Stmt::Loop(..)
-            | Stmt::Block(..)
-            | Stmt::Break(_)
-            | Stmt::Continue(_)
-            | Stmt::Fault(..) => None,
-        }
-    }
-
-    fn access(&mut self, place: &Place) -> Option<()> {
-        let is_position = match &place.indices[..] {
-            [Expr::Local(local)] => self.positions.contains(local),
-            indices => matches!(indices, [Expr::ThreadId(0)]),
-        };
-        if is_position && !self.arrays.contains(&place.array) {
-            self.arrays.push(place.array);
-        }
-        is_position.then_some(())
     }
 }

@@ -26,6 +26,7 @@
 //! these do.
 
 mod abi;
+mod analysis;
 mod code;
 mod elementary;
 mod helper;
