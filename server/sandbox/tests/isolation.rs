@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use accelerd_sandbox::{Isolation, Outcome, Param, ScalarType, Signature};
+use accelerd_sandbox::{Isolation, Outcome, Param, ScalarType, Settings, Signature, Slice};
 use common::*;
 use proptest::prelude::*;
 
@@ -104,6 +104,21 @@ fn no_effect_of_a_case_is_seen_by_the_next_one() {
     for effect in EFFECTS {
         assert_isolated(effect, &[0, 1, 2, 3, 0, 1], |_| false);
     }
+}
+
+#[test]
+fn many_cases_that_no_log_holds_are_isolated_as_well() {
+    let text = r#"(module (memory 1 9) (func (export "f") (param $x i32) (result i32)
+        (if (i32.rem_u (local.get $x) (i32.const 7)) (then (drop (memory.grow (i32.const 1)))))
+        (i32.store8 (local.get $x) (i32.const 1))
+        (i32.add (memory.size) (i32.load8_u (i32.const 5)))))"#;
+    let slice = Slice { cases: 50, ..Slice::default() };
+    let mut sandbox = sandbox_with(&Settings { slice, ..Settings::default() });
+    let values: Vec<i32> = (0..700).collect();
+    let call = call(text, &[ScalarType::I32], &[ScalarType::I32], &[i32s(&values)], 700);
+    let result = run(&mut sandbox, &call).expect("the call runs");
+    let expected: Vec<_> = values.iter().map(|x| 1 + i32::from(x % 7 != 0) + i32::from(*x == 5)).collect();
+    assert_eq!(read_i32s(&result.columns[0]), expected);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A call whose slices are run one by one.
 
+use std::sync::Arc;
+
 use super::{
     driver_runner::{Driver, DriverRunner},
     instance_runner::InstanceRunner,
@@ -16,6 +18,7 @@ use crate::{
 pub(super) struct ActiveCall {
     inputs: InputColumns,
     outputs: OutputColumns,
+    subject: Arc<Subject>,
     runner: Runner,
     next: u64,
     case_count: u64,
@@ -36,14 +39,16 @@ impl ActiveCall {
         driver: impl FnOnce() -> Result<Driver, Refusal>,
     ) -> Result<Self, Refusal> {
         let inputs = InputColumns::new(&request.signature, request.case_count, body)?;
-        let in_a_loop = subject.shares_instance && request.signature.is_scalar() && request.limits.fuel.is_none();
+        let subject = Arc::new(subject);
+        let in_a_loop = subject.keeps_instance() && request.signature.is_scalar() && request.limits.fuel.is_none();
         let runner = if in_a_loop {
-            Runner::Driver(DriverRunner::new(subject, driver()?))
+            Runner::Driver(DriverRunner::new(Arc::clone(&subject), driver()?))
         } else {
-            Runner::Instance(InstanceRunner::new(subject))
+            Runner::Instance(InstanceRunner::new(Arc::clone(&subject)))
         };
         Ok(Self {
             inputs,
+            subject,
             outputs: OutputColumns::new(&request.signature),
             runner,
             next: 0,
@@ -60,6 +65,9 @@ impl ActiveCall {
         // Without columns, cases have no bytes, and any number of them is valid.
         let first = usize::try_from(self.next).unwrap_or(usize::MAX);
         self.outputs.reset(cases);
+        if matches!(&self.runner, Runner::Driver(runner) if runner.is_often_spent()) {
+            self.runner = Runner::Instance(InstanceRunner::new(Arc::clone(&self.subject)));
+        }
         let (done, fuel) = match &mut self.runner {
             Runner::Instance(runner) => {
                 let done = runner.run(&self.inputs, first, cases, slice_end, &mut self.outputs);

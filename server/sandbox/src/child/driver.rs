@@ -6,11 +6,15 @@
 //! ```text
 //! (global $case (export "case") (mut i32))    ;; the current case; after a trap, the one that trapped
 //! (global $end (export "end") (mut i32))      ;; the loop ends before this case; the host may lower it at a tick
+//! (global $spent (export "spent") (mut i32))  ;; 1 if the loop ended because the instance of the function is spent
 //! (func (export "run")
-//!   loop while $case < $end:
+//!   loop while $case < $end and not $spent:
 //!     columns of results [$case] = function(columns of parameters [$case])
+//!     $spent = undo()
 //!     $case += 1)
 //! ```
+//!
+//! `undo` is that of the function's instance, where it has a [log](super::undo).
 
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, EntityType, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
@@ -30,6 +34,7 @@ const MAX_CHUNK_CASES: u64 = 16 << 10;
 
 const CASE: u32 = 0;
 const END: u32 = 1;
+const SPENT: u32 = 2;
 
 /// Where the columns of a chunk are in the driver's memory.
 pub(super) struct Layout {
@@ -64,8 +69,8 @@ impl Layout {
         Self { cases, inputs, outputs, pages: end.div_ceil(WASM_PAGE).max(1) }
     }
 
-    /// The binary of the driver.
-    pub(super) fn driver(&self) -> Vec<u8> {
+    /// The binary of the driver of functions whose instance has a log, or of others.
+    pub(super) fn driver(&self, has_log: bool) -> Vec<u8> {
         let mut module = Module::new();
         let mut types = TypeSection::new();
         types.ty().function(
@@ -73,9 +78,14 @@ impl Layout {
             self.outputs.iter().map(|(_, ty)| val_type(*ty)),
         );
         types.ty().function([], []);
+        types.ty().function([], [ValType::I32]);
         module.section(&types);
         let mut imports = ImportSection::new();
         imports.import("subject", "function", EntityType::Function(0));
+        if has_log {
+            imports.import("subject", "undo", EntityType::Function(2));
+        }
+        let run = imports.len();
         module.section(&imports);
         let mut functions = FunctionSection::new();
         functions.function(1);
@@ -85,22 +95,23 @@ impl Layout {
         memories.memory(MemoryType { minimum, maximum, memory64: false, shared: false, page_size_log2: None });
         module.section(&memories);
         let mut globals = GlobalSection::new();
-        for _ in [CASE, END] {
+        for _ in [CASE, END, SPENT] {
             globals
                 .global(GlobalType { val_type: ValType::I32, mutable: true, shared: false }, &ConstExpr::i32_const(0));
         }
         module.section(&globals);
         let mut exports = ExportSection::new();
-        exports.export("run", ExportKind::Func, 1).export("memory", ExportKind::Memory, 0);
+        exports.export("run", ExportKind::Func, run).export("memory", ExportKind::Memory, 0);
         exports.export("case", ExportKind::Global, CASE).export("end", ExportKind::Global, END);
+        exports.export("spent", ExportKind::Global, SPENT);
         module.section(&exports);
         let mut code = CodeSection::new();
-        code.function(&self.run());
+        code.function(&self.run(has_log));
         module.section(&code);
         module.finish()
     }
 
-    fn run(&self) -> Function {
+    fn run(&self, has_log: bool) -> Function {
         let mut function = Function::new_with_locals_types(self.outputs.iter().map(|(_, ty)| val_type(*ty)));
         let mut body = function.instructions();
         body.block(BlockType::Empty).loop_(BlockType::Empty);
@@ -118,7 +129,13 @@ impl Layout {
             body.local_get(local);
             store(&mut body, *ty, mem_arg(*offset));
         }
+        if has_log {
+            body.call(1).global_set(SPENT);
+        }
         body.global_get(CASE).i32_const(1).i32_add().global_set(CASE);
+        if has_log {
+            body.global_get(SPENT).br_if(1);
+        }
         body.br(0).end().end().end();
         function
     }
@@ -183,7 +200,9 @@ mod tests {
         let widest = [ScalarType::F64; 256];
         for (params, results) in [(&[][..], &[][..]), (&all, &all), (&widest, &widest)] {
             let layout = Layout::new(&Signature::scalar(params, results));
-            wasmtime::Module::validate(&Engine::default(), &layout.driver()).expect("a valid module");
+            for has_log in [false, true] {
+                wasmtime::Module::validate(&Engine::default(), &layout.driver(has_log)).expect("a valid module");
+            }
             assert!(layout.cases >= 16);
         }
     }

@@ -16,6 +16,12 @@ use crate::outcome::Outcome;
 /// Cases of the first chunk after one that a new instance had to follow: filling a chunk costs time, too.
 const CHUNK_AFTER_FAILURE: usize = 64;
 
+/// A loop whose instances are spent after fewer cases each, on average, is not worth its own instance.
+const CASES_AN_INSTANCE: u64 = 8;
+
+/// Instances that are spent before that is decided.
+const SPENT_INSTANCES: u64 = 16;
+
 /// A compiled driver.
 #[derive(Clone)]
 pub(super) struct Driver {
@@ -25,10 +31,12 @@ pub(super) struct Driver {
 
 /// Runs cases by a driver.
 pub(super) struct DriverRunner {
-    subject: Subject,
+    subject: Arc<Subject>,
     driver: Driver,
     live: Option<Live>,
     chunk: usize,
+    cases: u64,
+    spent: u64,
 }
 
 /// The instances of subject and driver.
@@ -38,12 +46,20 @@ struct Live {
     memory: Memory,
     case: Global,
     end: Global,
+    spent: Global,
+    /// Undoes a case that failed, or returns 1.
+    undo: Option<TypedFunc<(), i32>>,
 }
 
 impl DriverRunner {
-    pub(super) fn new(subject: Subject, driver: Driver) -> Self {
+    pub(super) fn new(subject: Arc<Subject>, driver: Driver) -> Self {
         let chunk = driver.layout.cases;
-        Self { subject, driver, live: None, chunk }
+        Self { subject, driver, live: None, chunk, cases: 0, spent: 0 }
+    }
+
+    /// Whether cases do what no log holds, so that most need an instance of their own.
+    pub(super) fn is_often_spent(&self) -> bool {
+        self.spent >= SPENT_INSTANCES && self.cases / self.spent < CASES_AN_INSTANCE
     }
 
     /// Runs cases from `first` on until the clock reaches `slice_end`, at least one; the number of cases.
@@ -86,19 +102,24 @@ impl DriverRunner {
         let subject = subject.map_err(|error| store.data_mut().outcome(&error))?;
         let function = subject.get_module_export(&mut store, &self.subject.function);
         let function = function.expect("the module was compiled with this function");
+        let log = self.subject.undo.as_ref().map(|exports| exports.start(&subject, &mut store)).transpose();
+        let undo = log.map_err(|error| store.data_mut().outcome(&error))?;
+        let imports: Vec<_> = [Some(function), undo.map(Into::into)].into_iter().flatten().collect();
         store.data_mut().is_exempt = true;
-        let driver = wasmtime::Instance::new(&mut store, &self.driver.module, &[function]);
+        let driver = wasmtime::Instance::new(&mut store, &self.driver.module, &imports);
         let driver = driver.map_err(|error| store.data_mut().outcome(&error))?;
         store.data_mut().is_exempt = false;
         let mut export = |name| driver.get_export(&mut store, name).expect("the driver has this export");
         let memory = export("memory").into_memory().expect("the driver's memory");
-        let [case, end] = ["case", "end"].map(|name| export(name).into_global().expect("a global of the driver"));
+        let globals = ["case", "end", "spent"];
+        let [case, end, spent] = globals.map(|name| export(name).into_global().expect("a global of the driver"));
         let run = export("run").into_func().expect("the driver's function");
         let run = run.typed(&store).expect("the driver's function has no parameters");
         if let Some(progress) = &mut store.data_mut().progress {
             progress.globals = Some((case, end));
         }
-        Ok(Live { store, run, memory, case, end })
+        let undo = undo.map(|undo| undo.typed(&store).expect("it has no parameters"));
+        Ok(Live { store, run, memory, case, end, spent, undo })
     }
 
     /// Runs cases of a chunk; the number of those that ended.
@@ -117,7 +138,7 @@ impl DriverRunner {
         let mut failed = vec![];
         let mut next = 0;
         let (done, is_alive) = loop {
-            let Err(outcome) = live.call(next, cases, slice_end) else { break (live.current(), true) };
+            let Err(outcome) = live.call(next, cases, slice_end) else { break (live.current(), !live.is_spent()) };
             let case = live.current();
             if case >= cases {
                 // The time limit was reached after the last case.
@@ -125,17 +146,20 @@ impl DriverRunner {
             }
             failed.push((case, outcome));
             next = case + 1;
-            if !self.subject.is_pure || next == cases || self.subject.clock.ticks() >= slice_end {
-                break (next, self.subject.is_pure);
+            let is_as_new = self.subject.is_pure || live.undo(slice_end);
+            if !is_as_new || next == cases || self.subject.clock.ticks() >= slice_end {
+                break (next, is_as_new);
             }
         };
         live.read(&self.driver.layout, outputs, output, done);
         for (case, outcome) in failed {
             outputs.set_outcome(output + case, outcome);
         }
+        self.cases += done as u64;
         if is_alive {
             self.live = Some(live);
         } else {
+            self.spent += 1;
             self.chunk = CHUNK_AFTER_FAILURE.min(self.driver.layout.cases);
         }
         done
@@ -149,12 +173,27 @@ impl Live {
             let value = i32::try_from(value).expect("chunks are small");
             global.set(&mut self.store, Val::I32(value)).expect("the driver's globals are mutable");
         }
+        self.restart(slice_end);
+        let called = self.run.call(&mut self.store, ());
+        called.map_err(|error| self.store.data_mut().outcome(&error))
+    }
+
+    fn restart(&mut self, slice_end: u64) {
         if let Some(progress) = &mut self.store.data_mut().progress {
             progress.restart(slice_end);
         }
         self.store.set_epoch_deadline(1);
-        let called = self.run.call(&mut self.store, ());
-        called.map_err(|error| self.store.data_mut().outcome(&error))
+    }
+
+    /// Whether the current case, which failed, could be undone.
+    fn undo(&mut self, slice_end: u64) -> bool {
+        let Some(undo) = self.undo.clone() else { return false };
+        self.restart(slice_end);
+        undo.call(&mut self.store, ()).is_ok_and(|spent| spent == 0)
+    }
+
+    fn is_spent(&mut self) -> bool {
+        self.spent.get(&mut self.store).unwrap_i32() != 0
     }
 
     /// The current case; after a call, the first that has not run or the one that failed.

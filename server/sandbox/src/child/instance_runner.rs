@@ -1,5 +1,7 @@
 //! Runs cases one by one from the host: for new instances, for buffers, and where fuel is counted.
 
+use std::sync::Arc;
+
 use wasmtime::{Func, Memory, Store, TypedFunc, Val};
 
 use super::{
@@ -24,7 +26,7 @@ const ALIGNMENT: u64 = 16;
 
 /// Runs cases one by one.
 pub(super) struct InstanceRunner {
-    subject: Subject,
+    subject: Arc<Subject>,
     arguments: Vec<Val>,
     results: Vec<Val>,
     live: Option<LiveStore>,
@@ -48,7 +50,7 @@ struct LiveInstance {
 }
 
 impl InstanceRunner {
-    pub(super) fn new(subject: Subject) -> Self {
+    pub(super) fn new(subject: Arc<Subject>) -> Self {
         let results = vec![Val::I32(0); subject.signature.results.len()];
         Self { subject, arguments: vec![], results, live: None, fuel_used: 0 }
     }
@@ -155,15 +157,9 @@ impl InstanceRunner {
             (Some(memory), None) => self.grow_for_buffers(store, memory)?,
             (Some(memory), Some(alloc)) => self.allocate_buffers(store, memory, alloc)?,
         };
-        let undo = self.subject.undo.as_ref().map(|exports| {
-            let mut export =
-                |export| instance.get_module_export(&mut *store, export).and_then(wasmtime::Extern::into_func);
-            let [commit, undo] =
-                [&exports.commit, &exports.undo].map(|one| export(one).expect("the log has this function"));
-            let commit = commit.typed::<(), ()>(&*store).expect("it has no parameters");
-            commit.call(&mut *store, ()).map(|()| undo.typed(&*store).expect("it has no parameters"))
-        });
-        let undo = undo.transpose().map_err(|error| store.data_mut().outcome(&error))?;
+        let undo = self.subject.undo.as_ref().map(|exports| exports.start(&instance, &mut *store)).transpose();
+        let undo = undo.map_err(|error| store.data_mut().outcome(&error))?;
+        let undo = undo.map(|undo| undo.typed(&*store).expect("it has no parameters"));
         Ok(LiveInstance { function, memory, buffers, undo })
     }
 

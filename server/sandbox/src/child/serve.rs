@@ -88,8 +88,8 @@ struct Server {
     engines: [EngineLinker; 3],
     clock: Arc<Clock>,
     cache: ModuleCache,
-    /// Of the engine of the modules that they run with.
-    drivers: HashMap<(Signature, ModuleCode), Driver>,
+    /// Of the engine of the modules that they run with, and for functions whose instance has a log or for others.
+    drivers: HashMap<(Signature, ModuleCode, bool), Driver>,
     active: Active,
 }
 
@@ -195,7 +195,8 @@ impl Server {
         let Some(module) = self.cache.get(&(request.hash, request.code())) else { return Ok(Response::NotLoaded) };
         let code = module.code;
         let subject = Subject::new(request, module, &self.settings, &self.clock)?;
-        let call = ActiveCall::new(request, subject, body, || self.driver(&request.signature, code))?;
+        let has_log = subject.undo.is_some();
+        let call = ActiveCall::new(request, subject, body, || self.driver(&request.signature, code, has_log))?;
         self.active = Active::Call(Box::new(call));
         self.run_slice(request.slice)
     }
@@ -225,13 +226,13 @@ impl Server {
         }
     }
 
-    fn driver(&mut self, signature: &Signature, code: ModuleCode) -> Result<Driver, Refusal> {
-        let key = (signature.clone(), code);
+    fn driver(&mut self, signature: &Signature, code: ModuleCode, has_log: bool) -> Result<Driver, Refusal> {
+        let key = (signature.clone(), code, has_log);
         if let Some(driver) = self.drivers.get(&key) {
             return Ok(driver.clone());
         }
         let layout = Layout::new(signature);
-        let module = Module::from_binary(&self.engines[code as usize].engine, &layout.driver());
+        let module = Module::from_binary(&self.engines[code as usize].engine, &layout.driver(has_log));
         let module = module.map_err(|error| not_compiled(&error))?;
         let driver = Driver { module, layout: Arc::new(layout) };
         if self.drivers.len() >= MAX_DRIVERS {

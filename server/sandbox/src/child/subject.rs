@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wasmtime::{ModuleExport, Store};
+use wasmtime::{Func, Instance, ModuleExport, Store};
 
 use super::{
     cache::LoadedModule,
@@ -41,11 +41,26 @@ pub(super) struct Subject {
 
 /// See [`with_log`](super::undo::with_log).
 pub(super) struct Undo {
-    pub(super) commit: ModuleExport,
-    pub(super) undo: ModuleExport,
+    commit: ModuleExport,
+    undo: ModuleExport,
+}
+
+impl Undo {
+    /// Makes what an instance is now what it returns to; the function that does so.
+    pub(super) fn start(&self, instance: &Instance, store: &mut Store<StoreData>) -> wasmtime::Result<Func> {
+        let mut export = |export| instance.get_module_export(&mut *store, export).and_then(wasmtime::Extern::into_func);
+        let [commit, undo] = [&self.commit, &self.undo].map(|one| export(one).expect("the log has this function"));
+        commit.typed::<(), ()>(&*store).expect("it has no parameters").call(&mut *store, ())?;
+        Ok(undo)
+    }
 }
 
 impl Subject {
+    /// Whether an instance serves several cases.
+    pub(super) fn keeps_instance(&self) -> bool {
+        self.shares_instance || self.undo.is_some()
+    }
+
     /// Checks a call against its module and the limits of the sandbox.
     pub(super) fn new(
         request: &CallRequest,
