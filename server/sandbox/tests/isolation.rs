@@ -219,6 +219,18 @@ fn functions_that_write_and_others_are_called_in_turn() {
 }
 
 #[test]
+fn a_function_with_as_many_variables_as_are_allowed_is_isolated() {
+    let locals = "i32 ".repeat(49_999);
+    let text = format!(
+        r#"(module (memory 1) (func (export "f") (param $x i32) (result i32) (local {locals})
+            (i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (local.get $x))) (i32.load (i32.const 0))))"#
+    );
+    let call = call(&text, &[ScalarType::I32], &[ScalarType::I32], &[i32s(&[1, 2, 3])], 3);
+    let result = run(&mut sandbox(), &call).expect("the call runs");
+    assert_eq!(read_i32s(&result.columns[0]), [1, 2, 3]);
+}
+
+#[test]
 fn a_global_of_references_belongs_to_each_instance() {
     let text = r#"(module (global $g (mut funcref) (ref.null func)) (func $other) (elem declare func $other)
         (func (export "f") (result i32) (ref.is_null (global.get $g)) (global.set $g (ref.func $other))))"#;

@@ -163,14 +163,13 @@ impl Server {
             return Err(Refusal::InvalidModule("the binary does not have the stated hash".into()));
         }
         let mut info = inspect(binary, &self.settings.module_limits)?;
-        let logged = if request.code == ModuleCode::Undo { self.with_log(&info, binary)? } else { None };
-        let code = match (request.code, &logged) {
-            (ModuleCode::Undo, None) => ModuleCode::Plain,
-            (code, _) => code,
+        let logged = if request.code == ModuleCode::Undo { self.logged(&info, binary)? } else { None };
+        let (module, code) = match (logged, request.code) {
+            (Some(module), code) => (module, code),
+            (None, ModuleCode::Undo) => (self.compile(ModuleCode::Plain, binary)?, ModuleCode::Plain),
+            (None, code) => (self.compile(code, binary)?, code),
         };
-        let EngineLinker { engine, linker } = &self.engines[code as usize];
-        let compiled = logged.as_deref().unwrap_or(binary);
-        let module = Module::from_binary(engine, compiled).map_err(|error| compile_error(engine, compiled, &error))?;
+        let linker = &self.engines[code as usize].linker;
         let instance_pre = linker.instantiate_pre(&module).map_err(|error| not_compiled(&error))?;
         let image = module.image_range();
         info.code_bytes = (image.end as usize - image.start as usize) as u64;
@@ -180,14 +179,20 @@ impl Server {
         Ok(Response::Loaded((*info).clone()))
     }
 
-    /// A valid module with a log, if it has functions that write.
-    fn with_log(&self, info: &ModuleInfo, binary: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
+    fn compile(&self, code: ModuleCode, binary: &[u8]) -> Result<Module, Refusal> {
+        let engine = &self.engines[code as usize].engine;
+        Module::from_binary(engine, binary).map_err(|error| compile_error(engine, binary, &error))
+    }
+
+    /// The code of a valid module with a log, if it has functions that write. `None` also if the log takes it beyond a limit of
+    /// WebAssembly, such as that of variables.
+    fn logged(&self, info: &ModuleInfo, binary: &[u8]) -> Result<Option<Module>, Refusal> {
         if info.functions.iter().all(|function| function.is_pure) {
             return Ok(None);
         }
-        let engine = &self.engines[ModuleCode::Plain as usize].engine;
-        Module::validate(engine, binary).map_err(|invalid| Refusal::InvalidModule(bounded(format!("{invalid:#}"))))?;
-        Ok(with_log(binary))
+        let [plain, undo] = [ModuleCode::Plain, ModuleCode::Undo].map(|code| &self.engines[code as usize].engine);
+        Module::validate(plain, binary).map_err(|invalid| Refusal::InvalidModule(bounded(format!("{invalid:#}"))))?;
+        Ok(with_log(binary).and_then(|logged| Module::from_binary(undo, &logged).ok()))
     }
 
     fn call(&mut self, request: &CallRequest, body: Vec<u8>) -> Result<Response, Refusal> {
