@@ -6,7 +6,7 @@ from pathlib import Path
 
 CLIENT = Path(__file__).resolve().parents[2] / "client" / "python"
 
-sys.path.insert(0, str(CLIENT / "src"))
+sys.path[:0] = [str(CLIENT / "src"), str(CLIENT / "tests")]
 _spec = importlib.util.spec_from_file_location("client_fixtures", CLIENT / "tests" / "conftest.py")
 assert _spec is not None and _spec.loader is not None
 _fixtures = importlib.util.module_from_spec(_spec)

@@ -349,8 +349,8 @@ async fn every_other_command_prints_one_json_document() {
     assert_eq!((&bench["levels"][1]["concurrency"], &bench["levels"][1]["calls"]), (&4.into(), &20.into()));
     let bench = json(&["bench", "embed", "--model", "toy", "--tokens", "5", "--batch", "3", "--requests", "2"]).await;
     assert_eq!((&bench["input"], &bench["levels"][0]["failed"]), (&"3 texts of 5 token ids".into(), &0.into()));
-    let bench = json(&["bench", "execute", "--shape", "4x6", "--shape", "6x3", "--requests", "2"]).await;
-    assert_eq!((&bench["input"], &bench["levels"][0]["failed"]), (&"matmul of 4x6, 6x3".into(), &0.into()));
+    let bench = json(&["bench", "execute", "add", "--shape", "4x6", "--shape", "4x6", "--requests", "2"]).await;
+    assert_eq!((&bench["input"], &bench["levels"][0]["first_error"]), (&"add of 4x6, 4x6".into(), &Value::Null));
     let bench = json(&["bench", "search", "--rows", "100", "--dim", "64", "--requests", "5"]).await;
     assert_eq!((&bench["levels"][0]["calls"], &bench["collection"]), (&5.into(), &Value::Null));
     let bench =
