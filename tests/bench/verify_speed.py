@@ -3,7 +3,7 @@
     python3 verify_speed.py --bin FOLDER [--processes 1,2,4] [--rounds 30] [--cases 1000000]
 
 Functions are those of tests/translations: a module of rustc, which is committed, against its originals in Python. `gcd` writes to its
-stack in memory, so that each case has an instance of its own; cases of `fahrenheit` share one. The daemon starts anew for each number of
+stack in memory, so that its cases are isolated from each other; cases of `fahrenheit` cannot change their instance. The daemon starts anew for each number of
 child processes. Prints the time of 1,000 cases from end to end, cases per second, and p50 / p99 of searches alone and beside a
 verification that uses all processes. Needs only Python's standard library.
 """
@@ -29,7 +29,7 @@ CHECKS = [
 ]
 # What a check measures, in the words of the tables.
 WORDS = {
-    "isolated": "a module against Python, an instance for each case",
+    "isolated": "a module against Python, isolated cases",
     "shared": "a module against Python, cases share an instance",
     "python": "Python against Python",
 }
