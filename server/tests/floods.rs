@@ -37,7 +37,7 @@ fn floods_of_resets_do_not_flood_the_log() {
         command.env(format!("ACCELERD__SERVER__{key}"), "127.0.0.1:0");
     }
     command.env("ACCELERD__BACKEND__KIND", "cpu").env("ACCELERD__TELEMETRY__LOG_FORMAT", "json");
-    command.env("ACCELERD__DRAIN__ENDPOINT_DELAY", "0s");
+    command.env("ACCELERD__DRAIN__ENDPOINT_DELAY", "0s").env("ACCELERD__SERVER__MAX_PENDING_RESETS", "20");
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut lines = BufReader::new(child.stderr.take().expect("stderr")).lines().map_while(Result::ok);
