@@ -1,4 +1,4 @@
-//! Tensors of more than 2^31 elements. They take gigabytes, so that they only run where they are asked for: `--ignored beyond_31_bits`.
+//! Tensors of more than 2^31 elements. They need gigabytes of memory, so they run on request only: `--ignored beyond_31_bits`.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ impl Case {
     }
 }
 
-/// Cases for which nothing is missing run unless they are `on_request` only.
+/// One trial per backend. It is ignored if the device is missing, or if the case runs `on_request` only.
 fn trials(case: &Case, on_request: bool) -> [Trial; 2] {
     [("cpu", false), ("cuda", true)].map(|(backend, cuda)| {
         let check = Arc::clone(&case.check);

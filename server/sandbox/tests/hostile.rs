@@ -312,7 +312,7 @@ fn mutated_modules_never_take_the_child_down() {
     assert_eq!(sandbox.stats().starts, 1);
 }
 
-/// A function whose compilation takes long: straight code with many values that live to its end.
+/// Functions whose compilation takes long: straight code with many values that live to its end.
 fn compile_bomb() -> Module {
     let local = |n: u32| format!("(local.get {})", n % 1000);
     let lines = each(40_000, |n| {
@@ -321,9 +321,10 @@ fn compile_bomb() -> Module {
     });
     let sum = each(1000, |n| format!("(i64.xor {})", local(n)));
     let locals = "i64 ".repeat(999);
-    module(&format!(
-        r#"(module (func (export "f") (param i64) (result i64) (local {locals}) {lines} (i64.const 1) {sum}))"#
-    ))
+    let functions = each(4, |n| {
+        format!(r#"(func (export "f{n}") (param i64) (result i64) (local {locals}) {lines} (i64.const 1) {sum})"#)
+    });
+    module(&format!("(module {functions})"))
 }
 
 #[test]

@@ -48,8 +48,8 @@ const ORDER: [SectionId; 12] = [
     SectionId::Data,
 ];
 
-/// The module with a log, or `None` if it is malformed. The module must be validated, as it has no log: the added functions and the log have
-/// indices that it could use otherwise.
+/// The module with a log, or `None` if it is malformed or has what is not provided for. The module must have been validated without the log,
+/// because it could otherwise use the indices of the log and of the added functions.
 pub(super) fn with_log(binary: &[u8]) -> Option<Vec<u8>> {
     let parts = Parts::read(binary).ok()??;
     parts.write().ok()
@@ -190,12 +190,9 @@ impl<'a> Parts<'a> {
 
     /// In the order of [`ADDED`].
     fn added_functions(&self, log: &Log) -> Vec<Function> {
-        let mut functions: Vec<_> = SIZES.iter().map(|size| log.store(*size, self.has_memory)).collect();
-        functions.push(log.range(self.has_memory));
         let copies = self.copies(log);
-        functions.push(log.commit(&copies));
-        functions.push(log.undo(&copies, self.has_memory));
-        functions
+        let stores = SIZES.iter().map(|size| log.store(*size));
+        stores.chain([log.range(), log.commit(&copies), log.undo(&copies)]).collect()
     }
 }
 
@@ -229,6 +226,7 @@ fn log_memory() -> MemoryType {
 
 /// The indices of what is added.
 struct Log {
+    /// The memory of the log, after that of the module.
     memory: u32,
     /// The global with the place of the next entry.
     top: u32,
@@ -237,6 +235,11 @@ struct Log {
 }
 
 impl Log {
+    /// Whether the module has a memory of its own.
+    fn has_memory(&self) -> bool {
+        self.memory > 0
+    }
+
     fn spent(&self) -> u32 {
         self.top + 1
     }
@@ -320,9 +323,9 @@ impl Log {
     }
 
     /// Logs what is at an address.
-    fn store(&self, size: i32, has_memory: bool) -> Function {
+    fn store(&self, size: i32) -> Function {
         let mut function = Function::new([]);
-        if has_memory {
+        if self.has_memory() {
             let mut code = function.instructions();
             let entries = (size / 8).max(1);
             code.global_get(self.top).i32_const(LOG_BYTES - entries * ENTRY_BYTES).i32_gt_u().if_(BlockType::Empty);
@@ -350,9 +353,9 @@ impl Log {
     }
 
     /// Logs a range of bytes, unless it is outside of memory, so that nothing will be written.
-    fn range(&self, has_memory: bool) -> Function {
+    fn range(&self) -> Function {
         let mut function = Function::new([]);
-        if has_memory {
+        if self.has_memory() {
             let (address, length) = (0, 1);
             let mut code = function.instructions();
             code.local_get(length).i32_const(LOG_BYTES).i32_gt_u().if_(BlockType::Empty);
@@ -385,12 +388,12 @@ impl Log {
         function
     }
 
-    fn undo(&self, copies: &[(u32, u32)], has_memory: bool) -> Function {
+    fn undo(&self, copies: &[(u32, u32)]) -> Function {
         let (size, address, bytes) = (0, 1, 2);
         let mut function = Function::new([(2, ValType::I32), (1, ValType::I64)]);
         let mut code = function.instructions();
         code.global_get(self.spent()).if_(BlockType::Empty).i32_const(1).return_().end();
-        if has_memory {
+        if self.has_memory() {
             code.block(BlockType::Empty).loop_(BlockType::Empty);
             code.global_get(self.top).i32_eqz().br_if(1);
             code.global_get(self.top).i32_const(ENTRY_BYTES).i32_sub().global_set(self.top);

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path, str::FromStr, sync::Arc};
 
-use accelerd_client::proto::{Dtype, ExecuteRequest, Tensor, TensorInput, TensorOutput, tensor_input::Source};
+use accelerd_client::proto::{Dtype, ExecuteRequest, Tensor, tensor_input::Source};
 use clap::{Args, ValueHint};
 use rand::Rng;
 
@@ -78,14 +78,12 @@ impl ExecuteBench {
     }
 
     fn request(&self) -> Result<ExecuteRequest> {
+        let graph = GraphFile::read(Path::new(&self.op))?;
+        if graph.is_some() && !self.attributes.is_empty() {
+            return Err(CliError::Usage("--attr is of a single operation, not of a graph".to_owned()));
+        }
         let single = || GraphFile::single(&self.op, self.shapes.len(), 1, self.attributes.clone());
-        let graph = match GraphFile::read(Path::new(&self.op))? {
-            Some(_) if !self.attributes.is_empty() => {
-                return Err(CliError::Usage("--attr is of a single operation, not of a graph".to_owned()));
-            }
-            Some(graph) => graph,
-            None => single(),
-        };
+        let graph = graph.unwrap_or_else(single);
         if graph.inputs.len() != self.shapes.len() {
             let (expected, got) = (graph.inputs.len(), self.shapes.len());
             return Err(CliError::Usage(format!(
@@ -93,16 +91,11 @@ impl ExecuteBench {
                 graph.inputs.join(", ")
             )));
         }
-        let inputs = graph.inputs.into_iter().zip(&self.shapes);
-        let inputs = inputs.map(|(name, shape)| Ok(TensorInput { name, source: Some(Source::Value(shape.random()?)) }));
-        Ok(ExecuteRequest {
-            inputs: inputs.collect::<Result<_>>()?,
-            nodes: graph.nodes.into_iter().map(Into::into).collect(),
-            outputs: graph.outputs.into_iter().map(|name| TensorOutput { name, keep: false }).collect(),
-            keep_ttl: None,
-            device: self.device.clone(),
-            data_parallel: None,
-        })
+        let mut request = graph.request(&self.device);
+        for (input, shape) in request.inputs.iter_mut().zip(&self.shapes) {
+            input.source = Some(Source::Value(shape.random()?));
+        }
+        Ok(request)
     }
 }
 

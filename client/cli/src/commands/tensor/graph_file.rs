@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use accelerd_client::proto::{TensorAttribute, TensorNode};
+use accelerd_client::proto::{ExecuteRequest, TensorAttribute, TensorInput, TensorNode, TensorOutput};
 use serde::Deserialize;
 
 use super::attribute::Attribute;
@@ -15,14 +15,14 @@ pub(in crate::commands) struct GraphFile {
     /// Names of the inputs, in the order of the operands on the command line.
     #[serde(default)]
     pub(in crate::commands) inputs: Vec<String>,
-    pub(in crate::commands) nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// Names of the values to return.
-    pub(in crate::commands) outputs: Vec<String>,
+    pub(super) outputs: Vec<String>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(in crate::commands) struct Node {
+pub(super) struct Node {
     /// Without a name it is that of the operation.
     name: Option<String>,
     op: String,
@@ -68,6 +68,18 @@ impl GraphFile {
         let attributes = attributes.into_iter().collect();
         let node = Node { name: None, op: op.to_owned(), inputs: inputs.clone(), attributes };
         Self { inputs, nodes: vec![node], outputs: (0..results).map(result).collect() }
+    }
+
+    /// The request, whose inputs have names and no tensors yet.
+    pub(in crate::commands) fn request(self, device: &str) -> ExecuteRequest {
+        ExecuteRequest {
+            inputs: self.inputs.into_iter().map(|name| TensorInput { name, source: None }).collect(),
+            nodes: self.nodes.into_iter().map(Into::into).collect(),
+            outputs: self.outputs.into_iter().map(|name| TensorOutput { name, keep: false }).collect(),
+            keep_ttl: None,
+            device: device.to_owned(),
+            data_parallel: None,
+        }
     }
 
     /// The operands in the order of the inputs. An operand is NAME=SOURCE, or else that of the next input without one.

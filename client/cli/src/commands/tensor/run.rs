@@ -7,7 +7,7 @@ use std::{
 
 use accelerd_client::{
     Client, ResidentTensor, UploadOptions,
-    proto::{self, Tensor, TensorInput, TensorOutput, tensor_input},
+    proto::{self, Tensor, tensor_input},
 };
 use clap::{Args, ValueHint};
 
@@ -77,7 +77,9 @@ pub(super) async fn run(args: RunArgs, client: &Client, output: &Output) -> Resu
     let sources = graph.assign(&args.operands)?;
     let sources = sources.into_iter().map(|operand| Operand::parse(operand)?.read()).collect::<Result<Vec<_>>>()?;
     let names = graph.outputs.clone();
-    let mut request = request(graph, &args.device, args.keep_ttl)?;
+    let mut request = graph.request(&args.device);
+    let keep_ttl = args.keep_ttl.map(prost_types::Duration::try_from).transpose();
+    request.keep_ttl = keep_ttl.map_err(|error| CliError::Usage(format!("--keep-ttl: {error}")))?;
     request.data_parallel = args.data_parallel.message();
     let call = Call { client, request, sources };
     if args.keep {
@@ -87,19 +89,6 @@ pub(super) async fn run(args: RunArgs, client: &Client, output: &Output) -> Resu
         if args.stream || call.value_bytes() > STREAMED_BYTES { call.streamed().await? } else { call.inline().await? };
     files.write(&names, &tensors)?;
     output.show(&Results::new(&names, &tensors, &files))
-}
-
-/// The request, whose inputs have names and no tensors yet.
-fn request(graph: GraphFile, device: &str, keep_ttl: Option<Duration>) -> Result<proto::ExecuteRequest> {
-    let keep_ttl = keep_ttl.map(prost_types::Duration::try_from).transpose();
-    Ok(proto::ExecuteRequest {
-        inputs: graph.inputs.into_iter().map(|name| TensorInput { name, source: None }).collect(),
-        nodes: graph.nodes.into_iter().map(Into::into).collect(),
-        outputs: graph.outputs.into_iter().map(|name| TensorOutput { name, keep: false }).collect(),
-        keep_ttl: keep_ttl.map_err(|error| CliError::Usage(format!("--keep-ttl: {error}")))?,
-        device: device.to_owned(),
-        data_parallel: None,
-    })
 }
 
 /// A request and the tensors of its inputs.

@@ -27,8 +27,8 @@ use crate::scalar::{BinaryOp, Literal, UnaryOp};
 const LANES: u32 = 4;
 /// Bytes of a component.
 const SIZE: u32 = 4;
-/// Vectors that run at once if the kernel has no more than so many operations: the variables of all should stay in the 16 registers that
-/// processors have at least.
+/// The maximum number of operations of a kernel, and how many of its vectors then run at once. Their variables should fit in the 16 vector
+/// registers that every processor has.
 const GROUPS: [(usize, usize); 2] = [(16, 4), (32, 2)];
 
 /// Emits the loop over vectors of threads, if the kernel can be run so. It advances the variable of the current thread.
