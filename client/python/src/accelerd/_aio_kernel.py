@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
+from ._aio_call import AsyncCaller
 from ._aio_tensor import AsyncTensor
 from ._call import Operation
 from ._dataset import DatasetCategory, DatasetPair
@@ -20,7 +21,7 @@ from ._launch import Grid, KernelDevice, KernelInfo, Outputs
 from ._tensor_factory import TensorFactory
 
 if TYPE_CHECKING:
-    from .aio import AsyncCaller, AsyncClient
+    from .aio import AsyncClient
 
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from . import _verify
+from ._aio_call import AsyncCaller
 from ._aio_tensor import AsyncTensor
 from ._domain import Domain
 from ._function import Computed, Side
@@ -16,8 +17,6 @@ from ._verify_report import VerifyReport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
-
-    from .aio import AsyncCaller
 
 
 class AsyncVerifyCalls(TensorFactory[AsyncTensor]):

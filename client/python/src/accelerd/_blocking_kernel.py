@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
+from ._blocking_call import Caller
 from ._blocking_tensor import Tensor
-from ._call import Caller, Operation
+from ._call import Operation
 from ._dataset import DatasetCategory, DatasetPair
 from ._errors import NotFoundError
 from ._evaluate import Evaluation, EvaluationOptions, Extents

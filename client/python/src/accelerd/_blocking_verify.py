@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from . import _verify
+from ._blocking_call import Caller
 from ._blocking_tensor import Tensor
-from ._call import Caller
 from ._domain import Domain
 from ._function import Computed, Side
 from ._tensor_factory import TensorFactory

@@ -1,4 +1,4 @@
-"""Calls, retries, splitting and connections."""
+"""Calls as both transports make them: methods, operations, parts, settings with the retry policy, and connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -255,89 +255,3 @@ class Connections:
         self._is_closed = True
         channels, self._channels = self._channels, []
         return channels
-
-
-class Caller:
-    """Makes calls over `grpc`."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._connections = Connections(settings, grpc)
-
-    def __reduce__(self) -> tuple[type[Caller], tuple[Settings]]:
-        return Caller, (self.settings,)
-
-    def run(self, operation: Operation[T], timeout: float | None) -> T:
-        """Make a call, with retries until the timeout."""
-        return self.until(operation, self.settings.deadline(timeout))
-
-    def until(self, operation: Operation[T], deadline: float) -> T:
-        """Make a call, with retries until a deadline of the monotonic clock."""
-        method, start = operation.method, time.monotonic()
-        for attempt in itertools.count(1):
-            left = max(deadline - time.monotonic(), 0.0)
-            try:
-                send = self._connections.unary(method).with_call
-                response, call = send(operation.request, timeout=left, metadata=self.settings.metadata())
-            except grpc.RpcError as failed:
-                problem = self.settings.problem(failed)
-                wait = self.settings.wait(problem, attempt, method.is_idempotent)
-                if wait is None or time.monotonic() + wait >= deadline:
-                    raise problem from None
-                time.sleep(wait)
-            else:
-                _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
-                return operation.decode(response)
-        raise AssertionError("unreachable")
-
-    def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
-        """Make a call in parts, one after another."""
-        deadline = self.settings.deadline(timeout)
-        return split.join([done for part in split.parts for done in self._run_part(split, part, deadline)])
-
-    def _run_part(self, split: SplitOperation[Any], part: Any, deadline: float) -> list[tuple[Any, Any]]:
-        try:
-            return [(part, self.until(split.operation(part), deadline))]
-        except MessageTooLargeError:
-            halves = part.halves()
-            if halves is None:
-                raise
-        return [done for half in halves for done in self._run_part(split, half, deadline)]
-
-    def stream(self, method: Method, requests: Iterable[Message | bytes], timeout: float | None) -> Iterator[Any]:
-        """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
-        start = time.monotonic()
-        outgoing = Outgoing(requests)
-        call = self._connections.stream(method)(iter(outgoing), timeout=timeout, metadata=self.settings.metadata())
-        try:
-            is_first = True
-            for response in call:
-                if is_first:
-                    _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
-                    is_first = False
-                yield response
-        except grpc.RpcError as failed:
-            raise outgoing.problem or self.settings.problem(failed) from None
-        finally:
-            call.cancel()
-
-    def close(self) -> None:
-        """Close the connections."""
-        for channel in self._connections.take():
-            channel.close()
-
-
-class Outgoing:
-    """The requests of a stream. gRPC consumes them on its own thread and would swallow an exception raised there."""
-
-    def __init__(self, requests: Iterable[Message | bytes]) -> None:
-        self._requests = requests
-        #: The exception that the requests raised.
-        self.problem: Exception | None = None
-
-    def __iter__(self) -> Iterator[Message | bytes]:
-        try:
-            yield from self._requests
-        except Exception as problem:
-            self.problem = problem
-            raise

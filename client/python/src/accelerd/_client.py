@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _device, _embed, _parse, _points, _resident, _similar
+from ._blocking_call import Caller
 from ._blocking_kernel import KernelCalls
 from ._blocking_tensor import Graph, Tensor
 from ._blocking_verify import VerifyCalls
-from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Caller, Settings
+from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
 from ._collection import Collection
 from ._credentials import Tls
 from ._data_parallel import DataParallel

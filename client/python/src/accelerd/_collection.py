@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike, NDArray
 
 from . import _points
-from ._call import Caller
+from ._blocking_call import Caller
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep

@@ -1,0 +1,130 @@
+"""Calls and streams over `grpc.aio`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from typing import Any, TypeAlias, TypeVar
+
+import grpc
+import grpc.aio
+
+from . import _timing
+from ._call import Connections, Method, Operation, Settings, SplitOperation
+from ._errors import MessageTooLargeError
+
+T = TypeVar("T")
+#: Input of a stream: an iterable or an asynchronous iterable.
+Batches: TypeAlias = "Iterable[T] | AsyncIterable[T]"
+
+
+async def numbered(batches: Batches[T]) -> AsyncIterator[tuple[int, T]]:
+    """Enumerate batches from 0."""
+    if isinstance(batches, AsyncIterable):
+        at = 0
+        async for batch in batches:
+            yield at, batch
+            at += 1
+        return
+    for at, batch in enumerate(batches):
+        yield at, batch
+
+
+class AsyncCaller:
+    """Makes calls over `grpc.aio`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._connections = Connections(settings, grpc.aio)
+
+    def __reduce__(self) -> tuple[type[AsyncCaller], tuple[Settings]]:
+        return AsyncCaller, (self.settings,)
+
+    async def run(self, operation: Operation[T], timeout: float | None) -> T:
+        """Make a call, with retries until the timeout."""
+        return await self.until(operation, self.settings.deadline(timeout))
+
+    async def until(self, operation: Operation[T], deadline: float) -> T:
+        """Make a call, with retries until a deadline of the monotonic clock."""
+        method, start = operation.method, time.monotonic()
+        for attempt in itertools.count(1):
+            left = max(deadline - time.monotonic(), 0.0)
+            send = self._connections.unary(method)
+            try:
+                call = send(operation.request, timeout=left, metadata=self.settings.metadata())
+                response = await call
+            except grpc.RpcError as failed:
+                problem = self.settings.problem(failed)
+                wait = self.settings.wait(problem, attempt, method.is_idempotent)
+                if wait is None or time.monotonic() + wait >= deadline:
+                    raise problem from None
+                await asyncio.sleep(wait)
+            else:
+                _timing.record(method.name, time.monotonic() - start, await call.initial_metadata())
+                return operation.decode(response)
+        raise AssertionError("unreachable")
+
+    async def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
+        """Make a call in parts, one after another."""
+        deadline = self.settings.deadline(timeout)
+        done: list[tuple[Any, Any]] = []
+        for part in split.parts:
+            done += await self._run_part(split, part, deadline)
+        return split.join(done)
+
+    async def _run_part(self, split: SplitOperation[Any], part: Any, deadline: float) -> list[tuple[Any, Any]]:
+        try:
+            return [(part, await self.until(split.operation(part), deadline))]
+        except MessageTooLargeError:
+            halves = part.halves()
+            if halves is None:
+                raise
+        return [done for half in halves for done in await self._run_part(split, half, deadline)]
+
+    async def stream(self, method: Method, requests: Batches[Any], timeout: float | None) -> AsyncIterator[Any]:
+        """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
+        start = time.monotonic()
+        outgoing = _Outgoing(requests)
+        call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
+        try:
+            is_first = True
+            async for response in call:
+                if is_first:
+                    _timing.record(method.name, time.monotonic() - start, await call.initial_metadata())
+                    is_first = False
+                yield response
+            # gRPC cancels a call whose request iterator raised; the responses may then end without an error.
+            if outgoing.problem is not None:
+                raise outgoing.problem
+        except grpc.RpcError as failed:
+            raise outgoing.problem or self.settings.problem(failed) from None
+        except asyncio.CancelledError:
+            if outgoing.problem is None:
+                raise
+            raise outgoing.problem from None
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for channel in self._connections.take():
+            await channel.close()
+
+
+class _Outgoing:
+    """The requests of a stream. gRPC consumes them in its own task and would swallow an exception raised there."""
+
+    def __init__(self, requests: Batches[Any]) -> None:
+        self._requests = requests
+        self.problem: Exception | None = None
+
+    async def messages(self) -> AsyncIterator[Any]:
+        """Iterate over the requests; keep an exception in `problem`."""
+        try:
+            async for _, message in numbered(self._requests):
+                yield message
+        except Exception as problem:
+            self.problem = problem
+            raise
