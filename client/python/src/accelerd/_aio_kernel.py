@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
 from ._aio_call import AsyncCaller
@@ -20,10 +20,6 @@ from ._kernel_source import KernelSource
 from ._launch import Grid, KernelDevice, KernelInfo, Outputs
 from ._tensor_factory import TensorFactory
 
-if TYPE_CHECKING:
-    from .aio import AsyncClient
-
-
 T = TypeVar("T")
 
 
@@ -31,7 +27,7 @@ T = TypeVar("T")
 class AsyncCompiledKernel(KernelInfo):
     """A kernel that a daemon keeps in its compiled form, and can launch."""
 
-    _client: AsyncClient = field(compare=False)
+    _client: AsyncKernelCalls = field(compare=False)
 
     async def launch(
         self,
@@ -226,5 +222,4 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         await self._caller.run(_launch.evict_kernel(kernel), timeout)
 
     def _compiled(self, fields: Mapping[str, Any]) -> AsyncCompiledKernel:
-        client: Any = self
-        return AsyncCompiledKernel(**fields, _client=client)
+        return AsyncCompiledKernel(**fields, _client=self)

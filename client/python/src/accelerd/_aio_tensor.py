@@ -1,25 +1,32 @@
-"""Lazy tensors of the asyncio client."""
+"""Tensors of the asyncio client."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ._lazy import GraphOutputs, LazyTensor
+from . import _resident
+from ._aio_call import AsyncCaller
+from ._array_api import ArrayApi
+from ._data_parallel import DataParallel
+from ._graph import Keep
+from ._resident import ResidentTensor
+from ._tensor import Dtype, Value
+from ._tensor_factory import GraphOutputs, TensorFactory
+from ._tensor_operators import TensorOperators
 
-if TYPE_CHECKING:
-    from .aio import AsyncClient
 
-
-class AsyncTensor(LazyTensor):
+class AsyncTensor(TensorOperators):
     """A lazy tensor of an `AsyncClient`: `await tensor` computes it in one call and returns a numpy array.
 
     The result is kept, and later operations start from it.
     """
 
     __slots__ = ()
+
+    _client: AsyncTensorCalls
 
     async def numpy(self, *, timeout: float | None = None) -> NDArray[Any]:
         """Compute the tensor in one call, unless that is done already.
@@ -30,15 +37,15 @@ class AsyncTensor(LazyTensor):
         Returns:
             A read-only array; bfloat16 becomes float32.
         """
-        return (await cast("AsyncClient", self._client).execute(self, timeout=timeout))[0]
+        return (await self._client.execute(self, timeout=timeout))[0]
 
     async def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> AsyncTensor:
         """Compute the tensor, and keep it on the daemon; return it. As `AsyncClient.keep()`."""
-        return (await cast("AsyncClient", self._client).keep(self, device=device, ttl=ttl, timeout=timeout))[0]
+        return (await self._client.keep(self, device=device, ttl=ttl, timeout=timeout))[0]
 
     async def free(self, *, timeout: float | None = None) -> None:
         """Free the tensor, which is resident."""
-        await cast("AsyncClient", self._client).free(self, timeout=timeout)
+        await self._client.free(self, timeout=timeout)
 
     async def __aenter__(self) -> AsyncTensor:
         return self
@@ -59,7 +66,7 @@ class AsyncTensor(LazyTensor):
         raise TypeError("an AsyncTensor becomes an array by `await tensor`")
 
 
-class AsyncGraph(GraphOutputs["AsyncClient", AsyncTensor]):
+class AsyncGraph(GraphOutputs["AsyncTensorCalls", AsyncTensor]):
     """The outputs of an `async with` block, which one call computes at its end."""
 
     async def __aenter__(self) -> AsyncGraph:
@@ -68,3 +75,125 @@ class AsyncGraph(GraphOutputs["AsyncClient", AsyncTensor]):
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             await self._client.execute(*self._outputs, data_parallel=self.data_parallel, timeout=self._timeout)
+
+
+class AsyncTensorCalls(TensorFactory[AsyncTensor]):
+    """The calls of the asyncio client that compute, upload and download tensors."""
+
+    _caller: AsyncCaller
+    _tensor_class = AsyncTensor
+
+    @property
+    def xp(self) -> ArrayApi[AsyncTensor]:
+        """Functions of the Array API standard, and of neural networks, on tensors of this client."""
+        return ArrayApi(self)
+
+    async def execute(
+        self, *outputs: AsyncTensor, data_parallel: DataParallel | None = None, timeout: float | None = None
+    ) -> tuple[NDArray[Any], ...]:
+        """Compute tensors in one call: all operations that they need, each once.
+
+        Args:
+            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
+            data_parallel: Which operands are split over which devices; None computes on one device.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            A read-only array for each output; bfloat16 becomes float32.
+        """
+        call = self._graph_call(outputs, data_parallel)
+        if call.outputs:
+            with call.explained():
+                await self._caller.run(call.operation(self._caller.settings), timeout)
+        return tuple([await self._array(content, timeout) for content in call.results()])
+
+    async def upload(
+        self,
+        array: ArrayLike,
+        *,
+        dtype: Dtype | None = None,
+        device: str = "",
+        ttl: float | None = None,
+        timeout: float | None = None,
+    ) -> AsyncTensor:
+        """Copy an array to a device of the daemon, where it stays until it is freed or expires.
+
+        The tensor can be used in expressions, which read it in place, and `await` downloads it. It is sent in chunks,
+        without a retry.
+
+        Args:
+            array: A numpy array, or what `numpy.asarray` makes one of.
+            dtype: Element type to convert to; the array's by default.
+            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
+            ttl: Seconds after its last use when it is freed; None means the daemon's default.
+            timeout: Seconds for the whole call.
+        """
+        return self.resident(await self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
+
+    async def keep(
+        self,
+        *tensors: AsyncTensor,
+        device: str = "",
+        ttl: float | None = None,
+        data_parallel: DataParallel | None = None,
+        timeout: float | None = None,
+    ) -> tuple[AsyncTensor, ...]:
+        """Compute tensors in one call, and keep the results on the daemon instead of returning them.
+
+        Args:
+            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
+            device: Where to compute; empty means where most bytes of the resident tensors are that are needed.
+            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            data_parallel: Which operands are split over which devices; the results are on the first of these. None
+                computes on one device.
+            timeout: Seconds for each call, retries included.
+
+        Returns:
+            The same tensors, which are resident.
+        """
+        keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
+        if call.outputs:
+            with call.explained():
+                await self._caller.run(call.operation(self._caller.settings, keep), timeout)
+        for tensor in tensors:
+            if isinstance(value := tensor._expression.content, Value):
+                tensor._expression.content = await self._upload(value, keep, timeout)
+        return tensors
+
+    async def free(self, *tensors: AsyncTensor, timeout: float | None = None) -> None:
+        """Free resident tensors: all of them, or none if one does not exist any more."""
+        await self._caller.run(_resident.free(self._kept(tensors)), timeout)
+
+    async def copy(
+        self, tensor: AsyncTensor, device: str, *, ttl: float | None = None, timeout: float | None = None
+    ) -> AsyncTensor:
+        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
+        return self.resident(await self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
+
+    async def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
+        """Return the caller's resident tensors, oldest first."""
+        return await self._caller.run(_resident.list_tensors(), timeout)
+
+    def graph(self, *, data_parallel: DataParallel | None = None, timeout: float | None = None) -> AsyncGraph:
+        """Collect outputs in an `async with` block, and compute them in one call at its end.
+
+        Args:
+            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
+            timeout: Seconds for the whole call, retries included.
+        """
+        return AsyncGraph(self, data_parallel, timeout)
+
+    async def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
+        settings = self._caller.settings
+        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
+        timeout = settings.timeout if timeout is None else timeout
+        return _resident.uploaded([one async for one in self._caller.stream(_resident.UPLOAD, requests, timeout)])
+
+    async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
+        if isinstance(content, Value):
+            return content.numpy()
+        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        timeout = self._caller.settings.timeout if timeout is None else timeout
+        async for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
+            download.add(part)
+        return download.numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
 from ._blocking_call import Caller
@@ -20,10 +20,6 @@ from ._kernel_source import KernelSource
 from ._launch import Grid, KernelDevice, KernelInfo, Outputs
 from ._tensor_factory import TensorFactory
 
-if TYPE_CHECKING:
-    from ._client import Client
-
-
 T = TypeVar("T")
 
 
@@ -31,7 +27,7 @@ T = TypeVar("T")
 class CompiledKernel(KernelInfo):
     """A kernel that a daemon keeps in its compiled form, and can launch."""
 
-    _client: Client = field(compare=False)
+    _client: KernelCalls = field(compare=False)
 
     def launch(
         self,
@@ -357,5 +353,4 @@ class KernelCalls(TensorFactory[Tensor]):
         self._caller.run(_launch.evict_kernel(kernel), timeout)
 
     def _compiled(self, fields: Mapping[str, Any]) -> CompiledKernel:
-        client: Any = self
-        return CompiledKernel(**fields, _client=client)
+        return CompiledKernel(**fields, _client=self)

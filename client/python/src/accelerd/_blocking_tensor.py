@@ -1,22 +1,27 @@
-"""Lazy tensors of the blocking client."""
+"""Tensors of the blocking client."""
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from . import _resident
+from ._array_api import ArrayApi
+from ._blocking_call import Caller
+from ._data_parallel import DataParallel
 from ._dlpack import HOST, export
 from ._expression import Expression
-from ._lazy import DEFAULT_DEVICE, GraphOutputs, LazyTensor
-from ._tensor import Value
+from ._graph import Keep
+from ._lazy import DEFAULT_DEVICE
+from ._resident import ResidentTensor
+from ._tensor import Dtype, Value
+from ._tensor_factory import GraphOutputs, TensorFactory
+from ._tensor_operators import TensorOperators
 
-if TYPE_CHECKING:
-    from ._client import Client
 
-
-class Tensor(LazyTensor):
+class Tensor(TensorOperators):
     """A lazy tensor of a `Client`.
 
     `numpy()`, `float()`, `int()`, `bool()` and `numpy.asarray()` compute it: one call runs all operations that it
@@ -24,6 +29,8 @@ class Tensor(LazyTensor):
     """
 
     __slots__ = ()
+
+    _client: TensorCalls
 
     def numpy(self, *, timeout: float | None = None) -> NDArray[Any]:
         """Compute the tensor in one call, unless that is done already.
@@ -34,15 +41,15 @@ class Tensor(LazyTensor):
         Returns:
             A read-only array; bfloat16 becomes float32.
         """
-        return cast("Client", self._client).execute(self, timeout=timeout)[0]
+        return self._client.execute(self, timeout=timeout)[0]
 
     def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> Tensor:
         """Compute the tensor, and keep it on the daemon; return it. As `Client.keep()`."""
-        return cast("Client", self._client).keep(self, device=device, ttl=ttl, timeout=timeout)[0]
+        return self._client.keep(self, device=device, ttl=ttl, timeout=timeout)[0]
 
     def free(self, *, timeout: float | None = None) -> None:
         """Free the tensor, which is resident."""
-        cast("Client", self._client).free(self, timeout=timeout)
+        self._client.free(self, timeout=timeout)
 
     def __enter__(self) -> Tensor:
         return self
@@ -89,7 +96,7 @@ class Tensor(LazyTensor):
         if device == DEFAULT_DEVICE:
             return self._of(Expression(Value.of(self.numpy())))
         if self.resident is not None:
-            return cast("Client", self._client).copy(self, device)
+            return self._client.copy(self, device)
         return self._of(Expression(self._expression.content)).keep(device=device)
 
     def __bool__(self) -> bool:
@@ -108,7 +115,7 @@ class Tensor(LazyTensor):
         return operator.index(self.numpy()[()])
 
 
-class Graph(GraphOutputs["Client", Tensor]):
+class Graph(GraphOutputs["TensorCalls", Tensor]):
     """The outputs of a `with` block, which one call computes at its end."""
 
     def __enter__(self) -> Graph:
@@ -117,3 +124,123 @@ class Graph(GraphOutputs["Client", Tensor]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._client.execute(*self._outputs, data_parallel=self.data_parallel, timeout=self._timeout)
+
+
+class TensorCalls(TensorFactory[Tensor]):
+    """The calls of the blocking client that compute, upload and download tensors."""
+
+    _caller: Caller
+    _tensor_class = Tensor
+
+    @property
+    def xp(self) -> ArrayApi[Tensor]:
+        """Functions of the Array API standard, and of neural networks, on tensors of this client."""
+        return ArrayApi(self)
+
+    def execute(
+        self, *outputs: Tensor, data_parallel: DataParallel | None = None, timeout: float | None = None
+    ) -> tuple[NDArray[Any], ...]:
+        """Compute tensors in one call: all operations that they need, each once.
+
+        Args:
+            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
+            data_parallel: Which operands are split over which devices; None computes on one device.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            A read-only array for each output; bfloat16 becomes float32.
+        """
+        call = self._graph_call(outputs, data_parallel)
+        if call.outputs:
+            with call.explained():
+                self._caller.run(call.operation(self._caller.settings), timeout)
+        return tuple(self._array(content, timeout) for content in call.results())
+
+    def upload(
+        self,
+        array: ArrayLike,
+        *,
+        dtype: Dtype | None = None,
+        device: str = "",
+        ttl: float | None = None,
+        timeout: float | None = None,
+    ) -> Tensor:
+        """Copy an array to a device of the daemon, where it stays until it is freed or expires.
+
+        The tensor can be used in expressions, which read it in place, and `numpy()` downloads it. It is sent in chunks,
+        without a retry.
+
+        Args:
+            array: A numpy array, or what `numpy.asarray` makes one of.
+            dtype: Element type to convert to; the array's by default.
+            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
+            ttl: Seconds after its last use when it is freed; None means the daemon's default.
+            timeout: Seconds for the whole call.
+        """
+        return self.resident(self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
+
+    def keep(
+        self,
+        *tensors: Tensor,
+        device: str = "",
+        ttl: float | None = None,
+        data_parallel: DataParallel | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Compute tensors in one call, and keep the results on the daemon instead of returning them.
+
+        Args:
+            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
+            device: Where to compute; empty means where most bytes of the resident tensors are that are needed.
+            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            data_parallel: Which operands are split over which devices; the results are on the first of these. None
+                computes on one device.
+            timeout: Seconds for each call, retries included.
+
+        Returns:
+            The same tensors, which are resident.
+        """
+        keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
+        if call.outputs:
+            with call.explained():
+                self._caller.run(call.operation(self._caller.settings, keep), timeout)
+        for tensor in tensors:
+            if isinstance(value := tensor._expression.content, Value):
+                tensor._expression.content = self._upload(value, keep, timeout)
+        return tensors
+
+    def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
+        """Free resident tensors: all of them, or none if one does not exist any more."""
+        self._caller.run(_resident.free(self._kept(tensors)), timeout)
+
+    def copy(self, tensor: Tensor, device: str, *, ttl: float | None = None, timeout: float | None = None) -> Tensor:
+        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
+        return self.resident(self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
+
+    def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
+        """Return the caller's resident tensors, oldest first."""
+        return self._caller.run(_resident.list_tensors(), timeout)
+
+    def graph(self, *, data_parallel: DataParallel | None = None, timeout: float | None = None) -> Graph:
+        """Collect outputs in a `with` block, and compute them in one call at its end.
+
+        Args:
+            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
+            timeout: Seconds for the whole call, retries included.
+        """
+        return Graph(self, data_parallel, timeout)
+
+    def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
+        settings = self._caller.settings
+        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
+        timeout = settings.timeout if timeout is None else timeout
+        return _resident.uploaded(list(self._caller.stream(_resident.UPLOAD, requests, timeout)))
+
+    def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
+        if isinstance(content, Value):
+            return content.numpy()
+        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        timeout = self._caller.settings.timeout if timeout is None else timeout
+        for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
+            download.add(part)
+        return download.numpy()

@@ -11,28 +11,25 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _resident, _similar
+from . import _device, _embed, _parse, _points, _similar
 from ._blocking_call import Caller
 from ._blocking_kernel import KernelCalls
-from ._blocking_tensor import Graph, Tensor
+from ._blocking_tensor import TensorCalls
 from ._blocking_verify import VerifyCalls
 from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
 from ._collection import Collection
 from ._credentials import Tls
-from ._data_parallel import DataParallel
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import MessageTooLargeError
-from ._graph import Keep
 from ._parse import Mode, Parsed, ParseOutcome, Source
-from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Stats
-from ._tensor import Dtype, Value, to_rows
+from ._tensor import to_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 
-class Client(KernelCalls, VerifyCalls):
+class Client(TensorCalls, KernelCalls, VerifyCalls):
     """Client of a daemon, over one or more connections.
 
     A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call before a
@@ -40,8 +37,6 @@ class Client(KernelCalls, VerifyCalls):
 
     The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
-
-    _tensor_class = Tensor
 
     def __init__(
         self,
@@ -575,114 +570,6 @@ class Client(KernelCalls, VerifyCalls):
         requests = (stream.request(at, sources) for at, sources in enumerate(batches))
         for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)
-
-    def execute(
-        self, *outputs: Tensor, data_parallel: DataParallel | None = None, timeout: float | None = None
-    ) -> tuple[NDArray[Any], ...]:
-        """Compute tensors in one call: all operations that they need, each once.
-
-        Args:
-            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
-            data_parallel: Which operands are split over which devices; None computes on one device.
-            timeout: Seconds for the whole call, retries included.
-
-        Returns:
-            A read-only array for each output; bfloat16 becomes float32.
-        """
-        call = self._graph_call(outputs, data_parallel)
-        if call.outputs:
-            with call.explained():
-                self._caller.run(call.operation(self._caller.settings), timeout)
-        return tuple(self._array(content, timeout) for content in call.results())
-
-    def upload(
-        self,
-        array: ArrayLike,
-        *,
-        dtype: Dtype | None = None,
-        device: str = "",
-        ttl: float | None = None,
-        timeout: float | None = None,
-    ) -> Tensor:
-        """Copy an array to a device of the daemon, where it stays until it is freed or expires.
-
-        The tensor can be used in expressions, which read it in place, and `numpy()` downloads it. It is sent in chunks,
-        without a retry.
-
-        Args:
-            array: A numpy array, or what `numpy.asarray` makes one of.
-            dtype: Element type to convert to; the array's by default.
-            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
-            ttl: Seconds after its last use when it is freed; None means the daemon's default.
-            timeout: Seconds for the whole call.
-        """
-        return self.resident(self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
-
-    def keep(
-        self,
-        *tensors: Tensor,
-        device: str = "",
-        ttl: float | None = None,
-        data_parallel: DataParallel | None = None,
-        timeout: float | None = None,
-    ) -> tuple[Tensor, ...]:
-        """Compute tensors in one call, and keep the results on the daemon instead of returning them.
-
-        Args:
-            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
-            device: Where to compute; empty means where most bytes of the resident tensors are that are needed.
-            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
-            data_parallel: Which operands are split over which devices; the results are on the first of these. None
-                computes on one device.
-            timeout: Seconds for each call, retries included.
-
-        Returns:
-            The same tensors, which are resident.
-        """
-        keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
-        if call.outputs:
-            with call.explained():
-                self._caller.run(call.operation(self._caller.settings, keep), timeout)
-        for tensor in tensors:
-            if isinstance(value := tensor._expression.content, Value):
-                tensor._expression.content = self._upload(value, keep, timeout)
-        return tensors
-
-    def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
-        """Free resident tensors: all of them, or none if one does not exist any more."""
-        self._caller.run(_resident.free(self._kept(tensors)), timeout)
-
-    def copy(self, tensor: Tensor, device: str, *, ttl: float | None = None, timeout: float | None = None) -> Tensor:
-        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
-        return self.resident(self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
-
-    def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
-        """Return the caller's resident tensors, oldest first."""
-        return self._caller.run(_resident.list_tensors(), timeout)
-
-    def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
-        settings = self._caller.settings
-        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
-        timeout = settings.timeout if timeout is None else timeout
-        return _resident.uploaded(list(self._caller.stream(_resident.UPLOAD, requests, timeout)))
-
-    def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
-        if isinstance(content, Value):
-            return content.numpy()
-        download, requests = _resident.Download(content), [_resident.download_request(content)]
-        timeout = self._caller.settings.timeout if timeout is None else timeout
-        for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
-            download.add(part)
-        return download.numpy()
-
-    def graph(self, *, data_parallel: DataParallel | None = None, timeout: float | None = None) -> Graph:
-        """Collect outputs in a `with` block, and compute them in one call at its end.
-
-        Args:
-            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
-            timeout: Seconds for the whole call, retries included.
-        """
-        return Graph(self, data_parallel, timeout)
 
     def collection(self, name: str) -> Collection:
         """Return a handle to a collection, without a call to the daemon."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._expression import Expression, Result, describe
+from ._graph import GraphCall
+from ._lazy import Array, LazyTensor
 from ._proto import tensor_pb2 as pb
 from ._resident import ResidentTensor
 from ._tensor import Value
-
-if TYPE_CHECKING:
-    from ._graph import GraphCall
-    from ._lazy import Array, LazyTensor
-    from ._tensor_factory import TensorFactory
 
 
 @dataclass(frozen=True)
@@ -40,20 +37,29 @@ class DataParallel:
     concat: Sequence[tuple[LazyTensor, int]] = ()
 
 
-def encode(options: DataParallel, call: GraphCall, factory: TensorFactory[Any]) -> pb.DataParallel:
-    """Return the options as a message, with the names of a call."""
+def encode(
+    options: DataParallel,
+    call: GraphCall,
+    operand: Callable[[str, Any], Expression],
+    owned: Callable[[str, Any], Expression],
+) -> pb.DataParallel:
+    """Return the options as a message, with the names of a call.
+
+    `operand` returns the expression of an array or a tensor, `owned` that of a tensor; both raise for a tensor of
+    another client, with the name of the argument.
+    """
     if isinstance(options.devices, str):
         raise TypeError(f"devices: expected a sequence of str, got {options.devices!r}")
     message = pb.DataParallel(devices=options.devices)
     for at, given in enumerate(options.split):
         what = f"split[{at}]"
         tensor, dim = given if isinstance(given, tuple) else (given, 0)
-        name = call.input_name(_content(what, factory._operand(what, tensor)))
+        name = call.input_name(_content(what, operand(what, tensor)))
         if name is None:
             raise ValueError(f"{what}: expected an operand of the outputs, got {tensor!r}")
         message.inputs.add(name=name, dim=operator.index(dim))
     for what, output, combination, dim in _combined(options):
-        expression = factory._owned(what, output)
+        expression = owned(what, output)
         name = call.output_name(expression)
         if name is not None:
             message.outputs.add(name=name, combination=combination, dim=operator.index(dim))

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ._expression import Attribute
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ._lazy import LazyTensor
-
-#: What `tensor[...]` takes: one of these, or a tuple of them.
-Item: TypeAlias = "int | slice | EllipsisType | LazyTensor | NDArray[Any] | None"
-Index: TypeAlias = "Item | tuple[Item, ...]"
 #: An operation of one operand and its attributes.
 View: TypeAlias = "tuple[str, dict[str, Attribute]]"
 

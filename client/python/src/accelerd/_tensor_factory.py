@@ -1,15 +1,14 @@
-"""The part of the clients that makes lazy tensors."""
+"""What the blocking and the asyncio client have in common: lazy tensors, and graphs of their operations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, overload
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _verify
-from ._array_api import ArrayApi
 from ._data_parallel import DataParallel, encode
 from ._dlpack import host_array
 from ._expression import Attribute, Expression, Result, apply
@@ -19,6 +18,8 @@ from ._proto.tensor_pb2 import DTYPE_BF16
 from ._resident import ResidentTensor
 from ._tensor import NUMPY_DTYPES, Dtype, Value, dtype_number
 
+C = TypeVar("C")
+
 #: Operations that always have several results.
 SeveralResults: TypeAlias = Literal[
     "adam", "adamw", "cummax", "cummin", "kthvalue", "sort", "std_mean", "topk", "var_mean"
@@ -26,14 +27,9 @@ SeveralResults: TypeAlias = Literal[
 
 
 class TensorFactory(Generic[T]):
-    """What the blocking and the asyncio client have in common: they make lazy tensors."""
+    """Makes the lazy tensors of a client, and resolves those that its calls take."""
 
     _tensor_class: type[T]
-
-    @property
-    def xp(self) -> ArrayApi[T]:
-        """Functions of the Array API standard, and of neural networks, on tensors of this client."""
-        return ArrayApi(self)
 
     def tensor(self, array: ArrayLike | LazyTensor, *, dtype: Dtype | None = None) -> T:
         """Return a tensor of an array.
@@ -163,8 +159,24 @@ class TensorFactory(Generic[T]):
         call = GraphCall([self._owned(f"outputs[{at}]", output) for at, output in enumerate(outputs)])
         # Without outputs to compute there is no call.
         if data_parallel is not None and call.outputs:
-            call.data_parallel = encode(data_parallel, call, self)
+            call.data_parallel = encode(data_parallel, call, self._operand, self._owned)
         return call
+
+
+class GraphOutputs(Generic[C, T]):
+    """Outputs that are collected in a block."""
+
+    def __init__(self, client: C, data_parallel: DataParallel | None, timeout: float | None) -> None:
+        self._client = client
+        self._timeout = timeout
+        #: Which operands are split over which devices; read at the end of the block.
+        self.data_parallel = data_parallel
+        self._outputs: list[T] = []
+
+    def output(self, tensor: T) -> T:
+        """Add an output, and return it. After the block its `numpy()` makes no call."""
+        self._outputs.append(tensor)
+        return tensor
 
 
 def _in_range(operand: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _device, _embed, _parse, _points, _resident, _similar
+from . import _device, _embed, _parse, _points, _similar
 from ._aio_call import AsyncCaller as AsyncCaller
 from ._aio_call import Batches as Batches
 from ._aio_call import numbered
@@ -26,6 +26,7 @@ from ._aio_kernel import AsyncCompiledKernel as AsyncCompiledKernel
 from ._aio_kernel import AsyncKernelCalls
 from ._aio_tensor import AsyncGraph as AsyncGraph
 from ._aio_tensor import AsyncTensor as AsyncTensor
+from ._aio_tensor import AsyncTensorCalls
 from ._aio_verify import AsyncVerifyCalls
 from ._call import (
     DEFAULT_ATTEMPTS,
@@ -34,28 +35,23 @@ from ._call import (
     Settings,
 )
 from ._credentials import Tls
-from ._data_parallel import DataParallel
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import AccelerdError, MessageTooLargeError, malformed
-from ._graph import Keep
 from ._parse import Mode, Parsed, ParseOutcome, Source
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
-from ._resident import ResidentTensor
 from ._results import Clusters, CollectionInfo, Device, Model, Ranked, Similar, Snapshot, Stats
-from ._tensor import Dtype, Value, to_rows
+from ._tensor import to_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
 
-class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
+class AsyncClient(AsyncTensorCalls, AsyncKernelCalls, AsyncVerifyCalls):
     """Client of a daemon for one event loop, with the methods of `accelerd.Client`.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default.
     """
-
-    _tensor_class = AsyncTensor
 
     def __init__(
         self,
@@ -589,116 +585,6 @@ class AsyncClient(AsyncKernelCalls, AsyncVerifyCalls):
         requests = (stream.request(at, sources) async for at, sources in numbered(batches))
         async for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)
-
-    async def execute(
-        self, *outputs: AsyncTensor, data_parallel: DataParallel | None = None, timeout: float | None = None
-    ) -> tuple[NDArray[Any], ...]:
-        """Compute tensors in one call: all operations that they need, each once.
-
-        Args:
-            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
-            data_parallel: Which operands are split over which devices; None computes on one device.
-            timeout: Seconds for the whole call, retries included.
-
-        Returns:
-            A read-only array for each output; bfloat16 becomes float32.
-        """
-        call = self._graph_call(outputs, data_parallel)
-        if call.outputs:
-            with call.explained():
-                await self._caller.run(call.operation(self._caller.settings), timeout)
-        return tuple([await self._array(content, timeout) for content in call.results()])
-
-    async def upload(
-        self,
-        array: ArrayLike,
-        *,
-        dtype: Dtype | None = None,
-        device: str = "",
-        ttl: float | None = None,
-        timeout: float | None = None,
-    ) -> AsyncTensor:
-        """Copy an array to a device of the daemon, where it stays until it is freed or expires.
-
-        The tensor can be used in expressions, which read it in place, and `await` downloads it. It is sent in chunks,
-        without a retry.
-
-        Args:
-            array: A numpy array, or what `numpy.asarray` makes one of.
-            dtype: Element type to convert to; the array's by default.
-            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
-            ttl: Seconds after its last use when it is freed; None means the daemon's default.
-            timeout: Seconds for the whole call.
-        """
-        return self.resident(await self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
-
-    async def keep(
-        self,
-        *tensors: AsyncTensor,
-        device: str = "",
-        ttl: float | None = None,
-        data_parallel: DataParallel | None = None,
-        timeout: float | None = None,
-    ) -> tuple[AsyncTensor, ...]:
-        """Compute tensors in one call, and keep the results on the daemon instead of returning them.
-
-        Args:
-            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
-            device: Where to compute; empty means where most bytes of the resident tensors are that are needed.
-            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
-            data_parallel: Which operands are split over which devices; the results are on the first of these. None
-                computes on one device.
-            timeout: Seconds for each call, retries included.
-
-        Returns:
-            The same tensors, which are resident.
-        """
-        keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
-        if call.outputs:
-            with call.explained():
-                await self._caller.run(call.operation(self._caller.settings, keep), timeout)
-        for tensor in tensors:
-            if isinstance(value := tensor._expression.content, Value):
-                tensor._expression.content = await self._upload(value, keep, timeout)
-        return tensors
-
-    async def free(self, *tensors: AsyncTensor, timeout: float | None = None) -> None:
-        """Free resident tensors: all of them, or none if one does not exist any more."""
-        await self._caller.run(_resident.free(self._kept(tensors)), timeout)
-
-    async def copy(
-        self, tensor: AsyncTensor, device: str, *, ttl: float | None = None, timeout: float | None = None
-    ) -> AsyncTensor:
-        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
-        return self.resident(await self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
-
-    async def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
-        """Return the caller's resident tensors, oldest first."""
-        return await self._caller.run(_resident.list_tensors(), timeout)
-
-    async def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
-        settings = self._caller.settings
-        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
-        timeout = settings.timeout if timeout is None else timeout
-        return _resident.uploaded([one async for one in self._caller.stream(_resident.UPLOAD, requests, timeout)])
-
-    async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
-        if isinstance(content, Value):
-            return content.numpy()
-        download, requests = _resident.Download(content), [_resident.download_request(content)]
-        timeout = self._caller.settings.timeout if timeout is None else timeout
-        async for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
-            download.add(part)
-        return download.numpy()
-
-    def graph(self, *, data_parallel: DataParallel | None = None, timeout: float | None = None) -> AsyncGraph:
-        """Collect outputs in an `async with` block, and compute them in one call at its end.
-
-        Args:
-            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
-            timeout: Seconds for the whole call, retries included.
-        """
-        return AsyncGraph(self, data_parallel, timeout)
 
     def collection(self, name: str) -> AsyncCollection:
         """Return a handle to a collection, without a call to the daemon."""

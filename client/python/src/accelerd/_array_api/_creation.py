@@ -155,7 +155,7 @@ class Creation(Elementwise[T]):
         """Return `num` evenly spaced numbers from `start` to `stop`, which is excluded unless `endpoint` is true."""
         expect_default(device)
         if not endpoint:
-            return self.linspace(start, stop, num + 1, dtype=dtype)[:num]
+            return self.linspace(start, stop, num + 1, dtype=dtype)._view(slice(num))
         return self._client.op("linspace", start=start, end=stop, steps=num, **typed(dtype))
 
     def eye(
@@ -191,7 +191,7 @@ class Creation(Elementwise[T]):
 
     def _compared_to_diagonal(self, comparison: str, rows: int, columns: int, k: int) -> T:
         """Return which elements of a matrix are on a diagonal, not above it or not below it."""
-        diagonals = self.arange(columns) - self.arange(rows)[:, None]
+        diagonals = self.subtract(self.arange(columns), self.arange(rows)._view((slice(None), None)))
         # Diagonals outside of the matrix are alike, and k may be any integer.
         return self._client.op(comparison, diagonals, other=sorted((-rows, k, columns))[1])
 

@@ -28,7 +28,7 @@ class Indexing(Linalg[T]):
         """
         items = expanded(self._without_masks(x.shape, index), len(x.shape))
         is_chosen = [item is not None and not isinstance(item, slice) for item in items]
-        viewed = x[tuple(slice(None) if chosen else item for item, chosen in zip(items, is_chosen, strict=True))]
+        viewed = x._view(tuple(slice(None) if chosen else item for item, chosen in zip(items, is_chosen, strict=True)))
         dims = [dim for dim, chosen in enumerate(is_chosen) if chosen]
         rest = [dim for dim, chosen in enumerate(is_chosen) if not chosen]
         shape = viewed.shape
@@ -93,7 +93,7 @@ class Indexing(Linalg[T]):
                 raise IndexError(
                     "index: expected a mask, or integers, slices, None and Ellipsis to assign to, got an array"
                 )
-        target = x[index].shape
+        target = x._view(index).shape
         given = self._of_type(value, x)
         shape = self._shape(given, "value")
         if not broadcasts(shape, target):

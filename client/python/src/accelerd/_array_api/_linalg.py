@@ -37,7 +37,7 @@ class Linalg(Searching[T]):
             raise ValueError(f"axis: expected {-rank} to -1, got {axis}")
         rows = self.expand_dims(self.moveaxis(x1, axis, -1), axis=-2)
         columns = self.expand_dims(self.moveaxis(x2, axis, -1), axis=-1)
-        return self.matmul(rows, columns)[..., 0, 0]
+        return self.matmul(rows, columns)._view((..., 0, 0))
 
     def tensordot(self, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> T:
         """Return the sums of products over dimensions: the last of `x1` and the first of `x2`, or pairs of both."""

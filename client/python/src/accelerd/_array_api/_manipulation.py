@@ -87,7 +87,8 @@ class Manipulation(Creation[T]):
             start = -steps % shape[dim] if shape[dim] else 0
             if start:
                 before = (slice(None),) * dim
-                tensor = self.concat([tensor[(*before, slice(start, None))], tensor[(*before, slice(start))]], axis=dim)
+                tail, head = tensor._view((*before, slice(start, None))), tensor._view((*before, slice(start)))
+                tensor = self.concat([tail, head], axis=dim)
         return tensor
 
     def concat(self, arrays: Sequence[Array], /, *, axis: int | None = 0) -> T:

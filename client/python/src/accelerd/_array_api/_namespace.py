@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
+from typing import Any, Generic, Protocol, cast
 
 import numpy as np
 
 from .._expression import Attribute, type_of
 from .._lazy import DEFAULT_DEVICE, Array, Axis, Operand, T, T_co
 from .._tensor import Dtype, dtype_name
+from .._tensor_factory import TensorFactory
 from .._types import TensorType
-
-if TYPE_CHECKING:
-    from .._tensor_factory import TensorFactory
 
 
 class UnaryFunction(Protocol[T_co]):
