@@ -1,4 +1,4 @@
-"""Collections: upsert, search, read, snapshot, delete."""
+"""Collections of the blocking client: upsert, search, read, snapshot, delete."""
 
 from __future__ import annotations
 

@@ -1,0 +1,203 @@
+"""Collections of the asyncio client: upsert, search, read, snapshot, delete."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from . import _points
+from ._aio_call import AsyncCaller, Batches, numbered
+from ._errors import AccelerdError, MessageTooLargeError, malformed
+from ._payload import Id, Payloads
+from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._results import CollectionInfo, Snapshot
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # In typing since Python 3.11.
+
+
+class AsyncCollection:
+    """Handle to a collection, which need not exist.
+
+    Filters are dicts of payload field to condition: a value, a list of values, or `slice(low, high)` for
+    `low <= x < high`.
+
+    The `timeout` of a call is in seconds, retries included; None means the client's default.
+    """
+
+    def __init__(self, caller: AsyncCaller, name: str) -> None:
+        self._caller = caller
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"AsyncCollection({self.name!r})"
+
+    async def describe(self, *, timeout: float | None = None) -> CollectionInfo:
+        """Return the collection's configuration and size."""
+        return await self._caller.run(_points.describe(self.name), timeout)
+
+    async def delete(self, *, timeout: float | None = None) -> None:
+        """Delete the collection, its log and its local snapshots."""
+        await self._caller.run(_points.delete(self.name), timeout)
+
+    async def upsert(
+        self,
+        ids: Iterable[Id] | NDArray[Any],
+        *,
+        texts: Sequence[str] | None = None,
+        vectors: ArrayLike | None = None,
+        payloads: Payloads | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Insert points, and replace those whose ids exist.
+
+        The write is atomic if it fits into one message (`max_message_bytes`). Otherwise it is split into parts, written
+        in order, of which each is atomic; after a failure the earlier parts stay.
+
+        Args:
+            ids: One id per point: ints, or UUIDs.
+            texts: Texts to embed with the collection's model.
+            vectors: float32 [points, dimensions].
+            payloads: A list of dicts, one per point; or a dict of columns, which is faster: for each field a list or an
+                array with a value per point, None where a point has none.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The number of new points.
+        """
+        upsert = _points.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
+        deadline = self._caller.settings.deadline(timeout)
+        whole = upsert.one()
+        if whole is not None:
+            try:
+                return await self._caller.until(whole, deadline)
+            except MessageTooLargeError:
+                if upsert.whole.halves() is None:
+                    raise
+        return await self._upsert_in_parts(_points.SplitUpsert(upsert, self._caller.settings), deadline)
+
+    async def _upsert_in_parts(self, split: _points.SplitUpsert, deadline: float) -> int:
+        while not split.is_done:
+            try:
+                left = max(deadline - time.monotonic(), 0.0)
+                async for response in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
+                    split.on_response(response)
+                if not split.is_done:
+                    raise malformed("the stream ended before its last step")
+            except AccelerdError as problem:
+                wait = split.on_error(problem)
+                if time.monotonic() + wait >= deadline:
+                    raise
+                await asyncio.sleep(wait)
+        return split.inserted
+
+    async def upsert_many(self, steps: Batches[UpsertStep], *, timeout: float | None = None) -> AsyncIterator[int]:
+        """Upsert in bulk over one stream.
+
+        Steps are consumed as they are sent and may have any size: each is split into messages of a few MiB, of which
+        each is atomic. Nothing is retried, and without a timeout there is no deadline.
+
+        Args:
+            steps: Dicts with the arguments of `upsert`.
+            timeout: Seconds for the whole stream.
+
+        Yields:
+            The number of new points of each step.
+        """
+        bulk = _points.BulkUpsert(self.name, self._caller.settings)
+        requests = (message async for _, step in numbered(steps) for message in bulk.messages(step))
+        async for response in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
+            inserted = bulk.on_response(response)
+            if inserted is not None:
+                yield inserted
+
+    async def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
+        """Find the nearest points of each query, exactly.
+
+        Args:
+            timeout: Seconds for the whole call, retries included.
+            **options: The queries and `SearchOptions`:
+
+                texts, vectors or ids: The queries. Results of stored points, given by id, include those points.
+                k: Hits per query, after the first `offset`. Default 10.
+                threshold: Omit hits that score worse.
+                where, where_not: Conditions that points must and must not meet.
+                payload: Whether to return payloads. Default True.
+                hybrid: Whether to combine full-text search with vector search. Requires `texts` and a `text_field`.
+                fusion: "relative_score" (default) or "reciprocal_rank".
+                text_weight: Weight of the text ranking in a hybrid search, from 0 to 1. Default 0.5.
+
+        Returns:
+            The hits of each query, best first.
+        """
+        return await self._caller.run(_points.search(self.name, options), timeout)
+
+    async def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
+        """Search like `search` and return columns, which are cheaper for many hits."""
+        return await self._caller.run(_points.search_columns(self.name, options), timeout)
+
+    async def get(
+        self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
+    ) -> list[Point]:
+        """Return points by id. Unknown ids are omitted."""
+        return await self._caller.run(_points.get_points(self.name, ids, vectors), timeout)
+
+    async def scroll(
+        self,
+        *,
+        where: Mapping[str, Any] | None = None,
+        where_not: Mapping[str, Any] | None = None,
+        page_size: int = 1000,
+        payload: bool = True,
+        vectors: bool = False,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Point]:
+        """Iterate over all points that match, in ascending order of id. `timeout` applies to each page."""
+        scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
+        while not scroll.is_done:
+            for point in await self._caller.run(scroll.next_points(), timeout):
+                yield point
+
+    async def scroll_columns(
+        self,
+        *,
+        where: Mapping[str, Any] | None = None,
+        where_not: Mapping[str, Any] | None = None,
+        page_size: int = 1000,
+        payload: bool = True,
+        vectors: bool = False,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Points]:
+        """Iterate like `scroll`, over pages of columns."""
+        scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
+        while not scroll.is_done:
+            yield await self._caller.run(scroll.next_columns(), timeout)
+
+    async def count(
+        self,
+        *,
+        where: Mapping[str, Any] | None = None,
+        where_not: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Return the exact number of points that match."""
+        return await self._caller.run(_points.count(self.name, where, where_not), timeout)
+
+    async def delete_points(
+        self,
+        ids: Iterable[Id] | NDArray[Any] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        where_not: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Delete the points that match all conditions. Returns their number."""
+        return await self._caller.run(_points.delete_points(self.name, ids, where, where_not), timeout)
+
+    async def snapshot(self, url: str = "", *, timeout: float | None = None) -> Snapshot:
+        """Write a versioned snapshot to an object store, by default the configured one."""
+        return await self._caller.run(_points.create_snapshot(self.name, url), timeout)

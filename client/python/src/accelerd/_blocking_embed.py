@@ -1,0 +1,290 @@
+"""Embeddings and models of the blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _embed
+from ._blocking_call import Caller
+from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._results import Model, Ranked
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # In typing since Python 3.11.
+
+
+class EmbedCalls:
+    """The calls of the blocking client that embed, rank and tokenize texts, and manage models."""
+
+    _caller: Caller
+
+    @overload
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        output: Literal["f32", "bf16"] = "f32",
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float32]: ...
+
+    @overload
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        output: Literal["f16"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float16]: ...
+
+    @overload
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        output: Literal["binary"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.uint8]: ...
+
+    @overload
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        output: Literal["int8"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Quantized: ...
+
+    @overload
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        output: _embed.Output,
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any] | Quantized: ...
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        output: _embed.Output = "f32",
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any] | Quantized:
+        """Embed texts.
+
+        Args:
+            texts: The texts.
+            output: Element type of the vectors: "f32", "f16", "bf16" (returned as float32), "int8" (a `Quantized`) or
+                "binary" (uint8, one bit per dimension).
+            timeout: Seconds for the whole call, retries included.
+            **options: See `EmbedOptions`. The defaults are the model's.
+
+        Returns:
+            One vector per text, [texts, dimensions]; one per span if `spans` is given.
+        """
+        split = _embed.embed(texts, output, options, self._caller.settings)
+        vectors: NDArray[Any] | Quantized = self._caller.run_split(split, timeout)
+        return vectors
+
+    @overload
+    def embed_tokens(
+        self,
+        tokens: Tokens | Sequence[Sequence[int]],
+        *,
+        output: Literal["f32", "bf16"] = "f32",
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float32]: ...
+
+    @overload
+    def embed_tokens(
+        self,
+        tokens: Tokens | Sequence[Sequence[int]],
+        *,
+        output: Literal["f16"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.float16]: ...
+
+    @overload
+    def embed_tokens(
+        self,
+        tokens: Tokens | Sequence[Sequence[int]],
+        *,
+        output: Literal["binary"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[np.uint8]: ...
+
+    @overload
+    def embed_tokens(
+        self,
+        tokens: Tokens | Sequence[Sequence[int]],
+        *,
+        output: Literal["int8"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Quantized: ...
+
+    @overload
+    def embed_tokens(
+        self,
+        tokens: Tokens | Sequence[Sequence[int]],
+        *,
+        output: _embed.Output,
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any] | Quantized: ...
+
+    def embed_tokens(
+        self,
+        tokens: Tokens | Sequence[Sequence[int]],
+        *,
+        output: _embed.Output = "f32",
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> NDArray[Any] | Quantized:
+        """Embed token ids: those of `tokenize`, or a list of lists. Takes the options of `embed`."""
+        split = _embed.embed_tokens(tokens, output, options, self._caller.settings)
+        vectors: NDArray[Any] | Quantized = self._caller.run_split(split, timeout)
+        return vectors
+
+    @overload
+    def embed_stream(
+        self,
+        batches: Iterable[Sequence[str]],
+        *,
+        output: Literal["f32", "bf16"] = "f32",
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Iterator[EmbedOutcome[NDArray[np.float32]]]: ...
+
+    @overload
+    def embed_stream(
+        self,
+        batches: Iterable[Sequence[str]],
+        *,
+        output: Literal["f16"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Iterator[EmbedOutcome[NDArray[np.float16]]]: ...
+
+    @overload
+    def embed_stream(
+        self,
+        batches: Iterable[Sequence[str]],
+        *,
+        output: Literal["binary"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Iterator[EmbedOutcome[NDArray[np.uint8]]]: ...
+
+    @overload
+    def embed_stream(
+        self,
+        batches: Iterable[Sequence[str]],
+        *,
+        output: Literal["int8"],
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Iterator[EmbedOutcome[Quantized]]: ...
+
+    @overload
+    def embed_stream(
+        self,
+        batches: Iterable[Sequence[str]],
+        *,
+        output: _embed.Output,
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Iterator[EmbedOutcome[NDArray[Any] | Quantized]]: ...
+
+    def embed_stream(
+        self,
+        batches: Iterable[Sequence[str]],
+        *,
+        output: _embed.Output = "f32",
+        timeout: float | None = None,
+        **options: Unpack[EmbedOptions],
+    ) -> Iterator[EmbedOutcome[Any]]:
+        """Embed batches of texts over one stream. Takes the options of `embed`.
+
+        A failed batch does not end the stream. Nothing is retried, and without a timeout there is no deadline.
+
+        Yields:
+            The outcome of each batch in the order of completion.
+        """
+        encode = _embed.stream_encoder(output, options)
+        requests = (encode(at, texts) for at, texts in enumerate(batches))
+        for response in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
+            yield _embed.outcome(response)
+
+    def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        model: str,
+        top_n: int = 0,
+        raw_scores: bool = False,
+        max_tokens: int = 0,
+        timeout: float | None = None,
+    ) -> list[Ranked]:
+        """Rank documents by their relevance to a query.
+
+        Args:
+            query: The query.
+            documents: The documents.
+            model: Name or alias of a loaded cross-encoder.
+            top_n: Maximum number of results; 0 means all documents.
+            raw_scores: Whether to return the classifier's logits instead of activated scores.
+            max_tokens: Maximum tokens of the query and a document together; 0 means the model's limit.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The documents' indices and scores, best first.
+        """
+        operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
+        return self._caller.run(operation, timeout)
+
+    def load_model(
+        self,
+        name: str,
+        path: str,
+        *,
+        aliases: Sequence[str] = (),
+        precision: str = "",
+        timeout: float | None = None,
+    ) -> Model:
+        """Load a model.
+
+        Args:
+            name: Its name in calls.
+            path: A folder or file on the daemon's machine, or `hf://owner/name[@revision]` for a model of its hub.
+            aliases: Other names in calls.
+            precision: "bf16", "f16" or "f32"; empty means the daemon's default.
+            timeout: Seconds for the whole call, retries included.
+        """
+        return self._caller.run(_embed.load_model(name, path, aliases, precision), timeout)
+
+    def unload_model(self, name: str, *, timeout: float | None = None) -> str:
+        """Unload a model, by name or alias. Returns its name."""
+        return self._caller.run(_embed.unload_model(name), timeout)
+
+    def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
+        """Convert texts to the token ids of a model."""
+        return self._caller.run(_embed.tokenize(texts, model), timeout)
+
+    def models(self, *, timeout: float | None = None) -> list[Model]:
+        """Return the loaded models, sorted by name."""
+        return self._caller.run(_embed.list_models(), timeout)

@@ -1,0 +1,155 @@
+"""Parsing by the blocking client."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, overload
+
+from . import _parse
+from ._blocking_call import Caller
+from ._parse import Mode, Parsed, ParseOutcome, Source
+
+
+class ParseCalls:
+    """The calls of the blocking client that parse Python sources."""
+
+    _caller: Caller
+
+    @overload
+    def parse(
+        self,
+        sources: Iterable[Source],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Literal["exec"] = "exec",
+        timeout: float | None = None,
+    ) -> list[Parsed[ast.Module]]: ...
+
+    @overload
+    def parse(
+        self,
+        sources: Iterable[Source],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Literal["eval"],
+        timeout: float | None = None,
+    ) -> list[Parsed[ast.Expression]]: ...
+
+    @overload
+    def parse(
+        self,
+        sources: Iterable[Source],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Literal["single"],
+        timeout: float | None = None,
+    ) -> list[Parsed[ast.Interactive]]: ...
+
+    @overload
+    def parse(
+        self,
+        sources: Iterable[Source],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Mode,
+        timeout: float | None = None,
+    ) -> list[Parsed[ast.mod]]: ...
+
+    def parse(
+        self,
+        sources: Iterable[Source],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Mode = "exec",
+        timeout: float | None = None,
+    ) -> list[Parsed[Any]]:
+        """Parse Python sources.
+
+        A source with a syntax error has a `diagnostic`; the call succeeds.
+
+        Args:
+            sources: Each is text (`str`), or the bytes of a file, which are decoded by their byte order mark or
+                encoding cookie.
+            outputs: Any of "tree", "tokens", "comments", "outline" and "line_starts".
+            feature_version: Minor version of the grammar, as in `ast.parse(feature_version=(3, n))`. Defaults to the
+                running Python's, or the closest one that the daemon supports; 0 means the daemon's newest.
+            mode: "exec", "eval" or "single", as in `ast.parse`.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            One result per source, in order.
+        """
+        options = _parse.ParseOptions(outputs, feature_version, mode)
+        return self._caller.run_split(_parse.parse(sources, options, self._caller.settings), timeout)
+
+    @overload
+    def parse_stream(
+        self,
+        batches: Iterable[Iterable[Source]],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Literal["exec"] = "exec",
+        timeout: float | None = None,
+    ) -> Iterator[ParseOutcome[ast.Module]]: ...
+
+    @overload
+    def parse_stream(
+        self,
+        batches: Iterable[Iterable[Source]],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Literal["eval"],
+        timeout: float | None = None,
+    ) -> Iterator[ParseOutcome[ast.Expression]]: ...
+
+    @overload
+    def parse_stream(
+        self,
+        batches: Iterable[Iterable[Source]],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Literal["single"],
+        timeout: float | None = None,
+    ) -> Iterator[ParseOutcome[ast.Interactive]]: ...
+
+    @overload
+    def parse_stream(
+        self,
+        batches: Iterable[Iterable[Source]],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Mode,
+        timeout: float | None = None,
+    ) -> Iterator[ParseOutcome[ast.mod]]: ...
+
+    def parse_stream(
+        self,
+        batches: Iterable[Iterable[Source]],
+        *,
+        outputs: Sequence[_parse.Output] = ("tree",),
+        feature_version: int | tuple[int, int] | None = None,
+        mode: Mode = "exec",
+        timeout: float | None = None,
+    ) -> Iterator[ParseOutcome[Any]]:
+        """Parse batches of sources over one stream. Takes the arguments of `parse`.
+
+        The daemon parses the next batches while the caller builds the trees of the last one. A failed batch does not
+        end the stream. Nothing is retried, and without a timeout there is no deadline.
+
+        Yields:
+            The outcome of each batch in the order of completion.
+        """
+        stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
+        requests = (stream.request(at, sources) for at, sources in enumerate(batches))
+        for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
+            yield stream.outcome(response)

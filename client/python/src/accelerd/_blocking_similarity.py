@@ -1,0 +1,134 @@
+"""Similarity search, clustering and collections of the blocking client."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _points, _similar
+from ._blocking_call import Caller
+from ._blocking_collection import Collection
+from ._errors import MessageTooLargeError
+from ._results import Clusters, CollectionInfo, Similar
+from ._tensor import to_rows
+
+
+class SimilarityCalls:
+    """The calls of the blocking client that search and cluster rows, and make collections."""
+
+    _caller: Caller
+
+    def find_similar(
+        self,
+        queries: ArrayLike,
+        corpus: ArrayLike,
+        k: int,
+        *,
+        metric: str = "cosine",
+        threshold: float | None = None,
+        timeout: float | None = None,
+    ) -> Similar:
+        """Find the k nearest rows of a corpus for each query, exactly.
+
+        Args:
+            queries: float32 [queries, dimensions].
+            corpus: float32 [rows, dimensions].
+            k: Rows to return per query.
+            metric: "cosine", "dot" or "squared_l2".
+            threshold: Omit rows that score worse.
+            timeout: Seconds for the whole call, retries included.
+        """
+        split = _similar.find_similar(queries, corpus, k, metric, threshold, self._caller.settings)
+        return self._caller.run_split(split, timeout)
+
+    def cluster(
+        self,
+        source: ArrayLike | Collection,
+        clusters: int,
+        *,
+        max_iterations: int = 0,
+        tolerance: float | None = None,
+        n_init: int = 1,
+        spherical: bool = False,
+        seed: int = 0,
+        timeout: float | None = None,
+    ) -> Clusters:
+        """Cluster rows, or all points of a collection, by k-means.
+
+        Rows that exceed `max_message_bytes` are uploaded to a temporary collection.
+
+        Args:
+            source: float32 [rows, dimensions], or a collection.
+            clusters: Number of clusters.
+            max_iterations: Maximum Lloyd iterations; 0 means the daemon's default.
+            tolerance: Stop when the squared movement of the centers falls below this fraction of the data's variance.
+            n_init: Number of k-means++ initialisations; the result with the lowest inertia is returned.
+            spherical: Whether to normalise rows and centers (spherical k-means).
+            seed: Seed of the initialisations.
+            timeout: Seconds for the whole call, retries included.
+        """
+        means = _similar.KMeans(clusters, max_iterations, tolerance, n_init, spherical, seed)
+        if isinstance(source, Collection):
+            return self._caller.run(means.collection(source.name), timeout)
+        rows = to_rows(source, "source")
+        deadline = self._caller.settings.deadline(timeout)
+        inline = means.rows(rows, self._caller.settings)
+        if inline is not None:
+            try:
+                return self._caller.until(inline, deadline)
+            except MessageTooLargeError:
+                if len(rows) < 2:
+                    raise
+        return self._cluster_resident(rows, means, deadline)
+
+    def _cluster_resident(self, rows: NDArray[np.float32], means: _similar.KMeans, deadline: float) -> Clusters:
+        name = f"cluster-{uuid.uuid4().hex}"
+        collection = self.create_collection(name, dimensions=rows.shape[1], metric="squared_l2", storage="f32")
+        try:
+            collection.upsert(np.arange(len(rows)), vectors=rows, timeout=max(deadline - time.monotonic(), 0.0))
+            return _similar.in_order(self._caller.until(means.collection(name), deadline))
+        finally:
+            collection.delete()
+
+    def collection(self, name: str) -> Collection:
+        """Return a handle to a collection, without a call to the daemon."""
+        return Collection(self._caller, name)
+
+    def collections(self, *, timeout: float | None = None) -> list[CollectionInfo]:
+        """Return all collections, sorted by name."""
+        return self._caller.run(_points.list_collections(), timeout)
+
+    def create_collection(
+        self,
+        name: str,
+        *,
+        dimensions: int = 0,
+        metric: str = "cosine",
+        storage: str = "",
+        model: str = "",
+        text_field: str = "",
+        durable: bool = False,
+        timeout: float | None = None,
+    ) -> Collection:
+        """Create a collection.
+
+        Args:
+            name: Its name: letters, digits and `._-`, starting with a letter or digit.
+            dimensions: Dimensions of its vectors; 0 means the model's.
+            metric: "cosine", "dot" or "squared_l2".
+            storage: Element type of the copy that a GPU scans: "f32", "f16", "bf16" or "i8". Results are exact for all.
+            model: Model that embeds its texts; empty for vectors only.
+            text_field: Payload field to index for hybrid search.
+            durable: Whether acknowledged writes survive a crash.
+            timeout: Seconds for the whole call, retries included.
+        """
+        operation = _points.create(name, dimensions, metric, storage, model, text_field, durable)
+        self._caller.run(operation, timeout)
+        return Collection(self._caller, name)
+
+    def restore_collection(self, url: str, name: str = "", *, timeout: float | None = None) -> Collection:
+        """Create a collection from a snapshot. An empty name means the original's."""
+        return Collection(self._caller, self._caller.run(_points.restore(url, name), timeout))
