@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCollection:
-    """Handle to a collection, which need not exist.
+    """Handle to a collection. Calls raise a `NotFoundError` if the collection does not exist.
 
     Filters are dicts of payload field to condition: a value, a list of values, or `slice(low, high)` for
     `low <= x < high`.
@@ -195,9 +195,9 @@ class AsyncCollection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Delete the points that match all conditions. Returns their number."""
+        """Delete the points that match all conditions. Returns how many were deleted. Unknown ids are no error."""
         return await self._caller.run(_points.delete_points(self.name, ids, where, where_not), timeout)
 
     async def snapshot(self, url: str = "", *, timeout: float | None = None) -> Snapshot:
-        """Write a versioned snapshot to an object store, by default the configured one."""
+        """Write a versioned snapshot to the object store of a URL, by default the one in the daemon's settings."""
         return await self._caller.run(_points.create_snapshot(self.name, url), timeout)

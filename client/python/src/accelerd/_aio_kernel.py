@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class AsyncCompiledKernel(KernelInfo):
-    """A kernel that a daemon keeps in its compiled form, and can launch."""
+    """A compiled kernel that a daemon keeps and can launch."""
 
     _client: AsyncKernelCalls = field(compare=False)
 
@@ -39,7 +39,7 @@ class AsyncCompiledKernel(KernelInfo):
         timeout: float | None = None,
         **named: Any,
     ) -> Any:
-        """Run the kernel. As `AsyncClient.launch()`."""
+        """Run the kernel. Takes the arguments of `Client.launch`."""
         return await self._client.launch(
             self,
             *arguments,
@@ -164,7 +164,7 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         launch_timeout: float | None = None,
         timeout: float | None = None,
     ) -> Evaluation:
-        """Judge a kernel in CUDA C++ that nobody trusts. Takes the arguments of `Client.evaluate_cuda`."""
+        """Evaluate an untrusted kernel in CUDA C++. Takes the arguments of `Client.evaluate_cuda`."""
         program = None if reference is None else Program.of(reference, reference_name, None, {})
         options = EvaluationOptions(
             grid,
@@ -198,7 +198,7 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         device: KernelDevice | None = None,
         timeout: float | None = None,
     ) -> AsyncIterator[DatasetPair]:
-        """Make pairs of Python kernels and their translations. Takes the arguments of `Client.generate_dataset`."""
+        """Generate pairs of Python kernels and their translations. Takes the arguments of `Client.generate_dataset`."""
         requests = _dataset.requests(
             count,
             seed,
@@ -214,11 +214,11 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
             yield _dataset.pair(response)
 
     async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:
-        """Return the kernels that the daemon keeps, the most recently used first."""
+        """Return the kernels that the daemon keeps, most recently used first."""
         return [self._compiled(fields) for fields in await self._caller.run(_launch.list_kernels(), timeout)]
 
     async def evict_kernel(self, kernel: KernelInfo | str, *, timeout: float | None = None) -> None:
-        """Drop a kernel that the daemon keeps, which is given as such or by its id."""
+        """Drop a kernel that the daemon keeps. Raises a NotFoundError if it keeps none of this id."""
         await self._caller.run(_launch.evict_kernel(kernel), timeout)
 
     def _compiled(self, fields: Mapping[str, Any]) -> AsyncCompiledKernel:

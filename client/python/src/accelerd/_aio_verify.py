@@ -37,14 +37,14 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
     ) -> ComparisonReport:
         """Compare outputs with expected ones, matched by name.
 
-        Without a tolerance in the policy, those of torch.testing for the element type apply. All elements are compared,
-        and results are equal on every device.
+        If the policy has no tolerance, those of torch.testing for the element type apply. All elements are compared,
+        and the report is the same on every device.
 
         Args:
-            actual: What was computed: an array or a tensor, or a mapping of names to them.
-            expected: What is expected, in the same form.
+            actual: The computed outputs: an array or a tensor, or a mapping of names to them.
+            expected: The expected outputs, in the same form.
             policies: Policies of outputs by name, in place of `policy`.
-            max_mismatches: The most mismatches of an output to list.
+            max_mismatches: Maximum number of mismatches to list for an output.
             row_verdicts: Whether to return which rows, along the first dimension, have a mismatch.
             timeout: Seconds for the whole call, retries included.
             **policy: Which elements count as equal, such as `atol=1e-5, rtol=0, equal_nan=True` or `max_ulps=4`.
@@ -71,7 +71,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         timeout: float | None = None,
         **policy: Unpack[PolicyOptions],
     ) -> None:
-        """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
+        """Compare outputs as `compare` does, and raise an AssertionError that says what differs unless all pass."""
         report = await self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
         report.check()
 
@@ -120,7 +120,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
     ) -> None:
-        """Raise an AssertionError with the falsifying cases unless all cases pass. As `verify()`."""
+        """Verify as `verify` does, and raise an AssertionError with the falsifying cases unless all cases pass."""
         __tracebackhide__ = True
         report = await self.verify(
             subject,

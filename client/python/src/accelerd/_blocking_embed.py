@@ -85,12 +85,13 @@ class EmbedCalls:
         Args:
             texts: The texts.
             output: Element type of the vectors: "f32", "f16", "bf16" (returned as float32), "int8" (a `Quantized`) or
-                "binary" (uint8, one bit per dimension).
+                "binary" (uint8, one bit per dimension, most significant bit first).
             timeout: Seconds for the whole call, retries included.
             **options: See `EmbedOptions`. The defaults are the model's.
 
         Returns:
-            One vector per text, [texts, dimensions]; one per span if `spans` is given.
+            One vector per text, [texts, dimensions]; [texts, ceil(dimensions / 8)] for "binary". The option
+            `spans` gives one vector per span instead, and the pooling "none" one per token.
         """
         split = _embed.embed(texts, output, options, self._caller.settings)
         vectors: NDArray[Any] | Quantized = self._caller.run_split(split, timeout)
@@ -154,7 +155,7 @@ class EmbedCalls:
         timeout: float | None = None,
         **options: Unpack[EmbedOptions],
     ) -> NDArray[Any] | Quantized:
-        """Embed token ids: those of `tokenize`, or a list of lists. Takes the options of `embed`."""
+        """Embed token ids: those of `tokenize`, or a list of lists. Options and results are those of `embed`."""
         split = _embed.embed_tokens(tokens, output, options, self._caller.settings)
         vectors: NDArray[Any] | Quantized = self._caller.run_split(split, timeout)
         return vectors
@@ -269,16 +270,27 @@ class EmbedCalls:
         """Load a model.
 
         Args:
-            name: Its name in calls.
-            path: A folder or file on the daemon's machine, or `hf://owner/name[@revision]` for a model of its hub.
-            aliases: Other names in calls.
-            precision: "bf16", "f16" or "f32"; empty means the daemon's default.
+            name: Name of the model in calls.
+            path: A folder or file on the daemon's machine, or `hf://owner/name[@revision]` for a model that the daemon
+                downloads from its hub.
+            aliases: Other names of the model in calls.
+            precision: "bf16", "f16" or "f32"; empty means bf16 on a GPU and f32 on a CPU.
             timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The model, which has embedded a first text.
+
+        Raises:
+            AlreadyExistsError: The name or an alias is taken.
+            InvalidArgumentError: The name is invalid, or the model cannot be loaded; the message names the file or
+                tensor.
+            NotFoundError: The hub has no such model or revision.
+            PermissionDeniedError: The daemon's settings do not allow the path or the download.
         """
         return self._caller.run(_embed.load_model(name, path, aliases, precision), timeout)
 
     def unload_model(self, name: str, *, timeout: float | None = None) -> str:
-        """Unload a model, by name or alias. Returns its name."""
+        """Unload a model, by name or alias. Returns its name. Calls in flight complete first."""
         return self._caller.run(_embed.unload_model(name), timeout)
 
     def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, repr=False)
 class CompiledKernel(KernelInfo):
-    """A kernel that a daemon keeps in its compiled form, and can launch."""
+    """A compiled kernel that a daemon keeps and can launch."""
 
     _client: KernelCalls = field(compare=False)
 
@@ -39,7 +39,7 @@ class CompiledKernel(KernelInfo):
         timeout: float | None = None,
         **named: Any,
     ) -> Any:
-        """Run the kernel. As `Client.launch()`."""
+        """Run the kernel. Takes the arguments of `Client.launch`."""
         return self._client.launch(
             self,
             *arguments,
@@ -101,17 +101,17 @@ class KernelCalls(TensorFactory[Tensor]):
         constants: Mapping[str, int | float | bool] | None = None,
         timeout: float | None = None,
     ) -> CompiledKernel:
-        """Compile a kernel in Python, and keep it on the daemon. Equal programs are compiled once.
+        """Compile a kernel in Python, and keep it on the daemon. Equal programs have one id and are compiled once.
 
         Args:
             source: As in `translate()`.
-            name: Name of the kernel; None if the source is a function, or has one kernel only.
+            name: Name of the kernel; None if the source is a function, or has a single kernel.
             dialect: As in `translate()`.
             constants: As in `translate()`.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
-            The kernel, with its parameters and the method `launch()`.
+            The kernel, with its parameters and a method `launch()`.
 
         Raises:
             TranslationError: The kernel is outside the language; the text has the place and the reason.
@@ -137,31 +137,31 @@ class KernelCalls(TensorFactory[Tensor]):
         """Run a kernel, once for each thread of a grid.
 
         An array has the dimensions of the parameter, followed by those of its components: `array2d[vec3]` is float32 of
-        shape [n, m, 3]. Elements that are structs are a numpy array with fields, or bytes. An array of another type is
-        converted only if all values of its type are values of the parameter's. Python integers must be in the range of
-        the parameter's type, and Python floats are rounded to it.
+        shape [n, m, 3]. An array of structs is a numpy array with fields, or bytes. An array of another type is
+        converted only if the parameter's type represents all values of that type. Python integers must be in the range
+        of the parameter's type, and Python floats are rounded to it.
 
         In the dialect "python", arguments are broadcast against each other, as by numpy, and the kernel maps over the
         rows. Results have the shape of the rows; if all arguments are numbers, results are Python numbers.
 
         Args:
-            kernel: What `compile()` returned. One that the daemon dropped since is compiled again.
+            kernel: What `compile()` returned. A kernel that the daemon has dropped is compiled again.
             *arguments: Arrays, Python numbers and resident tensors, in the order of the parameters.
-            grid: Extents of the grid of threads. In the dialect "python" there is by default a thread for each row.
-            outputs: Names of the arrays to return; by default all that the kernel writes. A dict has the shapes of
-                those that are no arguments, which are zero to begin with.
-            loop_budget: The most iterations of all loops of a thread; None means the daemon's default.
-            device: Where it runs: "cpu" or "cuda", a GPU of the daemon. None means "cpu".
+            grid: Extents of the grid of threads. In the dialect "python", the default is a thread for each row.
+            outputs: Names of the arrays to return; by default all that the kernel writes. A dict has the shapes of the
+                arrays that are not arguments, whose elements are initially zero.
+            loop_budget: Maximum iterations of all loops of a thread; None means the daemon's default.
+            device: "cpu", or "cuda" for a GPU of the daemon. None means "cpu".
             timeout: Seconds for the whole call, retries included.
-            **named: Arguments by name. One with the name of an option is given by position.
+            **named: Arguments by name. An argument that is named as an option is passed by position.
 
         Returns:
-            The array, or a dict of several arrays by name; they are read-only. Arguments do not change.
+            The array, or a dict of several arrays by name, all read-only. Arguments do not change.
 
         Raises:
             KernelFault: The kernel did what its dialect forbids, such as an access out of bounds.
             TypeError: An argument is missing, unknown or of another type.
-            ValueError: An argument has another shape, or a number is outside of its type's range.
+            ValueError: An argument has another shape, or a number is out of the range of its type.
         """
         launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
         settings = self._caller.settings
@@ -198,27 +198,28 @@ class KernelCalls(TensorFactory[Tensor]):
     ) -> KernelBenchmark:
         """Measure a kernel: launch it many times, with other elements in its arrays each time, and compare its results.
 
-        A wrong result, a fault, or a time that is too short to be true is the verdict, not an exception.
+        A wrong result, a fault or an implausibly short time is the verdict, not an exception.
 
         Args:
             kernel: As in `launch()`.
-            *arguments: As in `launch()`. The elements of an array are rotated by another number in each run.
+            *arguments: As in `launch()`. Each run rotates the elements of an array by a different offset.
             grid: As in `launch()`.
-            outputs: As in `launch()`. An array that is no argument has elements that differ from run to run.
-            reference: What computes the expected results on the CPU, as in `translate()`; None means the kernel itself.
+            outputs: As in `launch()`. The initial elements of an array that is not an argument differ from run to run.
+            reference: A kernel that computes the expected results on the CPU, as in `translate()`; None means the
+                kernel itself.
             reference_name: Name of the reference; None if it is a function, or the only kernel of a text.
-            fixed: Names of arrays whose elements stay as they are, such as sorted offsets.
-            runs: Timed runs; None means 20.
-            warm_up: Runs before those; None means 3.
-            atol: Absolute tolerance; None means that of torch.testing for the element type.
-            rtol: Relative tolerance; None means that of torch.testing for the element type.
+            fixed: Names of arrays whose elements are the same in each run, such as sorted offsets.
+            runs: Number of timed runs; None means 20.
+            warm_up: Number of runs before the timed ones; None means 3.
+            atol: Absolute tolerance; None means the one of torch.testing for the element type.
+            rtol: Relative tolerance; None means the one of torch.testing for the element type.
             loop_budget: As in `launch()`.
             device: As in `launch()`.
             timeout: Seconds for the whole call, retries included.
-            **named: Arguments by name. One with the name of an option is given by position.
+            **named: As in `launch()`.
 
         Returns:
-            The verdict, and the times of the runs.
+            The verdict, and the times of the runs in seconds.
         """
         launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
         program = None if reference is None else Program.of(reference, reference_name, None, {})
@@ -250,36 +251,36 @@ class KernelCalls(TensorFactory[Tensor]):
         launch_timeout: float | None = None,
         timeout: float | None = None,
     ) -> Evaluation:
-        """Judge a kernel in CUDA C++ that nobody trusts, against a kernel in Python or against results.
+        """Evaluate an untrusted kernel in CUDA C++ against a kernel in Python or expected results.
 
-        The daemon compiles it, launches it many times on a GPU, in a process of its own, and compares what it computes.
-        What is wrong with the kernel is the verdict, not an exception. The daemon needs the setting
+        The daemon compiles the kernel, launches it many times on a GPU, in a process of its own, and compares what it
+        computes. An error of the kernel is the verdict, not an exception. The call requires the daemon's setting
         `sandbox.cuda_source`.
 
         Args:
             source: The source, with an `extern "C" __global__` function.
             entry: Name of that function.
-            params: Its parameters in order, by names that those of the reference equal: an array that is read, a
+            params: The parameters in order, under the names of the reference's parameters: an array that is read, a
                 `CudaOutput` for one that is written, a `CudaInputOutput` for both, and a numpy scalar such as
                 `numpy.int32(3)` for a value.
             grid: Blocks of the grid, in up to three dimensions.
             block: Threads of a block, in up to three dimensions.
             shared_memory: Dynamic shared memory of a block, in bytes.
-            reference: What computes the expected results on the CPU, as in `translate()`. The elements of arrays are
-                rotated by another number in each run then.
+            reference: A kernel that computes the expected results on the CPU, as in `translate()`. With a reference,
+                each run rotates the elements of arrays by a different offset.
             reference_name: Name of the reference; None if it is a function, or the only kernel of a text.
             reference_grid: Extents of the reference's grid of threads.
             expected: The expected arrays by name, in place of a reference.
-            fixed: Names of arrays whose elements stay as they are, such as sorted offsets.
-            runs: Timed runs; None means 20.
-            warm_up: Runs before those; None means 3.
-            atol: Absolute tolerance; None means that of torch.testing for the element type.
-            rtol: Relative tolerance; None means that of torch.testing for the element type.
-            launch_timeout: Seconds that a launch may take; None means 1.
+            fixed: Names of arrays whose elements are the same in each run, such as sorted offsets.
+            runs: Number of timed runs; None means 20.
+            warm_up: Number of runs before the timed ones; None means 3.
+            atol: Absolute tolerance; None means the one of torch.testing for the element type.
+            rtol: Relative tolerance; None means the one of torch.testing for the element type.
+            launch_timeout: Maximum seconds of a launch; None means 1.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
-            The verdict, times, and what the kernel needs.
+            The verdict, the times of the runs in seconds, and the resources that the kernel uses.
         """
         program = None if reference is None else Program.of(reference, reference_name, None, {})
         options = EvaluationOptions(
@@ -314,22 +315,25 @@ class KernelCalls(TensorFactory[Tensor]):
         device: KernelDevice | None = None,
         timeout: float | None = None,
     ) -> Iterator[DatasetPair]:
-        """Make pairs of Python kernels and their translations, each run wherever kernels run.
+        """Generate pairs of Python kernels and their translations, which the daemon runs on an example.
 
-        Pairs are made as they are read. Equal arguments make equal pairs. To go on after a call that ended early, pass
-        the index after that of the last pair as `first_index`; then drop pairs whose `id` you have.
+        Pairs are generated as they are read. Equal arguments give equal pairs. To continue after a call that ended
+        early, pass the index after that of the last pair as `first_index`, and drop pairs whose `id` you have.
 
         Args:
             count: Number of pairs, at most 100,000 in a call.
-            seed: Other seeds have other kernels.
-            categories: What kernels are examples of; empty for all.
-            dialects: Languages of the kernels; empty for both.
-            targets: What they are translated to; empty for CUDA C++ and WebAssembly.
-            first_index: Where to start in the sequence of kernels.
-            validation_percent: Percentage of structures for validation; None for 10.
-            test_percent: Percentage of structures for the test; None for 10.
-            device: "cpu" runs pairs on the CPU only, "cuda" on a GPU as well; None on a GPU if there is one.
-            timeout: Seconds for all pairs; None for no limit.
+            seed: Seed of the kernels.
+            categories: Categories of the kernels; empty means all.
+            dialects: Dialects of the kernels; empty means both.
+            targets: Targets of the translations; empty means CUDA C++ and WebAssembly.
+            first_index: Index of the first kernel in the sequence.
+            validation_percent: Percentage of structures in the validation split; None means 10.
+            test_percent: Percentage of structures in the test split; None means 10.
+            device: "cpu" runs the translations on the CPU only, "cuda" on a GPU too; None means a GPU if there is one.
+            timeout: Seconds for all pairs; None means no limit.
+
+        Returns:
+            An iterator over the pairs, in order of their indices.
         """
         requests = _dataset.requests(
             count,
@@ -345,11 +349,11 @@ class KernelCalls(TensorFactory[Tensor]):
         return map(_dataset.pair, self._caller.stream(_dataset.GENERATE, requests, timeout))
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
-        """Return the kernels that the daemon keeps, the most recently used first."""
+        """Return the kernels that the daemon keeps, most recently used first."""
         return [self._compiled(fields) for fields in self._caller.run(_launch.list_kernels(), timeout)]
 
     def evict_kernel(self, kernel: KernelInfo | str, *, timeout: float | None = None) -> None:
-        """Drop a kernel that the daemon keeps, which is given as such or by its id."""
+        """Drop a kernel that the daemon keeps. Raises a NotFoundError if it keeps none of this id."""
         self._caller.run(_launch.evict_kernel(kernel), timeout)
 
     def _compiled(self, fields: Mapping[str, Any]) -> CompiledKernel:

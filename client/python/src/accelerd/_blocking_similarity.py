@@ -36,10 +36,13 @@ class SimilarityCalls:
         Args:
             queries: float32 [queries, dimensions].
             corpus: float32 [rows, dimensions].
-            k: Rows to return per query.
+            k: Rows to return per query, at most the number of rows of the corpus.
             metric: "cosine", "dot" or "squared_l2".
             threshold: Omit rows that score worse.
             timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The indices and scores of the rows, [queries, k], best first.
         """
         split = _similar.find_similar(queries, corpus, k, metric, threshold, self._caller.settings)
         return self._caller.run_split(split, timeout)
@@ -62,13 +65,16 @@ class SimilarityCalls:
 
         Args:
             source: float32 [rows, dimensions], or a collection.
-            clusters: Number of clusters.
+            clusters: Number of clusters, at most the number of rows.
             max_iterations: Maximum Lloyd iterations; 0 means the daemon's default.
             tolerance: Stop when the squared movement of the centers falls below this fraction of the data's variance.
             n_init: Number of k-means++ initialisations; the result with the lowest inertia is returned.
             spherical: Whether to normalise rows and centers (spherical k-means).
             seed: Seed of the initialisations.
             timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            The centers, float32 [clusters, dimensions], and the cluster of each row.
         """
         means = _similar.KMeans(clusters, max_iterations, tolerance, n_init, spherical, seed)
         if isinstance(source, Collection):
@@ -116,7 +122,7 @@ class SimilarityCalls:
         """Create a collection.
 
         Args:
-            name: Its name: letters, digits and `._-`, starting with a letter or digit.
+            name: Name of the collection: letters, digits and `._-`, starting with a letter or digit.
             dimensions: Dimensions of its vectors; 0 means the model's.
             metric: "cosine", "dot" or "squared_l2".
             storage: Element type of the copy that a GPU scans: "f32", "f16", "bf16" or "i8". Results are exact for all.
@@ -124,11 +130,18 @@ class SimilarityCalls:
             text_field: Payload field to index for hybrid search.
             durable: Whether acknowledged writes survive a crash.
             timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            A handle to the collection.
+
+        Raises:
+            AlreadyExistsError: The name is taken.
+            NotFoundError: The model is not loaded.
         """
         operation = _points.create(name, dimensions, metric, storage, model, text_field, durable)
         self._caller.run(operation, timeout)
         return Collection(self._caller, name)
 
     def restore_collection(self, url: str, name: str = "", *, timeout: float | None = None) -> Collection:
-        """Create a collection from a snapshot. An empty name means the original's."""
+        """Create a collection from the snapshot at a URL. An empty name means that of the original collection."""
         return Collection(self._caller, self._caller.run(_points.restore(url, name), timeout))

@@ -33,7 +33,7 @@ class Tensor(TensorOperators):
     _client: TensorCalls
 
     def numpy(self, *, timeout: float | None = None) -> NDArray[Any]:
-        """Compute the tensor in one call, unless that is done already.
+        """Compute the tensor in one call, unless it is computed already, and return its elements.
 
         Args:
             timeout: Seconds for the whole call, retries included.
@@ -44,11 +44,11 @@ class Tensor(TensorOperators):
         return self._client.execute(self, timeout=timeout)[0]
 
     def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> Tensor:
-        """Compute the tensor, and keep it on the daemon; return it. As `Client.keep()`."""
+        """Compute the tensor, keep it on the daemon and return it. Takes the options of `Client.keep`."""
         return self._client.keep(self, device=device, ttl=ttl, timeout=timeout)[0]
 
     def free(self, *, timeout: float | None = None) -> None:
-        """Free the tensor, which is resident."""
+        """Free the tensor on the daemon. Raises a ValueError if it is not resident."""
         self._client.free(self, timeout=timeout)
 
     def __enter__(self) -> Tensor:
@@ -75,19 +75,23 @@ class Tensor(TensorOperators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Compute the tensor and export its elements in the memory of the host, without a copy since DLPack 1.0."""
+        """Compute the tensor and export its elements in host memory, without a copy since DLPack 1.0."""
         return export(self.numpy(), stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return where `__dlpack__` exports to: the memory of the host."""
+        """Return the device that `__dlpack__` exports to: the memory of the host."""
         return HOST
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor on a device, this one if it is there: computed, and resident on a device of the daemon.
+        """Return the tensor on a device; this tensor, if it is there already.
 
         Args:
-            device: "cuda:0", for example; "default" for a tensor that is not resident, whose elements are here.
-            stream: None.
+            device: A device of the daemon, such as "cuda:0", on which the tensor is computed and kept; or "default" for
+                a tensor that is not resident, whose elements are downloaded.
+            stream: None; a stream of the caller is not supported.
+
+        Raises:
+            ValueError: `stream` is not None.
         """
         if stream is not None:
             raise ValueError(f"stream: expected None, got {stream!r}")
@@ -116,7 +120,7 @@ class Tensor(TensorOperators):
 
 
 class Graph(GraphOutputs["TensorCalls", Tensor]):
-    """The outputs of a `with` block, which one call computes at its end."""
+    """Outputs that are collected in a `with` block, and computed in one call at its end."""
 
     def __enter__(self) -> Graph:
         return self
@@ -140,15 +144,23 @@ class TensorCalls(TensorFactory[Tensor]):
     def execute(
         self, *outputs: Tensor, data_parallel: DataParallel | None = None, timeout: float | None = None
     ) -> tuple[NDArray[Any], ...]:
-        """Compute tensors in one call: all operations that they need, each once.
+        """Compute tensors in one call, which runs each operation that they need once.
 
         Args:
-            *outputs: Tensors of this client. Computed ones cost nothing; resident ones are downloaded.
+            *outputs: Tensors of this client. Tensors that are computed already cost nothing, and resident ones are
+                downloaded.
             data_parallel: Which operands are split over which devices; None computes on one device.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
             A read-only array for each output; bfloat16 becomes float32.
+
+        Raises:
+            InvalidArgumentError: The operands do not fit an operation. The message has the operation, its operands and
+                the line of the program that recorded it.
+            MessageTooLargeError: The operands that are arrays exceed a message.
+            NotFoundError: A resident operand does not exist any more.
+            ValueError: An output is a tensor of another client.
         """
         call = self._graph_call(outputs, data_parallel)
         if call.outputs:
@@ -167,15 +179,23 @@ class TensorCalls(TensorFactory[Tensor]):
     ) -> Tensor:
         """Copy an array to a device of the daemon, where it stays until it is freed or expires.
 
-        The tensor can be used in expressions, which read it in place, and `numpy()` downloads it. It is sent in chunks,
-        without a retry.
+        The tensor can be used in expressions, which read it in place, and `numpy()` downloads it. The elements are
+        sent in chunks, without a retry.
 
         Args:
-            array: A numpy array, or what `numpy.asarray` makes one of.
+            array: A numpy array, or an object that `numpy.asarray` converts.
             dtype: Element type to convert to; the array's by default.
-            device: Such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or the CPU.
-            ttl: Seconds after its last use when it is freed; None means the daemon's default.
+            device: A device such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or
+                the CPU if there is none.
+            ttl: Seconds after its last use until the tensor is freed; None means the daemon's default.
             timeout: Seconds for the whole call.
+
+        Returns:
+            A resident tensor.
+
+        Raises:
+            BusyError: A quota or a limit of memory is reached.
+            TypeError: `dtype` is bfloat16 and the array's is not. Only the daemon rounds to bfloat16.
         """
         return self.resident(self._upload(self._uploaded_value(array, dtype), Keep(device, ttl), timeout))
 
@@ -190,9 +210,9 @@ class TensorCalls(TensorFactory[Tensor]):
         """Compute tensors in one call, and keep the results on the daemon instead of returning them.
 
         Args:
-            *tensors: Tensors of this client. Arrays are uploaded; those that are resident already stay as they are.
-            device: Where to compute; empty means where most bytes of the resident tensors are that are needed.
-            ttl: Seconds after its last use when a tensor is freed; None means the daemon's default.
+            *tensors: Tensors of this client. Arrays are uploaded; tensors that are resident already stay as they are.
+            device: The device that computes; empty means the one with the most bytes of the resident operands.
+            ttl: Seconds after its last use until a tensor is freed; None means the daemon's default.
             data_parallel: Which operands are split over which devices; the results are on the first of these. None
                 computes on one device.
             timeout: Seconds for each call, retries included.
@@ -210,11 +230,11 @@ class TensorCalls(TensorFactory[Tensor]):
         return tensors
 
     def free(self, *tensors: Tensor, timeout: float | None = None) -> None:
-        """Free resident tensors: all of them, or none if one does not exist any more."""
+        """Free resident tensors: all of them, or none if one is unknown to the daemon, which raises a NotFoundError."""
         self._caller.run(_resident.free(self._kept(tensors)), timeout)
 
     def copy(self, tensor: Tensor, device: str, *, ttl: float | None = None, timeout: float | None = None) -> Tensor:
-        """Copy a resident tensor to a device, such as "cuda:1" or "cpu"."""
+        """Copy a resident tensor to a device such as "cuda:1" or "cpu", and return the copy."""
         return self.resident(self._caller.run(_resident.copy(self._kept([tensor])[0], device, ttl), timeout))
 
     def list_tensors(self, *, timeout: float | None = None) -> list[ResidentTensor]:
@@ -225,7 +245,7 @@ class TensorCalls(TensorFactory[Tensor]):
         """Collect outputs in a `with` block, and compute them in one call at its end.
 
         Args:
-            data_parallel: As of `execute()`. The block may set it as `graph.data_parallel`, which can list outputs.
+            data_parallel: As in `execute()`. The block may set `graph.data_parallel`, which can list its outputs.
             timeout: Seconds for the whole call, retries included.
         """
         return Graph(self, data_parallel, timeout)

@@ -37,14 +37,14 @@ class VerifyCalls(TensorFactory[Tensor]):
     ) -> ComparisonReport:
         """Compare outputs with expected ones, matched by name.
 
-        Without a tolerance in the policy, those of torch.testing for the element type apply. All elements are compared,
-        and results are equal on every device.
+        If the policy has no tolerance, those of torch.testing for the element type apply. All elements are compared,
+        and the report is the same on every device.
 
         Args:
-            actual: What was computed: an array or a tensor, or a mapping of names to them.
-            expected: What is expected, in the same form.
+            actual: The computed outputs: an array or a tensor, or a mapping of names to them.
+            expected: The expected outputs, in the same form.
             policies: Policies of outputs by name, in place of `policy`.
-            max_mismatches: The most mismatches of an output to list.
+            max_mismatches: Maximum number of mismatches to list for an output.
             row_verdicts: Whether to return which rows, along the first dimension, have a mismatch.
             timeout: Seconds for the whole call, retries included.
             **policy: Which elements count as equal, such as `atol=1e-5, rtol=0, equal_nan=True` or `max_ulps=4`.
@@ -71,7 +71,7 @@ class VerifyCalls(TensorFactory[Tensor]):
         timeout: float | None = None,
         **policy: Unpack[PolicyOptions],
     ) -> None:
-        """Raise an AssertionError that says what differs unless all outputs are as expected. As `compare()`."""
+        """Compare outputs as `compare` does, and raise an AssertionError that says what differs unless all pass."""
         report = self.compare(actual, expected, policies=policies, timeout=timeout, **policy)
         report.check()
 
@@ -88,7 +88,7 @@ class VerifyCalls(TensorFactory[Tensor]):
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
     ) -> VerifyReport:
-        """Verify that a subject computes what a reference computes, for cases of any number.
+        """Verify that a subject computes what a reference computes, for any number of cases.
 
         Each side is a function in Python (the function, the text of a module, or a `KernelProgram` with a name and
         constants), a function of a WebAssembly module (a `Wasm`, or the bytes or the path of the module), or outputs
@@ -98,25 +98,26 @@ class VerifyCalls(TensorFactory[Tensor]):
         Nothing is retried. Failing cases are shrunk: their inputs are replaced by simpler ones while the case fails.
 
         Args:
-            subject: What is verified.
-            reference: What is right.
-            cases: Inputs by name, as arrays whose first dimension is the cases, in any number: they are sent in chunks.
-                None means that the daemon makes them.
-            count: Number of cases that the daemon makes, 100,000 by default.
-            seed: Equal seeds give equal cases.
-            domains: Values of inputs by name, such as `{"x": accelerd.testing.floats(-1.0, 1.0)}`. Others have all
-                values of their type, but NaN and infinities.
-            progress: Is called with the numbers of cases that are done, and of those that failed, as they arrive.
+            subject: The side that is verified.
+            reference: The side that is correct.
+            cases: Inputs by name, as arrays whose first dimension is the cases. They are sent in chunks, so their
+                number is unlimited. None means that the daemon generates the cases.
+            count: Number of cases that the daemon generates, 100,000 by default.
+            seed: Seed of the generated cases.
+            domains: Domains of generated inputs by name, such as `{"x": accelerd.testing.floats(-1.0, 1.0)}`. Other
+                inputs have all values of their type except NaN and infinities.
+            progress: A function that is called with the number of cases done and the number that failed, after each
+                chunk of cases.
             timeout: Seconds for the whole call.
-            **options: `VerifyOptions`: which elements count as equal, as in `compare()`, how outcomes are judged, what
-                a case may use, and what is reported.
+            **options: `VerifyOptions`: which elements count as equal, as in `compare()`, how outcomes are judged, the
+                limits of a case, and what is reported.
 
         Returns:
             A report. It is true if all cases pass, and its text has the falsifying cases.
 
         Raises:
             TranslationError: A function in Python is outside the language; the text has the place and the reason.
-            InvalidArgumentError: The functions do not go together, or not with the cases.
+            InvalidArgumentError: The parameters of a function are not those of the other function or of the cases.
         """
         run = Verification(
             Side.of("subject", subject),
@@ -149,7 +150,7 @@ class VerifyCalls(TensorFactory[Tensor]):
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
     ) -> None:
-        """Raise an AssertionError with the falsifying cases unless all cases pass. As `verify()`."""
+        """Verify as `verify` does, and raise an AssertionError with the falsifying cases unless all cases pass."""
         __tracebackhide__ = True
         report = self.verify(
             subject,

@@ -19,9 +19,10 @@ class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, 
     """Client of a daemon, over one or more connections.
 
     A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call before a
-    `fork` raises in the child process.
+    `fork` raises a RuntimeError in the child process.
 
-    The `timeout` of a call is in seconds, retries included; None means the client's default.
+    The `timeout` of a call is in seconds, retries included; None means the client's default. A call that fails raises
+    an `AccelerdError`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, 
         return f"Client({self.target!r})"
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Later calls raise a ValueError."""
         self._caller.close()
 
     def __enter__(self) -> Client:

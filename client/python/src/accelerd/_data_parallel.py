@@ -19,9 +19,9 @@ from ._tensor import Value
 class DataParallel:
     """How a call runs on several devices, each with a part of the operands.
 
-    Operands that are not split are given to every device. A resident tensor is read where it is; on another device from
-    the copy that `Client.copy()` made there, or else it is copied for the call. Results that are kept are combined on
-    the first device, and stay there.
+    Every device gets the operands that are not split. A resident tensor is read in place; another device reads the copy
+    that `Client.copy()` made there, or a copy for the call if there is none. Results that are kept are combined on the
+    first device, and stay there.
     """
 
     #: Arrays and resident tensors to split, all of one extent along dimension 0, or dim of (tensor, dim).
@@ -29,7 +29,7 @@ class DataParallel:
     #: The device of each part, such as ("cuda:0", "cuda:1"). One that is named twice gets two parts. Empty means all
     #: GPUs in use, or the CPU if there is none.
     devices: Sequence[str] = ()
-    #: Outputs that are added up over the parts.
+    #: Outputs that are summed over the parts.
     sum: Sequence[LazyTensor] = ()
     #: Outputs that are averaged over the parts, weighted by their sizes: losses that are means, and their gradients.
     mean: Sequence[LazyTensor] = ()

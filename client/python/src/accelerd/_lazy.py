@@ -56,34 +56,34 @@ class LazyTensor:
         """Extent of each dimension, inferred without a call.
 
         Raises:
-            AttributeError: Only the daemon knows it: the tensor is the result of a rarer operation, which is not
-                computed yet, or its operands do not fit.
+            AttributeError: The shape is unknown until the tensor is computed: a rarer operation makes it, or the
+                operands do not fit.
         """
         return self._type("shape").shape
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions. As `shape`."""
+        """Number of dimensions, inferred as `shape` is."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """Number of elements. As `shape`."""
+        """Number of elements, inferred as `shape` is."""
         return math.prod(self.shape)
 
     @property
     def dtype(self) -> np.dtype[Any] | Literal["bf16"]:
-        """Element type; the name of bfloat16, which numpy lacks. As `shape`."""
+        """Element type, inferred as `shape` is; "bf16" for bfloat16, which numpy lacks."""
         return public_dtype(self._type("dtype").dtype)
 
     @property
     def device(self) -> str:
-        """Where a resident tensor is, such as "cuda:0"; "default" of others: the daemon chooses where they run."""
+        """The device of a resident tensor, such as "cuda:0"; "default" for others, which the daemon places."""
         return DEFAULT_DEVICE if self.resident is None else self.resident.device
 
     @property
     def resident(self) -> ResidentTensor | None:
-        """What the daemon keeps of the tensor: its handle, its device and its times; None if it is not kept."""
+        """Handle, device and times of the tensor on the daemon; None if it is not resident."""
         content = self._expression.content
         return content if isinstance(content, ResidentTensor) else None
 
@@ -104,13 +104,13 @@ class LazyTensor:
         return self._apply("transpose", dim0=-2, dim1=-1)
 
     def to(self, dtype: Dtype) -> Self:
-        """Convert to an element type: numpy's, or a name such as "f32" or "bf16"."""
+        """Convert to an element type: one of numpy, or a name such as "f32" or "bf16"."""
         return self._apply("to", dtype=dtype_name(dtype))
 
     astype = to
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """Return the same elements in another shape. An extent of -1 is what is left."""
+        """Return the same elements in another shape. An extent of -1 is inferred from the others."""
         extents = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
         return self._apply("reshape", shape=[operator.index(extent) for extent in extents])  # type: ignore[arg-type]
 

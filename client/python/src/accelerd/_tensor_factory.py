@@ -38,9 +38,12 @@ class TensorFactory(Generic[T]):
         are contiguous and little-endian are not copied before they are sent.
 
         Args:
-            array: A numpy array, an object in the memory of the host that has `__dlpack__`, `__array__` or a buffer,
-                such as a tensor of PyTorch, or what `numpy.asarray` makes an array of.
+            array: A numpy array; an object in host memory that has `__dlpack__`, `__array__` or a buffer, such as a
+                tensor of PyTorch; or an object that `numpy.asarray` converts.
             dtype: Element type to convert to; the array's by default. The daemon converts to bfloat16.
+
+        Raises:
+            BufferError: The array is in the memory of a GPU.
         """
         if isinstance(array, LazyTensor):
             tensor = self._made(self._operand("array", array))
@@ -62,7 +65,11 @@ class TensorFactory(Generic[T]):
         Args:
             op: The name, such as "gelu".
             *operands: Tensors and arrays.
-            **attributes: Keyword arguments of PyTorch's function. None leaves one unset.
+            **attributes: Keyword arguments of PyTorch's function. None leaves an attribute unset.
+
+        Raises:
+            TypeError: An operand is neither a tensor nor an array, or an attribute has an unsupported type.
+            ValueError: An operand is a tensor of another client.
         """
         expressions = [self._operand(f"operand {at}", operand) for at, operand in enumerate(operands)]
         results = tuple(self._made(expression) for expression in apply(op, expressions, attributes))
@@ -106,7 +113,7 @@ class TensorFactory(Generic[T]):
         return tensor._expression
 
     def resident(self, tensor: ResidentTensor) -> T:
-        """Return the tensor of `list_tensors()`, without a call to the daemon."""
+        """Return a lazy tensor of a resident one, such as `list_tensors()` returns, without a call to the daemon."""
         return self._made(Expression(tensor))
 
     def _uploaded_value(self, array: ArrayLike, dtype: Dtype | None) -> Value:
@@ -174,7 +181,7 @@ class GraphOutputs(Generic[C, T]):
         self._outputs: list[T] = []
 
     def output(self, tensor: T) -> T:
-        """Add an output, and return it. After the block its `numpy()` makes no call."""
+        """Add an output, and return it. After the block, its `numpy()` makes no call."""
         self._outputs.append(tensor)
         return tensor
 

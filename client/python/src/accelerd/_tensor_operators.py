@@ -94,10 +94,10 @@ class TensorOperators(LazyTensor):
         return self._view(index)
 
     def __setitem__(self, index: Index, value: Operand) -> None:
-        """Record an assignment: the tensor becomes another expression, and those that read it before keep the old one.
+        """Record an assignment. Tensors that were computed from the old elements do not change.
 
         Raises:
-            TypeError: The tensor is resident: those never change.
+            TypeError: The tensor is resident; resident tensors never change.
         """
         if self.resident is not None:
             raise TypeError("a resident tensor never changes; assign to one that is computed from it")

@@ -42,7 +42,7 @@ _OVERHEAD = 64
 OutcomePolicy: TypeAlias = Literal["both_or_neither", "reference_defines", "result_required"]
 #: Inputs by name: arrays whose first dimension is the cases.
 Cases: TypeAlias = "Mapping[str, ArrayLike]"
-#: Is called with the numbers of cases that are done, and of those that failed.
+#: A function that is called with the number of cases done and the number that failed.
 Progress: TypeAlias = "Callable[[int, int], None]"
 
 _OUTCOMES: dict[Any, pb.OutcomePolicy] = {

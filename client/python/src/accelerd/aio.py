@@ -31,7 +31,8 @@ class AsyncClient(
 ):
     """Client of a daemon for one event loop, with the methods of `accelerd.Client`.
 
-    The `timeout` of a call is in seconds, retries included; None means the client's default.
+    The `timeout` of a call is in seconds, retries included; None means the client's default. A call that fails raises
+    an `AccelerdError`.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class AsyncClient(
         return f"AsyncClient({self.target!r})"
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Later calls raise a ValueError."""
         await self._caller.close()
 
     async def __aenter__(self) -> AsyncClient:
