@@ -19,6 +19,7 @@ from ._credentials import Tls
 from ._data_parallel import DataParallel
 from ._dataset import DatasetPair, DatasetRun
 from ._decorator import KernelFunction, kernel
+from ._diagnostic import Diagnostic
 from ._domain import Domain
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._errors import (
@@ -55,7 +56,6 @@ from ._parse import (
     NODE_OPERATORS,
     TOKEN_KINDS,
     VALUE_TAGS,
-    Diagnostic,
     Nodes,
     OutlineItem,
     OutputNotRequestedError,
