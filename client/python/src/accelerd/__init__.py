@@ -64,7 +64,7 @@ from ._parse import (
     Token,
     TokenColumns,
 )
-from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._resident import ResidentTensor
 from ._results import (
     Admission,
@@ -85,6 +85,7 @@ from ._results import (
 )
 from ._timing import Timing, record_timings
 from ._tree import Tree
+from ._upsert import UpsertStep
 from ._verification import VerifyOptions
 from ._verify import ComparisonReport, ElementMismatch, Largest, OutputReport, PolicyOptions
 from ._verify_report import CaseResult, CaseValue, Counterexample, VerifyReport

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from . import _points
+from . import _points, _upsert
 from ._aio_call import AsyncCaller, Batches, numbered
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._payload import Id, Payloads
-from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._results import CollectionInfo, Snapshot
+from ._upsert import UpsertStep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
@@ -69,7 +70,7 @@ class AsyncCollection:
         Returns:
             The number of new points.
         """
-        upsert = _points.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
+        upsert = _upsert.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
         deadline = self._caller.settings.deadline(timeout)
         whole = upsert.one()
         if whole is not None:
@@ -78,13 +79,13 @@ class AsyncCollection:
             except MessageTooLargeError:
                 if upsert.whole.halves() is None:
                     raise
-        return await self._upsert_in_parts(_points.SplitUpsert(upsert, self._caller.settings), deadline)
+        return await self._upsert_in_parts(_upsert.SplitUpsert(upsert, self._caller.settings), deadline)
 
-    async def _upsert_in_parts(self, split: _points.SplitUpsert, deadline: float) -> int:
+    async def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
             try:
                 left = max(deadline - time.monotonic(), 0.0)
-                async for response in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
+                async for response in self._caller.stream(_upsert.UPSERT_STREAM, split.requests(), left):
                     split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
@@ -108,9 +109,9 @@ class AsyncCollection:
         Yields:
             The number of new points of each step.
         """
-        bulk = _points.BulkUpsert(self.name, self._caller.settings)
+        bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message async for _, step in numbered(steps) for message in bulk.messages(step))
-        async for response in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
+        async for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
             inserted = bulk.on_response(response)
             if inserted is not None:
                 yield inserted

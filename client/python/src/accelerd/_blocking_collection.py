@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from . import _points
+from . import _points, _upsert
 from ._blocking_call import Caller
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._payload import Id, Payloads
-from ._points import Hit, Hits, Point, Points, SearchOptions, UpsertStep
+from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._results import CollectionInfo, Snapshot
+from ._upsert import UpsertStep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
@@ -68,7 +69,7 @@ class Collection:
         Returns:
             The number of new points.
         """
-        upsert = _points.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
+        upsert = _upsert.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
         deadline = self._caller.settings.deadline(timeout)
         whole = upsert.one()
         if whole is not None:
@@ -77,13 +78,13 @@ class Collection:
             except MessageTooLargeError:
                 if upsert.whole.halves() is None:
                     raise
-        return self._upsert_in_parts(_points.SplitUpsert(upsert, self._caller.settings), deadline)
+        return self._upsert_in_parts(_upsert.SplitUpsert(upsert, self._caller.settings), deadline)
 
-    def _upsert_in_parts(self, split: _points.SplitUpsert, deadline: float) -> int:
+    def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
             try:
                 left = max(deadline - time.monotonic(), 0.0)
-                for response in self._caller.stream(_points.UPSERT_STREAM, split.requests(), left):
+                for response in self._caller.stream(_upsert.UPSERT_STREAM, split.requests(), left):
                     split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
@@ -107,9 +108,9 @@ class Collection:
         Yields:
             The number of new points of each step.
         """
-        bulk = _points.BulkUpsert(self.name, self._caller.settings)
+        bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message for step in steps for message in bulk.messages(step))
-        for response in self._caller.stream(_points.UPSERT_STREAM, requests, timeout):
+        for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
             inserted = bulk.on_response(response)
             if inserted is not None:
                 yield inserted

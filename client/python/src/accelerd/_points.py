@@ -1,25 +1,21 @@
-"""Requests and responses of collections."""
+"""Collections: requests that manage them, and that search, read and delete their points."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Operation, Part, Settings, parts_by_bytes
-from ._embed import MAX_TEXTS, text_input
-from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large
+from ._call import Method, Operation
+from ._embed import text_input
+from ._errors import malformed
 from ._message import message
 from ._payload import (
     Id,
     Ids,
-    Payloads,
-    PayloadTable,
     Value,
     read_columns,
     read_ids,
@@ -31,15 +27,12 @@ from ._proto import tensor_pb2
 from ._results import CollectionInfo, Snapshot, collection, snapshot
 from ._similar import metric_number
 from ._tensor import encode, to_array, to_rows
-from ._wire import Chunk, field, varint
 
 _SERVICE = "SimilarityService"
 CREATE = Method(_SERVICE, "CreateCollection", pb.CreateCollectionResponse, is_idempotent=False)
 GET = Method(_SERVICE, "GetCollection", pb.GetCollectionResponse)
 LIST = Method(_SERVICE, "ListCollections", pb.ListCollectionsResponse)
 DELETE = Method(_SERVICE, "DeleteCollection", pb.DeleteCollectionResponse, is_idempotent=False)
-UPSERT = Method(_SERVICE, "Upsert", pb.UpsertResponse)
-UPSERT_STREAM = Method(_SERVICE, "UpsertStream", pb.UpsertStreamResponse)
 DELETE_POINTS = Method(_SERVICE, "DeletePoints", pb.DeletePointsResponse)
 SEARCH = Method(_SERVICE, "Search", pb.SearchResponse)
 GET_POINTS = Method(_SERVICE, "GetPoints", pb.GetPointsResponse)
@@ -59,10 +52,6 @@ STORAGES: dict[str, tensor_pb2.Dtype] = {
     "bf16": tensor_pb2.DTYPE_BF16,
     "i8": tensor_pb2.DTYPE_I8,
 }
-# Size of the messages of a bulk write. Larger ones are slower: a message is copied before it is sent, and the daemon
-# processes it only when it is complete.
-_BULK_BYTES = 2 << 20
-_ID_BYTES = 38
 
 
 class Hit(NamedTuple):
@@ -101,15 +90,6 @@ class Points(NamedTuple):
     payloads: dict[str, list[Value | None]]
     #: float32 [points, dimensions], if requested.
     vectors: NDArray[np.float32] | None
-
-
-class UpsertStep(TypedDict, total=False):
-    """A step of `upsert_many`: the arguments of `upsert`."""
-
-    ids: Iterable[Id] | NDArray[Any]
-    texts: Sequence[str] | None
-    vectors: ArrayLike | None
-    payloads: Payloads | None
 
 
 def create(
@@ -158,216 +138,6 @@ def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
     """Create a snapshot."""
     request = message(pb.CreateSnapshotRequest, collection=name, url=url)
     return Operation(CREATE_SNAPSHOT, request, lambda response: snapshot(response.snapshot))
-
-
-class Upsert:
-    """Validated points to write."""
-
-    def __init__(
-        self,
-        name: str,
-        ids: Iterable[Id] | NDArray[Any],
-        texts: Sequence[str] | None,
-        vectors: ArrayLike | None,
-        payloads: Payloads | None,
-        settings: Settings,
-    ) -> None:
-        if (texts is None) == (vectors is None):
-            got = "neither" if texts is None else "both"
-            raise ValueError(f"expected either texts or vectors, got {got}")
-        self._name = name
-        self._limit = settings.max_message_bytes
-        self._ids = Ids(ids)
-        self._rows = None if vectors is None else to_rows(vectors)
-        self._texts = None if texts is None else [*text_input(texts).values]
-        count = len(self._texts or ()) if self._rows is None else len(self._rows)
-        if count != len(self._ids):
-            what = "texts" if self._rows is None else "vectors"
-            raise ValueError(f"{what}: expected {len(self._ids)}, one per id, got {count}")
-        self._payloads = None if payloads is None else PayloadTable(payloads, count)
-        self.whole = Part(0, count)
-
-    def encode(self, part: Part) -> bytes:
-        """Serialize the request of a range of the points."""
-        # Vectors come first, where the daemon reads them without a copy.
-        chunks: list[Chunk] = []
-        if self._rows is not None:
-            chunks += field(pb.UpsertRequest.VECTORS_FIELD_NUMBER, encode(self._rows[part.start : part.stop]))
-        request = pb.UpsertRequest(collection=self._name)
-        if self._texts is not None:
-            request.texts.values.extend(self._texts[part.start : part.stop])
-        if self._payloads is not None:
-            request.payload_columns.CopyFrom(self._payloads.message(part.start, part.stop))
-        chunks += field(pb.UpsertRequest.IDS_FIELD_NUMBER, self._ids.encode(part.start, part.stop))
-        return b"".join([*chunks, request.SerializeToString()])
-
-    def one(self) -> Operation[int] | None:
-        """Return one atomic call for all points; None if they exceed a message."""
-        if self._min_bytes() > self._limit:
-            return None
-        encoded = self.encode(self.whole)
-        if len(encoded) > self._limit:
-            return None
-        return Operation(UPSERT, encoded, lambda response: int(response.inserted_count))
-
-    def _min_bytes(self) -> int:
-        return sum(map(len, self._texts or ())) if self._rows is None else self._rows.nbytes
-
-    def parts(self) -> list[Part]:
-        """Split the points into parts for a bulk write."""
-        if self._rows is not None:
-            sizes: Iterable[int] = [4 * self._rows.shape[1] + _ID_BYTES] * len(self._rows)
-        else:
-            sizes = [len(text.encode()) + _ID_BYTES for text in self._texts or ()]
-        return parts_by_bytes(sizes, min(_BULK_BYTES, self._limit), MAX_TEXTS)
-
-    def encoded(self, part: Part) -> Iterator[tuple[Part, bytes]]:
-        """Iterate over the messages of a part: several if one would be too large."""
-        encoded = self.encode(part)
-        if len(encoded) <= self._limit:
-            yield part, encoded
-            return
-        halves = part.halves()
-        if halves is None:
-            raise too_large(f"the point at {part.start}", len(encoded), self._limit)
-        for half in halves:
-            yield from self.encoded(half)
-
-    def check_ids(self) -> None:
-        """Raise for a duplicate id, as the daemon does in a single call."""
-        duplicate = self._ids.duplicate()
-        if duplicate is not None:
-            raise ValueError(f"ids: duplicate id {duplicate!r}")
-
-
-class SplitUpsert:
-    """A write in parts over a stream, which is reopened after a failure at the first part without a response."""
-
-    def __init__(self, upsert: Upsert, settings: Settings) -> None:
-        upsert.check_ids()
-        self._upsert = upsert
-        self._settings = settings
-        self._left = deque(upsert.parts())
-        self._sent: dict[int, Part] = {}
-        self._next = 0
-        self._stream = 0
-        self._lock = threading.Lock()
-        self._attempt = 1
-        #: Number of new points.
-        self.inserted = 0
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all parts are written."""
-        return not self._left and not self._sent
-
-    def requests(self) -> Iterator[bytes]:
-        """Iterate over the messages of all parts without a response. Ends the iterator of an earlier stream."""
-        with self._lock:
-            self._stream += 1
-            stream = self._stream
-            self._left.extendleft(part for _, part in sorted(self._sent.items(), reverse=True))
-            self._sent.clear()
-        while messages := self._next_messages(stream):
-            yield from messages
-
-    def _next_messages(self, stream: int) -> list[bytes]:
-        # gRPC consumes messages on its own thread, which may briefly outlive the stream.
-        with self._lock:
-            if stream != self._stream or not self._left:
-                return []
-            messages = []
-            for part, encoded in self._upsert.encoded(self._left.popleft()):
-                self._sent[self._next] = part
-                messages.append(_stream_message(self._next, encoded))
-                self._next += 1
-            return messages
-
-    def on_response(self, response: pb.UpsertStreamResponse) -> None:
-        """Process a response. Raises the error of a part that failed."""
-        if response.WhichOneof("result") == "error":
-            raise from_item(response.error)
-        if self._sent.pop(response.sequence, None) is None:
-            raise malformed(f"unexpected sequence {response.sequence}")
-        self.inserted += response.upsert.inserted_count
-        self._attempt = 1
-
-    def on_error(self, problem: AccelerdError) -> float:
-        """Return the seconds until the next attempt. Raises a final error."""
-        if isinstance(problem, MessageTooLargeError) and self._halve():
-            return 0.0
-        wait = self._settings.wait(problem, self._attempt, is_idempotent=True)
-        if wait is None:
-            raise problem
-        self._attempt += 1
-        return wait
-
-    def _halve(self) -> bool:
-        """Halve all parts without a response. Returns False if none can be halved."""
-        with self._lock:
-            self._stream += 1
-            left = [part for _, part in sorted(self._sent.items())] + [*self._left]
-            halved = [half for part in left for half in part.halves() or (part,)]
-            self._sent.clear()
-            self._left = deque(halved)
-        return len(halved) > len(left)
-
-
-class BulkUpsert:
-    """A stream of steps of any size."""
-
-    def __init__(self, name: str, settings: Settings) -> None:
-        self._name = name
-        self._settings = settings
-        #: Whether a message is the last of its step, by sequence, for messages without a response.
-        self._is_last: dict[int, bool] = {}
-        self._next = 0
-        self._inserted = 0
-
-    def messages(self, step: UpsertStep) -> Iterator[bytes]:
-        """Iterate over the messages of a step."""
-        upsert = self._checked(step)
-        for encoded, is_last in _with_last(m for part in upsert.parts() for _, m in upsert.encoded(part)):
-            sequence = self._next
-            self._next += 1
-            self._is_last[sequence] = is_last
-            yield _stream_message(sequence, encoded)
-
-    def _checked(self, step: UpsertStep) -> Upsert:
-        if not isinstance(step, Mapping) or "ids" not in step or step.keys() - UpsertStep.__annotations__.keys():
-            got = sorted(step) if isinstance(step, Mapping) else type(step).__name__
-            raise TypeError(f"step: expected a dict of ids and texts, vectors, payloads, got {got}")
-        upsert = Upsert(
-            self._name, step["ids"], step.get("texts"), step.get("vectors"), step.get("payloads"), self._settings
-        )
-        upsert.check_ids()
-        return upsert
-
-    def on_response(self, response: pb.UpsertStreamResponse) -> int | None:
-        """Process a response. Returns the number of new points of a step after its last response, else None."""
-        if response.WhichOneof("result") == "error":
-            raise from_item(response.error)
-        is_last = self._is_last.pop(response.sequence, None)
-        if is_last is None:
-            raise malformed(f"unexpected sequence {response.sequence}")
-        self._inserted += response.upsert.inserted_count
-        if not is_last:
-            return None
-        inserted, self._inserted = self._inserted, 0
-        return inserted
-
-
-def _with_last(messages: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    held = next(messages)
-    for following in messages:
-        yield held, False
-        held = following
-    yield held, True
-
-
-def _stream_message(sequence: int, upsert: bytes) -> bytes:
-    # Field 1 is `sequence`, a varint.
-    return b"".join([b"\x08" + varint(sequence), *field(pb.UpsertStreamRequest.UPSERT_FIELD_NUMBER, [upsert])])
 
 
 def _condition(name: str, test: Any) -> pb.Condition:
