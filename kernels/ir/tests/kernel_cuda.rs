@@ -379,6 +379,72 @@ fn atomic_operations_do_not_depend_on_the_order_of_threads() {
     assert_agree("atomics", &cases);
 }
 
+/// `y[i, j] += x[i]` where `x[i]` is not 3, and a variable that only some threads assign.
+fn reads_before_it_writes() -> Kernel {
+    let mut builder = Builder::new(2);
+    let (x, y) = (builder.array(Dtype::I32, 1), builder.array(Dtype::I32, 2));
+    let [a, b, bonus] = [Dtype::I32; 3].map(|dtype| builder.local(dtype));
+    let place = || at(y, &[tid(), Expr::ThreadId(1)]);
+    let mut kernel = builder.finish(vec![
+        load(a, x, tid()),
+        when(equal(local(a), int(3)), vec![Stmt::Return]),
+        when(less(local(a), int(3)), vec![assign(bonus, int(100))]),
+        Stmt::Load(b, place()),
+        Stmt::Store(place(), add(add(local(a), local(b)), local(bonus))),
+    ]);
+    "add".clone_into(&mut kernel.name);
+    for (named, name) in kernel.params.iter_mut().map(|param| &mut param.name).zip(["x", "y"]) {
+        name.clone_into(named);
+    }
+    for (named, name) in kernel.locals.iter_mut().map(|local| &mut local.name).zip(["a", "b", "bonus"]) {
+        name.clone_into(named);
+    }
+    kernel
+}
+
+#[test]
+fn threads_that_run_at_once_have_variables_of_their_own() {
+    // Grids around multiples of what the device runs at once; in the last case threads read beyond the end of `x`.
+    let cases: Vec<_> = [(1, 1), (6, 1), (5, 5), (9, 8), (12, 12), (7, 8)]
+        .map(|(extent, grid)| {
+            let x: Vec<_> = (0..extent).map(|at| Literal::from_i64(Dtype::I32, at)).collect();
+            let y: Vec<_> = (0..grid * 3).map(|at| Literal::from_i64(Dtype::I32, 7 * at)).collect();
+            let rows = i32::try_from(grid).expect("a few");
+            let arguments = [array(&x), Argument::contiguous(bytes(&y), &[rows, 3], 4)];
+            Case::new(reads_before_it_writes(), &[rows.unsigned_abs(), 3], &arguments)
+        })
+        .into();
+    assert_agree("ahead", &cases);
+    let text = "\
+struct add_thread {
+    int tid_0;
+    int tid_1;
+    int a;
+    int b;
+    int bonus = 0;
+    bool has_read = false;
+    __device__ __forceinline__ void read_inputs(const add_params& params, ir::Thread& thread) {
+        ir::u64 rest = thread.id;
+        tid_1 = ir::split(rest, thread.launch.grid[1]);
+        tid_0 = (int)rest;
+        if (ir::is_outside(thread, 0, 0, params.x, tid_0)) return;
+        a = ir::at<int>(params.x, tid_0);
+        if (a == 3) return;
+        if (a < 3) {
+            bonus = 100;
+        }
+        if (ir::is_outside(thread, 0, 1, params.y, tid_0, tid_1)) return;
+        b = ir::at<int>(params.y, tid_0, tid_1);
+        has_read = true;
+    }
+    __device__ __forceinline__ void write_outputs(const add_params& params, ir::Thread& thread) {
+        if (ir::is_outside(thread, 0, 1, params.y, tid_0, tid_1)) return;
+        ir::at<int>(params.y, tid_0, tid_1) = ";
+    let source = device(&reads_before_it_writes(), Options::default()).source;
+    assert!(source.contains(text), "{source}");
+    assert!(source.contains("    ir::read_ahead<add_thread>(launch, params);\n"), "{source}");
+}
+
 /// A kernel of a few lines, with names.
 fn saxpy() -> Kernel {
     let mut builder = Builder::new(2);
@@ -426,14 +492,23 @@ static __device__ __forceinline__ void saxpy_thread(const saxpy_params& params, 
     const int row = (int)rest;
     if (row > 10) return;
     float sum = 0.0f;
-    const bool taken = ir::take_iterations(thread, ir::Range<int>(0, params.x.shape[0], 1).count);
-    for (int i = 0; i < params.x.shape[0]; i++) {
-        if (!taken && !ir::iterate(thread)) return;
-        float sum_2;
-        if (float* element = ir::at<float>(thread, 0, 1, params.x, i)) sum_2 = *element; else return;
-        sum += params.alpha * sum_2;
+    if (ir::take_iterations(thread, ir::Range<int>(0, params.x.shape[0], 1).count)) {
+        for (int i = 0; i < params.x.shape[0]; i++) {
+            if (ir::is_outside(thread, 0, 1, params.x, i)) return;
+            const float sum_2 = ir::at<float>(params.x, i);
+            sum += params.alpha * sum_2;
+        }
+    } else {
+        #pragma unroll 1
+        for (int i = 0; i < params.x.shape[0]; i++) {
+            if (!ir::iterate(thread)) return;
+            if (ir::is_outside(thread, 0, 1, params.x, i)) return;
+            const float sum_2 = ir::at<float>(params.x, i);
+            sum += params.alpha * sum_2;
+        }
     }
-    if (float* element = ir::at<float>(thread, 0, 2, params.y, row, tid_1)) *element = sum; else return;
+    if (ir::is_outside(thread, 0, 2, params.y, row, tid_1)) return;
+    ir::at<float>(params.y, row, tid_1) = sum;
 }
 
 extern \"C\" __global__ void saxpy_kernel(

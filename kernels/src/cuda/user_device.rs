@@ -23,6 +23,11 @@ const MAX_BLOCK_THREADS: u32 = 256;
 /// The most blocks of a launch.
 const MAX_BLOCKS: u64 = i32::MAX as u64;
 
+/// Threads of a large grid that a thread of the device runs: as many as kernels run at once that read before they write. A grid is large
+/// if the device is then full at least this many times.
+const THREADS_OF_GRID: u64 = 4;
+const MIN_WAVES: u64 = 2;
+
 /// Alignment of the record of a fault, which follows the memory of a launch.
 const ALIGNMENT: u64 = 256;
 
@@ -301,7 +306,9 @@ impl UserDevice {
         let (launch, params) = (words(&launch.to_bytes()), words(params));
         let mut arguments: [*mut c_void; 2] = [launch.as_ptr().cast_mut().cast(), params.as_ptr().cast_mut().cast()];
         let block_threads = self.block_threads(module, count);
-        let blocks = count.div_ceil(block_threads.into()).clamp(1, MAX_BLOCKS);
+        let is_large = count >= THREADS_OF_GRID * MIN_WAVES * self.max_resident_threads;
+        let threads = if is_large { count.div_ceil(THREADS_OF_GRID) } else { count };
+        let blocks = threads.div_ceil(block_threads.into()).clamp(1, MAX_BLOCKS);
         let config = sys::CUlaunchConfig {
             gridDimX: u32::try_from(blocks).expect("at most as many as fit"),
             gridDimY: 1,

@@ -48,15 +48,11 @@ pub(super) fn atomic(op: AtomicOp, dtype: Dtype, pointer: &str, operand: &str, e
 }
 
 impl Emitter<'_> {
-    fn dtype_of(&self, place: &Place) -> Dtype {
-        self.component_of(place).dtype
-    }
-
     fn component_of(&self, place: &Place) -> &crate::kernel::Component {
         &self.kernel.params[place.array.0 as usize].ty.element().components[place.component as usize]
     }
 
-    /// A component as an lvalue of C++, without checks.
+    /// A component as an lvalue of C++.
     fn lvalue(&self, place: &Place) -> String {
         let array = &self.leaves.arrays[place.array.0 as usize];
         if self.form == Form::Plain {
@@ -89,49 +85,34 @@ impl Emitter<'_> {
         format!("{}{offset}", ctype(component.dtype))
     }
 
-    /// The pointer to a component, null after a fault.
-    fn checked_pointer(&self, place: &Place) -> String {
-        let array = &self.leaves.arrays[place.array.0 as usize];
-        let indices: Vec<_> = place.indices.iter().map(|index| self.expr(index).text).collect();
-        let (ty, site) = (self.type_and_offset(place), place.site.0);
-        format!("ir::at<{ty}>(thread, {site}, {}, {array}, {})", place.array.0, indices.join(", "))
+    /// Ends the thread with a fault if a place is outside its array.
+    fn guard(&mut self, place: &Place) {
+        if self.form == Form::Checked {
+            let array = &self.leaves.arrays[place.array.0 as usize];
+            let indices: Vec<_> = place.indices.iter().map(|index| self.expr(index).text).collect();
+            let (site, number) = (place.site.0, place.array.0);
+            self.line(&format!(
+                "if (ir::is_outside(thread, {site}, {number}, {array}, {})) return;",
+                indices.join(", ")
+            ));
+        }
     }
 
-    /// Runs a statement on the `element` that a checked pointer points to.
-    fn checked(&mut self, place: &Place, statement: &str) {
-        let (ty, pointer) = (ctype(self.dtype_of(place)), self.checked_pointer(place));
-        self.line(&format!("if ({ty}* {} = {pointer}) {statement}; else return;", self.element));
-    }
-
-    /// The value of a component, without checks.
+    /// The value of a component.
     pub(super) fn load(&self, place: &Place) -> CppExpr {
-        loaded(&self.lvalue(place), self.dtype_of(place))
+        loaded(&self.lvalue(place), self.component_of(place).dtype)
     }
 
     pub(super) fn load_stmt(&mut self, stmt: &Stmt, local: LocalId, place: &Place) {
-        let is_read = self.usage.reads(local) > 0;
-        if self.form != Form::Checked {
-            if is_read {
-                self.assign(stmt, local, &self.load(place));
-            }
-            return;
+        self.guard(place);
+        if self.usage.reads(local) > 0 {
+            self.assign(stmt, local, &self.load(place));
         }
-        if !is_read {
-            let pointer = self.checked_pointer(place);
-            return self.line(&format!("if (!{pointer}) return;"));
-        }
-        self.declare_receiver(stmt, local);
-        let value = loaded(&format!("*{}", self.element), self.dtype_of(place)).text;
-        let statement = format!("{} = {value}", self.names.locals[local.0 as usize]);
-        self.checked(place, &statement);
     }
 
     pub(super) fn store(&mut self, place: &Place, expr: &Expr) {
+        self.guard(place);
         let value = self.stored_expr(expr, place.array).text;
-        if self.form == Form::Checked {
-            let statement = format!("*{} = {value}", self.element);
-            return self.checked(place, &statement);
-        }
         let target = self.lvalue(place);
         let line = match self.compound(&target, expr, &value) {
             Some(compound) => compound,
@@ -147,14 +128,8 @@ impl Emitter<'_> {
         previous: Option<LocalId>,
         call: impl Fn(&str, Dtype) -> String,
     ) {
-        let dtype = self.dtype_of(place);
-        if self.form == Form::Checked {
-            let call = call(&self.element, dtype);
-            let Some(local) = previous else { return self.checked(place, &call) };
-            self.declare_receiver(stmt, local);
-            let statement = format!("{} = {call}", self.names.locals[local.0 as usize]);
-            return self.checked(place, &statement);
-        }
+        self.guard(place);
+        let dtype = self.component_of(place).dtype;
         let call = call(&format!("&{}", self.lvalue(place)), dtype);
         match previous {
             Some(local) => self.assign(stmt, local, &CppExpr::primary(call, dtype)),
@@ -168,6 +143,5 @@ fn loaded(lvalue: &str, dtype: Dtype) -> CppExpr {
     if dtype == Dtype::Bool {
         return CppExpr::new(format!("{lvalue} != 0"), prec::EQUAL, dtype);
     }
-    let prec = if lvalue.starts_with('*') { prec::UNARY } else { prec::PRIMARY };
-    CppExpr::new(lvalue.to_owned(), prec, dtype)
+    CppExpr::primary(lvalue.to_owned(), dtype)
 }

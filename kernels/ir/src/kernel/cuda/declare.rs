@@ -10,17 +10,18 @@ impl Emitter<'_> {
     /// Declares what is first used within a statement.
     pub(super) fn declare_before(&mut self, stmt: &Stmt) {
         for local in self.usage.declared_before(stmt).to_vec() {
-            let dtype = self.kernel.locals[local.0 as usize].dtype;
-            let name = &self.names.locals[local.0 as usize];
             let is_zero = matches!(self.usage.declaration(local), Declaration::Before(_, true));
-            let ty = value_type(dtype);
-            if is_zero {
-                let zero = literal(Literal::from_bits(dtype, 0)).text;
-                self.line(&format!("{ty} {name} = {zero};"));
-            } else {
-                self.line(&format!("{ty} {name};"));
-            }
+            self.declare(local, is_zero);
         }
+    }
+
+    /// Declares a variable without a value, or as zero.
+    pub(super) fn declare(&mut self, local: LocalId, is_zero: bool) {
+        let dtype = self.kernel.locals[local.0 as usize].dtype;
+        let (ty, name) = (value_type(dtype), &self.names.locals[local.0 as usize]);
+        let zero = literal(Literal::from_bits(dtype, 0)).text;
+        let value = if is_zero { format!(" = {zero}") } else { String::new() };
+        self.line(&format!("{ty} {name}{value};"));
     }
 
     /// Declares a variable with its value.
@@ -38,17 +39,13 @@ impl Emitter<'_> {
     pub(super) fn assign(&mut self, stmt: &Stmt, local: LocalId, value: &CppExpr) {
         match self.usage.declaration(local) {
             Declaration::At(at, is_single) if at == std::ptr::from_ref(stmt) => self.define(local, value, is_single),
-            Declaration::Nowhere | Declaration::Before(..) | Declaration::At(..) => {
+            Declaration::Nowhere | Declaration::Before(..) | Declaration::At(..) | Declaration::Member(false) => {
                 self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text));
             }
-        }
-    }
-
-    /// The declaration of a variable by a statement that is conditional in C++.
-    pub(super) fn declare_receiver(&mut self, stmt: &Stmt, local: LocalId) {
-        if matches!(self.usage.declaration(local), Declaration::At(at, _) if at == std::ptr::from_ref(stmt)) {
-            let at = local.0 as usize;
-            self.line(&format!("{} {};", value_type(self.kernel.locals[at].dtype), self.names.locals[at]));
+            Declaration::Member(true) => {
+                self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text));
+                self.ranges.insert(local, value.range);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use super::cpp_expr::{CppExpr, prec};
 use super::emitter::{Emitter, Form, Leaves};
 use super::layout::Layout;
 use super::names::Scope;
+use super::read_ahead::ReadAhead;
 use crate::Dtype;
 use crate::kernel::{Kernel, ParamType};
 use crate::scalar::cuda::{self as scalar, ctype, elementary};
@@ -60,8 +61,11 @@ pub fn device(kernel: &Kernel, options: Options) -> DeviceCode {
     let form = if options.checks { Form::Checked } else { Form::Unchecked };
     let mut emitter = Emitter::new(kernel, form);
     fields.leaves(&mut emitter);
-    positions(&mut emitter);
-    emitter.list(&kernel.body);
+    emitter.indent = 0;
+    let run = match ReadAhead::of(kernel) {
+        Some(parts) => read_ahead(&mut emitter, &name, &parts),
+        None => thread_by_thread(&mut emitter, &name),
+    };
     let body = emitter.into_text();
     let members = fields.members;
     let source = format!(
@@ -69,18 +73,57 @@ pub fn device(kernel: &Kernel, options: Options) -> DeviceCode {
 struct {name}_params {{
 {members}}};
 
-static __device__ __forceinline__ void {name}_thread(const {name}_params& params, ir::Thread& thread) {{
-{body}}}
-
+{body}
 extern \"C\" __global__ void {name}_kernel(
     const __grid_constant__ ir::Launch launch, const __grid_constant__ {name}_params params) {{
-    for (ir::Thread thread(launch); thread.is_running(); thread.advance()) {name}_thread(params, thread);
+    {run}
 }}
 ",
         functions = elementary::used_by(&body),
         comment = comment(kernel),
     );
     DeviceCode { source, entry: format!("{name}_kernel"), layout: Layout::new(kernel) }
+}
+
+/// Emits a function for a thread of the grid. How the kernel calls it.
+fn thread_by_thread(emitter: &mut Emitter, name: &str) -> String {
+    emitter.open(&format!(
+        "static __device__ __forceinline__ void {name}_thread(const {name}_params& params, ir::Thread& thread) {{"
+    ));
+    positions(emitter, "const int ");
+    emitter.list(&emitter.kernel.body);
+    emitter.close("}");
+    format!("for (ir::Thread thread(launch); thread.is_running(); thread.advance()) {name}_thread(params, thread);")
+}
+
+/// Emits a type with two methods, which share the variables of a thread of the grid. How the kernel calls them.
+fn read_ahead(emitter: &mut Emitter, name: &str, parts: &ReadAhead) -> String {
+    let method = |method: &str| {
+        format!("__device__ __forceinline__ void {method}(const {name}_params& params, ir::Thread& thread) {{")
+    };
+    emitter.open(&format!("struct {name}_thread {{"));
+    for axis in 0..emitter.leaves.threads.len() {
+        if emitter.usage.thread_axes[axis] {
+            emitter.line(&format!("int {};", emitter.leaves.threads[axis]));
+        }
+    }
+    for local in &parts.shared {
+        if !emitter.leaves.threads.contains(&emitter.names.locals[local.0 as usize]) {
+            let is_zero = emitter.usage.make_member(*local);
+            emitter.declare(*local, is_zero);
+        }
+    }
+    emitter.line("bool has_read = false;");
+    emitter.open(&method("read_inputs"));
+    positions(emitter, "");
+    emitter.list(parts.reads);
+    emitter.line("has_read = true;");
+    emitter.close("}");
+    emitter.open(&method("write_outputs"));
+    emitter.list(parts.rest);
+    emitter.close("}");
+    emitter.close("};");
+    format!("ir::read_ahead<{name}_thread>(launch, params);")
 }
 
 /// The signature as in the source.
@@ -156,24 +199,24 @@ fn value(member: String, dtype: Dtype) -> CppExpr {
     }
 }
 
-/// Declares the position of the thread along the dimensions whose position is read.
-fn positions(emitter: &mut Emitter) {
+/// Assigns the position of the thread along the dimensions whose position is read. `declaration` stands before each name.
+fn positions(emitter: &mut Emitter, declaration: &str) {
     let axes = emitter.usage.thread_axes;
     let names = emitter.leaves.threads.clone();
     let Some(lowest) = axes.iter().position(|is_read| *is_read) else { return };
     if names.len() == 1 {
-        return emitter.line(&format!("const int {} = (int)thread.id;", names[0]));
+        return emitter.line(&format!("{declaration}{} = (int)thread.id;", names[0]));
     }
     emitter.line("ir::u64 rest = thread.id;");
     for axis in (lowest.max(1)..names.len()).rev() {
         let split = format!("ir::split(rest, thread.launch.grid[{axis}])");
         if axes[axis] {
-            emitter.line(&format!("const int {} = {split};", names[axis]));
+            emitter.line(&format!("{declaration}{} = {split};", names[axis]));
         } else {
             emitter.line(&format!("{split};"));
         }
     }
     if axes[0] {
-        emitter.line(&format!("const int {} = (int)rest;", names[0]));
+        emitter.line(&format!("{declaration}{} = (int)rest;", names[0]));
     }
 }

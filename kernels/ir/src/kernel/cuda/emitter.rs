@@ -50,8 +50,6 @@ pub(super) struct Emitter<'k> {
     pub(super) form: Form,
     pub(super) names: Names,
     pub(super) leaves: Leaves,
-    /// The pointer that a checked access declares.
-    pub(super) element: String,
     pub(super) usage: Usage,
     /// Where products are kept from contraction.
     pub(super) added: Added,
@@ -61,18 +59,15 @@ pub(super) struct Emitter<'k> {
     pub(super) inlined: HashMap<LocalId, CppExpr>,
     pub(super) enclosing: Vec<Enclosing>,
     out: String,
-    indent: usize,
+    pub(super) indent: usize,
 }
 
 impl<'k> Emitter<'k> {
     pub(super) fn new(kernel: &'k Kernel, form: Form) -> Self {
-        let mut names = Names::new(kernel);
-        let element = names.scope.take("element");
         let mut emitter = Self {
             kernel,
             form,
-            names,
-            element,
+            names: Names::new(kernel),
             leaves: Leaves::default(),
             usage: Usage::new(kernel),
             added: if form == Form::Plain { Added::new(kernel) } else { Added::default() },

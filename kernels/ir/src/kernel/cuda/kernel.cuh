@@ -87,8 +87,9 @@ struct Thread {
     u32 iterations;  // until the next poll
     u32 threads;     // until the next poll
 
-    __device__ __forceinline__ Thread(const Launch& of)
-        : launch(of), nth((u64)blockIdx.x * blockDim.x + threadIdx.x), threads(THREADS_PER_POLL) {
+    __device__ __forceinline__ Thread(const Launch& of) : Thread(of, (u64)blockIdx.x * blockDim.x + threadIdx.x) {}
+
+    __device__ __forceinline__ Thread(const Launch& of, u64 nth) : launch(of), nth(nth), threads(THREADS_PER_POLL) {
         start();
     }
 
@@ -113,6 +114,31 @@ struct Thread {
         if (is_stopped(launch)) nth = launch.count;
     }
 };
+
+// Threads of the grid that a thread of the device runs at once if the kernel reads before it writes: it waits for the reads of all of
+// them together.
+constexpr int THREADS_AT_ONCE = 4;
+
+template <typename BODY, typename PARAMS>
+__device__ __forceinline__ void read_ahead(const Launch& launch, const PARAMS& params) {
+    const u64 stride = (u64)gridDim.x * blockDim.x;
+    u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    while (first < launch.count) {
+        BODY bodies[THREADS_AT_ONCE];
+#pragma unroll
+        for (int nth = 0; nth < THREADS_AT_ONCE; nth++) {
+            Thread thread(launch, first + nth * stride);
+            if (thread.is_running()) bodies[nth].read_inputs(params, thread);
+        }
+#pragma unroll
+        for (int nth = 0; nth < THREADS_AT_ONCE; nth++) {
+            Thread thread(launch, first + nth * stride);
+            if (bodies[nth].has_read) bodies[nth].write_outputs(params, thread);
+        }
+        first += THREADS_AT_ONCE * stride;
+        if (first < launch.count && is_stopped(launch)) return;
+    }
+}
 
 __device__ __forceinline__ void fault(const Thread& thread, u32 kind, u32 site) {
     record_fault(thread.launch.fault, thread.id, kind, site, NONE, 0, 0, 0);
@@ -156,68 +182,50 @@ __device__ __forceinline__ int split(u64& rest, int extent) {
 __device__ __forceinline__ bool is_within(int index, int extent) { return (u32)index < (u32)extent; }
 __device__ __forceinline__ bool is_within(i64 index, int extent) { return (u64)index < (u64)(i64)extent; }
 
-template <typename INDEX>
+// Whether an element is outside its array. The fault of the first index that is beyond its extent is reported.
+template <int AXIS = 0, int DIMS, typename INDEX, typename... INDICES>
 __device__ __forceinline__ bool is_outside(
-    const Thread& thread, u32 site, u32 array, u32 axis, INDEX index, int extent) {
-    if (is_within(index, extent)) return false;
-    record_fault(thread.launch.fault, thread.id, OUT_OF_BOUNDS, site, array, axis, index, extent);
-    return true;
+    const Thread& thread, u32 site, u32 array, const Array<DIMS>& a, INDEX index, INDICES... rest) {
+    if (!is_within(index, a.shape[AXIS])) {
+        record_fault(thread.launch.fault, thread.id, OUT_OF_BOUNDS, site, array, AXIS, index, a.shape[AXIS]);
+        return true;
+    }
+    if constexpr (sizeof...(rest) != 0) {
+        return is_outside<AXIS + 1>(thread, site, array, a, rest...);
+    } else {
+        return false;
+    }
+}
+
+// The product in one instruction; the compiler would take four once it knows that the index is not negative.
+__device__ __forceinline__ i64 multiply_wide(int index, int stride) {
+#ifdef __CUDA_ARCH__
+    i64 product;
+    asm("mul.wide.s32 %0, %1, %2;" : "=l"(product) : "r"(index), "r"(stride));
+    return product;
+#else
+    return (i64)index * stride;
+#endif
 }
 
 // The bytes from the first element along the last axis, whose stride has 32 bits.
-__device__ __forceinline__ i64 along_last(int index, i64 stride) { return (i64)index * (int)stride; }
+__device__ __forceinline__ i64 along_last(int index, i64 stride) { return multiply_wide(index, (int)stride); }
 __device__ __forceinline__ i64 along_last(i64 index, i64 stride) { return index * (int)stride; }
 
-// The component at an offset in an element; null after a fault. The first index that is outside is reported.
-template <typename T, int OFFSET = 0, typename I>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<1>& a, I i) {
-    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
-    return (T*)(a.data + along_last(i, a.strides[0]) + OFFSET);
+// The bytes from the first element to another one.
+template <int AXIS = 0, int DIMS, typename INDEX, typename... INDICES>
+__device__ __forceinline__ i64 offset(const Array<DIMS>& a, INDEX index, INDICES... rest) {
+    if constexpr (sizeof...(rest) == 0) {
+        return along_last(index, a.strides[AXIS]);
+    } else {
+        return index * a.strides[AXIS] + offset<AXIS + 1>(a, rest...);
+    }
 }
 
-template <typename T, int OFFSET = 0, typename I, typename J>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<2>& a, I i, J j) {
-    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
-    if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + along_last(j, a.strides[1]) + OFFSET);
-}
-
-template <typename T, int OFFSET = 0, typename I, typename J, typename K>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<3>& a, I i, J j, K k) {
-    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
-    if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
-    if (is_outside(thread, site, array, 2, k, a.shape[2])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + along_last(k, a.strides[2]) + OFFSET);
-}
-
-template <typename T, int OFFSET = 0, typename I, typename J, typename K, typename L>
-__device__ __forceinline__ T* at(const Thread& thread, u32 site, u32 array, const Array<4>& a, I i, J j, K k, L l) {
-    if (is_outside(thread, site, array, 0, i, a.shape[0])) return nullptr;
-    if (is_outside(thread, site, array, 1, j, a.shape[1])) return nullptr;
-    if (is_outside(thread, site, array, 2, k, a.shape[2])) return nullptr;
-    if (is_outside(thread, site, array, 3, l, a.shape[3])) return nullptr;
-    return (T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + along_last(l, a.strides[3]) + OFFSET);
-}
-
-// The component at an offset in an element, without checks.
-template <typename T, int OFFSET = 0, typename I>
-__device__ __forceinline__ T& at(const Array<1>& a, I i) {
-    return *(T*)(a.data + along_last(i, a.strides[0]) + OFFSET);
-}
-
-template <typename T, int OFFSET = 0, typename I, typename J>
-__device__ __forceinline__ T& at(const Array<2>& a, I i, J j) {
-    return *(T*)(a.data + i * a.strides[0] + along_last(j, a.strides[1]) + OFFSET);
-}
-
-template <typename T, int OFFSET = 0, typename I, typename J, typename K>
-__device__ __forceinline__ T& at(const Array<3>& a, I i, J j, K k) {
-    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + along_last(k, a.strides[2]) + OFFSET);
-}
-
-template <typename T, int OFFSET = 0, typename I, typename J, typename K, typename L>
-__device__ __forceinline__ T& at(const Array<4>& a, I i, J j, K k, L l) {
-    return *(T*)(a.data + i * a.strides[0] + j * a.strides[1] + k * a.strides[2] + along_last(l, a.strides[3]) + OFFSET);
+// The component at an offset in an element.
+template <typename T, int OFFSET = 0, int DIMS, typename... INDICES>
+__device__ __forceinline__ T& at(const Array<DIMS>& a, INDICES... indices) {
+    return *(T*)(a.data + offset(a, indices...) + OFFSET);
 }
 
 }  // namespace ir

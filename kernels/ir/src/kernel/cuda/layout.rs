@@ -62,7 +62,7 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Address of a word of 32 bits, in memory of the host that is mapped, or 0. Once the word is not 0 the launch ends early: threads
-    /// look at it every 4096 iterations of their loops, and every 64 threads of the grid.
+    /// look at it every 4096 iterations of their loops, and at least every 64 threads of the grid.
     pub stop: u64,
     /// Address of [`Self::FAULT_SIZE`] bytes of the device's memory, aligned to 8.
     pub fault: u64,

@@ -33,6 +33,7 @@ mod expr;
 mod layout;
 mod names;
 mod param_block;
+mod read_ahead;
 mod snippets;
 mod standalone;
 mod stmt;

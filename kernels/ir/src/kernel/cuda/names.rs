@@ -17,7 +17,7 @@ const RESERVED: [&str; 4] = [
     // Of CUDA and of compilers.
     "threadIdx blockIdx blockDim gridDim warpSize dim3 size_t linux unix i386",
     // Of emitted code.
-    "ir launch params thread rest main std",
+    "ir launch params thread rest main std read_inputs write_outputs has_read",
     // Functions that are called; those of f32 end in f.
     "abs ceil copysign exp fabs floor fmod hypot isinf isnan max min pow rint sqrt trunc acos acosh asin asinh atan atan2 atanh cos cosh \
      erf exp2 expm1 log log10 log1p log2 sin sinh tan tanh atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr \

@@ -226,16 +226,23 @@ impl Emitter<'_> {
         }
     }
 
-    /// The lines of a loop: `head` with its body. Its iterations are counted one by one unless the variable `taken` is true.
-    fn looped(&mut self, label: LabelId, taken: Option<&str>, head: &str, first: Option<String>, body: &[Stmt]) {
+    /// The lines of a loop: `head` with its body. If checks are emitted, iterations are counted one by one.
+    fn looped(&mut self, label: LabelId, head: &str, first: Option<&str>, body: &[Stmt]) {
+        if self.form == Form::Checked {
+            // Each iteration is a branch in any case.
+            self.line("#pragma unroll 1");
+        }
+        self.repeat(label, self.form == Form::Checked, head, first, body);
+    }
+
+    fn repeat(&mut self, label: LabelId, is_counted: bool, head: &str, first: Option<&str>, body: &[Stmt]) {
         self.enter(label, true);
         self.open(head);
-        if self.form == Form::Checked {
-            let unless = taken.map(|taken| format!("!{taken} && ")).unwrap_or_default();
-            self.line(&format!("if ({unless}!ir::iterate(thread)) return;"));
+        if is_counted {
+            self.line("if (!ir::iterate(thread)) return;");
         }
         if let Some(first) = first {
-            self.line(&first);
+            self.line(first);
         }
         match self.enclosing.last().expect("just entered").next.clone() {
             // No declaration may stand between a jump and its label.
@@ -267,8 +274,8 @@ impl Emitter<'_> {
             _ => None,
         };
         match condition {
-            Some((condition, rest)) => self.looped(label, None, &format!("while ({condition}) {{"), None, rest),
-            None => self.looped(label, None, "while (true) {", None, body),
+            Some((condition, rest)) => self.looped(label, &format!("while ({condition}) {{"), None, rest),
+            None => self.looped(label, "while (true) {", None, body),
         }
     }
 
@@ -302,14 +309,18 @@ impl Emitter<'_> {
             self.ranges.insert(one.counter, values);
         }
         let copies = !is_owned && self.usage.reads(one.counter) > 0;
-        let taken = (self.form == Form::Checked && runs_all(one.body)).then(|| {
-            let taken = self.names.scope.take("taken");
-            let count = format!("ir::Range<{ty}>({}, {}, {}).count", start.text, end.text, step.text);
-            self.line(&format!("const bool {taken} = ir::take_iterations(thread, {count});"));
-            taken
-        });
         let first = copies.then(|| format!("{name} = {variable};"));
-        self.looped(one.label, taken.as_deref(), &head, first, one.body);
+        let first = first.as_deref();
+        if self.form == Form::Checked && runs_all(one.body) {
+            let count = format!("ir::Range<{ty}>({}, {}, {}).count", start.text, end.text, step.text);
+            self.open(&format!("if (ir::take_iterations(thread, {count})) {{"));
+            self.repeat(one.label, false, &head, first, one.body);
+            self.reopen("} else {");
+            self.looped(one.label, &head, first, one.body);
+            self.close("}");
+        } else {
+            self.looped(one.label, &head, first, one.body);
+        }
     }
 
     /// A loop whose step is not a constant.
@@ -323,7 +334,7 @@ impl Emitter<'_> {
             format!("while ({range}.next({name})) {{")
         };
         self.ranges.remove(&one.counter);
-        self.looped(one.label, None, &head, None, one.body);
+        self.looped(one.label, &head, None, one.body);
     }
 }
 

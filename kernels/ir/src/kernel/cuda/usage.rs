@@ -19,6 +19,8 @@ pub(super) enum Declaration {
     Before(StmtKey, bool),
     /// By the assignment that is this statement; it is the only one, if the flag is set.
     At(StmtKey, bool),
+    /// By [`Usage::make_member`]. One assignment gives it its only value, if the flag is set.
+    Member(bool),
 }
 
 /// A statement on the way from the kernel to an expression.
@@ -94,6 +96,18 @@ impl Usage {
 
     pub(super) fn declaration(&self, local: LocalId) -> Declaration {
         self.declarations[local.0 as usize]
+    }
+
+    /// Leaves the declaration of a variable to the caller. Whether it must start as zero.
+    pub(super) fn make_member(&mut self, local: LocalId) -> bool {
+        let at = local.0 as usize;
+        let declaration = self.declarations[at];
+        if let Declaration::Before(stmt, _) = declaration {
+            self.before.entry(stmt).or_default().retain(|one| *one != local);
+        }
+        let is_zero = matches!(declaration, Declaration::Before(_, true));
+        self.declarations[at] = Declaration::Member(!is_zero && self.locals[at].writes == 1);
+        is_zero
     }
 
     /// Variables that are declared before a statement.
