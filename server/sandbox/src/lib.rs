@@ -26,7 +26,6 @@
 //! | memory of the process | `RLIMIT_DATA`, and a check of resident memory | the child |
 //! | time of a call | the parent requests no further slice; it kills a child that does not answer | the call |
 //!
-//! # Columns
 #![doc = include_str!("abi.md")]
 
 mod abi;

@@ -128,8 +128,9 @@ class KernelServiceServicer(object):
         - NOT_FOUND: there is no kernel of the id, or the caller has no such resident tensor.
         - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED. Or a
         GPU is asked for and none runs kernels, with the reason NO_GPU, or there is no compiler, NO_CUDA_COMPILER.
-        - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`, or on a GPU `sandbox.gpu_memory`; outputs exceed the
-        maximum message size; or all processes are busy until the deadline. RetryInfo says when to retry.
+        - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`, or on a GPU `sandbox.gpu_memory`; the process exceeds
+        `sandbox.memory`; outputs exceed the maximum message size; or all processes are busy until the deadline, and RetryInfo says when to
+        retry.
         - DEADLINE_EXCEEDED: the kernel did not end in time.
         - INTERNAL: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
         """
