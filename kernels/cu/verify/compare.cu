@@ -58,6 +58,9 @@ struct Maxima {
     Largest absolute, relative, ulps;
 };
 
+__device__ __forceinline__ int bit_length(u32 x) { return 32 - __clz((int)x); }
+__device__ __forceinline__ int bit_length(u64 x) { return 64 - __clzll((i64)x); }
+
 __device__ __forceinline__ u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
 
 __device__ __forceinline__ u64 shuffle_down(u64 x, int lanes) { return __shfl_down_sync(FULL_WARP, x, lanes); }
@@ -100,26 +103,82 @@ __device__ __forceinline__ typename E::Word load(const u8* elements, u64 at) {
     return E::SIZE == 2 ? ((const u16*)elements)[at] : elements[at];
 }
 
+// The rules of a policy as bounds, which a rule that is not part of it always or never exceeds.
+template <typename E>
+struct Bounds {
+    typedef typename E::Word Word;
+    double excess, absolute;
+    Word ulps;
+    // Whether all bounds must hold, rather than one.
+    bool all;
+
+    __device__ __forceinline__ Bounds(const Params& params, double norm) {
+        const u32 rules = params.flags & (HAS_CLOSE | HAS_MAX_ULPS | HAS_MAX_NORM);
+        all = rules && (params.flags & ALL_RULES);
+        const double unused = all ? __longlong_as_double(0x7ff0000000000000ll) : -__longlong_as_double(0x7ff0000000000000ll);
+        const Word limit = ~(Word)0;
+        excess = rules & HAS_CLOSE ? params.atol : unused;
+        absolute = rules & HAS_MAX_NORM ? __dmul_rn(params.max_norm, norm) : unused;
+        ulps = rules & HAS_MAX_ULPS ? (params.max_ulps < limit ? (Word)params.max_ulps : limit) : all ? limit : 0;
+    }
+
+    // Whether a pair of finite numbers that differ passes. `exceeded` can be infinite only if all bounds but that of `ulps` fail.
+    __device__ __forceinline__ bool accept(double difference, double exceeded, Word distance) const {
+        const bool close = exceeded <= excess, near = distance <= ulps, bounded = difference <= absolute;
+        return all ? close & near & bounded : close | near | bounded;
+    }
+};
+
+// The errors of a pair of finite numbers that differ. All operations round once, as on the CPU.
+template <typename E>
+struct Errors {
+    double difference, magnitude, exceeded, above;
+
+    __device__ __forceinline__ Errors(const Params& params, typename E::Word a, typename E::Word e)
+        : difference(E::difference(a, e)), magnitude(E::absolute(e)) {
+        exceeded = overflows() ? difference : __dsub_rn(difference, __dmul_rn(params.rtol, magnitude));
+        above = __dsub_rn(difference, params.atol);
+    }
+
+    __device__ __forceinline__ bool overflows() const {
+        return E::SIZE == 8 && bits_of(difference) == 0x7ff0000000000000ull;
+    }
+};
+
 // What a thread has found.
 template <typename E>
 struct Findings {
     typedef typename E::Word Word;
     Largest absolute = {0, 0}, relative = {0, 0}, ulps = {0, 0};
     double excess = 0, ratio = 0;
+    // Slightly less than `relative` and `ratio`. A quotient exceeds them only if its dividend reaches the product of its divisor and this:
+    // products take the place of most divisions.
+    double below_relative = 0, below_ratio = 0;
     // The largest magnitude of a finite expected number.
     Word norm = 0;
+    // Pairs that pass, and that `judge` did not see.
+    u32 within = 0;
     bool failed = false;
 
-    // Whether a pair of finite numbers with these errors passes.
-    static __device__ __forceinline__ bool accepts(const Params& params, double norm_bound, double absolute, double excess,
-                                                   u64 ulps) {
-        const bool close = excess <= params.atol, near = ulps <= params.max_ulps, bounded = absolute <= norm_bound;
-        const u32 flags = params.flags;
-        if (flags & ALL_RULES) {
-            return (flags & (HAS_CLOSE | HAS_MAX_ULPS | HAS_MAX_NORM)) && (close || !(flags & HAS_CLOSE)) &&
-                   (near || !(flags & HAS_MAX_ULPS)) && (bounded || !(flags & HAS_MAX_NORM));
-        }
-        return (close && (flags & HAS_CLOSE)) || (near && (flags & HAS_MAX_ULPS)) || (bounded && (flags & HAS_MAX_NORM));
+    __device__ __forceinline__ bool may_raise_relative(const Errors<E>& errors) const {
+        return errors.difference >= __dmul_rn(below_relative, errors.magnitude);
+    }
+    __device__ __forceinline__ bool may_raise_ratio(const Errors<E>& errors) const {
+        return (errors.above > 0) & (errors.above >= __dmul_rn(below_ratio, errors.magnitude));
+    }
+    static __device__ __forceinline__ double below(double quotient) {
+        return __dmul_rn(quotient, 1.0 - 4.0 * 2.220446049250313e-16);
+    }
+
+    // Whether a pair of finite numbers that differ need only be counted: it passes, and is not the largest in any way.
+    __device__ __forceinline__ bool is_ordinary(const Params& params, const Bounds<E>& bounds, Word a, Word e,
+                                                Word distance) const {
+        const Errors<E> errors(params, a, e);
+        // Without branches: what most pairs pass costs less than to jump.
+        return (distance != 0) & (distance <= (Word)ulps.value) &
+               (errors.difference <= __longlong_as_double((i64)absolute.value)) & (errors.exceeded <= excess) &
+               !may_raise_relative(errors) & !may_raise_ratio(errors) &
+               bounds.accept(errors.difference, errors.exceeded, distance);
     }
 
     // The class of a pair in which at least one is NaN or infinite.
@@ -133,29 +192,27 @@ struct Findings {
         return a == e && !(params.flags & INFINITY_FORBIDDEN) ? EQUAL : INFINITY_MISMATCH;
     }
 
-    // Measures a pair of finite numbers that differ. Products take the place of most divisions: a quotient can exceed the largest so
-    // far only if the dividend reaches the product of the divisor and slightly less than that.
-    __device__ __forceinline__ Class measure(const Params& params, double norm_bound, Word a, Word e, u64 distance, u64 index) {
-        const double SLIGHTLY_LESS = 1.0 - 4.0 * 2.220446049250313e-16;
-        const double difference = E::difference(a, e), magnitude = E::absolute(e);
-        const bool overflows = bits_of(difference) == 0x7ff0000000000000ull;
-        const double exceeded = overflows ? difference : __dsub_rn(difference, __dmul_rn(params.rtol, magnitude));
-        const double above = __dsub_rn(difference, params.atol);
-        absolute.update(bits_of(difference), index);
+    // Measures a pair of finite numbers that differ.
+    __device__ __forceinline__ Class measure(const Params& params, const Bounds<E>& bounds, Word a, Word e, Word distance,
+                                             u64 index) {
+        const Errors<E> errors(params, a, e);
+        absolute.update(bits_of(errors.difference), index);
         ulps.update(distance, index);
-        if (exceeded > excess) excess = exceeded;
-        const double reached = __dmul_rn(__longlong_as_double((i64)relative.value), SLIGHTLY_LESS);
-        if (difference >= __dmul_rn(reached, magnitude)) relative.update(bits_of(__ddiv_rn(difference, magnitude)), index);
-        if (above > 0 && above >= __dmul_rn(__dmul_rn(ratio, SLIGHTLY_LESS), magnitude)) {
-            const double quotient = __ddiv_rn(above, magnitude);
-            if (quotient > ratio) ratio = quotient;
+        if (errors.exceeded > excess) excess = errors.exceeded;
+        if (may_raise_relative(errors)) {
+            relative.update(bits_of(__ddiv_rn(errors.difference, errors.magnitude)), index);
+            below_relative = below(__longlong_as_double((i64)relative.value));
         }
-        return accepts(params, norm_bound, difference, exceeded, distance) ? WITHIN_TOLERANCE : MISMATCH;
+        if (may_raise_ratio(errors)) {
+            const double quotient = __ddiv_rn(errors.above, errors.magnitude);
+            if (quotient > ratio) ratio = quotient, below_ratio = below(quotient);
+        }
+        return bounds.accept(errors.difference, errors.exceeded, distance) ? WITHIN_TOLERANCE : MISMATCH;
     }
 
     // Judges a pair, and counts it in this lane's column of the block's counters.
-    __device__ __forceinline__ void judge(const Params& params, double norm_bound, Word a, Word e, u64 index, u32* counters,
-                                          u32* rows) {
+    __device__ __forceinline__ void judge(const Params& params, const Bounds<E>& bounds, Word a, Word e, u64 index,
+                                          u32* counters, u32* rows) {
         const Word magnitude = E::magnitude(e);
         Class found;
         if (magnitude <= E::MAX_FINITE && magnitude > norm) norm = magnitude;
@@ -163,11 +220,11 @@ struct Findings {
             found = special(params, a, e);
         } else {
             if (a == e) return;
-            const u64 distance = E::distance(a, e);
+            const Word distance = E::distance(a, e);
             found = ZERO_SIGN;
             if (distance) {
-                found = measure(params, norm_bound, a, e, distance, index);
-                atomicAdd(counters + 32 * (64 - __clzll((i64)distance)), 1);
+                found = measure(params, bounds, a, e, distance, index);
+                atomicAdd(counters + 32 * bit_length(distance), 1);
             }
         }
         if (found == EQUAL) return;
@@ -184,6 +241,44 @@ struct Findings {
     }
 };
 
+// Adds to a counter of this lane, at the address of its column in shared memory.
+__device__ __forceinline__ void count_one(u32 column, int counter) {
+    asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(column + 128 * counter) : "memory");
+}
+
+// Counts those pairs of two vectors that need no more. A bit for each of the others.
+template <typename E>
+__device__ __forceinline__ u32 count_ordinary(const Params& params, const Bounds<E>& bounds, const uint4& actual,
+                                              const uint4& expected, Findings<E>& found, u32 column) {
+    typedef typename E::Word Word;
+    constexpr int PER_VECTOR = 16 / E::SIZE;
+    Word norm = 0, largest = 0;
+#pragma unroll
+    for (int k = 0; k < PER_VECTOR; ++k) {
+        const Word a = E::magnitude(E::bits(element<E>(actual, k))), e = E::magnitude(E::bits(element<E>(expected, k)));
+        norm = e > norm ? e : norm;
+        largest = a > largest ? a : largest;
+    }
+    if (norm > E::MAX_FINITE || largest > E::MAX_FINITE) return (u32)((1ull << PER_VECTOR) - 1);
+    found.norm = norm > found.norm ? norm : found.norm;
+    const bool differ = (actual.x ^ expected.x) | (actual.y ^ expected.y) | (actual.z ^ expected.z) | (actual.w ^ expected.w);
+    if (!differ) return 0;
+    u32 left = 0;
+#pragma unroll
+    for (int k = 0; k < PER_VECTOR; ++k) {
+        const Word a = E::bits(element<E>(actual, k)), e = E::bits(element<E>(expected, k));
+        if (a == e) continue;
+        const Word distance = E::distance(a, e);
+        if (found.is_ordinary(params, bounds, a, e, distance)) {
+            count_one(column, bit_length(distance));
+            found.within++;
+        } else {
+            left |= 1u << k;
+        }
+    }
+    return left;
+}
+
 // compare_*: compares `elements` pairs.
 //   actual, expected: elements, at addresses that are multiples of 16
 //   totals: see Totals; with HAS_MAX_NORM, `norm` is that of compare_norm_*
@@ -198,53 +293,53 @@ __device__ __forceinline__ void compare(const u8* __restrict__ actual, const u8*
     typedef typename E::Word Word;
     constexpr int PER_VECTOR = 16 / E::SIZE;
     constexpr u64 TILE = TILE_BYTES / E::SIZE;
+    // Vectors of each tensor that a thread has at once, of at most 32 elements.
+    constexpr int AT_ONCE = E::SIZE == 1 ? VECTORS / 2 : VECTORS;
     __shared__ u32 counters[32 * COUNTERS];
     __shared__ Maxima warps[THREADS / 32];
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     for (u32 i = threadIdx.x; i < 32 * COUNTERS; i += THREADS) counters[i] = 0;
     __syncthreads();
-    const double norm = __longlong_as_double((i64)totals->norm);
-    const double norm_bound = params.flags & HAS_MAX_NORM ? __dmul_rn(params.max_norm, norm) : 0;
+    const u32 column = (u32)__cvta_generic_to_shared(counters + lane);
+    const Bounds<E> bounds(params, __longlong_as_double((i64)totals->norm));
     Findings<E> found;
     for (u64 tile = blockIdx.x; tile * TILE < params.elements; tile += gridDim.x) {
         const u64 start = tile * TILE;
         found.failed = false;
         if (start + TILE <= params.elements) {
-            uint4 a[VECTORS], e[VECTORS];
+#pragma unroll 1
+            for (int group = 0; group < VECTORS; group += AT_ONCE) {
+                const u64 vector = tile * (THREADS * VECTORS) + group * THREADS + threadIdx.x;
+                uint4 a[AT_ONCE], e[AT_ONCE];
 #pragma unroll
-            for (int j = 0; j < VECTORS; ++j) {
-                const u64 at = tile * (THREADS * VECTORS) + j * THREADS + threadIdx.x;
-                a[j] = ((const uint4*)actual)[at];
-                e[j] = ((const uint4*)expected)[at];
-            }
-#pragma unroll
-            for (int j = 0; j < VECTORS; ++j) {
-                Word largest = 0;
-#pragma unroll
-                for (int k = 0; k < PER_VECTOR; ++k) {
-                    const Word magnitude = E::magnitude(E::bits(element<E>(e[j], k)));
-                    largest = magnitude > largest ? magnitude : largest;
+                for (int j = 0; j < AT_ONCE; ++j) {
+                    a[j] = ((const uint4*)actual)[vector + j * THREADS];
+                    e[j] = ((const uint4*)expected)[vector + j * THREADS];
                 }
-                const bool differs = (a[j].x ^ e[j].x) | (a[j].y ^ e[j].y) | (a[j].z ^ e[j].z) | (a[j].w ^ e[j].w);
-                if (!differs && largest <= E::MAX_FINITE) {
-                    found.norm = largest > found.norm ? largest : found.norm;
-                    continue;
-                }
-                const u64 first = start + (u64)(j * THREADS + threadIdx.x) * PER_VECTOR;
+                // The bit of each element that is left to `judge`.
+                u32 left = 0;
 #pragma unroll
-                for (int k = 0; k < PER_VECTOR; ++k) {
-                    found.judge(params, norm_bound, E::bits(element<E>(a[j], k)), E::bits(element<E>(e[j], k)), first + k,
+                for (int j = 0; j < AT_ONCE; ++j) {
+                    left |= count_ordinary(params, bounds, a[j], e[j], found, column) << (j * PER_VECTOR);
+                }
+                // They are few. Their code stands once, and reads them again.
+                while (left) {
+                    const int bit = __ffs((int)left) - 1;
+                    left &= left - 1;
+                    const u64 at = (vector + bit / PER_VECTOR * THREADS) * PER_VECTOR + bit % PER_VECTOR;
+                    found.judge(params, bounds, E::bits(load<E>(actual, at)), E::bits(load<E>(expected, at)), at,
                                 counters + lane, rows);
                 }
             }
         } else {
             for (u64 at = start + threadIdx.x; at < params.elements; at += THREADS) {
-                found.judge(params, norm_bound, E::bits(load<E>(actual, at)), E::bits(load<E>(expected, at)), at,
+                found.judge(params, bounds, E::bits(load<E>(actual, at)), E::bits(load<E>(expected, at)), at,
                             counters + lane, rows);
             }
         }
         if (__any_sync(FULL_WARP, found.failed) && lane == 0) atomicOr(tiles + (tile >> 5), 1u << (tile & 31));
     }
+    atomicAdd(counters + 32 * (BUCKETS + WITHIN_TOLERANCE) + lane, found.within);
     const Maxima mine = {warp_largest(found.absolute), warp_largest(found.relative), warp_largest(found.ulps)};
     const u64 norms = warp_max_u64(bits_of(found.norm ? E::absolute(found.norm) : 0));
     const u64 excess = warp_max_u64(bits_of(found.excess)), ratio = warp_max_u64(bits_of(found.ratio));

@@ -25,7 +25,7 @@ struct Float {
 template <typename BASE>
 struct FloatErrors : BASE {
     typedef typename BASE::Word Word;
-    static __device__ __forceinline__ double absolute(Word bits) { return BASE::value(BASE::magnitude(bits)); }
+    static __device__ __forceinline__ double absolute(Word bits) { return fabs(BASE::value(bits)); }
     static __device__ __forceinline__ double difference(Word a, Word b) {
         return fabs(__dsub_rn(BASE::value(a), BASE::value(b)));
     }
