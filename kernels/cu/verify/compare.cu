@@ -156,8 +156,8 @@ struct Findings {
     double below_relative = 0, below_ratio = 0;
     // The largest magnitude of a finite expected number.
     Word norm = 0;
-    // Pairs that pass, and that `judge` did not see.
-    u32 within = 0;
+    // Pairs that `judge` did not see.
+    u32 within = 0, mismatched = 0;
     bool failed = false;
 
     __device__ __forceinline__ bool may_raise_relative(const Errors<E>& errors) const {
@@ -170,15 +170,11 @@ struct Findings {
         return __dmul_rn(quotient, 1.0 - 4.0 * 2.220446049250313e-16);
     }
 
-    // Whether a pair of finite numbers that differ need only be counted: it passes, and is not the largest in any way.
-    __device__ __forceinline__ bool is_ordinary(const Params& params, const Bounds<E>& bounds, Word a, Word e,
-                                                Word distance) const {
-        const Errors<E> errors(params, a, e);
-        // Without branches: what most pairs pass costs less than to jump.
-        return (distance != 0) & (distance <= (Word)ulps.value) &
-               (errors.difference <= __longlong_as_double((i64)absolute.value)) & (errors.exceeded <= excess) &
-               !may_raise_relative(errors) & !may_raise_ratio(errors) &
-               bounds.accept(errors.difference, errors.exceeded, distance);
+    // Whether a pair of finite numbers that differ, at a distance that is not 0, may be the largest in some way.
+    __device__ __forceinline__ bool may_raise(const Errors<E>& errors, Word distance) const {
+        // Without branches: what few pairs pass costs less than to jump.
+        return (distance > (Word)ulps.value) | (errors.difference > __longlong_as_double((i64)absolute.value)) |
+               (errors.exceeded > excess) | may_raise_relative(errors) | may_raise_ratio(errors);
     }
 
     // The class of a pair in which at least one is NaN or infinite.
@@ -246,7 +242,7 @@ __device__ __forceinline__ void count_one(u32 column, int counter) {
     asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(column + 128 * counter) : "memory");
 }
 
-// Counts those pairs of two vectors that need no more. A bit for each of the others.
+// Counts those pairs of two vectors that need no more: they raise no maximum and mark no row. A bit for each of the others.
 template <typename E>
 __device__ __forceinline__ u32 count_ordinary(const Params& params, const Bounds<E>& bounds, const uint4& actual,
                                               const uint4& expected, Findings<E>& found, u32 column) {
@@ -263,17 +259,22 @@ __device__ __forceinline__ u32 count_ordinary(const Params& params, const Bounds
     found.norm = norm > found.norm ? norm : found.norm;
     const bool differ = (actual.x ^ expected.x) | (actual.y ^ expected.y) | (actual.z ^ expected.z) | (actual.w ^ expected.w);
     if (!differ) return 0;
+    const bool marks_rows = params.flags & MARK_ROWS;
     u32 left = 0;
 #pragma unroll
     for (int k = 0; k < PER_VECTOR; ++k) {
         const Word a = E::bits(element<E>(actual, k)), e = E::bits(element<E>(expected, k));
         if (a == e) continue;
         const Word distance = E::distance(a, e);
-        if (found.is_ordinary(params, bounds, a, e, distance)) {
-            count_one(column, bit_length(distance));
-            found.within++;
-        } else {
+        const Errors<E> errors(params, a, e);
+        const bool passes = bounds.accept(errors.difference, errors.exceeded, distance);
+        if ((distance == 0) | found.may_raise(errors, distance) | (!passes & marks_rows)) {
             left |= 1u << k;
+        } else {
+            count_one(column, bit_length(distance));
+            found.within += passes;
+            found.mismatched += !passes;
+            found.failed |= !passes;
         }
     }
     return left;
@@ -340,6 +341,7 @@ __device__ __forceinline__ void compare(const u8* __restrict__ actual, const u8*
         if (__any_sync(FULL_WARP, found.failed) && lane == 0) atomicOr(tiles + (tile >> 5), 1u << (tile & 31));
     }
     atomicAdd(counters + 32 * (BUCKETS + WITHIN_TOLERANCE) + lane, found.within);
+    atomicAdd(counters + 32 * (BUCKETS + MISMATCH) + lane, found.mismatched);
     const Maxima mine = {warp_largest(found.absolute), warp_largest(found.relative), warp_largest(found.ulps)};
     const u64 norms = warp_max_u64(bits_of(found.norm ? E::absolute(found.norm) : 0));
     const u64 excess = warp_max_u64(bits_of(found.excess)), ratio = warp_max_u64(bits_of(found.ratio));
