@@ -156,6 +156,8 @@ fn cases() -> Vec<Case> {
         case("add, 128M f32", Dtype::F32, &[FLAT, FLAT], vec![node("add", &["a", "b"], &[])]),
         case("add, 128M bf16", Dtype::Bf16, &[FLAT, FLAT], vec![node("add", &["a", "b"], &[])]),
         case("chain of ten, 128M f32", Dtype::F32, &[FLAT], chain()),
+        case("add, 10M f32", Dtype::F32, &[&[10_000_000], &[10_000_000]], vec![node("add", &["a", "b"], &[])]),
+        case("relu, 1M f32", Dtype::F32, &[&[1_000_000]], vec![node("relu", &["a"], &[])]),
         case("gelu, 16384 x 4096 f32", Dtype::F32, &[ROWS], vec![node("gelu", &["a"], &[])]),
         case(
             "softmax, 16384 x 4096 f32",
@@ -169,6 +171,11 @@ fn cases() -> Vec<Case> {
             &[ROWS, COLUMNS, COLUMNS],
             vec![node("layer_norm", &["a", "b", "c"], &[])],
         ),
+        case("layer_norm of a sum, 16384 x 4096 f32", Dtype::F32, &[ROWS, ROWS, COLUMNS], {
+            let sum = node("add", &["a", "b"], &[]);
+            let norm = node("layer_norm", &[&sum.name, "c"], &[]);
+            vec![sum, norm]
+        }),
         case(
             "sum of rows, 16384 x 4096 f32",
             Dtype::F32,
@@ -191,7 +198,11 @@ fn cases() -> Vec<Case> {
         ),
     ];
     for (name, dtype, shapes) in [
-        ("matmul 2048, f32", Dtype::F32, [&[2048, 2048][..]; 2]),
+        ("matmul 128, f32", Dtype::F32, [&[128, 128][..]; 2]),
+        ("matmul 512, f32", Dtype::F32, [&[512, 512]; 2]),
+        ("matmul 1024, f32", Dtype::F32, [&[1024, 1024]; 2]),
+        ("matmul 2048, f32", Dtype::F32, [&[2048, 2048]; 2]),
+        ("matmul 8192, f32", Dtype::F32, [&[8192, 8192]; 2]),
         ("matmul 8192, bf16", Dtype::Bf16, [&[8192, 8192]; 2]),
     ] {
         let (shapes, extent): (&[&[usize]], _) = (Box::leak(Box::new(shapes)), shapes[0][0] as f64);
@@ -232,7 +243,16 @@ fn windows() -> Vec<Case> {
         flops: 0.0,
     };
     let overlapping = [int("kernel_size", 3), int("stride", 1), int("padding", 1)];
+    const CHANNELS: &[usize] = &[64];
+    let batch_norm = Case {
+        name: "batch_norm, 32 x 64 x 128 x 128 f32",
+        dtype: Dtype::F32,
+        inputs: &[IMAGES, CHANNELS, CHANNELS],
+        nodes: vec![node("square", &["c"], &[]), node("batch_norm", &["a", "b", "square_of_c"], &[])],
+        flops: 0.0,
+    };
     vec![
+        batch_norm,
         conv("conv2d 64 -> 128, 32 x 128 x 128, f32", Dtype::F32, &[]),
         conv("conv2d 64 -> 128, 32 x 128 x 128, tf32", Dtype::F32, &high),
         conv("conv2d 64 -> 128, 32 x 128 x 128, bf16", Dtype::Bf16, &[]),

@@ -1,4 +1,5 @@
-"""Times PyTorch on the cases of `tensor_bench`: eager, and compiled where fusion matters. Needs PyTorch and a GPU.
+"""Times PyTorch on the cases of `tensor_bench`: eager, and compiled where fusion matters. Then times CuPy on those that it has, if it is
+installed. Needs PyTorch and a GPU.
 
     python3 baseline_tensor.py
 """
@@ -45,6 +46,8 @@ def main() -> None:
     a, b = (torch.randn(count, device="cuda") for _ in range(2))
     measure("copy, 128M f32", lambda: b.copy_(a), 8 * count)
     measure("add, 128M f32", lambda: a + b, 12 * count)
+    measure("add, 10M f32", lambda: a[:10_000_000] + b[:10_000_000], 120_000_000)
+    measure("relu, 1M f32", lambda: torch.relu(a[:1_000_000]), 8_000_000)
     c, d = a.bfloat16(), b.bfloat16()
     measure("add, 128M bf16", lambda: c + d, 6 * count)
     measure("chain of ten, 128M f32", lambda: chain(a), 8 * count)
@@ -57,11 +60,17 @@ def main() -> None:
     measure("gelu, 16384 x 4096 f32", lambda: functional.gelu(x), 2 * size)
     measure("softmax, 16384 x 4096 f32", lambda: functional.softmax(x, -1), 2 * size)
     measure("layer_norm, 16384 x 4096 f32", lambda: functional.layer_norm(x, (columns,), w, w), 2 * size)
+    other = torch.randn_like(x)
+    measure("layer_norm of a sum, 16384 x 4096 f32", lambda: functional.layer_norm(x + other, (columns,), w), 3 * size)
+    fused = torch.compile(lambda p, q: functional.layer_norm(p + q, (columns,), w))
+    measure("layer_norm of a sum, 16384 x 4096 f32, compiled", lambda: fused(x, other), 3 * size)
+    del other
     measure("sum of rows, 16384 x 4096 f32", lambda: x.sum(-1), size)
     measure("sum of columns, 16384 x 4096 f32", lambda: x.sum(0), size)
     measure("argmax of rows, 16384 x 4096 f32", lambda: x.argmax(-1), size)
     measure("transpose, 16384 x 4096 f32", lambda: x.t().contiguous(), 2 * size)
-    for extent, dtype, name in ((2048, torch.float32, "f32"), (8192, torch.bfloat16, "bf16")):
+    products = [(extent, torch.float32, "f32") for extent in (128, 512, 1024, 2048, 8192)] + [(8192, torch.bfloat16, "bf16")]
+    for extent, dtype, name in products:
         m, n = (torch.randn(extent, extent, device="cuda", dtype=dtype) for _ in range(2))
         measure(f"matmul {extent}, {name}", lambda m=m, n=n: m @ n, flops=2.0 * extent**3)
     y, v, bias = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((8192, 768), (3072, 768), (3072,)))
@@ -75,6 +84,8 @@ def main() -> None:
         i, f = images.to(dtype), filters.to(dtype)
         measure(f"conv2d 64 -> 128, 32 x 128 x 128, {name}", lambda i=i, f=f: functional.conv2d(i, f), flops=flops)
     size = 4 * images.numel()
+    mean, variance = torch.randn(64, device="cuda"), torch.rand(64, device="cuda")
+    measure("batch_norm, 32 x 64 x 128 x 128 f32", lambda: functional.batch_norm(images, mean, variance), 2 * size)
     measure("max_pool2d 2 x 2, 32 x 64 x 128 x 128 f32", lambda: functional.max_pool2d(images, 2), size * 5 // 4)
     measure("avg_pool2d 3 x 3, 32 x 64 x 128 x 128 f32", lambda: functional.avg_pool2d(images, 3, 1, 1), 2 * size)
     attention = functional.scaled_dot_product_attention
@@ -87,6 +98,34 @@ def main() -> None:
     measure("attention of 1 query to 32768 keys, 8 x 8 x 128, bf16", lambda: attention(q, k, u), 4 * k.numel())
     q, k, u = (torch.randn(4, 8, 2048, 64, device="cuda") for _ in range(3))
     measure("attention 4 x 8 x 2048 x 64, f32", lambda: attention(q, k, u), flops=4.0 * q.numel() * 2048)
+    time_cupy(count, rows, columns)
+
+
+def time_cupy(count: int, rows: int, columns: int) -> None:
+    """Time CuPy on the same cases."""
+    try:
+        import cupy
+    except ImportError:
+        return
+    torch.cuda.empty_cache()
+    print("CuPy", cupy.__version__)
+    a, b = (cupy.random.standard_normal(count, dtype=cupy.float32) for _ in range(2))
+    measure("copy, 128M f32", lambda: cupy.copyto(b, a), 8 * count)
+    measure("add, 128M f32", lambda: a + b, 12 * count)
+    measure("add, 10M f32", lambda: a[:10_000_000] + b[:10_000_000], 120_000_000)
+    measure("relu, 1M f32", lambda: cupy.maximum(a[:1_000_000], 0), 8_000_000)
+    chained = cupy.fuse()(lambda x: cupy.maximum(cupy.tanh(cupy.sqrt(abs(x * 1.5 + 0.25)) * 0.75 - 0.5) * 2.0 + 1.0, 0))
+    measure("chain of ten, 128M f32, fused", lambda: chained(a), 8 * count)
+    measure("sum, 128M f32", lambda: a.sum(), 4 * count)
+    x = a[: rows * columns].reshape(rows, columns)
+    size = 4 * rows * columns
+    measure("sum of rows, 16384 x 4096 f32", lambda: x.sum(-1), size)
+    measure("sum of columns, 16384 x 4096 f32", lambda: x.sum(0), size)
+    measure("argmax of rows, 16384 x 4096 f32", lambda: x.argmax(-1), size)
+    measure("transpose, 16384 x 4096 f32", lambda: cupy.ascontiguousarray(x.T), 2 * size)
+    for extent in (128, 512, 1024, 2048, 8192):
+        m, n = (cupy.random.standard_normal((extent, extent), dtype=cupy.float32) for _ in range(2))
+        measure(f"matmul {extent}, f32", lambda m=m, n=n: m @ n, flops=2.0 * extent**3)
 
 
 if __name__ == "__main__":
