@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from accelerd import Client, KernelProgram, Wasm, testing
 
+import dates
 import floats
 import integers
 from cases import FOLDER, Sampler, evaluate, original, read_suite
@@ -85,7 +86,7 @@ def bugs(server: str) -> dict[str, dict[str, Any]]:
 def test_every_function_is_verified() -> None:
     functions = {
         name
-        for module in (integers, floats)
+        for module in (integers, dates, floats)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if all(param.annotation is not param.empty for param in inspect.signature(function).parameters.values())
     }
