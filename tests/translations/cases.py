@@ -9,7 +9,7 @@ import operator
 import random
 import struct
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,12 @@ def original(check: Mapping[str, Any]) -> Callable[..., Any]:
     return getattr(module, reference["function"])
 
 
+class Beyond64BitsError(OverflowError):
+    """An integer has more bits than the dialect's."""
+
+
 class Int64(int):
-    """An integer whose operators raise an OverflowError for results beyond 64 bits."""
+    """An integer whose operators raise an error for results beyond 64 bits."""
 
 
 def _checked(name: str) -> Callable[..., Any]:
@@ -46,7 +50,7 @@ def _checked(name: str) -> Callable[..., Any]:
         if type(result) is not int:
             return result
         if not -(2**63) <= result < 2**63:
-            raise OverflowError("beyond 64 bits")
+            raise Beyond64BitsError(result)
         return Int64(result)
 
     return operation
@@ -119,10 +123,26 @@ def _is_inside(x: float, domain: Mapping[str, Any]) -> bool:
     return bool(low <= x <= high)
 
 
-def evaluate(function: Callable[..., Any], case: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, str]:
+def checked(case: Mapping[str, Any]) -> list[Any]:
+    """Returns the arguments of a case, with integers of 64 bits."""
+    return [Int64(one) if type(one) is int else one for one in case.values()]
+
+
+def exceeds_64_bits(function: Callable[..., Any], case: Mapping[str, Any]) -> bool:
+    """Whether a function computes integers that the dialect does not have."""
+    try:
+        results = function(*checked(case))
+    except Beyond64BitsError:
+        return True
+    except Exception:
+        return False
+    return not all(_fits(one) for one in (results if isinstance(results, tuple) else (results,)))
+
+
+def evaluate(function: Callable[..., Any], arguments: Iterable[Any]) -> tuple[tuple[Any, ...] | None, str]:
     """Returns what CPython computes, or None, and the outcome of the function in the dialect Python."""
     try:
-        results = function(**{name: Int64(one) if type(one) is int else one for name, one in case.items()})
+        results = function(*arguments)
     except ZeroDivisionError:
         return None, "division_by_zero"
     except AssertionError:
@@ -132,10 +152,10 @@ def evaluate(function: Callable[..., Any], case: Mapping[str, Any]) -> tuple[tup
     except (ValueError, OverflowError):
         return None, "invalid_value"
     results = results if isinstance(results, tuple) else (results,)
-    if any(isinstance(one, complex) or (isinstance(one, int) and not _fits(one)) for one in results):
+    if any(isinstance(one, complex) or not _fits(one) for one in results):
         return None, "invalid_value"
     return results, "ok"
 
 
-def _fits(n: int) -> bool:
-    return operator.index(n).bit_length() < 64 or n == -(2**63)
+def _fits(result: Any) -> bool:
+    return not isinstance(result, int) or -(2**63) <= result < 2**63

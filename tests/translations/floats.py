@@ -33,6 +33,66 @@ def median_of_five(a: float, b: float, c: float, d: float, e: float) -> float:
     return max(b, c)
 
 
+def ranked(xs, rank):
+    """The number at a place, from 0, of the sorted list; equal ones keep their order."""
+    for i in range(len(xs)):
+        before = 0
+        for j in range(len(xs)):
+            if xs[j] < xs[i] or (xs[j] == xs[i] and j < i):
+                before += 1
+        if before == rank:
+            return xs[i]
+    raise IndexError("no such rank")
+
+
+def median(xs: list[float]) -> float:
+    """The number in the middle of the sorted list, or the mean of two."""
+    half = len(xs) // 2
+    if len(xs) % 2 == 1:
+        return ranked(xs, half)
+    return (ranked(xs, half - 1) + ranked(xs, half)) / 2
+
+
+def quartile(xs, n):
+    """The n-th cut point of four parts, between numbers of the sorted list."""
+    position = n * (len(xs) + 1)
+    place = max(1, min(position // 4, len(xs) - 1))
+    after = position - 4 * place
+    return (ranked(xs, place - 1) * (4 - after) + ranked(xs, place) * after) / 4
+
+
+def quartiles(xs: list[float]) -> tuple[float, float, float]:
+    """The cut points of four parts with equal probability."""
+    return quartile(xs, 1), quartile(xs, 2), quartile(xs, 3)
+
+
+def nth_smallest(xs: list[float], n: int) -> float:
+    """The n-th number of the sorted list, from 1."""
+    return ranked(xs, n - 1)
+
+
+def mode(xs: list[int]) -> int:
+    """The most frequent number; of several, the one that occurs first."""
+    best, most = 0, 0
+    for i in range(len(xs)):
+        count = 0
+        for j in range(len(xs)):
+            if xs[j] == xs[i]:
+                count += 1
+        if count > most:
+            best, most = xs[i], count
+    return best
+
+
+def integer_variance(xs: list[int]) -> float:
+    """The variance of a sample of integers, rounded once."""
+    total, squares = 0, 0
+    for i in range(len(xs)):
+        total += xs[i]
+        squares += xs[i] * xs[i]
+    return (len(xs) * squares - total * total) / (len(xs) * (len(xs) - 1))
+
+
 def weighted_mean(xs: list[float], weights: list[float]) -> float:
     """The mean with weights that are not negative."""
     total, weight = 0.0, 0.0
@@ -97,6 +157,18 @@ def bisect_left(xs: list[float], x: float) -> int:
     return low
 
 
+def bisect_right(xs: list[float], x: float) -> int:
+    """The last place in a sorted list where a number can be inserted."""
+    low, high = 0, len(xs)
+    while low < high:
+        middle = (low + high) // 2
+        if x < xs[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 def index_of_max(xs: list[float]) -> int:
     """The first index of the greatest number; numbers that are NaN are passed over."""
     best = -1
@@ -137,6 +209,14 @@ def compensated_sum(xs: list[float]) -> float:
         lost += (total - new) + x if abs(total) >= abs(x) else (x - new) + total
         total = new
     return total + lost
+
+
+def product(xs: list[float]) -> float:
+    """The product of all numbers."""
+    result = 1.0
+    for i in range(len(xs)):
+        result *= xs[i]
+    return result
 
 
 def element(xs: list[float], i: int) -> float:
@@ -283,6 +363,11 @@ def complex_quotient(a: float, b: float, c: float, d: float) -> tuple[float, flo
     return (a * ratio + b) / scale, (b * ratio - a) / scale
 
 
+def complex_product(a: float, b: float, c: float, d: float) -> tuple[float, float]:
+    """The product of two complex numbers."""
+    return a * c - b * d, a * d + b * c
+
+
 def clamp(x: float, low: float, high: float) -> float:
     """The number of an interval that is nearest to x."""
     if low > high:
@@ -316,19 +401,90 @@ def wind_chill(celsius: float, speed: float) -> float:
     return 13.12 + 0.6215 * celsius - 11.37 * power + 0.3965 * celsius * power
 
 
+def hue_of(red, green, blue):
+    """The hue of a colour that is not grey, from 0 to 1."""
+    value = max(red, green, blue)
+    span = value - min(red, green, blue)
+    without_red, without_green, without_blue = (value - red) / span, (value - green) / span, (value - blue) / span
+    if red == value:
+        sector = without_blue - without_green
+    elif green == value:
+        sector = 2.0 + without_red - without_blue
+    else:
+        sector = 4.0 + without_green - without_red
+    return sector / 6.0 % 1.0
+
+
 def hsv(red: float, green: float, blue: float) -> tuple[float, float, float]:
     """Hue, saturation and value of a colour."""
     value, low = max(red, green, blue), min(red, green, blue)
-    span = value - low
-    if span == 0.0:
+    if value == low:
         return 0.0, 0.0, value
-    if value == red:
-        sector = (green - blue) / span
-    elif value == green:
-        sector = 2.0 + (blue - red) / span
-    else:
-        sector = 4.0 + (red - green) / span
-    return sector / 6.0 % 1.0, span / value, value
+    return hue_of(red, green, blue), (value - low) / value, value
+
+
+def from_hsv(hue: float, saturation: float, value: float) -> tuple[float, float, float]:
+    """Red, green and blue of a colour by hue, saturation and value."""
+    if saturation == 0.0:
+        return value, value, value
+    sector = int(hue * 6.0)
+    share = hue * 6.0 - sector
+    low = value * (1.0 - saturation)
+    falling = value * (1.0 - saturation * share)
+    rising = value * (1.0 - saturation * (1.0 - share))
+    sector %= 6
+    if sector == 0:
+        return value, rising, low
+    if sector == 1:
+        return falling, value, low
+    if sector == 2:
+        return low, value, rising
+    if sector == 3:
+        return low, falling, value
+    if sector == 4:
+        return rising, low, value
+    return value, low, falling
+
+
+def hls(red: float, green: float, blue: float) -> tuple[float, float, float]:
+    """Hue, lightness and saturation of a colour."""
+    high, low = max(red, green, blue), min(red, green, blue)
+    lightness = (high + low) / 2.0
+    if high == low:
+        return 0.0, lightness, 0.0
+    widest = high + low if lightness <= 0.5 else 2.0 - high - low
+    return hue_of(red, green, blue), lightness, (high - low) / widest
+
+
+def channel_of_hue(low, high, hue):
+    """A channel between two values, by its distance to the hue."""
+    hue %= 1.0
+    if hue < 1.0 / 6.0:
+        return low + (high - low) * hue * 6.0
+    if hue < 0.5:
+        return high
+    if hue < 2.0 / 3.0:
+        return low + (high - low) * (2.0 / 3.0 - hue) * 6.0
+    return low
+
+
+def from_hls(hue: float, lightness: float, saturation: float) -> tuple[float, float, float]:
+    """Red, green and blue of a colour by hue, lightness and saturation."""
+    if saturation == 0.0:
+        return lightness, lightness, lightness
+    is_dark = lightness <= 0.5
+    high = lightness * (1.0 + saturation) if is_dark else lightness + saturation - lightness * saturation
+    low = 2.0 * lightness - high
+    red = channel_of_hue(low, high, hue + 1.0 / 3.0)
+    green = channel_of_hue(low, high, hue)
+    return red, green, channel_of_hue(low, high, hue - 1.0 / 3.0)
+
+
+def yiq(red: float, green: float, blue: float) -> tuple[float, float, float]:
+    """Luma and chrominance of NTSC."""
+    luma = 0.30 * red + 0.59 * green + 0.11 * blue
+    in_phase = 0.74 * (red - luma) - 0.27 * (blue - luma)
+    return luma, in_phase, 0.48 * (red - luma) + 0.41 * (blue - luma)
 
 
 def srgb_to_linear(channel: float) -> float:
@@ -349,6 +505,36 @@ def sigmoid(x: float) -> float:
 def normal_cdf(x: float, mean_value: float, deviation: float) -> float:
     """The cumulative distribution of the normal distribution."""
     return (1.0 + math.erf((x - mean_value) / (deviation * math.sqrt(2.0)))) / 2.0
+
+
+def normal_density(x: float, mean_value: float, deviation: float) -> float:
+    """The density of the normal distribution."""
+    if deviation < 0.0 or deviation * deviation == 0.0:
+        raise ValueError("expected a positive deviation")
+    spread = deviation * deviation
+    difference = x - mean_value
+    return math.exp(difference * difference / (-2.0 * spread)) / math.sqrt(math.tau * spread)
+
+
+def uniform(low: float, high: float, share: float) -> float:
+    """The quantile of the uniform distribution."""
+    return low + (high - low) * share
+
+
+def triangular(low: float, high: float, peak: float, share: float) -> float:
+    """The quantile of the triangular distribution."""
+    if high - low == 0.0:
+        return low
+    split = (peak - low) / (high - low)
+    if share > split:
+        share, split = 1.0 - share, 1.0 - split
+        low, high = high, low
+    return low + (high - low) * math.sqrt(share * split)
+
+
+def exponential(rate: float, share: float) -> float:
+    """The quantile of the exponential distribution."""
+    return -math.log(1.0 - share) / rate
 
 
 def decibels(power: float, reference: float) -> float:
@@ -418,6 +604,47 @@ def floor_divide(a: float, b: float) -> tuple[float, float]:
 def truncated(x: float, step: float) -> float:
     """A number without what exceeds a multiple of a step."""
     return x - math.fmod(x, step)
+
+
+def remainder(x: float, y: float) -> float:
+    """What is left of x after the nearest multiple of y, the even one of two."""
+    if math.isnan(x) or math.isnan(y):
+        return math.nan
+    if math.isinf(x) or y == 0.0:
+        raise ValueError("expected a finite dividend, and a divisor other than 0")
+    if math.isinf(y):
+        return x
+    low = math.fmod(abs(x), abs(y))
+    high = abs(y) - low
+    if low < high:
+        rest = low
+    elif low > high:
+        rest = -high
+    else:
+        rest = low - 2.0 * math.fmod(0.5 * (abs(x) - low), abs(y))
+    return math.copysign(1.0, x) * rest
+
+
+def fraction_and_whole(x: float) -> tuple[float, float]:
+    """A number's fraction and its integer, both with its sign."""
+    if math.isinf(x):
+        return math.copysign(0.0, x), x
+    fraction = math.fmod(x, 1.0)
+    return fraction, math.copysign(x - fraction, x)
+
+
+def significand_and_exponent(x: float) -> tuple[float, int]:
+    """A significand from 0.5 up to 1, and the power of two that it is multiplied by."""
+    if x == 0.0 or not math.isfinite(x):
+        return x, 0
+    exponent = 0
+    while abs(x) >= 1.0:
+        x /= 2.0
+        exponent += 1
+    while abs(x) < 0.5:
+        x *= 2.0
+        exponent -= 1
+    return x, exponent
 
 
 def roundings(x: float) -> tuple[int, int, int, int]:

@@ -1,4 +1,6 @@
-"""Number theory, bits, checksums and dates: the originals of src/integers.rs."""
+"""Number theory, bits, checksums and encodings: the originals of src/integers.rs."""
+
+import math
 
 MASK_32 = 0xFFFFFFFF
 
@@ -8,6 +10,13 @@ def gcd(a: int, b: int) -> int:
     while b != 0:
         a, b = b, a % b
     return abs(a)
+
+
+def lcm(a: int, b: int) -> int:
+    """Least common multiple, which is not negative."""
+    if a == 0 or b == 0:
+        return 0
+    return abs(a // gcd(a, b) * b)
 
 
 def is_prime(n: int) -> bool:
@@ -38,7 +47,7 @@ def power_mod(base: int, exponent: int, modulus: int) -> int:
     return result
 
 
-def bit_length(n):
+def bit_length(n: int) -> int:
     """Bits of the magnitude of a number."""
     n = abs(n)
     bits = 0
@@ -100,6 +109,28 @@ def binomial(n: int, k: int) -> int:
     for i in range(1, min(k, n - k) + 1):
         ways = ways * (n - i + 1) // i
     return ways
+
+
+def permutations(n: int, k: int) -> int:
+    """Ways to arrange k of n."""
+    if n < 0 or k < 0:
+        raise ValueError("negative number")
+    if k > n:
+        return 0
+    ways = 1
+    for i in range(k):
+        ways *= n - i
+    return ways
+
+
+def factorial(n: int) -> int:
+    """The product of all numbers up to n."""
+    if n < 0:
+        raise ValueError("negative number")
+    product = 1
+    for i in range(2, n + 1):
+        product *= i
+    return product
 
 
 def digital_root(n: int) -> int:
@@ -238,6 +269,26 @@ def fraction_sum(a: int, b: int, c: int, d: int) -> tuple[int, int]:
     return numerator // divisor, denominator // divisor
 
 
+def limit_denominator(numerator: int, denominator: int, limit: int) -> tuple[int, int]:
+    """The nearest fraction whose denominator is within a limit, by the convergents of the continued fraction."""
+    if limit < 1:
+        raise ValueError("expected a positive limit")
+    n, d = fraction_sum(numerator, denominator, 0, 1)
+    if d <= limit:
+        return n, d
+    dividend, divisor = n, d
+    last_p, last_q, p, q = 0, 1, 1, 0
+    while last_q + dividend // divisor * q <= limit:
+        digit = dividend // divisor
+        last_p, last_q, p, q = p, q, last_p + digit * p, last_q + digit * q
+        dividend, divisor = divisor, dividend % divisor
+    # The last denominator of those between two convergents that is within the limit.
+    digit = (limit - last_q) // q
+    if 2 * divisor * (last_q + digit * q) <= d:
+        return p, q
+    return last_p + digit * p, last_q + digit * q
+
+
 def adler32(data: list[int]) -> int:
     """The Adler-32 checksum of bytes."""
     low, high = 1, 0
@@ -267,6 +318,91 @@ def crc8(data: list[int]) -> int:
     return crc
 
 
+def crc32(data: list[int]) -> int:
+    """The cyclic redundancy check of Ethernet and zip files."""
+    crc = MASK_32
+    for i in range(len(data)):
+        crc ^= data[i] & 0xFF
+        for _ in range(8):
+            crc = crc >> 1 ^ 0xEDB88320 if crc & 1 else crc >> 1
+    return crc ^ MASK_32
+
+
+def crc16(data: list[int], crc: int) -> int:
+    """The cyclic redundancy check of 16 bits with the polynomial 0x1021, continued from that of earlier bytes."""
+    crc &= 0xFFFF
+    for i in range(len(data)):
+        crc ^= (data[i] & 0xFF) << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021) & 0xFFFF if crc & 0x8000 else crc << 1
+    return crc
+
+
+def integer_hash(n: int) -> int:
+    """The hash of an integer: the remainder by a Mersenne prime, with the sign of the integer, and never -1."""
+    value = abs(n) % (2**61 - 1)
+    if n < 0:
+        value = -value
+    return -2 if value == -1 else value
+
+
+def from_bytes(data: list[int]) -> int:
+    """The integer with these bytes in two's complement, the highest one first."""
+    value = 0
+    for i in range(len(data)):
+        byte = data[i]
+        if not 0 <= byte <= 255:
+            raise ValueError("expected bytes")
+        value = value * 256 + (byte - 256 if i == 0 and byte >= 128 else byte)
+    return value
+
+
+def utf8(code: int) -> int:
+    """The bytes of a character in UTF-8, as an integer whose highest byte is the first one."""
+    if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise ValueError("no character")
+    if code < 0x80:
+        return code
+    last = 0x80 | code & 0x3F
+    if code < 0x800:
+        return (0xC0 | code >> 6) << 8 | last
+    last |= (0x80 | code >> 6 & 0x3F) << 8
+    if code < 0x10000:
+        return (0xE0 | code >> 12) << 16 | last
+    return (0xF0 | code >> 18) << 24 | (0x80 | code >> 12 & 0x3F) << 16 | last
+
+
+def from_half_bits(bits: int) -> float:
+    """The floating-point number of 16 bits with these bits."""
+    sign = -1.0 if bits & 0x8000 else 1.0
+    exponent, fraction = bits >> 10 & 0x1F, bits & 0x3FF
+    if exponent == 0x1F:
+        return sign * math.inf if fraction == 0 else math.nan
+    if exponent == 0:
+        return sign * fraction / 2**24
+    return sign * (2**10 + fraction) * (1 << exponent) / 2**25
+
+
+def ipv4_network(address: int, prefix: int) -> tuple[int, int, int]:
+    """The first and the last address of the network of an address, and the number of addresses."""
+    if not 0 <= address <= MASK_32 or not 0 <= prefix <= 32:
+        raise ValueError("expected an address of 32 bits and a prefix")
+    count = 1 << (32 - prefix)
+    first = address - address % count
+    return first, first + count - 1, count
+
+
+def slice_indices(start: int, stop: int, step: int, length: int) -> tuple[int, int, int]:
+    """The range of indices that a slice selects from a list of a length."""
+    if step == 0 or length < 0:
+        raise ValueError("expected a step other than 0, and a length")
+    low = 0 if step > 0 else -1
+    high = length + low
+    start = max(start + length, low) if start < 0 else min(start, high)
+    stop = max(stop + length, low) if stop < 0 else min(stop, high)
+    return start, stop, step
+
+
 def luhn_is_valid(digits: list[int]) -> bool:
     """Whether digits end with their check digit by Luhn's formula."""
     total = 0
@@ -280,53 +416,3 @@ def luhn_is_valid(digits: list[int]) -> bool:
                 digit -= 9
         total += digit
     return total % 10 == 0
-
-
-def is_leap_year(year: int) -> bool:
-    """Whether a year of the Gregorian calendar has 366 days."""
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-def days_in_month(year: int, month: int) -> int:
-    """Days of a month."""
-    if month < 1 or month > 12:
-        raise ValueError("expected a month from 1 to 12")
-    if month == 2:
-        return 29 if is_leap_year(year) else 28
-    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
-
-
-def ordinal(year: int, month: int, day: int) -> int:
-    """Days since the end of the year 0."""
-    assert 1 <= day <= days_in_month(year, month)
-    before = year - 1
-    days = before * 365 + before // 4 - before // 100 + before // 400
-    for earlier in range(1, month):
-        days += days_in_month(year, earlier)
-    return days + day
-
-
-def weekday(year: int, month: int, day: int) -> int:
-    """The day of the week, 0 for Monday."""
-    return (ordinal(year, month, day) + 6) % 7
-
-
-def week_of_year(year: int, month: int, day: int) -> tuple[int, int]:
-    """Year and week by ISO 8601."""
-    days = ordinal(year, month, day)
-    thursday = days - (days + 6) % 7 + 3
-    if thursday < ordinal(year, 1, 1):
-        year -= 1
-    elif thursday > ordinal(year, 12, 31):
-        year += 1
-    return year, (thursday - ordinal(year, 1, 1)) // 7 + 1
-
-
-def easter(year: int) -> tuple[int, int]:
-    """Month and day of Easter Sunday."""
-    golden, century = year % 19, year // 100
-    epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
-    letter = (32 + 2 * (century % 4) + 2 * (year % 100 // 4) - epact - year % 4) % 7
-    correction = (golden + 11 * epact + 22 * letter) // 451
-    days = epact + letter - 7 * correction + 114
-    return days // 31, days % 31 + 1

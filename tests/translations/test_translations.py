@@ -1,7 +1,7 @@
 """Functions in Python and their translations to Rust: equal ones pass, and planted errors are found and shrunk.
 
 The cases come from the daemon's generator. What it computes for a function in Python is compared with CPython on other
-cases.
+cases, and with the function of the standard library that the function is translated from, if there is one.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ import os
 import struct
 import subprocess
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from accelerd import Client, KernelProgram, Wasm, testing
+from accelerd import Client, KernelProgram, VerifyReport, Wasm, testing
 
+import dates
 import floats
 import integers
-from cases import FOLDER, Sampler, evaluate, original, read_suite
+from cases import FOLDER, Sampler, checked, evaluate, exceeds_64_bits, original, read_suite
+from library import LIBRARY
 
 SUITE = read_suite("suite.toml")
 BUGS = read_suite("bugs.toml")
 #: Cases of each function that the daemon makes.
 CASES = int(os.environ.get("TRANSLATION_CASES", "10000"))
-#: Cases of each function that CPython computes.
+#: Cases of each function that CPython computes, and cases that the standard library computes.
 SAMPLES = 1000
 
 #: The simplest inputs that show each planted error.
@@ -85,7 +88,7 @@ def bugs(server: str) -> dict[str, dict[str, Any]]:
 def test_every_function_is_verified() -> None:
     functions = {
         name
-        for module in (integers, floats)
+        for module in (integers, dates, floats)
         for name, function in inspect.getmembers(module, inspect.isfunction)
         if all(param.annotation is not param.empty for param in inspect.signature(function).parameters.values())
     }
@@ -123,10 +126,9 @@ def bits(value: Any) -> list[str]:
 
 def test_isolated_cases_do_not_see_what_earlier_ones_wrote(client: Client) -> None:
     check = BUGS["longest_run"]
-    program = KernelProgram((FOLDER / check["reference"]["python"]).read_text(), "longest_run")
     shared, isolated = (Wasm(FOLDER / "bugs.wasm", "longest_run", share_instance=shares) for shares in (True, False))
-    assert client.verify(isolated, program, count=10_000)
-    assert not client.verify(shared, program, count=10_000)
+    assert client.verify(isolated, program(check), count=10_000)
+    assert not client.verify(shared, program(check), count=10_000)
 
 
 def domain(annotation: str, limits: dict[str, Any]) -> Any:
@@ -146,34 +148,71 @@ def policy(check: dict[str, Any]) -> dict[str, Any]:
     return {**(tolerance or {"exact": True}), "equal_nan": True, "signed_zero": True}
 
 
+def program(check: dict[str, Any]) -> KernelProgram:
+    """The original of a check for the Python client."""
+    return KernelProgram((FOLDER / check["reference"]["python"]).read_text(), check["reference"]["function"])
+
+
+def module(check: dict[str, Any]) -> Wasm:
+    """The translation of a check for the Python client."""
+    return Wasm(FOLDER / check["subject"]["wasm"], check["subject"]["function"])
+
+
 @pytest.mark.parametrize("name", SUITE)
 def test_the_python_client_agrees(name: str, client: Client) -> None:
     check, params = SUITE[name], inspect.signature(original(SUITE[name])).parameters
     domains = {of: domain(str(param.annotation), check.get("inputs", {}).get(of, {})) for of, param in params.items()}
-    program = KernelProgram((FOLDER / check["reference"]["python"]).read_text(), name)
-    module = Wasm(FOLDER / check["subject"]["wasm"], check["subject"]["function"])
-    client.assert_equivalent(module, program, count=CASES, seed=1, domains=domains, timeout=600, **policy(check))
+    client.assert_equivalent(
+        module(check), program(check), count=CASES, seed=1, domains=domains, timeout=600, **policy(check)
+    )
 
 
-@pytest.mark.parametrize("name", SUITE)
-def test_a_function_computes_what_cpython_computes(name: str, client: Client) -> None:
-    check, function = SUITE[name], original(SUITE[name])
-    program = KernelProgram((FOLDER / check["reference"]["python"]).read_text(), name)
-    sampler = Sampler(check)
-    cases = [sampler.case() for _ in range(SAMPLES)]
-    computed = [evaluate(function, case) for case in cases]
-    columns = {of: np.array([case[of] for case in cases]) for of in cases[0]}
+#: Arguments by name, and what is computed for them: results or None, and an outcome.
+Case = dict[str, Any]
+Computed = tuple[tuple[Any, ...] | None, str]
+
+
+def columns(cases: list[Case]) -> dict[str, Any]:
+    """The inputs of cases by name."""
+    return {name: np.array([case[name] for case in cases]) for name in cases[0]}
+
+
+def verify_outputs(client: Client, check: dict[str, Any], cases: list[Case], computed: list[Computed]) -> VerifyReport:
+    """Has the daemon compute the original; it must have the results of all cases that have some."""
     example = next(results for results, _ in computed if results is not None)
     outputs = [np.array([(results or example)[nth] for results, _ in computed]) for nth in range(len(example))]
     names = ["result"] if len(outputs) == 1 else [f"result{nth}" for nth in range(len(outputs))]
     report = client.verify(
-        program,
+        program(check),
         dict(zip(names, outputs, strict=True)),
-        cases=columns,
+        cases=columns(cases),
         case_verdicts=True,
         shrink=False,
         **policy(check),
     )
     failed = np.asarray(report.failed_cases) & [results is not None for results, _ in computed]
-    assert not failed.any(), f"CPython computes {[(cases[nth], *computed[nth]) for nth in np.flatnonzero(failed)[:5]]}"
+    assert not failed.any(), f"expected {[(cases[nth], *computed[nth]) for nth in np.flatnonzero(failed)[:5]]}"
+    return report
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_a_function_computes_what_cpython_computes(name: str, client: Client) -> None:
+    check, function = SUITE[name], original(SUITE[name])
+    sampler = Sampler(check)
+    cases = [sampler.case() for _ in range(SAMPLES)]
+    computed = [evaluate(function, checked(case)) for case in cases]
+    report = verify_outputs(client, check, cases, computed)
     assert report.subject_outcomes == Counter(outcome for _, outcome in computed)
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_a_function_and_its_translation_compute_what_the_library_computes(name: str, client: Client) -> None:
+    check, function, library = SUITE[name], original(SUITE[name]), LIBRARY[name]
+    drawn = iter(Sampler(check).case, None)
+    covered = (case for case in drawn if library.covers(*case.values()) and not exceeds_64_bits(function, case))
+    cases = list(islice(covered, SAMPLES))
+    computed = [evaluate(library.function, case.values()) for case in cases]
+    report = verify_outputs(client, check, cases, computed)
+    # The library raises an exception where the function does; the kind may be another.
+    assert report.subject_outcomes["ok"] == sum(results is not None for results, _ in computed)
+    client.assert_equivalent(module(check), program(check), cases=columns(cases), **policy(check))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -57,11 +56,11 @@ def inverse(x: float) -> float:
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDaemon]:
     with serving() as daemon:
         monkeypatch.setenv("ACCELERD_SERVER", daemon.target)
-        accelerd._decorator._default_client.cache_clear()
+        accelerd._default_client._client_of.cache_clear()
         for function in (bare, with_options, both, inverse):
             function._compiled = None
         yield daemon
-        accelerd._decorator._default_client(os.getpid()).close()
+        accelerd._default_client.default_client().close()
 
 
 def test_a_call_maps_over_arrays_and_numbers_as_the_function_does(daemon: FakeDaemon) -> None:

@@ -28,6 +28,7 @@ from wasm_module import (
     module,
 )
 
+import accelerd
 from accelerd import Client, InvalidArgumentError, KernelProgram, TranslationError, Wasm, WasmBuffer
 from accelerd.aio import AsyncClient
 from accelerd.testing import booleans, floats, integers, lists
@@ -236,6 +237,25 @@ def test_functions_that_do_not_go_together_are_refused(client: Client) -> None:
         client.verify(double, reads, count=10)
     assert raised.value.diagnostics[0].filename == __file__
     assert raised.value.diagnostics[0].line == inspect.getsourcelines(reads)[1] + 1
+
+
+def test_the_function_verify_uses_the_default_client(
+    server: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERD_SERVER", server)
+    accelerd._default_client._client_of.cache_clear()
+    decorated = accelerd.kernel(double)
+    try:
+        assert decorated.client.target == server
+        domains = {"x": floats(0, 1e4)}
+        report = accelerd.verify(wrong_above, decorated, count=5000, seed=1, domains=domains, exact=True)
+        assert report == client.verify(wrong_above, double, count=5000, seed=1, domains=domains, exact=True)
+        assert not report and accelerd.verify(DOUBLE, decorated).cases == 100_000
+    finally:
+        decorated.client.close()
+        accelerd._default_client._client_of.cache_clear()
+    params = list(inspect.signature(Client.verify).parameters.values())
+    assert list(inspect.signature(accelerd.verify).parameters.values()) == params[1:]
 
 
 def test_the_asyncio_client_verifies_as_well(server: str) -> None:

@@ -13,6 +13,9 @@ pub struct Triple(f64, f64, f64);
 #[repr(C)]
 pub struct Roundings(i64, i64, i64, i64);
 
+#[repr(C)]
+pub struct Significand(f64, i64);
+
 fn mean_of(xs: &[f64]) -> f64 {
     div(xs.iter().fold(0.0, |total, x| total + x), xs.len() as f64)
 }
@@ -38,6 +41,56 @@ pub extern "C" fn median_of_five(a: f64, b: f64, c: f64, d: f64, e: f64) -> f64 
     let b = min(b, e);
     let (b, c) = (min(b, c), max(b, c));
     max(b, min(c, d))
+}
+
+fn sorted(xs: &[f64]) -> Vec<f64> {
+    let mut sorted = xs.to_vec();
+    sorted.sort_by(|a, b| a.partial_cmp(b).expect("expected numbers"));
+    sorted
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn median(xs: *const f64, len: usize) -> f64 {
+    let sorted = sorted(list(xs, len));
+    let half = len / 2;
+    if len % 2 == 1 {
+        sorted[half]
+    } else {
+        (sorted[half - 1] + sorted[half]) / 2.0
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn quartiles(xs: *const f64, len: usize) -> Triple {
+    let sorted = sorted(list(xs, len));
+    let quartile = |n| {
+        let position = n * (len + 1);
+        let place = max(1, min(position / 4, len - 1));
+        let after = position as f64 - 4.0 * place as f64;
+        (sorted[place - 1] * (4.0 - after) + sorted[place] * after) / 4.0
+    };
+    Triple(quartile(1), quartile(2), quartile(3))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn nth_smallest(xs: *const f64, len: usize, n: i64) -> f64 {
+    sorted(list(xs, len))[usize::try_from(n - 1).expect("no such rank")]
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn mode(xs: *const i64, len: usize) -> i64 {
+    let xs = list(xs, len);
+    let count = |x: &i64| xs.iter().filter(|other| *other == x).count();
+    // `max_by_key` returns the last maximum.
+    *xs.iter().rev().max_by_key(|x| count(x)).expect("no numbers")
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn integer_variance(xs: *const i64, len: usize) -> f64 {
+    let xs = list(xs, len);
+    let n = len as i64;
+    let (total, squares): (i64, i64) = (xs.iter().sum(), xs.iter().map(|x| x * x).sum());
+    div((n * squares - total * total) as f64, (n * (n - 1)) as f64)
 }
 
 #[no_mangle]
@@ -104,6 +157,21 @@ pub unsafe extern "C" fn bisect_left(xs: *const f64, len: usize, x: f64) -> i64 
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn bisect_right(xs: *const f64, len: usize, x: f64) -> i64 {
+    let xs = list(xs, len);
+    let (mut low, mut high) = (0, xs.len());
+    while low < high {
+        let middle = (low + high) / 2;
+        if x < xs[middle] {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low as i64
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn index_of_max(xs: *const f64, len: usize) -> i64 {
     let xs = list(xs, len);
     let mut best: Option<usize> = None;
@@ -149,6 +217,11 @@ pub unsafe extern "C" fn compensated_sum(xs: *const f64, len: usize) -> f64 {
         total = new;
     }
     total + lost
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn product(xs: *const f64, len: usize) -> f64 {
+    list(xs, len).iter().product()
 }
 
 #[no_mangle]
@@ -311,6 +384,11 @@ pub extern "C" fn complex_quotient(a: f64, b: f64, c: f64, d: f64) -> Pair {
 }
 
 #[no_mangle]
+pub extern "C" fn complex_product(a: f64, b: f64, c: f64, d: f64) -> Pair {
+    Pair(a * c - b * d, a * d + b * c)
+}
+
+#[no_mangle]
 pub extern "C" fn clamp(x: f64, low: f64, high: f64) -> f64 {
     assert!(!(low > high), "empty interval");
     max(low, min(x, high))
@@ -342,22 +420,84 @@ pub extern "C" fn wind_chill(celsius: f64, speed: f64) -> f64 {
     13.12 + 0.6215 * celsius - 11.37 * power + 0.3965 * celsius * power
 }
 
+fn hue_of(red: f64, green: f64, blue: f64, value: f64, span: f64) -> f64 {
+    let without = |channel| (value - channel) / span;
+    let sector = if red == value {
+        without(blue) - without(green)
+    } else if green == value {
+        2.0 + without(red) - without(blue)
+    } else {
+        4.0 + without(green) - without(red)
+    };
+    float_divmod(sector / 6.0, 1.0).1
+}
+
+fn extremes(red: f64, green: f64, blue: f64) -> (f64, f64) {
+    (max(max(red, green), blue), min(min(red, green), blue))
+}
+
 #[no_mangle]
 pub extern "C" fn hsv(red: f64, green: f64, blue: f64) -> Triple {
-    let value = max(max(red, green), blue);
-    let low = min(min(red, green), blue);
-    let span = value - low;
-    if span == 0.0 {
+    let (value, low) = extremes(red, green, blue);
+    if value == low {
         return Triple(0.0, 0.0, value);
     }
-    let sector = if value == red {
-        div(green - blue, span)
-    } else if value == green {
-        2.0 + div(blue - red, span)
-    } else {
-        4.0 + div(red - green, span)
+    Triple(hue_of(red, green, blue, value, value - low), div(value - low, value), value)
+}
+
+#[no_mangle]
+pub extern "C" fn from_hsv(hue: f64, saturation: f64, value: f64) -> Triple {
+    if saturation == 0.0 {
+        return Triple(value, value, value);
+    }
+    let sector = python::int(hue * 6.0);
+    let share = hue * 6.0 - sector as f64;
+    let low = value * (1.0 - saturation);
+    let falling = value * (1.0 - saturation * share);
+    let rising = value * (1.0 - saturation * (1.0 - share));
+    match sector.rem_euclid(6) {
+        0 => Triple(value, rising, low),
+        1 => Triple(falling, value, low),
+        2 => Triple(low, value, rising),
+        3 => Triple(low, falling, value),
+        4 => Triple(rising, low, value),
+        _ => Triple(value, low, falling),
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn hls(red: f64, green: f64, blue: f64) -> Triple {
+    let (high, low) = extremes(red, green, blue);
+    let lightness = (high + low) / 2.0;
+    if high == low {
+        return Triple(0.0, lightness, 0.0);
+    }
+    let widest = if lightness <= 0.5 { high + low } else { 2.0 - high - low };
+    Triple(hue_of(red, green, blue, high, high - low), lightness, div(high - low, widest))
+}
+
+#[no_mangle]
+pub extern "C" fn from_hls(hue: f64, lightness: f64, saturation: f64) -> Triple {
+    if saturation == 0.0 {
+        return Triple(lightness, lightness, lightness);
+    }
+    let high =
+        if lightness <= 0.5 { lightness * (1.0 + saturation) } else { lightness + saturation - lightness * saturation };
+    let low = 2.0 * lightness - high;
+    let channel = |hue: f64| match float_divmod(hue, 1.0).1 {
+        hue if hue < 1.0 / 6.0 => low + (high - low) * hue * 6.0,
+        hue if hue < 0.5 => high,
+        hue if hue < 2.0 / 3.0 => low + (high - low) * (2.0 / 3.0 - hue) * 6.0,
+        _ => low,
     };
-    Triple(float_divmod(sector / 6.0, 1.0).1, div(span, value), value)
+    Triple(channel(hue + 1.0 / 3.0), channel(hue), channel(hue - 1.0 / 3.0))
+}
+
+#[no_mangle]
+pub extern "C" fn yiq(red: f64, green: f64, blue: f64) -> Triple {
+    let luma = 0.30 * red + 0.59 * green + 0.11 * blue;
+    let (red, blue) = (red - luma, blue - luma);
+    Triple(luma, 0.74 * red - 0.27 * blue, 0.48 * red + 0.41 * blue)
 }
 
 #[no_mangle]
@@ -380,6 +520,37 @@ pub extern "C" fn sigmoid(x: f64) -> f64 {
 #[no_mangle]
 pub extern "C" fn normal_cdf(x: f64, mean_value: f64, deviation: f64) -> f64 {
     (1.0 + math(erf, div(x - mean_value, deviation * f64::sqrt(2.0)))) / 2.0
+}
+
+#[no_mangle]
+pub extern "C" fn normal_density(x: f64, mean_value: f64, deviation: f64) -> f64 {
+    let spread = deviation * deviation;
+    assert!(!(deviation < 0.0) && spread != 0.0, "expected a positive deviation");
+    let difference = x - mean_value;
+    math(f64::exp, difference * difference / (-2.0 * spread)) / math(f64::sqrt, std::f64::consts::TAU * spread)
+}
+
+#[no_mangle]
+pub extern "C" fn uniform(low: f64, high: f64, share: f64) -> f64 {
+    low + (high - low) * share
+}
+
+#[no_mangle]
+pub extern "C" fn triangular(low: f64, high: f64, peak: f64, share: f64) -> f64 {
+    if high - low == 0.0 {
+        return low;
+    }
+    let split = (peak - low) / (high - low);
+    if share > split {
+        high + (low - high) * math(f64::sqrt, (1.0 - share) * (1.0 - split))
+    } else {
+        low + (high - low) * math(f64::sqrt, share * split)
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn exponential(rate: f64, share: f64) -> f64 {
+    div(-math(f64::ln, 1.0 - share), rate)
 }
 
 #[no_mangle]
@@ -452,6 +623,45 @@ pub extern "C" fn floor_divide(a: f64, b: f64) -> Pair {
 #[no_mangle]
 pub extern "C" fn truncated(x: f64, step: f64) -> f64 {
     x - fmod(x, step)
+}
+
+#[no_mangle]
+pub extern "C" fn remainder(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() {
+        return f64::NAN;
+    }
+    assert!(x.is_finite() && y != 0.0, "expected a finite dividend, and a divisor other than 0");
+    if y.is_infinite() {
+        return x;
+    }
+    let low = fmod(x.abs(), y.abs());
+    let high = y.abs() - low;
+    let rest = if low < high {
+        low
+    } else if low > high {
+        -high
+    } else {
+        low - 2.0 * fmod(0.5 * (x.abs() - low), y.abs())
+    };
+    1_f64.copysign(x) * rest
+}
+
+#[no_mangle]
+pub extern "C" fn fraction_and_whole(x: f64) -> Pair {
+    let fraction = if x.is_infinite() { 0.0 } else { x.fract() };
+    Pair(fraction.copysign(x), x.trunc())
+}
+
+#[no_mangle]
+pub extern "C" fn significand_and_exponent(x: f64) -> Significand {
+    if x == 0.0 || !x.is_finite() {
+        return Significand(x, 0);
+    }
+    let is_subnormal = x.abs() < f64::MIN_POSITIVE;
+    let (bits, shift) =
+        if is_subnormal { ((x * f64::from(1 << 30) * f64::from(1 << 30)).to_bits(), 60) } else { (x.to_bits(), 0) };
+    let exponent = (bits >> 52 & 0x7FF) as i64 - 1022;
+    Significand(f64::from_bits(bits & !(0x7FF << 52) | 1022 << 52), exponent - shift)
 }
 
 #[no_mangle]

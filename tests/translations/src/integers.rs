@@ -1,10 +1,13 @@
-//! Number theory, bits, checksums and dates.
+//! Number theory, bits, checksums and encodings.
 
-use crate::python::{floor_div, floor_mod, list, min, order, range, shift_left, shift_right};
+use crate::python::{floor_div, floor_mod, list, max, min, order, range, shift_left, shift_right};
 use std::cmp::Ordering;
 
 #[repr(C)]
 pub struct Pair(i64, i64);
+
+#[repr(C)]
+pub struct Triple(i64, i64, i64);
 
 #[no_mangle]
 pub extern "C" fn gcd(mut a: i64, mut b: i64) -> i64 {
@@ -12,6 +15,14 @@ pub extern "C" fn gcd(mut a: i64, mut b: i64) -> i64 {
         (a, b) = (b, floor_mod(a, b));
     }
     a.abs()
+}
+
+#[no_mangle]
+pub extern "C" fn lcm(a: i64, b: i64) -> i64 {
+    if a == 0 || b == 0 {
+        return 0;
+    }
+    (a / gcd(a, b) * b).abs()
 }
 
 #[no_mangle]
@@ -45,6 +56,11 @@ pub extern "C" fn power_mod(base: i64, mut exponent: i64, modulus: i64) -> i64 {
         exponent >>= 1;
     }
     result
+}
+
+#[no_mangle]
+pub extern "C" fn bit_length(n: i64) -> i64 {
+    (64 - n.abs().leading_zeros()).into()
 }
 
 #[no_mangle]
@@ -100,6 +116,21 @@ pub extern "C" fn binomial(n: i64, k: i64) -> i64 {
         return 0;
     }
     (1..=min(k, n - k)).fold(1, |ways, i| ways * (n - i + 1) / i)
+}
+
+#[no_mangle]
+pub extern "C" fn permutations(n: i64, k: i64) -> i64 {
+    assert!(n >= 0 && k >= 0, "negative number");
+    if k > n {
+        return 0;
+    }
+    (n - k + 1..=n).rev().product()
+}
+
+#[no_mangle]
+pub extern "C" fn factorial(n: i64) -> i64 {
+    assert!(n >= 0, "negative number");
+    (2..=n).product()
 }
 
 #[no_mangle]
@@ -250,6 +281,30 @@ pub extern "C" fn fraction_sum(a: i64, b: i64, c: i64, d: i64) -> Pair {
 }
 
 #[no_mangle]
+pub extern "C" fn limit_denominator(numerator: i64, denominator: i64, limit: i64) -> Pair {
+    assert!(limit >= 1, "expected a positive limit");
+    let Pair(n, d) = fraction_sum(numerator, denominator, 0, 1);
+    if d <= limit {
+        return Pair(n, d);
+    }
+    let (mut dividend, mut divisor) = (n, d);
+    let (mut last, mut convergent) = ((0, 1), (1, 0));
+    loop {
+        let digit = floor_div(dividend, divisor);
+        let next = (last.0 + digit * convergent.0, last.1 + digit * convergent.1);
+        if next.1 > limit {
+            break;
+        }
+        (last, convergent) = (convergent, next);
+        (dividend, divisor) = (divisor, floor_mod(dividend, divisor));
+    }
+    let digit = (limit - last.1) / convergent.1;
+    let between = (last.0 + digit * convergent.0, last.1 + digit * convergent.1);
+    let (p, q) = if 2 * divisor * between.1 <= d { convergent } else { between };
+    Pair(p, q)
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn adler32(data: *const i64, len: usize) -> i64 {
     let (mut low, mut high) = (1, 0);
     for byte in list(data, len) {
@@ -281,6 +336,86 @@ pub unsafe extern "C" fn crc8(data: *const i64, len: usize) -> i64 {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn crc32(data: *const i64, len: usize) -> i64 {
+    let mut crc = !0_u32;
+    for byte in list(data, len) {
+        crc ^= u32::from(*byte as u8);
+        for _ in 0..8 {
+            crc = if crc & 1 != 0 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+        }
+    }
+    (!crc).into()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn crc16(data: *const i64, len: usize, crc: i64) -> i64 {
+    let mut crc = crc as u16;
+    for byte in list(data, len) {
+        crc ^= u16::from(*byte as u8) << 8;
+        for _ in 0..8 {
+            crc = if crc & 0x8000 != 0 { crc << 1 ^ 0x1021 } else { crc << 1 };
+        }
+    }
+    crc.into()
+}
+
+#[no_mangle]
+pub extern "C" fn integer_hash(n: i64) -> i64 {
+    match n.abs() % ((1 << 61) - 1) * n.signum() {
+        -1 => -2,
+        value => value,
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn from_bytes(data: *const i64, len: usize) -> i64 {
+    let bytes = list(data, len).iter().map(|byte| u8::try_from(*byte).expect("expected bytes"));
+    bytes
+        .enumerate()
+        .fold(0, |value, (i, byte)| value << 8 | if i == 0 { (byte as i8).into() } else { i64::from(byte) })
+}
+
+#[no_mangle]
+pub extern "C" fn utf8(code: i64) -> i64 {
+    let character = u32::try_from(code).ok().and_then(char::from_u32).expect("no character");
+    let mut buffer = [0; 4];
+    character.encode_utf8(&mut buffer).bytes().fold(0, |value, byte| value << 8 | i64::from(byte))
+}
+
+#[no_mangle]
+pub extern "C" fn from_half_bits(bits: i64) -> f64 {
+    let bits = bits as u64;
+    let (exponent, fraction) = (bits >> 10 & 0x1F, bits & 0x3FF);
+    let magnitude = match exponent {
+        0x1F if fraction == 0 => f64::INFINITY,
+        0x1F => f64::NAN,
+        0 => fraction as f64 / f64::from(1 << 24),
+        _ => f64::from_bits((exponent + 1023 - 15) << 52 | fraction << 42),
+    };
+    if bits & 0x8000 != 0 {
+        -magnitude
+    } else {
+        magnitude
+    }
+}
+
+#[no_mangle]
+pub extern "C" fn ipv4_network(address: i64, prefix: i64) -> Triple {
+    let address = u32::try_from(address).expect("expected an address of 32 bits");
+    assert!((0..=32).contains(&prefix), "expected a prefix");
+    let mask = u32::MAX.checked_shl(32 - prefix as u32).unwrap_or(0);
+    Triple((address & mask).into(), (address | !mask).into(), i64::from(!mask) + 1)
+}
+
+#[no_mangle]
+pub extern "C" fn slice_indices(start: i64, stop: i64, step: i64, length: i64) -> Triple {
+    assert!(step != 0 && length >= 0, "expected a step other than 0, and a length");
+    let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
+    let bounded = |i: i64| if i < 0 { max(i + length, low) } else { min(i, high) };
+    Triple(bounded(start), bounded(stop), step)
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn luhn_is_valid(digits: *const i64, len: usize) -> bool {
     let mut total = 0;
     for (i, &digit) in list(digits, len).iter().rev().enumerate() {
@@ -289,58 +424,4 @@ pub unsafe extern "C" fn luhn_is_valid(digits: *const i64, len: usize) -> bool {
         total += if digit > 9 { digit - 9 } else { digit };
     }
     total % 10 == 0
-}
-
-#[no_mangle]
-pub extern "C" fn is_leap_year(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-#[no_mangle]
-pub extern "C" fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if is_leap_year(year) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => panic!("expected a month from 1 to 12"),
-    }
-}
-
-#[no_mangle]
-pub extern "C" fn ordinal(year: i64, month: i64, day: i64) -> i64 {
-    assert!((1..=days_in_month(year, month)).contains(&day));
-    let before = year - 1;
-    let leap_days = floor_div(before, 4) - floor_div(before, 100) + floor_div(before, 400);
-    let months: i64 = (1..month).map(|earlier| days_in_month(year, earlier)).sum();
-    before * 365 + leap_days + months + day
-}
-
-#[no_mangle]
-pub extern "C" fn weekday(year: i64, month: i64, day: i64) -> i64 {
-    floor_mod(ordinal(year, month, day) + 6, 7)
-}
-
-#[no_mangle]
-pub extern "C" fn week_of_year(mut year: i64, month: i64, day: i64) -> Pair {
-    let days = ordinal(year, month, day);
-    let thursday = days - floor_mod(days + 6, 7) + 3;
-    if thursday < ordinal(year, 1, 1) {
-        year -= 1;
-    } else if thursday > ordinal(year, 12, 31) {
-        year += 1;
-    }
-    Pair(year, floor_div(thursday - ordinal(year, 1, 1), 7) + 1)
-}
-
-#[no_mangle]
-pub extern "C" fn easter(year: i64) -> Pair {
-    let (golden, century) = (floor_mod(year, 19), floor_div(year, 100));
-    let moon = floor_div(century - floor_div(century + 8, 25) + 1, 3);
-    let epact = floor_mod(19 * golden + century - floor_div(century, 4) - moon + 15, 30);
-    let leap = 2 * floor_mod(century, 4) + 2 * (floor_mod(year, 100) / 4);
-    let letter = floor_mod(32 + leap - epact - floor_mod(year, 4), 7);
-    let correction = (golden + 11 * epact + 22 * letter) / 451;
-    let days = epact + letter - 7 * correction + 114;
-    Pair(days / 31, days % 31 + 1)
 }

@@ -19,6 +19,7 @@ from ._credentials import Tls
 from ._data_parallel import DataParallel
 from ._dataset import DatasetPair, DatasetRun
 from ._decorator import KernelFunction, kernel
+from ._default_client import verify
 from ._diagnostic import Diagnostic
 from ._domain import Domain
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
@@ -192,4 +193,5 @@ __all__ = [
     "__version__",
     "kernel",
     "record_timings",
+    "verify",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
@@ -12,6 +11,7 @@ import numpy as np
 
 from ._blocking_kernel import CompiledKernel
 from ._client import Client
+from ._default_client import default_client
 from ._dlpack import host_array
 from ._kernel_captures import unwrapped
 from ._kernel_program import KernelDialect
@@ -57,7 +57,7 @@ class KernelFunction:
     @property
     def client(self) -> Client:
         """The client that it was given, or the default one: `Client()`, which ACCELERD_SERVER names the daemon of."""
-        return self._client or _default_client(os.getpid())
+        return self._client or default_client()
 
     def compile(self, *, timeout: float | None = None) -> CompiledKernel:
         """Compile the function, unless that is done already, with the values that its captured names have now."""
@@ -154,12 +154,6 @@ def _check_unshared(name: str, array: np.ndarray[Any, Any], given: Mapping[str, 
             and np.shares_memory(array, host_array(one, other))
         ):
             raise ValueError(f"{name}: expected an array that shares no memory with {other}, which would not change")
-
-
-@functools.lru_cache(maxsize=1)
-def _default_client(process: int) -> Client:
-    # A client does not survive a fork, so each process has its own.
-    return Client()
 
 
 @overload
