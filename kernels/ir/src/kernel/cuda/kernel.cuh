@@ -122,17 +122,20 @@ constexpr int THREADS_AT_ONCE = 4;
 template <typename BODY, typename PARAMS>
 __device__ __forceinline__ void read_ahead(const Launch& launch, const PARAMS& params) {
     const u64 stride = (u64)gridDim.x * blockDim.x;
-    u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    // A block runs consecutive threads, unless there are so few that they must be spread over all blocks.
+    const bool is_large = launch.count > stride;
+    const u64 distance = is_large ? blockDim.x : stride;
+    u64 first = (u64)blockIdx.x * (is_large ? THREADS_AT_ONCE * blockDim.x : blockDim.x) + threadIdx.x;
     while (first < launch.count) {
         BODY bodies[THREADS_AT_ONCE];
 #pragma unroll
         for (int nth = 0; nth < THREADS_AT_ONCE; nth++) {
-            Thread thread(launch, first + nth * stride);
+            Thread thread(launch, first + nth * distance);
             if (thread.is_running()) bodies[nth].read_inputs(params, thread);
         }
 #pragma unroll
         for (int nth = 0; nth < THREADS_AT_ONCE; nth++) {
-            Thread thread(launch, first + nth * stride);
+            Thread thread(launch, first + nth * distance);
             if (bodies[nth].has_read) bodies[nth].write_outputs(params, thread);
         }
         first += THREADS_AT_ONCE * stride;
