@@ -405,11 +405,36 @@ impl Lowerer<'_> {
             (Value::Data(then), Value::Data(otherwise)) if then.ty == otherwise.ty => {
                 Ok(self.join(condition, (then, then_stmts), (otherwise, otherwise_stmts)).into())
             }
+            (then @ Value::Tuple(_), otherwise) if self.is_python() => {
+                let message = format!("expected values of one type, got {then} and {otherwise}");
+                let joined = self.join_tuples(condition, (then, then_stmts), (otherwise, otherwise_stmts));
+                joined.ok_or_else(|| self.error(node, ErrorKind::TypeMismatch, message))
+            }
             (then, otherwise) => {
                 let message = format!("expected values of one type, got {then} and {otherwise}");
                 Err(self.error(node, ErrorKind::TypeMismatch, message))
             }
         }
+    }
+
+    /// One of two tuples, each with the statements that it needs; `None` if their types differ.
+    fn join_tuples(
+        &mut self,
+        condition: Expr,
+        (then, then_stmts): (Value, Vec<Stmt>),
+        (otherwise, otherwise_stmts): (Value, Vec<Stmt>),
+    ) -> Option<Value> {
+        let slots = self.result_slots(&then)?;
+        let mut branch = |value, stmts| {
+            self.emitter.open();
+            self.emitter.splice(stmts);
+            let is_stored = self.store_slots(&slots, value);
+            let stmts = self.emitter.close();
+            is_stored.then_some(stmts)
+        };
+        let (then, otherwise) = (branch(then, then_stmts)?, branch(otherwise, otherwise_stmts)?);
+        self.emitter.emit(Stmt::If(condition, then, otherwise));
+        Some(Self::load_slots(&slots))
     }
 
     /// One of two values of a type, each with the statements that it needs.

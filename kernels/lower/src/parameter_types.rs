@@ -43,7 +43,10 @@ impl fmt::Display for Annotation {
             Self::Array(element, form) => write!(f, "{form} of {element}"),
             Self::OpenArray(Open::Any, form) => form.fmt(f),
             Self::OpenArray(open, form) => write!(f, "{form} of {open}"),
-            Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
+            Self::Tuple(items) => {
+                let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+                write!(f, "({})", items.join(", "))
+            }
             Self::Record(of) => f.write_str(&of.name),
             Self::Function => f.write_str("function"),
             Self::Reference(ty) => write!(f, "reference to {ty}"),

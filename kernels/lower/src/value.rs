@@ -209,7 +209,10 @@ impl fmt::Display for Value {
                 let form = ArrayForm { dims, is_indexed: !view.selections.is_empty() };
                 write!(f, "{form} of {}", view.element)
             }
-            Self::Tuple(items) => write!(f, "tuple of {}", items.len()),
+            Self::Tuple(items) => {
+                let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+                write!(f, "({})", items.join(", "))
+            }
             Self::Record(of, _) => f.write_str(&of.name),
             Self::Function(_) => f.write_str("function"),
             Self::Reference(location) => write!(f, "reference to {}", location.ty),

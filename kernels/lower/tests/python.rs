@@ -275,11 +275,27 @@ def f(x: float, n: int = 2) -> float:
 }
 
 #[test]
+fn a_conditional_expression_can_be_a_tuple() {
+    let source = "
+def f(x: float, n: int) -> float:
+    a, (b, c) = (x, (n, x + 1.0)) if n > 1 else (-x, (n // 3, 0.5))
+    return a * 100.0 + b * 10.0 + c
+";
+    let arguments = vec![Argument::array(&[3.0, 2.0]), Argument::array(&[7_i64, 1])];
+    assert_eq!(rows(source, arguments, 2, 0.0), [374.0, -199.5]);
+    let source = "def f(x: float) -> float:\n    a, b = (x, 1) if x > 0.0 else (x, 1.0)\n    return a + b\n";
+    let message = refused(source, &python()).message;
+    assert_eq!(message, "expected values of one type, got (float64, int64) and (float64, float64)");
+}
+
+#[test]
 fn what_is_unsupported_is_refused() {
     for (body, kind) in [
         ("x = 1\n    x = 2.0\n    return x", ErrorKind::TypeMismatch),
         ("return 1 if x else 'a'", ErrorKind::TypeMismatch),
         ("return x and 1.0", ErrorKind::TypeMismatch),
+        ("return (x, 1) if x > 0.0 else (x, 1.0)", ErrorKind::TypeMismatch),
+        ("return (x, x) if x > 0.0 else (x, x, x)", ErrorKind::TypeMismatch),
         ("return sum([x])", ErrorKind::UnsupportedExpression),
         ("return open(x)", ErrorKind::UnsupportedBuiltin),
         ("return unknown", ErrorKind::UnknownName),
