@@ -33,6 +33,9 @@ const RUST_LIKE: &str = r#"(memory (export "memory") 17) (table 2 funcref) (glob
     (func $other) (elem (i32.const 1) func $other)
     (data (i32.const 1048576) "constants of the program, which lie behind its stack")"#;
 
+/// Puts a number into memory of its own, as functions with a vector do.
+const ALLOCATION: &str = "(f64.store (i32.shl (memory.grow (i32.const 1)) (i32.const 16)) (local.get $x))";
+
 /// Spills to the stack in memory, as functions with local arrays do.
 const SPILL: &str = r"(global.set $sp (i32.sub (global.get $sp) (i32.const 64)))
     (f64.store (global.get $sp) (local.get $x))
@@ -138,6 +141,7 @@ fn main() -> Result<(), SandboxError> {
         ("fresh, writes a global", scalar_call(scalar_module(counter, count), 1 << 20, Isolation::Fresh)),
         ("fresh, writes one page of memory", scalar_call(scalar_module(memory, store), 1 << 19, Isolation::Fresh)),
         ("fresh, spills, like rustc's", scalar_call(scalar_module(RUST_LIKE, SPILL), 1 << 19, Isolation::Fresh)),
+        ("fresh, allocates a page", scalar_call(scalar_module(RUST_LIKE, ALLOCATION), 1 << 19, Isolation::Fresh)),
         ("fresh, buffers of 8 + 8 f64", buffer_call(1 << 18, Isolation::Fresh)),
         ("reused, writes a global", scalar_call(scalar_module(counter, count), 8 << 20, Isolation::Reused)),
         ("reused, spills, like rustc's", scalar_call(scalar_module(RUST_LIKE, SPILL), 8 << 20, Isolation::Reused)),

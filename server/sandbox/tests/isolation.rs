@@ -158,6 +158,73 @@ fn a_store_out_of_bounds_traps_as_without_a_log() {
 }
 
 #[test]
+fn memory_that_a_case_has_grown_is_new_to_the_next_one() {
+    // What `memory.grow` returns, the size after it, and a word of the new page, before it is written.
+    let text = r#"(module (memory 1 9) (func (export "f") (param $pages i32) (result i32) (local $before i32) (local $word i32)
+        (local.set $before (memory.grow (local.get $pages)))
+        (if (i32.ge_s (local.get $before) (i32.const 0))
+            (then
+                (local.set $word (i32.load (i32.sub (i32.shl (memory.size) (i32.const 16)) (i32.const 8))))
+                (i32.store (i32.sub (i32.shl (memory.size) (i32.const 16)) (i32.const 8)) (i32.const 77))))
+        (i32.add (i32.add (i32.mul (local.get $before) (i32.const 100)) (memory.size)) (i32.mul (local.get $word) (i32.const 1000)))))"#;
+    let pages = [2, 1, 0, 8, 9, -1, 65536, 3, 8, 1];
+    let call = call(text, &[ScalarType::I32], &[ScalarType::I32], &[i32s(&pages)], pages.len() as u64);
+    let mut sandbox = sandbox();
+    let result = run(&mut sandbox, &call).expect("the call runs");
+    let expected = pages.map(|pages| if (0..9).contains(&pages) { 100 + 1 + pages } else { -100 + 1 });
+    assert_eq!(read_i32s(&result.columns[0]), expected);
+}
+
+#[test]
+fn accesses_beyond_the_memory_that_a_case_has_grown_trap() {
+    let grown = |access: &str| {
+        format!(
+            "(if (i32.eqz (local.get $x)) (then (drop (memory.grow (i32.const 1))))) {}",
+            access.replace("AT", "(i32.const 131072)")
+        )
+    };
+    for access in [
+        "(drop (i32.load8_u AT))",
+        "(drop (i32.load offset=131072 (i32.const 0)))",
+        "(drop (i64.load offset=131065 (i32.const 0)))",
+        "(drop (f64.load AT))",
+        "(drop (i64.load32_s offset=131069 (i32.const 0)))",
+        "(drop (v128.load offset=131057 (i32.const 0)))",
+        "(drop (v128.load8x8_s AT))",
+        "(drop (v128.load64_zero AT))",
+        "(drop (v128.load16_splat AT))",
+        "(drop (v128.load32_lane 1 AT (v128.const i64x2 1 2)))",
+        "(i32.store8 AT (i32.const 1))",
+        "(i64.store offset=131065 (i32.const 0) (i64.const 1))",
+        "(v128.store16_lane 1 AT (v128.const i64x2 1 2))",
+        "(memory.fill AT (i32.const 1) (i32.const 1))",
+        "(memory.fill (i32.const 131073) (i32.const 1) (i32.const 0))",
+        "(memory.copy (i32.const 0) AT (i32.const 1))",
+        "(memory.copy AT (i32.const 0) (i32.const 1))",
+        "(memory.init $d AT (i32.const 0) (i32.const 1))",
+    ] {
+        // The first case has the page; the others must not.
+        assert_isolated(&grown(access), &[0, 1, 0, 2, 3, 0], |value| value != 0);
+    }
+    for access in ["(drop (i32.load8_u (i32.const 131071)))", "(memory.fill AT (i32.const 1) (i32.const 0))"] {
+        assert_isolated(&grown(access), &[0, 1, 0, 2], |_| false);
+    }
+}
+
+#[test]
+fn functions_that_allocate_are_isolated() {
+    let text = r#"(module (memory 1) (func (export "f") (param $x i32) (result i32) (local $at i32)
+        (local.set $at (i32.shl (memory.grow (i32.const 1)) (i32.const 16)))
+        (i32.store (local.get $at) (i32.add (local.get $x) (i32.load (local.get $at))))
+        (i32.load (local.get $at))))"#;
+    let values: Vec<i32> = (0..1000).collect();
+    let call = call(text, &[ScalarType::I32], &[ScalarType::I32], &[i32s(&values)], 1000);
+    let mut sandbox = sandbox();
+    let result = run(&mut sandbox, &call).expect("the call runs");
+    assert_eq!(read_i32s(&result.columns[0]), values);
+}
+
+#[test]
 fn a_start_function_and_an_allocator_belong_to_each_instance() {
     let text = r#"(module (memory (export "memory") 1) (global $top (mut i32) (i32.const 1024)) (global $cases (mut i32) (i32.const 0))
         (func $start (i32.store (i32.const 0) (i32.const 40)) (global.set $cases (i32.const 2)) (drop (memory.grow (i32.const 1))))

@@ -5,12 +5,17 @@
 //! ```text
 //! log: entries of 16 bytes: address (i32), size in bytes (i32), bytes (i64)
 //! (global $top (mut i32))      ;; where the next entry goes
-//! (global $spent (mut i32))    ;; 1 after an effect that is not logged: a table or a segment changed, memory grew, or the log is full
+//! (global $spent (mut i32))    ;; 1 after an effect that is not logged: a table or a segment changed, or the log is full
+//! (global $limit (mut i64))    ;; bytes of memory that the module sees
+//! (global $committed (mut i64)) ;; the same as of the commit
 //! (func (export "accelerd.commit"))                ;; what the instance is now is what it returns to
 //! (func (export "accelerd.undo") (result i32))     ;; returns to it, from the last entry to the first; 1 if the instance is spent
 //! ```
 //!
 //! Numeric globals have copies, which `accelerd.commit` writes and `accelerd.undo` reads.
+//!
+//! Memory cannot shrink. Once a case has grown it, later cases get its pages, which are zero again, from their own `memory.grow`. In a module
+//! that grows memory, added code answers `memory.grow` and `memory.size`, and accesses beyond the limit trap.
 
 use wasm_encoder::{
     BlockType, ConstExpr, Encode, ExportKind, Function, GlobalType, InstructionSink, MemArg, MemArgTarget, MemoryType,
@@ -25,6 +30,8 @@ pub(super) const UNDO: &str = "accelerd.undo";
 /// Bytes of the log: one page.
 const LOG_BYTES: i32 = 1 << 16;
 const ENTRY_BYTES: i32 = 16;
+/// Bits of an address within a page.
+const PAGE_BITS: i64 = 16;
 /// Where an entry has its parts.
 const SIZE: u64 = 4;
 const BYTES: u64 = 8;
@@ -65,7 +72,10 @@ struct Parts<'a> {
     imported_functions: u32,
     /// Types of the module's own functions.
     functions: Vec<u32>,
-    has_memory: bool,
+    /// The initial pages of the module's memory.
+    memory: Option<u64>,
+    /// Whether a function grows memory.
+    grows: bool,
     /// The mutable ones among the types of the globals.
     mutable: Vec<Option<ValType>>,
     bodies: Vec<FunctionBody<'a>>,
@@ -91,7 +101,11 @@ impl<'a> Parts<'a> {
                 }
                 Payload::ImportSection(section) => parts.imported_functions = section.count(),
                 Payload::FunctionSection(section) => parts.functions = section.into_iter().collect::<Result<_, _>>()?,
-                Payload::MemorySection(section) => parts.has_memory = section.count() > 0,
+                Payload::MemorySection(section) => {
+                    for memory in section.into_iter().take(1) {
+                        parts.memory = Some(memory?.initial);
+                    }
+                }
                 Payload::GlobalSection(section) => {
                     for global in section {
                         let ty = global?.ty;
@@ -108,7 +122,12 @@ impl<'a> Parts<'a> {
                         }
                     }
                 }
-                Payload::CodeSectionEntry(body) => parts.bodies.push(body),
+                Payload::CodeSectionEntry(body) => {
+                    for operator in body.get_operators_reader()? {
+                        parts.grows |= matches!(operator?, Operator::MemoryGrow { .. });
+                    }
+                    parts.bodies.push(body);
+                }
                 _ => {}
             }
         }
@@ -117,7 +136,8 @@ impl<'a> Parts<'a> {
 
     fn write(&self) -> Result<Vec<u8>, BinaryReaderError> {
         let log = Log {
-            memory: u32::from(self.has_memory),
+            memory: u32::from(self.memory.is_some()),
+            grows: self.grows,
             top: count(self.mutable.len()),
             functions: self.imported_functions + count(self.functions.len()),
         };
@@ -167,46 +187,65 @@ impl<'a> Parts<'a> {
     }
 
     fn added_globals(&self) -> Vec<Vec<u8>> {
-        let zero = |ty: ValType| match ty {
-            ValType::I64 => ConstExpr::i64_const(0),
-            ValType::F32 => ConstExpr::f32_const(0.0.into()),
-            ValType::F64 => ConstExpr::f64_const(0.0.into()),
-            ValType::V128 => ConstExpr::v128_const(0),
-            ValType::I32 | ValType::Ref(_) => ConstExpr::i32_const(0),
-        };
-        let global = |val_type| {
+        let bytes = self.memory.unwrap_or(0).cast_signed() << PAGE_BITS;
+        let own =
+            [ConstExpr::i32_const(0), ConstExpr::i32_const(0), ConstExpr::i64_const(bytes), ConstExpr::i64_const(0)];
+        let types = [ValType::I32, ValType::I32, ValType::I64, ValType::I64];
+        let copies = self.mutable.iter().copied().flatten().map(|ty| (ty, zero(ty)));
+        let global = |(val_type, value): (ValType, ConstExpr)| {
             let mut bytes = encoded(&GlobalType { val_type, mutable: true, shared: false });
-            zero(val_type).encode(&mut bytes);
+            value.encode(&mut bytes);
             bytes
         };
-        [ValType::I32; 2].into_iter().chain(self.mutable.iter().copied().flatten()).map(global).collect()
+        types.into_iter().zip(own).chain(copies).map(global).collect()
     }
 
     /// The mutable globals, each with its copy.
     fn copies(&self, log: &Log) -> Vec<(u32, u32)> {
         let mutable = (0..).zip(&self.mutable).filter(|(_, ty)| ty.is_some());
-        mutable.map(|(global, _)| global).zip(log.spent() + 1..).collect()
+        mutable.map(|(global, _)| global).zip(log.committed() + 1..).collect()
     }
 
     /// In the order of [`ADDED`].
     fn added_functions(&self, log: &Log) -> Vec<Function> {
         let copies = self.copies(log);
         let stores = SIZES.iter().map(|size| log.store(*size));
-        stores.chain([log.range(), log.commit(&copies), log.undo(&copies)]).collect()
+        stores.chain([log.range(), log.grow(), log.commit(&copies), log.undo(&copies)]).collect()
     }
 }
 
-/// Types of the added functions: of an address; of an address and a number of bytes; without parameters; with an i32 as result.
+fn zero(ty: ValType) -> ConstExpr {
+    match ty {
+        ValType::I64 => ConstExpr::i64_const(0),
+        ValType::F32 => ConstExpr::f32_const(0.0.into()),
+        ValType::F64 => ConstExpr::f64_const(0.0.into()),
+        ValType::V128 => ConstExpr::v128_const(0),
+        ValType::I32 | ValType::Ref(_) => ConstExpr::i32_const(0),
+    }
+}
+
+/// Types of the added functions: of an address; of an address and a number of bytes; from a number of pages to one; without parameters; with
+/// an i32 as result.
 #[derive(Clone, Copy)]
 enum Type {
     Address,
     Range,
+    Grow,
     Commit,
     Undo,
 }
 
-const ADDED: [Type; SIZES.len() + 3] =
-    [Type::Address, Type::Address, Type::Address, Type::Address, Type::Address, Type::Range, Type::Commit, Type::Undo];
+const ADDED: [Type; SIZES.len() + 4] = [
+    Type::Address,
+    Type::Address,
+    Type::Address,
+    Type::Address,
+    Type::Address,
+    Type::Range,
+    Type::Grow,
+    Type::Commit,
+    Type::Undo,
+];
 
 fn added_types() -> Vec<Vec<u8>> {
     let function = |params: usize, results: usize| {
@@ -217,7 +256,7 @@ fn added_types() -> Vec<Vec<u8>> {
         }
         bytes
     };
-    vec![function(1, 0), function(2, 0), function(0, 0), function(0, 1)]
+    vec![function(1, 0), function(2, 0), function(1, 1), function(0, 0), function(0, 1)]
 }
 
 fn log_memory() -> MemoryType {
@@ -228,6 +267,8 @@ fn log_memory() -> MemoryType {
 struct Log {
     /// The memory of the log, after that of the module.
     memory: u32,
+    /// Whether the module grows its memory.
+    grows: bool,
     /// The global with the place of the next entry.
     top: u32,
     /// The first added function.
@@ -244,6 +285,14 @@ impl Log {
         self.top + 1
     }
 
+    fn limit(&self) -> u32 {
+        self.top + 2
+    }
+
+    fn committed(&self) -> u32 {
+        self.top + 3
+    }
+
     fn function_of_range(&self) -> u32 {
         self.functions + count(SIZES.len())
     }
@@ -255,7 +304,7 @@ impl Log {
             (self.function_of_range() + nth).encode(&mut bytes);
             bytes
         };
-        [(COMMIT, 1), (UNDO, 2)].into_iter().map(export).collect()
+        [(COMMIT, 2), (UNDO, 3)].into_iter().map(export).collect()
     }
 
     fn at(&self, offset: u64) -> MemArg {
@@ -278,9 +327,11 @@ impl Log {
         let mut operators = body.get_operators_reader()?;
         while !operators.eof() {
             let at = operators.original_position() - start;
-            let Some(effect) = effect(&operators.read()?) else { continue };
+            let Some(effect) = effect(&operators.read()?).filter(|effect| self.grows || !effect.is_of_growth()) else {
+                continue;
+            };
             code.extend(&bytes[copied..at]);
-            copied = at;
+            copied = if effect.is_replaced() { operators.original_position() - start } else { at };
             self.before(&effect, &mut scratch, InstructionSink::new(&mut code));
         }
         let mut logged = vec![];
@@ -296,14 +347,15 @@ impl Log {
         Ok(logged)
     }
 
-    /// What runs before an effect, whose operands are on the stack.
+    /// What runs before an effect, or in its place. Its operands are on the stack.
     fn before(&self, effect: &Effect, scratch: &mut Scratch, mut code: InstructionSink<'_>) {
         let [address, length, middle] = [0, 1, 2].map(|nth| scratch.first + nth);
+        scratch.used |= !matches!(effect, Effect::Size | Effect::Grow | Effect::NotLogged);
         match effect {
             Effect::Store { size, value, offset } => {
-                scratch.used = true;
                 let value = scratch.first + value_place(*value);
                 code.local_set(value).local_tee(address);
+                self.check_access(address, *offset, *size, &mut code);
                 if *offset > 0 {
                     // An address that wraps is beyond the memory, where the store traps.
                     code.i32_const(offset.cast_signed()).i32_add();
@@ -311,15 +363,86 @@ impl Log {
                 let nth = SIZES.iter().position(|one| one == size).expect("stores have these sizes");
                 code.call(self.functions + count(nth)).local_get(address).local_get(value);
             }
-            Effect::Range => {
-                scratch.used = true;
-                code.local_set(length).local_set(middle).local_tee(address).local_get(length);
-                code.call(self.function_of_range()).local_get(address).local_get(middle).local_get(length);
+            Effect::Load { size, offset, is_lane } => {
+                let lanes = scratch.first + value_place(ValType::V128);
+                if *is_lane {
+                    code.local_set(lanes);
+                }
+                code.local_tee(address);
+                self.check_access(address, *offset, *size, &mut code);
+                if *is_lane {
+                    code.local_get(lanes);
+                }
+            }
+            Effect::Range { reads } => {
+                code.local_set(length).local_set(middle).local_set(address);
+                self.check_range(address, length, &mut code);
+                if *reads {
+                    self.check_range(middle, length, &mut code);
+                }
+                code.local_get(address).local_get(length).call(self.function_of_range());
+                code.local_get(address).local_get(middle).local_get(length);
+            }
+            Effect::Size => {
+                code.global_get(self.limit()).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
+            }
+            Effect::Grow => {
+                code.call(self.function_of_range() + 1);
             }
             Effect::NotLogged => {
                 code.i32_const(1).global_set(self.spent());
             }
         }
+    }
+
+    /// Traps if an access is beyond the limit.
+    fn check_access(&self, address: u32, offset: u32, size: i32, code: &mut InstructionSink<'_>) {
+        if self.grows {
+            code.local_get(address).i64_extend_i32_u().i64_const(i64::from(offset) + i64::from(size)).i64_add();
+            self.trap_beyond(code);
+        }
+    }
+
+    /// The same for a range of bytes.
+    fn check_range(&self, address: u32, length: u32, code: &mut InstructionSink<'_>) {
+        if self.grows {
+            code.local_get(address).i64_extend_i32_u().local_get(length).i64_extend_i32_u().i64_add();
+            self.trap_beyond(code);
+        }
+    }
+
+    /// Traps if the end on the stack is beyond the limit, as an access there would.
+    fn trap_beyond(&self, code: &mut InstructionSink<'_>) {
+        code.global_get(self.limit()).i64_gt_u().if_(BlockType::Empty);
+        code.i32_const(-1).i32_load(OF_MODULE).drop().end();
+    }
+
+    /// Grows the memory that the module sees. As the instruction does, returns the pages before, or -1.
+    fn grow(&self) -> Function {
+        let mut function = Function::new([(2, ValType::I64)]);
+        let (pages, limit, size) = (0, 1, 2);
+        let mut code = function.instructions();
+        if self.has_memory() {
+            code.local_get(pages).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl();
+            code.global_get(self.limit()).i64_add().local_set(limit);
+            code.memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().local_set(size);
+            code.local_get(limit).local_get(size).i64_gt_u().if_(BlockType::Empty);
+            // More pages than there are bits for are more than a memory has.
+            code.local_get(limit)
+                .local_get(size)
+                .i64_sub()
+                .i64_const(PAGE_BITS)
+                .i64_shr_u()
+                .i32_wrap_i64()
+                .memory_grow(0);
+            code.i32_const(-1).i32_eq().if_(BlockType::Empty).i32_const(-1).return_().end().end();
+            code.global_get(self.limit()).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
+            code.local_get(limit).global_set(self.limit());
+        } else {
+            code.i32_const(-1);
+        }
+        code.end();
+        function
     }
 
     /// Logs what is at an address.
@@ -381,6 +504,10 @@ impl Log {
         let mut function = Function::new([]);
         let mut code = function.instructions();
         code.i32_const(0).global_set(self.top).i32_const(0).global_set(self.spent());
+        if self.has_memory() {
+            code.memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().global_set(self.limit());
+            code.global_get(self.limit()).global_set(self.committed());
+        }
         for (global, copy) in copies {
             code.global_get(*global).global_set(*copy);
         }
@@ -413,6 +540,7 @@ impl Log {
             }
             code.end().end();
         }
+        code.global_get(self.committed()).global_set(self.limit());
         for (global, copy) in copies {
             code.global_get(*copy).global_set(*global);
         }
@@ -444,7 +572,7 @@ fn value_place(ty: ValType) -> u32 {
     }
 }
 
-/// What an instruction does to the instance.
+/// What an instruction does to the instance, or depends on.
 enum Effect {
     /// Stores a value at an address.
     Store {
@@ -452,9 +580,33 @@ enum Effect {
         value: ValType,
         offset: u32,
     },
-    /// Writes bytes of memory: the address is the lowest operand, their number the topmost.
-    Range,
+    /// Loads from an address, to a lane of the topmost operand if `is_lane`.
+    Load {
+        size: i32,
+        offset: u32,
+        is_lane: bool,
+    },
+    /// Writes bytes of memory: the address is the lowest operand, their number the topmost. If it `reads` memory, the address is between them.
+    Range {
+        reads: bool,
+    },
+    /// Returns the size of memory.
+    Size,
+    /// Grows memory.
+    Grow,
     NotLogged,
+}
+
+impl Effect {
+    /// Whether it matters only where memory grows.
+    fn is_of_growth(&self) -> bool {
+        matches!(self, Self::Load { .. } | Self::Size | Self::Grow)
+    }
+
+    /// Whether the added code takes the place of the instruction.
+    fn is_replaced(&self) -> bool {
+        matches!(self, Self::Size | Self::Grow)
+    }
 }
 
 /// The effect of an instruction, besides on globals. Instructions that are refused have any.
@@ -476,19 +628,65 @@ fn effect(operator: &Operator<'_>) -> Option<Effect> {
         Op::V128Store16Lane { memarg, .. } => (2, ValType::V128, memarg),
         Op::V128Store32Lane { memarg, .. } => (4, ValType::V128, memarg),
         Op::V128Store64Lane { memarg, .. } => (8, ValType::V128, memarg),
-        Op::MemoryCopy { .. } | Op::MemoryFill { .. } | Op::MemoryInit { .. } => return Some(Effect::Range),
-        Op::MemoryGrow { .. }
-        | Op::DataDrop { .. }
+        Op::MemoryCopy { .. } => return Some(Effect::Range { reads: true }),
+        Op::MemoryFill { .. } | Op::MemoryInit { .. } => return Some(Effect::Range { reads: false }),
+        Op::MemorySize { .. } => return Some(Effect::Size),
+        Op::MemoryGrow { .. } => return Some(Effect::Grow),
+        Op::DataDrop { .. }
         | Op::ElemDrop { .. }
         | Op::TableSet { .. }
         | Op::TableGrow { .. }
         | Op::TableFill { .. }
         | Op::TableCopy { .. }
         | Op::TableInit { .. } => return Some(Effect::NotLogged),
+        _ => return load(operator),
+    };
+    Some(Effect::Store { size, value, offset: offset(memarg) })
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others load nothing, or the compiler refuses them")]
+fn load(operator: &Operator<'_>) -> Option<Effect> {
+    use Operator as Op;
+    let (size, memarg, is_lane) = match operator {
+        Op::I32Load8S { memarg }
+        | Op::I32Load8U { memarg }
+        | Op::I64Load8S { memarg }
+        | Op::I64Load8U { memarg }
+        | Op::V128Load8Splat { memarg } => (1, memarg, false),
+        Op::I32Load16S { memarg }
+        | Op::I32Load16U { memarg }
+        | Op::I64Load16S { memarg }
+        | Op::I64Load16U { memarg }
+        | Op::V128Load16Splat { memarg } => (2, memarg, false),
+        Op::I32Load { memarg }
+        | Op::F32Load { memarg }
+        | Op::I64Load32S { memarg }
+        | Op::I64Load32U { memarg }
+        | Op::V128Load32Splat { memarg }
+        | Op::V128Load32Zero { memarg } => (4, memarg, false),
+        Op::I64Load { memarg }
+        | Op::F64Load { memarg }
+        | Op::V128Load8x8S { memarg }
+        | Op::V128Load8x8U { memarg }
+        | Op::V128Load16x4S { memarg }
+        | Op::V128Load16x4U { memarg }
+        | Op::V128Load32x2S { memarg }
+        | Op::V128Load32x2U { memarg }
+        | Op::V128Load64Splat { memarg }
+        | Op::V128Load64Zero { memarg } => (8, memarg, false),
+        Op::V128Load { memarg } => (16, memarg, false),
+        Op::V128Load8Lane { memarg, .. } => (1, memarg, true),
+        Op::V128Load16Lane { memarg, .. } => (2, memarg, true),
+        Op::V128Load32Lane { memarg, .. } => (4, memarg, true),
+        Op::V128Load64Lane { memarg, .. } => (8, memarg, true),
         _ => return None,
     };
-    // Offsets of 32-bit memories have 32 bits.
-    Some(Effect::Store { size, value, offset: u32::try_from(memarg.offset).unwrap_or(u32::MAX) })
+    Some(Effect::Load { size, offset: offset(memarg), is_lane })
+}
+
+/// Offsets of 32-bit memories have 32 bits.
+fn offset(memarg: &wasmparser::MemArg) -> u32 {
+    u32::try_from(memarg.offset).unwrap_or(u32::MAX)
 }
 
 /// The type of a global whose value is copied.
