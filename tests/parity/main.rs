@@ -16,6 +16,7 @@ mod compare;
 mod composites;
 mod embed;
 mod encode;
+mod fused_rows;
 mod heads;
 mod memory;
 mod parse;
@@ -66,6 +67,7 @@ fn main() {
         .chain(compare::cases())
         .chain(parse::cases())
         .chain(tensor::cases())
+        .chain(fused_rows::cases())
         .chain(along_dim::cases())
         .chain(composites::cases())
         .chain(windows::cases())

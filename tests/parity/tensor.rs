@@ -137,12 +137,13 @@ fn check_runs(
 }
 
 /// The inputs of a graph for a seed.
-fn inputs(spec: &GraphSpec, seed: u64) -> Vec<Bytes> {
+pub(crate) fn inputs(spec: &GraphSpec, seed: u64) -> Vec<Bytes> {
     let mut random = random(seed);
     spec.inputs.iter().map(|(_, of)| elements(of, &mut random)).collect()
 }
 
-fn execute(backend: &mut Backend, plan: &Arc<Plan>, inputs: Vec<Bytes>) -> Result<Vec<Bytes>, String> {
+/// The outputs of a plan.
+pub(crate) fn execute(backend: &mut Backend, plan: &Arc<Plan>, inputs: Vec<Bytes>) -> Result<Vec<Bytes>, String> {
     let request = ExecuteRequest::new(Arc::clone(plan), inputs);
     Ok(run_batch::<Execute>(&[request], backend).map_err(|error| error.to_string())?.remove(0).returned)
 }

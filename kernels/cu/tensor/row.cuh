@@ -1,10 +1,12 @@
-// Contiguous rows, each read by a group of threads.
+// Rows, each read by a group of threads.
 //
 // The source that includes this file defines before:
-//   Element, Compute          types in memory and in registers, and widen(Element), narrow(Compute) between them
+//   Element, Compute          types of results in memory and of values in registers, and widen(Element), narrow(Compute) between them
 //   LANES                     threads of a row: a power of two up to 32, or more for a block of any size
 //   VEC                       elements that a thread reads at once; divides the number of columns
 //   ITEMS                     such vectors of a thread, or in flight if a row has more
+//   Source                    the rows' values: source.row(first) is that of the row whose first element is `first` in contiguous rows,
+//                             and row.load(column, values) reads VEC values from a column on
 
 #pragma once
 #include "tensor/group.cuh"
@@ -47,13 +49,13 @@ __device__ __forceinline__ void store_vector(Element* to, const Compute* values)
 struct RowValues {
     Compute at[ITEMS * VEC];
 
-    __device__ __forceinline__ void load(const Element* row, const RowPlace& place, u32 vectors, Compute padding) {
+    __device__ __forceinline__ void load(const Source& row, const RowPlace& place, u32 vectors, Compute padding) {
 #pragma unroll
         for (int i = 0; i < ITEMS; i++) {
             const u32 vector = place.lane + i * place.lanes;
 #pragma unroll
             for (int e = 0; e < VEC; e++) at[i * VEC + e] = padding;
-            if (vector < vectors) load_vector(row + (u64)vector * VEC, at + i * VEC);
+            if (vector < vectors) row.load((u64)vector * VEC, at + i * VEC);
         }
     }
 
@@ -79,21 +81,21 @@ struct RowPart {
 
     // The state of the part, in all threads, with `before` applied to each value.
     template <typename State, typename Before>
-    __device__ __forceinline__ State fold(const Element* row, const Before& before, State* scratch) const {
+    __device__ __forceinline__ State fold(const Source& row, const Before& before, State* scratch) const {
         State state = State::identity();
         const u64 stride = (u64)blockDim.x * VEC;
         u64 column = begin + threadIdx.x * VEC;
         for (; column + (ITEMS - 1) * stride < end; column += ITEMS * stride) {
             Compute values[ITEMS * VEC];
 #pragma unroll
-            for (int i = 0; i < ITEMS; i++) load_vector(row + column + i * stride, values + i * VEC);
+            for (int i = 0; i < ITEMS; i++) row.load(column + i * stride, values + i * VEC);
 #pragma unroll
             for (int e = 0; e < ITEMS * VEC; e++) values[e] = before(values[e]);
             state = State::merge(state, State::template of<ITEMS * VEC>(values, nullptr));
         }
         for (; column < end; column += stride) {
             Compute values[VEC];
-            load_vector(row + column, values);
+            row.load(column, values);
 #pragma unroll
             for (int e = 0; e < VEC; e++) values[e] = before(values[e]);
             state = State::merge(state, State::template of<VEC>(values, nullptr));
@@ -103,12 +105,12 @@ struct RowPart {
 
     // Writes visit(values, column), which changes the values of a vector from its first column on.
     template <typename Visit>
-    __device__ __forceinline__ void map(const Element* from, Element* to, const Visit& visit) const {
+    __device__ __forceinline__ void map(const Source& from, Element* to, const Visit& visit) const {
         const u64 stride = (u64)blockDim.x * VEC;
 #pragma unroll 4
         for (u64 column = begin + threadIdx.x * VEC; column < end; column += stride) {
             Compute values[VEC];
-            load_vector(from + column, values);
+            from.load(column, values);
             visit(values, column);
             store_vector(to + column, values);
         }

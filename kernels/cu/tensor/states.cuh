@@ -17,6 +17,9 @@ __device__ __forceinline__ float largest(float a, float b) { return fmaxf(a, b);
 __device__ __forceinline__ double largest(double a, double b) { return fmax(a, b); }
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+// a * b + c, rounded once.
+__device__ __forceinline__ float multiply_add(float a, float b, float c) { return fmaf(a, b, c); }
+__device__ __forceinline__ double multiply_add(double a, double b, double c) { return fma(a, b, c); }
 
 // Integers wrap: overflow of signed ones is undefined.
 template <typename T>

@@ -25,6 +25,7 @@ mod planner;
 mod pooling;
 mod products;
 mod reductions;
+mod row_access;
 mod row_ops;
 mod scans;
 mod spatial;
@@ -44,6 +45,7 @@ pub use plan::{
     Accumulate, ArgReduction, AttentionStep, ConvStep, Divisor, MapStep, MatMulStep, NormKind, NormStep, Plan,
     PoolKind, PoolStep, PoolWindows, ReduceStep, Reduction, SoftmaxStep, Step, Windows,
 };
+pub use row_access::RowAccess;
 pub use spec::{Attribute, GraphSpec, NodeSpec, TensorType};
 pub use view::{Location, View};
 pub use workload::Workload;

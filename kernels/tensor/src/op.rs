@@ -28,14 +28,7 @@ pub(crate) enum Op {
         dim: usize,
         is_log: bool,
     },
-    /// Normalisation over the last `rank` dimensions; the operands are values, then weight and bias as far as they are there.
-    Norm {
-        kind: NormKind,
-        rank: usize,
-        eps: f64,
-        has_weight: bool,
-        has_bias: bool,
-    },
+    Norm(NormOp),
     MatMul(MatMulOp),
     /// Elements of the first operand by their indices along `dim`, the values of the second.
     Index {
@@ -57,6 +50,16 @@ pub(crate) enum Op {
     Conv(ConvOp),
     Pool(PoolOp),
     Attention(AttentionOp),
+}
+
+/// Normalisation over the last `rank` dimensions; the operands are values, then weight and bias as far as they are there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NormOp {
+    pub(crate) kind: NormKind,
+    pub(crate) rank: usize,
+    pub(crate) eps: f64,
+    pub(crate) has_weight: bool,
+    pub(crate) has_bias: bool,
 }
 
 /// A view of one operand.

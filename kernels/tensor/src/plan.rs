@@ -29,9 +29,9 @@ pub enum Step {
     Reduce(ReduceStep),
     /// The index of an extreme value.
     ArgReduce(ArgReduction),
-    /// Softmax of rows.
+    /// Softmax of rows, with the elementwise operations before it.
     Softmax(SoftmaxStep),
-    /// Normalisation of rows.
+    /// Normalisation of rows, with the elementwise operations before it.
     Norm(NormStep),
     /// A product of matrices.
     MatMul(MatMulStep),
@@ -116,14 +116,17 @@ pub struct ArgReduction {
     pub output: View,
 }
 
-/// Softmax of each row, computed in [`Dtype::compute`] of the type.
+/// Softmax of each row, computed in [`Dtype::compute`] of the output's type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SoftmaxStep {
-    /// The rows: contiguous, of layout shape `[rows, columns]`.
-    pub input: View,
+    /// The parameters of the prologue: 1 to [`RowAccess::MAX_INPUTS`](crate::RowAccess::MAX_INPUTS), each of layout shape
+    /// `[rows, columns]` and with a [`RowAccess`](crate::RowAccess).
+    pub inputs: Vec<View>,
+    /// From an element of each input to an element of a row, of the output's type. It does not use the index.
+    pub prologue: Function,
     /// Whether the logarithm of the softmax is sought.
     pub is_log: bool,
-    /// The results, of the input's type and layout shape, contiguous.
+    /// The results: contiguous, of layout shape `[rows, columns]`.
     pub output: View,
 }
 
@@ -136,20 +139,22 @@ pub enum NormKind {
     Rms,
 }
 
-/// Normalises each row, computed in [`Dtype::compute`] of the type.
+/// Normalises each row, computed in [`Dtype::compute`] of the output's type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NormStep {
-    /// The rows: contiguous, of layout shape `[rows, columns]`.
-    pub input: View,
+    /// The parameters of the prologue, as those of a [`SoftmaxStep`].
+    pub inputs: Vec<View>,
+    /// From an element of each input to an element of a row, of the output's type. It does not use the index.
+    pub prologue: Function,
     /// What is computed.
     pub kind: NormKind,
     /// Added to the variance or the mean square: the bits of an f64.
     pub eps_bits: u64,
-    /// Multiplies the columns: contiguous, of the input's type and layout shape `[columns]`.
+    /// Multiplies the columns: contiguous, of the output's type and layout shape `[columns]`.
     pub weight: Option<View>,
     /// Added to the columns, likewise.
     pub bias: Option<View>,
-    /// The results, of the input's type and layout shape, contiguous.
+    /// The results: contiguous, of layout shape `[rows, columns]`.
     pub output: View,
 }
 
@@ -392,10 +397,10 @@ impl Step {
             Self::Map(step) => step.inputs.iter_mut().chain(&mut step.outputs).collect(),
             Self::Reduce(step) => step.inputs.iter_mut().chain([&mut step.output]).collect(),
             Self::ArgReduce(step) => vec![&mut step.input, &mut step.output],
-            Self::Softmax(step) => vec![&mut step.input, &mut step.output],
+            Self::Softmax(step) => step.inputs.iter_mut().chain([&mut step.output]).collect(),
             Self::Norm(step) => {
-                let optional = [step.weight.as_mut(), step.bias.as_mut()].into_iter().flatten();
-                [&mut step.input, &mut step.output].into_iter().chain(optional).collect()
+                let affine = step.weight.iter_mut().chain(&mut step.bias);
+                step.inputs.iter_mut().chain(affine).chain([&mut step.output]).collect()
             }
             Self::MatMul(step) => {
                 [&mut step.a, &mut step.b, &mut step.output].into_iter().chain(step.bias.as_mut()).collect()
@@ -418,14 +423,17 @@ impl Step {
     /// Estimated work, in operations on elements.
     pub fn cost(&self) -> u64 {
         let elements = |layout: &Layout| layout.elements() as u64;
+        let rows = |output: &View, prologue: &Function| {
+            elements(&output.layout).saturating_mul(prologue.values().len() as u64 + 7)
+        };
         match self {
             Self::Map(step) => product(&[&step.shape]).saturating_mul(step.function.values().len() as u64),
             Self::Reduce(step) => {
                 product(&[&step.outer, &step.inner]).saturating_mul(step.prologue.values().len() as u64 + 1)
             }
             Self::ArgReduce(step) => elements(&step.input.layout),
-            Self::Softmax(step) => elements(&step.input.layout).saturating_mul(8),
-            Self::Norm(step) => elements(&step.input.layout).saturating_mul(8),
+            Self::Softmax(step) => rows(&step.output, &step.prologue),
+            Self::Norm(step) => rows(&step.output, &step.prologue),
             Self::MatMul(step) => elements(&step.output.layout).saturating_mul(step.a.layout.shape[2].max(1) as u64),
             Self::Index(step) => elements(&step.output.layout).saturating_mul(4),
             Self::Scan(step) => elements(&step.output.layout).saturating_mul(4),

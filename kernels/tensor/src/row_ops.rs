@@ -6,7 +6,7 @@ use crate::{
     GraphError, NodeSpec, NormKind, TensorType,
     attributes::Attributes,
     dims,
-    op::{Inferred, Op},
+    op::{Inferred, NormOp, Op},
     view_ops::one,
 };
 
@@ -75,7 +75,7 @@ fn norm(
         NormKind::Rms => epsilon(x.dtype),
     });
     let (has_weight, has_bias) = (operands.len() > 1, operands.len() > 2);
-    Ok((Op::Norm { kind, rank: shape.len(), eps, has_weight, has_bias }, TensorType::clone(x)))
+    Ok((Op::Norm(NormOp { kind, rank: shape.len(), eps, has_weight, has_bias }), TensorType::clone(x)))
 }
 
 /// The difference between 1 and the next number of the type, PyTorch's default for `rms_norm`.

@@ -6,7 +6,7 @@ use accelerd_ir::scalar::{Function, Inst};
 
 use crate::{
     Accumulate, ArgReduction, AttentionStep, ConvStep, Dtype, IndexStep, MapStep, MatMulStep, NormKind, NormStep, Plan,
-    PoolStep, PoolWindows, ReduceStep, Reduction, ScanStep, SortStep, Step, TensorType, View,
+    PoolStep, PoolWindows, ReduceStep, Reduction, ScanStep, SoftmaxStep, SortStep, Step, TensorType, View,
 };
 
 /// Bytes and operations of a step or a plan.
@@ -80,11 +80,7 @@ impl Step {
             Self::ArgReduce(ArgReduction { input, output, .. }) | Self::Scan(ScanStep { input, output, .. }) => {
                 Workload::of([input], std::slice::from_ref(output), elements(input))
             }
-            // Maximum, difference, exponential, sum, and quotient or difference.
-            Self::Softmax(step) => {
-                let operations = elements(&step.input).saturating_mul(5);
-                Workload::of([&step.input], std::slice::from_ref(&step.output), operations)
-            }
+            Self::Softmax(step) => softmax(step),
             Self::Norm(step) => norm(step),
             Self::MatMul(step) => matmul(step),
             Self::Index(step) => index(step),
@@ -131,6 +127,12 @@ fn reduce(step: &ReduceStep) -> Workload {
     Workload::of(&step.inputs, std::slice::from_ref(&step.output), operations)
 }
 
+fn softmax(step: &SoftmaxStep) -> Workload {
+    // Maximum, difference, exponential, sum, and quotient or difference.
+    let of_each = operations(&step.prologue).saturating_add(5);
+    Workload::of(&step.inputs, std::slice::from_ref(&step.output), elements(&step.output).saturating_mul(of_each))
+}
+
 fn norm(step: &NormStep) -> Workload {
     let of_each = match step.kind {
         // Sum; difference, square and sum; difference and quotient.
@@ -138,9 +140,10 @@ fn norm(step: &NormStep) -> Workload {
         // Square and sum; quotient.
         NormKind::Rms => 3,
     };
-    let scaled = [&step.weight, &step.bias].into_iter().flatten();
-    let operations = elements(&step.input).saturating_mul(of_each + scaled.clone().count() as u64);
-    Workload::of([&step.input].into_iter().chain(scaled), std::slice::from_ref(&step.output), operations)
+    let affine = [&step.weight, &step.bias].into_iter().flatten();
+    let of_each = operations(&step.prologue).saturating_add(of_each + affine.clone().count() as u64);
+    let operations = elements(&step.output).saturating_mul(of_each);
+    Workload::of(step.inputs.iter().chain(affine), std::slice::from_ref(&step.output), operations)
 }
 
 fn matmul(step: &MatMulStep) -> Workload {

@@ -146,8 +146,11 @@ impl Memory {
         }
     }
 
-    fn row(&self, view: &View, row: usize) -> Vec<f64> {
-        (0..view.layout.shape[1]).map(|column| self.load(view, &[row, column]).as_f64()).collect()
+    /// The values of a row of a step, from its inputs.
+    fn row(&self, prologue: &Function, inputs: &[View], output: &View, row: usize) -> Vec<f64> {
+        let columns = output.layout.shape[1];
+        let value = |column: usize| self.call(prologue, inputs, &[row, column], row * columns + column)[0].as_f64();
+        (0..columns).map(value).collect()
     }
 
     fn store_row(&mut self, view: &View, row: usize, values: &[f64]) {
@@ -157,8 +160,8 @@ impl Memory {
     }
 
     fn softmax(&mut self, step: &SoftmaxStep) {
-        for row in 0..step.input.layout.shape[0] {
-            let values = self.row(&step.input, row);
+        for row in 0..step.output.layout.shape[0] {
+            let values = self.row(&step.prologue, &step.inputs, &step.output, row);
             let greatest = values.iter().copied().reduce(maximum).unwrap_or(0.0);
             let sum = sum(values.iter().map(|x| (x - greatest).exp()));
             let of = |x: &f64| if step.is_log { x - greatest - sum.ln() } else { (x - greatest).exp() / sum };
@@ -168,8 +171,8 @@ impl Memory {
 
     fn norm(&mut self, step: &NormStep) {
         let eps = f64::from_bits(step.eps_bits);
-        for row in 0..step.input.layout.shape[0] {
-            let values = self.row(&step.input, row);
+        for row in 0..step.output.layout.shape[0] {
+            let values = self.row(&step.prologue, &step.inputs, &step.output, row);
             let count = values.len() as f64;
             let mean = match step.kind {
                 NormKind::Layer => sum(values.iter().copied()) / count,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    ArgReduction, Graph, Layout, MapStep, NormStep, ReduceStep, SoftmaxStep, Step, View,
+    ArgReduction, Graph, Layout, MapStep, ReduceStep, Step, View,
     graph::{Node, ValueId},
     op::{Op, ReduceOp, ViewOp},
     scalar::{Builder, Function},
@@ -11,6 +11,7 @@ use crate::{
 
 use super::{
     along_dim, attention, indexing, products,
+    rows::{self, RowSource},
     steps::{Lowered, Steps},
     unit_graph::function,
     units::Units,
@@ -38,14 +39,22 @@ impl Lowering<'_> {
         let members = self.units.members(unit).to_vec();
         let node = &self.graph.nodes[members[0]];
         match &node.op {
-            Op::Map(_) if self.absorbing_reduction(&members).is_some() => {}
+            Op::Map(_) if self.is_absorbed(&members) => {}
             Op::Map(_) => self.map(&members),
             Op::View(view) => self.view(members[0], node, view),
             Op::Concat { dim } => self.concat(members[0], node, *dim),
             Op::Reduce(reduce) => self.reduce(members[0], node, reduce),
             Op::ArgReduce { dims, is_max } => self.arg_reduce(members[0], node, dims, *is_max),
-            Op::Softmax { dim, is_log } => self.softmax(members[0], node, *dim, *is_log),
-            Op::Norm { .. } => self.norm(members[0], node),
+            Op::Softmax { dim, is_log } => {
+                let absorbed = self.absorbed_rows(node);
+                let output = rows::softmax(&mut self.steps, node, *dim, *is_log, absorbed);
+                self.steps.set(members[0], output);
+            }
+            Op::Norm(op) => {
+                let absorbed = self.absorbed_rows(node);
+                let output = rows::norm(&mut self.steps, node, op, absorbed);
+                self.steps.set(members[0], output);
+            }
             Op::MatMul(op) => {
                 let output = products::matmul(&mut self.steps, node, op);
                 self.steps.set(members[0], output);
@@ -81,21 +90,27 @@ impl Lowering<'_> {
         }
     }
 
-    /// The elementwise operations of a unit as one function of the values that it reads, and these values.
-    fn fused(&self, members: &[usize], results: &[usize]) -> (Vec<ValueId>, Function) {
-        let nodes = || members.iter().map(|&member| &self.graph.nodes[member]);
+    /// The values that the elementwise operations of a unit read.
+    fn inputs(&self, members: &[usize]) -> Vec<ValueId> {
         let mut inputs: Vec<ValueId> = vec![];
-        for operand in nodes().flat_map(|node| &node.operands) {
+        for operand in members.iter().flat_map(|&member| &self.graph.nodes[member].operands) {
             let is_inside = matches!(operand, ValueId::Node(nth) if members.binary_search(nth).is_ok());
             if !is_inside && !inputs.contains(operand) {
                 inputs.push(*operand);
             }
         }
+        inputs
+    }
+
+    /// The elementwise operations of a unit as one function of the values that it reads, and these values.
+    fn fused(&self, members: &[usize], results: &[usize]) -> (Vec<ValueId>, Function) {
+        let inputs = self.inputs(members);
         let dtypes: Vec<_> = inputs.iter().map(|input| self.steps.type_of(*input).dtype).collect();
         let mut builder = Builder::new(&dtypes);
         let mut values: HashMap<ValueId, _> =
             inputs.iter().enumerate().map(|(nth, &input)| (input, builder.param(nth))).collect();
-        for (&member, node) in members.iter().zip(nodes()) {
+        for &member in members {
+            let node = &self.graph.nodes[member];
             let arguments: Vec<_> = node.operands.iter().map(|operand| values[operand]).collect();
             let function = function(&node.op).expect("a unit of several nodes has elementwise operations only");
             values.insert(ValueId::Node(member), builder.call(function, &arguments)[0]);
@@ -126,14 +141,35 @@ impl Lowering<'_> {
         View { layout, ..view }
     }
 
-    /// The reduction that computes the operations of a unit itself: the only reader of the unit's only result.
-    fn absorbing_reduction(&self, members: &[usize]) -> Option<usize> {
+    /// Whether another step computes the operations of a unit itself: a reduction, softmax or a norm, if it is the only reader of the
+    /// unit's only result.
+    fn is_absorbed(&self, members: &[usize]) -> bool {
         let mut read = members.iter().copied().filter(|&member| self.units.is_read_outside(member));
-        let (result, None) = (read.next()?, read.next()) else { return None };
-        let reader = self.units.only_reader(result)?;
-        let Op::Reduce(_) = self.graph.nodes[reader].op else { return None };
+        let (Some(result), None) = (read.next(), read.next()) else { return false };
+        let Some(reader) = self.units.only_reader(result) else { return false };
         let uses_index = |member: &usize| function(&self.graph.nodes[*member].op).is_some_and(Function::uses_index);
-        (!members.iter().any(uses_index)).then_some(reader)
+        let node = &self.graph.nodes[reader];
+        let is_absorbing = matches!(node.op, Op::Reduce(_)) || self.row_inputs(members, result, node).is_some();
+        is_absorbing && !members.iter().any(uses_index)
+    }
+
+    /// The inputs of a unit as `node` reads them, if it reads rows of the unit's result, and can compute these itself.
+    fn row_inputs(&self, members: &[usize], result: usize, node: &Node) -> Option<Vec<View>> {
+        let columns = rows::columns(node).filter(|_| node.operands[0] == ValueId::Node(result))?;
+        let shape = &self.graph.nodes[result].result.shape;
+        let views: Vec<_> = self.inputs(members).into_iter().map(|input| self.broadcast(input, shape)).collect();
+        rows::inputs(&views, columns)
+    }
+
+    /// The rows that `node` reads, if no step has written them.
+    fn absorbed_rows(&self, node: &Node) -> Option<RowSource> {
+        let ValueId::Node(result) = node.operands[0] else { return None };
+        if self.steps.is_written(node.operands[0]) {
+            return None;
+        }
+        let members = self.units.members(self.units.unit(result));
+        let inputs = self.row_inputs(members, result, node)?;
+        Some(RowSource { inputs, prologue: self.fused(members, &[result]).1 })
     }
 
     fn reduce(&mut self, nth: usize, node: &Node, reduce: &ReduceOp) {
@@ -188,46 +224,6 @@ impl Lowering<'_> {
         }));
     }
 
-    fn softmax(&mut self, nth: usize, node: &Node, dim: usize, is_log: bool) {
-        let input = self.steps.view_of(node.operands[0]);
-        let rank = input.layout.rank();
-        let mut order: Vec<_> = (0..rank).filter(|at| *at != dim).collect();
-        order.push(dim);
-        let permuted = View { layout: input.layout.permuted(&order), ..input };
-        let columns = permuted.layout.shape[rank - 1];
-        let input = self.steps.contiguous(permuted);
-        let output = self.steps.allocate(node.result.dtype, &input.layout.shape);
-        let mut back = vec![0; rank];
-        for (at, &dim) in order.iter().enumerate() {
-            back[dim] = at;
-        }
-        self.steps.set(nth, View { layout: output.layout.permuted(&back), ..output.clone() });
-        let (input, output) = (rows(&input, columns), rows(&output, columns));
-        self.steps.push(Step::Softmax(SoftmaxStep { input, is_log, output }));
-    }
-
-    fn norm(&mut self, nth: usize, node: &Node) {
-        let Op::Norm { kind, rank, eps, has_weight, has_bias } = node.op else { return };
-        let shape = &node.result.shape;
-        let columns = shape[shape.len() - rank..].iter().product();
-        let operands: Vec<_> =
-            node.operands.iter().map(|operand| self.steps.contiguous(self.steps.view_of(*operand))).collect();
-        let flat = |view: &View| View {
-            layout: Layout { offset: view.layout.offset, ..Layout::contiguous(&[columns]) },
-            ..view.clone()
-        };
-        let output = self.steps.allocate(node.result.dtype, shape);
-        self.steps.set(nth, output.clone());
-        self.steps.push(Step::Norm(NormStep {
-            input: rows(&operands[0], columns),
-            kind,
-            eps_bits: eps.to_bits(),
-            weight: has_weight.then(|| flat(&operands[1])),
-            bias: has_bias.then(|| flat(&operands[2])),
-            output: rows(&output, columns),
-        }));
-    }
-
     fn view(&mut self, nth: usize, node: &Node, op: &ViewOp) {
         let operand = self.steps.view_of(node.operands[0]);
         let shape = &node.result.shape;
@@ -269,12 +265,6 @@ impl Lowering<'_> {
         }
         self.steps.set(nth, output);
     }
-}
-
-/// A contiguous view as rows of `columns`.
-fn rows(view: &View, columns: usize) -> View {
-    let rows = view.layout.elements().checked_div(columns).unwrap_or(0);
-    View { layout: Layout { offset: view.layout.offset, ..Layout::contiguous(&[rows, columns]) }, ..*view }
 }
 
 /// The kept dimensions of a shape, then the reduced ones.

@@ -9,6 +9,7 @@ mod attention;
 mod indexing;
 mod lower;
 mod products;
+mod rows;
 mod steps;
 mod unit_graph;
 mod units;

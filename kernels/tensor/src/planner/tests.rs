@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::{Attribute, Dtype, Graph, GraphSpec, Location, NodeSpec, Plan, Step, TensorType, View};
+use crate::{Attribute, Dtype, Graph, GraphSpec, Location, NodeSpec, Plan, Step, TensorType, View, scalar::Function};
 
 fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
     TensorType { dtype, shape: shape.to_vec() }
@@ -76,6 +76,100 @@ fn a_reduction_computes_the_operations_before_it() {
     let [Step::Reduce(step)] = &plan.steps[..] else { panic!("one reduction, not {:?}", plan.steps) };
     assert_eq!((&step.outer[..], &step.inner[..]), (&[7][..], &[5][..]));
     assert_eq!(step.inputs[0].layout.strides, [1, 7]);
+}
+
+/// Operations on the rows of their operand.
+const ROW_OPS: [&str; 4] = ["softmax", "log_softmax", "layer_norm", "rms_norm"];
+
+/// A node `y` of an operation on the rows of `operand`.
+fn row_op(op: &str, operand: &str) -> NodeSpec {
+    let dim = [("dim", Attribute::Int(-1))];
+    node("y", op, &[operand], if op.ends_with("softmax") { &dim } else { &[] })
+}
+
+/// The inputs and the prologue of a step on rows.
+fn rows_of(step: &Step) -> (&[View], &Function) {
+    if let Step::Softmax(step) = step {
+        return (&step.inputs, &step.prologue);
+    }
+    let Step::Norm(step) = step else { panic!("softmax or a norm, not {step:?}") };
+    (&step.inputs, &step.prologue)
+}
+
+#[test]
+fn softmax_and_norms_compute_the_operations_before_them() {
+    let chain = (0..10).map(|nth: usize| {
+        let before = nth.checked_sub(1).map_or("x".to_owned(), |before| format!("n{before}"));
+        let (op, other) = [("add", "row"), ("mul", "z"), ("sub", "one")][nth % 3];
+        node(&format!("n{nth}"), op, &[&before, other], &[])
+    });
+    let of = |shape: &[usize]| tensor(Dtype::F32, shape);
+    let inputs = [("x", of(&[6, 5, 8])), ("z", of(&[6, 5, 8])), ("row", of(&[8])), ("one", of(&[1]))];
+    for op in ROW_OPS {
+        let plan = plan(&spec(&inputs, chain.clone().chain([row_op(op, "n9")]).collect(), &["y"]));
+        assert_eq!((plan.steps.len(), plan.arena_bytes), (1, 0), "{op}: {:?}", plan.steps);
+        let (views, prologue) = rows_of(&plan.steps[0]);
+        assert!(views.iter().all(|view| view.layout.shape == [30, 8]), "{op}");
+        let strides: Vec<_> = views.iter().map(|view| &view.layout.strides[..]).collect();
+        assert_eq!(strides, [[8, 1], [0, 1], [8, 1], [0, 0]], "{op}");
+        assert_eq!(prologue.params(), [Dtype::F32; 4]);
+    }
+}
+
+#[test]
+fn a_cast_before_softmax_or_a_norm_is_a_part_of_it() {
+    for op in ROW_OPS {
+        let to = [("dtype", Attribute::Text("bf16".to_owned()))];
+        let nodes = vec![node("a", "to", &["x"], &to), row_op(op, "a")];
+        let plan = plan(&spec(&[("x", tensor(Dtype::F64, &[3, 8]))], nodes, &["y"]));
+        let [step] = &plan.steps[..] else { panic!("one step, not {:?}", plan.steps) };
+        assert_eq!(*rows_of(step).1, Function::conversion(Dtype::F64, Dtype::Bf16));
+    }
+}
+
+#[test]
+fn operations_before_softmax_or_a_norm_that_others_need_are_written() {
+    for op in ROW_OPS {
+        for outputs in [&["y", "a"][..], &["y", "other"], &["y", "sum"]] {
+            let add = node("a", "add", &["x", "x"], &[]);
+            let sum = node("sum", "sum", &["a"], &[("dim", Attribute::Int(0))]);
+            let nodes = vec![add, row_op(op, "a"), node("other", "exp", &["a"], &[]), sum];
+            let nodes =
+                nodes.into_iter().filter(|one| ["a", "y"].contains(&&*one.name) || outputs.contains(&&*one.name));
+            let plan = plan(&spec(&[("x", tensor(Dtype::F32, &[4, 8]))], nodes.collect(), outputs));
+            assert!(matches!(plan.steps[0], Step::Map(_)), "{op} {outputs:?}: {:?}", plan.steps);
+        }
+    }
+    let nodes = vec![node("a", "exp", &["w"], &[]), node("y", "rms_norm", &["x", "a"], &[])];
+    let plan = plan(&spec(&[("x", tensor(Dtype::F32, &[4, 8])), ("w", tensor(Dtype::F32, &[8]))], nodes, &["y"]));
+    assert_eq!(plan.steps.len(), 2, "a weight is computed once, and not for each row");
+}
+
+#[test]
+fn operations_that_kernels_of_rows_cannot_compute_fast_are_steps() {
+    let of = |shape: &[usize]| tensor(Dtype::F32, shape);
+    let inputs = [("x", of(&[8, 8])), ("column", of(&[8, 1])), ("p", of(&[8])), ("q", of(&[8])), ("r", of(&[8]))];
+    let swap = [("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))];
+    let every_other = [("dim", Attribute::Int(1)), ("step", Attribute::Int(2))];
+    let random = [("p", Attribute::Float(0.5)), ("seed", Attribute::Int(1)), ("offset", Attribute::Int(0))];
+    for op in ROW_OPS {
+        let first_step_is_a_map = |before: Vec<NodeSpec>| {
+            let nodes = before.into_iter().chain([row_op(op, "a")]).collect();
+            let plan = plan(&spec(&inputs, nodes, &["y"]));
+            assert!(matches!(plan.steps[..], [Step::Map(_), ..]), "{op}: {:?}", plan.steps);
+        };
+        first_step_is_a_map(vec![node("t", "transpose", &["x"], &swap), node("a", "add", &["x", "t"], &[])]);
+        first_step_is_a_map(vec![node("a", "add", &["x", "column"], &[])]);
+        first_step_is_a_map(vec![node("s", "slice", &["x"], &every_other), node("a", "exp", &["s"], &[])]);
+        first_step_is_a_map(vec![node("a", "dropout", &["x"], &random)]);
+        let sums = [("b", ["x", "p"]), ("c", ["b", "q"]), ("d", ["c", "r"]), ("a", ["d", "column"])];
+        first_step_is_a_map(sums.map(|(name, operands)| node(name, "add", &operands, &[])).to_vec());
+    }
+    for op in ["softmax", "log_softmax"] {
+        let nodes = vec![node("a", "exp", &["x"], &[]), node("y", op, &["a"], &[("dim", Attribute::Int(0))])];
+        let steps = plan(&spec(&inputs, nodes, &["y"])).steps;
+        assert!(matches!(steps[0], Step::Map(_)), "{op} of columns: {steps:?}");
+    }
 }
 
 #[test]
@@ -185,7 +279,7 @@ fn check_memory(plan: &mut Plan) {
 
 /// Graphs of square tensors, so that any operation fits any value.
 fn graphs() -> impl Strategy<Value = GraphSpec> {
-    let one = (0..7_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    let one = (0..9_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
     let outputs = prop::collection::vec(any::<prop::sample::Index>(), 1..4);
     (prop::collection::vec(one, 1..40), outputs).prop_map(|(choices, outputs)| {
         let mut names = vec!["x".to_owned(), "y".to_owned()];
@@ -201,6 +295,8 @@ fn graphs() -> impl Strategy<Value = GraphSpec> {
                 3 => node(&name, "transpose", &[a], &dims),
                 4 => node(&name, "matmul", &[a, b], &[]),
                 5 => node(&name, "softmax", &[a], &[("dim", Attribute::Int(0))]),
+                6 => node(&name, "softmax", &[a], &[("dim", Attribute::Int(1))]),
+                7 => node(&name, "layer_norm", &[a], &[]),
                 _ => {
                     nodes.push(node(&format!("{name}s"), "sum", &[a], &keep));
                     node(&name, "add", &[b, &format!("{name}s")], &[])

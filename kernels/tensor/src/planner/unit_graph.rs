@@ -273,7 +273,7 @@ pub(super) fn function(op: &Op) -> Option<&Function> {
         | Op::Reduce(_)
         | Op::ArgReduce { .. }
         | Op::Softmax { .. }
-        | Op::Norm { .. }
+        | Op::Norm(_)
         | Op::MatMul(_)
         | Op::Index { .. }
         | Op::OneHot

@@ -52,6 +52,26 @@ fn reductions_count_what_combines_the_elements() {
 }
 
 #[test]
+fn softmax_and_norms_count_the_operations_before_them() {
+    let of = |shape: &[usize]| TensorType { dtype: F32, shape: shape.to_vec() };
+    let add = |name: &str, inputs: [&str; 2]| NodeSpec {
+        name: name.to_owned(),
+        op: "add".to_owned(),
+        inputs: inputs.map(str::to_owned).to_vec(),
+        attributes: BTreeMap::new(),
+    };
+    let norm = NodeSpec { op: "rms_norm".to_owned(), inputs: vec!["b".to_owned()], ..add("y", ["", ""]) };
+    let spec = GraphSpec {
+        inputs: vec![("x".to_owned(), of(&[8, 4])), ("row".to_owned(), of(&[4]))],
+        nodes: vec![add("a", ["x", "row"]), add("b", ["a", "row"]), norm],
+        outputs: vec!["y".to_owned()],
+    };
+    let plan = Plan::new(&Graph::new(&spec).expect("a valid graph"));
+    let Workload { read, written, operations, .. } = plan.workload();
+    assert_eq!([read, written, operations], [128 + 16, 128, 32 * (2 + 3)]);
+}
+
+#[test]
 fn products_count_two_operations_for_each_pair() {
     let product = figures("matmul", &[(F32, &[2, 8, 16]), (F32, &[16, 4])], &[]);
     assert_eq!(product, [4 * (2 * 8 * 16 + 16 * 4), 4 * 2 * 8 * 4, 2 * 2 * 8 * 4 * 16, 2 * 2 * 8 * 4 * 16]);

@@ -26,6 +26,7 @@ mod pool;
 mod program;
 mod reduce;
 mod region;
+mod row_source;
 mod rows;
 mod scan;
 mod softmax;

@@ -4,8 +4,10 @@ use accelerd_tensor::{Dtype, NormKind, NormStep, View};
 
 use super::{
     lanes,
+    map::of_shape,
     memory::Memory,
     number::Real,
+    row_source::RowSource,
     rows::{map_rows, vector},
 };
 use crate::{OpError, cpu::Worker};
@@ -14,34 +16,33 @@ use crate::{OpError, cpu::Worker};
 const COST: u64 = 16;
 
 pub(super) fn run(step: &NormStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
-    let dtype = step.input.dtype;
+    let dtype = step.output.dtype;
     if !dtype.is_float() {
         return Err(OpError::Invalid(format!("expected floating-point numbers, got {dtype}")));
     }
-    if dtype == Dtype::F64 {
-        run_in::<f64>(dtype, step, memory, worker)
-    } else {
-        run_in::<f32>(Dtype::F32, step, memory, worker)
-    }
+    if dtype == Dtype::F64 { run_in::<f64>(step, memory, worker) } else { run_in::<f32>(step, memory, worker) }
 }
 
-fn run_in<T: Real>(dtype: Dtype, step: &NormStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
-    let shape = step.input.layout.shape.as_slice();
+fn run_in<T: Real>(step: &NormStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
+    let shape = step.output.layout.shape.as_slice();
     let columns = &shape[shape.len().saturating_sub(1)..];
     let factors = [&step.weight, &step.bias];
-    let mut inputs = vec![(&step.input, shape)];
+    let mut inputs = of_shape(&step.inputs, shape);
     inputs.extend(factors.iter().filter_map(|view| view.as_ref()).map(|view: &View| (view, columns)));
     let operands = memory.operands(&inputs, &[(&step.output, shape)], false)?;
-    if operands.inputs.iter().any(|operand| operand.dtype != step.output.dtype) {
-        return Err(OpError::Invalid("a norm has operands of one type".to_owned()));
+    let (inputs, factor_operands) = operands.inputs.split_at(step.inputs.len());
+    let output = &operands.outputs[0];
+    if factor_operands.iter().any(|operand| operand.dtype != output.dtype) {
+        return Err(OpError::Invalid("a norm has weight and bias of the type of its output".to_owned()));
     }
-    let mut rest = operands.inputs[1..].iter();
-    let [weight, bias] =
-        factors.map(|view| view.as_ref().and_then(|_| rest.next()).map(|operand| vector(operand, dtype)));
+    let source = RowSource::new(inputs, &step.prologue, output)?;
+    let mut rest = factor_operands.iter();
+    let [weight, bias] = factors
+        .map(|view| view.as_ref().and_then(|_| rest.next()).map(|operand| vector(operand, output.dtype.compute())));
     let eps = f64::from_bits(step.eps_bits);
     let kind = step.kind;
     let norm = |row: &mut [T]| normalize(row, kind, eps, weight.as_deref(), bias.as_deref());
-    map_rows([&operands.inputs[0], &operands.outputs[0]], dtype, COST, worker, norm)
+    map_rows(&source, output, COST, worker, norm)
 }
 
 fn normalize<T: Real>(row: &mut [T], kind: NormKind, eps: f64, weight: Option<&[T]>, bias: Option<&[T]>) {

@@ -10,6 +10,7 @@ use super::{
     number::Number,
     program::Source,
     region::{Region, Tile},
+    row_source::{RowScratch, RowSource},
 };
 use crate::{
     OpError,
@@ -113,33 +114,35 @@ pub(super) fn vector<T: Number>(operand: &Operand, compute: Dtype) -> Vec<T> {
     vector
 }
 
-/// Replaces each row of `input` by what `compute` makes of it. `cost` is that of an element, in multiply-adds.
+/// Writes what `compute` makes of each row of `source`. `cost` is that of an element, in multiply-adds.
 pub(super) fn map_rows<T: Number>(
-    [input, output]: [&Operand; 2],
-    compute_type: Dtype,
+    source: &RowSource,
+    output: &Operand,
     cost: u64,
     worker: &Worker,
     compute: impl Fn(&mut [T]) + Sync + Send,
 ) -> Result<(), OpError> {
-    let [rows, columns] = input.shape[..] else {
-        return Err(OpError::Invalid(format!("expected rows and columns, got {:?}", input.shape)));
+    let [rows, columns] = output.shape[..] else {
+        return Err(OpError::Invalid(format!("expected rows and columns, got {:?}", output.shape)));
     };
     if rows == 0 || columns == 0 {
         return Ok(());
     }
-    let (reader, writer) = (Rows::new(input, compute_type), Rows::new(output, compute_type));
-    let row_cost = product([columns]).saturating_mul(cost + READ_COST / 2);
-    let work = |(row, native): &mut (Vec<T>, Vec<u64>), rows: Range<usize>| {
-        row.resize(columns, T::ZERO);
-        for nth in rows {
+    let writer = Rows::new(output, output.dtype.compute());
+    let at_once = source.rows_at_once(columns);
+    let row_cost = product([columns]).saturating_mul(cost + source.cost() + READ_COST / 4);
+    let work = |(values, scratch): &mut (Vec<T>, RowScratch), rows: Range<usize>| {
+        for start in rows.clone().step_by(at_once) {
+            let rows = start..rows.end.min(start + at_once);
+            values.resize(rows.len() * columns, T::ZERO);
             // SAFETY: outputs overlap no input.
-            unsafe { reader.read(nth..nth + 1, 0..columns, row, native) };
-            compute(row);
+            unsafe { source.read(rows.clone(), columns, values, scratch) };
+            values.chunks_exact_mut(columns).for_each(&compute);
             // SAFETY: as above, and each row is of one task.
-            unsafe { writer.write(nth..nth + 1, 0..columns, row, native) };
+            unsafe { writer.write(rows, 0..columns, values, &mut scratch.native) };
         }
     };
-    let ranges = chunks(rows, 1, row_cost).collect();
+    let ranges = chunks(rows, at_once, row_cost).collect();
     worker.for_each_joining(
         ranges,
         |rows: &Range<usize>| product([rows.len()]).saturating_mul(row_cost),

@@ -2,33 +2,26 @@
 
 use accelerd_tensor::{Dtype, SoftmaxStep};
 
-use super::{
-    lanes,
-    memory::{Memory, Operands},
-    number::Real,
-    rows::map_rows,
-};
+use super::{lanes, map::of_shape, memory::Memory, number::Real, row_source::RowSource, rows::map_rows};
 use crate::{OpError, cpu::Worker};
 
 /// Multiply-adds that take as long as the exponential and the other operations of an element.
 const COST: u64 = 48;
 
 pub(super) fn run(step: &SoftmaxStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
-    let shape = step.input.layout.shape.as_slice();
-    let operands = memory.operands(&[(&step.input, shape)], &[(&step.output, shape)], false)?;
-    let dtype = step.input.dtype;
-    if !dtype.is_float() || step.output.dtype != dtype {
-        let got = format!("{dtype} and {}", step.output.dtype);
-        return Err(OpError::Invalid(format!("expected one type of floating-point numbers, got {got}")));
+    let dtype = step.output.dtype;
+    if !dtype.is_float() {
+        return Err(OpError::Invalid(format!("expected floating-point numbers, got {dtype}")));
     }
-    if dtype == Dtype::F64 {
-        rows::<f64>(dtype, step.is_log, &operands, worker)
-    } else {
-        rows::<f32>(Dtype::F32, step.is_log, &operands, worker)
-    }
+    if dtype == Dtype::F64 { run_in::<f64>(step, memory, worker) } else { run_in::<f32>(step, memory, worker) }
 }
 
-fn rows<T: Real>(dtype: Dtype, is_log: bool, operands: &Operands, worker: &Worker) -> Result<(), OpError> {
+fn run_in<T: Real>(step: &SoftmaxStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
+    let shape = step.output.layout.shape.as_slice();
+    let operands = memory.operands(&of_shape(&step.inputs, shape), &[(&step.output, shape)], false)?;
+    let output = &operands.outputs[0];
+    let source = RowSource::new(&operands.inputs, &step.prologue, output)?;
+    let is_log = step.is_log;
     let softmax = |row: &mut [T]| {
         let greatest = lanes::fold(row, T::LEAST, T::maximum).to_f64();
         if is_log {
@@ -41,5 +34,5 @@ fn rows<T: Real>(dtype: Dtype, is_log: bool, operands: &Operands, worker: &Worke
             lanes::update(row, |_, x| x * reciprocal);
         }
     };
-    map_rows([&operands.inputs[0], &operands.outputs[0]], dtype, COST, worker, softmax)
+    map_rows(&source, output, COST, worker, softmax)
 }

@@ -24,6 +24,7 @@ mod prelude;
 mod prepared;
 mod reduce;
 mod row;
+mod row_source;
 mod scan;
 mod softmax;
 mod sort;

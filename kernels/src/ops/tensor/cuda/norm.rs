@@ -5,50 +5,51 @@ use accelerd_tensor::{NormKind, NormStep, View};
 use super::{
     buffers::{Address, BufferSizes},
     launches::{Argument, Launches},
-    row::{self, RowKernel, RowKernels, RowVariant, Rows},
+    row::{self, RowKernel, RowKernels, RowOperand, RowVariant, Rows},
+    row_source::RowSource,
 };
 use crate::OpError;
 
 /// The launches of a step; none if there is no element.
 pub(super) fn prepare(step: &NormStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
-    let (rows, columns) = row::check("a norm", &step.input, &step.output)?;
-    let (x, y) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
+    let dtype = step.output.dtype;
+    let (count, columns) = row::check("a norm", &step.inputs, &step.output)?;
+    let source = &RowSource::new("a norm", &step.inputs, &step.prologue, dtype, sizes)?;
+    let y = sizes.address_mut(&step.output)?;
     let affine = |view: &Option<View>| view.as_ref().map(|view| affine(view, step, columns, sizes)).transpose();
     let (weight, bias) = (affine(&step.weight)?, affine(&step.bias)?);
-    if rows == 0 || columns == 0 {
+    if count == 0 || columns == 0 {
         return Ok(Launches::default());
     }
-    let dtype = step.input.dtype;
-    let addresses: Vec<_> = [Some(x), Some(y), weight, bias].into_iter().flatten().collect();
-    let variant = RowVariant::choose(rows, columns, dtype, &addresses);
+    let others = [Some(y), weight, bias].into_iter().flatten().map(|address| RowOperand { address, dtype });
+    let variant = RowVariant::choose(count, columns, dtype, &source.operands().chain(others).collect::<Vec<_>>());
     let constants = format!(
         "constexpr bool IS_LAYER = {}, HAS_WEIGHT = {}, HAS_BIAS = {};",
         step.kind == NormKind::Layer,
         weight.is_some(),
         bias.is_some()
     );
-    let rows = Rows { count: rows, columns, dtype, variant, constants, header: "tensor/norm.cuh" };
-    let operands = Operands { x, y, weight: weight.unwrap_or(Address::Null), bias: bias.unwrap_or(Address::Null) };
-    rows.launches(operands.kernels(&rows, step))
+    let rows = Rows { count, columns, dtype, source, variant, constants, header: "tensor/norm.cuh" };
+    let operands = Operands { y, weight: weight.unwrap_or(Address::Null), bias: bias.unwrap_or(Address::Null) };
+    rows.launches(&operands.kernels(&rows, step))
 }
 
 /// The address of weight or bias.
 fn affine(view: &View, step: &NormStep, columns: usize, sizes: &BufferSizes) -> Result<Address, OpError> {
     let layout = &view.layout;
-    if view.dtype != step.input.dtype
+    if view.dtype != step.output.dtype
         || layout.shape != [columns]
         || layout.strides.len() != 1
         || !layout.is_contiguous()
     {
-        let dtype = step.input.dtype;
+        let dtype = step.output.dtype;
         return Err(OpError::Invalid(format!("a norm: expected weight and bias of {columns} contiguous {dtype}")));
     }
     sizes.address(view)
 }
 
-/// Addresses of the operands.
+/// Addresses of the operands but the source.
 struct Operands {
-    x: Address,
     y: Address,
     weight: Address,
     bias: Address,
@@ -57,7 +58,6 @@ struct Operands {
 impl Operands {
     fn kernels(&self, rows: &Rows<'_>, step: &NormStep) -> RowKernels {
         let word = |value: usize| Argument::Word(value as u64);
-        let x = ("const Element* x", Argument::Address(self.x));
         let y = ("Element* y", Argument::Address(self.y));
         let weight = ("const Element* weight", Argument::Address(self.weight));
         let bias = ("const Element* bias", Argument::Address(self.bias));
@@ -69,23 +69,23 @@ impl Operands {
         RowKernels {
             registers: RowKernel::new(
                 "tensor_norm",
-                &[x, weight, bias, y, count, columns, epsilon],
+                &[weight, bias, y, count, columns, epsilon],
                 "norm_rows(x, Affine{weight, bias}, y, rows, columns, epsilon)",
             ),
             row: RowKernel::new(
                 "tensor_norm_long",
-                &[x, weight, bias, y, columns, epsilon],
+                &[weight, bias, y, columns, epsilon],
                 "norm_long(x, Affine{weight, bias}, y, columns, epsilon)",
             ),
             parts: [
                 RowKernel::new(
                     "tensor_norm_parts",
-                    &[x, ("RowState* states", Argument::Workspace(0)), columns, part],
+                    &[("RowState* states", Argument::Workspace(0)), columns, part],
                     "norm_parts(x, states, columns, part)",
                 ),
                 RowKernel::new(
                     "tensor_norm_scale",
-                    &[x, weight, bias, y, ("const RowState* states", Argument::Workspace(0)), columns, part, epsilon],
+                    &[weight, bias, y, ("const RowState* states", Argument::Workspace(0)), columns, part, epsilon],
                     "norm_scale(x, Affine{weight, bias}, y, states, columns, part, epsilon)",
                 ),
             ],
@@ -96,10 +96,11 @@ impl Operands {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_ir::scalar::Function;
     use accelerd_tensor::{Dtype, Layout, Location};
 
     use super::{
-        super::{compile::compiles, launches::Launch},
+        super::{compile::compiles, launches::Launch, row_source::tests::prologues},
         *,
     };
 
@@ -110,7 +111,8 @@ mod tests {
         let view = |location, shape: &[usize]| View { location, dtype, layout: Layout::contiguous(shape) };
         let parameter = |nth: usize| (nth <= affine).then(|| view(Location::Input(nth), &shape[1..]));
         NormStep {
-            input: view(Location::Input(0), &shape),
+            inputs: vec![view(Location::Input(0), &shape)],
+            prologue: Function::conversion(dtype, dtype),
             kind,
             eps_bits: 1e-5_f64.to_bits(),
             weight: parameter(1),
@@ -120,7 +122,7 @@ mod tests {
     }
 
     fn sizes() -> BufferSizes {
-        BufferSizes::new(&[1 << 39; 3], &[1 << 39], 0)
+        BufferSizes::new(&[1 << 39; 4], &[1 << 39], 0)
     }
 
     fn prepared(step: &NormStep) -> Launches {
@@ -173,7 +175,10 @@ mod tests {
         for (nth, dtype) in FLOATS.into_iter().enumerate() {
             for (at, shape) in shapes.into_iter().enumerate() {
                 let kind = if (nth + at) % 2 == 0 { NormKind::Layer } else { NormKind::Rms };
-                let launches = prepared(&step(dtype, shape, kind, (nth + at / 2) % 3));
+                let step = step(dtype, shape, kind, (nth + at / 2) % 3);
+                sources.extend(prepared(&step).launches.into_iter().map(|launch| launch.source));
+                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + at) % 3);
+                let launches = prepared(&NormStep { inputs, prologue, ..step });
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }
         }

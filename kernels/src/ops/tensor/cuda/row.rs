@@ -1,13 +1,15 @@
-//! Kernels of contiguous rows that are read as a whole: who reads a row, and the text before their templates. Only shape and alignment
-//! decide, so that the order of a sum does not depend on the device.
+//! Kernels of rows that are read as a whole: who reads a row, and the text before their templates. Only shape, types and alignment decide,
+//! so that the order of a sum does not depend on the device.
 
 use accelerd_ir::{Dtype, scalar::cuda::ctype};
-use accelerd_tensor::View;
+use accelerd_tensor::{RowAccess, View};
 
 use super::{
     buffers::Address,
     headers::HEADERS,
     launches::{Argument, Launch, Launches, blocks_x},
+    prelude::NO_FMA,
+    row_source::RowSource,
 };
 use crate::{
     OpError,
@@ -54,10 +56,17 @@ pub(super) enum RowExtent {
     Parts { parts: usize, part: usize },
 }
 
+/// An operand whose rows are read or written by vectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowOperand {
+    pub(super) address: Address,
+    pub(super) dtype: Dtype,
+}
+
 impl RowVariant {
-    /// For rows of at least one column; `addresses` are those of all operands.
-    pub(super) fn choose(rows: usize, columns: usize, dtype: Dtype, addresses: &[Address]) -> Self {
-        let vec = vector(columns, dtype, addresses);
+    /// For rows of type `dtype` and at least one column.
+    pub(super) fn choose(rows: usize, columns: usize, dtype: Dtype, operands: &[RowOperand]) -> Self {
+        let vec = vector(columns, operands);
         let vectors = columns / vec;
         // An f64 takes two registers.
         let most = if dtype == Dtype::F64 { MAX_VALUES / 2 } else { MAX_VALUES };
@@ -102,13 +111,16 @@ impl RowVariant {
     }
 }
 
-/// The most elements that can be read at once at every multiple of a row from all addresses.
-fn vector(columns: usize, dtype: Dtype, addresses: &[Address]) -> usize {
+/// The most elements that can be accessed at once at every multiple of a row of all operands.
+fn vector(columns: usize, operands: &[RowOperand]) -> usize {
     let fits = |vec: &usize| {
-        let bytes = vec * dtype.size();
-        columns.is_multiple_of(*vec) && addresses.iter().all(|address| address.is_aligned(bytes))
+        let is_pack = |operand: &RowOperand| {
+            let bytes = vec * operand.dtype.size();
+            bytes <= PACK_BYTES && operand.address.is_aligned(bytes)
+        };
+        columns.is_multiple_of(*vec) && operands.iter().all(is_pack)
     };
-    [8, 4, 2].into_iter().filter(|vec| vec * dtype.size() <= PACK_BYTES).find(fits).unwrap_or(1)
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
 /// Splits few long rows in whole rounds of a block.
@@ -121,18 +133,20 @@ fn long_extent(rows: usize, columns: usize, round: usize) -> RowExtent {
     RowExtent::Parts { parts: columns.div_ceil(part), part }
 }
 
-/// Rows of an input and an output of one type, both contiguous.
+/// Rows of a source, of which results of the same type are contiguous rows.
 pub(super) struct Rows<'a> {
     pub(super) count: usize,
     pub(super) columns: usize,
     pub(super) dtype: Dtype,
+    pub(super) source: &'a RowSource<'a>,
     pub(super) variant: RowVariant,
     /// Lines of CUDA C++ that configure the template.
     pub(super) constants: String,
     pub(super) header: &'a str,
 }
 
-/// A kernel: its name, the parameters in CUDA C++ with their arguments, and the call of the template.
+/// A kernel: its name, the parameters after those of the source in CUDA C++ with their arguments, and the call of the template with `x`, the
+/// source.
 pub(super) struct RowKernel {
     pub(super) template: &'static str,
     pub(super) params: Vec<(&'static str, Argument)>,
@@ -156,29 +170,27 @@ pub(super) struct RowKernels {
 
 impl Rows<'_> {
     /// The launches of the kernels that the variant needs.
-    pub(super) fn launches(&self, kernels: RowKernels) -> Result<Launches, OpError> {
+    pub(super) fn launches(&self, kernels: &RowKernels) -> Result<Launches, OpError> {
         match self.variant.extent {
-            RowExtent::Registers => Ok(Launches::one(self.launch(kernels.registers)?)),
-            RowExtent::Row => Ok(Launches::one(self.launch(kernels.row)?)),
+            RowExtent::Registers => Ok(Launches::one(self.launch(&kernels.registers)?)),
+            RowExtent::Row => Ok(Launches::one(self.launch(&kernels.row)?)),
             RowExtent::Parts { parts, .. } => {
-                let launches = kernels.parts.into_iter().map(|kernel| self.launch(kernel)).collect::<Result<_, _>>()?;
+                let launches = kernels.parts.iter().map(|kernel| self.launch(kernel)).collect::<Result<_, _>>()?;
                 let workspace_bytes = self.count * parts * kernels.state_bytes;
                 Ok(Launches { launches, workspace_bytes, ..Launches::default() })
             }
         }
     }
 
-    fn launch(&self, kernel: RowKernel) -> Result<Launch, OpError> {
+    fn launch(&self, kernel: &RowKernel) -> Result<Launch, OpError> {
         let threads = u32::try_from(self.variant.threads).map_err(|e| OpError::Invalid(e.to_string()))?;
-        Ok(Launch::new(
-            self.source(&kernel),
-            self.variant.grid(self.count)?,
-            threads,
-            kernel.params.into_iter().map(|(_, argument)| argument).collect(),
-        ))
+        let params = kernel.params.iter().map(|(param, argument)| ((*param).to_owned(), *argument));
+        let (params, arguments): (Vec<_>, Vec<_>) = self.source.params().chain(params).unzip();
+        let source = self.jit_source(kernel, &params);
+        Ok(Launch::new(source, self.variant.grid(self.count)?, threads, arguments))
     }
 
-    fn source(&self, kernel: &RowKernel) -> JitSource {
+    fn jit_source(&self, kernel: &RowKernel, params: &[String]) -> JitSource {
         let RowVariant { vec, items, lanes, .. } = self.variant;
         let (element, compute) = (ctype(self.dtype), ctype(self.dtype.compute()));
         let is_stored = self.dtype.compute() != self.dtype;
@@ -187,43 +199,42 @@ impl Rows<'_> {
         } else {
             ["x".to_owned(), "x".to_owned()]
         };
-        let params: Vec<_> = kernel.params.iter().map(|(param, _)| *param).collect();
         let bounds = if lanes <= WARP { SHARED_BLOCK_THREADS } else { MAX_BLOCK_THREADS };
         let text = format!(
             "#include \"ir/prelude.cuh\"\n\ntypedef {element} Element;\ntypedef {compute} Compute;\n__device__ __forceinline__ \
              Compute widen(Element x) {{ return {widen}; }}\n__device__ __forceinline__ Element narrow(Compute x) {{ return \
-             {narrow}; }}\nconstexpr int LANES = {lanes}, VEC = {vec}, ITEMS = {items};\n{}\n#include \"{}\"\n\nextern \"C\" \
-             __global__ void __launch_bounds__({bounds}) {}({}) {{\n    {};\n}}\n",
+             {narrow}; }}\nconstexpr int LANES = {lanes}, VEC = {vec}, ITEMS = {items};\n{}\n{}\n#include \"{}\"\n\nextern \
+             \"C\" __global__ void __launch_bounds__({bounds}) {}({}) {{\n    const Source x = {{{}}};\n    {};\n}}\n",
             self.constants,
+            self.source.text(vec * items),
             self.header,
             kernel.template,
             params.join(", "),
+            self.source.initializer(),
             kernel.call
         );
         JitSource {
             template: kernel.template,
             text,
             headers: HEADERS,
-            options: vec![],
-            params: vec![8; kernel.params.len()],
+            options: vec![NO_FMA.to_owned()],
+            params: vec![8; params.len()],
         }
     }
 }
 
-/// Rows and columns of a step's operands, which are contiguous and of one floating-point type. `name` is the step's in errors.
-pub(super) fn check(name: &str, input: &View, output: &View) -> Result<(usize, usize), OpError> {
+/// Rows and columns of a step's result and inputs. The result is contiguous and of a floating-point type. `name` is the step's in errors.
+pub(super) fn check(name: &str, inputs: &[View], output: &View) -> Result<(usize, usize), OpError> {
     let invalid = |expected: &str| OpError::Invalid(format!("{name}: expected {expected}"));
-    let [rows, columns] = input.layout.shape[..] else { return Err(invalid("a matrix")) };
-    if !input.dtype.is_float() || output.dtype != input.dtype {
-        return Err(invalid("an input and an output of one floating-point type"));
+    let [rows, columns] = output.layout.shape[..] else { return Err(invalid("a matrix")) };
+    if !output.dtype.is_float() {
+        return Err(invalid("an output of a floating-point type"));
     }
-    if output.layout.shape != input.layout.shape {
-        return Err(invalid(&format!("an output of shape {:?}", input.layout.shape)));
+    if RowAccess::of(&output.layout) != Some(RowAccess::Rows) {
+        return Err(invalid("contiguous rows"));
     }
-    for view in [input, output] {
-        if view.layout.strides.len() != 2 || rows.checked_mul(columns).is_none() || !view.layout.is_contiguous() {
-            return Err(invalid("contiguous rows"));
-        }
+    if inputs.iter().any(|input| input.layout.shape != output.layout.shape) {
+        return Err(invalid(&format!("inputs of shape {:?}", output.layout.shape)));
     }
     Ok((rows, columns))
 }
@@ -234,12 +245,12 @@ mod tests {
 
     use super::*;
 
-    fn at(offset: usize) -> Address {
-        Address::In(Location::Input(0), offset)
+    fn operand(dtype: Dtype, offset: usize) -> RowOperand {
+        RowOperand { address: Address::In(Location::Input(0), offset), dtype }
     }
 
     fn choose(rows: usize, columns: usize, dtype: Dtype) -> RowVariant {
-        RowVariant::choose(rows, columns, dtype, &[at(0), at(256)])
+        RowVariant::choose(rows, columns, dtype, &[operand(dtype, 0), operand(dtype, 256)])
     }
 
     #[test]
@@ -292,10 +303,14 @@ mod tests {
 
     #[test]
     fn vectors_need_alignment_of_every_row_and_operand() {
-        let vec = |columns, offset| RowVariant::choose(9, columns, Dtype::F16, &[at(0), at(offset)]).vec;
-        assert_eq!(vec(4096, 512), 8);
-        assert_eq!(vec(4100, 512), 4);
-        assert_eq!(vec(4096, 4), 2);
-        assert_eq!(vec(4095, 0), 1);
+        let vec = |columns, other| RowVariant::choose(9, columns, Dtype::F16, &[operand(Dtype::F16, 0), other]).vec;
+        let half = |offset| operand(Dtype::F16, offset);
+        assert_eq!(vec(4096, half(512)), 8);
+        assert_eq!(vec(4100, half(512)), 4);
+        assert_eq!(vec(4096, half(4)), 2);
+        assert_eq!(vec(4095, half(0)), 1);
+        assert_eq!(vec(4096, operand(Dtype::F64, 512)), 2, "two elements of the widest type fill an access");
+        assert_eq!(vec(4096, operand(Dtype::Bool, 8)), 8);
+        assert_eq!(vec(4096, operand(Dtype::Bool, 2)), 2);
     }
 }

@@ -5,42 +5,45 @@ use accelerd_tensor::SoftmaxStep;
 use super::{
     buffers::{Address, BufferSizes},
     launches::{Argument, Launches},
-    row::{self, RowKernel, RowKernels, RowVariant, Rows},
+    row::{self, RowKernel, RowKernels, RowOperand, RowVariant, Rows},
+    row_source::RowSource,
 };
 use crate::OpError;
 
 /// The launches of a step; none if there is no element.
 pub(super) fn prepare(step: &SoftmaxStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
-    let (rows, columns) = row::check("softmax", &step.input, &step.output)?;
-    let (x, y) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
-    if rows == 0 || columns == 0 {
+    let dtype = step.output.dtype;
+    let (count, columns) = row::check("softmax", &step.inputs, &step.output)?;
+    let source = &RowSource::new("softmax", &step.inputs, &step.prologue, dtype, sizes)?;
+    let y = sizes.address_mut(&step.output)?;
+    if count == 0 || columns == 0 {
         return Ok(Launches::default());
     }
-    let dtype = step.input.dtype;
-    let variant = RowVariant::choose(rows, columns, dtype, &[x, y]);
+    let operands: Vec<_> = source.operands().chain([RowOperand { address: y, dtype }]).collect();
+    let variant = RowVariant::choose(count, columns, dtype, &operands);
     let constants = format!("constexpr bool IS_LOG = {};", step.is_log);
-    let rows = Rows { count: rows, columns, dtype, variant, constants, header: "tensor/softmax.cuh" };
-    rows.launches(kernels(&rows, x, y))
+    let rows = Rows { count, columns, dtype, source, variant, constants, header: "tensor/softmax.cuh" };
+    rows.launches(&kernels(&rows, y))
 }
 
-fn kernels(rows: &Rows<'_>, x: Address, y: Address) -> RowKernels {
+fn kernels(rows: &Rows<'_>, y: Address) -> RowKernels {
     let word = |value: usize| Argument::Word(value as u64);
-    let (x, y) = (("const Element* x", Argument::Address(x)), ("Element* y", Argument::Address(y)));
+    let y = ("Element* y", Argument::Address(y));
     let columns = ("const u64 columns", word(rows.columns));
     let part = ("const u64 part", word(rows.variant.block_columns(rows.columns)));
     let count = ("const u64 rows", word(rows.count));
     RowKernels {
-        registers: RowKernel::new("tensor_softmax", &[x, y, count, columns], "softmax_rows(x, y, rows, columns)"),
-        row: RowKernel::new("tensor_softmax_long", &[x, y, columns], "softmax_long(x, y, columns)"),
+        registers: RowKernel::new("tensor_softmax", &[y, count, columns], "softmax_rows(x, y, rows, columns)"),
+        row: RowKernel::new("tensor_softmax_long", &[y, columns], "softmax_long(x, y, columns)"),
         parts: [
             RowKernel::new(
                 "tensor_softmax_parts",
-                &[x, ("RowState* states", Argument::Workspace(0)), columns, part],
+                &[("RowState* states", Argument::Workspace(0)), columns, part],
                 "softmax_parts(x, states, columns, part)",
             ),
             RowKernel::new(
                 "tensor_softmax_scale",
-                &[x, y, ("const RowState* states", Argument::Workspace(0)), columns, part],
+                &[y, ("const RowState* states", Argument::Workspace(0)), columns, part],
                 "softmax_scale(x, y, states, columns, part)",
             ),
         ],
@@ -50,10 +53,11 @@ fn kernels(rows: &Rows<'_>, x: Address, y: Address) -> RowKernels {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_ir::scalar::Function;
     use accelerd_tensor::{Dtype, Layout, Location, View};
 
     use super::{
-        super::{compile::compiles, launches::Launch},
+        super::{compile::compiles, launches::Launch, row_source::tests::prologues},
         *,
     };
 
@@ -61,11 +65,16 @@ mod tests {
 
     fn step(dtype: Dtype, shape: [usize; 2], is_log: bool) -> SoftmaxStep {
         let view = |location| View { location, dtype, layout: Layout::contiguous(&shape) };
-        SoftmaxStep { input: view(Location::Input(0)), is_log, output: view(Location::Output(0)) }
+        SoftmaxStep {
+            inputs: vec![view(Location::Input(0))],
+            prologue: Function::conversion(dtype, dtype),
+            is_log,
+            output: view(Location::Output(0)),
+        }
     }
 
     fn prepared(step: &SoftmaxStep) -> Launches {
-        let sizes = BufferSizes::new(&[1 << 39], &[1 << 39], 0);
+        let sizes = BufferSizes::new(&[1 << 39; 4], &[1 << 39], 0);
         prepare(step, &sizes).unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -92,10 +101,14 @@ mod tests {
         assert!(refused(step(Dtype::I32, [4, 8], false)));
         let other = step(Dtype::F32, [8, 4], false);
         assert!(refused(SoftmaxStep { output: other.output, ..good.clone() }));
-        let columns = View { layout: Layout::contiguous(&[8, 4]).permuted(&[1, 0]), ..good.input.clone() };
-        assert!(refused(SoftmaxStep { input: columns, ..good.clone() }));
-        let line = View { layout: Layout::contiguous(&[32]), ..good.input.clone() };
-        assert!(refused(SoftmaxStep { input: line.clone(), output: line, ..good }));
+        let input = good.inputs[0].clone();
+        let columns = View { layout: Layout::contiguous(&[8, 4]).permuted(&[1, 0]), ..input.clone() };
+        assert!(refused(SoftmaxStep { inputs: vec![columns], ..good.clone() }));
+        let line = View { layout: Layout::contiguous(&[32]), ..input.clone() };
+        assert!(refused(SoftmaxStep { inputs: vec![line.clone()], output: line, ..good.clone() }));
+        assert!(refused(SoftmaxStep { inputs: vec![], ..good.clone() }));
+        assert!(refused(SoftmaxStep { inputs: vec![input; 2], ..good.clone() }));
+        assert!(refused(SoftmaxStep { prologue: Function::conversion(Dtype::F32, Dtype::F64), ..good }));
     }
 
     #[test]
@@ -105,6 +118,9 @@ mod tests {
             for (at, shape) in [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
             {
                 let launches = prepared(&step(dtype, shape, (nth + at) % 2 == 0));
+                sources.extend(launches.launches.into_iter().map(|launch| launch.source));
+                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + at) % 3);
+                let launches = prepared(&SoftmaxStep { inputs, prologue, ..step(dtype, shape, at % 2 == 0) });
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }
         }

@@ -18,6 +18,7 @@ use super::{
 use crate::{OpError, cuda::Grid};
 use collapse::Collapsed;
 use space::{Space, View};
+pub(super) use variant::weight;
 use variant::{Operand, Schedule, THREADS, Variant};
 
 /// Blocks of a launch for each one that runs at once: enough that the last ones to run share the rest evenly.

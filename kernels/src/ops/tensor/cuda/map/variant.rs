@@ -149,7 +149,7 @@ fn is_narrow(collapsed: &Collapsed) -> bool {
 }
 
 /// Estimated length of the code of one element.
-fn weight(function: &Function) -> usize {
+pub(in super::super) fn weight(function: &Function) -> usize {
     let weight = |inst| match inst {
         Inst::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Sqrt, _) => 1,
         Inst::Unary(..) | Inst::Binary(BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot | BinaryOp::Rem, ..) => 16,

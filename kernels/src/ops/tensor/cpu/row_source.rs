@@ -1,0 +1,94 @@
+//! What the values of rows are computed from: elements of the inputs, and a function of them.
+
+use std::ops::Range;
+
+use accelerd_tensor::{Dtype, scalar::Function};
+
+use super::{
+    cast::cast,
+    map::check_types,
+    memory::Operand,
+    number::Number,
+    program::{Program, Registers},
+    region::{Region, Tile},
+    rows::Rows,
+};
+use crate::{OpError, cpu::slices::READ_COST};
+
+/// The rows of one input, or a function of the elements of inputs.
+pub(super) enum RowSource {
+    /// The elements as they are.
+    Input(Rows),
+    /// A function of the elements, rounded to `dtype`, the type of its result, before it is converted to that of the numbers.
+    Computed { program: Program, region: Region, inputs: usize, dtype: Dtype },
+}
+
+/// Memory that one thread needs to read and write rows.
+#[derive(Default)]
+pub(super) struct RowScratch {
+    /// Elements before or after a conversion.
+    pub(super) native: Vec<u64>,
+    registers: Option<Registers>,
+}
+
+impl RowSource {
+    /// The rows of which those of `output` are made, and whose type they have.
+    pub(super) fn new(inputs: &[Operand], prologue: &Function, output: &Operand) -> Result<Self, OpError> {
+        if output.shape.len() != 2 {
+            return Err(OpError::Invalid(format!("expected rows and columns, got {:?}", output.shape)));
+        }
+        let program = Program::new(prologue);
+        let params: Vec<_> = inputs.iter().map(|operand| operand.dtype).collect();
+        check_types(&program, &params, std::slice::from_ref(output))?;
+        if let ([input], true) = (inputs, program.is_identity()) {
+            return Ok(Self::Input(Rows::new(input, output.dtype.compute())));
+        }
+        let region = Region::new(&inputs.iter().collect::<Vec<_>>(), &output.shape, 1, false);
+        Ok(Self::Computed { program, region, inputs: inputs.len(), dtype: output.dtype })
+    }
+
+    /// How many rows of as many columns are read at a time: as many as are evaluated at once.
+    pub(super) fn rows_at_once(&self, columns: usize) -> usize {
+        match self {
+            Self::Input(_) => 1,
+            Self::Computed { program, .. } => (program.block() / columns).max(1),
+        }
+    }
+
+    /// An estimate of the work of an element, in multiply-adds.
+    pub(super) fn cost(&self) -> u64 {
+        match self {
+            Self::Input(_) => READ_COST / 4,
+            Self::Computed { program, inputs, .. } => program.cost() + READ_COST / 4 * *inputs as u64,
+        }
+    }
+
+    /// Reads whole rows, at most [`Self::rows_at_once`], as numbers of the type that computes with them.
+    ///
+    /// # Safety
+    /// No one writes these elements meanwhile.
+    pub(super) unsafe fn read<T: Number>(
+        &self,
+        rows: Range<usize>,
+        columns: usize,
+        to: &mut [T],
+        scratch: &mut RowScratch,
+    ) {
+        match self {
+            // SAFETY: the caller promises it.
+            Self::Input(input) => unsafe { input.read(rows, 0..columns, to, &mut scratch.native) },
+            Self::Computed { program, region, dtype, .. } => {
+                let registers = scratch.registers.get_or_insert_with(|| program.registers(program.block()));
+                for start in (0..columns).step_by(program.block()) {
+                    let tile = Tile { slow: rows.clone(), fast: start..columns.min(start + program.block()) };
+                    // SAFETY: the caller promises it.
+                    let source = unsafe { region.source(&tile, &[]) };
+                    program.run(registers, tile.len(), &source);
+                    let values = program.result(0, registers, tile.len(), &source);
+                    let to = bytemuck::cast_slice_mut(&mut to[start..][..tile.len()]);
+                    cast(*dtype, dtype.compute(), values, to);
+                }
+            }
+        }
+    }
+}
