@@ -46,7 +46,7 @@ fn input(view: &View, columns: usize) -> Option<View> {
     if view.layout.is_contiguous() {
         return Some(rows(view, columns));
     }
-    let count = view.layout.elements() / columns;
+    let count = view.layout.elements().checked_div(columns)?;
     let layout = view.layout.reshaped(&[count, columns])?;
     RowAccess::of(&layout)?;
     Some(View { layout, ..*view })
