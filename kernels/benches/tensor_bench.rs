@@ -52,7 +52,8 @@ fn report_repeated(steps: usize, backend: &mut Backend) -> Result<(), OpError> {
     let before = |nth: usize| if nth == 0 { "x".to_owned() } else { format!("n{}", nth - 1) };
     let step = |nth: usize| {
         let softmax = [("dim", Attribute::Int(0))];
-        let (op, attributes): (_, &[_]) = if nth.is_multiple_of(2) { ("layer_norm", &[]) } else { ("softmax", &softmax) };
+        let (op, attributes): (_, &[_]) =
+            if nth.is_multiple_of(2) { ("layer_norm", &[]) } else { ("softmax", &softmax) };
         NodeSpec { name: format!("n{nth}"), ..node(op, &[&before(nth)], attributes) }
     };
     let spec = GraphSpec {
