@@ -175,6 +175,32 @@ impl Client {
         self.execute_request(request).await
     }
 
+    /// Executes one operation on tensors at once, and returns its first result. Each call sends its operands: record a [`Graph`] for
+    /// operations that read each other's results, for resident operands, and for further results.
+    ///
+    /// ```no_run
+    /// # async fn run(client: accelerd_client::Client) -> Result<(), accelerd_client::Error> {
+    /// use accelerd_client::Matrix;
+    ///
+    /// let x = Matrix::new(vec![0.0_f32, 1.0, 2.0, 3.0], 2)?;
+    /// let rows = client.op("softmax", [x], [("dim", 1.into())]).await?;
+    /// assert_eq!(rows.shape, [2, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn op<T: Into<Tensor>, const N: usize>(
+        &self,
+        op: &str,
+        operands: impl IntoIterator<Item = T>,
+        attributes: [(&str, Attribute); N],
+    ) -> Result<Tensor> {
+        let mut graph = Graph::default();
+        let operands: Vec<_> = operands.into_iter().map(|operand| graph.input(operand)).collect();
+        let result = graph.op(op, &operands, attributes);
+        let done = self.execute(&graph, [&result]).await?;
+        Ok(done.outputs.into_iter().next().expect("an execution returns as many outputs as were asked for"))
+    }
+
     /// Executes a graph that is a message, whose inputs and nodes have names of the caller's; otherwise as [`execute`](Self::execute).
     pub async fn execute_request(&self, request: proto::ExecuteRequest) -> Result<Executed> {
         let kept = request.outputs.iter().filter(|output| output.keep).count();
