@@ -32,6 +32,16 @@ pub enum OpError {
     /// This request can never be computed; the others of its batch can.
     #[error("{0}")]
     Invalid(String),
+    /// An index that a graph reads is out of range; otherwise as [`Self::Invalid`].
+    #[error("{reason}")]
+    IndexOutOfRange {
+        /// Position of the node that reads it, among those of the graph.
+        node: usize,
+        /// Which input of the node has the indices.
+        input: usize,
+        /// The operation, the valid indices and the one that is there.
+        reason: String,
+    },
     /// A kernel or library call failed, and the device is still usable.
     #[error("{kernel} failed on {device}: {reason}")]
     Failed {

@@ -18,8 +18,10 @@ use accelerd_kernels::{
         encode::{Encode, EncoderConfig, samples},
         parse::{Options, Outputs, Parse, ParseRequest},
         similarity::{Corpus, FindSimilar, FindSimilarRequest, Metric, Search, SearchRequest, Selection, Storage},
+        tensor::{Execute, ExecuteRequest},
     },
 };
+use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 fn backend(threads: usize) -> Backend {
@@ -184,4 +186,30 @@ fn parsing_is_cut_between_sources() {
         |from: usize, to: usize| ParseRequest::new((from..to).map(source).collect(), Options::version(14), outputs);
     let batch = [request(0, 10), request(10, 700), request(700, 701), request(0, 0), request(701, 1000)];
     check::<Parse>(&batch, 4, |parsed| format!("{:?}", (&parsed.results, &parsed.columns)).into_bytes());
+}
+
+/// An element is read where another is written, so that each sum is a step of its own, and on one thread one of several slices.
+#[test]
+fn a_graph_is_cut_between_steps_and_parts_of_a_step() {
+    const ELEMENTS: usize = 6_000_000;
+    let node = |name: String, op: &str, inputs: &[&str], attributes: &[(&str, Attribute)]| NodeSpec {
+        name,
+        op: op.to_owned(),
+        inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        attributes: attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+    };
+    let mut nodes = vec![node("n0".to_owned(), "neg", &["x"], &[])];
+    for nth in 0..4 {
+        let [before, erf, flipped] = ["n", "e", "f"].map(|name| format!("{name}{nth}"));
+        nodes.push(node(erf.clone(), "erf", &[&before], &[]));
+        nodes.push(node(flipped.clone(), "flip", &[&erf], &[("dims", Attribute::Ints(vec![0]))]));
+        nodes.push(node(format!("n{}", nth + 1), "add", &[&erf, &flipped], &[]));
+    }
+    nodes.push(node("sum".to_owned(), "sum", &["n4"], &[]));
+    let inputs = vec![("x".to_owned(), TensorType { dtype: Dtype::F32, shape: vec![ELEMENTS] })];
+    let spec = GraphSpec { inputs, nodes, outputs: vec!["sum".to_owned(), "e1".to_owned()] };
+    let plan = Arc::new(Plan::new(&Graph::new(&spec).expect("a graph")));
+    assert_eq!(plan.steps.len(), 5, "the last sum is a part of the reduction");
+    let x = numbers(1, ELEMENTS, 7).bytes().clone();
+    check::<Execute>(&[ExecuteRequest::new(plan, vec![x])], 5, |executed| executed.returned.concat());
 }

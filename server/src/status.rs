@@ -128,6 +128,11 @@ fn from_op(error: &OpError, message: String) -> Status {
             let details = ErrorDetails::with_bad_request_violation("request", reason);
             Status::with_error_details(Code::InvalidArgument, message, details)
         }
+        // The caller's name of the node is better, where it is known.
+        OpError::IndexOutOfRange { node, input, reason } => {
+            let details = ErrorDetails::with_bad_request_violation(format!("nodes[{node}].inputs[{input}]"), reason);
+            Status::with_error_details(Code::InvalidArgument, message, details)
+        }
         OpError::Failed { device, kernel, .. } => {
             let metadata = [("device", device.to_string()), ("kernel", (*kernel).to_owned())];
             let metadata = metadata.map(|(key, value)| (key.to_owned(), value)).into();
@@ -495,6 +500,9 @@ mod tests {
     fn other_errors_map_to_their_codes() {
         let op = |error| status(SubmitError::Op(error)).code();
         assert_eq!(op(OpError::Invalid("no".into())), Code::InvalidArgument);
+        let index = status(SubmitError::Op(OpError::IndexOutOfRange { node: 3, input: 1, reason: "no".into() }));
+        let violations = index.get_details_bad_request().expect("bad request").field_violations;
+        assert_eq!((index.code(), violations[0].field.as_str()), (Code::InvalidArgument, "nodes[3].inputs[1]"));
         let failed = OpError::Failed { device: DeviceId::Cpu, kernel: "k", reason: "r".into() };
         assert_eq!(op(failed), Code::Internal);
         let late = SubmitError::DeadlineExceeded { waited: Duration::from_millis(1) };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use accelerd_kernels::{
-    Backend,
+    Backend, OpError,
     ops::tensor::{Execute, ExecuteRequest},
 };
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
@@ -139,7 +139,7 @@ fn out_of_range(backend: &mut Backend) -> Result<(), String> {
         let shape: &[usize] = if op == "embedding" { &[9, 6] } else { &[9] };
         let inputs = [("x", tensor(Dtype::F32, shape)), ("i", tensor(Dtype::I64, &[5000]))];
         let operands: &[&str] = if op == "one_hot" { &["i"] } else { &["x", "i"] };
-        let spec = graph(&inputs, vec![node("y", op, operands, attributes), node("z", "exp", &["y"], &[])]);
+        let spec = graph(&inputs, vec![node("z", "exp", &["y"], &[]), node("y", op, operands, attributes)]);
         let plan = Arc::new(Plan::new(&Graph::new(&spec).map_err(|error| error.to_string())?));
         for bad in wrong.iter().copied().chain([3]) {
             let chosen: Vec<u8> =
@@ -148,8 +148,12 @@ fn out_of_range(backend: &mut Backend) -> Result<(), String> {
                 Arc::clone(&plan),
                 vec![elements(&inputs[0].1, &mut random(7)), Bytes::from(chosen)],
             );
-            let got = run_batch::<Execute>(&[request], backend).err().map(|error| error.to_string());
-            let expected = (bad != 3).then(|| format!("{op}: expected indices of {expected}, got {bad}"));
+            let got = run_batch::<Execute>(&[request], backend).err();
+            let expected = (bad != 3).then(|| OpError::IndexOutOfRange {
+                node: 1,
+                input: operands.len() - 1,
+                reason: format!("{op}: expected indices of {expected}, got {bad}"),
+            });
             if got != expected {
                 return Err(format!("{op} with the index {bad}: expected {expected:?}, got {got:?}"));
             }

@@ -354,7 +354,7 @@ async fn an_error_of_a_shard_names_it_and_keeps_nothing() {
     let status = refused.as_ref().expect_err("there is no element 9");
     assert!(status.message().starts_with("shard 1 of 2, on cpu: "), "{status:?}");
     assert!(status.message().contains("less than 3, got 9"), "{status:?}");
-    assert_refused(refused, Code::InvalidArgument, "request");
+    assert_refused(refused, Code::InvalidArgument, "nodes[y].inputs[1]");
     // The graph itself is malformed.
     let refused = execute(&server, parallel(&gather(&[0.0; 4], "collect"), options())).await;
     let status = refused.as_ref().expect_err("there is no such operation");

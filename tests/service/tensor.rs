@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use accelerd_client::{Client, Graph, Matrix};
-use accelerd_proto::v1::{self, tensor_attribute::Value, tensor_input::Source};
+use accelerd_proto::v1::{self, Tensor, tensor_attribute::Value, tensor_input::Source};
 use bytes::Bytes;
 use tonic::Code;
+use tonic_types::StatusExt;
 
 use super::harness::{TestServer, assert_refused};
 
@@ -77,6 +78,74 @@ async fn the_rust_client_executes_a_graph() {
 }
 
 #[tokio::test]
+async fn the_rust_client_executes_one_operation() {
+    let server = TestServer::start().await;
+    let client = Client::connect(format!("http://{}", server.daemon.grpc_addr())).await.expect("the daemon listens");
+    let x = || Matrix::new(vec![1.0_f32, 2.0, 3.0, 4.0], 2).expect("two rows");
+    let doubled = client.op("mul", [x()], [("other", 2_i64.into())]).await.expect("runs");
+    assert_eq!(numbers(&doubled), [2.0, 4.0, 6.0, 8.0]);
+    // The result is an operand of the next call, next to tensors of other types.
+    let index = Tensor::from(Matrix::new(vec![1_i32, 1, 0, 1], 2).expect("two rows"));
+    let chosen = client.op("gather", [doubled, index], [("dim", 1_i64.into())]).await.expect("runs");
+    assert_eq!((&chosen.shape[..], numbers(&chosen)), (&[2, 2][..], vec![4.0, 4.0, 6.0, 8.0]));
+    let ones = client.op::<Tensor, 2>("full", [], [("shape", (&[3_i64][..]).into()), ("value", 1.0.into())]).await;
+    assert_eq!(numbers(&ones.expect("it needs no operand")), [1.0; 3]);
+    let error = client.op("softmax", [x()], [("dim", 2_i64.into())]).await.expect_err("there is no such dimension");
+    let failure = error.failure().expect("the daemon said why");
+    assert_eq!(failure.violations[0].field, "nodes[softmax_0].attributes.dim");
+}
+
+/// Executions of the kernels of graphs so far by the daemon's statistics: of all, and of those that are elementwise.
+async fn executed(server: &TestServer) -> [u64; 2] {
+    let stats = server.device().get_stats(v1::GetStatsRequest {}).await.expect("statistics").into_inner();
+    let calls = |prefix: &str| {
+        let kernels = stats.kernels.iter().filter(|kernel| kernel.name.starts_with(prefix));
+        kernels.map(|kernel| kernel.call_count).sum()
+    };
+    ["tensor_", "tensor_map"].map(calls)
+}
+
+#[tokio::test]
+async fn a_chain_of_ten_elementwise_operations_is_one_kernel() {
+    let server = TestServer::start().await;
+    let other = |value| [("other", Value::Number(value))];
+    let chain = || {
+        vec![
+            node("a", "abs", &["x"], &[]),
+            node("b", "add", &["a"], &other(1.0)),
+            node("c", "mul", &["b", "x"], &[]),
+            node("d", "sub", &["c", "row"], &[]),
+            node("e", "maximum", &["d"], &other(-0.5)),
+            node("f", "tanh", &["e"], &[]),
+            node("g", "square", &["f"], &[]),
+            node("h", "add", &["g", "a"], &[("alpha", Value::Number(0.5))]),
+            node("i", "sqrt", &["h"], &[]),
+            node("j", "neg", &["i"], &[]),
+        ]
+    };
+    let (x, row) = ([0.5, -1.0, 2.0, -3.0], [0.25, 1.5]);
+    let inputs = || vec![input("x", floats(&[2, 2], &x)), input("row", floats(&[2], &row))];
+    let expected: Vec<f32> = x
+        .iter()
+        .zip(row.iter().cycle())
+        .map(|(x, row)| -(((x.abs() + 1.0) * x - row).max(-0.5).tanh().powi(2) + 0.5 * x.abs()).sqrt())
+        .collect();
+    let is_close = |got: &[f32], expected: &[f32]| {
+        got.len() == expected.len() && got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 1e-5)
+    };
+    assert_eq!(executed(&server).await, [0, 0]);
+    // A value of the middle may be returned, too.
+    let done = server.tensor().execute(request(inputs(), chain(), &["j", "e"])).await.expect("runs").into_inner();
+    assert!(is_close(&numbers(&done.outputs[0]), &expected), "{:?}, expected {expected:?}", numbers(&done.outputs[0]));
+    assert_eq!(executed(&server).await, [1, 1]);
+    // A reduction that reads its result computes it.
+    let nodes = [chain(), vec![node("sum", "sum", &["j"], &[])]].concat();
+    let done = server.tensor().execute(request(inputs(), nodes, &["sum"])).await.expect("runs").into_inner();
+    assert!(is_close(&numbers(&done.outputs[0]), &[expected.iter().sum()]), "{:?}", numbers(&done.outputs[0]));
+    assert_eq!(executed(&server).await, [2, 1]);
+}
+
+#[tokio::test]
 async fn errors_name_node_and_field() {
     let server = TestServer::start().await;
     let x = || vec![input("x", floats(&[2], &[1.0, 2.0]))];
@@ -96,19 +165,56 @@ async fn errors_name_node_and_field() {
 }
 
 #[tokio::test]
-async fn an_index_out_of_range_fails_the_call() {
+async fn an_index_out_of_range_fails_the_call_and_names_node_and_input() {
     let server = TestServer::start().await;
-    let gather = |indices: &[f32]| {
-        let inputs = vec![input("x", floats(&[2], &[5.0, 6.0])), input("f", floats(&[2], indices))];
-        let as_integers = node("i", "to", &["f"], &[("dtype", Value::Text("i64".to_owned()))]);
-        request(inputs, vec![as_integers, node("y", "gather", &["x", "i"], &[("dim", Value::Integer(0))])], &["y"])
+    // The graph has the node `y` for all of them, between others, and the second of two equal graphs has other names.
+    let indexing = |prefix: &str, op: &str, index: f32| {
+        let name = |name: &str| format!("{prefix}{name}");
+        let inputs = vec![input("x", floats(&[2, 1], &[5.0, 6.0])), input("f", floats(&[2, 1], &[1.0, index]))];
+        let (dim, classes) = (("dim", Value::Integer(0)), ("num_classes", Value::Integer(2)));
+        let (operands, attributes) = match op {
+            "one_hot" => (vec![name("i")], vec![classes]),
+            "embedding" => (vec!["x".to_owned(), name("i")], vec![]),
+            _ => (vec!["x".to_owned(), name("i")], vec![dim]),
+        };
+        let operands: Vec<_> = operands.iter().map(String::as_str).collect();
+        let nodes = vec![
+            node(&name("z"), "exp", &[&name("y")], &[]),
+            node(&name("y"), op, &operands, &attributes),
+            node(
+                &name("i"),
+                "to",
+                &[if op == "index_select" { "v" } else { "f" }],
+                &[("dtype", Value::Text("i64".to_owned()))],
+            ),
+            node("v", "flatten", &["f"], &[]),
+        ];
+        request(inputs, nodes, &[&name("z"), &name("y")])
     };
-    let status = server.tensor().execute(gather(&[1.0, 2.0])).await.expect_err("there is no element 2");
-    assert_eq!(status.code(), Code::InvalidArgument);
-    let expected = "gather: expected indices of at least 0 and less than 2, got 2";
-    assert!(status.message().contains(expected), "{}", status.message());
-    let found = server.tensor().execute(gather(&[1.0, 0.0])).await.expect("valid").into_inner().outputs;
-    assert_eq!(numbers(&found[0]), [6.0, 5.0]);
+    for (op, input, least) in [
+        ("gather", 1, "0"),
+        ("index_select", 1, "0"),
+        ("embedding", 1, "0"),
+        ("one_hot", 0, "0"),
+        ("take_along_dim", 1, "-2"),
+    ] {
+        for prefix in ["", "other_"] {
+            let status = server.tensor().execute(indexing(prefix, op, 2.0)).await.expect_err("there is no element 2");
+            let violations = status.get_details_bad_request().expect("bad request").field_violations;
+            assert_eq!(
+                (status.code(), violations[0].field.as_str()),
+                (Code::InvalidArgument, format!("nodes[{prefix}y].inputs[{input}]").as_str()),
+                "{op}"
+            );
+            let expected = format!("{op}: expected indices of at least {least} and less than 2, got 2");
+            assert_eq!(violations[0].description, expected);
+            assert!(status.message().contains(&expected), "{}", status.message());
+        }
+        let found = server.tensor().execute(indexing("", op, 0.0)).await.expect("valid").into_inner().outputs;
+        if op != "one_hot" {
+            assert_eq!(numbers(&found[1]), [6.0, 5.0], "{op}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) operands: Vec<ValueId>,
     pub(crate) result: TensorType,
+    /// The position of the caller's node that it is, or is a part of.
+    pub(crate) caller: usize,
 }
 
 impl Graph {
@@ -47,7 +49,9 @@ impl Graph {
         }
         let mut results = vec![vec![]; spec.nodes.len()];
         for nth in names.order(spec)? {
+            let first = graph.nodes.len();
             results[nth] = graph.add(&spec.nodes[nth], &names, &results)?;
+            graph.nodes[first..].iter_mut().for_each(|node| node.caller = nth);
             names.check_results(&spec.nodes[nth], results[nth].len())?;
         }
         for (nth, name) in spec.outputs.iter().enumerate() {
@@ -96,7 +100,7 @@ impl Graph {
         self.push(&spec.name, op, operands, result)
     }
 
-    /// Adds a node on behalf of the caller's node `name`.
+    /// Adds a node on behalf of the caller's node `name`, whose position [`Graph::new`] sets.
     pub(crate) fn push(
         &mut self,
         name: &str,
@@ -105,7 +109,7 @@ impl Graph {
         result: TensorType,
     ) -> Result<ValueId, GraphError> {
         check_size(name, "op", &result)?;
-        self.nodes.push(Node { op, operands: operands.to_vec(), result });
+        self.nodes.push(Node { op, operands: operands.to_vec(), result, caller: 0 });
         Ok(ValueId::Node(self.nodes.len() - 1))
     }
 

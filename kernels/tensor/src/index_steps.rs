@@ -11,6 +11,8 @@ use crate::View;
 pub struct IndexStep {
     /// The operation, which decides whether negative indices are valid, and is named in errors.
     pub op: IndexOp,
+    /// The position of its node among those of the graph, for errors.
+    pub node: usize,
     /// The elements, of layout shape `[shape of the output, extent]`; strides of dimensions that do not choose the element are 0.
     pub input: View,
     /// The indices, i32 or i64, of the layout shape of the output.
@@ -73,7 +75,7 @@ pub struct SortStep {
 }
 
 impl IndexOp {
-    /// All of them, each at the position of its [`Self::code`].
+    /// All of them.
     pub const ALL: [Self; 5] = [Self::Gather, Self::IndexSelect, Self::TakeAlongDim, Self::Embedding, Self::OneHot];
 
     /// Its name in a graph.
@@ -87,9 +89,12 @@ impl IndexOp {
         }
     }
 
-    /// A small number that identifies it.
-    pub fn code(self) -> usize {
-        Self::ALL.iter().position(|op| *op == self).unwrap_or_default()
+    /// Which input of its node has the indices.
+    pub fn index_input(self) -> usize {
+        match self {
+            Self::Gather | Self::IndexSelect | Self::TakeAlongDim | Self::Embedding => 1,
+            Self::OneHot => 0,
+        }
     }
 
     /// Whether negative indices count from the end.

@@ -53,7 +53,7 @@ impl LaneLabels {
 pub(crate) fn error_kind(error: &OpError) -> &'static str {
     match error {
         OpError::OutOfMemory { .. } | OpError::MemoryLimit(_) => "out_of_memory",
-        OpError::Invalid(_) => "invalid",
+        OpError::Invalid(_) | OpError::IndexOutOfRange { .. } => "invalid",
         OpError::Failed { .. } => "failed",
         OpError::DeviceLost { .. } => "device_lost",
         OpError::Cancelled => "cancelled",

@@ -29,6 +29,7 @@ use self::{
 use super::{
     graph_executor::{Execution, GraphExecutor, GraphRequest},
     resident_tensors::ResidentTensors,
+    tensor_graph::in_graph,
 };
 use crate::{auth::caller::Caller, error::ApiError};
 
@@ -90,13 +91,13 @@ async fn execute_shards(
     let combiners = Combiners::new(executor, combinations, &plans, &request.keep)?;
     let quotas = executor.admit(caller, &combiners.outputs, &request.keep, operands.copied_bytes())?;
     let fetched = operands.fetch(executor, &context).await?;
-    let all = &split;
+    let (all, spec) = (&split, &request.spec);
     let run = |(nth, plan): (usize, &Arc<Plan>)| {
         let keep = if plans.len() > 1 { vec![false; request.keep.len()] } else { request.keep.clone() };
         let device = Some(all.shards[nth].device);
         let execution = Execution { plan: Arc::clone(plan), inputs: operands.inputs(nth, &fetched), keep, device };
         let done = executor.execute(execution, context.clone());
-        done.map_err(move |error| in_shard(all, nth, error))
+        done.map_err(move |error| in_shard(all, nth, in_graph(spec, error)))
     };
     // The first error drops the other futures, which cancels their requests.
     let mut done = try_join_all(plans.iter().enumerate().map(run)).await?;

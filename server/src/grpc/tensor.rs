@@ -22,7 +22,7 @@ use crate::{
         placement::device_of_most,
         resident_tensors::{ResidentTensors, tensor_type},
         tensor_benchmark::Benchmarks,
-        tensor_graph::node,
+        tensor_graph::{in_graph, node},
     },
     tensors::Listed,
 };
@@ -125,7 +125,7 @@ impl Tensors {
         let plan = self.graphs.plan(&spec)?;
         let quotas = self.graphs.admit(caller, &plan.outputs, &keep, [])?;
         let execution = Execution { plan: Arc::clone(&plan), inputs, keep: keep.clone(), device };
-        let done = self.graphs.execute(execution, context).await?;
+        let done = self.graphs.execute(execution, context).await.map_err(|error| in_graph(&spec, error))?;
         drop(resident);
         Ok(self.graphs.response(caller, &plan.outputs, &keep, done, quotas, ttl))
     }

@@ -1,7 +1,9 @@
 //! Graphs of tensor operations as messages: nodes, errors, and the bound on one kernel.
 
+use accelerd_engine::SubmitError;
+use accelerd_kernels::OpError;
 use accelerd_proto::v1::{self as pb, tensor_attribute::Value};
-use accelerd_tensor::{Attribute, GraphError, NodeSpec, Plan, Step};
+use accelerd_tensor::{Attribute, GraphError, GraphSpec, NodeSpec, Plan, Step};
 
 use crate::error::ApiError;
 
@@ -43,4 +45,13 @@ pub(super) fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
 pub(super) fn invalid(error: GraphError) -> ApiError {
     let GraphError { node, field, expected, got } = error;
     ApiError::invalid(format!("nodes[{node}].{field}"), format!("expected {expected}, got {got}"))
+}
+
+/// An error of an execution, with the names of its graph, which its plan does not have.
+pub(super) fn in_graph(spec: &GraphSpec, error: ApiError) -> ApiError {
+    let ApiError::Submit(SubmitError::Op(OpError::IndexOutOfRange { node, input, reason })) = &error else {
+        return error;
+    };
+    let Some(node) = spec.nodes.get(*node) else { return error };
+    ApiError::invalid(format!("nodes[{}].inputs[{input}]", node.name), reason)
 }

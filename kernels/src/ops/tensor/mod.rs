@@ -18,3 +18,13 @@ pub use plan_cache::PlanCache;
 pub use resident::{HostUpload, ResidentTensor, TensorAccount};
 pub use transfer::{Download, DownloadRequest, Upload, UploadRequest};
 pub use values::{Executed, TensorInput};
+
+use accelerd_tensor::IndexStep;
+
+use crate::OpError;
+
+/// The error of an index that a step cannot read by.
+fn out_of_range(step: &IndexStep, index: i64, extent: usize) -> OpError {
+    let reason = step.op.out_of_range(index, extent);
+    OpError::IndexOutOfRange { node: step.node, input: step.op.index_input(), reason }
+}

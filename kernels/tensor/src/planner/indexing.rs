@@ -28,7 +28,7 @@ pub(super) fn index(steps: &mut Steps<'_>, node: &Node, op: IndexOp, dim: usize)
         }
     };
     let (input, index) = (View { layout: input, ..x }, View { layout: indices, ..index });
-    push(steps, op, input, index, &output);
+    push(steps, node, op, input, index, &output);
     output
 }
 
@@ -49,12 +49,12 @@ pub(super) fn one_hot(steps: &mut Steps<'_>, node: &Node) -> View {
     let output = steps.allocate(node.result.dtype, shape);
     let index = index_of(steps, node);
     let index = View { layout: with_columns(&index, shape), ..index };
-    push(steps, IndexOp::OneHot, View { layout, ..diagonal }, index, &output);
+    push(steps, node, IndexOp::OneHot, View { layout, ..diagonal }, index, &output);
     output
 }
 
-fn push(steps: &mut Steps<'_>, op: IndexOp, input: View, index: View, output: &View) {
-    steps.push(Step::Index(IndexStep { op, input, index, output: vector(output.clone()) }));
+fn push(steps: &mut Steps<'_>, node: &Node, op: IndexOp, input: View, index: View, output: &View) {
+    steps.push(Step::Index(IndexStep { op, node: node.caller, input, index, output: vector(output.clone()) }));
 }
 
 /// The last operand.

@@ -247,9 +247,11 @@ fn is_error_of(error: &OpError, fault: Fault) -> bool {
     match error {
         OpError::Invalid(_) => fault == Fault::Invalid,
         OpError::Failed { .. } => matches!(fault, Fault::Failed | Fault::Panic | Fault::MissingResponse),
-        OpError::OutOfMemory { .. } | OpError::MemoryLimit(_) | OpError::DeviceLost { .. } | OpError::Cancelled => {
-            false
-        }
+        OpError::IndexOutOfRange { .. }
+        | OpError::OutOfMemory { .. }
+        | OpError::MemoryLimit(_)
+        | OpError::DeviceLost { .. }
+        | OpError::Cancelled => false,
     }
 }
 

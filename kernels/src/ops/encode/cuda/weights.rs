@@ -89,6 +89,7 @@ fn total_requested(error: OpError, before: u64) -> OpError {
         }
         OpError::MemoryLimit(_)
         | OpError::Invalid(_)
+        | OpError::IndexOutOfRange { .. }
         | OpError::Failed { .. }
         | OpError::DeviceLost { .. }
         | OpError::Cancelled => error,

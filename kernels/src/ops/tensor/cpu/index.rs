@@ -8,6 +8,7 @@ use std::{
 use accelerd_tensor::{Dtype, IndexStep};
 
 use super::{
+    super::out_of_range,
     map::chunks,
     memory::{Memory, Operand},
 };
@@ -48,7 +49,7 @@ pub(super) fn run(step: &IndexStep, memory: &Memory<'_>, worker: &Worker) -> Res
     )?;
     match first_invalid.into_inner() {
         usize::MAX => Ok(()),
-        at => Err(OpError::Invalid(step.op.out_of_range(job.index_at(job.offset(index, at)), extent))),
+        at => Err(out_of_range(step, job.index_at(job.offset(index, at)), extent)),
     }
 }
 

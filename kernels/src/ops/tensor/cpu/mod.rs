@@ -39,9 +39,18 @@ use memory::Memory;
 
 /// Executes a plan on inputs of any alignment; returns its outputs, little-endian.
 pub(super) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<Vec<AlignedBuffer>, OpError> {
-    let memory = Memory::new(plan, inputs)?;
-    run_steps(plan, &memory, worker)?;
-    Ok(memory.into_outputs())
+    let run = || {
+        let memory = Memory::new(plan, inputs)?;
+        run_steps(plan, &memory, worker)?;
+        Ok(memory.into_outputs())
+    };
+    run().map_err(|error| with_planned(error, plan))
+}
+
+/// The error of an allocation, with the memory that the plan needs in total.
+fn with_planned(error: OpError, plan: &Plan) -> OpError {
+    let OpError::OutOfMemory { device, requested, free } = error else { return error };
+    OpError::OutOfMemory { device, requested: requested.max(plan.allocated_bytes() as u64), free }
 }
 
 fn run_steps(plan: &Plan, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {

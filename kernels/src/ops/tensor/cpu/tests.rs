@@ -9,7 +9,7 @@ use accelerd_tensor::{
 
 use super::{super::oracle, execute};
 use crate::{
-    OpError,
+    DeviceId, OpError,
     cpu::{Pool, Worker},
     preemption::Preemption,
 };

@@ -51,7 +51,7 @@ fn time(subject: &Subject, budget: &Budget, flushed: &CopyBuffers, worker: &Work
     let buffers = Buffers::with_inputs(&subject.plan, &prepared, inputs, worker)?;
     let bindings = prepared.bind(&buffers.memory())?;
     prepared.run(&bindings, worker)?;
-    buffers.check(worker)?;
+    buffers.check(&subject.plan, worker)?;
     budget.sample(|| {
         worker.preemption_point()?;
         flushed.copy(worker)?;

@@ -126,8 +126,8 @@ impl<'a> Buffers<'a> {
     }
 
     /// Waits for the execution, and fails with what its status reports.
-    pub(super) fn check(&self, worker: &Worker) -> Result<(), OpError> {
-        status::download_checked(&[], (&self.status, 0..self.status.len()), worker)?;
+    pub(super) fn check(&self, plan: &Plan, worker: &Worker) -> Result<(), OpError> {
+        status::download_checked(plan, &[], (&self.status, 0..self.status.len()), worker)?;
         worker.synchronize()
     }
 
@@ -146,7 +146,7 @@ impl<'a> Buffers<'a> {
             }
         }
         let parts: Vec<_> = returned.iter().map(|buffer| (buffer, 0..buffer.len())).collect();
-        let returned = status::download_checked(&parts, (&self.status, 0..self.status.len()), worker)?;
+        let returned = status::download_checked(plan, &parts, (&self.status, 0..self.status.len()), worker)?;
         Ok(Executed { returned, kept })
     }
 }

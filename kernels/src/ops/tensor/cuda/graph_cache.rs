@@ -49,7 +49,7 @@ pub(super) fn execute(
         worker.replay(&cached.graph)?;
     }
     let outputs: Vec<_> = slots.layout.outputs.iter().map(|range| (&slots.block, range.clone())).collect();
-    status::download_checked(&outputs, (&slots.block, slots.layout.status.clone()), worker).map(Some)
+    status::download_checked(plan, &outputs, (&slots.block, slots.layout.status.clone()), worker).map(Some)
 }
 
 /// The graph of a plan that takes less than a slice, since a graph cannot be preempted. It is captured at the second execution; a failed

@@ -31,7 +31,7 @@ pub(super) fn prepare(step: &IndexStep, sizes: &BufferSizes) -> Result<Launches,
     let elements = copy.word_elements(step.output.dtype.size(), [input, output]);
     copy.join(elements);
     let count = copy.space.elements();
-    let mut arguments = vec![word(count), word(extent), signed(copy.stride)];
+    let mut arguments = vec![word(count), word(extent), signed(copy.stride), word(report_of(step))];
     arguments.extend([input, index, output, Address::Status].map(Argument::Address));
     arguments.extend(copy.space.extents.iter().map(|extent| word(*extent)));
     arguments.extend(copy.space.strides.iter().flatten().map(|stride| signed(*stride)));
@@ -51,9 +51,8 @@ fn source(step: &IndexStep, rank: usize, word_bytes: usize, count: usize) -> Str
     let index = if count > i32::MAX as usize { "u64" } else { "u32" };
     format!(
         "#include \"common/common.cuh\"\n\ntypedef {word} Word;\ntypedef {} Subscript;\ntypedef {index} Index;\nconstexpr int \
-         RANK = {rank}, OPERATION = {};\nconstexpr bool WRAPS = {};\n#include \"tensor/index.cuh\"\n",
+         RANK = {rank};\nconstexpr bool WRAPS = {};\n#include \"tensor/index.cuh\"\n",
         ctype(step.index.dtype),
-        report_of(step.op),
         step.op.wraps()
     )
 }
@@ -129,6 +128,7 @@ mod tests {
         let index = Layout { shape: vec![count, columns], strides: vec![1, 0], offset: 0 };
         IndexStep {
             op,
+            node: 6,
             input: view(Location::Input(0), dtype, input),
             index: view(Location::Input(1), Dtype::I64, index),
             output: view(Location::Output(0), dtype, Layout::contiguous(&[count, columns])),
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn rows_are_copied_in_the_widest_words_that_divide_them() {
-        // Words of the output, rows, words of a row; then extents and strides of output, index and input.
+        // Words of the output, rows, words of a row, the report; then extents and strides of output, index and input.
         let launch = prepared(&rows(Dtype::F32, [50, 768], 10, IndexOp::Embedding));
         assert!(launch.source.text.contains("typedef uint4 Word;"));
-        assert_eq!(words(&launch), [1920, 50, 192, 10, 192, 0, 1, 1, 0, 192, 1]);
+        assert_eq!(words(&launch), [1920, 50, 192, 7, 10, 192, 0, 1, 1, 0, 192, 1]);
         assert_eq!(launch.grid.x, 2);
         for (dtype, columns, word) in [
             (Dtype::F16, 6, "unsigned int"),

@@ -13,6 +13,7 @@ fn index_step(op: IndexOp, dtype: Dtype, index: Dtype, from: [usize; 2], to: [us
     let input = Layout { shape: vec![to[0], to[1], extent], strides, offset: 0 };
     IndexStep {
         op,
+        node: 3,
         input: view(Location::Input(0), dtype, input),
         index: whole(Location::Input(1), index, &to),
         output: whole(Location::Output(0), dtype, &to),
@@ -77,9 +78,9 @@ fn an_index_out_of_range_is_an_error_that_names_the_first() {
             let inputs = [numbers(Dtype::F32, 45, 5, true), chosen];
             let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
             let error = execute(&plan, &inputs, &worker(3)).err().expect("an error");
-            let expected =
+            let reason =
                 format!("{}: expected indices of at least {least} and less than {extent}, got {bad}", op.name());
-            assert_eq!(error, OpError::Invalid(expected));
+            assert_eq!(error, OpError::IndexOutOfRange { node: 3, input: 1, reason });
         }
     }
     let empty = index_plan(index_step(IndexOp::Gather, Dtype::F32, Dtype::I64, [0, 5], [1, 5]), &[0, 5]);

@@ -297,6 +297,16 @@ fn long_work_passes_preemption_points_and_can_be_cancelled() {
     assert_eq!(cancelled.err(), Some(OpError::Cancelled));
 }
 
+/// A process addresses 128 TiB, of which each output would have a half: at least one is not there, whatever the system promises.
+#[test]
+fn memory_that_does_not_exist_is_an_error_with_that_of_the_whole_plan() {
+    let outputs = vec![tensor(Dtype::F64, &[1 << 43]); 3];
+    let plan = Plan { inputs: vec![tensor(Dtype::F64, &[1])], outputs, arena_bytes: 1 << 20, steps: vec![] };
+    let error = execute(&plan, &[&[0; 8]], &worker(1)).err();
+    let requested = 3 * (1 << 46) + (1 << 20);
+    assert_eq!(error, Some(OpError::OutOfMemory { device: DeviceId::Cpu, requested, free: 0 }));
+}
+
 #[test]
 fn views_that_do_not_fit_are_refused() {
     let good = in_place(8);
