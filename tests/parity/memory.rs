@@ -9,17 +9,24 @@ use accelerd::{
 use accelerd_engine::{Context, Engine, EngineConfig, Lane, LaneConfig, SubmitError};
 use accelerd_kernels::{
     Backend, Choice, Device, DeviceId, Op, OpError, PoolStats, Settings, discover,
-    ops::encode::{
-        Encode, EncodeRequest, Encoded, Encoder, EncoderConfig, Pooling, Precision,
-        samples::{self, encoder},
+    ops::{
+        encode::{
+            Encode, EncodeRequest, Encoded, Encoder, EncoderConfig, Pooling, Precision,
+            samples::{self, encoder},
+        },
+        tensor::{Execute, ExecuteRequest},
     },
 };
 use accelerd_models::Model;
-use accelerd_tests::{device, encoders, open, run_batch, settings};
+use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, Plan};
+use accelerd_tests::{device, encoders, open, random, run_batch, settings};
 use futures::future::join_all;
 use libtest_mimic::Trial;
 
-use super::encode::request;
+use super::{
+    encode::request,
+    tensor::{elements, graph, node, tensor},
+};
 
 /// The limit of the memory pool.
 const LIMIT: u64 = 96 << 20;
@@ -47,11 +54,13 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The tests run one after the other, since they share the device's memory limit.
 fn check(device: &Device) -> Result<(), String> {
     a_model_that_does_not_fit_frees_its_weights(device)?;
+    a_graph_that_does_not_fit_frees_what_it_has_allocated(device)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(async {
         an_unloaded_model_gives_its_memory_back_at_once(device).await?;
         a_batch_that_does_not_fit_is_split(device).await?;
+        a_graph_that_does_not_fit_is_refused_with_its_plan(device).await?;
         a_model_that_does_not_fit_is_refused_by_the_daemon(device).await
     })
 }
@@ -108,6 +117,84 @@ fn a_model_that_does_not_fit_frees_its_weights(device: &Device) -> Result<(), St
     // It may be less, since graphs are evicted when memory is short.
     expect(after <= before, || format!("{after} bytes are in use after the error, {before} before"))?;
     let again = run(&text, &mut backend).map_err(|error| error.to_string())?;
+    expect(again == expected, || "another result after the error".to_owned())
+}
+
+/// A graph with an input, an intermediate value and an output of 8 MiB each.
+fn graph_request() -> Result<ExecuteRequest, String> {
+    let of = tensor(Dtype::F32, &[2 << 20]);
+    let dims = [("dims", Attribute::Ints(vec![0]))];
+    let nodes = vec![
+        node("e", "erf", &["x"], &[]),
+        node("turned", "flip", &["e"], &dims),
+        node("y", "add", &["e", "turned"], &[]),
+    ];
+    let spec = GraphSpec { outputs: vec!["y".to_owned()], ..graph(&[("x", of.clone())], nodes) };
+    let plan = Plan::new(&Graph::new(&spec).map_err(|error| error.to_string())?);
+    Ok(ExecuteRequest::new(Arc::new(plan), vec![elements(&of, &mut random(1))]))
+}
+
+/// Bytes that others hold: a part of the graph's memory fits next to them, and not all of it.
+fn held_next_to(request: &ExecuteRequest, used: u64) -> Result<usize, String> {
+    let planned = Execute::size(request).bytes;
+    expect(planned == 3 * (8 << 20), || format!("{planned} bytes are planned"))?;
+    expect(planned <= LIMIT, || "admission refuses what never fits".to_owned())?;
+    usize::try_from(LIMIT - used - planned + (4 << 20)).map_err(|error| error.to_string())
+}
+
+/// Others hold the memory of the last buffer of a graph. Those before it are freed, and the error has the memory of the whole plan.
+fn a_graph_that_does_not_fit_frees_what_it_has_allocated(device: &Device) -> Result<(), String> {
+    let (mut backend, other) = (open(device)?, open(device)?);
+    let request = graph_request()?;
+    let run = |backend: &mut Backend| {
+        run_batch::<Execute>(std::slice::from_ref(&request), backend).map(|mut done| done.remove(0).returned)
+    };
+    let expected = run(&mut backend).map_err(|error| error.to_string())?;
+    let before = used(device, &backend)?;
+    let held = held_next_to(&request, before)?;
+    let Backend::Cuda(holder) = &other else { return Err("a GPU's backend".to_owned()) };
+    let held = holder.alloc::<u8>(held).map_err(|error| error.to_string())?;
+    let with_held = used(device, &other)?;
+    // The second execution would also capture a graph, whose memory does not fit either.
+    for nth in 2..4 {
+        match run(&mut backend) {
+            Err(OpError::OutOfMemory { requested, free, .. }) => {
+                let planned = Execute::size(&request).bytes;
+                expect(requested == planned, || format!("execution {nth}: {requested} bytes of {planned} planned"))?;
+                expect(free < planned && free <= LIMIT - with_held, || format!("{free} bytes are reported free"))?;
+            }
+            other => return Err(format!("execution {nth} next to {with_held} bytes: {other:?}")),
+        }
+        let after = used(device, &backend)?;
+        expect(after == with_held, || format!("execution {nth}: {after} bytes are in use, {with_held} before"))?;
+    }
+    drop(held);
+    let after = used(device, &other)?;
+    expect(after == before, || format!("{after} bytes are in use after the errors, {before} before"))?;
+    let again = run(&mut backend).map_err(|error| error.to_string())?;
+    expect(again == expected, || "another result after the errors".to_owned())
+}
+
+/// The same in the engine, whose admission lets the graph pass: alone it fits.
+async fn a_graph_that_does_not_fit_is_refused_with_its_plan(device: &Device) -> Result<(), String> {
+    let engine = engine(device)?;
+    let lane = lane::<Execute>(&engine);
+    let request = graph_request()?;
+    let submitted = async || lane.submit(request.clone(), Context::default()).await.map(|done| done.response.returned);
+    let expected = submitted().await.map_err(|error| error.to_string())?;
+    let other = open(device)?;
+    let held = held_next_to(&request, used(device, &other)?)?;
+    let Backend::Cuda(holder) = &other else { return Err("a GPU's backend".to_owned()) };
+    let held = holder.alloc::<u8>(held).map_err(|error| error.to_string())?;
+    let refused = submitted().await;
+    drop(held);
+    holder.synchronize().map_err(|error| error.to_string())?;
+    let planned = Execute::size(&request).bytes;
+    match refused {
+        Err(SubmitError::Op(OpError::OutOfMemory { requested, .. })) if requested == planned => {}
+        other => return Err(format!("a graph that needs {planned} bytes: {other:?}")),
+    }
+    let again = submitted().await.map_err(|error| error.to_string())?;
     expect(again == expected, || "another result after the error".to_owned())
 }
 

@@ -30,6 +30,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ];
     for dtype in Dtype::ALL {
         cases.push(Case::new(format!("tensor::elementwise_{dtype}"), move |backend| elementwise(backend, dtype)));
+        cases.push(Case::new(format!("tensor::attributes_{dtype}"), move |backend| set_attributes(backend, dtype)));
+        cases.push(Case::new(format!("tensor::generators_{dtype}"), move |backend| generators(backend, dtype)));
         cases.push(Case::new(format!("tensor::reductions_{dtype}"), move |backend| reductions(backend, dtype)));
         cases.push(Case::new(format!("tensor::views_{dtype}"), move |backend| views(backend, dtype)));
         cases.push(Case::new(format!("tensor::casts_{dtype}"), move |backend| casts(backend, dtype)));
@@ -221,6 +223,94 @@ fn attributes(op: &str) -> Vec<(&'static str, Attribute)> {
     }
 }
 
+/// Attributes that are optional, with values other than their defaults.
+fn set_attributes(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let of = tensor(dtype, &[ROWS, COLUMNS]);
+    let inputs = [("a", of.clone()), ("b", of.clone()), ("c", of.clone())];
+    let number = |name, value| (name, Attribute::Float(value));
+    let text = |name, value: &str| (name, Attribute::Text(value.to_owned()));
+    // A scalar of integers is one.
+    let scalar =
+        |name, float, int| (name, if dtype.is_float() { Attribute::Float(float) } else { Attribute::Int(int) });
+    let all = vec![
+        node("gelu", "gelu", &["a"], &[text("approximate", "tanh")]),
+        node("elu", "elu", &["a"], &[number("alpha", 0.375)]),
+        node("leaky_relu", "leaky_relu", &["a"], &[number("negative_slope", 0.25)]),
+        node("softplus", "softplus", &["a"], &[number("beta", 2.0), number("threshold", 3.0)]),
+        node("logit", "logit", &["a"], &[number("eps", 0.0625)]),
+        node("nan_to_num", "nan_to_num", &["a"], &[scalar("nan", 2.5, 1), scalar("posinf", 7.0, 1)]),
+        node("add", "add", &["a", "b"], &[scalar("alpha", -1.5, 3)]),
+        node("add_scalar", "add", &["a"], &[scalar("other", 0.5, 1), scalar("alpha", 3.0, 2)]),
+        node("sub", "sub", &["a", "b"], &[scalar("alpha", 0.25, 2)]),
+        node("sub_from", "sub", &["b"], &[scalar("input", 1.5, 7), scalar("alpha", 2.0, 2)]),
+        node("div_trunc", "div", &["a", "b"], &[text("rounding_mode", "trunc")]),
+        node("div_floor", "div", &["a", "b"], &[text("rounding_mode", "floor")]),
+        node("div_of", "div", &["b"], &[scalar("input", -7.5, 7), text("rounding_mode", "floor")]),
+        node("clamp_min", "clamp", &["a"], &[scalar("min", -0.75, 2)]),
+        node("clamp_max", "clamp", &["a"], &[scalar("max", 1.25, 3)]),
+        node("lerp", "lerp", &["a", "b"], &[number("weight", 0.75)]),
+        node("addcmul", "addcmul", &["a", "b", "c"], &[scalar("value", -0.5, 2)]),
+        node("addcdiv", "addcdiv", &["a", "b", "c"], &[number("value", 0.5)]),
+    ];
+    let is_valid =
+        |inputs: &[(&str, TensorType)], one: &NodeSpec| Graph::new(&graph(inputs, vec![one.clone()])).is_ok();
+    let count = all.len();
+    let nodes: Vec<_> = all.into_iter().filter(|one| is_valid(&inputs, one)).collect();
+    if nodes.len() < if dtype.is_float() { count } else { 8 } {
+        return Err(format!("only {} of {count} operations take {dtype}", nodes.len()));
+    }
+    check(backend, &graph(&inputs, nodes), 21)?;
+    let reduced =
+        |name: &str, op: &str, dim: i64, attribute| node(name, op, &["x"], &[("dim", Attribute::Int(dim)), attribute]);
+    let mut nodes = vec![
+        reduced("sums", "sum", 1, text("dtype", "f64")),
+        reduced("narrow_sums", "sum", 0, text("dtype", if dtype.is_float() { "f32" } else { "i16" })),
+        reduced("prefixes", "cumsum", 0, text("dtype", "f64")),
+    ];
+    if dtype.is_float() {
+        nodes.push(reduced("means", "mean", 0, text("dtype", "f64")));
+        nodes.push(reduced("biased", "var", 1, number("correction", 0.0)));
+        nodes.push(reduced("corrected", "std", 0, number("correction", 2.5)));
+    }
+    if let Some(refused) = nodes.iter().find(|one| !is_valid(&[("x", of.clone())], one)) {
+        return Err(format!("{} is refused", refused.name));
+    }
+    let spec = if dtype == Dtype::Bool { graph(&[("x", of)], nodes) } else { finite(&[("x", of)], nodes) };
+    check_within(backend, &spec, 22, 8.0)
+}
+
+/// Operations without operands. The numbers of `linspace` are also those of its definition.
+fn generators(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
+    let of = ("dtype", Attribute::Text(dtype.name().to_owned()));
+    let (int, float) = (|name, value| (name, Attribute::Int(value)), |name, value| (name, Attribute::Float(value)));
+    let [start, end] = [-2.5, 60.25];
+    let numbers = |steps| {
+        let attributes = [float("start", start), float("end", end), int("steps", steps), of.clone()];
+        node(&format!("linspace_{steps}"), "linspace", &[], &attributes)
+    };
+    let steps = [0, 1, 2, 31, 32, 33, 1025];
+    let mut nodes: Vec<_> = steps.into_iter().map(numbers).collect();
+    nodes.extend([
+        node("down", "linspace", &[], &[int("start", 9), int("end", -9), int("steps", 4), of.clone()]),
+        node("integers", "arange", &[], &[int("start", -3), int("end", 300), int("step", 7), of.clone()]),
+        node("fractions", "arange", &[], &[float("start", 9.5), float("end", -9.0), float("step", -0.25), of.clone()]),
+        node("full", "full", &[], &[("shape", Attribute::Ints(vec![3, 0, 2])), int("value", 1), of.clone()]),
+        node("ones", "full", &[], &[("shape", Attribute::Ints(vec![7, 5])), int("value", 1), of]),
+    ]);
+    let spec = graph(&[], nodes);
+    check(backend, &spec, 23)?;
+    let plan = Arc::new(Plan::new(&Graph::new(&spec).map_err(|error| error.to_string())?));
+    let got = execute(backend, &plan, vec![])?;
+    for ((steps, of), got) in steps.into_iter().zip(&plan.outputs).zip(&got) {
+        let by = (end - start) / (steps - 1).max(1) as f64;
+        let numbers = (0..steps).map(|nth| if nth > 0 && nth == steps - 1 { end } else { start + nth as f64 * by });
+        let literals = numbers.map(|number| Literal::from_f64(dtype, number).bits().to_le_bytes());
+        let expected: Vec<u8> = literals.flat_map(|bytes| bytes.into_iter().take(dtype.size())).collect();
+        compare(of, &expected, got, 1.0).map_err(|error| format!("{steps} numbers: {error}"))?;
+    }
+    Ok(())
+}
+
 fn casts(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let of = tensor(dtype, &[ROWS, COLUMNS]);
     let casts = Dtype::ALL.map(|to| node(to.name(), "to", &["x"], &[("dtype", Attribute::Text(to.name().to_owned()))]));
@@ -241,6 +331,12 @@ fn views(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
         node("selected", "select", &["permuted"], &[("dim", int(0)), ("index", int(-1))]),
         node("expanded", "expand", &["row"], &[("shape", ints(&[5, 33, -1]))]),
         node("flat", "flatten", &["permuted"], &[]),
+        node("thin", "slice", &["permuted"], &[("dim", int(2)), ("start", int(7)), ("end", int(8))]),
+        node("squeezed", "squeeze", &["thin"], &[]),
+        node("squeezed_last", "squeeze", &["thin"], &[("dim", int(-1))]),
+        node("squeezed_in_vain", "squeeze", &["thin"], &[("dim", ints(&[0, 1]))]),
+        node("scalar_of_ones", "squeeze", &["corner"], &[]),
+        node("corner", "slice", &["row"], &[("dim", int(0)), ("start", int(-1))]),
         node("joined", "concat", &["x", "flipped", "x"], &[("dim", int(1))]),
         node("empty", "slice", &["x"], &[("dim", int(0)), ("start", int(5))]),
         node("over_flipped", maximum, &["x", "flipped"], &[]),
@@ -248,6 +344,7 @@ fn views(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
         node("over_expanded", maximum, &["flipped", "expanded"], &[]),
         node("over_transposed", maximum, &["matrix_transpose", "matrix_transpose"], &[]),
         node("over_empty", maximum, &["empty", "row"], &[]),
+        node("over_squeezed", maximum, &["squeezed_last", "scalar_of_ones"], &[]),
         node("scalar", "amax", &["x"], &[]),
         node("over_scalar", maximum, &["odd", "scalar"], &[]),
     ];

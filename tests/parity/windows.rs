@@ -139,6 +139,9 @@ fn pooling(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
             nodes.push(node("line", "reshape", &["x"], &[line]));
             nodes.push(node("one", "select", &["x"], &[int("dim", 0), int("index", 1)]));
             nodes.push(node("unbatched", "max_pool2d", &["one"], &[kernel(3)]));
+            nodes.push(node("one_line", "select", &["line"], &[int("dim", 0), int("index", 1)]));
+            nodes.push(node("adaptive_max_line", "adaptive_max_pool1d", &["line"], &[ints("output_size", &[7])]));
+            nodes.push(node("adaptive_max_unbatched", "adaptive_max_pool1d", &["one_line"], &[int("output_size", 1)]));
         }
         let mut averages = windows("avg");
         averages.extend([
@@ -146,8 +149,12 @@ fn pooling(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
             node("overridden", "avg_pool2d", &["x"], &[kernel(3), int("divisor_override", -7)]),
             node("adaptive", "adaptive_avg_pool2d", &["x"], &[ints("output_size", &[3, 40])]),
             node("global", "adaptive_avg_pool2d", &["x"], &[int("output_size", 1)]),
+            node("adaptive_line", "adaptive_avg_pool1d", &["line"], &[int("output_size", 40)]),
+            // More windows than elements: neighbours have the same elements.
+            node("repeated_line", "adaptive_avg_pool1d", &["line"], &[int("output_size", 4500)]),
+            node("adaptive_unbatched", "adaptive_avg_pool1d", &["one_line"], &[int("output_size", 1)]),
         ]);
-        let is_there = |node: &NodeSpec| shape[0] > 0 || node.inputs != ["line"];
+        let is_there = |node: &NodeSpec| shape[0] > 0 || !["line", "one_line"].contains(&node.inputs[0].as_str());
         nodes.extend(windows("max").into_iter().filter(is_there));
         check(backend, &graph(&[("x", of.clone())], nodes.clone()), 13)?;
         if dtype.is_float() {

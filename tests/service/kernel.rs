@@ -2,10 +2,13 @@
 
 use accelerd::config::ByteSize;
 use accelerd_client::{Client, TranslateOptions};
-use accelerd_proto::v1::{self, kernel_constant::Value};
-use tonic::Code;
+use accelerd_proto::v1::{self, kernel_constant::Value, kernel_service_client::KernelServiceClient};
+use tonic::{Code, Response};
 
-use super::harness::{TestServer, assert_refused};
+use super::{
+    harness::{TestServer, assert_refused, connect},
+    kernel_launch::{self, program},
+};
 
 const SAXPY: &str = "
 import warp as wp
@@ -85,4 +88,42 @@ async fn malformed_requests_are_refused_with_their_field() {
     }
     let known = v1::TranslateRequest { constants: constant(Some(Value::Integer(3))), ..request(SAXPY) };
     server.kernels().translate(known).await.expect("it is valid");
+}
+
+/// Requests of the lane that reads and translates sources.
+fn read_count(server: &TestServer) -> u64 {
+    let lanes = server.daemon.app().engine.stats().lanes;
+    lanes.iter().find(|lane| lane.name == "translate").expect("the lane of sources").counts.requests
+}
+
+/// With the default limit, ten times as much is refused by its length, and nothing reads it.
+#[tokio::test]
+async fn a_source_of_ten_megabytes_is_refused_unread_in_every_call() {
+    let server = TestServer::start().await;
+    let large = format!("{SAXPY}# {}\n", "x".repeat(10_000_000));
+    let compile = v1::CompileRequest { program: Some(program(&large)), ..Default::default() };
+    let launch = |source: &str| kernel_launch::request(source, &[1], vec![]);
+    let benchmark = |source: &str, reference: Option<&str>| v1::BenchmarkRequest {
+        launch: Some(launch(source)),
+        reference: reference.map(program),
+        ..Default::default()
+    };
+    let mut kernels = server.kernels();
+    for (refused, field) in [
+        (kernels.translate(request(&large)).await.map(drop), "source"),
+        (kernels.compile(compile).await.map(drop), "program.source"),
+        (kernels.launch(launch(&large)).await.map(drop), "program.source"),
+        (kernels.benchmark(benchmark(&large, None)).await.map(drop), "launch.program.source"),
+    ] {
+        let expected = format!("{field}: expected at most {} bytes, got {}", 1 << 20, large.len());
+        assert_eq!(refused.as_ref().expect_err("it is too long").message(), expected);
+        assert_refused(refused, Code::InvalidArgument, field);
+    }
+    assert_eq!(read_count(&server), 0, "no source was read");
+    let refused = kernels.benchmark(benchmark(SAXPY, Some(&large))).await;
+    assert_refused(refused, Code::InvalidArgument, "reference.source");
+    assert_eq!(read_count(&server), 1, "that of the kernel");
+    let mut other = KernelServiceClient::new(connect(server.daemon.grpc_addr()).await);
+    let translated = other.translate(request(SAXPY)).await.map(Response::into_inner);
+    assert_eq!(translated.expect("another caller is served").kernels.len(), 1);
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use accelerd::config::{Config, SandboxGpu};
 use accelerd_client::{Client, KernelProgram, TranslateOptions};
-use accelerd_proto::v1::{self, KernelDevice};
+use accelerd_dataset::{Category, Dialect, Plan};
+use accelerd_proto::v1::{self, KernelDevice, KernelDialect};
 use tonic::{Code, Status};
 
 use super::{
@@ -91,6 +92,53 @@ async fn a_translation_to_ptx_has_a_report() {
     assert!(report["resources"]["registers"].as_u64().is_some_and(|registers| registers > 0), "{report}");
     let (kernel, cuda) = client.compile_cuda(KernelProgram::new(SAXPY), "sm_90").await.expect("it compiles");
     assert_eq!((kernel.name.as_str(), cuda.arch.as_str()), ("saxpy", "sm_90"));
+}
+
+/// A generated kernel of each category in each dialect that has it: dialect, name and module.
+fn sample() -> Vec<(KernelDialect, String, String)> {
+    let of = |(named, dialect): (KernelDialect, Dialect)| {
+        let categories: Vec<_> = Category::ALL.into_iter().filter(|category| category.has(dialect)).collect();
+        let plan = Plan::new(3, &categories, &[dialect]).expect("the dialect has these categories");
+        let sources: Vec<_> = (0..).take(categories.len()).map(|index| plan.source(index)).collect();
+        sources.into_iter().map(move |source| (named, source.name, source.text))
+    };
+    [(KernelDialect::Warp, Dialect::Warp), (KernelDialect::Python, Dialect::Python)].into_iter().flat_map(of).collect()
+}
+
+/// Kernels of every category for every architecture, by the compiler that needs no GPU.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_of_all_kinds_of_kernels_has_ptx_for_every_architecture() {
+    let server = TestServer::start_with(with_compiler).await;
+    let sample = sample();
+    assert_eq!(sample.len(), 22, "twelve categories in one dialect, ten in the other");
+    for arch in ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"] {
+        for (dialect, name, source) in &sample {
+            let request = v1::TranslateRequest {
+                source: source.clone(),
+                names: vec![name.clone()],
+                dialect: (*dialect).into(),
+                targets: vec![v1::KernelTarget::Ptx.into()],
+                cuda_arch: arch.to_owned(),
+                ..Default::default()
+            };
+            let translated = server.kernels().translate(request).await.map(tonic::Response::into_inner);
+            let translated = translated.unwrap_or_else(|status| panic!("{name} for {arch}: {status:?} of\n{source}"));
+            assert_eq!(translated.diagnostics, [], "{name} for {arch}, of\n{source}");
+            let [kernel] = &translated.kernels[..] else { panic!("{name} for {arch}: {translated:?}") };
+            let [ptx, report] = &kernel.files[..] else { panic!("{name} for {arch}: {:?}", kernel.files) };
+            assert_eq!((ptx.name.as_str(), report.name.as_str()), (format!("{name}.ptx").as_str(), "resources.json"));
+            let text = std::str::from_utf8(&ptx.content).expect("PTX is text");
+            let target = text.lines().find_map(|line| line.strip_prefix(".target ")).map(str::trim);
+            assert_eq!(target, Some(arch), "{name}");
+            assert!(text.contains(&format!(".visible .entry {name}_kernel(")), "{name} for {arch}");
+            let report: serde_json::Value = serde_json::from_slice(&report.content).expect("JSON");
+            assert_eq!(report["arch"], arch, "{name}");
+            assert!(
+                report["resources"]["registers"].as_u64().is_some_and(|count| count > 0),
+                "{name} for {arch}: {report}"
+            );
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

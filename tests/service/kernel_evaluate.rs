@@ -183,6 +183,75 @@ async fn evaluate_ends_a_compilation_that_takes_too_much() {
     server.assert_serving().await;
 }
 
+/// Work that a kernel starts could go on after its launch, in the time of none. The compiler takes no code of the host, and the device runtime,
+/// which starts kernels and makes streams, is neither declared nor linked.
+#[tokio::test(flavor = "multi_thread")]
+async fn evaluate_compiles_no_source_that_starts_work_of_its_own() {
+    const WORK: &str = "__global__ void work(float* y, float a) { y[threadIdx.x] = a; }";
+    let server = TestServer::start_with(enabled).await;
+    let with_work = |more: &str| format!("{WORK}\n{more}");
+    let runtime = "extern \"C\" __device__ void* cudaGetParameterBufferV2(void*, dim3, dim3, unsigned);\n\
+                   extern \"C\" __device__ int cudaLaunchDeviceV2(void*, void*);";
+    let streams = "extern \"C\" __device__ int cudaStreamCreateWithFlags(void**, unsigned);";
+    for (name, definitions, body, reason) in [
+        ("a kernel", WORK.to_owned(), "work<<<1, 256>>>(y, a);", "device-side kernel launch"),
+        ("a stream", String::new(), "cudaStream_t own; cudaStreamCreateWithFlags(&own, 1);", "is undefined"),
+        (
+            "a kernel in a stream",
+            WORK.to_owned(),
+            "cudaStream_t own; cudaStreamCreateWithFlags(&own, 1); work<<<1, 256, 0, own>>>(y, a);",
+            "is undefined",
+        ),
+        (
+            "a kernel that is not awaited",
+            WORK.to_owned(),
+            "work<<<1, 256, 0, cudaStreamFireAndForget>>>(y, a);",
+            "is undefined",
+        ),
+        (
+            "a declared launch",
+            with_work(runtime),
+            "cudaLaunchDeviceV2(cudaGetParameterBufferV2((void*)work, dim3(1), dim3(256), 0), 0);",
+            "Unresolved extern function",
+        ),
+        (
+            "a declared stream",
+            streams.to_owned(),
+            "void* own; cudaStreamCreateWithFlags(&own, 1);",
+            "Unresolved extern function",
+        ),
+        (
+            "a function of the host",
+            with_work("void start(float* y) { work<<<1, 256>>>(y, 1.0f); }"),
+            "",
+            "host function",
+        ),
+        (
+            "a stream of the host",
+            "__host__ int cudaStreamCreate(void**);\n__host__ int start(void** own) { return cudaStreamCreate(own); }"
+                .to_owned(),
+            "",
+            "not allowed in JIT mode",
+        ),
+        (
+            "a variable of the host",
+            "int start();\nstatic int started = start();".to_owned(),
+            "",
+            "not allowed in JIT mode",
+        ),
+    ] {
+        let source = kernel_with(&definitions, &format!("{body} {HONEST}"));
+        let response = assert_verdict(&server, name, request(&source), Verdict::CompileError).await;
+        assert!(response.compiler_log.contains(reason), "{name}: {}", response.compiler_log);
+        assert!(response.run_times.is_empty() && response.resources.is_none(), "{name}: {response:?}");
+    }
+    // It is not the second kernel that is refused.
+    match evaluate(&server, request(&kernel_with(WORK, HONEST))).await {
+        Ok(response) => assert_eq!(response.verdict(), Verdict::Passed, "{response:?}"),
+        without_gpu @ Err(_) => assert_reason(without_gpu, Code::FailedPrecondition, "NO_GPU"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn evaluate_refuses_requests_with_their_field() {
     let server = TestServer::start_with(|config| {
@@ -317,6 +386,42 @@ async fn evaluate_finds_kernels_that_do_not_compute_what_they_should() {
     let clock = kernel("y[i] = a * x[i] + 1.0f + (float)(clock64() & 1023);");
     let response = evaluate(&server, request(&clock)).await.expect("it is valid");
     assert!(matches!(response.verdict(), Verdict::Mismatch | Verdict::Nondeterministic), "{response:?}");
+}
+
+/// A kernel that computes the first two results, looks for them in all memory around its output, and copies what follows them.
+///
+/// It finds nothing: the reference runs after the last run of the subject, when the process that ran it has ended, and in another process.
+/// Expected outputs that are sent stay in the daemon. The memory of a launch has inputs, bytes that stand for outputs, and random bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn evaluate_has_no_expected_result_in_reach_of_a_kernel() {
+    /// A GPU maps 2 MiB at once, and the memory of a small launch is one such page.
+    const SEARCH: &str = "
+        __shared__ const float* found;
+        if (threadIdx.x == 0) found = nullptr;
+        __syncthreads();
+        const float* page = (const float*)((unsigned long long)y & ~((2ull << 20) - 1));
+        const float first = a * x[0] + 1.0f, second = a * x[1] + 1.0f;
+        for (unsigned k = threadIdx.x; k < (2u << 20) / 4 - n; k += blockDim.x)
+            if (page + k != y && page[k] == first && page[k + 1] == second) found = page + k;
+        __syncthreads();
+        y[i] = found ? found[i] : x[i];";
+    let Some(server) = gpu_server().await else { return };
+    let search = kernel(SEARCH);
+    let results: Vec<f32> = numbers().iter().map(|x| 2.5 * x + 1.0).collect();
+    let sent = v1::NamedTensor { name: "y".to_owned(), value: Some(tensor(&[COUNT.into()], &results)) };
+    let against_sent = v1::EvaluateRequest {
+        expectation: Some(Expectation::Expected(v1::ExpectedOutputs { outputs: vec![sent] })),
+        ..request(&search)
+    };
+    for (name, request) in [("of a reference", request(&search)), ("that was sent", against_sent)] {
+        let response = assert_verdict(&server, name, request, Verdict::Mismatch).await;
+        assert_eq!(response.param, "y", "{name}: {response:?}");
+    }
+    // It does find results that are there, in an input that the reference does not have.
+    let mut helped = request(&search.replace("int n)", "int n, const float* answers)"));
+    helped.subject.as_mut().expect("it is set").params.push(param("answers", Dtype::F32, CudaParamKind::Input));
+    helped.arguments.push(argument("answers", tensor(&[COUNT.into()], &results)));
+    assert_verdict(&server, "that it is given", helped, Verdict::Passed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use accelerd_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use crate::harness::{TestServer, assert_refused};
+use crate::harness::{TestServer, assert_refused, connect};
 
 /// `f(x, n) = 2 x + n`, and more functions for the tests.
 const MODULE: &str = r#"(module
@@ -422,6 +422,30 @@ async fn outcomes_are_expected_of_each_case_or_of_all() {
     assert_eq!((first.case_index, first.expected_outcome.as_str()), (0, "integer_division_by_zero"));
     let shrunk = first.shrunk.as_ref().expect("zeros are simpler").subject_outcome.clone();
     assert_eq!(shrunk, "ok", "the simpler case fails for the same reason");
+}
+
+/// With the default limit of sources. Nothing reads them, and another caller's functions are verified.
+#[tokio::test]
+async fn a_function_of_ten_megabytes_is_refused_unread() {
+    let server = TestServer::start().await;
+    let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
+    let large = format!("{source}# {}\n", "x".repeat(10_000_000));
+    let as_subject = v1::VerifyHeader { subject: Some(Subject::Kernel(python(&large))), ..header("line", source) };
+    let read_count = || {
+        let lanes = server.daemon.app().engine.stats().lanes;
+        lanes.iter().find(|lane| lane.name == "translate").expect("the lane of sources").counts.requests
+    };
+    for (header, field) in
+        [(as_subject, "header.kernel.source"), (header("line", &large), "header.reference_kernel.source")]
+    {
+        let refused = verify(&server, start(header)).await;
+        let expected = format!("{field}: expected at most {} bytes, got {}", 1 << 20, large.len());
+        assert_eq!(refused.as_ref().expect_err("it is too long").message(), expected);
+        assert_refused(refused, Code::InvalidArgument, field);
+    }
+    assert_eq!(read_count(), 0, "no source was read");
+    let other = TestServer { channel: connect(server.daemon.grpc_addr()).await, ..server };
+    assert!(summary(&other, generated(header("line", source), 100)).await.0.passed, "another caller is served");
 }
 
 #[tokio::test]
