@@ -225,6 +225,23 @@ fn functions_that_allocate_are_isolated() {
 }
 
 #[test]
+fn buffers_are_within_the_memory_of_a_module_that_grows_it() {
+    // The second function changes nothing.
+    let text = r#"(module (memory (export "memory") 1) (func (export "f") (param $x i32) (param i32) (result i32)
+        (drop (memory.grow (i32.const 1)))
+        (i32.add (i32.load (local.get $x)) (memory.size)))
+        (func (export "g") (param $x i32) (param i32) (result i32) (i32.add (i32.load (local.get $x)) (memory.size))))"#;
+    for (function, expected) in [("f", [13, 23, 33]), ("g", [12, 22, 32])] {
+        let signature = Signature { params: vec![Param::Input(ScalarType::I32, 1)], results: vec![ScalarType::I32] };
+        let mut call = accelerd_sandbox::Call::new(module(text), function, signature, 3);
+        call.columns = vec![i32s(&[10, 20, 30])];
+        let result = run(&mut sandbox(), &call).expect("the call runs");
+        assert!(result.outcomes.iter().all(|outcome| outcome == Outcome::Ok), "{:?}", result.outcomes);
+        assert_eq!(read_i32s(&result.columns[0]), expected);
+    }
+}
+
+#[test]
 fn a_start_function_and_an_allocator_belong_to_each_instance() {
     let text = r#"(module (memory (export "memory") 1) (global $top (mut i32) (i32.const 1024)) (global $cases (mut i32) (i32.const 0))
         (func $start (i32.store (i32.const 0) (i32.const 40)) (global.set $cases (i32.const 2)) (drop (memory.grow (i32.const 1))))

@@ -6,7 +6,7 @@
 //! log: entries of 16 bytes: address (i32), size in bytes (i32), bytes (i64)
 //! (global $top (mut i32))      ;; where the next entry goes
 //! (global $spent (mut i32))    ;; 1 after an effect that is not logged: a table or a segment changed, or the log is full
-//! (global $limit (mut i64))    ;; bytes of memory that the module sees
+//! (global $limit (mut i64))    ;; bytes of memory that the module sees, if there are as many
 //! (global $committed (mut i64)) ;; the same as of the commit
 //! (func (export "accelerd.commit"))                ;; what the instance is now is what it returns to
 //! (func (export "accelerd.undo") (result i32))     ;; returns to it, from the last entry to the first; 1 if the instance is spent
@@ -72,8 +72,7 @@ struct Parts<'a> {
     imported_functions: u32,
     /// Types of the module's own functions.
     functions: Vec<u32>,
-    /// The initial pages of the module's memory.
-    memory: Option<u64>,
+    has_memory: bool,
     /// Whether a function grows memory.
     grows: bool,
     /// The mutable ones among the types of the globals.
@@ -101,11 +100,7 @@ impl<'a> Parts<'a> {
                 }
                 Payload::ImportSection(section) => parts.imported_functions = section.count(),
                 Payload::FunctionSection(section) => parts.functions = section.into_iter().collect::<Result<_, _>>()?,
-                Payload::MemorySection(section) => {
-                    for memory in section.into_iter().take(1) {
-                        parts.memory = Some(memory?.initial);
-                    }
-                }
+                Payload::MemorySection(section) => parts.has_memory = section.count() > 0,
                 Payload::GlobalSection(section) => {
                     for global in section {
                         let ty = global?.ty;
@@ -136,7 +131,7 @@ impl<'a> Parts<'a> {
 
     fn write(&self) -> Result<Vec<u8>, BinaryReaderError> {
         let log = Log {
-            memory: u32::from(self.memory.is_some()),
+            memory: u32::from(self.has_memory),
             grows: self.grows,
             top: count(self.mutable.len()),
             functions: self.imported_functions + count(self.functions.len()),
@@ -187,17 +182,16 @@ impl<'a> Parts<'a> {
     }
 
     fn added_globals(&self) -> Vec<Vec<u8>> {
-        let bytes = self.memory.unwrap_or(0).cast_signed() << PAGE_BITS;
-        let own =
-            [ConstExpr::i32_const(0), ConstExpr::i32_const(0), ConstExpr::i64_const(bytes), ConstExpr::i64_const(0)];
-        let types = [ValType::I32, ValType::I32, ValType::I64, ValType::I64];
-        let copies = self.mutable.iter().copied().flatten().map(|ty| (ty, zero(ty)));
-        let global = |(val_type, value): (ValType, ConstExpr)| {
+        // Until the first commit the module sees all of its memory.
+        let limit = ConstExpr::i64_const(i64::MAX);
+        let own = [(ValType::I32, None), (ValType::I32, None), (ValType::I64, Some(limit)), (ValType::I64, None)];
+        let copies = self.mutable.iter().copied().flatten().map(|ty| (ty, None));
+        let global = |(val_type, value): (ValType, Option<ConstExpr>)| {
             let mut bytes = encoded(&GlobalType { val_type, mutable: true, shared: false });
-            value.encode(&mut bytes);
+            value.unwrap_or_else(|| zero(val_type)).encode(&mut bytes);
             bytes
         };
-        types.into_iter().zip(own).chain(copies).map(global).collect()
+        own.into_iter().chain(copies).map(global).collect()
     }
 
     /// The mutable globals, each with its copy.
@@ -384,7 +378,8 @@ impl Log {
                 code.local_get(address).local_get(middle).local_get(length);
             }
             Effect::Size => {
-                code.global_get(self.limit()).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
+                self.visible(&mut code);
+                code.i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
             }
             Effect::Grow => {
                 code.call(self.function_of_range() + 1);
@@ -417,27 +412,29 @@ impl Log {
         code.i32_const(-1).i32_load(OF_MODULE).drop().end();
     }
 
+    /// The bytes of memory that the module sees.
+    fn visible(&self, code: &mut InstructionSink<'_>) {
+        for _ in 0..2 {
+            code.global_get(self.limit()).memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl();
+        }
+        code.i64_lt_u().select();
+    }
+
     /// Grows the memory that the module sees. As the instruction does, returns the pages before, or -1.
     fn grow(&self) -> Function {
         let mut function = Function::new([(2, ValType::I64)]);
-        let (pages, limit, size) = (0, 1, 2);
+        let (pages, before, missing) = (0, 1, 2);
         let mut code = function.instructions();
         if self.has_memory() {
-            code.local_get(pages).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl();
-            code.global_get(self.limit()).i64_add().local_set(limit);
-            code.memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().local_set(size);
-            code.local_get(limit).local_get(size).i64_gt_u().if_(BlockType::Empty);
-            // More pages than there are bits for are more than a memory has.
-            code.local_get(limit)
-                .local_get(size)
-                .i64_sub()
-                .i64_const(PAGE_BITS)
-                .i64_shr_u()
-                .i32_wrap_i64()
-                .memory_grow(0);
-            code.i32_const(-1).i32_eq().if_(BlockType::Empty).i32_const(-1).return_().end().end();
-            code.global_get(self.limit()).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
-            code.local_get(limit).global_set(self.limit());
+            self.visible(&mut code);
+            code.local_tee(before).local_get(pages).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().i64_add();
+            code.memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().i64_sub();
+            // Fewer pages than 32 bits can count.
+            code.i64_const(PAGE_BITS).i64_shr_s().local_tee(missing).i64_const(0).i64_gt_s().if_(BlockType::Empty);
+            code.local_get(missing).i32_wrap_i64().memory_grow(0).i32_const(-1).i32_eq();
+            code.if_(BlockType::Empty).i32_const(-1).return_().end().end();
+            code.local_get(before).local_get(pages).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().i64_add();
+            code.global_set(self.limit()).local_get(before).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
         } else {
             code.i32_const(-1);
         }
