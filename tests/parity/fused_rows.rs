@@ -52,7 +52,7 @@ fn tensors(dtype: Dtype, [rows, columns]: [usize; 2]) -> [(&'static str, TensorT
         ("column", of(&[rows, 1])),
         ("value", of(&[1])),
         ("other", tensor(other_type(dtype), &[rows, columns])),
-        ("double", tensor(Dtype::F64, &[1, columns])),
+        ("double", tensor(Dtype::F64, &[rows, columns])),
         ("keep", tensor(Dtype::Bool, &[columns])),
     ]
 }
