@@ -225,6 +225,8 @@ def main() -> None:
         if differs := graph.check():
             failed += 1
             print(f"graph {seed}: {differs}", flush=True)
+        if (seed + 1) % 100 == 0:
+            print(f"{seed + 1 - given.seed} graphs, {failed} failed", flush=True)
     print(f"{given.graphs - failed} passed, {failed} failed, 0 skipped")
     sys.exit(failed > 0)
 
