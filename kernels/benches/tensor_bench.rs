@@ -227,6 +227,7 @@ fn cases() -> Vec<Case> {
 fn windows() -> Vec<Case> {
     const IMAGES: &[usize] = &[32, 64, 128, 128];
     const FILTERS: &[usize] = &[128, 64, 3, 3];
+    const CHANNELS: &[usize] = &[64];
     let high = [("precision", Attribute::Text("high".to_owned()))];
     let int = |name, value| (name, Attribute::Int(value));
     let conv = |name, dtype, attributes: &[_]| Case {
@@ -244,7 +245,6 @@ fn windows() -> Vec<Case> {
         flops: 0.0,
     };
     let overlapping = [int("kernel_size", 3), int("stride", 1), int("padding", 1)];
-    const CHANNELS: &[usize] = &[64];
     let batch_norm = Case {
         name: "batch_norm, 32 x 64 x 128 x 128 f32",
         dtype: Dtype::F32,

@@ -199,17 +199,17 @@ fn a_graph_is_cut_between_steps_and_parts_of_a_step() {
         attributes: attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
     };
     let mut nodes = vec![node("n0".to_owned(), "neg", &["x"], &[])];
-    for nth in 0..4 {
+    for nth in 0..3 {
         let [before, erf, flipped] = ["n", "e", "f"].map(|name| format!("{name}{nth}"));
         nodes.push(node(erf.clone(), "erf", &[&before], &[]));
         nodes.push(node(flipped.clone(), "flip", &[&erf], &[("dims", Attribute::Ints(vec![0]))]));
         nodes.push(node(format!("n{}", nth + 1), "add", &[&erf, &flipped], &[]));
     }
-    nodes.push(node("sum".to_owned(), "sum", &["n4"], &[]));
+    nodes.push(node("sum".to_owned(), "sum", &["n3"], &[]));
     let inputs = vec![("x".to_owned(), TensorType { dtype: Dtype::F32, shape: vec![ELEMENTS] })];
     let spec = GraphSpec { inputs, nodes, outputs: vec!["sum".to_owned(), "e1".to_owned()] };
     let plan = Arc::new(Plan::new(&Graph::new(&spec).expect("a graph")));
-    assert_eq!(plan.steps.len(), 5, "the last sum is a part of the reduction");
+    assert_eq!(plan.steps.len(), 4, "the last sum is a part of the reduction");
     let x = numbers(1, ELEMENTS, 7).bytes().clone();
-    check::<Execute>(&[ExecuteRequest::new(plan, vec![x])], 5, |executed| executed.returned.concat());
+    check::<Execute>(&[ExecuteRequest::new(plan, vec![x])], 4, |executed| executed.returned.concat());
 }

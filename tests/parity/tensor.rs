@@ -423,6 +423,10 @@ pub(crate) fn finite(inputs: &[(&str, TensorType)], nodes: Vec<NodeSpec>) -> Gra
     let mut spec = graph(&[], nodes);
     let number = |name, value| (name, Attribute::Float(value));
     for (name, of) in inputs {
+        if of.dtype == Dtype::Bool {
+            spec.inputs.push(((*name).to_owned(), of.clone()));
+            continue;
+        }
         let given = format!("{name}_in");
         if of.dtype.is_float() {
             let zeros = [number("nan", 0.0), number("posinf", 0.0), number("neginf", 0.0)];

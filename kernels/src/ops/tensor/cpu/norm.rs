@@ -2,14 +2,7 @@
 
 use accelerd_tensor::{Dtype, NormKind, NormStep, View};
 
-use super::{
-    lanes,
-    map::of_shape,
-    memory::Memory,
-    number::Real,
-    row_source::RowSource,
-    rows::{map_rows, vector},
-};
+use super::{lanes, map::of_shape, memory::Memory, number::Real, row_source::RowSource, rows::vector};
 use crate::{OpError, cpu::Worker};
 
 /// Multiply-adds that take as long as the operations of an element.
@@ -42,7 +35,7 @@ fn run_in<T: Real>(step: &NormStep, memory: &Memory<'_>, worker: &Worker) -> Res
     let eps = f64::from_bits(step.eps_bits);
     let kind = step.kind;
     let norm = |row: &mut [T]| normalize(row, kind, eps, weight.as_deref(), bias.as_deref());
-    map_rows(&source, output, COST, worker, norm)
+    source.map_rows(output, COST, worker, norm)
 }
 
 fn normalize<T: Real>(row: &mut [T], kind: NormKind, eps: f64, weight: Option<&[T]>, bias: Option<&[T]>) {

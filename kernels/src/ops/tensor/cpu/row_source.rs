@@ -6,14 +6,18 @@ use accelerd_tensor::{Dtype, scalar::Function};
 
 use super::{
     cast::cast,
-    map::check_types,
+    map::{check_types, chunks},
     memory::Operand,
     number::Number,
     program::{Program, Registers},
     region::{Region, Tile},
     rows::Rows,
 };
-use crate::{OpError, cpu::slices::READ_COST};
+use crate::{
+    OpError,
+    cpu::{Worker, slices::READ_COST},
+    op::product,
+};
 
 /// The rows of one input, or a function of the elements of inputs.
 pub(super) enum RowSource {
@@ -90,5 +94,42 @@ impl RowSource {
                 }
             }
         }
+    }
+
+    /// Writes what `compute` makes of each row. `cost` is that of an element, in multiply-adds.
+    pub(super) fn map_rows<T: Number>(
+        &self,
+        output: &Operand,
+        cost: u64,
+        worker: &Worker,
+        compute: impl Fn(&mut [T]) + Sync + Send,
+    ) -> Result<(), OpError> {
+        let [rows, columns] = output.shape[..] else {
+            return Err(OpError::Invalid(format!("expected rows and columns, got {:?}", output.shape)));
+        };
+        if rows == 0 || columns == 0 {
+            return Ok(());
+        }
+        let writer = Rows::new(output, output.dtype.compute());
+        let at_once = self.rows_at_once(columns);
+        let row_cost = product([columns]).saturating_mul(cost + self.cost() + READ_COST / 4);
+        let work = |(values, scratch): &mut (Vec<T>, RowScratch), rows: Range<usize>| {
+            for start in rows.clone().step_by(at_once) {
+                let rows = start..rows.end.min(start + at_once);
+                values.resize(rows.len() * columns, T::ZERO);
+                // SAFETY: outputs overlap no input.
+                unsafe { self.read(rows.clone(), columns, values, scratch) };
+                values.chunks_exact_mut(columns).for_each(&compute);
+                // SAFETY: as above, and each row is of one task.
+                unsafe { writer.write(rows, 0..columns, values, &mut scratch.native) };
+            }
+        };
+        let ranges = chunks(rows, at_once, row_cost).collect();
+        worker.for_each_joining(
+            ranges,
+            |rows: &Range<usize>| product([rows.len()]).saturating_mul(row_cost),
+            Default::default,
+            work,
+        )
     }
 }

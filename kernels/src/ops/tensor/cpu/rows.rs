@@ -10,15 +10,7 @@ use super::{
     number::Number,
     program::Source,
     region::{Region, Tile},
-    row_source::{RowScratch, RowSource},
 };
-use crate::{
-    OpError,
-    cpu::{Worker, slices::READ_COST},
-    op::product,
-};
-
-use super::map::chunks;
 
 /// A matrix whose elements are converted as they are read and written.
 pub(super) struct Rows {
@@ -112,41 +104,4 @@ pub(super) fn vector<T: Number>(operand: &Operand, compute: Dtype) -> Vec<T> {
         unsafe { Rows::new(operand, compute).read(0..1, 0..len, &mut vector, &mut vec![]) };
     }
     vector
-}
-
-/// Writes what `compute` makes of each row of `source`. `cost` is that of an element, in multiply-adds.
-pub(super) fn map_rows<T: Number>(
-    source: &RowSource,
-    output: &Operand,
-    cost: u64,
-    worker: &Worker,
-    compute: impl Fn(&mut [T]) + Sync + Send,
-) -> Result<(), OpError> {
-    let [rows, columns] = output.shape[..] else {
-        return Err(OpError::Invalid(format!("expected rows and columns, got {:?}", output.shape)));
-    };
-    if rows == 0 || columns == 0 {
-        return Ok(());
-    }
-    let writer = Rows::new(output, output.dtype.compute());
-    let at_once = source.rows_at_once(columns);
-    let row_cost = product([columns]).saturating_mul(cost + source.cost() + READ_COST / 4);
-    let work = |(values, scratch): &mut (Vec<T>, RowScratch), rows: Range<usize>| {
-        for start in rows.clone().step_by(at_once) {
-            let rows = start..rows.end.min(start + at_once);
-            values.resize(rows.len() * columns, T::ZERO);
-            // SAFETY: outputs overlap no input.
-            unsafe { source.read(rows.clone(), columns, values, scratch) };
-            values.chunks_exact_mut(columns).for_each(&compute);
-            // SAFETY: as above, and each row is of one task.
-            unsafe { writer.write(rows, 0..columns, values, &mut scratch.native) };
-        }
-    };
-    let ranges = chunks(rows, at_once, row_cost).collect();
-    worker.for_each_joining(
-        ranges,
-        |rows: &Range<usize>| product([rows.len()]).saturating_mul(row_cost),
-        Default::default,
-        work,
-    )
 }

@@ -2,7 +2,7 @@
 
 use accelerd_tensor::{Dtype, SoftmaxStep};
 
-use super::{lanes, map::of_shape, memory::Memory, number::Real, row_source::RowSource, rows::map_rows};
+use super::{lanes, map::of_shape, memory::Memory, number::Real, row_source::RowSource};
 use crate::{OpError, cpu::Worker};
 
 /// Multiply-adds that take as long as the exponential and the other operations of an element.
@@ -34,5 +34,5 @@ fn run_in<T: Real>(step: &SoftmaxStep, memory: &Memory<'_>, worker: &Worker) -> 
             lanes::update(row, |_, x| x * reciprocal);
         }
     };
-    map_rows(&source, output, COST, worker, softmax)
+    source.map_rows(output, COST, worker, softmax)
 }

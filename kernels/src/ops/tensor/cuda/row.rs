@@ -5,11 +5,10 @@ use accelerd_ir::{Dtype, scalar::cuda::ctype};
 use accelerd_tensor::{RowAccess, View};
 
 use super::{
-    buffers::Address,
     headers::HEADERS,
     launches::{Argument, Launch, Launches, blocks_x},
     prelude::NO_FMA,
-    row_source::RowSource,
+    row_source::{RowOperand, RowSource},
 };
 use crate::{
     OpError,
@@ -54,13 +53,6 @@ pub(super) enum RowExtent {
     Row,
     /// One of `parts` parts, of `part` columns each, twice.
     Parts { parts: usize, part: usize },
-}
-
-/// An operand whose rows are read or written by vectors.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowOperand {
-    pub(super) address: Address,
-    pub(super) dtype: Dtype,
 }
 
 impl RowVariant {
@@ -243,7 +235,7 @@ pub(super) fn check(name: &str, inputs: &[View], output: &View) -> Result<(usize
 mod tests {
     use accelerd_tensor::Location;
 
-    use super::*;
+    use super::{super::buffers::Address, *};
 
     fn operand(dtype: Dtype, offset: usize) -> RowOperand {
         RowOperand { address: Address::In(Location::Input(0), offset), dtype }

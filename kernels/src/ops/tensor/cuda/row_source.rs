@@ -13,12 +13,18 @@ use super::{
     buffers::{Address, BufferSizes},
     launches::Argument,
     map::weight,
-    row::RowOperand,
 };
 use crate::OpError;
 
 /// Bound of the instructions of a thread's values, beyond which they are computed by calls of one function: the compiler takes too long.
 const MAX_UNROLLED: usize = 2048;
+
+/// An operand whose rows are read or written by vectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowOperand {
+    pub(super) address: Address,
+    pub(super) dtype: Dtype,
+}
 
 /// The inputs of rows and the function of their elements.
 pub(super) struct RowSource<'a> {

@@ -5,8 +5,8 @@ use accelerd_tensor::SoftmaxStep;
 use super::{
     buffers::{Address, BufferSizes},
     launches::{Argument, Launches},
-    row::{self, RowKernel, RowKernels, RowOperand, RowVariant, Rows},
-    row_source::RowSource,
+    row::{self, RowKernel, RowKernels, RowVariant, Rows},
+    row_source::{RowOperand, RowSource},
 };
 use crate::OpError;
 
