@@ -103,7 +103,7 @@ __device__ __forceinline__ typename E::Word load(const u8* elements, u64 at) {
     return E::SIZE == 2 ? ((const u16*)elements)[at] : elements[at];
 }
 
-// The rules of a policy as bounds, which a rule that is not part of it always or never exceeds.
+// The rules of a policy as bounds. The bound of a rule that the policy does not have decides nothing.
 template <typename E>
 struct Bounds {
     typedef typename E::Word Word;
@@ -122,7 +122,7 @@ struct Bounds {
         ulps = rules & HAS_MAX_ULPS ? (params.max_ulps < limit ? (Word)params.max_ulps : limit) : all ? limit : 0;
     }
 
-    // Whether a pair of finite numbers that differ passes. `exceeded` can be infinite only if all bounds but that of `ulps` fail.
+    // Whether a pair of finite numbers that differ passes.
     __device__ __forceinline__ bool accept(double difference, double exceeded, Word distance) const {
         const bool close = exceeded <= excess, near = distance <= ulps, bounded = difference <= absolute;
         return all ? close & near & bounded : close | near | bounded;
@@ -172,7 +172,7 @@ struct Findings {
 
     // Whether a pair of finite numbers that differ, at a distance that is not 0, may be the largest in some way.
     __device__ __forceinline__ bool may_raise(const Errors<E>& errors, Word distance) const {
-        // Without branches: what few pairs pass costs less than to jump.
+        // Without branches: the comparisons cost less than jumps.
         return (distance > (Word)ulps.value) | (errors.difference > __longlong_as_double((i64)absolute.value)) |
                (errors.exceeded > excess) | may_raise_relative(errors) | may_raise_ratio(errors);
     }

@@ -3,7 +3,7 @@
 namespace ir {
 
 // What one launch runs: `count` threads of a grid from thread `first`. Threads are numbered from 0, the last dimension fastest.
-// The host fills it; see `LaunchDescriptor` of the crate.
+// The host fills it; see `Launch` of the crate.
 struct Fault;
 struct Launch {
     const volatile u32* stop;  // null, or a word that ends the launch once it is not 0

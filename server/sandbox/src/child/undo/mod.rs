@@ -17,11 +17,15 @@
 //! Memory cannot shrink. Once a case has grown it, later cases get its pages, which are zero again, from their own `memory.grow`. In a module
 //! that grows memory, added code answers `memory.grow` and `memory.size`, and accesses beyond the limit trap.
 
+mod effect;
+
 use wasm_encoder::{
     BlockType, ConstExpr, Encode, ExportKind, Function, GlobalType, InstructionSink, MemArg, MemArgTarget, MemoryType,
     Module, RawSection, SectionId, ValType,
 };
 use wasmparser::{BinaryReaderError, FunctionBody, Operator, Parser, Payload};
+
+use effect::{Effect, effect};
 
 /// The exports that are added.
 pub(super) const COMMIT: &str = "accelerd.commit";
@@ -415,26 +419,30 @@ impl Log {
     /// The bytes of memory that the module sees.
     fn visible(&self, code: &mut InstructionSink<'_>) {
         for _ in 0..2 {
-            code.global_get(self.limit()).memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl();
+            code.global_get(self.limit());
+            memory_bytes(code);
         }
         code.i64_lt_u().select();
     }
 
     /// Grows the memory that the module sees. As the instruction does, returns the pages before, or -1.
     fn grow(&self) -> Function {
-        let mut function = Function::new([(2, ValType::I64)]);
-        let (pages, before, missing) = (0, 1, 2);
+        let mut function = Function::new([(3, ValType::I64)]);
+        let (pages, before, after, missing) = (0, 1, 2, 3);
         let mut code = function.instructions();
         if self.has_memory() {
             self.visible(&mut code);
-            code.local_tee(before).local_get(pages).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().i64_add();
-            code.memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().i64_sub();
+            code.local_tee(before).local_get(pages);
+            bytes_of_pages(&mut code);
+            code.i64_add().local_tee(after);
+            memory_bytes(&mut code);
             // Fewer pages than 32 bits can count.
-            code.i64_const(PAGE_BITS).i64_shr_s().local_tee(missing).i64_const(0).i64_gt_s().if_(BlockType::Empty);
+            code.i64_sub().i64_const(PAGE_BITS).i64_shr_s().local_tee(missing);
+            code.i64_const(0).i64_gt_s().if_(BlockType::Empty);
             code.local_get(missing).i32_wrap_i64().memory_grow(0).i32_const(-1).i32_eq();
             code.if_(BlockType::Empty).i32_const(-1).return_().end().end();
-            code.local_get(before).local_get(pages).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().i64_add();
-            code.global_set(self.limit()).local_get(before).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
+            code.local_get(after).global_set(self.limit());
+            code.local_get(before).i64_const(PAGE_BITS).i64_shr_u().i32_wrap_i64();
         } else {
             code.i32_const(-1);
         }
@@ -481,8 +489,8 @@ impl Log {
             code.local_get(length).i32_const(LOG_BYTES).i32_gt_u().if_(BlockType::Empty);
             code.i32_const(1).global_set(self.spent()).return_().end();
             code.local_get(address).i64_extend_i32_u().local_get(length).i64_extend_i32_u().i64_add();
-            code.memory_size(0).i64_extend_i32_u().i64_const(16).i64_shl().i64_gt_u();
-            code.if_(BlockType::Empty).return_().end();
+            memory_bytes(&mut code);
+            code.i64_gt_u().if_(BlockType::Empty).return_().end();
             for (nth, size) in [(3, 8), (0, 1)] {
                 code.block(BlockType::Empty).loop_(BlockType::Empty);
                 code.local_get(length).i32_const(size).i32_lt_u().br_if(1);
@@ -502,8 +510,8 @@ impl Log {
         let mut code = function.instructions();
         code.i32_const(0).global_set(self.top).i32_const(0).global_set(self.spent());
         if self.has_memory() {
-            code.memory_size(0).i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl().global_set(self.limit());
-            code.global_get(self.limit()).global_set(self.committed());
+            memory_bytes(&mut code);
+            code.global_set(self.limit()).global_get(self.limit()).global_set(self.committed());
         }
         for (global, copy) in copies {
             code.global_get(*global).global_set(*copy);
@@ -546,6 +554,16 @@ impl Log {
     }
 }
 
+/// The bytes of the module's memory.
+fn memory_bytes(code: &mut InstructionSink<'_>) {
+    code.memory_size(0);
+    bytes_of_pages(code);
+}
+
+fn bytes_of_pages(code: &mut InstructionSink<'_>) {
+    code.i64_extend_i32_u().i64_const(PAGE_BITS).i64_shl();
+}
+
 /// The memory of the module.
 const OF_MODULE: MemArg = MemArg { offset: 0, align: 0, target: MemArgTarget::Memory(0), ordering: None };
 
@@ -567,123 +585,6 @@ fn value_place(ty: ValType) -> u32 {
         ValType::F64 => 5,
         ValType::V128 => 6,
     }
-}
-
-/// What an instruction does to the instance, or depends on.
-enum Effect {
-    /// Stores a value at an address.
-    Store {
-        size: i32,
-        value: ValType,
-        offset: u32,
-    },
-    /// Loads from an address, to a lane of the topmost operand if `is_lane`.
-    Load {
-        size: i32,
-        offset: u32,
-        is_lane: bool,
-    },
-    /// Writes bytes of memory: the address is the lowest operand, their number the topmost. If it `reads` memory, the address is between them.
-    Range {
-        reads: bool,
-    },
-    /// Returns the size of memory.
-    Size,
-    /// Grows memory.
-    Grow,
-    NotLogged,
-}
-
-impl Effect {
-    /// Whether it matters only where memory grows.
-    fn is_of_growth(&self) -> bool {
-        matches!(self, Self::Load { .. } | Self::Size | Self::Grow)
-    }
-
-    /// Whether the added code takes the place of the instruction.
-    fn is_replaced(&self) -> bool {
-        matches!(self, Self::Size | Self::Grow)
-    }
-}
-
-/// The effect of an instruction, besides on globals. Instructions that are refused have any.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others have none, or the compiler refuses them")]
-fn effect(operator: &Operator<'_>) -> Option<Effect> {
-    use Operator as Op;
-    let (size, value, memarg) = match operator {
-        Op::I32Store8 { memarg } => (1, ValType::I32, memarg),
-        Op::I32Store16 { memarg } => (2, ValType::I32, memarg),
-        Op::I32Store { memarg } => (4, ValType::I32, memarg),
-        Op::I64Store8 { memarg } => (1, ValType::I64, memarg),
-        Op::I64Store16 { memarg } => (2, ValType::I64, memarg),
-        Op::I64Store32 { memarg } => (4, ValType::I64, memarg),
-        Op::I64Store { memarg } => (8, ValType::I64, memarg),
-        Op::F32Store { memarg } => (4, ValType::F32, memarg),
-        Op::F64Store { memarg } => (8, ValType::F64, memarg),
-        Op::V128Store { memarg } => (16, ValType::V128, memarg),
-        Op::V128Store8Lane { memarg, .. } => (1, ValType::V128, memarg),
-        Op::V128Store16Lane { memarg, .. } => (2, ValType::V128, memarg),
-        Op::V128Store32Lane { memarg, .. } => (4, ValType::V128, memarg),
-        Op::V128Store64Lane { memarg, .. } => (8, ValType::V128, memarg),
-        Op::MemoryCopy { .. } => return Some(Effect::Range { reads: true }),
-        Op::MemoryFill { .. } | Op::MemoryInit { .. } => return Some(Effect::Range { reads: false }),
-        Op::MemorySize { .. } => return Some(Effect::Size),
-        Op::MemoryGrow { .. } => return Some(Effect::Grow),
-        Op::DataDrop { .. }
-        | Op::ElemDrop { .. }
-        | Op::TableSet { .. }
-        | Op::TableGrow { .. }
-        | Op::TableFill { .. }
-        | Op::TableCopy { .. }
-        | Op::TableInit { .. } => return Some(Effect::NotLogged),
-        _ => return load(operator),
-    };
-    Some(Effect::Store { size, value, offset: offset(memarg) })
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others load nothing, or the compiler refuses them")]
-fn load(operator: &Operator<'_>) -> Option<Effect> {
-    use Operator as Op;
-    let (size, memarg, is_lane) = match operator {
-        Op::I32Load8S { memarg }
-        | Op::I32Load8U { memarg }
-        | Op::I64Load8S { memarg }
-        | Op::I64Load8U { memarg }
-        | Op::V128Load8Splat { memarg } => (1, memarg, false),
-        Op::I32Load16S { memarg }
-        | Op::I32Load16U { memarg }
-        | Op::I64Load16S { memarg }
-        | Op::I64Load16U { memarg }
-        | Op::V128Load16Splat { memarg } => (2, memarg, false),
-        Op::I32Load { memarg }
-        | Op::F32Load { memarg }
-        | Op::I64Load32S { memarg }
-        | Op::I64Load32U { memarg }
-        | Op::V128Load32Splat { memarg }
-        | Op::V128Load32Zero { memarg } => (4, memarg, false),
-        Op::I64Load { memarg }
-        | Op::F64Load { memarg }
-        | Op::V128Load8x8S { memarg }
-        | Op::V128Load8x8U { memarg }
-        | Op::V128Load16x4S { memarg }
-        | Op::V128Load16x4U { memarg }
-        | Op::V128Load32x2S { memarg }
-        | Op::V128Load32x2U { memarg }
-        | Op::V128Load64Splat { memarg }
-        | Op::V128Load64Zero { memarg } => (8, memarg, false),
-        Op::V128Load { memarg } => (16, memarg, false),
-        Op::V128Load8Lane { memarg, .. } => (1, memarg, true),
-        Op::V128Load16Lane { memarg, .. } => (2, memarg, true),
-        Op::V128Load32Lane { memarg, .. } => (4, memarg, true),
-        Op::V128Load64Lane { memarg, .. } => (8, memarg, true),
-        _ => return None,
-    };
-    Some(Effect::Load { size, offset: offset(memarg), is_lane })
-}
-
-/// Offsets of 32-bit memories have 32 bits.
-fn offset(memarg: &wasmparser::MemArg) -> u32 {
-    u32::try_from(memarg.offset).unwrap_or(u32::MAX)
 }
 
 /// The type of a global whose value is copied.
