@@ -21,9 +21,10 @@ check:
 test:
     cargo test --workspace --locked
 
-# Runs the same tests with a GPU; a missing device fails.
+# Runs the same tests with a GPU, and those that need one; a missing device fails.
 test-gpu:
     ACCELERD_REQUIRE_CUDA=1 cargo test --workspace --locked
+    ACCELERD_REQUIRE_CUDA=1 cargo test --package accelerd-tests --locked --test service -- --ignored --skip data_parallel
 
 # Compiles every kernel for every architecture and checks its launcher's arguments; needs no GPU.
 kernels:

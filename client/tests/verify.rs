@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use accelerd_client::{
-    Builder, Cases, Client, Code, Domain, Error, KernelProgram, Matrix, OutcomePolicy, Policy, RetryPolicy,
-    Verification, VerifySide, WasmFunction,
+    Builder, Cases, Client, Code, Domain, Error, KernelDevice, KernelProgram, Matrix, OutcomePolicy, Policy,
+    RetryPolicy, Verification, VerifySide, WasmFunction,
     proto::{
         self,
         input_domain::{Lower, Upper},
@@ -64,6 +64,7 @@ async fn a_builder_sets_every_field_of_the_header() {
         .domain("x", -1.5..=2.5)
         .domain("n", Domain::from(3..).length(4).allow_nan().allow_infinity())
         .domain("m", ..=9)
+        .device(KernelDevice::Cuda)
         .max_mismatches(1)
         .max_counterexamples(2)
         .skip_shrinking()
@@ -74,7 +75,9 @@ async fn a_builder_sets_every_field_of_the_header() {
         .memory_bytes(4)
         .loop_budget(5);
     let summary = client.verify(&verification, stream::empty()).await.expect("it opens").summary().await;
-    assert!(summary.expect("an answer").passed);
+    let summary = summary.expect("an answer");
+    assert!(summary.passed);
+    assert_eq!(summary.functions.map(|functions| functions.gpu_decided_count), Some(2500));
     let header = header(&fake);
     let generator = header.generator.expect("it was set");
     assert_eq!((generator.case_count, generator.seed), (2500, 7));
@@ -89,6 +92,7 @@ async fn a_builder_sets_every_field_of_the_header() {
     assert_eq!((header.max_mismatches, header.max_counterexamples), (Some(1), Some(2)));
     assert!(header.skip_shrinking && header.check_determinism && header.case_verdicts);
     assert_eq!(header.outcome_policy, i32::from(OutcomePolicy::ReferenceDefines));
+    assert_eq!(header.device, i32::from(KernelDevice::Cuda));
     assert!(header.policy.is_some() && header.output_policies.contains_key("result"));
 }
 

@@ -1,5 +1,5 @@
-//! Evaluations of CUDA C++ that nobody trusts. Without a GPU sources are compiled, and what compiles is refused for want of one; with
-//! `ACCELERD_REQUIRE_CUDA=1` there must be one, on which kernels that cheat get their verdicts.
+//! Evaluations of CUDA C++ that nobody trusts. Without a GPU sources are compiled, and what compiles is refused for want of one. On a GPU
+//! kernels that cheat get their verdicts.
 
 use accelerd::config::{ByteSize, Config, SandboxGpu};
 use accelerd_proto::v1::{
@@ -92,12 +92,11 @@ async fn evaluate(server: &TestServer, request: v1::EvaluateRequest) -> Result<v
     server.kernels().evaluate(request).await.map(tonic::Response::into_inner)
 }
 
-/// A daemon that evaluates CUDA C++ on a GPU, if there is one.
-async fn gpu_server() -> Option<TestServer> {
+/// A daemon that evaluates CUDA C++ on a GPU.
+async fn gpu_server() -> TestServer {
     let server = TestServer::start_with(enabled).await;
-    let is_required = std::env::var("ACCELERD_REQUIRE_CUDA").is_ok_and(|value| value == "1");
-    assert!(server.has_gpu() || !is_required, "there is no GPU");
-    Some(server).filter(TestServer::has_gpu)
+    assert!(server.has_gpu(), "there is no GPU");
+    server
 }
 
 /// The response for a source, which must have this verdict.
@@ -324,8 +323,9 @@ async fn evaluate_refuses_requests_with_their_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn evaluate_passes_honest_kernels_fast_or_slow() {
-    let Some(server) = gpu_server().await else { return };
+    let server = gpu_server().await;
     let fast = assert_verdict(&server, "fast", request(&kernel(HONEST)), Verdict::Passed).await;
     assert!(fast.bit_exact_repeat && fast.run_times.len() == 6 && fast.compiler_log.is_empty(), "{fast:?}");
     assert!(fast.resources.is_some_and(|needs| needs.registers > 0) && fast.arch.starts_with("sm_"), "{fast:?}");
@@ -356,8 +356,9 @@ async fn evaluate_passes_honest_kernels_fast_or_slow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn evaluate_finds_kernels_that_do_not_compute_what_they_should() {
-    let Some(server) = gpu_server().await else { return };
+    let server = gpu_server().await;
     let counter = "__device__ int launches;\n__device__ float kept[4096];";
     for (name, source) in [
         ("returns the input", kernel("y[i] = x[i];")),
@@ -393,6 +394,7 @@ async fn evaluate_finds_kernels_that_do_not_compute_what_they_should() {
 /// It finds nothing: the reference runs after the last run of the subject, when the process that ran it has ended, and in another process.
 /// Expected outputs that are sent stay in the daemon. The memory of a launch has inputs, bytes that stand for outputs, and random bytes.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn evaluate_has_no_expected_result_in_reach_of_a_kernel() {
     /// A GPU maps 2 MiB at once, and the memory of a small launch is one such page.
     const SEARCH: &str = "
@@ -405,7 +407,7 @@ async fn evaluate_has_no_expected_result_in_reach_of_a_kernel() {
             if (page + k != y && page[k] == first && page[k + 1] == second) found = page + k;
         __syncthreads();
         y[i] = found ? found[i] : x[i];";
-    let Some(server) = gpu_server().await else { return };
+    let server = gpu_server().await;
     let search = kernel(SEARCH);
     let results: Vec<f32> = numbers().iter().map(|x| 2.5 * x + 1.0).collect();
     let sent = v1::NamedTensor { name: "y".to_owned(), value: Some(tensor(&[COUNT.into()], &results)) };
@@ -425,8 +427,9 @@ async fn evaluate_has_no_expected_result_in_reach_of_a_kernel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn evaluate_keeps_nothing_from_one_run_to_the_next() {
-    let Some(server) = gpu_server().await else { return };
+    let server = gpu_server().await;
     let skips = kernel_with(
         "__device__ int launches;",
         "if (launches == 0) y[i] = a * x[i] + 1.0f; __threadfence(); if (i == 0) atomicAdd(&launches, 1);",
@@ -441,8 +444,9 @@ async fn evaluate_keeps_nothing_from_one_run_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn evaluate_finds_writes_outside_of_arrays() {
-    let Some(server) = gpu_server().await else { return };
+    let server = gpu_server().await;
     for (name, body, param) in [
         ("a few elements after the end", "y[i] = a * x[i] + 1.0f; if (i < 4) y[n + i] = 1.0f;", "y"),
         ("an element before the start", "y[i] = a * x[i] + 1.0f; if (i == 0) y[-1] = 1.0f;", "y"),
@@ -455,8 +459,9 @@ async fn evaluate_finds_writes_outside_of_arrays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn evaluate_survives_kernels_that_fail() {
-    let Some(server) = gpu_server().await else { return };
+    let server = gpu_server().await;
     let timeout = |source: &str| v1::EvaluateRequest {
         launch_timeout: Some(prost_types::Duration { seconds: 0, nanos: 300_000_000 }),
         ..request(source)

@@ -17,7 +17,7 @@ use super::{
 const LAUNCH: &str = "/accelerd.v1.KernelService/Launch";
 
 /// A daemon that compiles for GPUs, and has one if one is required.
-async fn server(change: impl FnOnce(&mut Config)) -> TestServer {
+pub(crate) async fn server(change: impl FnOnce(&mut Config)) -> TestServer {
     let server = TestServer::start_with(|config| {
         with_compiler(config);
         change(config);
@@ -29,8 +29,10 @@ async fn server(change: impl FnOnce(&mut Config)) -> TestServer {
 }
 
 /// A daemon with a GPU.
-async fn gpu_server(change: impl FnOnce(&mut Config)) -> Option<TestServer> {
-    Some(server(change).await).filter(TestServer::has_gpu)
+pub(crate) async fn gpu_server(change: impl FnOnce(&mut Config)) -> TestServer {
+    let server = server(change).await;
+    assert!(server.has_gpu(), "there is no GPU");
+    server
 }
 
 fn on(device: KernelDevice, request: &v1::LaunchRequest) -> v1::LaunchRequest {
@@ -465,8 +467,9 @@ async fn assert_runs(server: &TestServer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn a_deadline_ends_a_kernel_and_its_process_stays() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
+    let server = gpu_server(|_| {}).await;
     assert_runs(&server).await;
     let begin = Instant::now();
     assert_eq!(code_within(&server, LAUNCH, "700m", &endless()).await, Code::DeadlineExceeded);
@@ -478,8 +481,9 @@ async fn a_deadline_ends_a_kernel_and_its_process_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn a_caller_that_leaves_frees_the_gpu() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
+    let server = gpu_server(|_| {}).await;
     assert_runs(&server).await;
     let mut kernels = server.kernels();
     let running = tokio::spawn(async move { kernels.launch(Request::new(endless())).await });
@@ -492,8 +496,9 @@ async fn a_caller_that_leaves_frees_the_gpu() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn launches_share_the_memory_limit() {
-    let Some(server) = gpu_server(|config| config.sandbox.gpu_memory = ByteSize::mib(1)).await else { return };
+    let server = gpu_server(|config| config.sandbox.gpu_memory = ByteSize::mib(1)).await;
     let extent = 1 << 18;
     let arguments = vec![argument("a", tensor(&[], &[2.5])), f32_array("x", &[extent]), f32_array("y", &[extent])];
     let refused = launch(&server, on(KernelDevice::Cuda, &request(SAXPY, &[extent], arguments))).await;
@@ -502,8 +507,9 @@ async fn launches_share_the_memory_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn many_callers_have_their_own_results_and_the_daemon_serves_meanwhile() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
+    let server = gpu_server(|_| {}).await;
     let scaled = |factor: i32| {
         let source = warp(&format!(
             "
@@ -535,56 +541,16 @@ def scaled(x: wp.array(dtype=int), y: wp.array(dtype=int)):
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a GPU"]
 async fn resident_tensors_are_arguments_on_the_gpu() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
-    let x = upload(&server, 3, 1.0).await;
+    let server = gpu_server(|_| {}).await;
+    let shape = vec![3];
+    let header = v1::UploadTensorHeader { dtype: Dtype::F32.into(), shape, ..Default::default() };
+    let part = v1::UploadTensorRequest { header: Some(header), data: tensor(&[], &[1.0; 3]).data };
+    let uploaded = server.tensor().upload_tensor(tokio_stream::iter([part])).await.expect("it fits").into_inner();
+    let handle = uploaded.tensor.expect("a tensor").handle;
     let mut request = saxpy_on_gpu();
-    request.arguments[1] = x;
+    request.arguments[1] = v1::TensorInput { name: "x".into(), source: Some(Source::Handle(handle)) };
     let response = launch(&server, request).await.expect("it runs");
     assert_eq!(f32s(response.outputs[0].value.as_ref().expect("a tensor")), [3.0, 3.0, 3.0]);
-}
-
-/// A resident tensor `x`.
-async fn upload(server: &TestServer, count: usize, value: f32) -> v1::TensorInput {
-    let shape = vec![i64::try_from(count).expect("small")];
-    let header = v1::UploadTensorHeader { dtype: Dtype::F32.into(), shape, ..Default::default() };
-    let mut parts = vec![v1::UploadTensorRequest { header: Some(header), ..Default::default() }];
-    for start in (0..count).step_by(1 << 20) {
-        let part = vec![value; (count - start).min(1 << 20)];
-        parts.push(v1::UploadTensorRequest { data: tensor(&[], &part).data, ..Default::default() });
-    }
-    let uploaded = server.tensor().upload_tensor(tokio_stream::iter(parts)).await.expect("it fits").into_inner();
-    let handle = uploaded.tensor.expect("a tensor").handle;
-    v1::TensorInput { name: "x".into(), source: Some(Source::Handle(handle)) }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
-async fn a_streaming_kernel_is_measured() {
-    let Some(server) = gpu_server(|_| {}).await else { return };
-    let count = 96_usize << 20;
-    let extent = i64::try_from(count).expect("small");
-    let source = warp(
-        "
-@wp.kernel
-def saxpy(a: float, x: wp.array(dtype=float), y: wp.array(dtype=float), last: wp.array(dtype=float)):
-    i = wp.tid()
-    v = a * x[i] + y[i]
-    y[i] = v
-    if i == y.shape[0] - 1:
-        last[0] = v
-",
-    );
-    let x = upload(&server, count, 1.0).await;
-    let y = v1::TensorInput { name: "y".into(), ..upload(&server, count, 2.0).await };
-    let arguments = vec![argument("a", tensor(&[], &[2.5])), x, y];
-    let request = with_outputs(vec![output("last", &[1])], request(&source, &[extent], arguments));
-    let mut best = f64::INFINITY;
-    for _ in 0..5 {
-        let response = launch(&server, on(KernelDevice::Cuda, &request)).await.expect("it runs");
-        assert_eq!(f32s(response.outputs[0].value.as_ref().expect("a tensor")), [4.5]);
-        let time = response.execution_time.expect("a time");
-        best = best.min(time.seconds as f64 + f64::from(time.nanos) * 1e-9);
-    }
-    eprintln!("saxpy of {count} f32: {:.3} ms, {:.0} GB/s", best * 1e3, count as f64 * 12.0 / best / 1e9);
 }

@@ -39,3 +39,4 @@ mod tensor_graphs;
 mod tensor_soak;
 mod verify;
 mod verify_functions;
+mod verify_gpu;

@@ -37,12 +37,12 @@ const MODULE: &str = r#"(module
             (br $next)))
         (local.get $sum)))"#;
 
-fn wasm(function: &str) -> v1::WasmFunction {
+pub(crate) fn wasm(function: &str) -> v1::WasmFunction {
     let module = wat::parse_str(MODULE).expect("valid text");
     v1::WasmFunction { module: module.into(), function: function.to_owned(), ..Default::default() }
 }
 
-fn python(source: &str) -> v1::KernelProgram {
+pub(crate) fn python(source: &str) -> v1::KernelProgram {
     v1::KernelProgram { source: source.to_owned(), ..Default::default() }
 }
 
@@ -60,7 +60,7 @@ fn generated(header: v1::VerifyHeader, case_count: u64) -> Vec<v1::VerifyRequest
     start(v1::VerifyHeader { generator: Some(generator), ..header })
 }
 
-fn start(header: v1::VerifyHeader) -> Vec<v1::VerifyRequest> {
+pub(crate) fn start(header: v1::VerifyHeader) -> Vec<v1::VerifyRequest> {
     vec![v1::VerifyRequest { part: Some(Sent::Header(header)) }]
 }
 
@@ -109,7 +109,7 @@ async fn summary(server: &TestServer, sent: Vec<v1::VerifyRequest>) -> (v1::Veri
     (summary, functions)
 }
 
-fn outcomes(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+pub(crate) fn outcomes(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     counts.iter().map(|(name, count)| (name.as_str(), *count)).collect()
 }
 

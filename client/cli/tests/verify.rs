@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use accelerd_proto::v1::{VerifyHeader, VerifyRequest, verify_request::Part};
+use accelerd_proto::v1::{KernelDevice, VerifyHeader, VerifyRequest, verify_request::Part};
 use accelerd_test_support::FakeDaemon;
 use serde_json::Value;
 
@@ -220,6 +220,27 @@ async fn results_that_differ_from_run_to_run_fail_if_that_is_checked() {
         "{}",
         ran.out
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_say_how_many_cases_a_gpu_decided() {
+    let session = Session::new().await;
+    let (cpu, gpu) = (check("on the CPU", "wrong"), check("on a GPU", "wrong"));
+    session.write("s.toml", &format!("count = 1000\n{cpu}device = \"cpu\"\n{gpu}device = \"cuda\"\n"));
+    let ran = session.run(&["s.toml", "--html", "r.html", "--markdown", "r.md"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    let devices: Vec<_> = session.headers().iter().map(VerifyHeader::device).collect();
+    assert_eq!(devices, [KernelDevice::Cpu, KernelDevice::Cuda]);
+    assert!(ran.out.contains("on the CPU: 100 of 1,000 cases fail\n"), "{}", ran.out);
+    for text in [ran.out, session.read("r.html"), session.read("r.md")] {
+        assert!(text.contains("100 of 1,000 cases fail; 900 decided on a GPU"), "{text}");
+        assert_eq!(text.matches("decided on a GPU").count(), 1, "{text}");
+    }
+
+    let json = session.run(&["s.toml", "--json"]).await;
+    let report: Value = serde_json::from_str(&json.out).expect("a document");
+    let decided = [0, 1].map(|nth: usize| &report["checks"][nth]["gpu_decided_count"]);
+    assert_eq!(decided, [&Value::from(0), &900.into()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

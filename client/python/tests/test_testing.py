@@ -32,9 +32,10 @@ def test_the_translation(report, tmp_path):
 
 
 class TestMethods:
-    @equivalent(reference=double, subject=double, count=5)
-    def test_a_method(self, accelerd_client):
+    @equivalent(reference=double, subject=double, count=5, device="cuda")
+    def test_a_method(self, accelerd_client, report):
         assert accelerd_client.list_kernels() == [] and type(self) is TestMethods
+        assert report.gpu_decided_count == 5
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -90,6 +90,7 @@ def blocking(client: Client) -> None:
     client.evict_kernel(compiled)
     report = client.verify(scaled, Path("f.wasm"), count=10, domains={"x": floats(0, 1)}, rtol=1e-3, shrink=False)
     assert_type(report, VerifyReport)
+    assert_type(client.verify(scaled, scaled, device="cuda").gpu_decided_count, int)
     assert_type(report.counterexamples, tuple[Counterexample, ...])
     wasm = Wasm(b"", "f", {"x": "f64", "y": WasmBuffer(np.float32, 3, "output")}, {"result": np.int32})
     client.verify(wasm, KernelProgram("", "f", constants={"n": 1}), cases={"x": np.zeros(3)}, progress=print)
@@ -174,6 +175,7 @@ WRONG = [
     "client.launch('', 1.0)",
     "client.verify('', '', tolerance=1)",
     "client.verify('', '', outcome_policy='any')",
+    "client.verify('', '', device='gpu')",
     "client.verify('', '', domains={'x': (0, 1)})",
 ]
 

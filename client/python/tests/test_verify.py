@@ -288,6 +288,39 @@ def test_options_are_sent(daemon: FakeDaemon, local: Client) -> None:
     assert sent.limits == pb.CaseLimits()
 
 
+@pytest.mark.parametrize(
+    ("device", "sent"),
+    [
+        (None, kernel_pb2.KERNEL_DEVICE_UNSPECIFIED),
+        ("cpu", kernel_pb2.KERNEL_DEVICE_CPU),
+        ("cuda", kernel_pb2.KERNEL_DEVICE_CUDA),
+    ],
+)
+def test_the_device_is_sent(
+    daemon: FakeDaemon, local: Client, monkeypatch: pytest.MonkeyPatch, device: Any, sent: int
+) -> None:
+    monkeypatch.setattr(accelerd._default_client, "default_client", lambda: local)
+    local.verify(double, double, count=1, device=device)
+    local.assert_equivalent(double, double, count=1, device=device)
+    accelerd.verify(double, double, count=1, device=device)
+
+    async def run() -> None:
+        async with AsyncClient(daemon.target, timeout=10) as client:
+            await client.verify(double, double, count=1, device=device)
+            await client.assert_equivalent(double, double, count=1, device=device)
+
+    asyncio.run(run())
+    assert [one.device for one in daemon.verify.headers] == [sent] * 5
+
+
+def test_reports_are_equal_on_all_devices(local: Client) -> None:
+    arguments: dict[str, Any] = {"count": 20, "seed": 3, "domains": {"x": floats(0, 1000)}}
+    cpu = local.verify(wrong_above, double, device="cpu", **arguments)
+    gpu = local.verify(wrong_above, double, device="cuda", **arguments)
+    assert (cpu.gpu_decided_count, gpu.gpu_decided_count) == (0, 20 - gpu.failed)
+    assert 0 < gpu.failed < 20 and gpu == cpu and repr(gpu) == repr(cpu)
+
+
 WRONG = [
     ({"cases": {"x": [1.0]}, "count": 5}, ValueError, "count: expected None with cases that are given, got 5"),
     ({"cases": {"x": [1.0]}, "domains": {"x": floats()}}, ValueError, "domains: expected None with cases"),
@@ -308,6 +341,7 @@ WRONG = [
     ({"expect": ["ok"]}, ValueError, "expect: expected one name with generated cases"),
     ({"cases": {"x": [1.0]}, "expect": []}, ValueError, "expect: expected a name for each of 1 cases, got 0"),
     ({"tolerance": 1}, TypeError, "unknown options: tolerance"),
+    ({"device": "gpu"}, ValueError, "device: expected one of None, 'cpu', 'cuda', got 'gpu'"),
     ({"equal_nan": "maybe"}, ValueError, "equal_nan: expected one of False, True, 'bits', got 'maybe'"),
 ]
 

@@ -9,7 +9,7 @@ use super::Policy;
 use crate::{
     KernelProgram,
     proto::{
-        self, OutcomePolicy, VerifyHeader,
+        self, KernelDevice, OutcomePolicy, VerifyHeader,
         input_domain::{Lower, Upper},
         verify_header::{Reference, Subject},
     },
@@ -226,6 +226,14 @@ impl Verification {
     #[must_use]
     pub fn domain(mut self, input: impl Into<String>, domain: impl Into<Domain>) -> Self {
         self.0.generator.get_or_insert_default().domains.insert(input.into(), domain.into().0);
+        self
+    }
+
+    /// Where functions in Python run generated cases first, the CPU by default. The result is the same on all devices. docs/verify.md says
+    /// which functions can run on a GPU.
+    #[must_use]
+    pub fn device(mut self, device: KernelDevice) -> Self {
+        self.0.device = device.into();
         self
     }
 

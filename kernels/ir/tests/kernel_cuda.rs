@@ -3,6 +3,7 @@
 mod common {
     pub(crate) mod cuda;
     mod exact;
+    pub(crate) mod host;
     pub(crate) mod random;
 
     mod builder;
@@ -24,7 +25,7 @@ use accelerd_ir::{
 use common::{
     Builder, add, assign, at, binary, cast, component,
     cuda::{self, Case, assert_agree, assert_same, expected, literals, run},
-    element, equal, exact, int, integer, less, load, local, mul, number, random, range, store, tid, unary, when,
+    element, equal, exact, host, int, integer, less, load, local, mul, number, random, range, store, tid, unary, when,
 };
 
 #[test]
@@ -604,8 +605,8 @@ int main() {
     return ir::exp_for_16_bits(nan) != nan && ir::tanh_for_16_bits(nan) != nan && ir::erf_for_16_bits(nan) != nan ? 0 : 7;
 }
 ";
-    let text = format!("#include \"cuda_device.h\"\n{}\n{main}", cuda::without_ptx(accelerd_ir::scalar::cuda::PRELUDE));
-    let program = cuda::compile(&cuda::folder("elementary_for_16_bits"), &text);
+    let text = format!("#include \"cuda_device.h\"\n{}\n{main}", host::without_ptx(accelerd_ir::scalar::cuda::PRELUDE));
+    let program = host::compile(&host::folder("elementary_for_16_bits"), &text);
     let ended = std::process::Command::new(program).status().expect("the program was compiled");
     assert_eq!(ended.code(), Some(0), "the check that failed");
 }

@@ -3,6 +3,7 @@
 mod common {
     pub(crate) mod cuda;
     mod exact;
+    pub(crate) mod host;
     pub(crate) mod random;
 
     mod builder;
@@ -28,7 +29,7 @@ use accelerd_ir::{
     scalar::{BinaryOp, UnaryOp},
 };
 use common::{
-    Builder, add, assign, at, binary, component, cuda, element, exact, int, less, load, local, mul, number, random,
+    Builder, add, assign, at, binary, component, element, exact, host, int, less, load, local, mul, number, random,
     range, store, tid, unary, when,
 };
 
@@ -38,7 +39,7 @@ fn files(kernel: &Kernel, grid: &[u32], arguments: &[Argument]) -> Files {
 }
 
 fn run(name: &str, source: &str) -> Output {
-    let program = cuda::compile(&cuda::folder(name), &cuda::without_ptx(source));
+    let program = host::compile(&host::folder(name), &host::without_ptx(source));
     Command::new(program).output().expect("the program was compiled")
 }
 

@@ -58,7 +58,8 @@ impl UserCompiler {
 
     /// Compiles generated CUDA C++ for an architecture, without contraction of products and sums. An error is the compiler's log.
     pub fn compile(&self, source: &str, arch: Arch) -> Result<UserCode, String> {
-        let mut options = vec!["--fmad=false".to_owned()];
+        // Integers of 128 bits have the places of values of 64 bits.
+        let mut options = vec!["--fmad=false".to_owned(), "--device-int128".to_owned()];
         if self.nvrtc.has_fast_compile() {
             // Generated code uses no types of the runtime, whose declarations take 5 ms.
             options.push("--minimal".to_owned());

@@ -42,21 +42,39 @@ impl Generator {
     ///
     /// A column has `count` times [`Input::case_bytes`] bytes, so the caller bounds both. Numbers of cases wrap at 2^64.
     pub fn cases(&self, first: u64, count: usize) -> Vec<Vec<u8>> {
+        self.numbered_cases((0..count).map(|row| first.wrapping_add(row as u64)))
+    }
+
+    /// As [`Self::cases`], for the cases of these numbers.
+    pub fn numbered_cases(&self, numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<Vec<u8>> {
         let mut columns = Vec::with_capacity(self.inputs.len());
         for position in 0..self.inputs.len() {
-            let column = self.column(position, first, count, &columns);
+            let column = self.column(position, numbers.clone(), &columns);
             columns.push(column);
         }
         columns
     }
 
-    fn column(&self, position: usize, first: u64, count: usize, columns: &[Vec<u8>]) -> Vec<u8> {
+    /// What each input is drawn from.
+    pub(crate) fn mixes(&self) -> &[Mix] {
+        &self.mixes
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The key of the random numbers of each input.
+    pub(crate) fn keys(&self) -> Vec<u64> {
+        (0..self.inputs.len() as u64).map(|position| Random::key(self.seed, position)).collect()
+    }
+
+    fn column(&self, position: usize, numbers: impl ExactSizeIterator<Item = u64>, columns: &[Vec<u8>]) -> Vec<u8> {
         let (input, mix) = (&self.inputs[position], &self.mixes[position]);
         let key = Random::key(self.seed, position as u64);
-        let mut column = Vec::with_capacity(count * input.case_bytes());
+        let mut column = Vec::with_capacity(numbers.len() * input.case_bytes());
         let mut list = Vec::with_capacity(input.elements());
-        for row in 0..count {
-            let case = first.wrapping_add(row as u64);
+        for (row, case) in numbers.enumerate() {
             let mut random = Random::new(key, case);
             let special = self.layout.special(position, case, mix.specials());
             let earlier = Earlier { inputs: &self.inputs[..position], columns, row, related: self.is_related(case) };

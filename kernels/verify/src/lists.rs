@@ -130,7 +130,7 @@ fn copy(mix: &Mix, length: usize, earlier: &Earlier, random: &mut Random, list: 
     let source = earlier.choose(random);
     list.extend((0..length).map(|element| {
         let copied = source.and_then(|source| earlier.element(source, element));
-        let converted = copied.and_then(|copied| mix.values().checked(copied.cast(mix.values().dtype()).bits()));
+        let converted = copied.and_then(|copied| mix.values().converted(copied));
         converted.unwrap_or_else(|| mix.any(earlier, random))
     }));
     let place = random.index(length);

@@ -37,6 +37,21 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
+    /// All, by their number.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Uniform,
+        Self::LogUniform,
+        Self::Bits,
+        Self::SmallInteger,
+        Self::Special,
+        Self::NearSpecial,
+        Self::NearPower,
+        Self::NearBound,
+        Self::Half,
+        Self::Decimal,
+        Self::Repeat,
+    ];
+
     /// Draws a strategy; none repeats an earlier input if there is none.
     pub(crate) fn draw(random: &mut Random, earlier: &Earlier) -> Self {
         if earlier.is_related() && random.bits() & 1 == 0 {
@@ -48,7 +63,7 @@ impl Strategy {
 }
 
 /// Strategies by their share.
-const MIX: [Strategy; 32] = {
+pub(crate) const MIX: [Strategy; 32] = {
     use Strategy::{
         Bits, Decimal, Half, LogUniform, NearBound, NearPower, NearSpecial, Repeat, SmallInteger, Special, Uniform,
     };
@@ -89,7 +104,7 @@ const MIX: [Strategy; 32] = {
 };
 
 /// Absolute values that uniform numbers are limited to; 0 stands for no limit.
-const SCALES: [f64; 8] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e6, 0.0, 0.0];
+pub(crate) const SCALES: [f64; 8] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e6, 0.0, 0.0];
 
 /// Draws values of a set.
 #[derive(Clone, Debug)]
@@ -231,7 +246,7 @@ impl Mix {
 
     /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or what it lacks to a constant.
     fn repeat(&self, earlier: [Literal; 2], random: &mut Random) -> Option<u64> {
-        let [value, other] = earlier.map(|earlier| self.values.checked(earlier.cast(self.values.dtype()).bits()));
+        let [value, other] = earlier.map(|earlier| self.values.converted(earlier));
         let value = value?;
         match random.below(12) {
             0 => self.plus(value, 1),

@@ -59,7 +59,12 @@ impl Specials {
 
     /// The constants of the functions, or the first special values if there are none.
     pub(crate) fn constants(&self) -> &[u64] {
-        if self.constants.is_empty() { self.core() } else { &self.values[self.constants.clone()] }
+        &self.values[self.constants_range()]
+    }
+
+    /// Where [`Self::constants`] are among all.
+    pub(crate) fn constants_range(&self) -> Range<usize> {
+        if self.constants.is_empty() { 0..self.core } else { self.constants.clone() }
     }
 }
 

@@ -86,10 +86,21 @@ impl Values {
     /// The number, rounded to a floating-point type or truncated to an integer, if it is in the set.
     pub(crate) fn number(&self, value: f64) -> Option<u64> {
         if self.dtype.is_float() {
-            return self.checked(Literal::from_f64(self.dtype, value).bits());
+            return self.checked(rounded(self.dtype, value));
         }
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and no such number is in the set")]
         self.at(value as i128)
+    }
+
+    /// A value of another type, if its conversion is in the set.
+    pub(crate) fn converted(&self, value: Literal) -> Option<u64> {
+        let is_rounded = value.dtype() != self.dtype && value.dtype().is_float() && self.dtype.is_float();
+        self.checked(if is_rounded { rounded(self.dtype, value.as_f64()) } else { value.cast(self.dtype).bits() })
+    }
+
+    /// Whether NaN is in the set.
+    pub(crate) fn allows_nan(&self) -> bool {
+        self.nan
     }
 
     /// The value `distance` ordinals from another, if it is in the set.
@@ -164,6 +175,11 @@ pub(crate) fn infinity(dtype: Dtype) -> u64 {
 pub(crate) fn quiet_nan(dtype: Dtype) -> u64 {
     let infinity = infinity(dtype);
     infinity | (infinity & infinity.wrapping_neg()) >> 1
+}
+
+/// A number rounded to a floating-point type. NaN has neither sign nor payload, so that it is the same on every processor.
+fn rounded(dtype: Dtype, value: f64) -> u64 {
+    if value.is_nan() { quiet_nan(dtype) } else { Literal::from_f64(dtype, value).bits() }
 }
 
 fn sign_bit(dtype: Dtype) -> u64 {

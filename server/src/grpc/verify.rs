@@ -45,6 +45,8 @@ mod outputs;
 mod pipeline;
 mod policy;
 mod report;
+mod screen_queue;
+mod screening;
 mod sides;
 mod totals;
 mod unordered;
@@ -67,6 +69,7 @@ const GENERATED_AHEAD: usize = 128 << 10;
 pub(super) struct Verifier(Arc<State>);
 
 struct State {
+    app: Arc<App>,
     lane: Lane<Compare>,
     resident: ResidentTensors,
     kernels: KernelCache,
@@ -85,6 +88,7 @@ impl Verifier {
     pub(super) fn new(app: &Arc<App>) -> Self {
         let config = &app.config;
         Self(Arc::new(State {
+            app: Arc::clone(app),
             lane: app.engine.lane(config.lanes.lane(&config.lanes.compare)),
             resident: ResidentTensors::new(app),
             kernels: app.kernels.clone(),

@@ -145,11 +145,21 @@ impl CudaKernels {
         arch: Arch,
         context: &Context,
     ) -> Result<Arc<CudaKernel>, ApiError> {
-        let key = (Sha256::digest(code.source.as_bytes()).into(), arch.capability());
+        self.compile_text([prelude(), code.source.clone()].join("\n"), arch, context).await
+    }
+
+    /// As [`Self::compile`], for a whole program of generated code.
+    pub(crate) async fn compile_text(
+        &self,
+        source: String,
+        arch: Arch,
+        context: &Context,
+    ) -> Result<Arc<CudaKernel>, ApiError> {
+        let key = (Sha256::digest(source.as_bytes()).into(), arch.capability());
         if let Some(kernel) = get(&self.kept, &key) {
             return Ok(kernel);
         }
-        let source = Bytes::from([prelude(), code.source.clone()].join("\n"));
+        let source = Bytes::from(source);
         let (kept, account) = (Arc::clone(&self.kept), self.account.clone());
         let job = move |turn: &crate::sandbox::Turn| {
             // The call before may have compiled it.

@@ -10,6 +10,7 @@ from ._aio_call import AsyncCaller
 from ._aio_tensor import AsyncTensor
 from ._domain import Domain
 from ._function import Computed, Side
+from ._launch import KernelDevice
 from ._tensor_factory import TensorFactory
 from ._verification import VERIFY, Cases, Progress, Verification, VerifyOptions
 from ._verify import Compared, ComparisonReport, PolicyOptions
@@ -84,6 +85,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         count: int | None = None,
         seed: int = 0,
         domains: Mapping[str, Domain] | None = None,
+        device: KernelDevice | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
@@ -96,6 +98,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
             count,
             seed,
             domains,
+            device,
             progress,
             self._compare_input,
             self._caller.settings,
@@ -116,6 +119,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         count: int | None = None,
         seed: int = 0,
         domains: Mapping[str, Domain] | None = None,
+        device: KernelDevice | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
@@ -129,6 +133,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
             count=count,
             seed=seed,
             domains=domains,
+            device=device,
             progress=progress,
             timeout=timeout,
             **options,

@@ -10,6 +10,7 @@ from ._blocking_call import Caller
 from ._blocking_tensor import Tensor
 from ._domain import Domain
 from ._function import Computed, Side
+from ._launch import KernelDevice
 from ._tensor_factory import TensorFactory
 from ._verification import VERIFY, Cases, Progress, Verification, VerifyOptions
 from ._verify import Compared, ComparisonReport, PolicyOptions
@@ -84,6 +85,7 @@ class VerifyCalls(TensorFactory[Tensor]):
         count: int | None = None,
         seed: int = 0,
         domains: Mapping[str, Domain] | None = None,
+        device: KernelDevice | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
@@ -106,6 +108,9 @@ class VerifyCalls(TensorFactory[Tensor]):
             seed: Seed of the generated cases.
             domains: Domains of generated inputs by name, such as `{"x": accelerd.testing.floats(-1.0, 1.0)}`. Other
                 inputs have all values of their type except NaN and infinities.
+            device: Where functions in Python run generated cases first: "cuda" for a GPU of the daemon, or "cpu". Cases
+                whose results are not plainly equal on the GPU run on the CPU again, so the report is the same. None
+                means "cpu".
             progress: A function that is called with the number of cases done and the number that failed, after each
                 chunk of cases.
             timeout: Seconds for the whole call.
@@ -117,7 +122,8 @@ class VerifyCalls(TensorFactory[Tensor]):
 
         Raises:
             TranslationError: A function in Python is outside the language; the text has the place and the reason.
-            InvalidArgumentError: The parameters of a function are not those of the other function or of the cases.
+            InvalidArgumentError: The parameters of a function are not those of the other function or of the cases, or
+                `device` is "cuda" and the functions cannot run on a GPU.
         """
         run = Verification(
             Side.of("subject", subject),
@@ -126,6 +132,7 @@ class VerifyCalls(TensorFactory[Tensor]):
             count,
             seed,
             domains,
+            device,
             progress,
             self._compare_input,
             self._caller.settings,
@@ -146,6 +153,7 @@ class VerifyCalls(TensorFactory[Tensor]):
         count: int | None = None,
         seed: int = 0,
         domains: Mapping[str, Domain] | None = None,
+        device: KernelDevice | None = None,
         progress: Progress | None = None,
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
@@ -159,6 +167,7 @@ class VerifyCalls(TensorFactory[Tensor]):
             count=count,
             seed=seed,
             domains=domains,
+            device=device,
             progress=progress,
             timeout=timeout,
             **options,

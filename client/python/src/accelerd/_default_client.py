@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ._client import Client
 from ._domain import Domain
 from ._function import Computed
+from ._launch import KernelDevice
 from ._verification import Cases, Progress, VerifyOptions
 from ._verify_report import VerifyReport
 
@@ -36,6 +37,7 @@ def verify(
     count: int | None = None,
     seed: int = 0,
     domains: Mapping[str, Domain] | None = None,
+    device: KernelDevice | None = None,
     progress: Progress | None = None,
     timeout: float | None = None,
     **options: Unpack[VerifyOptions],
@@ -52,6 +54,7 @@ def verify(
         count=count,
         seed=seed,
         domains=domains,
+        device=device,
         progress=progress,
         timeout=timeout,
         **options,

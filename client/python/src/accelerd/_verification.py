@@ -17,6 +17,7 @@ from ._function import Side
 from ._kernel import explained
 from ._kernel_arguments import typed_value
 from ._kernel_program import Program
+from ._launch import DEVICES, KernelDevice
 from ._message import choice, message
 from ._proto import verify_pb2 as pb
 from ._resident import tensor_input
@@ -94,6 +95,7 @@ class Verification:
         count: int | None,
         seed: int,
         domains: Mapping[str, Domain] | None,
+        device: KernelDevice | None,
         progress: Progress | None,
         convert: Callable[[str, Any], Any],
         settings: Settings,
@@ -115,7 +117,7 @@ class Verification:
         self._is_generated = subject.function is not None and reference.function is not None and cases is None
         expect = options.get("expect", "")
         self._expect = None if isinstance(expect, str) else list(expect)
-        header = _header(subject, reference, options)
+        header = _header(subject, reference, device, options)
         if self._is_generated:
             if self._expect is not None:
                 raise ValueError("expect: expected one name with generated cases, got a name for each case")
@@ -246,7 +248,7 @@ def _generator(count: int | None, seed: int, domains: Mapping[str, Domain]) -> p
     )
 
 
-def _header(subject: Side, reference: Side, options: VerifyOptions) -> pb.VerifyHeader:
+def _header(subject: Side, reference: Side, device: KernelDevice | None, options: VerifyOptions) -> pb.VerifyHeader:
     unknown = set(options) - set(VerifyOptions.__annotations__)
     if unknown:
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
@@ -273,6 +275,7 @@ def _header(subject: Side, reference: Side, options: VerifyOptions) -> pb.Verify
         max_counterexamples=options.get("max_counterexamples"),
         skip_shrinking=not options.get("shrink", True),
         check_determinism=options.get("check_determinism", False),
+        device=choice("device", device, DEVICES),
     )
     for side, kernel, wasm, given in (
         (subject, header.kernel, header.wasm, header.given_outputs),

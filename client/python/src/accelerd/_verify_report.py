@@ -136,6 +136,8 @@ class VerifyReport:
     outcome_mismatches: int
     #: Cases for which the subject had different results when it ran again, if that was asked for.
     nondeterministic: int
+    #: Cases that a GPU decided; all others ran on the CPU. Reports that differ only in this are equal.
+    gpu_decided_count: int = field(compare=False)
     #: The first cases that fail.
     counterexamples: tuple[Counterexample, ...]
     #: SHA-256 of each side's module or program, in hexadecimal digits; empty for outputs that are given.
@@ -239,6 +241,7 @@ def received_report(
         reference_outcomes=dict(functions.reference_outcomes),
         outcome_mismatches=functions.outcome_mismatch_count,
         nondeterministic=functions.nondeterministic_count,
+        gpu_decided_count=functions.gpu_decided_count,
         counterexamples=tuple(_counterexample(one) for one in functions.counterexamples),
         subject_hash=functions.subject_hash.hex(),
         reference_hash=functions.reference_hash.hex(),

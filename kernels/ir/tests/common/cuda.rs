@@ -1,13 +1,7 @@
 //! Compiles emitted CUDA C++ for the host, and compares what it computes with the interpreter.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::{
-    fmt::Write as _,
-    fs,
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-};
+use std::fmt::Write as _;
 
 use accelerd_ir::{
     Dtype,
@@ -18,6 +12,8 @@ use accelerd_ir::{
     },
     scalar::Literal,
 };
+
+use super::host::{compile, feed, folder, without_ptx};
 
 /// A kernel, what it is launched with, and in how many blocks of how many threads.
 #[derive(Clone)]
@@ -49,42 +45,6 @@ pub(crate) struct Outcome {
     pub(crate) arguments: Vec<Argument>,
     pub(crate) fault: Option<Fault>,
     pub(crate) is_stopped: bool,
-}
-
-/// A folder for a test, empty.
-pub(crate) fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("the folder for temporary files of tests is writable");
-    folder
-}
-
-/// Compiles C++ to a program, with undefined behavior made a trap.
-pub(crate) fn compile(folder: &Path, text: &str) -> PathBuf {
-    let (source, program) = (folder.join("program.cpp"), folder.join("program"));
-    fs::write(&source, text).expect("the folder is writable");
-    let shim = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shim");
-    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-    let output = Command::new(&compiler)
-        .args(["-std=c++17", "-O0", "-w", "-ffp-contract=off", "-fsanitize=undefined"])
-        .args([
-            "-fno-sanitize=alignment,float-divide-by-zero,null,vptr",
-            "-fsanitize-undefined-trap-on-error",
-            "-I",
-            shim,
-            "-o",
-        ])
-        .args([&program, &source])
-        .output()
-        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program
-}
-
-/// The text with what the compiler of the host cannot read, which the shim defines, left out: paragraphs in PTX.
-pub(crate) fn without_ptx(text: &str) -> String {
-    let is_ptx = |paragraph: &&str| paragraph.contains("asm(") && !paragraph.contains("__CUDA_ARCH__");
-    text.split("\n\n").filter(|paragraph| !is_ptx(paragraph)).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The kernel under a name that is unique in a program.
@@ -120,17 +80,6 @@ fn run_each(name: &str, cases: &[(&Case, Options)]) -> Vec<Outcome> {
     assert!(output.status.success(), "{name}: {output:?}");
     let mut answer = output.stdout.as_slice();
     cases.iter().map(|(case, _)| outcome(case, &mut answer)).collect()
-}
-
-fn feed(program: &Path, input: &[u8]) -> Output {
-    let mut child =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was compiled");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().expect("the program runs");
-    let _ = writer.join().expect("the thread writes");
-    output
 }
 
 fn word(value: usize) -> [u8; 4] {

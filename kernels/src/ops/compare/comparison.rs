@@ -178,6 +178,27 @@ impl Comparison {
         self.mismatches.extend(moved.map(|mismatch| Mismatch { index: mismatch.index + start, ..mismatch }));
     }
 
+    /// Adds pairs of equal bits that pass, wherever they are. `norm` is the largest absolute value of finite ones.
+    pub fn add_equal(&mut self, pairs: u64, norm: f64) {
+        self.counts.equal += pairs;
+        self.histogram[0] += pairs;
+        self.norm = self.norm.max(norm);
+    }
+
+    /// Replaces the indices of pairs.
+    #[must_use]
+    pub fn with_indices(mut self, index_of: impl Fn(u64) -> u64) -> Self {
+        for index in self.mismatches.iter_mut().map(|mismatch| &mut mismatch.index) {
+            *index = index_of(*index);
+        }
+        let errors =
+            [&mut self.max_absolute, &mut self.max_relative].into_iter().flatten().map(|largest| &mut largest.index);
+        for index in errors.chain(self.max_ulps.iter_mut().map(|largest| &mut largest.index)) {
+            *index = index_of(*index);
+        }
+        self
+    }
+
     /// Counts a pair.
     pub(super) fn count(&mut self, class: Class) {
         let counts = &mut self.counts;

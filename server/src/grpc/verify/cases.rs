@@ -1,5 +1,7 @@
 //! Cases of a chunk.
 
+use std::sync::Arc;
+
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
@@ -15,6 +17,8 @@ pub(super) enum Inputs {
     Columns(Vec<Column>),
     /// Those of the header's generator, from this case on. They are made when it is the call's turn, so that waiting calls hold none.
     Generated(u64),
+    /// As before, those of these numbers, which ascend.
+    Numbered(Arc<[u64]>),
 }
 
 /// Cases to evaluate.
@@ -22,6 +26,8 @@ pub(super) enum Inputs {
 pub(super) struct Cases {
     pub(super) count: usize,
     pub(super) inputs: Inputs,
+    /// Their numbers among all cases; `None` if they follow one another.
+    pub(super) numbers: Option<Arc<[u64]>>,
     /// What the client sent for each side that is no function.
     pub(super) actual: Vec<Named>,
     pub(super) expected: Vec<Named>,
@@ -32,6 +38,7 @@ pub(super) struct Cases {
 impl Cases {
     /// Cases of two functions.
     pub(super) fn of_functions(count: usize, inputs: Inputs) -> Self {
-        Self { count, inputs, actual: vec![], expected: vec![], expected_outcomes: vec![] }
+        let numbers = if let Inputs::Numbered(numbers) = &inputs { Some(Arc::clone(numbers)) } else { None };
+        Self { count, inputs, numbers, actual: vec![], expected: vec![], expected_outcomes: vec![] }
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn decode(decoder: &Decoder<'_>, header: &Header, chunk: pb::VerifyCa
     let count = case_count(all)?;
     let inputs = Inputs::Columns(columns(&header.sides.inputs, &inputs)?);
     let expected_outcomes = expected_outcomes(header, &chunk.expected_outcomes, count)?;
-    Ok(Cases { count, inputs, actual, expected, expected_outcomes })
+    Ok(Cases { count, inputs, numbers: None, actual, expected, expected_outcomes })
 }
 
 fn expected_outcomes(header: &Header, names: &[String], count: usize) -> Result<Vec<Option<CaseOutcome>>, ApiError> {

@@ -58,7 +58,7 @@ impl Counterexamples<'_> {
         let shrinker = if self.header.shrinks { Shrinker::new(&inputs, &values).ok() } else { None };
         let result = case_result(ports, evaluated, case);
         let expected_outcome = self.header.expected_outcome(&evaluated.expected_outcomes, case);
-        Found { case_index: self.first_case + case as u64, result, shrinker, inputs, expected_outcome }
+        Found { case_index: evaluated.number(case, self.first_case), result, shrinker, inputs, expected_outcome }
     }
 
     /// The domains of simpler values: those of the generator, or the range of the chunk's values.

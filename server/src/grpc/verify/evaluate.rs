@@ -33,6 +33,8 @@ pub(super) const CASES: &str = "cases.";
 pub(super) struct Evaluated {
     /// Number of cases.
     pub(super) count: usize,
+    /// Their numbers among all cases; `None` if they follow one another.
+    pub(super) numbers: Option<Arc<[u64]>>,
     /// In the order of the verification's inputs.
     pub(super) inputs: Vec<Column>,
     pub(super) outputs: Vec<Output>,
@@ -102,6 +104,7 @@ impl Evaluator {
         checks_determinism: bool,
     ) -> Result<Evaluated, Status> {
         let count = cases.count;
+        let numbers = cases.numbers.clone();
         let results = self.run(cases, checks_determinism).await?;
         let [actual, expected] = results.decoded;
         let outputs = self.decoder().matched(actual, expected)?;
@@ -111,6 +114,7 @@ impl Evaluator {
         }
         Ok(Evaluated {
             count,
+            numbers,
             inputs: results.inputs,
             outputs,
             compared,
@@ -130,6 +134,7 @@ impl Evaluator {
         let (compared, failed_cases) = self.compare(&outputs, count).await?;
         Ok(Evaluated {
             count,
+            numbers: None,
             inputs: vec![],
             outputs,
             compared,
@@ -164,7 +169,7 @@ impl Evaluator {
     async fn run(self: &Arc<Self>, cases: Cases, checks_determinism: bool) -> Result<Results, ApiError> {
         let this = Arc::clone(self);
         let job = move |turn: Turn| {
-            let Cases { count, inputs, actual, expected, expected_outcomes } = cases;
+            let Cases { count, inputs, actual, expected, expected_outcomes, .. } = cases;
             let runs = this.runs(&turn, inputs, count, checks_determinism)?;
             // The process serves others while the results are made ready for the comparison.
             drop(turn);
@@ -199,7 +204,8 @@ impl Evaluator {
         match (inputs, &self.header.generated) {
             (Inputs::Columns(columns), _) => columns,
             (Inputs::Generated(first), Some(generated)) => generated.columns(first, count),
-            (Inputs::Generated(_), None) => vec![],
+            (Inputs::Numbered(numbers), Some(generated)) => generated.numbered_columns(&numbers),
+            (Inputs::Generated(_) | Inputs::Numbered(_), None) => vec![],
         }
     }
 }
@@ -241,6 +247,11 @@ impl Evaluated {
     pub(super) fn result_bytes(&self) -> usize {
         let tensors = [&self.actual, &self.expected].into_iter().flat_map(|side| &side.tensors);
         tensors.map(|(_, _, data)| data.len()).sum::<usize>() / self.count.max(1)
+    }
+
+    /// The number of a case, if the first one has number `first`.
+    pub(super) fn number(&self, case: usize, first: u64) -> u64 {
+        self.numbers.as_ref().map_or(first + case as u64, |numbers| numbers[case])
     }
 
     pub(super) fn fails(&self, case: usize) -> bool {

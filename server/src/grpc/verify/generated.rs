@@ -84,6 +84,25 @@ impl Generated {
         self.generator.inputs().iter().zip(self.generator.cases(first, count)).map(column).collect()
     }
 
+    /// The inputs of the cases of these numbers.
+    pub(super) fn numbered_columns(&self, numbers: &[u64]) -> Vec<Column> {
+        let columns = self.generator.numbered_cases(numbers.iter().copied());
+        self.generator.inputs().iter().zip(columns).map(column).collect()
+    }
+
+    pub(super) fn generator(&self) -> &Generator {
+        &self.generator
+    }
+
+    pub(super) fn case_count(&self) -> u64 {
+        self.case_count
+    }
+
+    /// The most cases of a chunk that are evaluated.
+    pub(super) fn chunk_cases(&self) -> usize {
+        self.chunk_cases
+    }
+
     pub(super) fn inputs(&self) -> &[Input] {
         self.generator.inputs()
     }

@@ -107,6 +107,12 @@ impl OutcomeCounts {
         }
     }
 
+    pub(super) fn add_equal(&mut self, outcome: CaseOutcome, cases: u64) {
+        if cases > 0 {
+            *self.0.entry(outcome.name()).or_default() += cases;
+        }
+    }
+
     pub(super) fn to_message(&self) -> BTreeMap<String, u64> {
         self.0.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
     }

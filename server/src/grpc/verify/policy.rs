@@ -80,6 +80,11 @@ impl Policies {
 }
 
 impl OutputPolicy {
+    /// Whether two equal infinities pass.
+    pub(super) fn infinities_pass(&self) -> bool {
+        self.infinity == InfinityPolicy::Equal
+    }
+
     /// The policy for an element type.
     pub(super) fn policy(&self, dtype: Dtype) -> Policy {
         let defaults = Policy::of(dtype);

@@ -234,6 +234,11 @@ impl Side {
 }
 
 impl Computed {
+    /// For each input of the function: the position of the case's input.
+    pub(super) fn input_positions(&self) -> &[usize] {
+        &self.inputs
+    }
+
     /// Runs cases on the inputs of the verification.
     pub(super) fn run(&self, turn: &Turn, inputs: &[Column], cases: usize, limits: &Limits) -> Result<Ran, ApiError> {
         let columns = self.inputs.iter().zip(&self.ports);

@@ -5,8 +5,15 @@ use accelerd_proto::v1 as pb;
 use accelerd_tensor::TensorType;
 
 use super::{
-    comparison, counterexamples::Found, evaluate::Evaluated, header::Header, outcome::OutcomeCounts, outputs::Output,
-    sides::Side, verdict,
+    comparison,
+    counterexamples::Found,
+    evaluate::Evaluated,
+    header::Header,
+    outcome::{CaseOutcome, OutcomeCounts},
+    outputs::Output,
+    screening::Decided,
+    sides::Side,
+    verdict,
 };
 use crate::error::ApiError;
 
@@ -20,6 +27,7 @@ pub(super) struct Totals {
     reference_outcomes: OutcomeCounts,
     outcome_mismatches: u64,
     nondeterministic: u64,
+    gpu_decided: u64,
     /// The first cases that fail.
     pub(super) found: Vec<Found>,
 }
@@ -39,26 +47,59 @@ impl Totals {
         self.outputs.is_empty()
     }
 
-    /// Adds a chunk. Returns its verdicts.
-    pub(super) fn add(&mut self, header: &Header, evaluated: Evaluated) -> Result<pb::CaseVerdicts, ApiError> {
+    /// Adds a chunk of `case_count` cases. Returns its verdicts.
+    pub(super) fn add(
+        &mut self,
+        header: &Header,
+        case_count: u64,
+        evaluated: Option<Evaluated>,
+        decided: Option<Decided>,
+    ) -> Result<pb::CaseVerdicts, ApiError> {
+        let first_case = self.cases;
+        let failed = evaluated.map(|evaluated| self.add_evaluated(header, evaluated)).transpose()?.unwrap_or_default();
+        if let Some(decided) = decided {
+            self.add_decided(decided);
+        }
+        self.cases += case_count;
+        self.failed += failed.len() as u64;
+        let failed_count = failed.len() as u64;
+        let failed_cases = if header.case_verdicts { bitmap(failed, first_case, case_count) } else { vec![] };
+        Ok(pb::CaseVerdicts { first_case, case_count, failed_count, failed_cases: failed_cases.into() })
+    }
+
+    /// Adds cases that were evaluated. Returns the numbers of those that fail.
+    fn add_evaluated(&mut self, header: &Header, evaluated: Evaluated) -> Result<Vec<u64>, ApiError> {
         let places = self.places(&evaluated.outputs)?;
+        let failed = (0..evaluated.count).filter(|case| evaluated.fails(*case));
+        let failed = failed.map(|case| evaluated.number(case, self.cases)).collect();
         if self.outputs.is_empty() {
             self.outputs = evaluated.outputs.into_iter().map(OutputTotal::new).collect();
         }
         for (place, compared) in places.into_iter().zip(evaluated.compared) {
-            self.outputs[place].append(compared, self.cases, header.max_mismatches);
+            self.outputs[place].append(compared, self.cases, evaluated.numbers.as_deref(), header.max_mismatches);
         }
         self.subject_outcomes.add(&evaluated.actual.outcomes);
         self.reference_outcomes.add(&evaluated.expected.outcomes);
         self.outcome_mismatches += evaluated.outcome_mismatches;
         self.nondeterministic += evaluated.nondeterministic;
-        let first_case = self.cases;
-        let failed_count = evaluated.failed_cases.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        let case_count = evaluated.count as u64;
-        self.cases += case_count;
-        self.failed += failed_count;
-        let failed_cases = if header.case_verdicts { evaluated.failed_cases.into() } else { bytes::Bytes::new() };
-        Ok(pb::CaseVerdicts { first_case, case_count, failed_count, failed_cases })
+        Ok(failed)
+    }
+
+    /// Adds cases that a GPU has decided, all of which pass.
+    fn add_decided(&mut self, Decided { count, faults, norms }: Decided) {
+        self.gpu_decided += count;
+        for total in &mut self.outputs {
+            let norm = norms.iter().find(|(name, _)| *name == total.output.name).map_or(0.0, |(_, norm)| *norm);
+            total.compared.add_equal(count * total.case_elements, norm);
+        }
+        let mut with_results = count;
+        for ([subject, reference], cases) in faults {
+            self.subject_outcomes.add_equal(subject, cases);
+            self.reference_outcomes.add_equal(reference, cases);
+            with_results -= cases;
+        }
+        self.subject_outcomes.add_equal(CaseOutcome::OK, with_results);
+        self.reference_outcomes.add_equal(CaseOutcome::OK, with_results);
     }
 
     pub(super) fn summary(self, header: &Header, counterexamples: Vec<pb::Counterexample>) -> pb::VerifySummary {
@@ -72,6 +113,7 @@ impl Totals {
             counterexamples,
             subject_hash: hash(&header.sides.subject),
             reference_hash: hash(&header.sides.reference),
+            gpu_decided_count: self.gpu_decided,
         });
         pb::VerifySummary {
             passed: self.failed == 0 && self.nondeterministic == 0,
@@ -123,11 +165,18 @@ impl OutputTotal {
         Self { output: output.without_elements(), case_elements, incomparable, compared: Comparison::default() }
     }
 
-    /// Adds the cases of a chunk, `before` of which there are.
-    fn append(&mut self, compared: Option<Comparison>, before: u64, max_mismatches: usize) {
-        if let Some(compared) = compared {
-            self.compared.append(compared, before * self.case_elements, max_mismatches);
-        }
+    /// Adds cases of a chunk, which have these numbers, or follow `before` cases.
+    fn append(&mut self, compared: Option<Comparison>, before: u64, numbers: Option<&[u64]>, max_mismatches: usize) {
+        let Some(compared) = compared else { return };
+        let Some(numbers) = numbers else {
+            return self.compared.append(compared, before * self.case_elements, max_mismatches);
+        };
+        let elements = self.case_elements;
+        let index_of = |index: u64| {
+            let case = usize::try_from(index / elements).expect("a case of a chunk in memory");
+            numbers[case] * elements + index % elements
+        };
+        self.compared.append(compared.with_indices(index_of), 0, max_mismatches);
     }
 
     fn report(self, cases: u64) -> pb::OutputComparison {
@@ -140,6 +189,16 @@ impl OutputTotal {
         let compared = incomparable.is_none().then_some((cases * case_elements, compared));
         comparison(&output, &all(&output.actual), &all(&output.expected), verdict, compared)
     }
+}
+
+/// A bit for each of `count` cases from `first` on.
+fn bitmap(cases: Vec<u64>, first: u64, count: u64) -> Vec<u8> {
+    let place = |case: u64| usize::try_from(case).expect("a message has the bits");
+    let mut bitmap = vec![0; place(count.div_ceil(8))];
+    for case in cases {
+        bitmap[place((case - first) / 8)] |= 1 << ((case - first) % 8);
+    }
+    bitmap
 }
 
 /// The extents of a case.

@@ -2,13 +2,13 @@
 //!
 //! A function returns its first input, but the name of a subject says what happens in every tenth case of a generator: in `wrong` the result is
 //! 1 larger, and `raises` has none. The results of `random` differ when it runs again, `refused` is invalid, and `crash` ends the stream after
-//! the first chunk.
+//! the first chunk. If the call asks for a GPU, it decides the cases that pass.
 
 use std::collections::BTreeMap;
 
 use accelerd_proto::v1::{
-    self as proto, OutputVerdict, tensor_input::Source, verify_header::Subject, verify_request::Part as Received,
-    verify_response::Part, verify_service_server::VerifyService,
+    self as proto, KernelDevice, OutputVerdict, tensor_input::Source, verify_header::Subject,
+    verify_request::Part as Received, verify_response::Part, verify_service_server::VerifyService,
 };
 use futures::{
     StreamExt,
@@ -261,6 +261,7 @@ fn functions(header: &proto::VerifyHeader, subject: &str, case_count: u64, faile
         counterexamples: if failed > 0 { vec![counterexample] } else { vec![] },
         subject_hash: vec![0xab; 32].into(),
         reference_hash: vec![0xcd; 32].into(),
+        gpu_decided_count: if header.device() == KernelDevice::Cuda { case_count - failed } else { 0 },
     }
 }
 

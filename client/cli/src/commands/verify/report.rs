@@ -83,6 +83,8 @@ pub(super) struct Findings {
     /// Cases in which only one side has a result, or that the outcome policy forbids.
     pub(super) outcome_mismatches: u64,
     pub(super) nondeterministic: u64,
+    /// Cases that a GPU decided. The others ran on the CPU.
+    pub(super) gpu_decided_count: u64,
     pub(super) outputs: Vec<OutputReport>,
     pub(super) counterexamples: Vec<CounterexampleReport>,
 }
@@ -187,6 +189,7 @@ impl CheckReport {
             max_ulps: distances.max().unwrap_or(0),
             outcome_mismatches: functions.outcome_mismatch_count,
             nondeterministic: functions.nondeterministic_count,
+            gpu_decided_count: functions.gpu_decided_count,
             outputs,
             counterexamples: functions.counterexamples.into_iter().map(CounterexampleReport::new).collect(),
         });
@@ -236,7 +239,7 @@ impl Findings {
         )
     }
 
-    /// As `10 of 100 cases fail, 3 by their outcome`.
+    /// As `10 of 100 cases fail, 3 by their outcome; 80 decided on a GPU`.
     pub(super) fn failures(&self) -> String {
         let mut text = format!("{} of {} fail", format::count(self.failed), format::plural(self.cases, "case"));
         // Writing to a string does not fail.
@@ -245,6 +248,9 @@ impl Findings {
         }
         if self.nondeterministic > 0 {
             let _ = write!(text, ", {} have other results when they run again", format::count(self.nondeterministic));
+        }
+        if self.gpu_decided_count > 0 {
+            let _ = write!(text, "; {} decided on a GPU", format::count(self.gpu_decided_count));
         }
         text
     }

@@ -323,7 +323,7 @@ class VerifyRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[VerifyHeader, _Mapping]] = ..., cases: _Optional[_Union[VerifyCases, _Mapping]] = ...) -> None: ...
 
 class VerifyHeader(_message.Message):
-    __slots__ = ("given_outputs", "kernel", "wasm", "expected_outputs", "reference_kernel", "reference_wasm", "policy", "output_policies", "max_mismatches", "case_verdicts", "generator", "limits", "outcome_policy", "max_counterexamples", "skip_shrinking", "check_determinism", "expected_outcome")
+    __slots__ = ("given_outputs", "kernel", "wasm", "expected_outputs", "reference_kernel", "reference_wasm", "policy", "output_policies", "max_mismatches", "case_verdicts", "generator", "limits", "outcome_policy", "max_counterexamples", "skip_shrinking", "check_determinism", "expected_outcome", "device")
     class OutputPoliciesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -348,6 +348,7 @@ class VerifyHeader(_message.Message):
     SKIP_SHRINKING_FIELD_NUMBER: _ClassVar[int]
     CHECK_DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
     given_outputs: GivenOutputs
     kernel: _kernel_pb2.KernelProgram
     wasm: WasmFunction
@@ -365,7 +366,8 @@ class VerifyHeader(_message.Message):
     skip_shrinking: bool
     check_determinism: bool
     expected_outcome: str
-    def __init__(self, given_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., expected_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., reference_kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., reference_wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., case_verdicts: bool = ..., generator: _Optional[_Union[CaseGenerator, _Mapping]] = ..., limits: _Optional[_Union[CaseLimits, _Mapping]] = ..., outcome_policy: _Optional[_Union[OutcomePolicy, str]] = ..., max_counterexamples: _Optional[int] = ..., skip_shrinking: bool = ..., check_determinism: bool = ..., expected_outcome: _Optional[str] = ...) -> None: ...
+    device: _kernel_pb2.KernelDevice
+    def __init__(self, given_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., expected_outputs: _Optional[_Union[GivenOutputs, _Mapping]] = ..., reference_kernel: _Optional[_Union[_kernel_pb2.KernelProgram, _Mapping]] = ..., reference_wasm: _Optional[_Union[WasmFunction, _Mapping]] = ..., policy: _Optional[_Union[ComparisonPolicy, _Mapping]] = ..., output_policies: _Optional[_Mapping[str, ComparisonPolicy]] = ..., max_mismatches: _Optional[int] = ..., case_verdicts: bool = ..., generator: _Optional[_Union[CaseGenerator, _Mapping]] = ..., limits: _Optional[_Union[CaseLimits, _Mapping]] = ..., outcome_policy: _Optional[_Union[OutcomePolicy, str]] = ..., max_counterexamples: _Optional[int] = ..., skip_shrinking: bool = ..., check_determinism: bool = ..., expected_outcome: _Optional[str] = ..., device: _Optional[_Union[_kernel_pb2.KernelDevice, str]] = ...) -> None: ...
 
 class WasmFunction(_message.Message):
     __slots__ = ("module", "function", "params", "results", "share_instance")
@@ -499,7 +501,7 @@ class VerifySummary(_message.Message):
     def __init__(self, passed: bool = ..., case_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., outputs: _Optional[_Iterable[_Union[OutputComparison, _Mapping]]] = ..., functions: _Optional[_Union[FunctionSummary, _Mapping]] = ...) -> None: ...
 
 class FunctionSummary(_message.Message):
-    __slots__ = ("subject_outcomes", "reference_outcomes", "outcome_mismatch_count", "nondeterministic_count", "counterexamples", "subject_hash", "reference_hash")
+    __slots__ = ("subject_outcomes", "reference_outcomes", "outcome_mismatch_count", "nondeterministic_count", "counterexamples", "subject_hash", "reference_hash", "gpu_decided_count")
     class SubjectOutcomesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -521,6 +523,7 @@ class FunctionSummary(_message.Message):
     COUNTEREXAMPLES_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_HASH_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_HASH_FIELD_NUMBER: _ClassVar[int]
+    GPU_DECIDED_COUNT_FIELD_NUMBER: _ClassVar[int]
     subject_outcomes: _containers.ScalarMap[str, int]
     reference_outcomes: _containers.ScalarMap[str, int]
     outcome_mismatch_count: int
@@ -528,7 +531,8 @@ class FunctionSummary(_message.Message):
     counterexamples: _containers.RepeatedCompositeFieldContainer[Counterexample]
     subject_hash: bytes
     reference_hash: bytes
-    def __init__(self, subject_outcomes: _Optional[_Mapping[str, int]] = ..., reference_outcomes: _Optional[_Mapping[str, int]] = ..., outcome_mismatch_count: _Optional[int] = ..., nondeterministic_count: _Optional[int] = ..., counterexamples: _Optional[_Iterable[_Union[Counterexample, _Mapping]]] = ..., subject_hash: _Optional[bytes] = ..., reference_hash: _Optional[bytes] = ...) -> None: ...
+    gpu_decided_count: int
+    def __init__(self, subject_outcomes: _Optional[_Mapping[str, int]] = ..., reference_outcomes: _Optional[_Mapping[str, int]] = ..., outcome_mismatch_count: _Optional[int] = ..., nondeterministic_count: _Optional[int] = ..., counterexamples: _Optional[_Iterable[_Union[Counterexample, _Mapping]]] = ..., subject_hash: _Optional[bytes] = ..., reference_hash: _Optional[bytes] = ..., gpu_decided_count: _Optional[int] = ...) -> None: ...
 
 class Counterexample(_message.Message):
     __slots__ = ("case_index", "found", "shrunk", "expected_outcome")

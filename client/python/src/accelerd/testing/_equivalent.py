@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .._client import Client
 from .._domain import Domain
 from .._function import Computed, Wasm, WasmBuffer
+from .._launch import KernelDevice
 from .._tensor import Dtype
 from .._verification import Cases, VerifyOptions
 
@@ -37,6 +38,7 @@ def equivalent(
     count: int | None = None,
     seed: int = 0,
     domains: Mapping[str, Domain] | None = None,
+    device: KernelDevice | None = None,
     timeout: float | None = None,
     **named: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -54,6 +56,7 @@ def equivalent(
         count: As in `Client.verify`.
         seed: As in `Client.verify`; the option `--accelerd-seed` replaces it.
         domains: Values of inputs whose names are those of other arguments.
+        device: As in `Client.verify`.
         timeout: Seconds for the whole verification.
         **named: Values of inputs by name, such as `x=floats(-1.0, 1.0)`, and `VerifyOptions`.
     """
@@ -84,6 +87,7 @@ def equivalent(
                 count=count,
                 seed=seed if chosen is None else chosen,
                 domains={**found, **(domains or {})} or None,
+                device=device,
                 timeout=timeout,
                 **options,
             )

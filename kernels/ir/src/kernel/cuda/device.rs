@@ -34,6 +34,14 @@ pub struct DeviceCode {
     /// The name of its `__global__` function, which is not mangled. It takes a [`Launch`](super::Launch) and the parameter block.
     pub entry: String,
     layout: Layout,
+    /// Bytes of the source before the parameter block, and before the `__global__` function.
+    functions_bytes: usize,
+    thread_bytes: usize,
+    /// The type of the parameter block.
+    params: String,
+    /// The name of the function that runs a thread, or of the type whose methods do.
+    thread: String,
+    reads_ahead: bool,
 }
 
 impl DeviceCode {
@@ -41,11 +49,42 @@ impl DeviceCode {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
+
+    /// The functions that the code calls besides those of the prelude. Programs of several kernels may have them several times.
+    pub fn functions(&self) -> &str {
+        &self.source[..self.functions_bytes]
+    }
+
+    /// The parameter block, and what runs a thread by [`Self::run_thread`]. It stands after [`Self::functions`], perhaps in a namespace.
+    pub fn thread_source(&self) -> &str {
+        &self.source[self.functions_bytes..self.thread_bytes]
+    }
+
+    /// The type of the parameter block: a member for each parameter that is an array, `ir::Array<N>`, or one for each of its components.
+    pub fn params_type(&self) -> &str {
+        &self.params
+    }
+
+    /// Statements that run a thread. `scope` stands before the names of [`Self::thread_source`]; `params` and `thread` are variables of
+    /// types [`Self::params_type`] and `ir::Thread`.
+    pub fn run_thread(&self, scope: &str, params: &str, thread: &str) -> String {
+        let name = &self.thread;
+        if !self.reads_ahead {
+            return format!("{scope}{name}({params}, {thread});");
+        }
+        let read = format!("{scope}{name} {name}_one; {name}_one.read_inputs({params}, {thread});");
+        format!("{read} if ({name}_one.has_read) {name}_one.write_outputs({params}, {thread});")
+    }
 }
 
 /// What device code calls. It stands once, before it.
 pub fn prelude() -> String {
     [scalar::PRELUDE, include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
+}
+
+/// As [`prelude`], for a program in which each thread has an `ir::Fault` of its own, of which `kind` and `stopped` are set.
+pub fn one_thread_prelude() -> String {
+    ["#define IR_ONE_THREAD\n", &prelude()].concat()
 }
 
 /// Emits a kernel as device code. The text is the same for equal kernels.
@@ -62,27 +101,49 @@ pub fn device(kernel: &Kernel, options: Options) -> DeviceCode {
     let mut emitter = Emitter::new(kernel, form);
     fields.leaves(&mut emitter);
     emitter.indent = 0;
-    let run = match ReadAhead::of(kernel) {
+    let parts = ReadAhead::of(kernel);
+    let reads_ahead = parts.is_some();
+    let run = match parts {
         Some(parts) => read_ahead(&mut emitter, &name, &parts),
         None => thread_by_thread(&mut emitter, &name),
     };
     let body = emitter.into_text();
     let members = fields.members;
-    let source = format!(
-        "{functions}{comment}
+    let mut source = elementary::used_by(&body);
+    let functions_bytes = source.len();
+    write!(
+        source,
+        "{comment}
 struct {name}_params {{
 {members}}};
 
 {body}
-extern \"C\" __global__ void {name}_kernel(
+",
+        comment = comment(kernel),
+    )
+    .expect("a string grows");
+    let thread_bytes = source.len();
+    let entry = format!("{name}_kernel");
+    write!(
+        source,
+        "extern \"C\" __global__ void {entry}(
     const __grid_constant__ ir::Launch launch, const __grid_constant__ {name}_params params) {{
     {run}
 }}
-",
-        functions = elementary::used_by(&body),
-        comment = comment(kernel),
-    );
-    DeviceCode { source, entry: format!("{name}_kernel"), layout: Layout::new(kernel) }
+"
+    )
+    .expect("a string grows");
+    let (params, thread) = (format!("{name}_params"), format!("{name}_thread"));
+    DeviceCode {
+        source,
+        entry,
+        layout: Layout::new(kernel),
+        functions_bytes,
+        thread_bytes,
+        params,
+        thread,
+        reads_ahead,
+    }
 }
 
 /// Emits a function for a thread of the grid. How the kernel calls it.

@@ -47,6 +47,15 @@ struct Array {
 constexpr u32 ITERATIONS_PER_POLL = 4096;
 constexpr u32 THREADS_PER_POLL = 64;
 
+#ifdef IR_ONE_THREAD
+// The fault belongs to one thread, of which the first one is kept.
+__device__ __forceinline__ void record_fault(
+    Fault* fault, u64, u32 kind, u32, u32, u32, i64, int) {
+    if (fault->kind == 0) fault->kind = kind;
+}
+
+__device__ __forceinline__ void record_stop(Fault* fault) { fault->stopped = 1; }
+#else
 // Keeps the fault if no lower thread has one. `lowest` turns away most threads without the lock. The lowest of all is never turned
 // away, for all others are above it; and the lock makes what it wrote the last word, for those that come later compare
 // themselves with it. Lanes of a warp take the lock in turns: the loop body of the one that has it includes the release.
@@ -72,9 +81,12 @@ __device__ __noinline__ void record_fault(
     }
 }
 
+__device__ __forceinline__ void record_stop(Fault* fault) { *(volatile u32*)&fault->stopped = 1; }
+#endif
+
 __device__ __forceinline__ bool is_stopped(const Launch& launch) {
     if (launch.stop == nullptr || *launch.stop == 0) return false;
-    *(volatile u32*)&launch.fault->stopped = 1;
+    record_stop(launch.fault);
     return true;
 }
 

@@ -39,7 +39,7 @@ mod standalone;
 mod stmt;
 mod usage;
 
-pub use device::{DeviceCode, Options, device, prelude};
+pub use device::{DeviceCode, Options, device, one_thread_prelude, prelude};
 pub use exact::{Exactness, binary_ulp, unary_ulp};
 pub use layout::{Launch, Layout, ParamLayout};
 pub use param_block::ParamBlock;

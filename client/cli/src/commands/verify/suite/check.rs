@@ -54,7 +54,7 @@ impl Check {
         mistakes: &Mistakes,
     ) -> Option<Self> {
         let known = mistakes.len();
-        let own: Vec<_> = ["count", "seed"].into_iter().filter(|key| table.contains_key(*key)).collect();
+        let own: Vec<_> = ["count", "seed", "device"].into_iter().filter(|key| table.contains_key(*key)).collect();
         inherit(&mut table, defaults);
         let mut fields = Fields::new(table, place, mistakes);
         let name = required(&mut fields, "name");
@@ -123,6 +123,9 @@ impl Check {
         }
         if let Inputs::Generated(Generated { count, seed, domains }) = &self.inputs {
             verification = verification.generate(*count, *seed);
+            if let Some(device) = self.options.device {
+                verification = verification.device(device);
+            }
             for (input, domain) in domains {
                 verification = verification.domain(input, domain.clone());
             }
@@ -184,7 +187,7 @@ impl Side {
 }
 
 impl Inputs {
-    /// `own` are the keys of a generator that the check itself has.
+    /// `own` are the keys of generated cases that the check itself has.
     fn read(
         fields: &mut Fields<'_>,
         sides: Option<(&Side, &Side)>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accelerd_client::{NanPolicy, OutcomePolicy, Policy, Verification};
+use accelerd_client::{KernelDevice, NanPolicy, OutcomePolicy, Policy, Verification};
 use toml::Value;
 
 use super::fields::Fields;
@@ -15,6 +15,7 @@ const DEFAULT_COUNT: u64 = 10_000;
 pub(super) struct Options {
     pub(super) count: u64,
     pub(super) seed: u64,
+    pub(super) device: Option<KernelDevice>,
     pub(super) policy: PolicyFields,
     outcomes: Option<OutcomePolicy>,
     pub(super) expect: Option<Expect>,
@@ -57,6 +58,7 @@ impl Options {
         Self {
             count: fields.integer("count", 1).unwrap_or(DEFAULT_COUNT),
             seed: fields.integer("seed", 0).unwrap_or(0),
+            device: fields.choice("device", &[("cpu", KernelDevice::Cpu), ("cuda", KernelDevice::Cuda)]),
             policy: PolicyFields::read(fields),
             outcomes: fields.choice("outcomes", &outcomes),
             expect: Expect::read(fields),
@@ -71,7 +73,7 @@ impl Options {
         }
     }
 
-    /// Sets all but the number of cases and the seed.
+    /// Sets all but what only generated cases have: their number, seed and device.
     pub(super) fn apply(&self, mut verification: Verification) -> Verification {
         verification = verification.policy(self.policy.policy.clone());
         if let Some(outcomes) = self.outcomes {

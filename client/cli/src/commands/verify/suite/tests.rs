@@ -1,7 +1,8 @@
 //! Suites of checks: what is read of them, and all of their mistakes.
 
 use accelerd_client::{
-    Cases, Domain, KernelProgram, NanPolicy, OutcomePolicy, Policy, Verification, VerifySide, WasmFunction,
+    Cases, Domain, KernelDevice, KernelProgram, NanPolicy, OutcomePolicy, Policy, Verification, VerifySide,
+    WasmFunction,
     proto::{Dtype, Tensor, WasmParam, WasmParamKind},
 };
 
@@ -111,6 +112,21 @@ fn parameters_of_webassembly_and_constants_of_python_are_passed_on() {
 }
 
 #[test]
+fn a_device_is_that_of_generated_cases() {
+    let given = "[[check]]\nname = 'given'\nsubject = { python = 'f.py' }\nreference = { python = 'f.py' }\n\
+        cases = { x = 'three.npy' }\n";
+    let own = FUNCTIONS.replace("'f'\nsubject", "'own'\nsubject");
+    let suite = format!("device = 'cuda'\n[[check]]\n{FUNCTIONS}[[check]]\n{own}device = 'cpu'\n{given}");
+    let checks = read_text("s.toml", &suite).unwrap();
+    let python = || KernelProgram::new("source").name("");
+    let wasm = WasmFunction::new(vec![0, 1]).name("f");
+    let generated = Verification::of(wasm).against(python()).policy(Policy::default()).generate(10_000, 0);
+    assert_eq!(checks[0].verification(), generated.clone().device(KernelDevice::Cuda));
+    assert_eq!(checks[1].verification(), generated.device(KernelDevice::Cpu));
+    assert_eq!(checks[2].verification(), Verification::of(python()).against(python()).policy(Policy::default()));
+}
+
+#[test]
 fn arrays_are_sent_in_chunks_of_their_cases() {
     let suite = "[[check]]\nname = 'f'\nsubject = { npy = { y = 'three.npy' } }\nreference = { python = 'f.py' }\n\
         cases = { x = 'three.npy' }\n[[check]]\nname = 'norm'\nmax_norm = 1e-3\n\
@@ -202,6 +218,7 @@ fn every_kind_of_mistake_is_named() {
         (functions("exact = true\nmax_ulps = 1\n"), "exact: expected no other tolerance"),
         (functions("max_norm = 1e-3\n"), "max_norm: expected npy on both sides"),
         (functions("outcomes = 'none'\n"), "outcomes: expected \"both_or_neither\" or"),
+        (functions("device = 'gpu'\n"), "device: expected \"cpu\" or \"cuda\", got \"gpu\""),
         (functions("case_timeout = 1\n"), "case_timeout: expected a time such as \"500ms\", got 1"),
         (functions("memory = '1 parsec'\n"), "memory: expected a size such as \"64MiB\""),
         (functions("expect = 3\n"), "expect: expected the name of an outcome, or a list of one for each case, got 3"),
@@ -215,6 +232,10 @@ fn every_kind_of_mistake_is_named() {
         (functions("inputs = { x = 3 }\n"), "inputs.x: expected a table, got 3"),
         (functions("outputs = { y = { tolerance = 3 } }\n"), "outputs.y.tolerance: unknown key, expected exact"),
         (functions("cases = { x = 'three.npy' }\ncount = 3\n"), "count: expected none, because the cases are given"),
+        (
+            functions("cases = { x = 'three.npy' }\ndevice = 'cpu'\n"),
+            "device: expected none, because the cases are given",
+        ),
         (functions("cases = { x = 'three.npy' }\ninputs = {}\n"), "inputs: expected inputs or cases, got both"),
         (functions("cases = { x = 3 }\n"), "cases.x: expected a text, got 3"),
         (functions("cases = {}\n"), "cases: expected NAME = \"FILE.npy\""),

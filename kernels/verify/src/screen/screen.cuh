@@ -1,0 +1,56 @@
+// Runs two functions on a case, and decides whether their results are equal.
+
+namespace screen {
+
+using ir::u32;
+using ir::u64;
+
+// An array of the one case of a thread, for a kernel that maps a function over rows.
+template <typename T>
+__device__ __forceinline__ ir::Array<1> cell(T& value) {
+    return {(char*)&value, {0}, {1}};
+}
+
+// What a side is launched with for one case.
+__device__ __forceinline__ ir::Launch one_case(const ir::Launch& launch, ir::Fault* fault) {
+    return {launch.stop, fault, 0, 1, launch.budget, {1, 1, 1, 1}};
+}
+
+// Whether results have equal bits, and are no NaN, and no infinity unless those pass.
+template <bool INFINITIES_PASS, typename T>
+__device__ __forceinline__ bool is_equal(T actual, T expected) {
+    if constexpr (cases::Type<T>::IS_FLOAT) {
+        const auto bits = ir::word(actual);
+        const auto magnitude = bits & (cases::Type<T>::SIGN - 1);
+        const bool passes = INFINITIES_PASS ? magnitude <= cases::Type<T>::INFINITE : magnitude < cases::Type<T>::INFINITE;
+        return bits == ir::word(expected) && passes;
+    } else {
+        return actual == expected;
+    }
+}
+
+// The absolute value of a finite number, else 0.
+template <typename T>
+__device__ __forceinline__ double magnitude(T value) {
+    if constexpr (cases::Type<T>::IS_FLOAT) {
+        return ir::is_inf(value) ? 0.0 : fabs((double)value);
+    } else {
+        return value < 0 ? (double)(0 - (u64)value) : (double)value;
+    }
+}
+
+// Raises a maximum of numbers that are not negative, whose order is that of their bits.
+__device__ __forceinline__ void raise(u64* maximum, double value) {
+    const u64 bits = (u64)__double_as_longlong(value);
+    if (*(volatile u64*)maximum < bits) atomicMax(maximum, bits);
+}
+
+// Counts a case in which neither side has a result, by how they ended. Whether the counts say how: not if a budget was used up, which
+// may be lower than the caller's.
+__device__ __forceinline__ bool count_faults(u64* counts, u32 subject, u32 reference) {
+    if (subject == 0 || reference == 0 || subject == ir::BUDGET_EXHAUSTED || reference == ir::BUDGET_EXHAUSTED) return false;
+    atomicAdd(&counts[(subject - 1) * FAULT_KINDS + reference - 1], 1ull);
+    return true;
+}
+
+}  // namespace screen
