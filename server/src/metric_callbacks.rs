@@ -338,6 +338,7 @@ fn sandbox(app: &Arc<App>) {
     counter("accelerd_sandbox_cases", "Cases of these calls that ended.", |stats| stats.cases);
     counter("accelerd_sandbox_launches", "Launches of kernels.", |stats| stats.launches);
     counter("accelerd_sandbox_threads", "Threads of these launches that ended.", |stats| stats.threads);
+    counter("accelerd_sandbox_compilations", "Programs in CUDA C++ that were compiled.", |stats| stats.compilations);
     counter("accelerd_sandbox_starts", "Processes for code of clients that were started.", |stats| stats.starts);
     counter("accelerd_sandbox_restarts", "Those of them that replaced one that had ended.", |stats| stats.restarts);
     counter("accelerd_sandbox_crashes", "Processes for code of clients that ended unexpectedly.", |stats| {

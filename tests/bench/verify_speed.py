@@ -1,11 +1,12 @@
 """Measures verifications of functions, and searches beside one.
 
-    python3 verify_speed.py --bin FOLDER [--processes 1,2,4] [--rounds 30] [--cases 1000000]
+    python3 verify_speed.py --bin FOLDER [--processes 1,2,4] [--rounds 30] [--cases 1000000] [--gpu-cases 100000000,1000000000]
 
 Functions are those of tests/translations: a module of rustc, which is committed, against its originals in Python. `gcd` writes to its
 stack in memory, so that its cases are isolated from each other; cases of `fahrenheit` cannot change their instance. The daemon starts anew for each number of
 child processes. Prints the time of 1,000 cases from end to end, cases per second, and p50 / p99 of searches alone and beside a
-verification that uses all processes. Needs only Python's standard library.
+verification that uses all processes. With --gpu-cases it measures instead verifications of Python against Python whose cases a GPU screens,
+and the same functions on the CPU. Needs only Python's standard library.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ WORDS = {
     "shared": "a module against Python, cases share an instance",
     "python": "Python against Python",
 }
+# Functions whose cases a GPU screens, with keys of their checks.
+SCREENED = [
+    ("fahrenheit", "floats.py", ""),
+    ("gcd", "integers.py", ""),
+]
 WARM_UP = 3
 # More than run in any measurement: the verification is stopped.
 ENDLESS = 10**9
@@ -74,6 +80,34 @@ def measure(given: argparse.Namespace, processes: int, folder: Path) -> dict:
         given.set.pop()
 
 
+def measure_screens(given: argparse.Namespace, numbers: list[int], folder: Path) -> list[dict]:
+    """Verifications on a GPU, and of the first number of cases on the CPU."""
+    results = []
+    with load_daemon.daemon(given) as daemon:
+        for function, original, keys in SCREENED:
+            side = f'{{ python = "{TRANSLATIONS / original}", function = "{function}" }}'
+            for device, counts in (("cuda", numbers), ("cpu", numbers[:1])):
+                path = folder / f"{function}-{device}.toml"
+                path.write_text(f'device = "{device}"\nexact = true\nnan = "equal"\n{keys}' + "".join(
+                    f'[[check]]\nname = "{nth}"\nsubject = {side}\nreference = {side}\n' for nth in range(given.large_rounds)))
+                for cases in counts:
+                    checks = daemon.call("verify", "run", path, "--count", cases, "--timeout", "10m")["checks"]
+                    if any(check["status"] != "passed" for check in checks):
+                        raise SystemExit(f"{function} failed on {device}")
+                    decided = checks[0]["gpu_decided_count"] / cases
+                    results.append({"function": function, "device": device, "cases": cases, "decided": decided,
+                                    "seconds": [check["seconds"] for check in checks]})
+    return results
+
+
+def print_screens(results: list[dict]) -> None:
+    load_daemon.table(["function", "device", "cases", "decided on the GPU", "seconds, median and range", "cases/s"], [
+        [one["function"], one["device"], f"{one['cases']:,}", f"{100 * one['decided']:.2f}%",
+         f"{statistics.median(one['seconds']):.3f} ({min(one['seconds']):.3f} to {max(one['seconds']):.3f})",
+         rate(one["seconds"], one["cases"])] for one in results
+    ])
+
+
 def searches(daemon: Daemon, given: argparse.Namespace, checks: Path) -> dict:
     """Searches alone, beside a verification, and alone again, since the machine's speed varies."""
     collection = daemon.keep(given.rows, given.dim)
@@ -99,11 +133,18 @@ def main() -> None:
     parser.add_argument("--large-rounds", type=int, default=5, help="verifications of --cases")
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--endless", type=int, default=ENDLESS, help="cases of the verification beside searches")
+    parser.add_argument("--gpu-cases", help="numbers of cases that a GPU screens, as in 100000000,1000000000")
     parser.add_argument("--seconds", type=float, default=5, help="of each phase of searches")
     parser.add_argument("--searchers", type=int, default=4, help="searches in flight")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--dim", type=int, default=128)
     given = parser.parse_args()
+    if given.gpu_cases:
+        with tempfile.TemporaryDirectory() as folder:
+            results = measure_screens(given, [int(one) for one in given.gpu_cases.split(",")], Path(folder))
+        load_daemon.save(given, {"scenario": "verify on a GPU", "results": results})
+        print_screens(results)
+        return
     half = max((os.cpu_count() or 1) // 2, 1)
     numbers = [int(one) for one in given.processes.split(",")] if given.processes else [n for n in (1, 2, 4, 8, 16, 32) if n <= half]
     with tempfile.TemporaryDirectory() as folder:

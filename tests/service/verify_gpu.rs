@@ -15,11 +15,16 @@ use super::{
     verify_functions::{outcomes, python, start, wasm},
 };
 
-/// Functions of one name: the subject, and the reference.
+/// The function `f` of a module. Warp's functions are verified by their name.
+fn named(source: &str) -> v1::KernelProgram {
+    v1::KernelProgram { name: "f".to_owned(), ..python(source) }
+}
+
+/// Functions `f`: the subject, and the reference.
 fn header(subject: &str, reference: &str, case_count: u64) -> v1::VerifyHeader {
     v1::VerifyHeader {
-        subject: Some(Subject::Kernel(python(subject))),
-        reference: Some(Reference::ReferenceKernel(python(reference))),
+        subject: Some(Subject::Kernel(named(subject))),
+        reference: Some(Reference::ReferenceKernel(named(reference))),
         generator: Some(v1::CaseGenerator { case_count, seed: 3, domains: BTreeMap::new() }),
         ..Default::default()
     }
@@ -92,14 +97,7 @@ async fn equal_functions_are_decided_on_the_gpu() {
     let functions = summary.functions.expect("functions have a summary");
     assert!(outcomes(&functions.subject_outcomes).len() >= 3, "{functions:?}");
     let warp = "import warp as wp\n\n@wp.func\ndef f(a: wp.float32, b: wp.int8, c: bool):\n    if c:\n        return wp.sin(a) * float(b), b\n    return wp.exp(a), wp.int8(1)\n";
-    let mut typed = header(warp, warp, CASES);
-    if let (Some(Subject::Kernel(subject)), Some(Reference::ReferenceKernel(reference))) =
-        (&mut typed.subject, &mut typed.reference)
-    {
-        subject.name = "f".to_owned();
-        reference.name = "f".to_owned();
-    }
-    let (summary, decided) = assert_same(&server, "warp", typed).await;
+    let (summary, decided) = assert_same(&server, "warp", header(warp, warp, CASES)).await;
     assert!(summary.passed && decided > CASES * 9 / 10, "{decided} decided");
 }
 
@@ -150,11 +148,10 @@ async fn loops_without_end_are_left_to_the_cpu() {
 #[tokio::test]
 async fn functions_that_no_gpu_runs_are_refused() {
     let server = server(|_| {}).await;
-    let line = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
-    let total =
-        "def f(xs: list[float]) -> float:\n    total = 0.0\n    for x in xs:\n        total += x\n    return total\n";
+    let line = "def f(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
+    let total = "def f(xs: list[float]) -> float:\n    total = 0.0\n    for i in range(len(xs)):\n        total += xs[i]\n    return total\n";
     let wide = "def f(n: int) -> int:\n    return n\n";
-    let narrow = "import numpy as np\n\ndef f(n: np.int32) -> int:\n    return int(n)\n";
+    let narrow = "import warp as wp\n\n@wp.func\ndef f(n: wp.int32):\n    return wp.int64(n)\n";
     let of_module = v1::VerifyHeader { subject: Some(Subject::Wasm(wasm("line"))), ..header(line, line, 10) };
     let twice = v1::VerifyHeader { check_determinism: true, ..header(line, line, 10) };
     let expecting = v1::VerifyHeader { expected_outcome: "ok".to_owned(), ..header(line, line, 10) };
@@ -170,7 +167,7 @@ async fn functions_that_no_gpu_runs_are_refused() {
 #[tokio::test]
 async fn without_a_gpu_the_call_is_refused() {
     let server = TestServer::start_with(|config| config.sandbox.gpu = accelerd::config::SandboxGpu::Off).await;
-    let line = "def line(x: float) -> float:\n    return 2.0 * x\n";
+    let line = "def f(x: float) -> float:\n    return 2.0 * x\n";
     let refused = run(&server, KernelDevice::Cuda, &header(line, line, 10)).await.expect_err("there is no GPU");
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert!(refused.message().contains("sandbox.gpu is off"), "{refused}");

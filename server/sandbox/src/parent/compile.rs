@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{error::SandboxError, sandbox::Sandbox};
+use super::{error::SandboxError, sandbox::Sandbox, stats::add};
 use crate::{
     cuda::CudaCode,
     protocol::{CompileRequest, CompiledHeader, Request, Response},
@@ -23,6 +23,7 @@ impl Sandbox {
         deadline: Instant,
     ) -> Result<CudaCode, SandboxError> {
         self.ensure_started(deadline)?;
+        add(&self.counters.compilations, 1);
         let limit = Instant::now() + self.settings.load_timeout;
         let refused = |reason| Err(Refusal::NotCompiled(reason).into());
         let request = CompileRequest { capability, entry: entry.map(str::to_owned) };

@@ -19,6 +19,8 @@ pub struct Stats {
     pub protocol_errors: u64,
     /// Modules that were sent.
     pub loads: u64,
+    /// Programs in CUDA C++ that were sent to be compiled.
+    pub compilations: u64,
     /// Calls that were started.
     pub calls: u64,
     /// Cases that ended.
@@ -39,6 +41,7 @@ pub(super) struct Counters {
     pub(super) out_of_memory: AtomicU64,
     pub(super) protocol_errors: AtomicU64,
     pub(super) loads: AtomicU64,
+    pub(super) compilations: AtomicU64,
     pub(super) calls: AtomicU64,
     pub(super) cases: AtomicU64,
     pub(super) launches: AtomicU64,
@@ -56,6 +59,7 @@ impl Counters {
             out_of_memory: get(&self.out_of_memory),
             protocol_errors: get(&self.protocol_errors),
             loads: get(&self.loads),
+            compilations: get(&self.compilations),
             calls: get(&self.calls),
             cases: get(&self.cases),
             launches: get(&self.launches),

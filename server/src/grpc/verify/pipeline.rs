@@ -23,8 +23,8 @@ use super::{
     column::Column,
     counterexamples::Counterexamples,
     evaluate::{Evaluated, Evaluator},
-    header::Header,
     generated::Generated,
+    header::Header,
     screen_queue::{ScreenQueue, ScreenedChunk},
     screening::Decided,
     totals::Totals,
@@ -247,8 +247,11 @@ impl Pipeline {
         let bytes = open.len() * (generated.case_bytes() + size_of::<u64>());
         let cases = Cases::of_functions(open.len(), Inputs::Numbered(open.into()));
         let evaluated = self.evaluate_generated(cases, bytes);
-        self.begin_chunk(bytes, evaluated, move |evaluated| {
-            EvaluatedChunk { cases: count, evaluated: Some(evaluated), decided, bytes }
+        self.begin_chunk(bytes, evaluated, move |evaluated| EvaluatedChunk {
+            cases: count,
+            evaluated: Some(evaluated),
+            decided,
+            bytes,
         });
         true
     }
@@ -266,226 +269,6 @@ impl Pipeline {
         async move {
             let cases = if reserved.is_some() { evaluator.generate(cases).await? } else { cases };
             evaluator.evaluate(cases, evaluator.header.checks_determinism).await
-        }
-    }
-
-    /// Cases of the next generated chunk.
-    chunk_cases: usize,
-    /// How long the functions ran for the last chunk.
-    run_time: Option<Duration>,
-}
-
-struct EvaluatedChunk {
-    cases: u64,
-    /// The cases that were evaluated, unless there are none.
-    evaluated: Option<Evaluated>,
-    /// What a GPU has decided instead.
-    decided: Option<Decided>,
-    /// Of what the client sent, or of generated inputs.
-    bytes: usize,
-}
-
-/// A response for each chunk, then the summary.
-pub(super) fn responses(
-    service: Arc<State>,
-    caller: Caller,
-    context: Context,
-    mut requests: Requests<pb::VerifyRequest>,
-) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
-    let started = async move {
-        let no_header = || ApiError::invalid("header", "expected a header in the first message, got none");
-        let Some(request) = requests.next().await.transpose()? else { return Err(no_header().into()) };
-        let Some(Part::Header(header)) = request.part else { return Err(no_header().into()) };
-        let header = service.header(header, &context).await?;
-        let turns = service.sandboxes.turns();
-        let screens = service.screens(&header, &context).await?;
-        Ok(Pipeline::new(Evaluator { service, caller, context, header, turns }, screens).responses(requests))
-    };
-    started.try_flatten_stream().boxed()
-}
-
-impl State {
-    /// What screens the cases after the first chunk.
-    async fn screens(&self, header: &Header, context: &Context) -> Result<Option<ScreenQueue>, ApiError> {
-        let end = header.generated.as_ref().map_or(0, Generated::case_count);
-        if !header.wants_gpu {
-            return Ok(None);
-        }
-        let screening = Arc::new(self.screening(header, context).await?);
-        let (first, context) = (screening.first_case().max(FIRST_CHUNK as u64), context.clone());
-        let run = move |first, cases| Arc::clone(&screening).run(context.clone(), first, cases).boxed();
-        Ok(Some(ScreenQueue::new(first, end, run)))
-    }
-}
-
-impl Pipeline {
-    fn new(evaluator: Evaluator, screens: Option<ScreenQueue>) -> Self {
-        Self {
-            is_complete: evaluator.header.generated.is_some(),
-            evaluator: Arc::new(evaluator),
-            chunks: FuturesOrdered::new(),
-            screens,
-            bytes_in_flight: 0,
-            begun: 0,
-            totals: Totals::default(),
-            chunk_cases: FIRST_CHUNK,
-            run_time: None,
-        }
-    }
-
-    fn responses(
-        self,
-        requests: Requests<pb::VerifyRequest>,
-    ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
-        let answer = |part| pb::VerifyResponse { part: Some(part) };
-        let responses = stream::try_unfold(Some((self, requests)), move |state| async move {
-            let Some((mut this, mut requests)) = state else { return Ok(None) };
-            match this.next_verdicts(&mut requests).await? {
-                Some(verdicts) => Ok(Some((answer(Answer::Cases(verdicts)), Some((this, requests))))),
-                None => Ok(Some((answer(Answer::Summary(this.summary().await)), None))),
-            }
-        });
-        responses.boxed()
-    }
-
-    /// The verdicts of the next chunk, unless there is none.
-    async fn next_verdicts(
-        &mut self,
-        requests: &mut Requests<pb::VerifyRequest>,
-    ) -> Result<Option<pb::CaseVerdicts>, Status> {
-        if self.evaluator.header.generated.is_some()
-            && let Some(request) = requests.next().now_or_never().flatten()
-        {
-            request?;
-            return Err(ApiError::invalid("cases", "expected no cases in a call with a generator").into());
-        }
-        let evaluated = loop {
-            self.generate();
-            let is_open = !self.is_complete && self.has_room();
-            let is_screening = self.screens.as_ref().is_some_and(ScreenQueue::is_running);
-            tokio::select! {
-                screened = screened(&mut self.screens), if is_screening => screened?,
-                request = requests.next(), if is_open => self.receive(request),
-                evaluated = self.chunks.next(), if !self.chunks.is_empty() => break evaluated,
-                else => break None,
-            }
-        };
-        evaluated.map(|chunk| self.add(chunk?)).transpose()
-    }
-
-    /// Whether a further chunk may begin.
-    fn has_room(&self) -> bool {
-        let Evaluator { service, header, .. } = &*self.evaluator;
-        let chunks = match self.run_time {
-            _ if !header.sides.has_functions() => 2,
-            None => 1,
-            Some(run_time) if run_time > SLOW_CHUNK => 1,
-            // While each process runs one, the inputs of another are made, and the results of another are compared.
-            Some(_) => service.sandboxes.limits().processes + 2,
-        };
-        self.chunks.len() < chunks && self.bytes_in_flight < BYTES_IN_FLIGHT
-    }
-
-    /// Evaluates a chunk in a task of its own: if the client does not read, no chunk keeps a process that it was given.
-    fn begin(&mut self, bytes: usize, evaluated: impl Future<Output = Result<Evaluated, Status>> + Send + 'static) {
-        self.begin_chunk(bytes, evaluated, move |evaluated| {
-            let cases = evaluated.count as u64;
-            EvaluatedChunk { cases, evaluated: Some(evaluated), decided: None, bytes }
-        });
-    }
-
-    fn begin_chunk(
-        &mut self,
-        bytes: usize,
-        evaluated: impl Future<Output = Result<Evaluated, Status>> + Send + 'static,
-        chunk: impl FnOnce(Evaluated) -> EvaluatedChunk + Send + 'static,
-    ) {
-        self.bytes_in_flight += bytes;
-        let handle = Handle::current();
-        self.chunks.push_back(async move { timing::spawn_on(&handle, evaluated).await.map(chunk) }.boxed());
-    }
-
-    /// Begins generated chunks, as many as there is room for.
-    fn generate(&mut self) {
-        let evaluator = Arc::clone(&self.evaluator);
-        let Some(generated) = &evaluator.header.generated else { return };
-        if let Some(screens) = &mut self.screens
-            && self.run_time.is_some()
-        {
-            screens.start();
-        }
-        while self.has_room() && self.generate_chunk(generated) {}
-    }
-
-    /// Begins the next generated chunk. `false` if there is none, or if a GPU screens its cases.
-    fn generate_chunk(&mut self, generated: &Generated) -> bool {
-        let count = self.next_count(generated);
-        match &mut self.screens {
-            Some(screens) if screens.first() > self.begun => {
-                let before = usize::try_from(screens.first() - self.begun).unwrap_or(usize::MAX);
-                self.generate_all(generated, count.min(before))
-            }
-            Some(screens) if screens.has_cases() => self.generate_open(generated, count),
-            Some(_) | None => self.generate_all(generated, count),
-        }
-    }
-
-    /// Begins a chunk of cases all of which are evaluated.
-    fn generate_all(&mut self, generated: &Generated, count: usize) -> bool {
-        let Some(cases) = generated.cases(self.begun, count) else { return false };
-        self.begun += cases.count as u64;
-        let bytes = cases.count * generated.case_bytes();
-        let evaluated = self.evaluate_generated(cases, bytes);
-        self.begin(bytes, evaluated);
-        true
-    }
-
-    /// Begins a chunk of screened cases, of which the open ones are evaluated.
-    fn generate_open(&mut self, generated: &Generated, most_open: usize) -> bool {
-        let most = if self.evaluator.header.case_verdicts { MAX_VERDICTS } else { u64::MAX };
-        let most_open = most_open.min(generated.chunk_cases());
-        let Some(screens) = &mut self.screens else { return false };
-        let Some(ScreenedChunk { count, open, decided }) = screens.take(most_open, most) else { return false };
-        self.begun += count;
-        if open.is_empty() {
-            let chunk = EvaluatedChunk { cases: count, evaluated: None, decided, bytes: 0 };
-            self.chunks.push_back(ready(Ok(chunk)).boxed());
-            return true;
-        }
-        let bytes = open.len() * (generated.case_bytes() + size_of::<u64>());
-        let cases = Cases::of_functions(open.len(), Inputs::Numbered(open.into()));
-        let evaluated = self.evaluate_generated(cases, bytes);
-        self.begin_chunk(bytes, evaluated, move |evaluated| {
-            EvaluatedChunk { cases: count, evaluated: Some(evaluated), decided, bytes }
-        });
-        true
-    }
-
-    /// Evaluates generated cases. Their inputs are made at once if there is memory for it.
-    fn evaluate_generated(
-        &self,
-        cases: Cases,
-        bytes: usize,
-    ) -> impl Future<Output = Result<Evaluated, Status>> + Send + use<> {
-        let evaluator = Arc::clone(&self.evaluator);
-        let kibibytes = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
-        let ahead = Arc::clone(&evaluator.service.generated_ahead).try_acquire_many_owned(kibibytes);
-        let reserved = ahead.ok().filter(|_| self.run_time.is_some());
-        async move {
-            let cases = if reserved.is_some() { evaluator.generate(cases).await? } else { cases };
-            evaluator.evaluate(cases, evaluator.header.checks_determinism).await
-        }
-    }
-
-    /// Goes on without a GPU that failed, unless the client wants one.
-    fn check_screened(&self, screened: Result<(), ApiError>) -> Result<(), Status> {
-        match screened {
-            Err(error) if self.evaluator.header.preference == Preference::Gpu => Err(error.into()),
-            Err(error) => {
-                tracing::warn!(%error, "cases are no longer screened on a GPU");
-                Ok(())
-            }
-            Ok(()) => Ok(()),
         }
     }
 

@@ -87,7 +87,12 @@ impl Screening {
     }
 
     /// Screens cases in one turn.
-    pub(super) async fn run(self: Arc<Self>, context: Context, first: u64, cases: u64) -> Result<ScreenedCases, ApiError> {
+    pub(super) async fn run(
+        self: Arc<Self>,
+        context: Context,
+        first: u64,
+        cases: u64,
+    ) -> Result<ScreenedCases, ApiError> {
         let this = Arc::clone(&self);
         let job = move |turn: Turn| {
             let launch = this.launch(first, cases, turn.time_left());
@@ -100,7 +105,9 @@ impl Screening {
                     Ok(ScreenedCases { first, screened, time: result.execution_time, outputs: this.outputs.clone() })
                 }
                 (Outcome::Ok, None) => Err(SandboxError::Protocol("a screen has ended with a fault".to_owned()).into()),
-                (Outcome::OutOfMemory, _) => Err(SandboxError::OutOfMemory("no memory for screened cases".to_owned()).into()),
+                (Outcome::OutOfMemory, _) => {
+                    Err(SandboxError::OutOfMemory("no memory for screened cases".to_owned()).into())
+                }
                 (outcome, _) => Err(SandboxError::Protocol(format!("a screen has ended with {outcome}")).into()),
             }
         };
@@ -176,7 +183,8 @@ impl Program {
         let sides = [0, 1].map(|nth| ScreenSide { code: &sides[nth].kernel.device, params: &params[nth] });
         let faults_pass = header.outcome_policy != OutcomePolicy::ResultRequired;
         let screen = Screen::new(generated.generator(), &rules, sides, faults_pass);
-        let unsupported = || "expected inputs and outputs that are numbers of at least 32 bits if they have fractions".to_owned();
+        let unsupported =
+            || "expected inputs and outputs that are numbers of at least 32 bits if they have fractions".to_owned();
         let outputs = outputs.into_iter().map(|(name, _)| name).collect();
         Ok(Self { screen: screen.ok_or_else(unsupported)?, outputs })
     }
@@ -190,7 +198,9 @@ struct GpuFunction<'a> {
 
 impl<'a> GpuFunction<'a> {
     fn new(side: &'a Side) -> Result<Self, String> {
-        let Some(computed) = side.function() else { return Err("expected functions, got outputs of the client".to_owned()) };
+        let Some(computed) = side.function() else {
+            return Err("expected functions, got outputs of the client".to_owned());
+        };
         let Function::Kernel(kernel) = &computed.function else {
             return Err("expected functions in Python, got a module of WebAssembly".to_owned());
         };
@@ -211,7 +221,8 @@ impl<'a> GpuFunction<'a> {
         let function = &self.computed.function;
         let mut read = function.inputs().into_iter().zip(self.computed.input_positions());
         let mut written = function.outputs().into_iter().zip(&self.computed.outputs);
-        let unfit = |port: &Port, of: &str| format!("expected numbers of the same type on both sides, got {port} as {of}");
+        let unfit =
+            |port: &Port, of: &str| format!("expected numbers of the same type on both sides, got {port} as {of}");
         let mut params = vec![];
         for is_written in &self.kernel.written {
             let (port, param, dtype) = if *is_written {

@@ -81,8 +81,8 @@ class VerifyServiceServicer(object):
         - INVALID_ARGUMENT: as CompareOutputs; no header; a chunk whose tensors have different numbers of cases, or other names or types
         than those of the first; a tolerance relative to the maximum norm, which is known only at the end; a function that is invalid, that has
         no export of the name, or whose parameters are not those of the other function or of the cases; or cases in a call with a generator.
-        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`; the ErrorInfo has the reason SANDBOX_DISABLED. Or a GPU is
-        wanted, and there is none.
+        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`; or `device` is a GPU, and there is none. The ErrorInfo has
+        the reason SANDBOX_DISABLED or NO_GPU.
         - NOT_FOUND, RESOURCE_EXHAUSTED: as CompareOutputs and KernelService.Launch.
         - DEADLINE_EXCEEDED: the cases did not end in time.
         - INTERNAL: the child process ended; the next call has a new one. The ErrorInfo has the reason SANDBOX_CRASHED.
