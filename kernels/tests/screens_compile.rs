@@ -57,8 +57,10 @@ fn screen(name: &str, inputs: usize) -> Screen {
         Input::new(format!("x{nth}"), *dtype, None, special(*dtype)).expect("the domain has values")
     };
     let generator = Generator::new(dtypes[..inputs].iter().enumerate().map(input).collect(), 7);
-    let outputs: Vec<_> =
-        dtypes[inputs..].iter().map(|dtype| ScreenOutput { dtype: *dtype, infinities_pass: true }).collect();
+    let outputs: Vec<_> = dtypes[inputs..]
+        .iter()
+        .map(|dtype| ScreenOutput { dtype: *dtype, infinities_pass: true, nans_pass: true })
+        .collect();
     let role = |nth: usize| if nth < inputs { ScreenParam::Input(nth) } else { ScreenParam::Output(nth - inputs) };
     let params: Vec<_> = (0..dtypes.len()).map(role).collect();
     let side = ScreenSide { code: &code, params: &params };

@@ -24,7 +24,7 @@ use accelerd_ir::{
 };
 use common::{
     Builder, add, assign, at, binary, cast, component,
-    cuda::{self, Case, assert_agree, assert_same, expected, literals, run},
+    cuda::{Case, assert_agree, assert_same, expected, literals, run},
     element, equal, exact, host, int, integer, less, load, local, mul, number, random, range, store, tid, unary, when,
 };
 

@@ -42,11 +42,11 @@ impl Generator {
     ///
     /// A column has `count` times [`Input::case_bytes`] bytes, so the caller bounds both. Numbers of cases wrap at 2^64.
     pub fn cases(&self, first: u64, count: usize) -> Vec<Vec<u8>> {
-        self.numbered_cases((0..count).map(|row| first.wrapping_add(row as u64)))
+        self.numbered_cases(&(0..count).map(|row| first.wrapping_add(row as u64)))
     }
 
     /// As [`Self::cases`], for the cases of these numbers.
-    pub fn numbered_cases(&self, numbers: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<Vec<u8>> {
+    pub fn numbered_cases(&self, numbers: &(impl ExactSizeIterator<Item = u64> + Clone)) -> Vec<Vec<u8>> {
         let mut columns = Vec::with_capacity(self.inputs.len());
         for position in 0..self.inputs.len() {
             let column = self.column(position, numbers.clone(), &columns);

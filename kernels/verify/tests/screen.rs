@@ -93,10 +93,21 @@ fn between(lower: impl Into<Bound>, upper: impl Into<Bound>) -> Domain {
     Domain { lower: Some(lower.into()), upper: Some(upper.into()), ..Domain::default() }
 }
 
-fn screen(generator: &Generator, sides: [&Function; 2], infinities_pass: bool, faults_pass: bool) -> Screen {
-    let outputs: Vec<_> =
-        sides[0].outputs.iter().map(|dtype| ScreenOutput { dtype: *dtype, infinities_pass }).collect();
-    Screen::new(generator, &outputs, sides.map(Function::side), faults_pass).expect("all types are supported")
+/// What passes.
+#[derive(Clone, Copy)]
+struct Passes {
+    infinities: bool,
+    nans: bool,
+    faults: bool,
+}
+
+const ALL: Passes = Passes { infinities: true, nans: true, faults: true };
+
+fn screen(generator: &Generator, sides: [&Function; 2], passes: Passes) -> Screen {
+    let Passes { infinities: infinities_pass, nans: nans_pass, faults } = passes;
+    let output = |dtype: &Dtype| ScreenOutput { dtype: *dtype, infinities_pass, nans_pass };
+    let outputs: Vec<_> = sides[0].outputs.iter().map(output).collect();
+    Screen::new(generator, &outputs, sides.map(Function::side), faults).expect("all types are supported")
 }
 
 /// Compiles a screen for the host, with functions that follow it.
@@ -161,22 +172,28 @@ fn screened(name: &str, screen: &Screen, cases: u64) -> Screened {
 /// Asserts that a screen draws the cases of its generator. Types of Warp name the inputs.
 fn assert_draws(name: &str, generator: &Generator, cases: u64) {
     let inputs = generator.inputs();
-    let warp = |dtype: Dtype| match dtype {
-        Dtype::Bool => "bool".to_owned(),
-        Dtype::F32 | Dtype::F64 => format!("wp.float{}", 8 * dtype.size()),
-        _ => format!("wp.{}int{}", if dtype.is_signed() { "" } else { "u" }, 8 * dtype.size()),
+    let warp = |dtype: Dtype| {
+        let kind = if dtype.is_float() {
+            "float"
+        } else if dtype.is_signed() {
+            "int"
+        } else {
+            "uint"
+        };
+        if dtype == Dtype::Bool { "bool".to_owned() } else { format!("wp.{kind}{}", 8 * dtype.size()) }
     };
     let signature: Vec<_> = inputs.iter().map(|input| format!("{}: {}", input.name(), warp(input.dtype()))).collect();
     let function = Function::new(&signature.join(", "), &format!("return {}", inputs[0].name()));
-    let screen = screen(generator, [&function, &function], true, true);
+    let screen = screen(generator, [&function, &function], ALL);
     let mut dump = "static void dump(ir::Launch launch, screen::Params params) {
     for (ir::Thread thread(launch); thread.is_running(); thread.advance()) {\n"
         .to_owned();
     for (nth, input) in inputs.iter().enumerate() {
         writeln!(dump, "        {} x{nth};", ctype(input.dtype())).expect("a string grows");
     }
-    let passed: String = (0..inputs.len()).map(|nth| format!(", x{nth}")).collect();
-    writeln!(dump, "        screen::draw_inputs(params, params.first_case + thread.id{passed});")
+    let passed: Vec<_> = (0..inputs.len()).map(|nth| format!("x{nth}")).collect();
+    let passed = passed.join(", ");
+    writeln!(dump, "        screen::draw_inputs(params, params.first_case + thread.id, {passed});")
         .expect("a string grows");
     for nth in 0..inputs.len() {
         let place = format!("(char*)params.open + 8 * ({} * thread.id + {nth})", inputs.len());
@@ -225,81 +242,87 @@ fn the_cases_are_those_of_the_generator() {
         let wide = inputs(&|dtype| if dtype.is_float() { special() } else { between(0, 1) });
         assert_draws(&format!("special_{nth}"), &Generator::new(wide, u64::MAX - nth as u64), 3000);
         let narrow = inputs(&|dtype| {
-            if dtype.is_float() { between(0.25, 1000.5) } else { between(1, 100.min(dtype.size() as i64)) }
+            if dtype.is_float() { between(0.25, 1000.5) } else { between(1, if dtype.size() == 1 { 1 } else { 8 }) }
         });
         let narrow = narrow.into_iter().filter(|input| input.dtype() != Dtype::Bool).collect();
         assert_draws(&format!("narrow_{nth}"), &Generator::new(narrow, 5), 1000);
     }
 }
 
-/// How the interpreter judges cases: those that are open, counts of faults, and the norms of the others.
-fn expected(
+/// How the interpreter judges cases: those that are open, counts of faults, and norms and NaN of the others.
+struct Judged {
+    open: Vec<u64>,
+    faults: Vec<([FaultKind; 2], u64)>,
+    norms: Vec<f64>,
+    nans: Vec<u64>,
+}
+
+fn judged(
     generator: &Generator,
     first: u64,
     cases: usize,
     [subject, reference]: [&Function; 2],
-    (infinities_pass, faults_pass): (bool, bool),
-) -> (Vec<u64>, Vec<([FaultKind; 2], u64)>, Vec<f64>) {
+    passes: Passes,
+) -> Judged {
     let columns = generator.cases(first, cases);
-    let (mut open, mut faults, mut norms) = (vec![], vec![], vec![0.0_f64; subject.outputs.len()]);
+    let outputs = subject.outputs.len();
+    let mut judged = Judged { open: vec![], faults: vec![], norms: vec![0.0; outputs], nans: vec![0; outputs] };
     for case in 0..cases {
         let values = generator.inputs().iter().zip(&columns);
         let values = values.map(|(input, column)| &column[case * input.case_bytes()..][..input.case_bytes()]);
         let values: Vec<_> = values.collect();
         match (subject.run(&values), reference.run(&values)) {
-            (Ok(actual), Ok(expected)) => {
-                let passes = |value: &Literal| {
-                    !value.dtype().is_float()
-                        || value.as_f64().is_finite()
-                        || infinities_pass && value.as_f64().is_infinite()
-                };
-                if actual != expected || !expected.iter().all(passes) {
-                    open.push(case as u64);
-                    continue;
-                }
-                for (norm, value) in norms.iter_mut().zip(&expected) {
-                    let finite = Some(value.as_f64().abs()).filter(|value| value.is_finite());
-                    *norm = norm.max(finite.unwrap_or(0.0));
-                }
-            }
+            (Ok(actual), Ok(expected)) => judged.compare(case, &actual, &expected, passes),
             (Err(actual), Err(expected))
-                if faults_pass && ![actual, expected].contains(&FaultKind::BudgetExhausted) =>
+                if passes.faults && ![actual, expected].contains(&FaultKind::BudgetExhausted) =>
             {
-                match faults.iter_mut().find(|(kinds, _)| *kinds == [actual, expected]) {
+                match judged.faults.iter_mut().find(|(kinds, _)| *kinds == [actual, expected]) {
                     Some((_, count)) => *count += 1,
-                    None => faults.push(([actual, expected], 1)),
+                    None => judged.faults.push(([actual, expected], 1)),
                 }
             }
-            _ => open.push(case as u64),
+            _ => judged.open.push(case as u64),
         }
     }
-    (open, faults, norms)
+    judged
 }
 
-fn assert_screens(
-    name: &str,
-    inputs: Vec<Input>,
-    sides: [&Function; 2],
-    (infinities_pass, faults_pass): (bool, bool),
-) -> Screened {
+impl Judged {
+    fn compare(&mut self, case: usize, actual: &[Literal], expected: &[Literal], passes: Passes) {
+        let number = |value: &Literal| if value.dtype().is_float() { value.as_f64() } else { 0.0 };
+        let is_equal = |(actual, expected): (&Literal, &Literal)| {
+            let are_nan = number(actual).is_nan() && number(expected).is_nan();
+            are_nan && passes.nans
+                || !are_nan && actual == expected && (passes.infinities || !number(expected).is_infinite())
+        };
+        if !actual.iter().zip(expected).all(is_equal) {
+            return self.open.push(case as u64);
+        }
+        for ((norm, nans), value) in self.norms.iter_mut().zip(&mut self.nans).zip(expected) {
+            let magnitude = value.as_f64().abs();
+            *norm = if magnitude.is_finite() { norm.max(magnitude) } else { *norm };
+            *nans += u64::from(number(value).is_nan());
+        }
+    }
+}
+
+fn assert_screens(name: &str, inputs: Vec<Input>, sides: [&Function; 2], passes: Passes) -> Screened {
     const CASES: u64 = 2000;
     let generator = Generator::new(inputs, 11);
-    let screen = screen(&generator, sides, infinities_pass, faults_pass);
+    let screen = screen(&generator, sides, passes);
     let mut got = screened(name, &screen, CASES);
     let count = usize::try_from(CASES).expect("few cases");
-    let (open, mut faults, norms) =
-        expected(&generator, screen.first_case(), count, sides, (infinities_pass, faults_pass));
-    assert_eq!(got.open_cases_from(0).collect::<Vec<_>>(), open, "{name}");
+    let mut expected = judged(&generator, screen.first_case(), count, sides, passes);
+    let open = &expected.open;
+    assert_eq!(got.open_cases_from(0).collect::<Vec<_>>(), *open, "{name}");
     assert_eq!(got.open_count(), open.len() as u64, "{name}");
     let from = open.get(open.len() / 2).copied().unwrap_or_default();
-    assert!(
-        got.open_cases_from(from).eq(open.iter().copied().filter(|case| *case >= from)),
-        "{name}, from case {from}"
-    );
-    for faults in [&mut got.faults, &mut faults] {
+    let after = open.iter().copied().filter(|case| *case >= from);
+    assert!(got.open_cases_from(from).eq(after), "{name}, from case {from}");
+    for faults in [&mut got.faults, &mut expected.faults] {
         faults.sort_by_key(|([subject, reference], _)| (subject.code(), reference.code()));
     }
-    assert_eq!((&got.faults, &got.norms), (&faults, &norms), "{name}");
+    assert_eq!((&got.faults, &got.norms, &got.nans), (&expected.faults, &expected.norms, &expected.nans), "{name}");
     got
 }
 
@@ -309,20 +332,23 @@ fn cases_that_are_not_plainly_equal_are_open() {
     let signature = "a: wp.float64, b: wp.float64";
     let product = Function::new(signature, "return a * b + a, wp.sin(a)");
     let other = Function::new(signature, "return a * (b + wp.float64(1.0)), wp.sin(a)");
-    let different = assert_screens("different", floats(), [&product, &other], (true, true));
+    let different = assert_screens("different", floats(), [&product, &other], ALL);
     assert!(different.open_count() > 100 && different.open_count() < 1900, "{}", different.open_count());
-    let same = assert_screens("same", floats(), [&product, &product], (true, true));
+    let same = assert_screens("same", floats(), [&product, &product], ALL);
+    let finite = assert_screens("finite", floats(), [&product, &product], Passes { infinities: false, ..ALL });
+    assert!(same.open_count() == 0 && finite.open_count() > 0, "some results are infinite");
     let cancelling = Function::new(signature, "return a * b - b * a, a");
-    let same_nan = assert_screens("same_nan", floats(), [&cancelling, &cancelling], (true, true));
-    assert!(same.open_count() == 0 && same_nan.open_count() > 0, "some results are NaN");
-    let forbidden = assert_screens("forbidden", floats(), [&product, &product], (false, true));
-    assert!(forbidden.open_count() > same.open_count(), "infinities are open");
+    let with_nan = assert_screens("with_nan", floats(), [&cancelling, &cancelling], ALL);
+    let without_nan =
+        assert_screens("without_nan", floats(), [&cancelling, &cancelling], Passes { nans: false, ..ALL });
+    assert_eq!((with_nan.open_count(), with_nan.nans[0]), (0, without_nan.open_count()));
+    assert!(with_nan.nans[0] > 0, "some results are NaN");
     let integers = || vec![input("a", Dtype::I32, Domain::default()), input("b", Dtype::Bool, Domain::default())];
     let signature = "a: wp.int32, b: bool";
     let first = Function::new(signature, "if b:\n    return a + wp.int32(1)\nreturn a");
     let wrong = Function::new(signature, "if b and a != wp.int32(10):\n    return a + wp.int32(1)\nreturn a");
-    assert!(assert_screens("integers", integers(), [&first, &wrong], (true, true)).open_count() > 0);
-    assert_eq!(assert_screens("equal", integers(), [&first, &first], (true, true)).open_count(), 0);
+    assert!(assert_screens("integers", integers(), [&first, &wrong], ALL).open_count() > 0);
+    assert_eq!(assert_screens("equal", integers(), [&first, &first], ALL).open_count(), 0);
 }
 
 #[test]
@@ -332,10 +358,10 @@ fn cases_without_a_result_are_counted_or_open() {
     let sum = "total = 0.0\nfor i in range(b):\n    total += a\nassert b != 1\nreturn total / b";
     let sum = Function::raising(signature, sum);
     let quick = Function::raising(signature, "assert b != 1\nreturn a if b else 1 / b");
-    let screened = assert_screens("faults", inputs(), [&sum, &quick], (true, true));
+    let screened = assert_screens("faults", inputs(), [&sum, &quick], ALL);
     let kinds = [FaultKind::DivisionByZero, FaultKind::Assertion];
     assert!(kinds.iter().all(|kind| screened.faults.iter().any(|(pair, _)| *pair == [*kind; 2])), "{screened:?}");
-    let screened = assert_screens("open_faults", inputs(), [&sum, &quick], (true, false));
+    let screened = assert_screens("open_faults", inputs(), [&sum, &quick], Passes { faults: false, ..ALL });
     assert!(screened.faults.is_empty());
 }
 
@@ -343,7 +369,7 @@ fn cases_without_a_result_are_counted_or_open() {
 fn a_screen_that_is_stopped_says_so() {
     let endless = Function::raising("a: float", "while a == a:\n    a = a + 0.0\nreturn a");
     let generator = Generator::new(vec![input("a", Dtype::F64, Domain::default())], 0);
-    let screen = screen(&generator, [&endless, &endless], true, true);
+    let screen = screen(&generator, [&endless, &endless], ALL);
     let program = compile("stopped", &screen, "", Screen::ENTRY);
     let (_, is_stopped) = run(&program, &screen.launch(screen.first_case(), 3000), 3000, true);
     assert!(is_stopped);
@@ -353,8 +379,9 @@ fn a_screen_that_is_stopped_says_so() {
 fn results_that_no_screen_has_are_refused() {
     let function = Function::new("a: wp.int32", "return a");
     let generator = Generator::new(vec![input("a", Dtype::I32, Domain::default())], 0);
-    let screen = screen(&generator, [&function, &function], true, true);
-    let sizes = (screen.launch(0, 40).result.end - screen.launch(0, 40).result.start) as usize;
+    let screen = screen(&generator, [&function, &function], ALL);
+    let result = screen.launch(0, 40).result;
+    let sizes = usize::try_from(result.end - result.start).expect("a few bytes");
     let zeros = vec![0; sizes];
     assert_eq!(screen.screened(&zeros, 40).expect("all cases are decided").open_count(), 0);
     assert!(screen.screened(&zeros[1..], 40).is_err(), "too short");
@@ -365,13 +392,14 @@ fn results_that_no_screen_has_are_refused() {
     };
     assert!(with(0, 40) && !with(0, 41), "more faults than cases");
     assert!(with(sizes - 4, 0x80) && !with(sizes - 3, 1), "case 40 of 40");
-    assert!(!with(sizes - 9, 0xff), "a norm that is NaN or negative");
+    assert!(!with(sizes - 17, 0xff), "a norm that is NaN or negative");
+    assert!(with(sizes - 16, 40) && !with(sizes - 16, 41), "more NaN than cases");
 }
 
 #[test]
 fn lists_and_short_floats_are_not_screened() {
     let function = Function::new("a: wp.float32", "return a");
-    let outputs = [ScreenOutput { dtype: Dtype::F32, infinities_pass: true }];
+    let outputs = [ScreenOutput { dtype: Dtype::F32, infinities_pass: true, nans_pass: true }];
     for input in
         [Input::new("a", Dtype::F32, Some(4), Domain::default()), Input::new("a", Dtype::F16, None, Domain::default())]
     {

@@ -178,10 +178,12 @@ impl Comparison {
         self.mismatches.extend(moved.map(|mismatch| Mismatch { index: mismatch.index + start, ..mismatch }));
     }
 
-    /// Adds pairs of equal bits that pass, wherever they are. `norm` is the largest absolute value of finite ones.
-    pub fn add_equal(&mut self, pairs: u64, norm: f64) {
-        self.counts.equal += pairs;
-        self.histogram[0] += pairs;
+    /// Adds pairs that pass, wherever they are: `nans` of two NaN, and `equal` of equal bits. `norm` is the largest absolute value of
+    /// finite ones.
+    pub fn add_equal(&mut self, equal: u64, nans: u64, norm: f64) {
+        self.counts.equal += equal;
+        self.counts.nan_equal += nans;
+        self.histogram[0] += equal;
         self.norm = self.norm.max(norm);
     }
 

@@ -36,6 +36,8 @@ pub struct Screened {
     pub faults: Vec<([FaultKind; 2], u64)>,
     /// Of each output: the largest absolute value of the finite results of the reference in the decided cases.
     pub norms: Vec<f64>,
+    /// Of each output: the decided cases in which both results are NaN.
+    pub nans: Vec<u64>,
     /// A bit for each case: 1 if it is open.
     open: Vec<u8>,
 }
@@ -53,15 +55,16 @@ impl Screen {
     pub fn launch(&self, first: u64, cases: u64) -> ScreenLaunch {
         let specials = self.specials.len() as u64;
         let norms = specials + 8 * (KINDS * KINDS) as u64;
-        let open = norms + 8 * self.outputs as u64;
+        let nans = norms + 8 * self.outputs as u64;
+        let open = nans + 8 * self.outputs as u64;
         let memory_bytes = open + bitmap_bytes(cases);
         assert!(u32::try_from(memory_bytes).is_ok(), "{cases} cases are too many for a launch");
-        let words = [0, specials, norms, open, first, self.seed].into_iter().chain(self.keys.iter().copied());
+        let words = [0, specials, norms, nans, open, first, self.seed].into_iter().chain(self.keys.iter().copied());
         ScreenLaunch {
             memory_bytes,
             segments: vec![(0, self.specials.clone())],
             params: words.flat_map(u64::to_le_bytes).collect(),
-            addresses: vec![0, 8, 16, 24],
+            addresses: vec![0, 8, 16, 24, 32],
             result: specials..memory_bytes,
         }
     }
@@ -72,29 +75,25 @@ impl Screen {
     /// It has another length, or more cases than there were.
     pub fn screened(&self, result: &[u8], cases: u64) -> Result<Screened, ScreenedError> {
         let (counts, rest) = result.split_at_checked(8 * KINDS * KINDS).ok_or(ScreenedError)?;
-        let (norms, open) = rest.split_at_checked(8 * self.outputs).ok_or(ScreenedError)?;
+        let (norms, rest) = rest.split_at_checked(8 * self.outputs).ok_or(ScreenedError)?;
+        let (nans, open) = rest.split_at_checked(8 * self.outputs).ok_or(ScreenedError)?;
         if open.len() as u64 != bitmap_bytes(cases) {
             return Err(ScreenedError);
         }
         let pairs = FaultKind::ALL.into_iter().flat_map(|subject| FaultKind::ALL.map(|reference| [subject, reference]));
         let faults = pairs.zip(words(counts)).filter(|(_, count)| *count > 0).collect();
-        Screened::new(cases, open.to_vec(), faults, words(norms).map(f64::from_bits).collect())
+        let norms = words(norms).map(f64::from_bits).collect();
+        Screened { cases, faults, norms, nans: words(nans).collect(), open: open.to_vec() }.checked()
     }
 }
 
 impl Screened {
-    /// What a launch found. `open` has a bit for each case, from the lowest of the first byte on.
+    /// Cases whose results are all equal and 0, but for the open ones: `open` has a bit for each, from the lowest of the first byte on.
     ///
     /// # Errors
-    /// There are more open cases and faults than cases, or a norm is negative or NaN.
-    pub fn new(
-        cases: u64,
-        open: Vec<u8>,
-        faults: Vec<([FaultKind; 2], u64)>,
-        norms: Vec<f64>,
-    ) -> Result<Self, ScreenedError> {
-        let screened = Self { cases, faults, norms, open };
-        if screened.is_plausible() { Ok(screened) } else { Err(ScreenedError) }
+    /// A bit is none of a case.
+    pub fn new(cases: u64, open: Vec<u8>) -> Result<Self, ScreenedError> {
+        Self { cases, faults: vec![], norms: vec![], nans: vec![], open }.checked()
     }
 
     /// The open cases from a case on, in order, counted from the first one of the launch.
@@ -113,11 +112,15 @@ impl Screened {
         self.open.iter().map(|byte| u64::from(byte.count_ones())).sum()
     }
 
-    fn is_plausible(&self) -> bool {
+    /// An error if the counts are not those of the cases, or a norm is none.
+    fn checked(self) -> Result<Self, ScreenedError> {
         let faults = self.faults.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
-        let counted = faults.and_then(|faults| faults.checked_add(self.open_count()));
-        let are_cases = self.open_cases_from(self.cases).next().is_none();
-        are_cases && counted.is_some_and(|counted| counted <= self.cases) && self.norms.iter().all(|norm| *norm >= 0.0)
+        let without = faults.and_then(|faults| faults.checked_add(self.open_count()));
+        let with_results = without.and_then(|without| self.cases.checked_sub(without)).ok_or(ScreenedError)?;
+        let is_sound = self.open_cases_from(self.cases).next().is_none()
+            && self.norms.iter().all(|norm| *norm >= 0.0)
+            && self.nans.iter().all(|count| *count <= with_results);
+        if is_sound { Ok(self) } else { Err(ScreenedError) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Screening: a GPU generates cases, runs both functions on them, and finds the cases whose results are not plainly equal.
 //!
-//! A case is *decided* if both functions have a result, with equal bits that pass, or if neither has one and that passes. The other
+//! A case is *decided* if both functions have a result, with equal bits or two NaN that pass, or if neither has one and that passes. The other
 //! cases are *open*: the caller evaluates them, so that the result of a verification does not depend on who screens its cases.
 //!
 //! [`Screen`] is the program in CUDA C++. Its [`ScreenLaunch`]es are what a launch of a generated kernel is, with an address space that begins
@@ -40,6 +40,8 @@ pub struct ScreenOutput {
     pub dtype: Dtype,
     /// Whether two equal infinities pass.
     pub infinities_pass: bool,
+    /// Whether two NaN pass, whatever their bits, which depend on the processor.
+    pub nans_pass: bool,
 }
 
 /// A program that screens cases.

@@ -16,14 +16,17 @@ __device__ __forceinline__ ir::Launch one_case(const ir::Launch& launch, ir::Fau
     return {launch.stop, fault, 0, 1, launch.budget, {1, 1, 1, 1}};
 }
 
-// Whether results have equal bits, and are no NaN, and no infinity unless those pass.
-template <bool INFINITIES_PASS, typename T>
+template <typename T>
+__device__ __forceinline__ bool is_nan(T value) {
+    return value != value;
+}
+
+// Whether results have equal bits, and are no infinity unless those pass; or are NaN, if those pass.
+template <bool INFINITIES_PASS, bool NANS_PASS, typename T>
 __device__ __forceinline__ bool is_equal(T actual, T expected) {
     if constexpr (cases::Type<T>::IS_FLOAT) {
-        const auto bits = ir::word(actual);
-        const auto magnitude = bits & (cases::Type<T>::SIGN - 1);
-        const bool passes = INFINITIES_PASS ? magnitude <= cases::Type<T>::INFINITE : magnitude < cases::Type<T>::INFINITE;
-        return bits == ir::word(expected) && passes;
+        if (is_nan(actual) || is_nan(expected)) return NANS_PASS && is_nan(actual) && is_nan(expected);
+        return ir::word(actual) == ir::word(expected) && (INFINITIES_PASS || !ir::is_inf(actual));
     } else {
         return actual == expected;
     }
@@ -33,7 +36,7 @@ __device__ __forceinline__ bool is_equal(T actual, T expected) {
 template <typename T>
 __device__ __forceinline__ double magnitude(T value) {
     if constexpr (cases::Type<T>::IS_FLOAT) {
-        return ir::is_inf(value) ? 0.0 : fabs((double)value);
+        return ir::is_inf(value) || is_nan(value) ? 0.0 : fabs((double)value);
     } else {
         return value < 0 ? (double)(0 - (u64)value) : (double)value;
     }
@@ -43,6 +46,11 @@ __device__ __forceinline__ double magnitude(T value) {
 __device__ __forceinline__ void raise(u64* maximum, double value) {
     const u64 bits = (u64)__double_as_longlong(value);
     if (*(volatile u64*)maximum < bits) atomicMax(maximum, bits);
+}
+
+// Adds to a count that all threads share.
+__device__ __forceinline__ void add(u64* count, u32 more) {
+    if (more != 0) atomicAdd(count, (u64)more);
 }
 
 // Counts a case in which neither side has a result, by how they ended. Whether the counts say how: not if a budget was used up, which

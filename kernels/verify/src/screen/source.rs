@@ -68,6 +68,7 @@ struct Params {{
     const u64* specials;
     u64* fault_counts;
     u64* norms;
+    u64* nans;
     u32* open;
     u64 first_case;
     u64 seed;
@@ -123,13 +124,17 @@ fn entry(generator: &Generator, outputs: &[ScreenOutput], sides: [ScreenSide; 2]
 {raised}}}
 ",
         entry = Screen::ENTRY,
-        norms = each(outputs, |nth, _| format!("    double norm_{nth} = 0.0;\n")),
+        norms = each(outputs, |nth, _| format!("    double norm_{nth} = 0.0;\n    ir::u32 nans_{nth} = 0;\n")),
         declared = declared.concat(),
         passed = passed.concat(),
         subject = run("subject", "actual", subject, outputs),
         reference = run("reference", "expected", reference, outputs),
         decision = decision(outputs, faults_pass),
-        raised = each(outputs, |nth, _| format!("    screen::raise(&params.norms[{nth}], norm_{nth});\n")),
+        raised = each(outputs, |nth, _| {
+            let (norm, nans) =
+                (format!("&params.norms[{nth}], norm_{nth}"), format!("&params.nans[{nth}], nans_{nth}"));
+            format!("    screen::raise({norm});\n    screen::add({nans});\n")
+        }),
     )
 }
 
@@ -155,9 +160,16 @@ fn run(name: &str, results: &str, side: ScreenSide, outputs: &[ScreenOutput]) ->
 /// Sets `is_decided`, and adds what a decided case has.
 fn decision(outputs: &[ScreenOutput], faults_pass: bool) -> String {
     let equal = each(outputs, |nth, output| {
-        format!(" && screen::is_equal<{}>(actual_{nth}, expected_{nth})", output.infinities_pass)
+        let ScreenOutput { infinities_pass, nans_pass, .. } = output;
+        format!(" && screen::is_equal<{infinities_pass}, {nans_pass}>(actual_{nth}, expected_{nth})")
     });
-    let raise = |nth, _: &_| format!("            norm_{nth} = fmax(norm_{nth}, screen::magnitude(expected_{nth}));\n");
+    let raise = |nth, _: &_| {
+        format!(
+            "            norm_{nth} = fmax(norm_{nth}, screen::magnitude(expected_{nth}));
+            nans_{nth} += screen::is_nan(expected_{nth});
+"
+        )
+    };
     let count = "screen::count_faults(params.fault_counts, subject_fault.kind, reference_fault.kind)";
     let otherwise =
         if faults_pass { format!(" else {{\n            is_decided = {count};\n        }}") } else { String::new() };

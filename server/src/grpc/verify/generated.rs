@@ -86,7 +86,7 @@ impl Generated {
 
     /// The inputs of the cases of these numbers.
     pub(super) fn numbered_columns(&self, numbers: &[u64]) -> Vec<Column> {
-        let columns = self.generator.numbered_cases(numbers.iter().copied());
+        let columns = self.generator.numbered_cases(&numbers.iter().copied());
         self.generator.inputs().iter().zip(columns).map(column).collect()
     }
 

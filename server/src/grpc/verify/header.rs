@@ -9,7 +9,7 @@ use super::{
     generated::Generated,
     outcome::{CaseOutcome, OutcomePolicy},
     policy::Policies,
-    screening::wants_gpu,
+    screening::device,
     sides::{Resolver, Sides},
 };
 use crate::error::ApiError;
@@ -27,8 +27,8 @@ pub(super) struct Header {
     pub(super) case_verdicts: bool,
     pub(super) shrinks: bool,
     pub(super) checks_determinism: bool,
-    /// Whether a GPU screens generated cases.
-    pub(super) wants_gpu: bool,
+    /// Where generated cases run first.
+    pub(super) device: pb::KernelDevice,
     pub(super) generated: Option<Generated>,
 }
 
@@ -46,7 +46,7 @@ impl State {
         policies.check_chunks()?;
         let max_mismatches = self.max_mismatches("header.max_mismatches", header.max_mismatches)?;
         let max_counterexamples = self.max_counterexamples(header.max_counterexamples)?;
-        let wants_gpu = wants_gpu(header.device)?;
+        let device = device(header.device)?;
         let outcome_policy = OutcomePolicy::new(header.outcome_policy)?;
         let limits = self.case_limits(header.limits)?;
         let resolver = Resolver { kernels: &self.kernels, sandboxes: &self.sandboxes, context, limits };
@@ -66,7 +66,7 @@ impl State {
             case_verdicts: header.case_verdicts,
             shrinks: !header.skip_shrinking && sides.are_functions(),
             checks_determinism: header.check_determinism,
-            wants_gpu,
+            device,
             generated,
             sides,
         })

@@ -100,7 +100,7 @@ impl State {
     /// What screens the cases after the first chunk.
     async fn screens(&self, header: &Header, context: &Context) -> Result<Option<ScreenQueue>, ApiError> {
         let end = header.generated.as_ref().map_or(0, Generated::case_count);
-        if !header.wants_gpu {
+        if header.device != pb::KernelDevice::Cuda {
             return Ok(None);
         }
         let screening = Arc::new(self.screening(header, context).await?);

@@ -85,6 +85,11 @@ impl OutputPolicy {
         self.infinity == InfinityPolicy::Equal
     }
 
+    /// Whether two NaN pass, whatever their bits.
+    pub(super) fn nans_pass(&self) -> bool {
+        self.nan == NanPolicy::Equal
+    }
+
     /// The policy for an element type.
     pub(super) fn policy(&self, dtype: Dtype) -> Policy {
         let defaults = Policy::of(dtype);

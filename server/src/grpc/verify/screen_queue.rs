@@ -138,7 +138,7 @@ mod tests {
     /// Every eighth case is open.
     fn run(first: u64, cases: u64) -> Running {
         let bytes = usize::try_from(cases.div_ceil(8)).expect("a bitmap in memory");
-        let screened = Screened::new(cases, vec![1; bytes], vec![], vec![2.5]).expect("there are more cases");
+        let screened = Screened::new(cases, vec![1; bytes]).expect("there are more cases");
         let time = Duration::from_millis(10);
         ready(Ok(ScreenedCases { first, screened, time, outputs: vec!["y".to_owned()] })).boxed()
     }

@@ -54,17 +54,24 @@ pub(super) struct Decided {
     pub(super) count: u64,
     /// Those of them in which neither side has a result, by how subject and reference ended.
     pub(super) faults: Vec<([CaseOutcome; 2], u64)>,
-    /// Of each output: the largest absolute value of the finite results of the reference.
-    pub(super) norms: Vec<(String, f64)>,
+    /// What an output was; those that are missing were 0.
+    pub(super) outputs: Vec<DecidedOutput>,
 }
 
-/// Whether a header wants a GPU.
-pub(super) fn wants_gpu(device: i32) -> Result<bool, ApiError> {
-    match pb::KernelDevice::try_from(device) {
-        Ok(pb::KernelDevice::Unspecified | pb::KernelDevice::Cpu) => Ok(false),
-        Ok(pb::KernelDevice::Cuda) => Ok(true),
-        Err(_) => Err(ApiError::invalid("header.device", format!("expected a device, got {device}"))),
-    }
+/// An output of decided cases, of which each has one element.
+#[derive(Debug, PartialEq)]
+pub(super) struct DecidedOutput {
+    pub(super) name: String,
+    /// The largest absolute value of the finite results of the reference.
+    pub(super) norm: f64,
+    /// Cases in which both results are NaN.
+    pub(super) nans: u64,
+}
+
+/// Where the generated cases of a header run first.
+pub(super) fn device(device: i32) -> Result<pb::KernelDevice, ApiError> {
+    pb::KernelDevice::try_from(device)
+        .map_err(|_| ApiError::invalid("header.device", format!("expected a device, got {device}")))
 }
 
 impl State {
@@ -148,10 +155,13 @@ impl ScreenedCases {
 
     pub(super) fn decided(&self) -> Decided {
         let fault = |kinds: [FaultKind; 2]| kinds.map(CaseOutcome::Fault);
+        let outputs = self.outputs.iter().zip(&self.screened.norms).zip(&self.screened.nans);
         Decided {
             count: self.screened.cases - self.screened.open_count(),
             faults: self.screened.faults.iter().map(|(kinds, count)| (fault(*kinds), *count)).collect(),
-            norms: self.outputs.iter().cloned().zip(self.screened.norms.iter().copied()).collect(),
+            outputs: outputs
+                .map(|((name, norm), nans)| DecidedOutput { name: name.clone(), norm: *norm, nans: *nans })
+                .collect(),
         }
     }
 }
@@ -175,9 +185,10 @@ impl Program {
         let outputs = reference.outputs();
         let sides = [&subject, &reference];
         let params: Vec<_> = sides.iter().map(|side| side.params(&inputs, &outputs)).collect::<Result<_, _>>()?;
-        let rule = |(name, dtype): &(String, Dtype)| ScreenOutput {
-            dtype: *dtype,
-            infinities_pass: header.policies.of(name).infinities_pass(),
+        let rule = |(name, dtype): &(String, Dtype)| {
+            let policy = header.policies.of(name);
+            let (infinities_pass, nans_pass) = (policy.infinities_pass(), policy.nans_pass());
+            ScreenOutput { dtype: *dtype, infinities_pass, nans_pass }
         };
         let rules: Vec<_> = outputs.iter().map(rule).collect();
         let sides = [0, 1].map(|nth| ScreenSide { code: &sides[nth].kernel.device, params: &params[nth] });

@@ -86,11 +86,12 @@ impl Totals {
     }
 
     /// Adds cases that a GPU has decided, all of which pass.
-    fn add_decided(&mut self, Decided { count, faults, norms }: Decided) {
+    fn add_decided(&mut self, Decided { count, faults, outputs }: Decided) {
         self.gpu_decided += count;
         for total in &mut self.outputs {
-            let norm = norms.iter().find(|(name, _)| *name == total.output.name).map_or(0.0, |(_, norm)| *norm);
-            total.compared.add_equal(count * total.case_elements, norm);
+            let decided = outputs.iter().find(|output| output.name == total.output.name);
+            let (nans, norm) = decided.map_or((0, 0.0), |output| (output.nans, output.norm));
+            total.compared.add_equal(count - nans, nans, norm);
         }
         let mut with_results = count;
         for ([subject, reference], cases) in faults {
