@@ -114,7 +114,9 @@ def time_cupy(count: int, rows: int, columns: int) -> None:
     measure("add, 128M f32", lambda: a + b, 12 * count)
     measure("add, 10M f32", lambda: a[:10_000_000] + b[:10_000_000], 120_000_000)
     measure("relu, 1M f32", lambda: cupy.maximum(a[:1_000_000], 0), 8_000_000)
-    chained = cupy.fuse()(lambda x: cupy.maximum(cupy.tanh(cupy.sqrt(abs(x * 1.5 + 0.25)) * 0.75 - 0.5) * 2.0 + 1.0, 0))
+    # Without a name CuPy calls the kernel "<lambda>", which does not compile.
+    fuse = cupy.fuse(kernel_name="chain")
+    chained = fuse(lambda x: cupy.maximum(cupy.tanh(cupy.sqrt(cupy.absolute(x * 1.5 + 0.25)) * 0.75 - 0.5) * 2.0 + 1.0, 0))
     measure("chain of ten, 128M f32, fused", lambda: chained(a), 8 * count)
     measure("sum, 128M f32", lambda: a.sum(), 4 * count)
     x = a[: rows * columns].reshape(rows, columns)
