@@ -1,10 +1,10 @@
-"""Compares translated kernels with CuPy on a GPU, or with numba and Warp on the CPU, and measures searches while a kernel runs.
+"""Compares translated kernels with CuPy and Warp on a GPU, or with numba and Warp on the CPU, and measures searches while a kernel runs.
 
     python3 kernel_speed.py --bin FOLDER [--device cuda] [--sizes 1048576,16777216] [--launches 50]
 
 Kernels are in the style of NVIDIA Warp, on arrays of f32. Both sides get the same arrays. The time of a launch on a GPU is that of its
-threads, measured by the GPU, for CuPy by events around each launch. The peer's kernel is plain CUDA C++ without checks, compiled with the
-default options of CuPy; on the CPU it is compiled by numba for one core, as a launch here runs on one. Searches are measured
+threads, measured by the GPU, for its peers by events around each launch. CuPy's kernel is plain CUDA C++ without checks, compiled with the
+default options of CuPy; on the CPU it is compiled by numba for one core, as a launch here runs on one. Warp compiles the same source. Searches are measured
 alone, and while a kernel runs without a pause. Needs NumPy, and measures the peers that are installed.
 """
 
@@ -110,6 +110,26 @@ def numba_times(kernel: Kernel, x: np.ndarray, y: np.ndarray, count: int) -> lis
 
 
 def warp_times(kernel: Kernel, x: np.ndarray, y: np.ndarray, count: int) -> list[float]:
+    return timed(warp_launch(kernel, x, y, "cpu"), x, y, count)
+
+
+def warp_gpu_times(kernel: Kernel, x: np.ndarray, y: np.ndarray, count: int) -> list[float]:
+    import warp
+
+    launch = warp_launch(kernel, x, y, "cuda:0")
+    begin, end = (warp.Event("cuda:0", enable_timing=True) for _ in range(2))
+    times = []
+    with warp.ScopedDevice("cuda:0"):
+        for _ in range(count + 5):
+            warp.record_event(begin)
+            launch()
+            warp.record_event(end)
+            times.append(warp.get_event_elapsed_time(begin, end) / 1000)
+    return times[5:]
+
+
+def warp_launch(kernel: Kernel, x: np.ndarray, y: np.ndarray, device: str) -> Callable:
+    """A launch of the kernel on arrays of a device, compiled."""
     import importlib.util
 
     import warp
@@ -121,9 +141,10 @@ def warp_times(kernel: Kernel, x: np.ndarray, y: np.ndarray, count: int) -> list
         spec = importlib.util.spec_from_file_location("warp_kernel", file.name)
         made = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(made)
-        arrays = [warp.array(one, dtype=float, device="cpu") for one in (x, y)]
-        command = warp.launch(made.f, dim=len(x), inputs=[*arrays, A], device="cpu", record_cmd=True)
-        return timed(lambda *_: command.launch(), x, y, count)
+        arrays = [warp.array(one, dtype=float, device=device) for one in (x, y)]
+        command = warp.launch(made.f, dim=len(x), inputs=[*arrays, A], device=device, record_cmd=True)
+        command.launch()
+        return lambda *_: command.launch()
 
 
 def timed(run: Callable, x: np.ndarray, y: np.ndarray, count: int) -> list[float]:
@@ -137,7 +158,8 @@ def timed(run: Callable, x: np.ndarray, y: np.ndarray, count: int) -> list[float
 
 def peers(device: str) -> dict[str, Callable]:
     """The peers that are installed."""
-    known = {"CuPy": ("cupy", cupy_times)} if device == "cuda" else {"numba": ("numba", numba_times), "Warp": ("warp", warp_times)}
+    on_gpu = {"CuPy": ("cupy", cupy_times), "Warp": ("warp", warp_gpu_times)}
+    known = on_gpu if device == "cuda" else {"numba": ("numba", numba_times), "Warp": ("warp", warp_times)}
     found = {}
     for name, (package, times) in known.items():
         try:
