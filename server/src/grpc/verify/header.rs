@@ -9,7 +9,6 @@ use super::{
     generated::Generated,
     outcome::{CaseOutcome, OutcomePolicy},
     policy::Policies,
-    screening::device,
     sides::{Resolver, Sides},
 };
 use crate::error::ApiError;
@@ -71,4 +70,10 @@ impl State {
             sides,
         })
     }
+}
+
+/// Where generated cases run first.
+fn device(device: i32) -> Result<pb::KernelDevice, ApiError> {
+    pb::KernelDevice::try_from(device)
+        .map_err(|_| ApiError::invalid("header.device", format!("expected a device, got {device}")))
 }

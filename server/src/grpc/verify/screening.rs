@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::Context;
 use accelerd_ir::{Dtype, kernel::FaultKind};
-use accelerd_proto::v1 as pb;
 use accelerd_sandbox::{CudaTarget, Launch, OnFault, Outcome, SandboxError};
 use accelerd_verify::{Screen, ScreenOutput, ScreenParam, ScreenSide, Screened};
 use bytes::Bytes;
@@ -66,12 +65,6 @@ pub(super) struct DecidedOutput {
     pub(super) norm: f64,
     /// Cases in which both results are NaN.
     pub(super) nans: u64,
-}
-
-/// Where the generated cases of a header run first.
-pub(super) fn device(device: i32) -> Result<pb::KernelDevice, ApiError> {
-    pb::KernelDevice::try_from(device)
-        .map_err(|_| ApiError::invalid("header.device", format!("expected a device, got {device}")))
 }
 
 impl State {
