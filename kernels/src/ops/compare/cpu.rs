@@ -1,8 +1,7 @@
 //! Comparison on the CPU: vectorised passes over blocks, and a scalar one over blocks that do not pass as a whole.
 //!
 //! The first pass finds what bits differ. A block without NaN, infinity and differing zeros gets a second one, which finds the largest
-//! errors. If even these pass, all of its pairs do. Otherwise its parts are tried, so that a rare mismatch costs few pairs the scalar pass.
-//! Results do not depend on how the pairs are divided among threads, blocks and parts.
+//! errors. If even these pass, all of its pairs do. Results do not depend on how the pairs are divided among threads.
 
 use std::ops::Range;
 
@@ -21,8 +20,6 @@ use crate::{
 
 /// Pairs that are judged together. Their distances stay in the first-level cache.
 const BLOCK: usize = 32 * LANES;
-/// Pairs of a part of a block that does not pass as a whole.
-const PART: usize = 2 * LANES;
 /// Pairs of a task.
 const TASK: usize = 2048 * BLOCK;
 /// Multiply-adds that take as long as comparing a pair (about a nanosecond).
@@ -43,17 +40,19 @@ fn compare_as<T: Element>(pair: &Pair, actual: &[u8], expected: &[u8], worker: &
     let judge = pair.judge(|| norm::<T>(expected, worker))?;
     let rows = pair.row_marks();
     let compare = |range: Range<usize>| {
-        let mut blocks = Blocks::<T> {
-            judge: &judge,
-            rows: rows.as_ref(),
-            distances: [T::Word::default(); BLOCK],
-            compared: Comparison::default(),
-        };
+        let mut partial = Comparison::default();
         for start in range.clone().step_by(BLOCK) {
             let block = start..range.end.min(start + BLOCK);
-            blocks.compare(&actual[block.clone()], &expected[block], start as u64);
+            compare_block::<T>(
+                &judge,
+                &actual[block.clone()],
+                &expected[block],
+                start as u64,
+                &mut partial,
+                rows.as_ref(),
+            );
         }
-        blocks.compared
+        partial
     };
     let partials = worker.map(tasks(pair.elements), |range| range.len() as u64 * PAIR_COST, compare)?;
     let mut total = Comparison::default();
@@ -76,60 +75,44 @@ fn norm<T: Element>(numbers: &[T::Raw], worker: &Worker) -> Result<f64, OpError>
     Ok(T::absolute(largest.into_iter().max().unwrap_or_default()))
 }
 
-/// Compares the blocks of a task.
-struct Blocks<'a, T: Element> {
-    judge: &'a Judge,
-    rows: Option<&'a Rows>,
-    /// Of the pairs of a block.
-    distances: [T::Word; BLOCK],
-    compared: Comparison,
-}
-
-impl<T: Element> Blocks<'_, T> {
-    /// Compares a block, or a part of one, whose first pair has index `start`.
-    fn compare(&mut self, actual: &[T::Raw], expected: &[T::Raw], start: u64) {
-        let distances = &mut self.distances[..actual.len()];
-        let scanned = Isa::best().run(Scan::<T> { actual, expected, distances });
-        if scanned.has_special || scanned.has_zero_sign {
-            return self.compare_parts(actual, expected, start);
-        }
-        let (to, len) = (&mut self.compared, actual.len() as u64);
-        to.norm = to.norm.max(T::absolute(scanned.largest_expected));
-        if !scanned.differs {
-            to.counts.equal += len;
-            to.histogram[0] += len;
-            return;
-        }
-        let rules = &self.judge.policy.rules;
-        let measure = Measure::<T> { tolerances: rules.tolerances(), actual, expected, bars: Bars::of(to) };
-        let measured = Isa::best().run(measure);
-        let ulps = scanned.max_distance.into();
-        let errors = Errors { absolute: measured.absolute, excess: measured.excess, ulps };
-        if !rules.accept(errors, self.judge.norm_bound) {
-            return self.compare_parts(actual, expected, start);
-        }
-        let is_larger = to.max_absolute.is_none_or(|before| errors.absolute > before.value)
-            || to.max_ulps.is_none_or(|before| ulps > before.value);
-        if is_larger || measured.reaches_bar {
-            self.judge.measure::<T>(actual, expected, start, to);
-        }
-        to.excess = to.excess.max(errors.excess);
-        let distances = &self.distances[..actual.len()];
-        let histogram = Histogram { distances, max: scanned.max_distance, buckets: &mut to.histogram };
-        let differing = Isa::best().run(histogram);
-        to.histogram[0] += len - differing;
-        to.counts.equal += len - differing;
-        to.counts.within_tolerance += differing;
+fn compare_block<T: Element>(
+    judge: &Judge,
+    actual: &[T::Raw],
+    expected: &[T::Raw],
+    start: u64,
+    to: &mut Comparison,
+    rows: Option<&Rows>,
+) {
+    let mut distances = [T::Word::default(); BLOCK];
+    let distances = &mut distances[..actual.len()];
+    let scanned = Isa::best().run(Scan::<T> { actual, expected, distances });
+    if scanned.has_special || scanned.has_zero_sign {
+        return judge.judge::<T>(actual, expected, start, to, rows);
     }
-
-    /// Compares a block that does not pass as a whole.
-    fn compare_parts(&mut self, actual: &[T::Raw], expected: &[T::Raw], start: u64) {
-        if actual.len() <= PART {
-            return self.judge.judge::<T>(actual, expected, start, &mut self.compared, self.rows);
-        }
-        let parts = actual.chunks(PART).zip(expected.chunks(PART));
-        for (start, (actual, expected)) in (start..).step_by(PART).zip(parts) {
-            self.compare(actual, expected, start);
-        }
+    let len = actual.len() as u64;
+    to.norm = to.norm.max(T::absolute(scanned.largest_expected));
+    if !scanned.differs {
+        to.counts.equal += len;
+        to.histogram[0] += len;
+        return;
     }
+    let rules = &judge.policy.rules;
+    let measure = Measure::<T> { tolerances: rules.tolerances(), actual, expected, bars: Bars::of(to) };
+    let measured = Isa::best().run(measure);
+    let ulps = scanned.max_distance.into();
+    let errors = Errors { absolute: measured.absolute, excess: measured.excess, ulps };
+    if !rules.accept(errors, judge.norm_bound) {
+        return judge.judge::<T>(actual, expected, start, to, rows);
+    }
+    let is_larger = to.max_absolute.is_none_or(|before| errors.absolute > before.value)
+        || to.max_ulps.is_none_or(|before| ulps > before.value);
+    if is_larger || measured.reaches_bar {
+        judge.measure::<T>(actual, expected, start, to);
+    }
+    to.excess = to.excess.max(errors.excess);
+    let histogram = Histogram { distances, max: scanned.max_distance, buckets: &mut to.histogram };
+    let differing = Isa::best().run(histogram);
+    to.histogram[0] += len - differing;
+    to.counts.equal += len - differing;
+    to.counts.within_tolerance += differing;
 }
