@@ -68,7 +68,7 @@ impl Screen {
 
     /// A program for the cases of a generator. `faults_pass` says whether a case passes in which neither function has a result.
     ///
-    /// `None` if an input is a list, or if a type is not supported.
+    /// `None` if there is no input, if one is a list, or if a type is not supported.
     pub fn new(
         generator: &Generator,
         outputs: &[ScreenOutput],
@@ -77,7 +77,8 @@ impl Screen {
     ) -> Option<Self> {
         let inputs = generator.inputs();
         let dtypes = inputs.iter().map(Input::dtype).chain(outputs.iter().map(|output| output.dtype));
-        if inputs.iter().any(|input| input.length().is_some()) || !dtypes.into_iter().all(Self::supports) {
+        let has_list = inputs.iter().any(|input| input.length().is_some());
+        if inputs.is_empty() || has_list || !dtypes.into_iter().all(Self::supports) {
             return None;
         }
         let specials = generator.mixes().iter().flat_map(|mix| mix.specials().all());

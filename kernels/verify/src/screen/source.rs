@@ -72,11 +72,10 @@ struct Params {{
     u32* open;
     u64 first_case;
     u64 seed;
-    u64 keys[{}];
+    u64 keys[{inputs}];
 }};
 }}  // namespace screen
-",
-        inputs.max(1)
+"
     )
 }
 

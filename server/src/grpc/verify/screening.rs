@@ -187,8 +187,10 @@ impl Program {
         let sides = [0, 1].map(|nth| ScreenSide { code: &sides[nth].kernel.device, params: &params[nth] });
         let faults_pass = header.outcome_policy != OutcomePolicy::ResultRequired;
         let screen = Screen::new(generated.generator(), &rules, sides, faults_pass);
-        let unsupported =
-            || "expected inputs and outputs that are numbers of at least 32 bits if they have fractions".to_owned();
+        let unsupported = || {
+            "expected an input, and inputs and outputs that are numbers, of at least 32 bits if they have fractions"
+                .to_owned()
+        };
         let outputs = outputs.into_iter().map(|(name, _)| name).collect();
         Ok(Self { screen: screen.ok_or_else(unsupported)?, outputs })
     }
