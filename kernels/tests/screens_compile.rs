@@ -48,11 +48,8 @@ fn function(name: &str) -> (DeviceCode, Vec<Dtype>) {
 
 fn screen(name: &str, inputs: usize) -> Screen {
     let (code, dtypes) = function(name);
-    let special = |dtype: accelerd_ir::Dtype| Domain {
-        allow_nan: dtype.is_float(),
-        allow_infinity: dtype.is_float(),
-        ..Domain::default()
-    };
+    let special =
+        |dtype: Dtype| Domain { allow_nan: dtype.is_float(), allow_infinity: dtype.is_float(), ..Domain::default() };
     let input = |(nth, dtype): (usize, &Dtype)| {
         Input::new(format!("x{nth}"), *dtype, None, special(*dtype)).expect("the domain has values")
     };

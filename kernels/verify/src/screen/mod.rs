@@ -62,7 +62,7 @@ impl Screen {
     pub const ENTRY: &str = "screen_cases";
 
     /// Whether values of this type are screened. 16-bit floating-point numbers are not.
-    pub fn supports(dtype: Dtype) -> bool {
+    fn supports(dtype: Dtype) -> bool {
         !matches!(dtype, Dtype::F16 | Dtype::Bf16)
     }
 

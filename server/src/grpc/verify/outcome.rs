@@ -107,6 +107,7 @@ impl OutcomeCounts {
         }
     }
 
+    /// Adds cases of one outcome.
     pub(super) fn add_equal(&mut self, outcome: CaseOutcome, cases: u64) {
         if cases > 0 {
             *self.0.entry(outcome.name()).or_default() += cases;

@@ -97,15 +97,18 @@ pub(super) fn responses(
 }
 
 impl State {
-    /// What screens the cases after the first chunk.
+    /// What screens the cases after the first chunk, each launch in a task of its own, as [`Pipeline::begin`] evaluates chunks.
     async fn screens(&self, header: &Header, context: &Context) -> Result<Option<ScreenQueue>, ApiError> {
-        let end = header.generated.as_ref().map_or(0, Generated::case_count);
         if header.device != pb::KernelDevice::Cuda {
             return Ok(None);
         }
         let screening = Arc::new(self.screening(header, context).await?);
         let (first, context) = (screening.first_case().max(FIRST_CHUNK as u64), context.clone());
-        let run = move |first, cases| Arc::clone(&screening).run(context.clone(), first, cases).boxed();
+        let run = move |first, cases| {
+            let (handle, screened) = (Handle::current(), Arc::clone(&screening).run(context.clone(), first, cases));
+            async move { timing::spawn_on(&handle, screened).await }.boxed()
+        };
+        let end = header.generated.as_ref().map_or(0, Generated::case_count);
         Ok(Some(ScreenQueue::new(first, end, run)))
     }
 }

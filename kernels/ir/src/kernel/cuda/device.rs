@@ -37,10 +37,8 @@ pub struct DeviceCode {
     /// Bytes of the source before the parameter block, and before the `__global__` function.
     functions_bytes: usize,
     thread_bytes: usize,
-    /// The type of the parameter block.
-    params: String,
-    /// The name of the function that runs a thread, or of the type whose methods do.
-    thread: String,
+    /// What the names of its types and functions begin with.
+    name: String,
     reads_ahead: bool,
 }
 
@@ -61,14 +59,14 @@ impl DeviceCode {
     }
 
     /// The type of the parameter block: a member for each parameter that is an array, `ir::Array<N>`, or one for each of its components.
-    pub fn params_type(&self) -> &str {
-        &self.params
+    pub fn params_type(&self) -> String {
+        format!("{}_params", self.name)
     }
 
     /// Statements that run a thread. `scope` stands before the names of [`Self::thread_source`]; `params` and `thread` are variables of
     /// types [`Self::params_type`] and `ir::Thread`.
     pub fn run_thread(&self, scope: &str, params: &str, thread: &str) -> String {
-        let name = &self.thread;
+        let name = format!("{}_thread", self.name);
         if !self.reads_ahead {
             return format!("{scope}{name}({params}, {thread});");
         }
@@ -133,17 +131,7 @@ struct {name}_params {{
 "
     )
     .expect("a string grows");
-    let (params, thread) = (format!("{name}_params"), format!("{name}_thread"));
-    DeviceCode {
-        source,
-        entry,
-        layout: Layout::new(kernel),
-        functions_bytes,
-        thread_bytes,
-        params,
-        thread,
-        reads_ahead,
-    }
+    DeviceCode { source, entry, layout: Layout::new(kernel), functions_bytes, thread_bytes, name, reads_ahead }
 }
 
 /// Emits a function for a thread of the grid. How the kernel calls it.
