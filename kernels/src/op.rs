@@ -54,6 +54,12 @@ pub trait Op: 'static {
     ///
     /// A long operation passes a preemption point of its worker between slices of its work.
     fn run(batch: &[&Self::Request], on: &mut Backend) -> Result<Vec<Self::Response>, OpError>;
+
+    /// Lets go of what other calls count or free, such as a resident tensor, before the caller is answered. Returns what may be freed
+    /// after the answer.
+    fn release(request: Self::Request) -> Option<Self::Request> {
+        Some(request)
+    }
 }
 
 /// The product of the factors of a cost, at most `u64::MAX`.

@@ -262,7 +262,7 @@ async fn combined_outputs_are_kept_and_the_next_call_reads_them() {
         weights = next;
     }
     assert!(losses.is_sorted_by(|a, b| a > b), "the loss falls: {losses:?}");
-    assert_eq!(held(&server), 4 * (28 + 21 + 12));
+    assert_eq!(held(&server), 4 * (28 + 21 + 12), "only what has a handle");
     free(&server, &[&x, &y, &weights]).await;
     until("all is given back", || is_idle(&server) && held(&server) == 0).await;
 }

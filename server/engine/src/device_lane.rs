@@ -311,13 +311,13 @@ impl<O: Op> DeviceLane<O> {
     ) {
         let batch_requests = part.len();
         let device = worker.device.id();
-        // Requests are freed after the last reply: freeing a large input takes longer than replying.
+        // What is left of requests is freed after the last reply: freeing a large input takes longer than replying.
         let mut spent = Vec::with_capacity(batch_requests);
         for (pending, response) in part.into_iter().zip(responses) {
             let queue = pending.job.waited(execution.began);
             let completion = Completion { response, device, batch_requests, queue, execute: execution.took };
             self.reply(pending, |request, permit| {
-                spent.push(request);
+                spent.extend(O::release(request));
                 Reply::Completed(completion, permit)
             });
         }

@@ -77,6 +77,11 @@ impl Op for Execute {
     fn run(batch: &[&ExecuteRequest], on: &mut Backend) -> Result<Vec<Executed>, OpError> {
         batch.iter().map(|request| request.run(on)).collect()
     }
+
+    fn release(mut request: ExecuteRequest) -> Option<ExecuteRequest> {
+        request.inputs.retain(|input| matches!(input, TensorInput::Inline(_)));
+        Some(request)
+    }
 }
 
 impl ExecuteRequest {

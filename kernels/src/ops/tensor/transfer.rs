@@ -80,6 +80,10 @@ impl Op for Upload {
         worker.synchronize()?;
         written
     }
+
+    fn release(_: UploadRequest) -> Option<UploadRequest> {
+        None
+    }
 }
 
 /// A range of a tensor to read.
@@ -126,6 +130,10 @@ impl Op for Download {
             Ok(bytes.pop().unwrap_or_default())
         };
         batch.iter().map(read).collect()
+    }
+
+    fn release(_: DownloadRequest) -> Option<DownloadRequest> {
+        None
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which requests share a launch, and in which order.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, EngineConfig, LaneConfig, Priority};
 
@@ -46,6 +46,20 @@ async fn a_lone_request_is_launched_at_once_whatever_max_wait_is() {
         let done = lane.submit(script.request(number), Context::default()).await.expect("it is answered");
         assert_eq!((done.response, done.batch_requests), (2 * number, 1));
     }
+}
+
+#[tokio::test]
+async fn what_others_count_is_let_go_before_the_answer_and_the_rest_of_a_request_is_freed_after_it() {
+    let (engine, script) = (engine(), Script::gated());
+    let lane = engine.lane::<Fake>(lane_config());
+    let counted = Arc::new(());
+    let late = Some(Arc::new(Late(Arc::clone(&script))));
+    let request = Request { late, counted: Some(Arc::clone(&counted)), ..script.request(1) };
+    script.let_one_through();
+    lane.submit(request, Context::default()).await.expect("it is answered before it is freed");
+    let references = Arc::strong_count(&counted);
+    script.open_gate();
+    assert_eq!(references, 1);
 }
 
 #[tokio::test]

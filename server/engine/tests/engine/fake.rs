@@ -46,7 +46,21 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
     pub(crate) affinity: Option<DeviceId>,
     pub(crate) fault: Fault,
+    /// Freed after the answer.
+    pub(crate) late: Option<Arc<Late>>,
+    /// Let go of before the answer.
+    pub(crate) counted: Option<Arc<()>>,
     pub(crate) script: Arc<Script>,
+}
+
+/// Memory that cannot be freed until the gate is open.
+#[derive(Debug)]
+pub(crate) struct Late(pub(crate) Arc<Script>);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        drop(self.0.opened.wait_while(lock(&self.0.gate), |gate| *gate != Gate::Open));
+    }
 }
 
 /// What all requests of a test share.
@@ -144,7 +158,8 @@ impl Script {
     /// A request without faults.
     pub(crate) fn request(self: &Arc<Self>, number: u64) -> Request {
         let script = Arc::clone(self);
-        Request { number, key: 0, items: 1, bytes: 16, affinity: None, fault: Fault::None, script }
+        let (late, counted) = (None, None);
+        Request { number, key: 0, items: 1, bytes: 16, affinity: None, fault: Fault::None, late, counted, script }
     }
 
     fn pass_gate(&self) {
@@ -205,6 +220,10 @@ impl<const N: usize> Op for Fake<N> {
         }
         let responses = batch.iter().map(|request| request.number * 2);
         Ok(responses.skip(usize::from(has(Fault::MissingResponse))).collect())
+    }
+
+    fn release(request: Request) -> Option<Request> {
+        Some(Request { counted: None, ..request })
     }
 }
 
