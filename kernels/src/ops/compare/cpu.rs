@@ -1,16 +1,19 @@
 //! Comparison on the CPU: vectorised passes over blocks, and a scalar one over blocks that do not pass as a whole.
 //!
-//! The first pass finds what bits differ. A block without NaN, infinity and differing zeros gets a second one, which finds the largest
-//! errors. If even these pass, all of its pairs do. Results do not depend on how the pairs are divided among threads.
+//! The first pass finds what bits differ. A block without NaN, infinity and differing zeros gets a second one, which compares differences
+//! with the largest errors so far. Few pairs are usually above them, and only these are measured. If the largest errors pass, all pairs do.
+//! Results do not depend on how the pairs are divided among threads.
 
 use std::ops::Range;
 
 use super::{
     Pair,
+    block::{Block, marked},
+    bounds::{Bounds, Exceed},
     comparison::Comparison,
     element::{Element, dispatch},
     judge::{Judge, Rows},
-    passes::{Bars, Histogram, LANES, Largest, Measure, Scan},
+    passes::{Fail, Histogram, Largest, Measure, Scan, Scanned},
     policy::Errors,
 };
 use crate::{
@@ -19,9 +22,11 @@ use crate::{
 };
 
 /// Pairs that are judged together. Their distances stay in the first-level cache.
-const BLOCK: usize = 32 * LANES;
+const BLOCK: usize = 384;
 /// Pairs of a task.
 const TASK: usize = 2048 * BLOCK;
+/// Pairs that are measured one by one in less time than a block by vectors.
+const FEW: usize = BLOCK / 16;
 /// Multiply-adds that take as long as comparing a pair (about a nanosecond).
 const PAIR_COST: u64 = 2 * READ_COST;
 
@@ -42,15 +47,9 @@ fn compare_as<T: Element>(pair: &Pair, actual: &[u8], expected: &[u8], worker: &
     let compare = |range: Range<usize>| {
         let mut partial = Comparison::default();
         for start in range.clone().step_by(BLOCK) {
-            let block = start..range.end.min(start + BLOCK);
-            compare_block::<T>(
-                &judge,
-                &actual[block.clone()],
-                &expected[block],
-                start as u64,
-                &mut partial,
-                rows.as_ref(),
-            );
+            let part = start..range.end.min(start + BLOCK);
+            let block = Block { actual: &actual[part.clone()], expected: &expected[part], start: start as u64 };
+            compare_block::<T>(&judge, block, &mut partial, rows.as_ref());
         }
         partial
     };
@@ -75,44 +74,71 @@ fn norm<T: Element>(numbers: &[T::Raw], worker: &Worker) -> Result<f64, OpError>
     Ok(T::absolute(largest.into_iter().max().unwrap_or_default()))
 }
 
-fn compare_block<T: Element>(
-    judge: &Judge,
-    actual: &[T::Raw],
-    expected: &[T::Raw],
-    start: u64,
-    to: &mut Comparison,
-    rows: Option<&Rows>,
-) {
+fn compare_block<T: Element>(judge: &Judge, block: Block<'_, T>, to: &mut Comparison, rows: Option<&Rows>) {
     let mut distances = [T::Word::default(); BLOCK];
-    let distances = &mut distances[..actual.len()];
-    let scanned = Isa::best().run(Scan::<T> { actual, expected, distances });
+    let distances = &mut distances[..block.len()];
+    let scanned = Isa::best().run(Scan { block, distances });
     if scanned.has_special || scanned.has_zero_sign {
-        return judge.judge::<T>(actual, expected, start, to, rows);
+        return judge.judge(block, to, rows);
     }
-    let len = actual.len() as u64;
+    let len = block.len() as u64;
     to.norm = to.norm.max(T::absolute(scanned.largest_expected));
     if !scanned.differs {
         to.counts.equal += len;
         to.histogram[0] += len;
         return;
     }
-    let rules = &judge.policy.rules;
-    let measure = Measure::<T> { tolerances: rules.tolerances(), actual, expected, bars: Bars::of(to) };
-    let measured = Isa::best().run(measure);
-    let ulps = scanned.max_distance.into();
-    let errors = Errors { absolute: measured.absolute, excess: measured.excess, ulps };
-    if !rules.accept(errors, judge.norm_bound) {
-        return judge.judge::<T>(actual, expected, start, to, rows);
-    }
-    let is_larger = to.max_absolute.is_none_or(|before| errors.absolute > before.value)
-        || to.max_ulps.is_none_or(|before| ulps > before.value);
-    if is_larger || measured.reaches_bar {
-        judge.measure::<T>(actual, expected, start, to);
-    }
-    to.excess = to.excess.max(errors.excess);
     let histogram = Histogram { distances, max: scanned.max_distance, buckets: &mut to.histogram };
     let differing = Isa::best().run(histogram);
     to.histogram[0] += len - differing;
     to.counts.equal += len - differing;
-    to.counts.within_tolerance += differing;
+    let errors = measure(judge, block, &scanned, to);
+    let passes = judge.policy.rules.accept(errors, judge.norm_bound);
+    let failed = if passes { 0 } else { fail(judge, block, distances, to, rows) };
+    to.counts.within_tolerance += differing - failed;
+    to.counts.mismatch += failed;
+    to.failed += failed;
+}
+
+/// Raises the largest errors by those of a block, of which no error is above the returned ones.
+fn measure<T: Element>(judge: &Judge, block: Block<'_, T>, scanned: &Scanned<T::Word>, to: &mut Comparison) -> Errors {
+    let (tolerances, ulps) = (judge.policy.rules.tolerances(), scanned.max_distance.into());
+    let mut marks = [false; BLOCK];
+    let marks = &mut marks[..block.len()];
+    if to.max_ulps.is_some_and(|reached| ulps <= reached.value) {
+        let count = Isa::best().run(Exceed { block, bounds: Bounds::of(to, tolerances), marks });
+        if count as usize <= FEW {
+            if count > 0 {
+                judge.raise(block, marked(marks), to);
+            }
+            let absolute = to.max_absolute.map_or(0.0, |largest| largest.value);
+            return Errors { absolute, excess: to.excess, ulps };
+        }
+    }
+    let measured = Isa::best().run(Measure { block, tolerances });
+    let is_reached = to.max_ulps.is_some_and(|reached| ulps <= reached.value)
+        && to.max_absolute.is_some_and(|reached| measured.absolute <= reached.value)
+        && to.max_relative.is_some_and(|reached| measured.relative <= reached.value);
+    if !is_reached {
+        judge.raise(block, 0..block.len(), to);
+    }
+    to.excess = to.excess.max(measured.excess);
+    to.ratio = to.ratio.max(measured.ratio);
+    Errors { absolute: measured.absolute, excess: measured.excess, ulps }
+}
+
+/// Lists the pairs of a block that fail, and marks their rows. Returns their number.
+fn fail<T: Element>(
+    judge: &Judge,
+    block: Block<'_, T>,
+    distances: &[T::Word],
+    to: &mut Comparison,
+    rows: Option<&Rows>,
+) -> u64 {
+    let mut marks = [false; BLOCK];
+    let marks = &mut marks[..block.len()];
+    let Judge { policy, norm_bound, .. } = *judge;
+    let failed = Isa::best().run(Fail { block, distances, rules: policy.rules, norm_bound, marks });
+    judge.list(block, marked(marks), to, rows);
+    failed.into()
 }

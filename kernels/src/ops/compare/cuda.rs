@@ -8,6 +8,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{
     Pair,
+    block::Block,
     comparison::{BUCKETS, Class, Comparison, Counts, Largest},
     element::{Element, dispatch},
     judge::Judge,
@@ -222,7 +223,7 @@ impl<'a> Launched<'a> {
 }
 
 fn judge_tile<T: Element>(judge: &Judge, actual: &[u8], expected: &[u8], start: u64, to: &mut Comparison) {
-    judge.judge::<T>(T::raw(actual), T::raw(expected), start, to, None);
+    judge.judge(Block::<T> { actual: T::raw(actual), expected: T::raw(expected), start }, to, None);
 }
 
 /// The result without maxima, mismatches and rows.

@@ -3,6 +3,8 @@
 
 use std::ops::{BitOr, BitXor};
 
+use super::bounds::{SCALE, Scaled};
+
 /// A bit pattern or a distance: u32 for elements of up to 4 bytes, else u64.
 pub(super) trait Word:
     Copy + Ord + Default + Into<u64> + BitOr<Output = Self> + BitXor<Output = Self> + Send
@@ -41,6 +43,8 @@ pub(super) trait Element: 'static {
     type Raw: Copy + Sync + 'static;
     /// Its bit pattern, and distances.
     type Word: Word;
+    /// What differences are compared with bounds in.
+    type Scaled: Scaled;
     /// The largest magnitude of a finite number; NaN and infinities have larger ones.
     const MAX_FINITE: Self::Word;
 
@@ -52,12 +56,16 @@ pub(super) trait Element: 'static {
     fn magnitude(bits: Self::Word) -> Self::Word;
     /// Units in the last place between two finite numbers, or the difference of two integers.
     fn distance(a: Self::Word, b: Self::Word) -> Self::Word;
-    /// The number, rounded to f64 if it is an integer of 64 bits.
+    /// A finite number, rounded to f64 if it is an integer of 64 bits.
     fn value(bits: Self::Word) -> f64;
-    /// The absolute value of a number.
+    /// The absolute value of a finite number.
     fn absolute(bits: Self::Word) -> f64;
     /// The absolute difference of two finite numbers, rounded to f64.
     fn difference(a: Self::Word, b: Self::Word) -> f64;
+    /// The absolute value of a finite number, multiplied by [`SCALE`].
+    fn scaled(bits: Self::Word) -> Self::Scaled;
+    /// The absolute difference of two finite numbers, multiplied by [`SCALE`]: infinite or NaN if one of them overflows.
+    fn scaled_difference(a: Self::Word, b: Self::Word) -> Self::Scaled;
 
     /// Whether it is NaN or infinite.
     #[inline(always)]
@@ -66,18 +74,27 @@ pub(super) trait Element: 'static {
     }
     /// Whether it is NaN.
     #[inline(always)]
-    fn is_nan(bits: Self::Word) -> bool {
-        Self::is_special(bits) && Self::value(bits).is_nan()
+    fn is_nan(_bits: Self::Word) -> bool {
+        false
     }
 }
 
 macro_rules! float {
-    ($name:ident, $bits:ty, $word:ty, $infinity:literal, $value:expr) => {
+    ($name:ident, $bits:ty, $word:ty, $float:ty, $infinity:literal, $value:expr) => {
         pub(super) struct $name;
+
+        impl $name {
+            #[inline(always)]
+            fn float(bits: $word) -> $float {
+                let float: fn($word) -> $float = $value;
+                float(bits)
+            }
+        }
 
         impl Element for $name {
             type Raw = [u8; size_of::<$bits>()];
             type Word = $word;
+            type Scaled = $float;
             const MAX_FINITE: $word = $infinity - 1;
 
             #[inline(always)]
@@ -100,8 +117,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn value(bits: $word) -> f64 {
-                let value: fn($word) -> f64 = $value;
-                value(bits)
+                Self::float(bits).into()
             }
             #[inline(always)]
             fn absolute(bits: $word) -> f64 {
@@ -111,25 +127,34 @@ macro_rules! float {
             fn difference(a: $word, b: $word) -> f64 {
                 (Self::value(a) - Self::value(b)).abs()
             }
+            #[inline(always)]
+            fn is_nan(bits: $word) -> bool {
+                Self::magnitude(bits) > $infinity
+            }
+            #[inline(always)]
+            fn scaled(bits: $word) -> $float {
+                Self::float(Self::magnitude(bits)) * <$float>::from(SCALE)
+            }
+            #[inline(always)]
+            fn scaled_difference(a: $word, b: $word) -> $float {
+                (Self::float(a) * <$float>::from(SCALE) - Self::float(b) * <$float>::from(SCALE)).abs()
+            }
         }
     };
 }
 
-float!(F32, u32, u32, 0x7f80_0000, |bits| f64::from(f32::from_bits(bits)));
-float!(Bf16, u16, u32, 0x7f80, |bits| f64::from(f32::from_bits(bits << 16)));
-float!(F16, u16, u32, 0x7c00, f16_value);
-float!(F64, u64, u64, 0x7ff0_0000_0000_0000, f64::from_bits);
+float!(F32, u32, u32, f32, 0x7f80_0000, f32::from_bits);
+float!(Bf16, u16, u32, f32, 0x7f80, |bits| f32::from_bits(bits << 16));
+float!(F16, u16, u32, f32, 0x7c00, f16_value);
+float!(F64, u64, u64, f64, 0x7ff0_0000_0000_0000, f64::from_bits);
 
-/// Moves exponent and mantissa to those of f32, and corrects the exponent by a product, which is exact, also of subnormal numbers. An
-/// infinite or NaN f16 has the highest exponent there as well.
+/// A finite number: moves exponent and mantissa to those of f32, and corrects the exponent by a product, which is exact, also of subnormal
+/// numbers.
 #[inline(always)]
-fn f16_value(bits: u32) -> f64 {
+fn f16_value(bits: u32) -> f32 {
     const SCALE: f32 = f32::from_bits((127 + 112) << 23);
-    let magnitude = (bits & 0x7fff) << 13;
-    let finite = f32::from_bits(magnitude) * SCALE;
-    let special = f32::from_bits(magnitude | 0x7f80_0000);
-    let value = if bits & 0x7fff >= 0x7c00 { special } else { finite };
-    f64::from(f32::from_bits(value.to_bits() | (bits & 0x8000) << 16))
+    let magnitude = f32::from_bits((bits & 0x7fff) << 13) * SCALE;
+    f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
 }
 
 macro_rules! integer {
@@ -144,6 +169,7 @@ macro_rules! integer {
         impl Element for $name {
             type Raw = [u8; size_of::<$type>()];
             type Word = $word;
+            type Scaled = f64;
             const MAX_FINITE: $word = <$word>::MAX;
 
             #[inline(always)]
@@ -176,6 +202,14 @@ macro_rules! integer {
             fn difference(a: $word, b: $word) -> f64 {
                 Self::distance(a, b) as f64
             }
+            #[inline(always)]
+            fn scaled(bits: $word) -> f64 {
+                Self::absolute(bits) * f64::from(SCALE)
+            }
+            #[inline(always)]
+            fn scaled_difference(a: $word, b: $word) -> f64 {
+                Self::difference(a, b) * f64::from(SCALE)
+            }
         }
     };
 }
@@ -195,6 +229,7 @@ pub(super) struct Bool;
 impl Element for Bool {
     type Raw = [u8; 1];
     type Word = u32;
+    type Scaled = f64;
     const MAX_FINITE: u32 = u32::MAX;
 
     #[inline(always)]
@@ -224,6 +259,14 @@ impl Element for Bool {
     #[inline(always)]
     fn difference(a: u32, b: u32) -> f64 {
         f64::from(a ^ b)
+    }
+    #[inline(always)]
+    fn scaled(bits: u32) -> f64 {
+        Self::absolute(bits) * f64::from(SCALE)
+    }
+    #[inline(always)]
+    fn scaled_difference(a: u32, b: u32) -> f64 {
+        Self::difference(a, b) * f64::from(SCALE)
     }
 }
 

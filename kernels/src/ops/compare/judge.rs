@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use super::{
+    block::Block,
     comparison::{Class, Comparison, Largest, Mismatch, PairErrors, raise},
     element::{Element, Word},
     policy::{Errors, InfinityPolicy, NanPolicy, Policy, excess},
@@ -52,17 +53,10 @@ struct Measured {
 }
 
 impl Judge {
-    /// Judges pairs from index `start` on, adding them to the result and marking rows.
-    pub(super) fn judge<T: Element>(
-        &self,
-        actual: &[T::Raw],
-        expected: &[T::Raw],
-        start: u64,
-        to: &mut Comparison,
-        rows: Option<&Rows>,
-    ) {
-        for (index, (&actual, &expected)) in (start..).zip(actual.iter().zip(expected)) {
-            let (actual, expected) = (T::bits(actual), T::bits(expected));
+    /// Judges the pairs of a block, adding them to the result and marking rows.
+    pub(super) fn judge<T: Element>(&self, block: Block<'_, T>, to: &mut Comparison, rows: Option<&Rows>) {
+        for (at, (actual, expected)) in block.pairs().enumerate() {
+            let index = block.index(at);
             if !T::is_special(expected) {
                 to.norm = to.norm.max(T::absolute(expected));
             }
@@ -89,12 +83,41 @@ impl Judge {
         }
     }
 
-    /// The maxima of pairs of finite numbers from index `start` on.
-    pub(super) fn measure<T: Element>(&self, actual: &[T::Raw], expected: &[T::Raw], start: u64, to: &mut Comparison) {
-        for (index, (&actual, &expected)) in (start..).zip(actual.iter().zip(expected)) {
-            let (actual, expected) = (T::bits(actual), T::bits(expected));
+    /// Raises the largest errors by those of some pairs of finite numbers.
+    pub(super) fn raise<T: Element>(
+        &self,
+        block: Block<'_, T>,
+        positions: impl Iterator<Item = usize>,
+        to: &mut Comparison,
+    ) {
+        for at in positions {
+            let (actual, expected) = block.pair(at);
             if T::distance(actual, expected) > T::Word::default() {
-                self.errors::<T>(actual, expected).raise(to, index);
+                self.errors::<T>(actual, expected).raise(to, block.index(at));
+            }
+        }
+    }
+
+    /// Lists pairs of finite numbers that fail, and marks their rows.
+    pub(super) fn list<T: Element>(
+        &self,
+        block: Block<'_, T>,
+        positions: impl Iterator<Item = usize>,
+        to: &mut Comparison,
+        rows: Option<&Rows>,
+    ) {
+        for at in positions {
+            let index = block.index(at);
+            if let Some(rows) = rows {
+                rows.mark(index);
+            }
+            if to.mismatches.len() < self.max_mismatches {
+                let (actual, expected) = block.pair(at);
+                let errors = Some(self.errors::<T>(actual, expected).errors);
+                let (actual, expected) = (actual.into(), expected.into());
+                to.mismatches.push(Mismatch { index, class: Class::Mismatch, actual, expected, errors });
+            } else if rows.is_none() {
+                return;
             }
         }
     }

@@ -7,6 +7,8 @@
 //! other: 0 for -0 and +0, 1 for neighbours, and the sum of the distances from zero for numbers of opposite signs. That of integers
 //! is their difference.
 
+mod block;
+mod bounds;
 mod comparison;
 mod cpu;
 pub(crate) mod cuda;

@@ -2,22 +2,18 @@
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use super::{
-    comparison::Comparison,
+    block::Block,
     element::{Element, Word},
-    policy::{Close, excess},
+    policy::{Close, Combination, Rules, excess},
 };
 use crate::cpu::simd::{Kernel, Lanes};
-
-/// Partial results of a pass.
-pub(super) const LANES: usize = 16;
 
 /// With longer distances, counting them one by one is faster than a pass for each bucket.
 const MAX_PASSES: u32 = 6;
 
 /// Finds what differs in a block, and writes the distance of each pair.
 pub(super) struct Scan<'a, T: Element> {
-    pub(super) actual: &'a [T::Raw],
-    pub(super) expected: &'a [T::Raw],
+    pub(super) block: Block<'a, T>,
     pub(super) distances: &'a mut [T::Word],
 }
 
@@ -33,57 +29,29 @@ pub(super) struct Scanned<W> {
     pub(super) largest_expected: W,
 }
 
-/// Partial results of a scan.
-struct ScanLanes<W> {
-    differing: [W; LANES],
-    unlike_zeros: [W; LANES],
-    distance: [W; LANES],
-    actual: [W; LANES],
-    expected: [W; LANES],
-}
-
-impl<W: Word> ScanLanes<W> {
-    #[inline(always)]
-    fn add<T: Element<Word = W>>(&mut self, lane: usize, actual: T::Raw, expected: T::Raw) -> W {
-        let (a, e) = (T::bits(actual), T::bits(expected));
-        let (unlike, apart) = (a ^ e, T::distance(a, e));
-        let unlike_zeros = if apart == W::default() { unlike } else { W::default() };
-        self.differing[lane] = self.differing[lane] | unlike;
-        self.unlike_zeros[lane] = self.unlike_zeros[lane] | unlike_zeros;
-        self.distance[lane] = self.distance[lane].max(apart);
-        self.actual[lane] = self.actual[lane].max(T::magnitude(a));
-        self.expected[lane] = self.expected[lane].max(T::magnitude(e));
-        apart
-    }
-}
-
 impl<T: Element> Kernel for Scan<'_, T> {
     type Out = Scanned<T::Word>;
 
+    // The compiler keeps partial results of integers in vector registers. It writes those in arrays to memory in each round.
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> Scanned<T::Word> {
-        let zeros = [T::Word::default(); LANES];
-        let mut lanes =
-            ScanLanes { differing: zeros, unlike_zeros: zeros, distance: zeros, actual: zeros, expected: zeros };
-        let (actual, actual_rest) = self.actual.as_chunks::<LANES>();
-        let (expected, expected_rest) = self.expected.as_chunks::<LANES>();
-        let (distances, distances_rest) = self.distances.as_chunks_mut::<LANES>();
-        for ((actual, expected), distances) in actual.iter().zip(expected).zip(distances) {
-            for lane in 0..LANES {
-                distances[lane] = lanes.add::<T>(lane, actual[lane], expected[lane]);
-            }
+        let zero = T::Word::default();
+        let (mut differing, mut unlike_zeros, mut max_distance) = (zero, zero, zero);
+        let (mut largest_actual, mut largest_expected) = (zero, zero);
+        for (distance, (a, e)) in self.distances.iter_mut().zip(self.block.pairs()) {
+            let (unlike, apart) = (a ^ e, T::distance(a, e));
+            *distance = apart;
+            differing = differing | unlike;
+            unlike_zeros = unlike_zeros | if apart == zero { unlike } else { zero };
+            max_distance = max_distance.max(apart);
+            largest_actual = largest_actual.max(T::magnitude(a));
+            largest_expected = largest_expected.max(T::magnitude(e));
         }
-        for (distance, (actual, expected)) in distances_rest.iter_mut().zip(actual_rest.iter().zip(expected_rest)) {
-            *distance = lanes.add::<T>(0, *actual, *expected);
-        }
-        let any = |lanes: [T::Word; LANES]| lanes.into_iter().any(|lane| lane != T::Word::default());
-        let largest = |lanes: [T::Word; LANES]| lanes.into_iter().max().unwrap_or_default();
-        let largest_expected = largest(lanes.expected);
         Scanned {
-            has_special: largest_expected.max(largest(lanes.actual)) > T::MAX_FINITE,
-            has_zero_sign: any(lanes.unlike_zeros),
-            differs: any(lanes.differing),
-            max_distance: largest(lanes.distance),
+            has_special: largest_expected.max(largest_actual) > T::MAX_FINITE,
+            has_zero_sign: unlike_zeros != zero,
+            differs: differing != zero,
+            max_distance,
             largest_expected,
         }
     }
@@ -97,72 +65,26 @@ impl<T: Element> Kernel for Largest<'_, T> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> T::Word {
-        let finite = |element: T::Raw| {
-            let magnitude = T::magnitude(T::bits(element));
+        let finite = |element: &T::Raw| {
+            let magnitude = T::magnitude(T::bits(*element));
             if magnitude > T::MAX_FINITE { T::Word::default() } else { magnitude }
         };
-        let mut largest = [T::Word::default(); LANES];
-        let (chunks, rest) = self.0.as_chunks::<LANES>();
-        for chunk in chunks {
-            for lane in 0..LANES {
-                largest[lane] = largest[lane].max(finite(chunk[lane]));
-            }
-        }
-        rest.iter().map(|element| finite(*element)).chain(largest).max().unwrap_or_default()
+        self.0.iter().map(finite).fold(T::Word::default(), T::Word::max)
     }
 }
 
 /// Finds the largest errors of pairs of finite numbers.
 pub(super) struct Measure<'a, T: Element> {
+    pub(super) block: Block<'a, T>,
     pub(super) tolerances: Close,
-    pub(super) actual: &'a [T::Raw],
-    pub(super) expected: &'a [T::Raw],
-    /// The largest quotients so far.
-    pub(super) bars: Bars,
 }
 
-/// Quotients that are certainly below those that were reached. Comparing products with them takes the place of most divisions.
-#[derive(Clone, Copy)]
-pub(super) struct Bars {
-    relative: f64,
-    ratio: f64,
-}
-
-impl Bars {
-    pub(super) fn of(reached: &Comparison) -> Self {
-        const CERTAINLY_BELOW: f64 = 1.0 - 4.0 * f64::EPSILON;
-        let relative = reached.max_relative.map_or(0.0, |largest| largest.value);
-        Self { relative: relative * CERTAINLY_BELOW, ratio: reached.ratio * CERTAINLY_BELOW }
-    }
-}
-
+/// The largest errors, as in [`Comparison`](super::comparison::Comparison).
 pub(super) struct Measured {
     pub(super) absolute: f64,
+    pub(super) relative: f64,
     pub(super) excess: f64,
-    /// Whether a quotient may exceed the largest so far.
-    pub(super) reaches_bar: bool,
-}
-
-/// Partial results of a measurement.
-struct MeasureLanes {
-    absolute: [f64; LANES],
-    excess: [f64; LANES],
-    reaches_bar: [u64; LANES],
-}
-
-impl<T: Element> Measure<'_, T> {
-    #[inline(always)]
-    fn add(&self, to: &mut MeasureLanes, lane: usize, actual: T::Raw, expected: T::Raw) {
-        let Self { tolerances: Close { atol, rtol }, bars, .. } = self;
-        let (a, e) = (T::bits(actual), T::bits(expected));
-        let (absolute, magnitude) = (T::difference(a, e), T::absolute(e));
-        let (excess, above) = (excess(absolute, *rtol, magnitude), absolute - atol);
-        to.absolute[lane] = if absolute > to.absolute[lane] { absolute } else { to.absolute[lane] };
-        to.excess[lane] = if excess > to.excess[lane] { excess } else { to.excess[lane] };
-        // At least, not above: products of subnormal numbers are rounded to the same numbers as differences.
-        let reaches = |number: f64, bar: f64| u64::from(number > 0.0) & u64::from(number >= bar * magnitude);
-        to.reaches_bar[lane] |= reaches(absolute, bars.relative) | reaches(above, bars.ratio);
-    }
+    pub(super) ratio: f64,
 }
 
 impl<T: Element> Kernel for Measure<'_, T> {
@@ -170,22 +92,56 @@ impl<T: Element> Kernel for Measure<'_, T> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> Measured {
-        let mut lanes = MeasureLanes { absolute: [0.0; LANES], excess: [0.0; LANES], reaches_bar: [0; LANES] };
-        let (actual, actual_rest) = self.actual.as_chunks::<LANES>();
-        let (expected, expected_rest) = self.expected.as_chunks::<LANES>();
-        for (actual, expected) in actual.iter().zip(expected) {
-            for lane in 0..LANES {
-                self.add(&mut lanes, lane, actual[lane], expected[lane]);
-            }
+        let Close { atol, rtol } = self.tolerances;
+        // Positive numbers are ordered as their bits are. 0 / 0, of equal pairs, is no error.
+        let bits = |error: f64| if error > 0.0 { error.to_bits() } else { 0 };
+        let (mut absolute, mut relative, mut largest_excess, mut ratio) = (0, 0, 0, 0);
+        for (a, e) in self.block.pairs() {
+            let (difference, magnitude) = (T::difference(a, e), T::absolute(e));
+            absolute = bits(difference).max(absolute);
+            relative = bits(difference / magnitude).max(relative);
+            largest_excess = bits(excess(difference, rtol, magnitude)).max(largest_excess);
+            ratio = bits((difference - atol) / magnitude).max(ratio);
         }
-        for (actual, expected) in actual_rest.iter().zip(expected_rest) {
-            self.add(&mut lanes, 0, *actual, *expected);
+        let [absolute, relative, excess, ratio] = [absolute, relative, largest_excess, ratio].map(f64::from_bits);
+        Measured { absolute, relative, excess, ratio }
+    }
+}
+
+/// Marks the pairs of finite numbers that fail.
+pub(super) struct Fail<'a, T: Element> {
+    pub(super) block: Block<'a, T>,
+    pub(super) distances: &'a [T::Word],
+    pub(super) rules: Rules,
+    pub(super) norm_bound: f64,
+    pub(super) marks: &'a mut [bool],
+}
+
+impl<T: Element> Kernel for Fail<'_, T> {
+    /// The number of marks.
+    type Out = u32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _lanes: L) -> u32 {
+        let Self { block, distances, rules, norm_bound, marks } = self;
+        let rtol = rules.tolerances().rtol;
+        let has_rules = rules.close.is_some() || rules.max_ulps.is_some() || rules.max_norm.is_some();
+        let all = rules.combination == Combination::All && has_rules;
+        // A rule that is not set passes every pair if all rules must hold, and else none that differs.
+        let (unset, unset_ulps) = if all { (f64::INFINITY, u64::MAX) } else { (f64::NEG_INFINITY, 0) };
+        let max_excess = rules.close.map_or(unset, |close| close.atol);
+        let max_absolute = rules.max_norm.map_or(unset, |_| norm_bound);
+        let max_ulps = rules.max_ulps.unwrap_or(unset_ulps);
+        let mut count = 0;
+        for ((mark, distance), (a, e)) in marks.iter_mut().zip(distances).zip(block.pairs()) {
+            let (absolute, ulps): (f64, u64) = (T::difference(a, e), (*distance).into());
+            let is_close = excess(absolute, rtol, T::absolute(e)) <= max_excess;
+            let (is_near, is_within) = (ulps <= max_ulps, absolute <= max_absolute);
+            let passes = if all { is_close & is_near & is_within } else { is_close | is_near | is_within };
+            *mark = ulps != 0 && !passes;
+            count += u32::from(*mark);
         }
-        Measured {
-            absolute: lanes.absolute.into_iter().fold(0.0, f64::max),
-            excess: lanes.excess.into_iter().fold(0.0, f64::max),
-            reaches_bar: lanes.reaches_bar.into_iter().any(|reaches| reaches > 0),
-        }
+        count
     }
 }
 

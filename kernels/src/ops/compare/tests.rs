@@ -114,6 +114,48 @@ fn results_are_those_of_the_oracle() {
     }
 }
 
+/// Pairs near each other, of which all have about the same errors: with few mantissas, subnormal, at the largest numbers, and with some
+/// that are zero. `one` and `infinity` are the bits of these numbers.
+fn similar_errors(one: u64, infinity: u64, random: &mut StdRng) -> Vec<Vec<(u64, u64)>> {
+    let mut family = |least: u64, spread: u64, distance: u64, zeros: bool| {
+        let pair = |_| {
+            let expected = if zeros && random.random_ratio(1, 50) { 0 } else { least + random.random_range(0..spread) };
+            let actual = expected + random.random_range(0..=distance);
+            (actual.min(infinity - 1), expected)
+        };
+        (0..4000).map(pair).collect()
+    };
+    vec![
+        family(one, 8, 5, false),
+        family(one, 64, 1, true),
+        family(0, 100, 3, false),
+        family(infinity - 100, 90, 3, true),
+        family(one / 2, one / 2, one / 64, false),
+    ]
+}
+
+#[test]
+fn errors_that_were_reached_before_are_those_of_the_oracle() {
+    let mut random = StdRng::seed_from_u64(3);
+    let types = [
+        (Dtype::F16, 0x3c00, 0x7c00),
+        (Dtype::Bf16, 0x3f80, 0x7f80),
+        (Dtype::F32, 0x3f80_0000, 0x7f80_0000),
+        (Dtype::F64, 0x3ff0 << 48, 0x7ff0 << 48),
+    ];
+    for (dtype, one, infinity) in types {
+        for family in similar_errors(one, infinity, &mut random) {
+            let (actual, expected): (Vec<_>, Vec<_>) = family.into_iter().unzip();
+            for policy in policies() {
+                for (actual, expected) in [(&actual, &expected), (&expected, &actual)] {
+                    let pair = Pair { rows: 40, ..pair(dtype, actual, expected, policy) };
+                    assert_eq!(run(&pair), oracle::compare(&pair), "{dtype}, {policy:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn results_do_not_depend_on_threads_or_the_batch() {
     let mut random = StdRng::seed_from_u64(2);

@@ -1,0 +1,117 @@
+//! Bounds of errors, which are cheaper to compare with than errors are to compute.
+#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+
+use std::ops::{Add, Mul};
+
+use super::{block::Block, comparison::Comparison, element::Element, policy::Close};
+use crate::cpu::simd::{Kernel, Lanes};
+
+/// 2^64. Multiplied by it, subnormal numbers are normal, so that products with them are rounded relative to their size.
+pub(super) const SCALE: f32 = 18_446_744_073_709_551_616.0;
+
+/// What differences are compared with bounds in, after a multiplication by [`SCALE`].
+pub(super) trait Scaled: Copy + PartialOrd + Add<Output = Self> + Mul<Output = Self> {
+    /// Up to this multiple of the expected number, differences are those by definition.
+    const EXACT: f64;
+
+    /// The largest number that is not above another one.
+    fn at_most(number: f64) -> Self;
+
+    /// A number that is still below another one after a few operations have rounded it up.
+    fn below(number: f64) -> Self;
+}
+
+impl Scaled for f32 {
+    // Two numbers within a factor of two of each other have an exact difference (Sterbenz's lemma).
+    const EXACT: f64 = 0.5;
+
+    #[expect(clippy::cast_possible_truncation, reason = "it is rounded")]
+    fn at_most(number: f64) -> Self {
+        let nearest = number.min(Self::MAX.into()) as Self;
+        if f64::from(nearest) > number { nearest.next_down() } else { nearest }
+    }
+
+    fn below(number: f64) -> Self {
+        Self::at_most(number * (1.0 - 8.0 * f64::from(Self::EPSILON)))
+    }
+}
+
+impl Scaled for f64 {
+    // The definition of a difference rounds it to f64.
+    const EXACT: f64 = Self::MAX;
+
+    fn at_most(number: f64) -> Self {
+        number.min(Self::MAX)
+    }
+
+    fn below(number: f64) -> Self {
+        Self::at_most(number * (1.0 - 8.0 * Self::EPSILON))
+    }
+}
+
+/// Bounds of the difference of a pair: a number, and linear functions of the expected number. All are finite.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<F> {
+    absolute: F,
+    relative: F,
+    excess: Line<F>,
+    ratio: Line<F>,
+}
+
+#[derive(Clone, Copy)]
+struct Line<F> {
+    slope: F,
+    at_zero: F,
+}
+
+impl<F: Scaled> Bounds<F> {
+    /// A pair within these bounds has no error above those that were reached.
+    pub(super) fn of(reached: &Comparison, tolerances: Close) -> Self {
+        let [absolute, relative] =
+            [reached.max_absolute, reached.max_relative].map(|largest| largest.map_or(0.0, |largest| largest.value));
+        let scaled = |number: f64| number * f64::from(SCALE);
+        let Close { atol, rtol } = tolerances;
+        Self {
+            // Equal differences are common, and are no larger ones.
+            absolute: F::at_most(scaled(absolute)),
+            relative: F::below(relative.min(F::EXACT)),
+            excess: Line { slope: F::below(rtol), at_zero: F::below(scaled(reached.excess)) },
+            ratio: Line { slope: F::below(reached.ratio), at_zero: F::below(scaled(atol)) },
+        }
+    }
+}
+
+impl<F: Scaled> Line<F> {
+    #[inline(always)]
+    fn at(self, x: F) -> F {
+        self.slope * x + self.at_zero
+    }
+}
+
+/// Marks the pairs of finite numbers that exceed bounds. Pairs that differ little from the bounds may be marked, too.
+pub(super) struct Exceed<'a, T: Element> {
+    pub(super) block: Block<'a, T>,
+    pub(super) bounds: Bounds<T::Scaled>,
+    pub(super) marks: &'a mut [bool],
+}
+
+impl<T: Element> Kernel for Exceed<'_, T> {
+    /// The number of marks.
+    type Out = u32;
+
+    #[inline(always)]
+    #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "the difference of two numbers that overflow may be NaN")]
+    fn run<L: Lanes>(self, _lanes: L) -> u32 {
+        let Self { block, bounds: Bounds { absolute, relative, excess, ratio }, marks } = self;
+        let smaller = |a: T::Scaled, b: T::Scaled| if a < b { a } else { b };
+        let mut count = 0;
+        for (mark, (a, e)) in marks.iter_mut().zip(block.pairs()) {
+            let magnitude = T::scaled(e);
+            let bound =
+                smaller(smaller(absolute, relative * magnitude), smaller(excess.at(magnitude), ratio.at(magnitude)));
+            *mark = !(T::scaled_difference(a, e) <= bound);
+            count += u32::from(*mark);
+        }
+        count
+    }
+}
