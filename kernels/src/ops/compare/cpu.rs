@@ -11,10 +11,10 @@ use super::{
     block::{Block, marked},
     bounds::{Bounds, Exceed},
     comparison::Comparison,
-    element::{Element, dispatch},
+    element::{Element, Word, dispatch},
     judge::{Judge, Rows},
     passes::{Fail, Histogram, Largest, Measure, Scan, Scanned},
-    policy::Errors,
+    policy::{Errors, Policy},
 };
 use crate::{
     OpError,
@@ -45,11 +45,11 @@ fn compare_as<T: Element>(pair: &Pair, actual: &[u8], expected: &[u8], worker: &
     let judge = pair.judge(|| norm::<T>(expected, worker))?;
     let rows = pair.row_marks();
     let compare = |range: Range<usize>| {
-        let mut partial = Comparison::default();
+        let (mut partial, mut scratch) = (Comparison::default(), Scratch::new());
         for start in range.clone().step_by(BLOCK) {
             let part = start..range.end.min(start + BLOCK);
             let block = Block { actual: &actual[part.clone()], expected: &expected[part], start: start as u64 };
-            compare_block::<T>(&judge, block, &mut partial, rows.as_ref());
+            compare_block::<T>(&judge, block, &mut scratch, &mut partial, rows.as_ref());
         }
         partial
     };
@@ -74,9 +74,26 @@ fn norm<T: Element>(numbers: &[T::Raw], worker: &Worker) -> Result<f64, OpError>
     Ok(T::absolute(largest.into_iter().max().unwrap_or_default()))
 }
 
-fn compare_block<T: Element>(judge: &Judge, block: Block<'_, T>, to: &mut Comparison, rows: Option<&Rows>) {
-    let mut distances = [T::Word::default(); BLOCK];
-    let distances = &mut distances[..block.len()];
+/// What is known of each pair of a block.
+struct Scratch<W> {
+    distances: [W; BLOCK],
+    marks: [bool; BLOCK],
+}
+
+impl<W: Word> Scratch<W> {
+    fn new() -> Self {
+        Self { distances: [W::default(); BLOCK], marks: [false; BLOCK] }
+    }
+}
+
+fn compare_block<T: Element>(
+    judge: &Judge,
+    block: Block<'_, T>,
+    scratch: &mut Scratch<T::Word>,
+    to: &mut Comparison,
+    rows: Option<&Rows>,
+) {
+    let (distances, marks) = (&mut scratch.distances[..block.len()], &mut scratch.marks[..block.len()]);
     let scanned = Isa::best().run(Scan { block, distances });
     if scanned.has_special || scanned.has_zero_sign {
         return judge.judge(block, to, rows);
@@ -92,21 +109,32 @@ fn compare_block<T: Element>(judge: &Judge, block: Block<'_, T>, to: &mut Compar
     let differing = Isa::best().run(histogram);
     to.histogram[0] += len - differing;
     to.counts.equal += len - differing;
-    let errors = measure(judge, block, &scanned, to);
+    let errors = measure(judge, block, &scanned, marks, to);
     let passes = judge.policy.rules.accept(errors, judge.norm_bound);
-    let failed = if passes { 0 } else { fail(judge, block, distances, to, rows) };
+    let failed = if passes {
+        0
+    } else {
+        let Judge { policy: Policy { rules, .. }, norm_bound, .. } = *judge;
+        let failed = Isa::best().run(Fail { block, distances, rules, norm_bound, marks });
+        judge.list(block, marked(marks), to, rows);
+        failed.into()
+    };
     to.counts.within_tolerance += differing - failed;
     to.counts.mismatch += failed;
     to.failed += failed;
 }
 
 /// Raises the largest errors by those of a block, of which no error is above the returned ones.
-fn measure<T: Element>(judge: &Judge, block: Block<'_, T>, scanned: &Scanned<T::Word>, to: &mut Comparison) -> Errors {
+fn measure<T: Element>(
+    judge: &Judge,
+    block: Block<'_, T>,
+    scanned: &Scanned<T::Word>,
+    marks: &mut [bool],
+    to: &mut Comparison,
+) -> Errors {
     let (tolerances, ulps) = (judge.policy.rules.tolerances(), scanned.max_distance.into());
-    let mut marks = [false; BLOCK];
-    let marks = &mut marks[..block.len()];
     if to.max_ulps.is_some_and(|reached| ulps <= reached.value) {
-        let count = Isa::best().run(Exceed { block, bounds: Bounds::of(to, tolerances), marks });
+        let count = Isa::best().run(Exceed { block, bounds: Bounds::of(to, tolerances), marks: &mut *marks });
         if count as usize <= FEW {
             if count > 0 {
                 judge.raise(block, marked(marks), to);
@@ -125,20 +153,4 @@ fn measure<T: Element>(judge: &Judge, block: Block<'_, T>, scanned: &Scanned<T::
     to.excess = to.excess.max(measured.excess);
     to.ratio = to.ratio.max(measured.ratio);
     Errors { absolute: measured.absolute, excess: measured.excess, ulps }
-}
-
-/// Lists the pairs of a block that fail, and marks their rows. Returns their number.
-fn fail<T: Element>(
-    judge: &Judge,
-    block: Block<'_, T>,
-    distances: &[T::Word],
-    to: &mut Comparison,
-    rows: Option<&Rows>,
-) -> u64 {
-    let mut marks = [false; BLOCK];
-    let marks = &mut marks[..block.len()];
-    let Judge { policy, norm_bound, .. } = *judge;
-    let failed = Isa::best().run(Fail { block, distances, rules: policy.rules, norm_bound, marks });
-    judge.list(block, marked(marks), to, rows);
-    failed.into()
 }
