@@ -62,7 +62,7 @@ class VerifyServiceServicer(object):
         - INVALID_ARGUMENT: a malformed tensor or policy; an output that is in one list only, or twice; or more outputs or
         mismatches than the configured limits. The field violation names the field.
         - NOT_FOUND: the caller has no such resident tensor. The ErrorInfo has the reason DEVICE_LOST if it was lost with its device.
-        - RESOURCE_EXHAUSTED: the comparison needs more memory than there is, with the figures; verdicts of rows or mismatches could
+        - RESOURCE_EXHAUSTED: the comparison needs more memory than there is, with the figures; row verdicts or mismatches could
         exceed the maximum message size; or the lane is full, and RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -70,17 +70,17 @@ class VerifyServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Verify(self, request_iterator, context):
-        """Verifies cases of any number: what a subject computes for them is compared with what a reference computes, or with what the client
+        """Verifies any number of cases: compares what a subject computes for them with what a reference computes, or with what the client
         expects. Functions of the client run in child processes of the daemon.
 
-        The first message is the header. With a generator it is the only one, and the daemon makes the inputs. Otherwise chunks of cases follow.
-        Each chunk gets a response, in order; the last response is the summary of all. The daemon keeps totals only, so that a stream may be of
-        any length. In a call with a function, the cases of a chunk are run again to shrink the first that fail.
+        The first message is the header. With a generator it is the only message, and the daemon generates the inputs. Otherwise chunks of cases
+        follow. Each chunk gets a response, in order; the last response is the summary of all chunks. The daemon keeps only the totals, so a
+        stream may be of any length. In a call with a function, the cases of a chunk are run again to shrink the first failing ones.
 
         Fails with:
         - INVALID_ARGUMENT: as CompareOutputs; no header; a chunk whose tensors have different numbers of cases, or other names or types
-        than those of the first; a tolerance relative to the maximum norm, which is known only at the end; a function that is invalid, that has
-        no export of the name, or whose parameters are not those of the other function or of the cases; or cases in a call with a generator.
+        than those of the first chunk; a tolerance relative to the maximum norm, which is known only at the end; a function that is invalid, is
+        not exported, or whose parameters do not match the other function or the cases; or cases in a call with a generator.
         - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`; or `device` is a GPU, and there is none. The ErrorInfo has
         the reason SANDBOX_DISABLED or NO_GPU.
         - NOT_FOUND, RESOURCE_EXHAUSTED: as CompareOutputs and KernelService.Launch.
