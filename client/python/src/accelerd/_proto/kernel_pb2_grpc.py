@@ -29,7 +29,7 @@ class KernelServiceStub(object):
     """Translates and runs numeric programs.
 
     A program is a Python module with kernels in the style of NVIDIA Warp, or with annotated functions, which are mapped over rows.
-    docs/kernels.md describes the language. A construct outside of it is reported with its place and never mistranslated.
+    docs/kernels.md describes the language. Other constructs are reported with their position and never mistranslated.
     """
 
     def __init__(self, channel):
@@ -84,18 +84,18 @@ class KernelServiceServicer(object):
     """Translates and runs numeric programs.
 
     A program is a Python module with kernels in the style of NVIDIA Warp, or with annotated functions, which are mapped over rows.
-    docs/kernels.md describes the language. A construct outside of it is reported with its place and never mistranslated.
+    docs/kernels.md describes the language. Other constructs are reported with their position and never mistranslated.
     """
 
     def Translate(self, request, context):
         """Translates the kernels of a module.
 
-        Each kernel is translated by itself: one that is outside the language has diagnostics in place of files, and does not fail the call.
+        Each kernel is translated separately: a kernel outside the language has diagnostics instead of files, and does not fail the call.
 
         Fails with:
         - INVALID_ARGUMENT: no source, or a larger one than the configured limit; an unknown dialect, target or architecture; a constant
-        without a value; or a name that is not one of a kernel of the module. The field violation names the field.
-        - FAILED_PRECONDITION: KERNEL_TARGET_PTX, where there is no compiler, as Compile.
+        without a value; or a name that no kernel of the module has. The field violation names the field.
+        - FAILED_PRECONDITION: KERNEL_TARGET_PTX without a CUDA compiler, as Compile.
         - RESOURCE_EXHAUSTED: the files exceed the maximum message size; or the lane is full, and RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -103,14 +103,14 @@ class KernelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Compile(self, request, context):
-        """Translates a kernel to the form in which it runs, and keeps it. Equal programs have one id, and are compiled once.
+        """Compiles a kernel to WebAssembly, and keeps it. Equal programs have one id, and are compiled once.
 
         Fails with:
-        - INVALID_ARGUMENT: as Translate; no kernel of the name, or several kernels and no name; or a kernel that is outside the language,
-        with its diagnostics; an unknown architecture; or a kernel for which the CUDA compiler takes longer than `sandbox.load_timeout`, or
-        more memory than its process has. The field violation names the field.
-        - FAILED_PRECONDITION, for `cuda`: the daemon runs no code of clients, the ErrorInfo has the reason SANDBOX_DISABLED; or it finds no
-        CUDA compiler, the reason is NO_CUDA_COMPILER.
+        - INVALID_ARGUMENT: as Translate; no kernel of the name, or several kernels and no name; a kernel outside the language, with its
+        diagnostics; an unknown architecture; or a kernel for which the CUDA compiler takes longer than `sandbox.load_timeout`, or more
+        memory than its process has. The field violation names the field.
+        - FAILED_PRECONDITION, for `cuda`: the daemon runs no client code, with the reason SANDBOX_DISABLED in the ErrorInfo; or it finds no
+        CUDA compiler, with the reason NO_CUDA_COMPILER.
         - RESOURCE_EXHAUSTED: the lane is full, or the process of the compiler is busy until the deadline. RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -126,8 +126,8 @@ class KernelServiceServicer(object):
         - INVALID_ARGUMENT: as Compile; a missing or unknown argument, or one of another type or number of dimensions; a grid of another number
         of dimensions; or an output that is no array. The field violation names the field.
         - NOT_FOUND: there is no kernel of the id, or the caller has no such resident tensor.
-        - FAILED_PRECONDITION: the daemon runs no client code, `sandbox.processes = 0`. The ErrorInfo has the reason SANDBOX_DISABLED. Or a
-        GPU is asked for and none runs kernels, with the reason NO_GPU, or there is no compiler, NO_CUDA_COMPILER.
+        - FAILED_PRECONDITION, with the reason in the ErrorInfo: SANDBOX_DISABLED, the daemon runs no client code (`sandbox.processes = 0`);
+        NO_GPU, the launch requests a GPU and none runs kernels; or NO_CUDA_COMPILER, there is no CUDA compiler.
         - RESOURCE_EXHAUSTED: the arguments need more memory than `sandbox.case_memory`, or on a GPU `sandbox.gpu_memory`; the process exceeds
         `sandbox.memory`; outputs exceed the maximum message size; or all processes are busy until the deadline, and RetryInfo says when to
         retry.
@@ -139,13 +139,13 @@ class KernelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Benchmark(self, request, context):
-        """Measures a kernel: launches it many times, each time with other elements in its arrays, and compares what it computes in the first and
-        the last timed run with what a reference computes from the same arguments. docs/kernels.md describes what is measured.
+        """Measures a kernel: launches it many times, each time with other elements in its arrays, and compares the results of the first and the
+        last timed run with those of a reference on the same arguments. docs/kernels.md describes what is measured.
 
-        A wrong result, a fault, or a time that is too short to be true is part of the response.
+        A wrong result, a fault or an implausibly short time is part of the response.
 
         Fails with:
-        - INVALID_ARGUMENT: as Launch, with fields of `launch`; no run or too many; a name that is not one of an array that is passed; a negative
+        - INVALID_ARGUMENT: as Launch, with fields of `launch`; no run or too many; a fixed argument that is not an array of the call; a negative
         tolerance; or a reference with other arrays than the kernel. The field violation names the field.
         - NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, INTERNAL: as Launch.
         """
@@ -154,17 +154,17 @@ class KernelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Evaluate(self, request, context):
-        """Judges a kernel in CUDA C++ that nobody trusts: compiles it, launches it many times on a GPU, each time on memory that is written anew, and
-        compares what it computes with what is expected. docs/evaluation.md describes the checks. It needs the setting `sandbox.cuda_source`.
+        """Judges an untrusted kernel in CUDA C++: compiles it, launches it many times on a GPU, each time on rewritten memory, and compares its
+        results with the expected ones. docs/evaluation.md describes the checks. Requires the setting `sandbox.cuda_source`.
 
-        What is wrong with the kernel is part of the response: a source that does not compile, a fault, a launch that does not end, a wrong
-        result, a write outside of its arrays, or a time that is too short to be true.
+        Failures of the kernel are part of the response: a source that does not compile, a fault, a launch that does not end, a wrong result, a
+        write outside of its arrays, or an implausibly short time.
 
         Fails with:
         - INVALID_ARGUMENT: the source is too long; the entry is no identifier; a parameter, an argument, the launch configuration, a count or a
         tolerance is invalid; or the reference does not fit the parameters. The field violation names the field.
-        - FAILED_PRECONDITION: the daemon runs no CUDA C++ of clients, and the ErrorInfo has the reason CUDA_SOURCE_DISABLED; it runs no code of
-        clients, SANDBOX_DISABLED; no GPU runs kernels, NO_GPU; or there is no compiler, NO_CUDA_COMPILER.
+        - FAILED_PRECONDITION, with the reason in the ErrorInfo: CUDA_SOURCE_DISABLED, the daemon runs no CUDA C++ of clients; SANDBOX_DISABLED,
+        it runs no client code; NO_GPU, no GPU runs kernels; or NO_CUDA_COMPILER, there is no CUDA compiler.
         - NOT_FOUND, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, INTERNAL: as Launch.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -172,20 +172,20 @@ class KernelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GenerateDataset(self, request, context):
-        """Writes random kernels in Python with their translations, for data sets. docs/datasets.md describes them.
+        """Generates random kernels in Python with their translations, for data sets. docs/datasets.md describes them.
 
         Each kernel is translated, and run on an example: by the interpreter, as WebAssembly in a child process, and on a GPU if there is one.
-        How far the results agree is part of the pair. Kernels that are equal but for their names come once in a call. Equal requests have
-        equal pairs, but for times; to go on after a call that ended early, pass the index after that of the last pair as `first_index`.
+        Each pair states how far the results agree. Of kernels that differ only in their names, a call returns the first. Equal requests return
+        equal pairs, except for times. To continue after a call that ended early, pass the index of the last pair plus 1 as `first_index`.
 
         Fails with:
         - INVALID_ARGUMENT: no pair or too many; a category, dialect, target or device that is unknown or named twice; a category that no dialect
         has; or more than 100 percent. The field violation names the field.
-        - FAILED_PRECONDITION: the daemon runs no code of clients, the ErrorInfo has the reason SANDBOX_DISABLED; a GPU is asked for and none runs
-        kernels, NO_GPU; or PTX is asked for and there is no compiler, NO_CUDA_COMPILER.
+        - FAILED_PRECONDITION, with the reason in the ErrorInfo: SANDBOX_DISABLED, the daemon runs no client code; NO_GPU, the call requests a
+        GPU and none runs kernels; or NO_CUDA_COMPILER, the call requests PTX and there is no CUDA compiler.
         - OUT_OF_RANGE: the last 1,000 kernels of the sequence were equal to earlier ones, or had no example.
         - RESOURCE_EXHAUSTED: the lane is full, or all processes are busy. RetryInfo says when to retry.
-        - DEADLINE_EXCEEDED: not all pairs were made in time.
+        - DEADLINE_EXCEEDED: not all pairs were generated in time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -263,7 +263,7 @@ class KernelService(object):
     """Translates and runs numeric programs.
 
     A program is a Python module with kernels in the style of NVIDIA Warp, or with annotated functions, which are mapped over rows.
-    docs/kernels.md describes the language. A construct outside of it is reported with its place and never mistranslated.
+    docs/kernels.md describes the language. Other constructs are reported with their position and never mistranslated.
     """
 
     @staticmethod
