@@ -28,8 +28,8 @@ if _version_not_supported:
 class TensorServiceStub(object):
     """Computes with tensors.
 
-    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that made them, and
-    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all.
+    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that created them, and
+    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all tensors.
     """
 
     def __init__(self, channel):
@@ -78,15 +78,15 @@ class TensorServiceStub(object):
 class TensorServiceServicer(object):
     """Computes with tensors.
 
-    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that made them, and
-    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all.
+    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that created them, and
+    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all tensors.
     """
 
     def Execute(self, request, context):
         """Runs a graph of operations, and returns or keeps the values that its outputs name. The graph runs on one device, or with
-        `data_parallel` on several; intermediate values stay there. Operations have the names, attributes and results of PyTorch's, and
-        shapes broadcast as in NumPy. Resident inputs are read in place, or are copied for the call from another device. A call that fails or
-        is cancelled keeps nothing.
+        `data_parallel` on several; intermediate values stay there. Operations have the names, attributes and results of PyTorch, and shapes
+        broadcast as in NumPy. Resident inputs are read in place, or copied for the call from another device. A call that fails or is
+        cancelled keeps nothing.
 
         Fails with:
         - INVALID_ARGUMENT: a malformed tensor; an unknown operation, attribute or name; operands or attributes of the wrong number,
@@ -125,7 +125,7 @@ class TensorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def FreeTensors(self, request, context):
-        """Frees resident tensors: all of them, or none if it fails. Calls that use one at the time are not affected.
+        """Frees resident tensors: all of them, or none if it fails. Running calls that use them are not affected.
 
         Fails with:
         - NOT_FOUND: as Execute.
@@ -154,9 +154,9 @@ class TensorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BenchmarkOp(self, request, context):
-        """Measures an operation on operands that the device fills with random numbers. The time is that of the device's work alone:
-        operands are there and kernels are compiled. Caches are flushed before each repetition. The call has low priority, and lets other
-        calls run between repetitions; what they take of the device meanwhile is part of the measured time.
+        """Measures an operation on operands that the device fills with random numbers. Only the device's work is timed: operands are in place
+        and kernels are compiled. Caches are flushed before each repetition. The call has low priority, and lets other calls run between
+        repetitions; work of other calls during a repetition is part of the measured time.
 
         Fails with:
         - INVALID_ARGUMENT: as Execute; an unknown device; more repetitions or time than the maximum.
@@ -216,8 +216,8 @@ def add_TensorServiceServicer_to_server(servicer, server):
 class TensorService(object):
     """Computes with tensors.
 
-    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that made them, and
-    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all.
+    Resident tensors stay in the memory of a device between calls, under a handle. They belong to the principal that created them, and
+    never change. A tensor is freed by FreeTensors, or when it is not used for its time to live; a restart of the daemon frees all tensors.
     """
 
     @staticmethod
