@@ -115,3 +115,80 @@ impl<T: Element> Kernel for Exceed<'_, T> {
         count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::{
+        cpu::simd::Isa,
+        ops::compare::{
+            element::{Bf16, F16, F32, F64},
+            judge::Judge,
+            policy::{Policy, Rules},
+        },
+    };
+
+    const CASES: usize = 50_000;
+
+    /// The bits of a finite number at most three numbers away, or of its double.
+    fn near(bits: u64, one: u64, exponent: u64, random: &mut StdRng) -> u64 {
+        let infinity = exponent * (2 * (one / exponent) + 1);
+        let moved = bits.saturating_add_signed(random.random_range(-3..=3));
+        let doubled = if random.random_ratio(1, 4) { moved + exponent } else { moved };
+        doubled.min(infinity - 1)
+    }
+
+    /// Compares a pair with the bounds that a pair near it has set. `one` is the bits of 1, and `exponent` those of an exponent's unit.
+    fn check<T: Element>(one: u64, exponent: u64) {
+        let mut random = StdRng::seed_from_u64(one);
+        let mut within = 0;
+        for _ in 0..CASES {
+            let expected =
+                if random.random_ratio(1, 4) { random.random_range(0..20) } else { random.random_range(0..2 * one) };
+            // Differences of numbers that are far apart are rounded.
+            let far = if random.random_ratio(1, 4) { random.random_range(0..30 * exponent) } else { 0 };
+            let actual = near((expected + far).min(2 * one), one, exponent, &mut random);
+            let next = (near(actual, one, exponent, &mut random), near(expected, one, exponent, &mut random));
+            let bytes = [actual, expected, next.0, next.1].map(u64::to_le_bytes);
+            let [actual, expected, next_actual, next_expected] =
+                [0, 1, 2, 3].map(|at| &bytes[at][..size_of::<T::Raw>()]);
+            let block = |actual, expected| Block::<T> { actual: T::raw(actual), expected: T::raw(expected), start: 0 };
+            let (block, next) = (block(actual, expected), block(next_actual, next_expected));
+            let (a, e) = block.pair(0);
+            let (difference, magnitude) = (T::difference(a, e), T::absolute(e));
+            let atol = difference * [0.0, 0.5, random.random_range(0.9..1.1)][random.random_range(0..3)];
+            let rtol = if magnitude > 0.0 { difference / magnitude * random.random_range(0.0..1.1) } else { 0.0 };
+            let tolerances = Close { atol, rtol: rtol.min(1.0) };
+            let rules = Rules { close: Some(tolerances), ..Rules::default() };
+            let judge = Judge { policy: Policy { rules, ..Policy::exact() }, norm_bound: 0.0, max_mismatches: 0 };
+            let mut reached = Comparison::default();
+            judge.judge(block, &mut reached, None);
+            let bounds = Bounds::of(&reached, tolerances);
+            let marks = Isa::all().into_iter().map(|isa| isa.run(Exceed { block: next, bounds, marks: &mut [false] }));
+            let marks: Vec<_> = marks.collect();
+            assert!(marks.iter().all(|count| *count == marks[0]), "instruction sets agree");
+            if marks[0] == 0 {
+                within += 1;
+                let largest = |of: &Comparison| {
+                    let [absolute, relative] =
+                        [of.max_absolute, of.max_relative].map(|largest| largest.map_or(0.0, |largest| largest.value));
+                    [absolute, relative, of.excess, of.ratio]
+                };
+                let before = largest(&reached);
+                judge.judge(next, &mut reached, None);
+                assert_eq!(largest(&reached), before, "{bytes:?} {tolerances:?}");
+            }
+        }
+        assert!(within > CASES / 10, "{within} pairs are within bounds");
+    }
+
+    #[test]
+    fn a_pair_within_the_bounds_has_no_larger_error() {
+        check::<F16>(0x3c00, 1 << 10);
+        check::<Bf16>(0x3f80, 1 << 7);
+        check::<F32>(0x3f80_0000, 1 << 23);
+        check::<F64>(0x3ff0 << 48, 1 << 52);
+    }
+}
