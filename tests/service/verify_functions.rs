@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use accelerd::config::Config;
 use accelerd_proto::v1::{
     self, input_domain,
     verify_header::{Reference, Subject},
@@ -251,6 +252,46 @@ async fn lists_travel_as_buffers() {
         generated_summary.outputs[0].differences.as_ref().expect("compared").counts.expect("counted").mismatch_count
             == 0
     );
+}
+
+/// Cases of one list each, for two functions whose results differ by `more`.
+fn lists(length: usize, count: usize, more: f64) -> Vec<v1::VerifyRequest> {
+    let source = |more: f64| python(&format!("def first(xs: list[float]) -> float:\n    return xs[0] + {more:?}\n"));
+    let header = v1::VerifyHeader {
+        subject: Some(Subject::Kernel(source(0.0))),
+        reference: Some(Reference::ReferenceKernel(source(more))),
+        ..Default::default()
+    };
+    let shape = [1, i64::try_from(length).expect("a length")];
+    let case = |nth: usize| {
+        let numbers: Vec<_> = (0..length).map(|at| (at % 100 + nth) as f64 + 0.5).collect();
+        cases(inputs(vec![doubles("xs", &shape, &numbers)]))
+    };
+    start(header).into_iter().chain((0..count).map(case)).collect()
+}
+
+#[tokio::test]
+async fn a_case_of_more_elements_than_can_be_shrunk_is_returned_as_it_was_found() {
+    let server = TestServer::start().await;
+    for (length, is_shrunk) in [(100, true), (16_385, false)] {
+        let (_, functions) = summary(&server, lists(length, 1, 1.0)).await;
+        let [counterexample] = &functions.counterexamples[..] else { panic!("one case fails") };
+        let found = counterexample.found.as_ref().expect("as it was found").inputs[0].value.as_ref();
+        assert_eq!(found.expect("a list").data.len(), 8 * length);
+        assert_eq!(counterexample.shrunk.is_some(), is_shrunk, "{length} elements");
+    }
+}
+
+#[tokio::test]
+async fn as_many_counterexamples_are_returned_as_fit_into_a_response() {
+    let change = |config: &mut Config| config.server.max_message_bytes = "1MiB".parse().expect("a size");
+    let server = TestServer::start_with(change).await;
+    for (length, returned) in [(100_000, 1), (60_000, 2), (20_000, 4)] {
+        let (summary, functions) = summary(&server, lists(length, 4, 1.0)).await;
+        assert_eq!((summary.failed_count, functions.counterexamples.len()), (4, returned), "{length} elements");
+    }
+    let (passed, _) = summary(&server, lists(100_000, 4, 0.0)).await;
+    assert!(passed.passed && passed.case_count == 4, "what passes needs no room");
 }
 
 #[tokio::test]

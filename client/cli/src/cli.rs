@@ -98,8 +98,16 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,
         Command::Health(args) => health::run(&args, &global.connection, output).await,
         Command::Completions(args) => generate::completions(&args),
-        Command::Man(args) => generate::man(&args, Cli::command(), output),
+        Command::Man(args) => generate::man(&args, command(), output),
     }
+}
+
+/// The command line. A negative number is a value, which is checked, rather than an unknown option.
+pub(crate) fn command() -> clap::Command {
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        command.allow_negative_numbers(true).mut_subcommands(with_numbers)
+    }
+    with_numbers(Cli::command())
 }
 
 async fn connect(global: &Global, timings: bool) -> Result<Client> {
@@ -112,7 +120,14 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_negative_number_is_refused_by_its_range() {
+        let words = ["accelctl", "verify", "run", "suite.toml", "--count", "-1"];
+        let error = command().try_get_matches_from(words).expect_err("below the range").to_string();
+        assert!(error.contains("-1 is not in 1.."), "{error}");
     }
 
     #[test]

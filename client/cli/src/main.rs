@@ -23,7 +23,7 @@ mod walk;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 use clap_complete::CompleteEnv;
 
 #[global_allocator]
@@ -31,8 +31,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // If a shell requests completions, this prints them and exits.
-    CompleteEnv::with_factory(cli::Cli::command).complete();
-    let cli::Cli { global, command } = cli::Cli::parse();
+    CompleteEnv::with_factory(cli::command).complete();
+    let cli::Cli { global, command } =
+        cli::Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
     let output = output::Output::new(&global);
     match run(command, &global, &output) {
         Ok(()) => ExitCode::SUCCESS,

@@ -240,6 +240,8 @@ async fn compiled_kernels_are_listed_and_evicted_by_the_beginning_of_their_id() 
     let id = session.json("list").await["kernels"][0]["id"].as_str().expect("an id").to_owned();
     let ambiguous = session.run("evict 00").await;
     assert!(ambiguous.code == 2 && ambiguous.err.contains("several kernels"), "{}", ambiguous.err);
+    let missing = session.run("evict ").await;
+    assert!(missing.code == 2 && missing.err.contains("expected the id of a kernel"), "{}", missing.err);
     assert_eq!(session.json(&format!("evict {id}")).await["evicted"], id.as_str());
     session.json("evict 00").await;
     let gone = session.run(&format!("evict {id}")).await;

@@ -55,7 +55,8 @@ impl Input {
             && self.values.decode(column).all(|value| self.values.contains(value))
     }
 
-    pub(crate) fn elements(&self) -> usize {
+    /// Elements of a case: 1, or the length of a list.
+    pub fn elements(&self) -> usize {
         self.length.map_or(1, |length| length as usize)
     }
 

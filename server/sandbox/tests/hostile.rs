@@ -234,6 +234,7 @@ fn garbage_is_an_invalid_module() {
     for binary in [vec![], vec![0; 100], magic[..6].to_vec(), garbage.clone(), [magic, garbage].concat()] {
         let error = sandbox.load(&Module::new(binary), ModuleCode::Plain, soon()).expect_err("garbage");
         assert!(matches!(error, SandboxError::Refused(Refusal::InvalidModule(_))), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
     }
     assert_works(&mut sandbox);
     assert_eq!(sandbox.stats().starts, 1);

@@ -149,7 +149,7 @@ impl State {
         let decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
         policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
         let rows = |output: &Output| if row_verdicts && !output.any_order { output.rows() } else { 0 };
-        self.check_response(&decoded.outputs, max_mismatches, rows, 0)?;
+        self.check_response(&decoded.outputs, max_mismatches, rows)?;
         let pairs = decoded.outputs.iter().map(|output| output.pair(max_mismatches, rows(output))).collect();
         let compared = self.compare_by_order(&decoded.outputs, pairs, 1, &context).await?;
         let outputs = decoded.outputs.iter().zip(compared);
@@ -222,21 +222,20 @@ impl State {
         Ok(most as usize)
     }
 
-    /// Refuses a response that would exceed the maximum message size, whatever differs. `others` counts the bytes of the response that are not those of outputs.
+    /// Refuses reports of outputs that would exceed the maximum message size, whatever differs. Returns the bytes that are left.
     fn check_response(
         &self,
         outputs: &[Output],
         max_mismatches: usize,
         rows: impl Fn(&Output) -> usize,
-        others: usize,
-    ) -> Result<(), Status> {
-        let bytes = outputs.iter().fold(others, |bytes, output| {
+    ) -> Result<usize, Status> {
+        let bytes = outputs.iter().fold(0_usize, |bytes, output| {
             let dims = output.actual.shape.len() + output.expected.shape.len();
             let mismatches = max_mismatches.min(output.expected.elements()) * report::MISMATCH_BYTES;
             let described = report::DIFFERENCES_BYTES + output.name.len() + 10 * dims;
             bytes.saturating_add(described + mismatches + rows(output).div_ceil(8))
         });
-        if bytes > self.max_message { Err(response_too_large(bytes, self.max_message)) } else { Ok(()) }
+        self.max_message.checked_sub(bytes).ok_or_else(|| response_too_large(bytes, self.max_message))
     }
 }
 

@@ -14,9 +14,18 @@ use crate::{
 /// How many names an error lists.
 const LISTED: usize = 20;
 
+/// The first bytes of a module.
+const MAGIC: [u8; 4] = *b"\0asm";
+
 /// What a module consists of, without its compiled code.
 pub(super) fn inspect(binary: &[u8], limits: &ModuleLimits) -> Result<ModuleInfo, Refusal> {
     within("bytes", binary.len() as u64, limits.bytes)?;
+    let start = &binary[..binary.len().min(MAGIC.len())];
+    if start != MAGIC {
+        return Err(Refusal::InvalidModule(format!(
+            "expected a binary that begins with {MAGIC:02x?}, got {start:02x?}"
+        )));
+    }
     let mut parts = Parts::new(binary);
     for payload in Parser::new(0).parse_all(binary) {
         parts.add(payload.map_err(|error| invalid(&error))?, limits).map_err(|error| match error {

@@ -11,6 +11,7 @@ use accelerd_verify::{Bound, Domain, Input, Shrinker};
 use bytes::Bytes;
 
 use super::{
+    blocking,
     cases::{Cases, Inputs, Named},
     column::{Column, Port},
     evaluate::{Evaluated, Evaluator, SideResult},
@@ -20,45 +21,78 @@ use super::{
 };
 use crate::grpc::{convert::tensor_of, dtype::dtype_to_proto};
 
-/// Candidates that are evaluated at once.
+/// The most candidates that are evaluated at once.
 const CANDIDATES: usize = 256;
 
-/// How long a case is made simpler.
+/// The most elements of candidates that are evaluated at once.
+const CANDIDATE_ELEMENTS: usize = 1 << 20;
+
+/// The most elements of a case that is shrunk. Planning the changes of a larger one takes too much time and memory.
+const MAX_SHRUNK_ELEMENTS: usize = 1 << 14;
+
+/// How long a case is shrunk.
 const SHRINK_TIME: Duration = Duration::from_secs(5);
+
+/// The most bytes of a case in a response, without its values.
+const DESCRIPTION_BYTES: usize = 1 << 10;
 
 /// A case that fails.
 pub(super) struct Found {
     case_index: u64,
     result: pb::CaseResult,
-    /// What it is shrunk from; `None` if it is not shrunk.
-    shrinker: Option<Shrinker>,
-    inputs: Vec<Input>,
+    /// `None` if it is not shrunk.
+    start: Option<Start>,
     /// How the subject must end.
     expected_outcome: Option<CaseOutcome>,
+}
+
+/// A case that is shrunk.
+struct Start {
+    inputs: Vec<Input>,
+    values: Vec<Vec<u8>>,
 }
 
 /// Finds the cases of a chunk that fail.
 pub(super) struct Counterexamples<'a> {
     pub(super) header: &'a Header,
     pub(super) first_case: u64,
+    /// The most cases of a call.
+    pub(super) most: usize,
+}
+
+/// The most counterexamples of a call that fit into this many bytes of its response.
+pub(super) fn most_that_fit(header: &Header, evaluated: &Evaluated, bytes: usize) -> usize {
+    let values = evaluated.inputs.iter().map(Column::case_bytes).sum::<usize>() + evaluated.result_bytes();
+    let copies = if header.shrinks && is_shrinkable(&evaluated.inputs) { 2 } else { 1 };
+    header.max_counterexamples.min(bytes / (copies * (values + DESCRIPTION_BYTES)))
+}
+
+fn is_shrinkable(columns: &[Column]) -> bool {
+    elements(columns) <= MAX_SHRUNK_ELEMENTS
+}
+
+/// Elements of a case.
+fn elements(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.length.unwrap_or(1)).fold(0, usize::saturating_add)
 }
 
 impl Counterexamples<'_> {
-    /// Adds the first that fail, up to the number that the header asks for.
+    /// Adds the first that fail.
     pub(super) fn find(&self, evaluated: &Evaluated, found: &mut Vec<Found>) {
-        let wanted = self.header.max_counterexamples.saturating_sub(found.len());
+        let wanted = self.most.saturating_sub(found.len());
         let failing = (0..evaluated.count).filter(|case| evaluated.fails(*case)).take(wanted);
         found.extend(failing.map(|case| self.case(evaluated, case)));
     }
 
     fn case(&self, evaluated: &Evaluated, case: usize) -> Found {
         let ports = &self.header.sides.inputs;
-        let inputs = if self.header.shrinks { self.shrink_inputs(&evaluated.inputs) } else { vec![] };
-        let values: Vec<Vec<u8>> = evaluated.inputs.iter().map(|column| column.case(case).into()).collect();
-        let shrinker = if self.header.shrinks { Shrinker::new(&inputs, &values).ok() } else { None };
+        let start = (self.header.shrinks && is_shrinkable(&evaluated.inputs)).then(|| Start {
+            inputs: self.shrink_inputs(&evaluated.inputs),
+            values: evaluated.inputs.iter().map(|column| column.case(case).into()).collect(),
+        });
         let result = case_result(ports, evaluated, case);
         let expected_outcome = self.header.expected_outcome(&evaluated.expected_outcomes, case);
-        Found { case_index: evaluated.number(case, self.first_case), result, shrinker, inputs, expected_outcome }
+        Found { case_index: evaluated.number(case, self.first_case), result, start, expected_outcome }
     }
 
     /// The domains of simpler values: those of the generator, or the range of the chunk's values.
@@ -110,9 +144,9 @@ fn input_of(port: &Port, column: &Column) -> Option<Input> {
 
 impl Found {
     /// The message of a case, with the simplest one that was found in [`SHRINK_TIME`].
-    pub(super) async fn counterexample(mut self, evaluator: &Arc<Evaluator>) -> pb::Counterexample {
-        let shrunk = match &mut self.shrinker {
-            Some(shrinker) => shrink(shrinker, &self.inputs, self.expected_outcome, evaluator).await,
+    pub(super) async fn counterexample(self, evaluator: &Arc<Evaluator>) -> pb::Counterexample {
+        let shrunk = match self.start {
+            Some(start) => shrink(start, self.expected_outcome, evaluator).await,
             None => None,
         };
         let expected_outcome = self.expected_outcome.map_or_else(String::new, |outcome| outcome.name().to_owned());
@@ -122,36 +156,48 @@ impl Found {
 
 /// A simpler case. What goes wrong meanwhile, such as a deadline, only ends the search: the case as it was found is a result.
 async fn shrink(
-    shrinker: &mut Shrinker,
-    inputs: &[Input],
+    start: Start,
     expected_outcome: Option<CaseOutcome>,
     evaluator: &Arc<Evaluator>,
 ) -> Option<pb::CaseResult> {
     let until = Instant::now() + SHRINK_TIME;
-    let mut simplest = None;
-    while Instant::now() < until {
-        let columns = shrinker.candidates(CANDIDATES);
-        if columns.is_empty() {
-            break;
+    let Start { inputs, values } = start;
+    let elements: usize = inputs.iter().map(Input::elements).sum();
+    let most = CANDIDATES.min(CANDIDATE_ELEMENTS / elements.max(1));
+    let of = inputs.clone();
+    let mut shrinker = blocking(move || Shrinker::new(&of, &values)).await.ok()?.ok()?;
+    let (mut simplest, mut evaluated, mut fails) = (None, None::<Evaluated>, vec![]);
+    loop {
+        let steps = shrinker.steps();
+        let Ok((next, columns)) = blocking(move || advance(shrinker, &fails, most)).await else { return simplest };
+        shrinker = next;
+        if let Some(evaluated) = evaluated.filter(|_| shrinker.steps() > steps) {
+            simplest = result_of(&shrinker.case(), &evaluated, &evaluator.header.sides.inputs).or(simplest);
+        }
+        if columns.is_empty() || Instant::now() >= until {
+            return simplest;
         }
         let columns: Vec<_> = inputs.iter().zip(columns).map(column).collect();
         let count = shrinker.pending();
         let mut cases = Cases::of_functions(count, Inputs::Columns(columns));
         cases.expected_outcomes = vec![expected_outcome; count];
-        let Ok(evaluated) = evaluator.evaluate(cases, false).await else { break };
-        let fails: Vec<_> = (0..count).map(|case| evaluated.fails(case)).collect();
-        let steps = shrinker.steps();
-        shrinker.record(&fails);
-        if shrinker.steps() > steps {
-            let simpler = shrinker.case();
-            let is_taken = |case: &usize| {
-                evaluated.inputs.iter().zip(&simpler).all(|(column, value)| column.case(*case) == *value)
-            };
-            let ports = &evaluator.header.sides.inputs;
-            simplest = (0..count).find(is_taken).map(|case| case_result(ports, &evaluated, case)).or(simplest);
-        }
+        let Ok(candidates) = evaluator.evaluate(cases, false).await else { return simplest };
+        fails = (0..count).map(|case| candidates.fails(case)).collect();
+        evaluated = Some(candidates);
     }
-    simplest
+}
+
+/// Records which candidates fail, and proposes the next ones.
+fn advance(mut shrinker: Shrinker, fails: &[bool], most: usize) -> (Shrinker, Vec<Vec<u8>>) {
+    shrinker.record(fails);
+    let columns = shrinker.candidates(most);
+    (shrinker, columns)
+}
+
+/// The result of the candidate with these inputs.
+fn result_of(values: &[Vec<u8>], evaluated: &Evaluated, ports: &[Port]) -> Option<pb::CaseResult> {
+    let has = |case: &usize| evaluated.inputs.iter().zip(values).all(|(column, value)| column.case(*case) == *value);
+    (0..evaluated.count).find(has).map(|case| case_result(ports, evaluated, case))
 }
 
 fn case_result(ports: &[Port], evaluated: &Evaluated, case: usize) -> pb::CaseResult {

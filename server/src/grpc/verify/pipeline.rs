@@ -20,8 +20,7 @@ use super::{
     State,
     cases::{Cases, Inputs},
     chunks::{decode, decode_given},
-    column::Column,
-    counterexamples::Counterexamples,
+    counterexamples::{Counterexamples, most_that_fit},
     evaluate::{Evaluated, Evaluator},
     generated::Generated,
     header::Header,
@@ -65,6 +64,8 @@ pub(super) struct Pipeline {
     chunk_cases: usize,
     /// How long the functions ran for the last chunk.
     run_time: Option<Duration>,
+    /// The most counterexamples that are kept. Known after the first chunk.
+    max_counterexamples: usize,
 }
 
 struct EvaluatedChunk {
@@ -125,6 +126,7 @@ impl Pipeline {
             totals: Totals::default(),
             chunk_cases: FIRST_CHUNK,
             run_time: None,
+            max_counterexamples: 0,
         }
     }
 
@@ -327,24 +329,24 @@ impl Pipeline {
             self.check_first(evaluated)?;
             self.pace(evaluated);
             if header.sides.has_functions() {
-                Counterexamples { header, first_case: self.totals.cases }.find(evaluated, &mut self.totals.found);
+                let (first_case, most) = (self.totals.cases, self.max_counterexamples);
+                Counterexamples { header, first_case, most }.find(evaluated, &mut self.totals.found);
             }
         }
         Ok(self.totals.add(header, cases, evaluated, decided)?)
     }
 
     /// Checks the outputs of the first chunk, which are those of all.
-    fn check_first(&self, evaluated: &Evaluated) -> Result<(), Status> {
+    fn check_first(&mut self, evaluated: &Evaluated) -> Result<(), Status> {
         if !self.totals.is_first() {
             return Ok(());
         }
         let Evaluator { service, header, .. } = &*self.evaluator;
         let outputs = &evaluated.outputs;
         header.policies.check_outputs(|name| outputs.iter().any(|output| output.name == name))?;
-        // Of a counterexample: inputs and outputs of both sides, as it was found and shrunk.
-        let case_bytes = evaluated.inputs.iter().map(Column::case_bytes).sum::<usize>() + evaluated.result_bytes();
-        let counterexamples = header.max_counterexamples.saturating_mul(2 * case_bytes);
-        service.check_response(outputs, header.max_mismatches, |_| 0, counterexamples)
+        let room = service.check_response(outputs, header.max_mismatches, |_| 0)?;
+        self.max_counterexamples = most_that_fit(header, evaluated, room);
+        Ok(())
     }
 
     /// Sizes the next generated chunks so that their functions run for about [`CHUNK_TIME`].

@@ -95,6 +95,9 @@ pub(super) async fn list(client: &Client, output: &Output) -> Result {
 }
 
 pub(super) async fn evict(args: EvictArgs, client: &Client, output: &Output) -> Result {
+    if args.id.is_empty() {
+        return Err(CliError::Usage("expected the id of a kernel, or its beginning, got \"\"".to_owned()));
+    }
     let id = if args.id.len() < ID { complete(&args.id, client).await? } else { args.id };
     client.evict_kernel(&id).await?;
     output.show(&Evicted { evicted: id })

@@ -1,7 +1,7 @@
 //! Runs suites of checks.
 
 use std::{
-    fs,
+    fs::{self, OpenOptions},
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -71,6 +71,14 @@ impl RunArgs {
         Ok(checks)
     }
 
+    /// Opens the files of the reports, so that one that cannot be written fails before the checks run.
+    fn open_reports(&self) -> Result {
+        let open =
+            |path: &PathBuf| OpenOptions::new().create(true).append(true).open(path).map_err(CliError::file(path));
+        let paths = [&self.junit, &self.html, &self.markdown];
+        paths.into_iter().flatten().try_for_each(|path| open(path).map(drop))
+    }
+
     fn write(&self, report: &SuiteReport) -> Result {
         let write = |path: &Path, text: String| fs::write(path, text).map_err(CliError::file(path));
         if let Some(path) = &self.junit {
@@ -88,6 +96,7 @@ impl RunArgs {
 }
 
 pub(super) async fn run(args: &RunArgs, checks: Vec<Check>, client: &Client, output: &Output) -> Result {
+    args.open_reports()?;
     let suite = args.suite.display().to_string();
     let daemon_version = client.stats().await.map_err(CliError::SuiteConnection)?.version;
     let start = Instant::now();
@@ -104,8 +113,8 @@ pub(super) async fn run(args: &RunArgs, checks: Vec<Check>, client: &Client, out
         reports.push(report);
     }
     let report = SuiteReport::new(suite, daemon_version, start.elapsed().as_secs_f64(), reports);
-    args.write(&report)?;
     output.show(&report)?;
+    args.write(&report)?;
     match (report.errors, report.failed) {
         (0, 0) => Ok(()),
         (0, _) => Err(CliError::Differs),
