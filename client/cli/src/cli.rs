@@ -98,7 +98,7 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,
         Command::Health(args) => health::run(&args, &global.connection, output).await,
         Command::Completions(args) => generate::completions(&args),
-        Command::Man(args) => generate::man(&args, command(), output),
+        Command::Man(args) => generate::man(&args, self::command(), output),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::options::Dialect;
 use crate::overloads::Overload;
 use crate::parameter_types::Annotation;
 use crate::statements::Flow;
+use crate::syntax::Node;
 use crate::types::{ArrayForm, Type};
 use crate::value::{Axis, Data, Value, View};
 
@@ -45,24 +46,51 @@ pub struct SourceParameter {
 /// The functions that are kernels. In Warp's dialect these are also functions that kernels call, if `names` has them.
 pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &[String]) -> Vec<&'a FunctionDecl> {
     let options = environment.options;
-    let syntax = environment.syntax;
     let is_kernel = |function: &&FunctionDecl| match (options.dialect, options.entry) {
         (_, Some(entry)) if function.name != entry => false,
         (Dialect::Warp, _) => {
             let is_named = || names.contains(&function.name);
             function.role == Role::Kernel || function.role == Role::Function && !function.is_method && is_named()
         }
-        (Dialect::Python, entry) => {
-            let is_plain = function.role == Role::Plain
-                && !function.is_method
-                && enclosing_function(syntax, function.node).is_none();
-            let mut parameters =
-                [Field::Posonlyargs, Field::Args].into_iter().flat_map(|field| syntax.children(function.node, field));
-            let mut is_annotated = || parameters.all(|parameter| syntax.child(parameter, Field::Annotation).is_some());
-            is_plain && (entry.is_some() || is_annotated())
-        }
+        (Dialect::Python, _) => python_reason(environment, function).is_none(),
     };
     environment.declarations.functions.iter().filter(is_kernel).collect()
+}
+
+/// The error of a source without a kernel. It says why the first function, of the name that is asked for, is none.
+pub(crate) fn no_kernel(environment: &Environment<'_>) -> LowerError {
+    let entry = environment.options.entry;
+    let expected = entry.map_or_else(|| "a kernel".to_owned(), |entry| format!("a kernel named `{entry}`"));
+    let message = format!("expected {expected}, got none");
+    let mut functions = environment.declarations.functions.iter();
+    let Some(function) = functions.find(|function| entry.is_none_or(|entry| function.name == entry)) else {
+        return LowerError { kind: ErrorKind::NoKernel, message, line: 1, column: 0 };
+    };
+    let reason = match environment.options.dialect {
+        Dialect::Warp => Some(format!("`{}` has no decorator `@wp.kernel`", function.name)),
+        Dialect::Python => python_reason(environment, function),
+    };
+    let message = reason.map_or_else(|| message.clone(), |reason| format!("{message}: {reason}"));
+    environment.syntax.error(function.node, ErrorKind::NoKernel, message)
+}
+
+/// Why a function is no kernel of the Python dialect; `None` if it is one.
+fn python_reason(environment: &Environment<'_>, function: &FunctionDecl) -> Option<String> {
+    let (syntax, name) = (environment.syntax, &function.name);
+    if function.role != Role::Plain {
+        return Some(format!("`{name}` has a decorator, which may change what it does"));
+    }
+    if function.is_method {
+        return Some(format!("`{name}` is a method"));
+    }
+    if enclosing_function(syntax, function.node).is_some() {
+        return Some(format!("`{name}` is inside another function"));
+    }
+    let parameters = [Field::Posonlyargs, Field::Args].into_iter();
+    let mut parameters = parameters.flat_map(|field| syntax.children(function.node, field));
+    let is_open = |parameter: &Node| syntax.child(*parameter, Field::Annotation).is_none();
+    let open = parameters.find(is_open).filter(|_| environment.options.entry.is_none())?;
+    Some(format!("parameter `{}` of `{name}` has no annotation", syntax.text(open)))
 }
 
 /// Lowers a kernel, once for each overload if it is generic, until `visit` breaks.

@@ -133,11 +133,7 @@ pub fn for_each_kernel(
     };
     let kernels = kernels::kernels(&environment, names);
     if kernels.is_empty() {
-        let message = match options.entry {
-            Some(entry) => format!("expected a kernel named `{entry}`, got none"),
-            None => "expected a kernel, got none".to_owned(),
-        };
-        return Err(LowerError { kind: ErrorKind::NoKernel, message, line: 1, column: 0 });
+        return Err(kernels::no_kernel(&environment));
     }
     let is_wanted = |function: &&declarations::FunctionDecl| names.is_empty() || names.contains(&function.name);
     for function in kernels.into_iter().filter(is_wanted) {

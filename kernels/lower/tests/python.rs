@@ -305,3 +305,22 @@ fn what_is_unsupported_is_refused() {
         assert_eq!(refused(&source, &python()).kind, kind, "{body}");
     }
 }
+
+#[test]
+fn a_source_without_a_kernel_is_refused_with_the_reason() {
+    let reasons = [
+        ("def f(x: float, y) -> float:\n    return x\n", (1, "parameter `y` of `f` has no annotation")),
+        ("class C:\n    def f(self: int) -> int:\n        return 1\n", (2, "`f` is a method")),
+        (
+            "import a\n\n@a.jit\ndef f(x: float) -> float:\n    return x\n",
+            (4, "`f` has a decorator, which may change what it does"),
+        ),
+    ];
+    for (source, (line, reason)) in reasons {
+        let error = refused(source, &python());
+        let expected = (ErrorKind::NoKernel, line, format!("expected a kernel, got none: {reason}"));
+        assert_eq!((error.kind, error.line, error.message), expected);
+    }
+    let named = refused("x = 1\n", &Options { entry: Some("f"), ..python() });
+    assert_eq!(named.message, "expected a kernel named `f`, got none");
+}

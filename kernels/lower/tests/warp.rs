@@ -200,6 +200,8 @@ fn an_error_has_its_place_in_characters() {
 fn a_source_without_kernels_or_with_a_syntax_error_is_refused() {
     let warp = options(Dialect::Warp);
     assert_eq!(refused("x = 1\n", &warp).kind, ErrorKind::NoKernel);
+    let plain = refused("\ndef f():\n    pass\n", &warp);
+    assert_eq!(plain.to_string(), "line 2, column 0: expected a kernel, got none: `f` has no decorator `@wp.kernel`");
     let error = refused("def f(:\n    pass\n", &warp);
     assert_eq!((error.kind, error.line), (ErrorKind::Syntax, 1));
     let source = "import warp as wp\n\n@wp.kernel\ndef a():\n    pass\n\n@wp.kernel\ndef b(x):\n    pass\n";

@@ -174,7 +174,7 @@ mod tests {
                 let largest = |of: &Comparison| {
                     let [absolute, relative] =
                         [of.max_absolute, of.max_relative].map(|largest| largest.map_or(0.0, |largest| largest.value));
-                    [absolute, relative, of.excess, of.ratio]
+                    [absolute, relative, of.excess, of.ratio].map(f64::to_bits)
                 };
                 let before = largest(&reached);
                 judge.judge(next, &mut reached, None);

@@ -54,7 +54,7 @@ async fn what_others_count_is_let_go_before_the_answer_and_the_rest_of_a_request
     let lane = engine.lane::<Fake>(lane_config());
     let counted = Arc::new(());
     let late = Some(Arc::new(Late(Arc::clone(&script))));
-    let request = Request { late, counted: Some(Arc::clone(&counted)), ..script.request(1) };
+    let request = Request { _late: late, _counted: Some(Arc::clone(&counted)), ..script.request(1) };
     script.let_one_through();
     lane.submit(request, Context::default()).await.expect("it is answered before it is freed");
     let references = Arc::strong_count(&counted);

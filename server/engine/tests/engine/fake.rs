@@ -47,9 +47,9 @@ pub(crate) struct Request {
     pub(crate) affinity: Option<DeviceId>,
     pub(crate) fault: Fault,
     /// Freed after the answer.
-    pub(crate) late: Option<Arc<Late>>,
+    pub(crate) _late: Option<Arc<Late>>,
     /// Let go of before the answer.
-    pub(crate) counted: Option<Arc<()>>,
+    pub(crate) _counted: Option<Arc<()>>,
     pub(crate) script: Arc<Script>,
 }
 
@@ -158,8 +158,17 @@ impl Script {
     /// A request without faults.
     pub(crate) fn request(self: &Arc<Self>, number: u64) -> Request {
         let script = Arc::clone(self);
-        let (late, counted) = (None, None);
-        Request { number, key: 0, items: 1, bytes: 16, affinity: None, fault: Fault::None, late, counted, script }
+        Request {
+            number,
+            key: 0,
+            items: 1,
+            bytes: 16,
+            affinity: None,
+            fault: Fault::None,
+            _late: None,
+            _counted: None,
+            script,
+        }
     }
 
     fn pass_gate(&self) {
@@ -223,7 +232,7 @@ impl<const N: usize> Op for Fake<N> {
     }
 
     fn release(request: Request) -> Option<Request> {
-        Some(Request { counted: None, ..request })
+        Some(Request { _counted: None, ..request })
     }
 }
 
