@@ -1,4 +1,4 @@
-//! A data set on disk: its parameters in `dataset.json`, and its pairs in a file of JSON lines for each part, or a folder for each pair.
+//! A data set on disk: its parameters in `dataset.json`, and its pairs in a file of JSON lines for each split, or a folder for each pair.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,7 +19,7 @@ use crate::{
 const PARAMETERS: &str = "dataset.json";
 /// Name of the file of a pair's folder that says what the pair is. It is written last.
 const PAIR: &str = "pair.json";
-/// Parts, in the order in which they are read.
+/// Splits, in the order in which they are read.
 const SPLITS: [&str; 3] = ["train", "validation", "test"];
 
 /// How pairs are stored.

@@ -15,7 +15,7 @@ use crate::{
     renderer::{Renderer, Table},
 };
 
-/// Count the pairs of a data set by category, part, dialect and agreement. This needs no daemon.
+/// Count the pairs of a data set by category, split, dialect and agreement. This needs no daemon.
 #[derive(Debug, Args)]
 pub(super) struct StatsArgs {
     /// Folder of the data set.
@@ -30,12 +30,12 @@ struct Stats {
     /// Pairs with an id that an earlier one has.
     duplicates: u64,
     structures: u64,
-    /// Structures in more than one part.
+    /// Structures in more than one split.
     shared_structures: u64,
     bit_exact: u64,
     source_bytes: u64,
     dialects: BTreeMap<String, u64>,
-    /// Pairs by category and part.
+    /// Pairs by category and split.
     categories: BTreeMap<String, BTreeMap<String, u64>>,
     /// Runs by device and agreement.
     agreement: BTreeMap<String, BTreeMap<String, u64>>,
@@ -45,8 +45,8 @@ struct Stats {
 impl Report for Stats {
     fn render(&self, renderer: &mut Renderer) {
         let mut table = Table::new(["<category", "train", "validation", "test"]);
-        for (category, parts) in &self.categories {
-            let count = |part: &str| parts.get(part).copied().unwrap_or_default().to_string();
+        for (category, splits) in &self.categories {
+            let count = |split: &str| splits.get(split).copied().unwrap_or_default().to_string();
             table.row([category.clone(), count("train"), count("validation"), count("test")]);
         }
         renderer.table(&table);
@@ -54,7 +54,7 @@ impl Report for Stats {
         let mut facts = vec![
             ("pairs", format!("{} ({} bit-exact)", self.pairs, self.bit_exact)),
             ("duplicates", self.duplicates.to_string()),
-            ("structures", format!("{} ({} in several parts)", self.structures, self.shared_structures)),
+            ("structures", format!("{} ({} in several splits)", self.structures, self.shared_structures)),
             ("dialects", listed(&self.dialects)),
         ];
         for (device, counts) in &self.agreement {
@@ -81,7 +81,7 @@ pub(super) fn run(args: &StatsArgs, output: &Output) -> Result {
         Ok(())
     })?;
     stats.structures = structures.len() as u64;
-    stats.shared_structures = structures.values().filter(|parts| parts.len() > 1).count() as u64;
+    stats.shared_structures = structures.values().filter(|splits| splits.len() > 1).count() as u64;
     output.show(&stats)
 }
 
@@ -91,8 +91,8 @@ impl Stats {
         self.bit_exact += u64::from(record.bit_exact);
         self.source_bytes += record.source.len() as u64;
         *self.dialects.entry(record.dialect.clone()).or_default() += 1;
-        let parts = self.categories.entry(record.category.clone()).or_default();
-        *parts.entry(record.split.clone()).or_default() += 1;
+        let splits = self.categories.entry(record.category.clone()).or_default();
+        *splits.entry(record.split.clone()).or_default() += 1;
         for run in &record.runs {
             let counts = self.agreement.entry(run.device.clone()).or_default();
             *counts.entry(run.agreement.clone()).or_default() += 1;

@@ -23,7 +23,7 @@ const MAX_NAMED: usize = 20;
 
 /// Check a data set: make its pairs again, run them, and compare.
 ///
-/// Sources, translations and parts must be those of the data set, and results must agree. The exit code is 1 if a pair does not.
+/// Sources, translations and splits must be those of the data set, and results must agree. The exit code is 1 if a pair does not.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// Folder of the data set.
@@ -133,7 +133,7 @@ fn difference(stored: &Record, made: &Record) -> Option<&'static str> {
     let fields = [
         ("the source", stored.source == made.source),
         ("the id", stored.id == made.id && stored.structure_id == made.structure_id),
-        ("the part", stored.split == made.split),
+        ("the split", stored.split == made.split),
         ("the category", stored.category == made.category && stored.dialect == made.dialect),
         ("a file", stored.files == made.files && stored.binary_files == made.binary_files),
     ];
