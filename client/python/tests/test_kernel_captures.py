@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+import functools
+import re
 import sys
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from accelerd import kernel as kernel_of
 from accelerd._kernel_source import kernel_module
 
 
@@ -242,3 +245,57 @@ def test_a_name_that_a_source_has_is_no_other_name() -> None:
 
     with pytest.raises(ValueError, match="source: rename 'f_4_'"):
         text(Kernel(later, {"x": int}))
+
+
+def plain(x: float) -> float:
+    return 2.0 * x
+
+
+def plus(function: Any) -> Any:
+    @functools.wraps(function)
+    def w(x: float) -> float:
+        return function(x) + 1.0
+
+    return w
+
+
+class Plus:
+    def __init__(self, func: Any) -> None:
+        self.func = func
+
+    def __call__(self, x: float) -> float:
+        return self.func(x) + 1.0
+
+
+WRAPPED = [(plus(plain), r"'w' \("), (plus(plus(plain)), r"'w' \("), (Plus(plain), "an object of Plus")]
+
+
+@pytest.mark.parametrize(("wrapped", "wrapper"), WRAPPED)
+def test_a_function_that_a_decorator_wraps_is_refused(wrapped: Any, wrapper: str) -> None:
+    message = f"expected a function without a wrapper, got 'plain', which a decorator wraps in {wrapper}"
+
+    def k(x: float) -> float:
+        return wrapped(x)
+
+    places = [
+        ("source", wrapped),
+        (re.escape("source[1]"), [numbered(1), wrapped]),
+        ("source: what .*<locals>.k uses", k),
+    ]
+    for what, source in places:
+        with pytest.raises(TypeError, match=f"^{what}: {message}"):
+            text(source)
+    with pytest.raises(TypeError, match=f"^function: {message}"):
+        kernel_of(wrapped)
+
+
+def test_wrappers_of_warp_and_of_the_client_are_removed(wp: Any) -> None:
+    of_warp = FunctionType(plus(plain).__code__, {"__name__": "warp._src"}, closure=plus(plain).__closure__)
+    functools.update_wrapper(of_warp, plain)
+
+    def k(x: float) -> float:
+        return of_warp(x)
+
+    assert executed(of_warp)["plain"](3.0) == 6.0
+    assert executed(k)["k"](3.0) == 6.0
+    assert executed(kernel_of(plain))["plain"](3.0) == 6.0

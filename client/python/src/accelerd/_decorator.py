@@ -35,7 +35,7 @@ class KernelFunction:
         constants: Mapping[str, int | float | bool] | None = None,
         device: KernelDevice | None = None,
     ) -> None:
-        func = unwrapped(function)
+        func = unwrapped(function, "function")
         if func is None:
             raise TypeError(f"function: expected a function or a Client, got {type(function).__name__}")
         functools.update_wrapper(self, function if callable(function) else func)

@@ -32,17 +32,45 @@ Constant: TypeAlias = "int | float | bool"
 # Modules whose numbers the daemon knows.
 _KNOWN_MODULES = ("math", "warp")
 _WARP = "_warp_"
+_PACKAGE = __name__.partition(".")[0]
 
 
-def unwrapped(given: Any) -> FunctionType | None:
-    """Return the function that decorators were applied to; None if there is none that has a source."""
+def unwrapped(given: Any, what: str) -> FunctionType | None:
+    """Return the function that decorators of Warp and this package were applied to; None if it has no source.
+
+    Raises:
+        TypeError: Another decorator wraps the function. What its wrapper does is not in the source of the function.
+    """
     # The arguments of a partial function are not in its source.
     if isinstance(given, (partial, type)) or inspect.ismethod(given):
         return None
     if not isinstance(given, FunctionType):
-        given = getattr(given, "func", None)
-    function = inspect.unwrap(given) if isinstance(given, FunctionType) else None
-    return function if isinstance(function, FunctionType) else None
+        function = getattr(given, "func", None)
+        if callable(given) and isinstance(function, FunctionType) and not _is_known_wrapper(given):
+            raise _wrapped_error(what, function, f"an object of {type(given).__name__}")
+        given = function
+    while isinstance(given, FunctionType) and hasattr(given, "__wrapped__"):
+        if not _is_known_wrapper(given):
+            code = given.__code__
+            raise _wrapped_error(what, given, f"{code.co_name!r} ({code.co_filename}:{code.co_firstlineno})")
+        given = given.__wrapped__
+    return given if isinstance(given, FunctionType) else None
+
+
+def _is_known_wrapper(wrapper: Any) -> bool:
+    """Return whether Warp or this package made a wrapper, which adds nothing to what the function computes."""
+    if isinstance(wrapper, FunctionType):
+        # `functools.wraps` replaces the wrapper's own `__module__`.
+        module = wrapper.__globals__.get("__name__", "")
+        return module.partition(".")[0] in ("warp", _PACKAGE)
+    return any(is_of(package, one) for package in ("warp", _PACKAGE) for one in type(wrapper).__mro__)
+
+
+def _wrapped_error(what: str, function: FunctionType, wrapper: str) -> TypeError:
+    return TypeError(
+        f"{what}: expected a function without a wrapper, got {function.__name__!r}, which a decorator wraps in "
+        f"{wrapper}; the wrapper cannot be sent: remove the decorator, or pass the function that it wraps"
+    )
 
 
 @dataclass(frozen=True)
@@ -338,14 +366,17 @@ class Captures:
 
     def _group(self, user: User, value: Any) -> list[tuple[Any, FunctionType]]:
         """Return the functions that a value stands for, if they are sent: Warp's, and those of the same module."""
-        function = unwrapped(value)
+        if _is_elsewhere(user, value):
+            return []
+        what = f"source: what {user.name} uses"
+        function = unwrapped(value, what)
         if function is None or not function.__code__.co_name.isidentifier():
             return []
         if is_of("warp", type(value)):
             # The daemon knows what Warp itself exports.
             if getattr(sys.modules.get("warp"), getattr(value, "key", ""), None) is value:
                 return []
-            pairs = [(one, unwrapped(one)) for one in overloads_of(value)]
+            pairs = [(one, unwrapped(one, what)) for one in overloads_of(value)]
             return [(one, called) for one, called in pairs if called is not None]
         if function.__module__ != user.module or hasattr(builtins, function.__code__.co_name):
             return []
@@ -439,7 +470,14 @@ def without_own_decorators(given: Any, user: User, text: Text) -> Text:
 
 
 def _is_own(value: Any) -> bool:
-    return is_of(__name__.partition(".")[0], value)
+    return is_of(_PACKAGE, value)
+
+
+def _is_elsewhere(user: User, value: Any) -> bool:
+    """Return whether a value is a function of another module, which is not sent unless it is one of Warp."""
+    function = value if isinstance(value, FunctionType) else getattr(value, "func", None)
+    is_other = isinstance(function, FunctionType) and function.__module__ != user.module
+    return is_other and not is_of("warp", type(value))
 
 
 def _growing(items: list[Any]) -> Iterator[Any]:

@@ -92,7 +92,7 @@ def _functions(source: Any) -> list[tuple[Any, FunctionType]]:
 
 
 def _function(argument: str, given: Any, expected: str) -> FunctionType:
-    function = unwrapped(given)
+    function = unwrapped(given, argument)
     if function is None:
         raise TypeError(f"{argument}: {expected}, got {type(given).__name__}")
     if not function.__code__.co_name.isidentifier():
