@@ -259,8 +259,8 @@ def test_functions_that_a_kernel_calls_are_sent_as_well(answering: Answering, lo
 twice = doubled
 
 
-class Level:
-    """What a kernel names."""
+class Level(enum.Enum):
+    """What a kernel names: its members are no numbers."""
 
     LOW = COUNT
 
@@ -272,7 +272,7 @@ def test_other_names_of_functions_and_classes_are_sent_as_well(answering: Answer
     local.translate(leveled)
     [request] = answering.requests
     lines = request.source.splitlines()
-    assert [line for line in lines if line.startswith("class ")] == ["class Level:"]
+    assert [line for line in lines if line.startswith("class ")] == ["class Level(enum.Enum):"]
     assert [line for line in lines if line.startswith("def ")] == [
         "def leveled(n: int) -> int:",
         "def doubled(n: int) -> int:",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 import re
 import sys
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from accelerd import kernel as kernel_of
@@ -20,6 +22,21 @@ class Flags(enum.IntFlag):
 
     A = enum.auto()
     B = enum.auto()
+
+
+class Settings:
+    given = 1.0
+    computed = math.sqrt(16.0)
+    changed = 3.0
+    single: Any = 1.0
+    absent = 1.0
+
+    class Inner:
+        depth = 1
+
+
+class Derived(Settings):
+    pass
 
 
 class Function:
@@ -299,3 +316,40 @@ def test_wrappers_of_warp_and_of_the_client_are_removed(wp: Any) -> None:
     assert executed(of_warp)["plain"](3.0) == 6.0
     assert executed(k)["k"](3.0) == 6.0
     assert executed(kernel_of(plain))["plain"](3.0) == 6.0
+
+
+def test_attributes_of_classes_have_their_current_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    def k(x: float) -> float:
+        return x * Settings.given + Settings.computed + Settings.changed + Derived.changed + Settings.Inner.depth
+
+    for changed, depth in ((9.0, 7), (-2.5, True)):
+        monkeypatch.setattr(Settings, "changed", changed)
+        monkeypatch.setattr(Settings.Inner, "depth", depth)
+        assert executed(k)["k"](2.0) == k(2.0)
+    monkeypatch.setattr(Derived, "changed", 20.0, raising=False)
+    assert executed(k)["k"](2.0) == k(2.0)
+    assert "class" not in text(k)
+
+
+def test_attributes_of_classes_that_cannot_be_written_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def single(x: float) -> float:
+        return x * Settings.single
+
+    def absent(x: float) -> float:
+        return x * Settings.absent
+
+    monkeypatch.setattr(Settings, "single", np.float32(2.0))
+    monkeypatch.delattr(Settings, "absent")
+    for function, got in ((single, "float32"), (absent, "NoneType")):
+        name = function.__name__
+        message = rf"source: Settings\.{name} of .*{name}: expected an int, a float, a bool or .*, got {got}"
+        with pytest.raises(ValueError, match=message):
+            text(function)
+
+
+def test_attributes_that_a_kernel_assigns_keep_their_names() -> None:
+    def k(x: float) -> float:
+        Settings.given = x
+        return x
+
+    assert "    Settings.given = x\n" in text(k)

@@ -29,6 +29,15 @@ from accelerd.aio import AsyncClient
 
 GAIN = 0.5
 
+
+class Scaled:
+    scale = 3.0
+
+
+class Derived(Scaled):
+    pass
+
+
 WARP = """
 import warp as wp
 
@@ -275,6 +284,17 @@ def test_a_decorated_function_runs_on_the_daemon(client: Client) -> None:
     assert scaled(2.0, 1) == 3.0
     # A kernel of its own captures the value of now.
     assert scaled.__wrapped__(2.0, 1) == 3.0  # type: ignore[attr-defined]
+
+
+def test_class_attributes_have_their_current_values_on_the_daemon(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def scaled(x: float) -> float:
+        return Derived.scale * x
+
+    for scale in (9.0, math.inf):
+        monkeypatch.setattr(Scaled, "scale", scale)
+        assert accelerd.kernel(scaled, client=client)(2.0) == scaled(2.0)
 
 
 @pytest.fixture

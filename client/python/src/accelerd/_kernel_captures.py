@@ -267,24 +267,27 @@ class Captures:
         inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         found: list[tuple[ast.expr, str]] = []
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Attribute) or id(node) in inner:
+            # What a kernel assigns to is not a value.
+            if not isinstance(node, ast.Attribute) or id(node) in inner or not isinstance(node.ctx, ast.Load):
                 continue
-            for path in _prefixes(node):
-                root = _root(path)
-                if root in free - user.hidden and root in user.scope:
-                    replacement = self._path_text(user, user.scope[root], user.value(path))
-                    if replacement is not None:
-                        found.append((path, replacement))
-                        break
+            root = _root(node)
+            if root in free - user.hidden and root in user.scope:
+                found += self._path_texts(user, user.scope[root], node)
         return text.replaced(found)
+
+    def _path_texts(self, user: User, root: Any, node: ast.Attribute) -> list[tuple[ast.expr, str]]:
+        """Return the longest path of an attribute that has a value to write, and its text; empty if none has."""
+        for path in _prefixes(node):
+            replacement = self._path_text(user, root, user.value(path))
+            if replacement is not None:
+                return [(path, replacement)]
+        if isinstance(root, type) and self._is_sent_class(user, root):
+            _check_class_attribute(user, path)
+        return []
 
     def _path_text(self, user: User, root: Any, value: Any) -> str | None:
         is_known = isinstance(root, ModuleType) and root.__name__ in _KNOWN_MODULES
-        # The class is sent; members of enumerations need not be numbers in its source.
-        is_attribute = isinstance(value, (int, float)) and not isinstance(value, enum.Enum)
-        if value is None or is_known or (is_attribute and self._is_sent_class(user, root)):
-            return None
-        return self._text(user, value)
+        return None if value is None or is_known else self._text(user, value)
 
     def _text(self, user: User, value: Any) -> str | None:
         """Return what stands for a value that has no name: a number, vector, struct, type or function."""
@@ -478,6 +481,14 @@ def _is_elsewhere(user: User, value: Any) -> bool:
     function = value if isinstance(value, FunctionType) else getattr(value, "func", None)
     is_other = isinstance(function, FunctionType) and function.__module__ != user.module
     return is_other and not is_of("warp", type(value))
+
+
+def _check_class_attribute(user: User, path: ast.Attribute) -> None:
+    """Refuse an attribute whose value cannot be written: the source of its class may have another one."""
+    value = user.value(path)
+    if not isinstance(value, (type, FunctionType, enum.Enum)):
+        expected = "expected an int, a float, a bool or a value of Warp"
+        raise ValueError(f"source: {ast.unparse(path)} of {user.name}: {expected}, got {type(value).__name__}")
 
 
 def _growing(items: list[Any]) -> Iterator[Any]:
