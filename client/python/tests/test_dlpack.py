@@ -165,3 +165,42 @@ def test_tensors_move_between_devices(local: Client) -> None:
     np.testing.assert_array_equal(there.to_device("default").numpy(), X + 1)
     with pytest.raises(ValueError, match="stream: expected None, got 3"):
         tensor.to_device("cpu", stream=3)
+
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+INDICES = np.ma.array([1, 2], mask=[False, True])
+
+
+def scaled(x: float) -> float:
+    return 2.0 * x
+
+
+@pytest.mark.parametrize(
+    ("what", "call"),
+    [
+        ("array", lambda client, masked: client.tensor(masked)),
+        ("array", lambda client, masked: client.tensor(masked, dtype="f32")),
+        ("array", lambda client, masked: client.tensor([[1.0, 2.0], masked])),
+        ("array", lambda client, masked: client.tensor([1.0, np.ma.masked])),
+        ("obj", lambda client, masked: client.xp.asarray(masked)),
+        ("operand 1", lambda client, masked: client.tensor(X[0, :2]) + masked),
+        ("fill_value", lambda client, masked: client.xp.full(2, masked)),
+        ("index 0", lambda client, masked: client.tensor(X)[INDICES]),
+        ("index 0", lambda client, masked: client.tensor(X)[masked > 1.0]),
+        ("output", lambda client, masked: client.compare(masked, masked)),
+        ("result", lambda client, masked: client.verify(masked, scaled, cases={"x": [1.0, 2.0]})),
+        (r"cases\['x'\]", lambda client, masked: client.verify(scaled, scaled, cases={"x": masked})),
+        (r"cases\['x'\]", lambda client, masked: client.verify(scaled, scaled, cases={"x": [masked]})),
+        ("vectors", lambda client, masked: client.collection("c").search(vectors=masked)),
+        ("vectors", lambda client, masked: client.collection("c").upsert([1, 2], vectors=[masked, masked])),
+        ("ids", lambda client, masked: client.collection("c").upsert(INDICES, vectors=X)),
+        (
+            r"payloads\['p'\]",
+            lambda client, masked: client.collection("c").upsert([1, 2], vectors=X, payloads={"p": masked}),
+        ),
+    ],
+)
+def test_masked_arrays_are_refused(local: Client, what: str, call: Any) -> None:
+    message = rf"^{what}: expected an array without a mask, got Masked\w+; x\.filled\(value\) gives"
+    with pytest.raises(TypeError, match=message):
+        call(local, MASKED)

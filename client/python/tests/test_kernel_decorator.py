@@ -213,6 +213,8 @@ def test_arrays_that_cannot_be_written_are_refused(daemon: FakeDaemon, saxpy: Ke
         saxpy.launch(2, [x, read_only, 1])
     with pytest.raises(TypeError, match="y: expected an array that the kernel can write, got list"):
         saxpy.launch(2, [x, [1.0, 2.0], 1])
+    with pytest.raises(TypeError, match="y: expected an array without a mask, got MaskedArray"):
+        saxpy.launch(2, [x, np.ma.array(x, mask=[True, False]), 1])
     with pytest.raises(TypeError, match="y: expected f32, got an array of f64"):
         saxpy.launch(2, [x, np.zeros(2), 1])
     both = np.zeros(4, np.float32)

@@ -183,6 +183,15 @@ def test_arguments_that_are_not_those_of_the_parameters_are_refused(
     assert daemon.kernels.launches == []
 
 
+def test_masked_arguments_are_refused(daemon: FakeDaemon, local: Client) -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    kernel = local.compile(scaled)
+    for given in (masked, [masked, masked]):
+        with pytest.raises(TypeError, match=r"^x: expected an array without a mask, got MaskedArray"):
+            kernel.launch(given, 1)
+    assert daemon.kernels.launches == []
+
+
 WRONG_VALUES = [
     (1.5, "i32", TypeError, "x: expected i32, got float 1.5"),
     (True, "f32", None, 1.0),

@@ -12,7 +12,7 @@ import numpy as np
 from ._blocking_kernel import CompiledKernel
 from ._client import Client
 from ._default_client import default_client
-from ._dlpack import host_array
+from ._dlpack import host_array, refuse_masked
 from ._kernel_captures import unwrapped
 from ._kernel_program import KernelDialect
 from ._launch import Grid, KernelDevice
@@ -136,6 +136,7 @@ def _writable(name: str, given: Any) -> np.ndarray[Any, Any]:
     expected = f"{name}: expected an array that the kernel can write, got"
     if isinstance(given, (list, tuple, int, float)):
         raise TypeError(f"{expected} {type(given).__name__}")
+    refuse_masked(given, name)
     # Arrays that numpy imports by DLPack are read-only.
     array = np.asarray(given) if hasattr(given, "__array_interface__") else host_array(given, name)
     if not array.flags["W"]:

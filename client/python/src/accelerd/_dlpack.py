@@ -24,7 +24,9 @@ def host_array(given: Any, what: str, dtype: np.dtype[Any] | None = None) -> NDA
 
     Raises:
         BufferError: The elements are in the memory of a GPU.
+        TypeError: The array is masked.
     """
+    refuse_masked(given, what)
     if isinstance(given, (np.ndarray, np.generic)):
         return np.asarray(given, dtype)
     has_dlpack = hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__")
@@ -38,6 +40,24 @@ def host_array(given: Any, what: str, dtype: np.dtype[Any] | None = None) -> NDA
     if has_dlpack and not hasattr(given, "__array__"):
         return np.asarray(np.from_dlpack(given), dtype)
     return np.asarray(given, dtype)
+
+
+def refuse_masked(given: Any, what: str) -> None:
+    """Refuse a masked array, also in a list: numpy converts it to its elements, those under the mask as well.
+
+    Raises:
+        TypeError: There is one.
+    """
+    if isinstance(given, (list, tuple)):
+        kinds = set(map(type, given))
+        if any(issubclass(kind, (list, tuple, np.ma.MaskedArray)) for kind in kinds):
+            for one in given:
+                refuse_masked(one, what)
+    elif isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            f"{what}: expected an array without a mask, got {type(given).__name__}; x.filled(value) gives masked "
+            "elements a value"
+        )
 
 
 def _not_on_host(given: Any, what: str, device: str) -> BufferError:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._call import Method, Operation, Part, Settings, SplitOperation, parts_by_bytes
+from ._dlpack import refuse_masked
 from ._errors import AccelerdError, from_item, malformed
 from ._message import message
 from ._proto import embed_pb2 as pb
@@ -132,6 +133,7 @@ def as_tokens(tokens: Tokens | Sequence[Sequence[int]]) -> Tokens:
         if len(offsets) and (offsets[0] != 0 or offsets[-1] != len(ids) or np.any(np.diff(offsets.astype(int)) < 0)):
             raise ValueError(f"tokens.offsets: expected non-decreasing numbers from 0 to {len(ids)}, got {offsets}")
         return Tokens(ids, offsets)
+    refuse_masked(tokens, "tokens")
     try:
         listed = [np.asarray(one, dtype=np.int64) for one in tokens]
         if all(one.ndim == 1 for one in listed):

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ._dlpack import refuse_masked
 from ._expression import Attribute
 
 #: An operation of one operand and its attributes.
@@ -44,6 +45,7 @@ def checked(at: int, item: Any) -> Any:
     """Return an item of an index, with integers as int."""
     if item is None or item is ... or isinstance(item, slice):
         return item
+    refuse_masked(item, f"index {at}")
     if is_array(item) and item.dtype != "bf16" and item.dtype.kind in "iu":
         return item
     try:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._dlpack import refuse_masked
 from ._kernel import KernelParam
 from ._proto import tensor_pb2
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
@@ -69,6 +70,7 @@ def _of_numbers(what: str, given: Any, number: tensor_pb2.Dtype) -> Value:
     dtype = NUMPY_DTYPES[number]
     kind = "f" if number == _BF16 else dtype.kind
     name = "bf16" if number == _BF16 else dtype_name(dtype)
+    refuse_masked(given, what)
     try:
         objects = np.asarray(given, dtype=object)
     except ValueError as ragged:
@@ -122,6 +124,7 @@ def array_of(param: KernelParam, given: Any) -> Value:
     """Return an argument in the form in which it is sent: its dimensions, then those of its components."""
     dtype, extents = element_type(param)
     if struct_type(given) is not None:
+        refuse_masked(given, param.name)
         return _structs(param, np.asarray(given))
     value = typed_value(param.name, given, dtype)
     shape = value.array.shape

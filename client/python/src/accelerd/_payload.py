@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ._dlpack import refuse_masked
 from ._errors import malformed
 from ._proto import similarity_pb2 as pb
 from ._wire import Chunk, field
@@ -87,6 +88,7 @@ def _listed(ids: list[Any]) -> NDArray[np.uint64] | list[str]:
 
 
 def _numbers(ids: Any) -> NDArray[np.uint64]:
+    refuse_masked(ids, "ids")
     if isinstance(ids, np.ndarray) and ids.ndim != 1:
         raise ValueError(f"ids: expected a 1-D array, got shape {ids.shape}")
     if isinstance(ids, range):
@@ -159,6 +161,7 @@ def _by_field(payloads: Sequence[Payload]) -> dict[str, Any]:
 
 def _add_column(columns: pb.PayloadColumns, name: str, values: Any) -> None:
     if isinstance(values, np.ndarray):
+        refuse_masked(values, f"payloads[{name!r}]")
         if values.ndim == 1 and values.dtype.kind in _KINDS:
             kind = _KINDS[values.dtype.kind]
             columns.columns.add(name=name, **_encoded(kind, values, name))

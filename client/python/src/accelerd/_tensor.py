@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._dlpack import host_array
+from ._dlpack import host_array, refuse_masked
 from ._errors import malformed
 from ._proto import tensor_pb2 as pb
 from ._types import TensorType
@@ -45,6 +45,7 @@ Dtype: TypeAlias = "DTypeLike | str"
 def to_rows(rows: ArrayLike, what: str = "vectors") -> NDArray[np.float32]:
     """Return a contiguous float32 matrix; a vector becomes one row."""
     got = type(rows).__name__
+    refuse_masked(rows, what)
     try:
         given = np.asarray(rows)
     except ValueError as wrong:

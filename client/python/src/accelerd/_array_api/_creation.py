@@ -9,7 +9,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._dlpack import host_array
+from .._dlpack import host_array, refuse_masked
 from .._expression import Attribute
 from .._lazy import Array, LazyTensor, Scalar, T, is_array
 from .._tensor import Dtype, public_dtype
@@ -88,6 +88,7 @@ class Creation(Elementwise[T]):
         if isinstance(fill_value, (builtins.bool, int, float)) and not is_array(fill_value) and not is_large:
             return self._client.op("full", shape=listed(shape), value=fill_value, **typed(dtype))
         # A scalar tensor, or an integer that no attribute holds.
+        refuse_masked(fill_value, "fill_value")
         value = fill_value if isinstance(fill_value, LazyTensor) else np.asarray(fill_value)
         return self.broadcast_to(self._client.tensor(value, dtype=dtype), listed(shape))
 

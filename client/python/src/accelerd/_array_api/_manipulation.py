@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._dlpack import host_array
 from .._expression import Result
 from .._lazy import Array, LazyTensor, T
 from .._tensor import Value
@@ -145,7 +146,7 @@ class Manipulation(Creation[T]):
 def host_values(array: Array, what: str) -> np.ndarray[tuple[int, ...], np.dtype[np.integer]]:
     """Return the elements of an array or of a computed tensor."""
     if not isinstance(array, LazyTensor):
-        return np.asarray(array)
+        return host_array(array, what)
     content = array._expression.content
     if isinstance(content, Value):
         return content.numpy()

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from .._dlpack import host_array
 from .._lazy import Array, T
 from .._types import axis_of
 from ._namespace import Reduction
@@ -76,7 +77,7 @@ class Searching(Statistics[T]):
     def _indices(self, indices: Array, extent: int) -> Array:
         """Return indices of which none counts from the end, of a type that operations take."""
         if isinstance(indices, (np.ndarray, np.generic)):
-            given = np.asarray(indices)
+            given = host_array(indices, "indices")
             return np.where(given < 0, given + extent, given).astype(np.int64)
         dtype = self._type(indices, "indices").dtype
         wide = indices if dtype in ("i32", "i64") else self.astype(indices, self.int64)
