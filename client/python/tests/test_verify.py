@@ -241,7 +241,7 @@ def test_programs_have_a_name_and_constants(daemon: FakeDaemon, local: Client) -
     assert report and (program.name, program.dialect, program.constants["N"].number) == ("f", 2, 2.0)
     assert local.verify([double], double, count=5).name == "double"
     single = "def only(x: float) -> float:\n    return x\n"
-    assert local.verify(double, single, count=0).name == "only"
+    assert local.verify(double, single, count=1).name == "only"
     kernel = local.compile(double)
     assert local.verify(kernel, double, count=5).passed
     with pytest.raises(ValueError, match=r"subject: expected a kernel of compile\(\), got one of list_kernels\(\)"):
@@ -329,7 +329,16 @@ WRONG = [
     ({"cases": []}, TypeError, r"cases: expected a dict of arrays, at least one, got \[\]"),
     ({"cases": {}}, TypeError, "cases: expected a dict of arrays"),
     ({"subject": np.zeros(1)}, ValueError, "cases: expected the inputs of the outputs that are given, got None"),
-    ({"count": -1}, ValueError, r"count: expected an int from 0 to 2\*\*64 - 1, got -1"),
+    ({"count": -1}, ValueError, "count: expected an integer of at least 1, got -1"),
+    ({"count": 0}, ValueError, "count: expected an integer of at least 1, got 0"),
+    ({"count": 1.5}, TypeError, r"count: expected an int from 0 to 2\*\*64 - 1, got float"),
+    ({"cases": {"x": np.empty(0)}}, ValueError, "cases: expected at least one case, got none"),
+    ({"cases": {"x": []}}, ValueError, "cases: expected at least one case, got none"),
+    (
+        {"subject": np.empty((0, 2)), "reference": np.empty((0, 2))},
+        ValueError,
+        "cases: expected at least one case, got none",
+    ),
     ({"seed": "a"}, TypeError, "seed: expected an int from 0 to .*, got str"),
     ({"domains": {"x": (0, 1)}}, TypeError, r"domains\['x'\]: expected floats\(\), .* got tuple"),
     ({"domains": {"x": integers(0, 2**63)}}, ValueError, r"domains\['x'\]\.max_value: expected an int from -2\*\*63"),
@@ -446,6 +455,10 @@ def test_the_asyncio_client_verifies_as_well(daemon: FakeDaemon) -> None:
     async def run() -> None:
         async with AsyncClient(daemon.target, timeout=10, max_message_bytes=1000) as client:
             assert await client.verify(double, double, count=10)
+            with pytest.raises(ValueError, match="count: expected an integer of at least 1, got 0"):
+                await client.verify(double, double, count=0)
+            with pytest.raises(ValueError, match="cases: expected at least one case, got none"):
+                await client.assert_equivalent(double, double, cases={"x": []})
             report = await client.verify(wrong_above, double, cases={"x": np.arange(1000.0)})
             assert (report.cases, report.failed, len(daemon.verify.chunks) > 8) == (1000, 500, True)
             with pytest.raises(AssertionError, match="Falsifying case"):

@@ -136,16 +136,18 @@ class Verification:
             got = ", ".join(f"{name} {array.shape}" for name, array in named)
             raise ValueError(f"cases: expected arrays whose first dimension is the cases, the same for all, got {got}")
         count = named[0][1].shape[0]
+        if count == 0:
+            raise ValueError("cases: expected at least one case, got none")
         if self._expect is not None and len(self._expect) != count:
             raise ValueError(f"expect: expected a name for each of {count} cases, got {len(self._expect)}")
-        each = sum(array.nbytes // max(count, 1) for _, array in named)
+        each = sum(array.nbytes // count for _, array in named)
         each += max((2 + len(name) for name in self._expect or ()), default=0)
         overhead = sum(_OVERHEAD + len(name) + 10 * array.ndim for name, array in named)
         if each + overhead > settings.max_message_bytes:
             raise too_large("a case", each + overhead, settings.max_message_bytes)
         limit = min(CHUNK_BYTES, settings.max_message_bytes - overhead)
         rows_of_chunk = max(limit // max(each, 1), 1)
-        starts = range(0, max(count, 1), rows_of_chunk)
+        starts = range(0, count, rows_of_chunk)
         return [Part(start, min(start + rows_of_chunk, count)) for start in starts]
 
     def explained(self) -> AbstractContextManager[None]:
@@ -239,6 +241,8 @@ def _generator(count: int | None, seed: int, domains: Mapping[str, Domain]) -> p
         if not isinstance(domain, Domain):
             expected = "floats(), integers(), booleans() or lists() of accelerd.testing"
             raise TypeError(f"domains[{name!r}]: expected {expected}, got {type(domain).__name__}")
+    if isinstance(count, int) and count < 1:
+        raise ValueError(f"count: expected an integer of at least 1, got {count}")
     return message(
         pb.CaseGenerator,
         {"case_count": "count"},
