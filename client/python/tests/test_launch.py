@@ -167,11 +167,12 @@ def test_a_launch_says_where_it_runs(daemon: FakeDaemon, local: Client) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named", "message"),
     [
-        ((1.0,), {}, r"scaled\(x, n, result\): expected a value of 'n'"),
+        ((1.0,), {}, r"scaled\(x, n\): expected a value of 'n'"),
         ((), {}, "expected a value of 'x', 'n'"),
         ((1.0, 2), {"x": 3.0}, "got two values of 'x'"),
         ((1.0, 2), {"y": 3.0}, "got an unexpected argument 'y'"),
-        ((1.0, 2, 3, 4), {}, "expected at most 3 arguments, got 4"),
+        ((1.0, 2, 3), {}, "expected at most 2 arguments, got 3"),
+        ((1.0, 2), {"result": 3.0}, "got an unexpected argument 'result'"),
     ],
 )
 def test_arguments_that_are_not_those_of_the_parameters_are_refused(
@@ -181,6 +182,24 @@ def test_arguments_that_are_not_those_of_the_parameters_are_refused(
     with pytest.raises(TypeError, match=message):
         kernel.launch(*arguments, **named)
     assert daemon.kernels.launches == []
+
+
+def test_numbers_that_are_defaults_take_the_place_of_missing_arguments(daemon: FakeDaemon, local: Client) -> None:
+    def shifted(x: float, by: float = 2, sign: int = -1) -> float:
+        return sign * x + by
+
+    kernel = local.compile(shifted)
+    for launched in (kernel, pickle.loads(pickle.dumps(kernel))):
+        assert launched.launch(3.0) == -1.0
+        assert launched.launch(3.0, 5.0) == 2.0
+        assert launched.launch(3.0, sign=1) == 5.0
+    function = kernel_of(shifted, client=local)
+    assert function(3.0) == -1.0
+    np.testing.assert_array_equal(function(np.array([1.0, 2.0]), 0.0), [-1.0, -2.0])
+    with pytest.raises(TypeError, match=r"shifted\(x, by, sign\): expected a value of 'x'"):
+        function(by=1.0)
+    with pytest.raises(TypeError, match=r"shifted\(x, by, sign\): expected at most 3 arguments, got 4"):
+        function(1.0, 2.0, 3, 4.0)
 
 
 def test_masked_arguments_are_refused(daemon: FakeDaemon, local: Client) -> None:

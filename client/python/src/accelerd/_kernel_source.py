@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Protocol, TypeAlias
 
@@ -48,6 +49,8 @@ class KernelModule:
     excerpts: tuple[Excerpt, ...] = ()
     #: Names of the functions that were given.
     given: tuple[str, ...] = ()
+    #: Numbers that are defaults of parameters, by the names of given functions.
+    defaults: Mapping[str, Mapping[str, Constant]] = field(default_factory=dict)
 
     def line(self, number: int) -> str:
         """Return the text of a line, from 1, as it is in the module; empty if there is no such line."""
@@ -78,7 +81,13 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
         excerpts.append(Excerpt(one.name, one.filename, one.text.first, len(lines) + 1, one.text.indents))
         lines += one.text.lines + one.statements
     names = tuple(function.__code__.co_name for _, function in functions)
-    return KernelModule("".join(lines), captures.constants, tuple(excerpts), names)
+    defaults = {function.__code__.co_name: _defaults(function) for _, function in functions}
+    return KernelModule("".join(lines), captures.constants, tuple(excerpts), names, defaults)
+
+
+def _defaults(function: FunctionType) -> dict[str, Constant]:
+    params = inspect.signature(function).parameters.values()
+    return {param.name: param.default for param in params if isinstance(param.default, (bool, int, float))}
 
 
 def _functions(source: Any) -> list[tuple[Any, FunctionType]]:

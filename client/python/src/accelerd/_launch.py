@@ -186,7 +186,9 @@ class Launch:
 
 def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments by name, in the order of the parameters."""
-    names = [param.name for param in kernel.params]
+    is_python = kernel.dialect == "python"
+    # What a function in Python returns is no parameter of it.
+    names = [param.name for param in kernel.params if not is_python or param.name not in kernel.written_arrays]
     signature = f"{kernel.name}({', '.join(names)})"
     if len(arguments) > len(names):
         raise TypeError(f"{signature}: expected at most {len(names)} arguments, got {len(arguments)}")
@@ -197,6 +199,8 @@ def _bound(kernel: KernelInfo, arguments: Sequence[Any], named: Mapping[str, Any
         if name in bound:
             raise TypeError(f"{signature}: got two values of {name!r}")
         bound[name] = value
+    if is_python and kernel.program is not None:
+        bound = {**kernel.program.module.defaults.get(kernel.name, {}), **bound}
     missing = [name for name in names if name not in bound and name not in kernel.written_arrays]
     if missing:
         raise TypeError(f"{signature}: expected a value of {', '.join(map(repr, missing))}")
