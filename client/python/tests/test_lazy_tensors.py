@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tensor_reference import Reference, serve
 
-from accelerd import Client, InvalidArgumentError, MessageTooLargeError, Tensor
+from accelerd import Client, InvalidArgumentError, MessageTooLargeError, Tensor, _inference
 from accelerd._proto import tensor_pb2 as pb
 from accelerd._tensor import Value, dtype_name
 from accelerd.aio import AsyncClient
@@ -187,11 +187,53 @@ def test_indexing_is_that_of_numpy(local: Client, index: Any) -> None:
 
 
 @pytest.mark.parametrize("index", [(0, 0), (slice(None), slice(None)), (slice(0, 1), ..., slice(0, 1)), (..., 0, 0)])
-def test_an_index_of_more_dimensions_than_the_tensor_has_is_refused(local: Client, index: Any) -> None:
-    with pytest.raises(InvalidArgumentError):
-        local.tensor(np.arange(3.0))[index].numpy()
-    with pytest.raises(InvalidArgumentError):
-        local.tensor(np.arange(3.0))[(..., slice(None), 0)].numpy()
+def test_an_index_of_more_dimensions_than_the_tensor_has_is_refused(
+    local: Client, index: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = local.tensor(np.arange(3.0))
+    with pytest.raises(IndexError, match="index: expected at most 1 items, got 2"):
+        x[index]
+    # Where the shape is unknown, the daemon refuses it.
+    monkeypatch.delitem(_inference._RULES, "neg")
+    for one in (index, (..., slice(None), 0)):
+        with pytest.raises(InvalidArgumentError):
+            (-x)[one].numpy()
+
+
+def assign(tensor: Any, index: Any) -> None:
+    tensor[index] = 5
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x[0, 0, 0], IndexError, "index: expected at most 2 items, got 3"),
+        (lambda x: x[2], IndexError, "index: expected -2 to 1 in dimension 0 of extent 2, got 2"),
+        (lambda x: x[..., None, -4], IndexError, "index: expected -3 to 2 in dimension 1 of extent 3, got -4"),
+        (lambda x: x[:0][0], IndexError, "index: expected none in dimension 0 of extent 0, got 0"),
+        (lambda x: x[:, ::0], ValueError, "index 1: expected a slice with a step other than 0, got 0"),
+        (lambda x: assign(x, 9), IndexError, "index: expected -2 to 1 in dimension 0 of extent 2, got 9"),
+        (lambda x: assign(x + np.ones(4), 0), ValueError, r"add: expected a shape that broadcasts with \(2, 3\), got"),
+        (lambda x: x[None].T, ValueError, r"T: expected a matrix, got a tensor of shape \(1, 2, 3\); mT transposes"),
+        (
+            lambda x: (x + np.ones(4)).shape,
+            ValueError,
+            r"add: expected a shape that broadcasts with \(2, 3\), got \(4,\)",
+        ),
+        (lambda x: ((x + np.ones(4)) * 2).sum().dtype, ValueError, "^add: expected a shape that broadcasts"),
+        (lambda x: x._client.xp.flip(x + np.ones(4)), ValueError, "^add: expected a shape that broadcasts"),
+        (lambda x: x.reshape(7).ndim, ValueError, r"reshape: shape: expected extents of 6 elements, got \[7\]"),
+        (lambda x: x.sum(axis=2).shape, ValueError, "sum: axis: expected -2 to 1, got 2"),
+        (lambda x: x._client.op("matmul", x, x).shape, ValueError, "matmul: expected as many columns as rows"),
+        (lambda x: x._client.op("select", x, dim=1, index=3).shape, IndexError, "select: index: expected -3 to 2 in"),
+        (lambda x: x.to("i32").mean().dtype, TypeError, "mean: expected a floating-point type, got i32"),
+    ],
+)
+def test_what_does_not_fit_is_told_where_the_shape_is_known(call: Any, error: type[Exception], message: str) -> None:
+    x = Client("nowhere:1").tensor(CUBE[:, :, 0].copy())
+    for _ in range(2):
+        with pytest.raises(error, match=message):
+            call(x)
 
 
 @pytest.mark.parametrize(

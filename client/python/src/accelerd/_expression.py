@@ -15,7 +15,7 @@ from ._inference import infer
 from ._proto import tensor_pb2 as pb
 from ._resident import ResidentTensor
 from ._tensor import Value, dtype_name
-from ._types import TensorType
+from ._types import OperandError, TensorType
 
 #: An attribute of an operation; None leaves it unset. Element types are numpy's or names.
 Attribute: TypeAlias = "bool | int | float | str | Sequence[int] | np.dtype[Any] | type[Any] | None"
@@ -41,6 +41,8 @@ class Application:
     place: tuple[str, int]
     #: Types of the results, once they are asked for; empty if they are not known here.
     types: Sequence[TensorType] | None = field(default=None, repr=False)
+    #: Why there are none: operands that do not fit, of this operation or of one that it depends on.
+    error: OperandError | None = field(default=None, repr=False)
 
 
 class Result(NamedTuple):
@@ -92,6 +94,19 @@ def type_of(expression: Expression) -> TensorType | None:
     return content.of.types[content.nth] if content.of.types else None
 
 
+def known_type(expression: Expression) -> TensorType | None:
+    """Return the type of an expression, as `type_of`.
+
+    Raises:
+        OperandError: Operands of an operation do not fit, so that the daemon will refuse it.
+    """
+    found, content = type_of(expression), expression.content
+    if isinstance(content, Result) and (error := content.of.error) is not None:
+        # One that is raised twice would have both tracebacks.
+        raise type(error)(*error.args)
+    return found
+
+
 def _inferred(application: Application, contents: Iterable[Content]) -> Sequence[TensorType]:
     operands = []
     for content in contents:
@@ -100,8 +115,13 @@ def _inferred(application: Application, contents: Iterable[Content]) -> Sequence
         elif content.of.types:
             operands.append(content.of.types[content.nth])
         else:
+            application.error = content.of.error
             return ()
-    return infer(application.op, operands, application.attributes) or ()
+    try:
+        return infer(application.op, operands, application.attributes) or ()
+    except OperandError as error:
+        application.error = type(error)(f"{application.op}: {error}")
+        return ()
 
 
 def _result_count(op: str, attributes: Mapping[str, Plain]) -> int:

@@ -10,17 +10,20 @@ import numpy as np
 
 from ._dlpack import refuse_masked
 from ._expression import Attribute
+from ._types import out_of_range
 
 #: An operation of one operand and its attributes.
 View: TypeAlias = "tuple[str, dict[str, Attribute]]"
 
 
-def views(index: Any) -> list[View]:
-    """Return the views that an index consists of, in order of application."""
+def views(index: Any, shape: tuple[int, ...] | None) -> list[View]:
+    """Return the views that an index consists of, in order of application. The shape is None if it is unknown."""
     items = [checked(at, item) for at, item in enumerate(index if isinstance(index, tuple) else (index,))]
     ellipses = [at for at, item in enumerate(items) if item is ...]
     if len(ellipses) > 1:
         raise IndexError(f"index: expected at most one Ellipsis, got {len(ellipses)}")
+    if shape is not None:
+        _check_extents(items, shape)
     split = ellipses[0] if ellipses else len(items)
     front, back = items[:split], items[split + 1 :]
     return [*_least_rank(front, back), *_front(front), *_back(back)]
@@ -43,6 +46,8 @@ def has_arrays(index: Any) -> bool:
 
 def checked(at: int, item: Any) -> Any:
     """Return an item of an index, with integers as int."""
+    if isinstance(item, slice) and item.step is not None and item.step == 0:
+        raise ValueError(f"index {at}: expected a slice with a step other than 0, got 0")
     if item is None or item is ... or isinstance(item, slice):
         return item
     refuse_masked(item, f"index {at}")
@@ -69,6 +74,14 @@ def expanded(items: Sequence[Any], rank: int) -> list[Any]:
         raise IndexError(f"index: expected at most {rank} items, got {named}")
     split = ellipses[0] if ellipses else len(items)
     return [*items[:split], *[slice(None)] * (rank - named), *items[split + 1 :]]
+
+
+def _check_extents(items: Sequence[Any], shape: tuple[int, ...]) -> None:
+    """Refuse more items than dimensions, and integers beyond the extents of theirs."""
+    named = (item for item in expanded(items, len(shape)) if item is not None)
+    for dim, (item, extent) in enumerate(zip(named, shape, strict=True)):
+        if isinstance(item, int) and not -extent <= item < extent:
+            raise IndexError(out_of_range(item, extent, dim))
 
 
 def _least_rank(front: Sequence[Any], back: Sequence[Any]) -> Iterator[View]:

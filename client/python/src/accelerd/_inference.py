@@ -1,6 +1,6 @@
 """Types of results, inferred from operands and attributes as the daemon does.
 
-The daemon decides: where an operation is unknown here, or its operands do not fit, nothing is inferred.
+The daemon decides: where an operation is unknown here, nothing is inferred.
 """
 
 from __future__ import annotations
@@ -10,7 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-from ._types import BOOL, FLOAT, INTEGER, TensorType, axis_of, broadcast, broadcasts, common, kind, promote, scalar_kind
+from ._types import (
+    BOOL,
+    FLOAT,
+    INTEGER,
+    DtypeError,
+    OperandError,
+    OperandIndexError,
+    ShapeError,
+    TensorType,
+    axis_of,
+    broadcast,
+    broadcasts,
+    common,
+    kind,
+    out_of_range,
+    promote,
+    scalar_kind,
+)
 
 Operands: TypeAlias = "Sequence[TensorType]"
 Attributes: TypeAlias = "Mapping[str, Any]"
@@ -36,12 +53,18 @@ _CONDITIONS = {"where": 0, "masked_fill": 1}
 
 
 def infer(op: str, operands: Operands, attributes: Attributes) -> Sequence[TensorType] | None:
-    """Return the types of the results of an operation; None if they are not known here."""
+    """Return the types of the results of an operation; None if they are not known here.
+
+    Raises:
+        OperandError: The operands or attributes do not fit the operation.
+    """
     rule = _RULES.get(op)
     if rule is None:
         return None
     try:
         return rule(operands, attributes)
+    except OperandError:
+        raise
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return None
 
@@ -93,7 +116,7 @@ def _reshape(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
         at = wanted.index(-1)
         wanted[at] = count // math.prod(wanted[:at] + wanted[at + 1 :])
     if math.prod(wanted) != count or min(wanted, default=0) < 0:
-        raise ValueError
+        raise ShapeError(f"shape: expected extents of {count} elements, got {attributes['shape']}")
     return wanted
 
 
@@ -118,7 +141,7 @@ def _unsqueeze(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
 def _permute(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
     dims = [axis_of(dim, len(shape)) for dim in _listed(attributes["dims"])]
     if sorted(dims) != list(range(len(shape))):
-        raise ValueError
+        raise ShapeError(f"dims: expected each dimension of {shape} once, got {attributes['dims']}")
     return [shape[dim] for dim in dims]
 
 
@@ -134,7 +157,7 @@ def _expand(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
     missing = len(wanted) - len(shape)
     found = [shape[dim - missing] if extent == -1 else extent for dim, extent in enumerate(wanted)]
     if not broadcasts(shape, tuple(found)):
-        raise ValueError
+        raise ShapeError(f"shape: expected one that {shape} broadcasts to, got {wanted}")
     return found
 
 
@@ -146,7 +169,8 @@ def _slice(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
 
 def _select(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
     dim = axis_of(attributes["dim"], len(shape))
-    axis_of(attributes["index"], shape[dim])
+    if not -shape[dim] <= attributes["index"] < shape[dim]:
+        raise OperandIndexError(out_of_range(attributes["index"], shape[dim], dim))
     return [*shape[:dim], *shape[dim + 1 :]]
 
 
@@ -154,7 +178,8 @@ def _concat(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
     shape = list(operands[0].shape)
     dim = axis_of(attributes.get("dim", 0), len(shape))
     if len({(one.shape[:dim], one.shape[dim + 1 :]) for one in operands}) > 1:
-        raise ValueError
+        got = ", ".join(str(one.shape) for one in operands)
+        raise ShapeError(f"expected shapes that differ in dimension {dim} alone, got {got}")
     shape[dim] = sum(one.shape[dim] for one in operands)
     return [TensorType(reduce(promote, (one.dtype for one in operands)), tuple(shape))]
 
@@ -187,7 +212,7 @@ def _accumulated(dtype: str, attributes: Attributes) -> str:
 def _averaged(dtype: str, attributes: Attributes) -> str:
     found: str = attributes.get("dtype") or dtype
     if kind(found) != FLOAT:
-        raise TypeError
+        raise DtypeError(f"expected a floating-point type, got {found}")
     return found
 
 
@@ -222,8 +247,10 @@ def _matmul(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
     left = _transposed(a.shape, attributes.get("transpose_a"))
     right = _transposed(b.shape, attributes.get("transpose_b"))
     inner = right[-2] if len(right) > 1 else right[0]
-    if a.dtype != b.dtype or left[-1] != inner:
-        raise ValueError
+    if a.dtype != b.dtype:
+        raise DtypeError(f"expected equal element types, got {a.dtype} and {b.dtype}")
+    if left[-1] != inner:
+        raise ShapeError(f"expected as many columns as rows, got shapes {left} and {right}")
     rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
     return [TensorType(a.dtype, (*broadcast([left[:-2], right[:-2]]), *rows, *columns))]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _indexing
-from ._expression import Attribute, Expression, apply, describe, type_of
+from ._expression import Attribute, Expression, apply, describe, known_type, type_of
 from ._resident import ResidentTensor
 from ._tensor import Dtype, dtype_name, public_dtype
 from ._types import TensorType
@@ -56,8 +56,8 @@ class LazyTensor:
         """Extent of each dimension, inferred without a call.
 
         Raises:
-            AttributeError: The shape is unknown until the tensor is computed: a rarer operation makes it, or the
-                operands do not fit.
+            AttributeError: The shape is unknown until the tensor is computed, as a rarer operation makes it.
+            ValueError: The shapes of operands do not fit; an IndexError for an index, a TypeError for element types.
         """
         return self._type("shape").shape
 
@@ -88,14 +88,21 @@ class LazyTensor:
         return content if isinstance(content, ResidentTensor) else None
 
     def _type(self, what: str) -> TensorType:
-        found = type_of(self._expression)
+        found = known_type(self._expression)
         if found is not None:
             return found
         raise AttributeError(f"{what}: known once the tensor is computed, as by numpy(): {describe(self._expression)}")
 
     @property
     def T(self) -> Self:  # noqa: N802
-        """The transpose of a matrix."""
+        """The transpose of a matrix.
+
+        Raises:
+            ValueError: The tensor has another number of dimensions than 2.
+        """
+        known = type_of(self._expression)
+        if known is not None and len(known.shape) != 2:
+            raise ValueError(f"T: expected a matrix, got a tensor of shape {known.shape}; mT transposes the last two")
         return self._apply("permute", dims=[1, 0])
 
     @property
@@ -116,8 +123,8 @@ class LazyTensor:
 
     def _view(self, index: Any) -> Self:
         """Return the tensor at an index of integers, slices, None and Ellipsis."""
-        tensor = self
-        for op, attributes in _indexing.views(index):
+        tensor, known = self, type_of(self._expression)
+        for op, attributes in _indexing.views(index, None if known is None else known.shape):
             tensor = tensor._apply(op, **attributes)
         return tensor
 

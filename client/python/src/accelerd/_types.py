@@ -12,6 +12,22 @@ _FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}
 BOOL, INTEGER, FLOAT = range(3)
 
 
+class OperandError(Exception):
+    """Operands or attributes that do not fit an operation; the text says which."""
+
+
+class ShapeError(OperandError, ValueError):
+    """Ones whose shapes or dimensions do not fit."""
+
+
+class OperandIndexError(OperandError, IndexError):
+    """An index beyond the extent of its dimension."""
+
+
+class DtypeError(OperandError, TypeError):
+    """Ones whose element types do not fit."""
+
+
 class TensorType(NamedTuple):
     """An element type by its name, such as "f32", and a shape."""
 
@@ -52,7 +68,7 @@ def promote(a: str, b: str) -> str:
     if _INTEGERS[signed] > _INTEGERS[unsigned]:
         return signed
     if unsigned == "u64":
-        raise TypeError(f"{a} and {b} have no common type")
+        raise DtypeError(f"{a} and {b} have no common type")
     return f"i{16 * _INTEGERS[unsigned]}"
 
 
@@ -87,7 +103,7 @@ def broadcast(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
         merged = []
         for a, b in pairs:
             if a != b and 1 not in (a, b):
-                raise ValueError(f"expected a shape that broadcasts with {result}, got {shape}")
+                raise ShapeError(f"expected a shape that broadcasts with {result}, got {shape}")
             merged.append(b if a == 1 else a)
         result = tuple(merged)
     return result
@@ -106,5 +122,11 @@ def axis_of(axis: int, rank: int, what: str = "axis") -> int:
         ValueError: There is no such dimension.
     """
     if not -rank <= axis < rank:
-        raise ValueError(f"{what}: expected {-rank} to {rank - 1}, got {axis}" if rank else f"{what}: got a scalar")
+        raise ShapeError(f"{what}: expected {-rank} to {rank - 1}, got {axis}" if rank else f"{what}: got a scalar")
     return axis % rank
+
+
+def out_of_range(index: int, extent: int, dim: int) -> str:
+    """Return the text about an index beyond the extent of a dimension."""
+    expected = f"expected {-extent} to {extent - 1}" if extent else "expected none"
+    return f"index: {expected} in dimension {dim} of extent {extent}, got {index}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import MethodType
 from typing import Any, Generic, Protocol, cast
 
 import numpy as np
 
-from .._expression import Attribute, type_of
+from .._expression import Attribute, Expression, known_type, type_of
 from .._lazy import DEFAULT_DEVICE, Array, Axis, Operand, T, T_co
 from .._tensor import Dtype, dtype_name
 from .._tensor_factory import TensorFactory
@@ -50,16 +50,18 @@ class Namespace(Generic[T]):
 
     def _type(self, x: Array, what: str = "x") -> TensorType:
         """Return the type of an operand, on whose shape or element type the operations depend."""
-        found = self._known(x, what)
+        found = self._known(x, what, known_type)
         if found is None:
             raise ValueError(f"{what}: expected a tensor of known shape, got {x!r}; keep() or numpy() computes it")
         return found
 
-    def _known(self, x: Array, what: str = "x") -> TensorType | None:
+    def _known(
+        self, x: Array, what: str = "x", of: Callable[[Expression], TensorType | None] = type_of
+    ) -> TensorType | None:
         """Return the type of an operand; None if only the daemon knows it."""
         if isinstance(x, (np.ndarray, np.generic)):
             return TensorType(dtype_name(x.dtype, what), x.shape)
-        return type_of(self._client._operand(what, x))
+        return of(self._client._operand(what, x))
 
     def _shape(self, x: Array, what: str = "x") -> tuple[int, ...]:
         return self._type(x, what).shape
