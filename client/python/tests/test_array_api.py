@@ -231,6 +231,32 @@ def test_shapes_and_types_are_known_before_the_computation(client: Client) -> No
     assert client.xp.flip(client.tensor(unknown.numpy())).shape == ()
 
 
+REDUCTIONS = [
+    *(lambda x, f=f: f(x) for f in (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax)),
+    lambda x: np.sum(x, axis=(0, 2), dtype=np.float64, keepdims=True),
+    lambda x: np.prod(x, axis=1, out=None),
+    lambda x: np.std(x, axis=0, ddof=1),
+    lambda x: np.var(x, ddof=1.5, keepdims=True),
+    lambda x: x.std(ddof=1),
+    lambda x: x.sum(out=None),
+]
+
+
+@pytest.mark.parametrize("reduced", REDUCTIONS)
+def test_the_reductions_of_numpy_take_tensors(client: Client, reduced: Any) -> None:
+    x = X.astype(np.float64) / 10
+    np.testing.assert_allclose(reduced(client.tensor(x)).numpy(), reduced(x), rtol=1e-12)
+
+
+def test_what_numpy_passes_to_reductions_and_tensors_lack_is_refused(client: Client) -> None:
+    x = client.tensor(X)
+    for reduction in (np.sum, np.mean, np.var):
+        with pytest.raises(TypeError, match="out: expected None, got ndarray; a reduction returns a tensor of its own"):
+            reduction(x, out=np.zeros(()))
+    with pytest.raises(ValueError, match="ddof: expected None with a correction, got 1"):
+        client.xp.var(x, correction=1.0, ddof=1)
+
+
 def test_what_depends_on_values_is_refused(client: Client) -> None:
     xp, x = client.xp, client.tensor(X)
     with pytest.raises(

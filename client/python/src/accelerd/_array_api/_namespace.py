@@ -117,9 +117,16 @@ class Reduction:
 
     def __set_name__(self, owner: type, name: str) -> None:
         def function(
-            xp: Namespace[Any], x: Array, /, axis: Axis = None, *, keepdims: bool = False, **attributes: Attribute
+            xp: Namespace[Any],
+            x: Array,
+            /,
+            axis: Axis = None,
+            *,
+            keepdims: bool = False,
+            out: None = None,
+            **attributes: Attribute,
         ) -> Any:
-            return reduced(xp, self._op, x, axis, keepdims, **attributes)
+            return reduced(xp, self._op, x, axis, keepdims, out, **attributes)
 
         self._function = _named(function, name)
 
@@ -132,8 +139,12 @@ def _named(function: Any, name: str) -> Any:
     return function
 
 
-def reduced(xp: Namespace[T], op: str, x: Array, axis: Axis, keepdims: bool, /, **attributes: Attribute) -> T:
-    """Return the reduction over some dimensions."""
+def reduced(
+    xp: Namespace[T], op: str, x: Array, axis: Axis, keepdims: bool, out: None = None, /, **attributes: Attribute
+) -> T:
+    """Return the reduction over some dimensions. numpy's functions of the same names pass `out`."""
+    if out is not None:
+        raise TypeError(f"out: expected None, got {type(out).__name__}; a reduction returns a tensor of its own")
     if isinstance(axis, Sequence) and not axis:
         # The operation takes no dimensions for all of them. Over none, each element is one of its own.
         x, axis, keepdims = xp._client.op("unsqueeze", x, dim=-1), -1, False

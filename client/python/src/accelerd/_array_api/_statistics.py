@@ -34,9 +34,10 @@ class Statistics(Manipulation[T]):
         *,
         dtype: Dtype | None = None,
         keepdims: builtins.bool = False,
+        out: None = None,
     ) -> T:
         """Add up elements. Sums of integers are int64, of unsigned ones uint64, unless `dtype` says otherwise."""
-        return reduced(self, "sum", x, axis, keepdims, **self._sum_type(x, dtype))
+        return reduced(self, "sum", x, axis, keepdims, out, **self._sum_type(x, dtype))
 
     def prod(
         self,
@@ -46,9 +47,10 @@ class Statistics(Manipulation[T]):
         *,
         dtype: Dtype | None = None,
         keepdims: builtins.bool = False,
+        out: None = None,
     ) -> T:
         """Multiply elements. Element types are as in `sum`."""
-        return reduced(self, "prod", x, axis, keepdims, **self._sum_type(x, dtype))
+        return reduced(self, "prod", x, axis, keepdims, out, **self._sum_type(x, dtype))
 
     def var(
         self,
@@ -57,11 +59,13 @@ class Statistics(Manipulation[T]):
         axis: Axis = None,
         *,
         correction: float = 0.0,
+        ddof: float | None = None,
         keepdims: builtins.bool = False,
+        out: None = None,
         **attributes: Attribute,
     ) -> T:
-        """Return the variance; `correction` is subtracted from the number of elements."""
-        return reduced(self, "var", x, axis, keepdims, correction=correction, **attributes)
+        """Return the variance; `correction` is subtracted from the number of elements. numpy calls it `ddof`."""
+        return reduced(self, "var", x, axis, keepdims, out, correction=_correction(correction, ddof), **attributes)
 
     def std(
         self,
@@ -70,11 +74,13 @@ class Statistics(Manipulation[T]):
         axis: Axis = None,
         *,
         correction: float = 0.0,
+        ddof: float | None = None,
         keepdims: builtins.bool = False,
+        out: None = None,
         **attributes: Attribute,
     ) -> T:
         """Return the root of the variance."""
-        return reduced(self, "std", x, axis, keepdims, correction=correction, **attributes)
+        return reduced(self, "std", x, axis, keepdims, out, correction=_correction(correction, ddof), **attributes)
 
     def cumulative_sum(
         self,
@@ -171,3 +177,9 @@ class Statistics(Manipulation[T]):
     def log_softmax(self, x: Array, /, *, axis: int = -1) -> T:
         """Logarithms of `softmax`."""
         return self._client.op("log_softmax", x, dim=axis)
+
+
+def _correction(correction: float, ddof: float | None) -> float:
+    if ddof is not None and correction:
+        raise ValueError(f"ddof: expected None with a correction, got {ddof}")
+    return correction if ddof is None else ddof
