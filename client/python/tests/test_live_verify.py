@@ -204,6 +204,9 @@ def test_given_outputs_are_compared_with_a_function(client: Client) -> None:
     report = client.verify({"result": 2 * x + (np.arange(100) == 17)}, double, cases={"x": x})
     assert (report.failed, report.counterexamples[0].index) == (1, 17)
     assert client.verify(x, x) and client.verify(x, x + 1).failed == 100
+    rows = np.arange(12.0).reshape(4, 3)
+    text = str(client.verify(rows + (rows == 5), rows))
+    assert "greatest absolute difference: 1.0 of case 1, element 2\n" in text
     with pytest.raises(ValueError, match="cases: expected at least one case, got none"):
         client.verify(double, double, cases={"x": np.zeros(0)})
 

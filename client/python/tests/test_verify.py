@@ -7,6 +7,7 @@ import inspect
 import math
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from fake_daemon import FakeDaemon, serving, tensor
 
 import accelerd
 from accelerd import (
+    CaseResult,
     CaseValue,
     Client,
+    Counterexample,
     InvalidArgumentError,
     KernelProgram,
     MessageTooLargeError,
@@ -121,6 +124,22 @@ def test_the_text_of_a_report_has_the_falsifying_case(local: Client) -> None:
         report.check()
     assert wrong_above(found) != double(found)
     assert report["result"].failed == report.failed and (report.subject_hash, report.reference_hash) == ("0102", "")
+
+
+def test_the_text_of_a_report_has_the_ends_of_long_lists(local: Client) -> None:
+    report = local.verify(wrong_above, double, cases={"x": [600.0]}, shrink=False)
+    for count, shown in (
+        (16, f"[{', '.join(f'{one}.0' for one in range(16))}]"),
+        (100_000, "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, ..., 99998.0, 99999.0] (100000 elements)"),
+    ):
+        values = {"result": CaseValue([float(one) for one in range(count)], [0] * count, "f64")}
+        counterexample = Counterexample(3, CaseResult({"values": values["result"]}, values, values, "ok", "ok"), None)
+        text = str(replace(report, counterexamples=(counterexample,)))
+        assert f"Falsifying case: double(values={shown})\n    subject:   {shown}\n    reference: {shown}\n" in text
+        assert len(text) < 1000 and len(counterexample.found.arguments["values"]) == count
+    value = CaseValue([0.5] * 17, [0] * 17, "f64")
+    assert value.shown == value.shown_exact == f"[{'0.5, ' * 8}..., 0.5, 0.5] (17 elements)"
+    assert repr(value) == value.exact == repr([0.5] * 17)
 
 
 def test_cases_that_were_shrunk_to_the_same_are_shown_once(local: Client) -> None:

@@ -16,6 +16,8 @@ from ._tensor import NUMPY_DTYPES, Value
 from ._verify import OutputReport, received_output
 
 _OK = "ok"
+#: Elements of a list that the text of a report has: all of a list that is not longer, else the first and last ones.
+_SHOWN, _SHOWN_FIRST, _SHOWN_LAST = 16, 8, 2
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,23 @@ class CaseValue:
     @property
     def exact(self) -> str:
         """The value with its bits; of a floating-point number also in hexadecimal digits, as of `float.hex`."""
+        return self._exact(repr(self))
+
+    @property
+    def shown(self) -> str:
+        """The value as texts have it: a long list has its first and last elements and their number."""
+        return _shown(self.value)
+
+    @property
+    def shown_exact(self) -> str:
+        """As `exact`, but a long list is as in `shown`."""
+        return self._exact(self.shown)
+
+    def _exact(self, text: str) -> str:
         if not isinstance(self.value, float):
-            return repr(self)
+            return text
         hexadecimal = f"{self.value.hex()}, " if math.isfinite(self.value) else ""
-        return f"{self!r} ({hexadecimal}bits {self.bits:#0{_digits(self.dtype)}x})"
+        return f"{text} ({hexadecimal}bits {self.bits:#0{_digits(self.dtype)}x})"
 
 
 def _digits(dtype: str) -> int:
@@ -50,6 +65,15 @@ def _expression(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_expression, value))}]"
     return repr(value) if not isinstance(value, float) or math.isfinite(value) else f"float('{value}')"
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, list):
+        return _expression(value)
+    if len(value) <= _SHOWN:
+        return f"[{', '.join(map(_shown, value))}]"
+    ends = [*map(_shown, value[:_SHOWN_FIRST]), "...", *map(_shown, value[-_SHOWN_LAST:])]
+    return f"[{', '.join(ends)}] ({len(value)} elements)"
 
 
 @dataclass(frozen=True)
@@ -106,15 +130,15 @@ class Counterexample:
 
 
 def _call(name: str, case: CaseResult) -> str:
-    return f"{name}({', '.join(f'{name}={value!r}' for name, value in case.inputs.items())})"
+    return f"{name}({', '.join(f'{name}={value.shown}' for name, value in case.inputs.items())})"
 
 
 def _side(values: Mapping[str, CaseValue], outcome: str) -> str:
     if outcome not in ("", _OK):
         return f"no result: {outcome}"
     if list(values) == ["result"]:
-        return values["result"].exact
-    return ", ".join(f"{name}={value.exact}" for name, value in values.items())
+        return values["result"].shown_exact
+    return ", ".join(f"{name}={value.shown_exact}" for name, value in values.items())
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,14 +240,19 @@ def _differences(output: OutputReport) -> list[str]:
         ("distance in ULP", output.largest_ulps),
     ):
         if largest is not None:
-            at = f" of case {largest.index[0]}" if largest.index else ""
-            lines.append(f"    greatest {kind}: {largest.value}{at}")
+            lines.append(f"    greatest {kind}: {largest.value}{_place(largest.index)}")
     if output.nan_mismatch or output.infinity_mismatch:
         lines.append(f"    mismatches with NaN: {output.nan_mismatch}, with infinity: {output.infinity_mismatch}")
     if output.largest_ulps is not None:
         atol, rtol, max_ulps = output.sufficient_atol, output.sufficient_rtol, output.largest_ulps.value
         lines.append(f"    minimal passing tolerance: atol={atol}, or rtol={rtol}, or max_ulps={max_ulps}")
     return lines
+
+
+def _place(index: Sequence[int]) -> str:
+    """Return the text about the place of an element: the case, and the indices in it."""
+    within = f", element {', '.join(map(str, index[1:]))}" if len(index) > 1 else ""
+    return f" of case {index[0]}{within}" if index else ""
 
 
 def received_report(
