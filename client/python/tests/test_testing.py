@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_daemon import FakeDaemon, serving
@@ -159,6 +160,18 @@ def test_wrong_arguments_are_named() -> None:
         equivalent(reference="f", subject="f", wasm=b"")
     with pytest.raises(TypeError, match=r"y: expected domains such as floats\(\), or options of verify\(\), got tuple"):
         equivalent(reference="f", subject="f", x=floats(), y=(0, 1))
+
+
+def test_asynchronous_functions_are_refused() -> None:
+    async def test() -> None:
+        raise AssertionError
+
+    async def generator() -> Any:
+        yield
+
+    for given in (test, generator):
+        with pytest.raises(TypeError, match=rf"test: expected a function by def, got .*{given.__name__} by async def"):
+            equivalent(reference="f", subject="f")(given)
 
 
 def test_the_package_names_the_plugin() -> None:

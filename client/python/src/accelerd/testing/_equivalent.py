@@ -71,6 +71,10 @@ def equivalent(
         raise TypeError(f"{unknown[0]}: expected {expected}, got {type(options[unknown[0]]).__name__}")
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.iscoroutinefunction(test) or inspect.isasyncgenfunction(test):
+            raise TypeError(
+                f"test: expected a function by def, got {test.__qualname__} by async def, whose body never runs"
+            )
         names = [*inspect.signature(test).parameters]
         has_self = names[:1] == ["self"]
         names = names[has_self:]
