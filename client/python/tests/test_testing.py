@@ -90,6 +90,37 @@ def test_a_path_is_relative_to_the_root(pytester: pytest.Pytester, daemon: FakeD
     result.assert_outcomes(passed=1, deselected=4)
 
 
+ROOTED = """
+import pathlib
+import accelerd
+
+MODULE = "wasm/double.wasm"
+
+
+@pytest.mark.parametrize("path", [MODULE, pathlib.Path(MODULE), accelerd.Wasm(MODULE, "f")])
+def test_the_fixture(accelerd_client, path):
+    accelerd_client.assert_equivalent(path, double, count=5)
+    assert accelerd_client.verify(double, path, count=5)
+
+
+@equivalent(reference=MODULE, subject=double, count=5)
+def test_the_reference():
+    pass
+"""
+
+
+def test_paths_are_relative_to_the_root_in_another_folder(
+    pytester: pytest.Pytester, daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("wasm", "elsewhere"):
+        (pytester.path / folder).mkdir()
+    (pytester.path / "wasm" / "double.wasm").write_bytes(b"\0asm double")
+    test = pytester.makepyfile(TESTS + ROOTED)
+    monkeypatch.chdir(pytester.path / "elsewhere")
+    arguments = ("-p", "accelerd.testing.plugin", "-p", "no:cacheprovider", f"--rootdir={pytester.path}", test)
+    pytester.runpytest_inprocess(*arguments, f"--accelerd-target={daemon.target}").assert_outcomes(passed=4)
+
+
 def test_a_failure_shows_the_falsifying_case_and_how_to_reproduce_it(
     pytester: pytest.Pytester, daemon: FakeDaemon
 ) -> None:
@@ -162,15 +193,19 @@ def test_wrong_arguments_are_named() -> None:
         equivalent(reference="f", subject="f", x=floats(), y=(0, 1))
 
 
-def test_asynchronous_functions_are_refused() -> None:
+def test_functions_whose_bodies_do_not_run_are_refused() -> None:
     async def test() -> None:
         raise AssertionError
 
     async def generator() -> Any:
         yield
 
-    for given in (test, generator):
-        with pytest.raises(TypeError, match=rf"test: expected a function by def, got .*{given.__name__} by async def"):
+    def yields() -> Any:
+        yield
+
+    for given, kind in ((test, "async def"), (generator, "async def"), (yields, "a generator")):
+        message = rf"test: expected a function whose body runs .*, got {kind} .*{given.__name__}$"
+        with pytest.raises(TypeError, match=message):
             equivalent(reference="f", subject="f")(given)
 
 

@@ -125,10 +125,10 @@ class Side:
     @classmethod
     def of(cls, argument: str, given: Any) -> Side:
         """Return the side that an argument stands for."""
-        if isinstance(given, str) and given.endswith(".wasm") and "\n" not in given:
+        if is_module_path(given):
             given = Wasm(given)
-        elif isinstance(given, (bytes, bytearray, memoryview, os.PathLike)):
-            given = Wasm(given if isinstance(given, os.PathLike) else bytes(given))
+        elif isinstance(given, (bytes, bytearray, memoryview)):
+            given = Wasm(bytes(given))
         if isinstance(given, Wasm):
             return cls(given.function or "f", given.message())
         if isinstance(given, KernelInfo):
@@ -140,6 +140,12 @@ class Side:
         if isinstance(given, KernelProgram):
             return _program(given)
         return cls(argument, None, given)
+
+
+def is_module_path(given: Any) -> bool:
+    """Return whether an argument is the path of a WebAssembly module, not the text of a module in Python."""
+    is_named = isinstance(given, str) and given.endswith(".wasm") and "\n" not in given
+    return is_named or isinstance(given, os.PathLike)
 
 
 def _is_source(given: Any) -> bool:

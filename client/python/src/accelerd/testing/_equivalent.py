@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._client import Client
 from .._domain import Domain
-from .._function import Computed, Wasm, WasmBuffer
+from .._function import Computed, Wasm, WasmBuffer, is_module_path
 from .._launch import KernelDevice
 from .._tensor import Dtype
 from .._verification import Cases, VerifyOptions
@@ -71,10 +71,7 @@ def equivalent(
         raise TypeError(f"{unknown[0]}: expected {expected}, got {type(options[unknown[0]]).__name__}")
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        if inspect.iscoroutinefunction(test) or inspect.isasyncgenfunction(test):
-            raise TypeError(
-                f"test: expected a function by def, got {test.__qualname__} by async def, whose body never runs"
-            )
+        _check_runs(test)
         names = [*inspect.signature(test).parameters]
         has_self = names[:1] == ["self"]
         names = names[has_self:]
@@ -85,8 +82,8 @@ def equivalent(
 
             chosen = pytestconfig.getoption("accelerd_seed", None)
             report = accelerd_client.verify(
-                _from_root(subject, pytestconfig.rootpath),
-                reference,
+                from_root(subject, pytestconfig.rootpath),
+                from_root(reference, pytestconfig.rootpath),
                 cases=cases,
                 count=count,
                 seed=seed if chosen is None else chosen,
@@ -112,8 +109,16 @@ def equivalent(
     return decorate
 
 
-def _from_root(subject: Any, root: Path) -> Any:
-    """Return a subject whose path is relative to a folder with its whole path."""
-    if isinstance(subject, Wasm) and isinstance(subject.module, (str, os.PathLike)):
-        return replace(subject, module=root / subject.module)
-    return subject
+def _check_runs(test: Callable[..., Any]) -> None:
+    """Refuse a test whose body does not run when it is called: it would pass."""
+    is_async = inspect.iscoroutinefunction(test) or inspect.isasyncgenfunction(test)
+    if is_async or inspect.isgeneratorfunction(test):
+        kind = "async def" if is_async else "a generator"
+        raise TypeError(f"test: expected a function whose body runs when it is called, got {kind} {test.__qualname__}")
+
+
+def from_root(given: Any, root: Path) -> Any:
+    """Return a side of a verification; a path of a module that is relative to a folder as its whole path."""
+    if isinstance(given, Wasm) and isinstance(given.module, (str, os.PathLike)):
+        return replace(given, module=root / given.module)
+    return root / given if is_module_path(given) else given
