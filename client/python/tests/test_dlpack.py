@@ -167,6 +167,21 @@ def test_tensors_move_between_devices(local: Client) -> None:
         tensor.to_device("cpu", stream=3)
 
 
+@pytest.mark.parametrize(
+    ("given", "dtype", "error", "expected"),
+    [
+        ([[1, 2], [3]], None, ValueError, "an array, or numbers in rows of equal length"),
+        ("abc", "f32", ValueError, "numbers of float32"),
+        ([300], "u8", OverflowError, "numbers of uint8"),
+    ],
+)
+def test_lists_that_are_no_arrays_are_named(
+    local: Client, given: Any, dtype: Any, error: type[Exception], expected: str
+) -> None:
+    with pytest.raises(error, match=f"^array: expected {expected}, got {type(given).__name__}: "):
+        local.tensor(given, dtype=dtype)
+
+
 MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
 INDICES = np.ma.array([1, 2], mask=[False, True])
 

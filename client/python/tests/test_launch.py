@@ -412,14 +412,40 @@ def test_an_error_of_the_source_names_the_file_of_the_function(daemon: FakeDaemo
         local.compile(scaled)
 
 
+TOO_LARGE = r"a launch of {} cannot be split: the request message has {} bytes, .*; upload\(\) sends an array in chunks"
+
+
 def test_what_exceeds_a_message_is_not_sent(daemon: FakeDaemon) -> None:
     with Client(daemon.target, max_message_bytes=1000) as narrow:
         kernel = narrow.compile(scaled)
-        with pytest.raises(MessageTooLargeError, match=r"a launch of scaled; upload\(\) sends an array in chunks"):
+        with pytest.raises(MessageTooLargeError, match=TOO_LARGE.format("scaled", 8000)):
             kernel.launch(np.zeros(1000), 1)
+        # They are not copied, which would exceed the memory.
+        big = np.broadcast_to(1.0, (100_000, 100_000))
+        with pytest.raises(MessageTooLargeError, match=TOO_LARGE.format("scaled", 80_000_000_000)):
+            kernel.launch(big, 1)
+        with pytest.raises(MessageTooLargeError, match=TOO_LARGE.format("scaled", 6_400)):
+            kernel.launch(np.zeros((20, 1)), np.zeros((1, 20), np.int64))
         assert daemon.kernels.launches == []
         with pytest.raises(MessageTooLargeError, match="a module of kernels"):
             narrow.compile("def f() -> float:\n    return 1.0\n" + "#" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grid": 4.0}, "grid: expected an int or a sequence of int, got float"),
+        ({"grid": "4"}, "grid: expected an int or a sequence of int, got str"),
+        ({"grid": [4, 2.0]}, "grid: expected an int or a sequence of int, got a list with float"),
+        ({"outputs": {"result": 4.0}}, r"outputs\['result'\]: expected an int or a sequence of int, got float"),
+    ],
+)
+def test_wrong_extents_are_named(daemon: FakeDaemon, local: Client, options: dict[str, Any], message: str) -> None:
+    kernel = local.compile(constant)
+    with pytest.raises(TypeError, match=message):
+        kernel.launch(**options)
+    assert daemon.kernels.launches == []
+    assert kernel.launch(grid=np.int64(2)).tolist() == [2.0, 2.0]
 
 
 def test_wrong_kernels_are_refused(local: Client) -> None:

@@ -100,8 +100,8 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         **named: Any,
     ) -> Any:
         """Run a kernel, once for each thread of a grid. Takes the arguments of `Client.launch`."""
-        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
-        settings = self._caller.settings
+        inputs, settings = self._launch_inputs(arguments, named), self._caller.settings
+        launch = _launch.Launch(kernel, *inputs, grid, outputs, loop_budget, device, settings)
         return await self._until_kept(kernel, lambda with_program: launch.operation(settings, with_program), timeout)
 
     async def _until_kept(self, kernel: KernelInfo, call: Callable[[bool], Operation[T]], timeout: float | None) -> T:
@@ -134,7 +134,8 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         **named: Any,
     ) -> KernelBenchmark:
         """Measure a kernel, and compare what it computes. Takes the arguments of `Client.benchmark`."""
-        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
+        inputs = self._launch_inputs(arguments, named)
+        launch = _launch.Launch(kernel, *inputs, grid, outputs, loop_budget, device, self._caller.settings)
         program = None if reference is None else Program.of(reference, reference_name, None, {})
         options = BenchmarkOptions(program, fixed, runs, warm_up, atol, rtol)
 

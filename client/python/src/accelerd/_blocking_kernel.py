@@ -163,8 +163,8 @@ class KernelCalls(TensorFactory[Tensor]):
             TypeError: An argument is missing, unknown or of another type.
             ValueError: An argument has another shape, or a number is out of the range of its type.
         """
-        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
-        settings = self._caller.settings
+        inputs, settings = self._launch_inputs(arguments, named), self._caller.settings
+        launch = _launch.Launch(kernel, *inputs, grid, outputs, loop_budget, device, settings)
         return self._until_kept(kernel, lambda with_program: launch.operation(settings, with_program), timeout)
 
     def _until_kept(self, kernel: KernelInfo, call: Callable[[bool], Operation[T]], timeout: float | None) -> T:
@@ -221,7 +221,8 @@ class KernelCalls(TensorFactory[Tensor]):
         Returns:
             The verdict, and the times of the runs in seconds.
         """
-        launch = _launch.Launch(kernel, *self._launch_inputs(arguments, named), grid, outputs, loop_budget, device)
+        inputs = self._launch_inputs(arguments, named)
+        launch = _launch.Launch(kernel, *inputs, grid, outputs, loop_budget, device, self._caller.settings)
         program = None if reference is None else Program.of(reference, reference_name, None, {})
         options = BenchmarkOptions(program, fixed, runs, warm_up, atol, rtol)
 

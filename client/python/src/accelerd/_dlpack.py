@@ -25,6 +25,8 @@ def host_array(given: Any, what: str, dtype: np.dtype[Any] | None = None) -> NDA
     Raises:
         BufferError: The elements are in the memory of a GPU.
         TypeError: The array is masked.
+        ValueError: Rows have different lengths, or an element is no number.
+        OverflowError: A number is out of the range of `dtype`.
     """
     refuse_masked(given, what)
     if isinstance(given, (np.ndarray, np.generic)):
@@ -39,7 +41,12 @@ def host_array(given: Any, what: str, dtype: np.dtype[Any] | None = None) -> NDA
     # Lists and numbers have neither; PyTorch's tensors have both, and __array__ takes more element types.
     if has_dlpack and not hasattr(given, "__array__"):
         return np.asarray(np.from_dlpack(given), dtype)
-    return np.asarray(given, dtype)
+    try:
+        return np.asarray(given, dtype)
+    except (OverflowError, ValueError) as wrong:
+        expected = "an array, or numbers in rows of equal length" if dtype is None else f"numbers of {dtype}"
+        kind = OverflowError if isinstance(wrong, OverflowError) else ValueError
+        raise kind(f"{what}: expected {expected}, got {type(given).__name__}: {wrong}") from None
 
 
 def refuse_masked(given: Any, what: str) -> None:

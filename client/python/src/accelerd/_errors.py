@@ -135,9 +135,9 @@ def error(code: grpc.StatusCode, message: str, details: ErrorDetails | None = No
     return cls(code, message, details)
 
 
-def too_large(what: str, size: int, limit: int) -> AccelerdError:
+def too_large(what: str, size: int, limit: int, hint: str = "") -> AccelerdError:
     """Return the error of a request that the client does not send."""
-    message = f"{what} cannot be split: the request message has {size} bytes, expected at most {limit}"
+    message = f"{what} cannot be split: the request message has {size} bytes, expected at most {limit}{hint}"
     return error(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
 

@@ -13,7 +13,7 @@ from . import _wire
 from ._call import Method, Operation, Settings
 from ._errors import malformed, too_large
 from ._kernel_program import Program
-from ._message import message
+from ._message import duration, extents, message
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._tensor import Dtype, Value, dtype_number
@@ -159,8 +159,8 @@ def evaluate(
         source=source,
         entry=entry,
         params=described,
-        grid=_extents(options.grid),
-        block=_extents(options.block),
+        grid=extents("grid", options.grid),
+        block=extents("block", options.block),
         dynamic_shared_memory_bytes=options.shared_memory,
     )
     chunks: list[Chunk] = [_request(subject, options).SerializeToString()]
@@ -168,7 +168,7 @@ def evaluate(
         chunks += _wire.field(pb.EvaluateRequest.ARGUMENTS_FIELD_NUMBER, tensor_input(name, value))
     if (size := _wire.size(chunks)) > settings.max_message_bytes:
         raise too_large(
-            f"an evaluation of {entry}; upload() sends an array in chunks", size, settings.max_message_bytes
+            f"an evaluation of {entry}", size, settings.max_message_bytes, "; upload() sends an array in chunks"
         )
     return Operation(EVALUATE, b"".join(chunks), _decoded)
 
@@ -186,7 +186,7 @@ def _request(subject: pb.CudaSubject, options: EvaluationOptions) -> pb.Evaluate
         launch_timeout=_timeout(options.launch_timeout),
     )
     if options.reference is not None:
-        grid = [] if options.reference_grid is None else _extents(options.reference_grid)
+        grid = [] if options.reference_grid is None else extents("reference_grid", options.reference_grid)
         request.reference.CopyFrom(pb.EvaluationReference(program=options.reference.message, grid=grid))
     for name, array in options.expected.items():
         value = b"".join(Value.of(array, f"expected[{name!r}]").encode())
@@ -196,20 +196,16 @@ def _request(subject: pb.CudaSubject, options: EvaluationOptions) -> pb.Evaluate
 
 
 def _timeout(seconds: float | None) -> Duration | None:
-    if seconds is None:
-        return None
-    if not 0 < seconds < 1e6:
-        raise ValueError(f"launch_timeout: expected a positive number of seconds, got {seconds}")
-    timeout = Duration()
-    timeout.FromNanoseconds(int(seconds * 1e9))
-    return timeout
+    return None if seconds is None else duration("launch_timeout", seconds, limit=1e6)
 
 
 def _param(name: str, given: Any) -> tuple[pb.CudaParam, Value | ResidentTensor | None]:
     what = f"params[{name!r}]"
     if isinstance(given, CudaOutput):
         dtype = dtype_number(given.dtype, what)
-        return pb.CudaParam(name=name, dtype=dtype, kind=pb.CUDA_PARAM_KIND_OUTPUT, shape=_extents(given.shape)), None
+        return pb.CudaParam(
+            name=name, dtype=dtype, kind=pb.CUDA_PARAM_KIND_OUTPUT, shape=extents(f"{what}.shape", given.shape)
+        ), None
     if isinstance(given, CudaInputOutput):
         kind, given = pb.CUDA_PARAM_KIND_INPUT_OUTPUT, given.array
     elif isinstance(given, np.generic):
@@ -224,10 +220,6 @@ def _param(name: str, given: Any) -> tuple[pb.CudaParam, Value | ResidentTensor 
         return pb.CudaParam(name=name, dtype=dtype_number(given.dtype, what), kind=kind), given
     value = Value.of(given, what)
     return pb.CudaParam(name=name, dtype=value.number, kind=kind), value
-
-
-def _extents(extents: Extents) -> list[int]:
-    return [extents] if isinstance(extents, int) else list(extents)
 
 
 def _decoded(response: pb.EvaluateResponse) -> Evaluation:

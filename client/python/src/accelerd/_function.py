@@ -65,6 +65,8 @@ class Wasm:
             OSError: The file cannot be read.
         """
         module = self.module
+        if not isinstance(module, (str, os.PathLike, bytes, bytearray, memoryview)):
+            raise TypeError(f"module: expected bytes or a path, got {type(module).__name__}")
         return message(
             pb.WasmFunction,
             module=Path(module).read_bytes() if isinstance(module, (str, os.PathLike)) else bytes(module),
@@ -135,6 +137,9 @@ class Side:
             if given.program is None:
                 raise ValueError(f"{argument}: expected a kernel of compile(), got one of list_kernels()")
             return cls(given.name, given.program)
+        if given is None:
+            raise TypeError(f"{argument}: expected a function, a module of WebAssembly or outputs, got None")
+        _check_text(argument, given)
         if _is_source(given):
             given = KernelProgram(given)
         if isinstance(given, KernelProgram):
@@ -146,6 +151,13 @@ def is_module_path(given: Any) -> bool:
     """Return whether an argument is the path of a WebAssembly module, not the text of a module in Python."""
     is_named = isinstance(given, str) and given.endswith(".wasm") and "\n" not in given
     return is_named or isinstance(given, os.PathLike)
+
+
+def _check_text(argument: str, given: Any) -> None:
+    """Refuse the path of a file that is taken for the text of a function."""
+    if isinstance(given, str) and "\n" not in given and "def" not in given.split() and os.path.exists(given):
+        expected = "expected the text of a function, or the path of a WebAssembly module as a pathlib.Path"
+        raise ValueError(f"{argument}: {expected}, got the path {given!r}")
 
 
 def _is_source(given: Any) -> bool:

@@ -101,8 +101,8 @@ def benchmark(
     chunks: list[Chunk] = [request.SerializeToString()]
     chunks += _wire.field(pb.BenchmarkRequest.LAUNCH_FIELD_NUMBER, launch.chunks(with_program))
     if (size := _wire.size(chunks)) > settings.max_message_bytes:
-        what = f"a benchmark of {launch.kernel.name}; upload() sends an array in chunks"
-        raise too_large(what, size, settings.max_message_bytes)
+        what, hint = f"a benchmark of {launch.kernel.name}", "; upload() sends an array in chunks"
+        raise too_large(what, size, settings.max_message_bytes, hint)
     return Operation(BENCHMARK, b"".join(chunks), lambda response: _decoded(response, launch))
 
 

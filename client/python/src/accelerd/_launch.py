@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from . import _wire
 from ._call import Method, Operation, Settings
 from ._errors import malformed, too_large
@@ -13,7 +15,7 @@ from ._kernel import KernelParam, received_param
 from ._kernel_arguments import array_of, struct_type
 from ._kernel_fault import fault
 from ._kernel_program import KernelDialect, Program
-from ._message import choice, message
+from ._message import choice, extents, message
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._rows import Rows
@@ -117,15 +119,20 @@ class Launch:
         outputs: Outputs | None,
         loop_budget: int | None,
         device: KernelDevice | None,
+        settings: Settings,
     ) -> None:
         if not isinstance(kernel, KernelInfo):
             raise TypeError(f"kernel: expected a kernel of compile(), got {type(kernel).__name__}")
         self.kernel = kernel
         bound = _bound(kernel, arguments, named)
+        limit = settings.max_message_bytes
+        # Arrays are checked before they are copied: a broadcast one can exceed the memory.
+        self._check_size(sum(one.nbytes for one in bound.values() if isinstance(one, np.ndarray)), limit)
         #: How the dialect Python maps arguments to rows; None for other dialects.
         self._rows = Rows(kernel.params, bound) if kernel.dialect == "python" else None
         if self._rows is not None:
-            self._arguments = self._rows.arguments
+            self._check_size(self._rows.size_bytes, limit)
+            self._arguments = self._rows.arguments()
         else:
             by_name = {param.name: param for param in kernel.params}
             self._arguments = {name: _argument(by_name[name], one) for name, one in bound.items()}
@@ -137,10 +144,9 @@ class Launch:
         if self._rows is not None and shapes:
             # All results of a row are computed.
             shapes = {**shapes, **dict.fromkeys(name for name in kernel.written_arrays if name not in shapes)}
-        extents = [grid] if isinstance(grid, int) else list(grid or ())
         self._options = message(
             pb.LaunchRequest,
-            grid=extents,
+            grid=[] if grid is None else extents("grid", grid),
             outputs=[_output(name, shape) for name, shape in shapes.items()],
             loop_budget=loop_budget,
             device=choice("device", device, DEVICES),
@@ -149,10 +155,12 @@ class Launch:
     def operation(self, settings: Settings, with_program: bool = False) -> Operation[Any]:
         """Return the call, by the kernel's id or with its program, which compiles it if that is necessary."""
         chunks = self.chunks(with_program)
-        if (size := _wire.size(chunks)) > settings.max_message_bytes:
-            what = f"a launch of {self.kernel.name}; upload() sends an array in chunks"
-            raise too_large(what, size, settings.max_message_bytes)
+        self._check_size(_wire.size(chunks), settings.max_message_bytes)
         return Operation(LAUNCH, b"".join(chunks), self._decoded)
+
+    def _check_size(self, size: int, limit: int) -> None:
+        if size > limit:
+            raise too_large(f"a launch of {self.kernel.name}", size, limit, "; upload() sends an array in chunks")
 
     def chunks(self, with_program: bool) -> list[Chunk]:
         """Return the request, by the kernel's id or with its program."""
@@ -220,5 +228,5 @@ def _shapes(outputs: Outputs | None) -> dict[str, Sequence[int] | int | None]:
 
 
 def _output(name: str, shape: Sequence[int] | int | None) -> pb.KernelOutput:
-    extents = [shape] if isinstance(shape, int) else list(shape or ())
-    return message(pb.KernelOutput, {"name": "outputs", "shape": "outputs"}, name=name, shape=extents)
+    found = [] if shape is None else extents(f"outputs[{name!r}]", shape)
+    return message(pb.KernelOutput, {"name": "outputs", "shape": "outputs"}, name=name, shape=found)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 Built = TypeVar("Built", bound=Message)
@@ -37,6 +40,38 @@ def choice(argument: str, value: Any, choices: Mapping[Any, Any]) -> Any:
     if value not in choices:
         raise ValueError(f"{argument}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
     return choices[value]
+
+
+def duration(argument: str, seconds: Any, limit: float = 1e10) -> Duration:
+    """Return a positive number of seconds as a message."""
+    if not isinstance(seconds, (int, float, np.number)):
+        raise TypeError(f"{argument}: expected a number of seconds, got {type(seconds).__name__}")
+    if not 0 < seconds < limit:
+        raise ValueError(f"{argument}: expected a positive number of seconds below {limit:g}, got {seconds}")
+    found = Duration()
+    found.FromNanoseconds(int(seconds * 1e9))
+    return found
+
+
+def extents(argument: str, given: Any) -> list[int]:
+    """Return an extent, or several, as a list."""
+    several = given if isinstance(given, Sequence) and not isinstance(given, (str, bytes)) else [given]
+    try:
+        return [operator.index(one) for one in several]
+    except TypeError:
+        wrong = next(type(one).__name__ for one in several if not hasattr(one, "__index__"))
+        got = wrong if several is not given else f"a {type(given).__name__} with {wrong}"
+        raise TypeError(f"{argument}: expected an int or a sequence of int, got {got}") from None
+
+
+def by_name(argument: str, given: Any, expected: str) -> Mapping[str, Any]:
+    """Return a mapping whose keys are names."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument}: expected a dict of {expected}, got {type(given).__name__}")
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"{argument}: expected names of type str, got {type(name).__name__} {name!r}")
+    return given
 
 
 def _check(cls: type[Message], argument: str, name: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
+from . import _message
 from ._call import Method, Operation, Settings
 from ._errors import malformed
 from ._proto import tensor_pb2 as pb
@@ -84,13 +85,7 @@ def _time(time: Timestamp) -> datetime:
 
 def duration(ttl: float | None) -> Duration | None:
     """Return a time to live in seconds as a message."""
-    if ttl is None:
-        return None
-    if not 0 < ttl < 1e10:
-        raise ValueError(f"ttl: expected a positive number of seconds, got {ttl}")
-    message = Duration()
-    message.FromNanoseconds(int(ttl * 1e9))
-    return message
+    return None if ttl is None else _message.duration("ttl", ttl)
 
 
 def tensor_input(name: str, value: Value | ResidentTensor) -> list[Chunk]:

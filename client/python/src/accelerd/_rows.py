@@ -24,6 +24,7 @@ class Rows:
 
     def __init__(self, params: Sequence[KernelParam], bound: Mapping[str, Any]) -> None:
         columns: dict[str, Value | ResidentTensor] = {}
+        self._columns = columns
         #: Dimensions of a row's value: 1 for a list, 0 for a number.
         self._dims = {param.name: param.dims - 1 for param in params}
         for param in params:
@@ -31,7 +32,16 @@ class Rows:
                 columns[param.name] = _column(param, bound[param.name])
         #: What the dimensions of rows are broadcast to.
         self.shape = self._broadcast(columns)
-        self.arguments = {name: self._flat(name, column) for name, column in columns.items()}
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the elements of `arguments()`, which broadcasting can make many times those that were given."""
+        values = [(name, one) for name, one in self._columns.items() if isinstance(one, Value)]
+        return sum(math.prod(self._flat_shape(name, one)) * one.array.itemsize for name, one in values)
+
+    def arguments(self) -> dict[str, Value | ResidentTensor]:
+        """Return the columns as they are sent."""
+        return {name: self._flat(name, column) for name, column in self._columns.items()}
 
     def result(self, array: NDArray[Any]) -> Any:
         """Return a result in the shape of the rows; a Python number if the arguments have no dimensions of rows."""
@@ -59,12 +69,18 @@ class Rows:
         return shape
 
     def _flat(self, name: str, column: Value | ResidentTensor) -> Value | ResidentTensor:
-        # The daemon repeats a single row.
         if isinstance(column, ResidentTensor) or self._leading(name, column) == ():
             return column
         own = column.array.shape[column.array.ndim - self._dims[name] :]
-        rows = np.broadcast_to(column.array, self.shape + own).reshape(math.prod(self.shape), *own)
+        rows = np.broadcast_to(column.array, self.shape + own).reshape(self._flat_shape(name, column))
         return Value(column.number, np.ascontiguousarray(rows))
+
+    def _flat_shape(self, name: str, column: Value) -> tuple[int, ...]:
+        shape = column.array.shape
+        # The daemon repeats a single row.
+        if self._leading(name, column) == ():
+            return shape
+        return (math.prod(self.shape), *shape[len(shape) - self._dims[name] :])
 
 
 def _column(param: KernelParam, given: Any) -> Value | ResidentTensor:

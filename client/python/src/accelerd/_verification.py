@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -18,11 +17,11 @@ from ._kernel import explained
 from ._kernel_arguments import typed_value
 from ._kernel_program import Program
 from ._launch import DEVICES, KernelDevice
-from ._message import choice, message
+from ._message import by_name, choice, duration, message
 from ._proto import verify_pb2 as pb
 from ._resident import tensor_input
 from ._tensor import Value
-from ._verify import PolicyOptions, bits_of_rows, inputs, policy_message
+from ._verify import PolicyOptions, bits_of_rows, inputs, policy_message, policy_messages
 from ._verify_report import VerifyReport, received_report
 from ._wire import Chunk, field
 
@@ -115,13 +114,12 @@ class Verification:
             pb.VerifyCases.INPUTS_FIELD_NUMBER: _inputs(cases, dtypes),
         }
         self._is_generated = subject.function is not None and reference.function is not None and cases is None
-        expect = options.get("expect", "")
-        self._expect = None if isinstance(expect, str) else list(expect)
+        self._expect = _expected_outcomes(options.get("expect", ""))
         header = _header(subject, reference, device, options)
         if self._is_generated:
             if self._expect is not None:
                 raise ValueError("expect: expected one name with generated cases, got a name for each case")
-            header.generator.CopyFrom(_generator(count, seed, domains or {}))
+            header.generator.CopyFrom(_generator(count, seed, {} if domains is None else domains))
         else:
             _check_cases(subject, reference, cases, count, domains)
         self._header = pb.VerifyRequest(header=header).SerializeToString()
@@ -192,6 +190,18 @@ class Verification:
         return received_report(self._summary, self._name, seed, failed_cases)
 
 
+def _expected_outcomes(expect: str | Sequence[str]) -> list[str] | None:
+    """Return the outcome that each case must have; None if there is one for all."""
+    if isinstance(expect, str):
+        return None
+    if not isinstance(expect, Sequence):
+        raise TypeError(f"expect: expected a str or a sequence of str, got {type(expect).__name__}")
+    for at, one in enumerate(expect):
+        if not isinstance(one, str):
+            raise TypeError(f"expect[{at}]: expected a str, got {type(one).__name__}")
+    return list(expect)
+
+
 def _check_cases(subject: Side, reference: Side, cases: Cases | None, count: int | None, domains: Any) -> None:
     has_function = subject.function is not None or reference.function is not None
     if has_function and cases is None:
@@ -220,7 +230,7 @@ def _inputs(cases: Cases | None, dtypes: Mapping[str, str]) -> dict[str, Value]:
     if not isinstance(cases, Mapping) or not cases:
         raise TypeError(f"cases: expected a dict of arrays, at least one, got {cases!r}"[:200])
     found = {}
-    for name, given in cases.items():
+    for name, given in by_name("cases", cases, "arrays").items():
         what = f"cases[{name!r}]"
         # An array has its own type, which the daemon converts if the functions have a wider one.
         is_typed = name in dtypes and isinstance(given, (list, tuple))
@@ -237,7 +247,7 @@ def _narrow(value: Value) -> Value:
 
 
 def _generator(count: int | None, seed: int, domains: Mapping[str, Domain]) -> pb.CaseGenerator:
-    for name, domain in domains.items():
+    for name, domain in by_name("domains", domains, "domains").items():
         if not isinstance(domain, Domain):
             expected = "floats(), integers(), booleans() or lists() of accelerd.testing"
             raise TypeError(f"domains[{name!r}]: expected {expected}, got {type(domain).__name__}")
@@ -264,13 +274,11 @@ def _header(subject: Side, reference: Side, device: KernelDevice | None, options
         loop_budget=options.get("loop_budget"),
     )
     if (timeout := options.get("case_timeout")) is not None:
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"case_timeout: expected a positive number of seconds, got {timeout}")
-        limits.timeout.FromNanoseconds(int(timeout * 1e9))
+        limits.timeout.CopyFrom(duration("case_timeout", timeout))
     header = message(
         pb.VerifyHeader,
         policy=policy_message(policy),  # type: ignore[arg-type]
-        output_policies={name: policy_message(one) for name, one in options.get("policies", {}).items()},
+        output_policies=policy_messages(options.get("policies", {})),
         max_mismatches=options.get("max_mismatches"),
         case_verdicts=options.get("case_verdicts", False),
         limits=limits,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._call import Method, Operation, Settings
 from ._errors import malformed, too_large
 from ._lazy import LazyTensor
-from ._message import choice, message
+from ._message import by_name, choice, message
 from ._proto import tensor_pb2
 from ._proto import verify_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
@@ -84,6 +84,15 @@ def policy_message(options: PolicyOptions) -> pb.ComparisonPolicy:
         shape=pb.SHAPE_POLICY_SAME_ELEMENT_COUNT if options.get("ignore_shape") else pb.SHAPE_POLICY_EQUAL,
         order=pb.ELEMENT_ORDER_ANY if options.get("any_order") else pb.ELEMENT_ORDER_FIXED,
     )
+
+
+def policy_messages(policies: Mapping[str, PolicyOptions]) -> dict[str, pb.ComparisonPolicy]:
+    """Return the messages of policies by the names of outputs."""
+    found: dict[str, pb.ComparisonPolicy] = {}
+    for name, options in by_name("policies", policies, "policies").items():
+        known: Any = by_name(f"policies[{name!r}]", options, "options")
+        found[name] = policy_message(known)
+    return found
 
 
 _COMBINATIONS: dict[Any, Any] = {"any": pb.TOLERANCE_COMBINATION_ANY, "all": pb.TOLERANCE_COMBINATION_ALL}
@@ -244,7 +253,7 @@ def compare(
     request = message(
         pb.CompareOutputsRequest,
         policy=policy_message(policy),
-        output_policies={name: policy_message(one) for name, one in policies.items()},
+        output_policies=policy_messages(policies),
         max_mismatches=max_mismatches,
         row_verdicts=row_verdicts,
     )
@@ -256,8 +265,8 @@ def compare(
         for name, value in tensors.items():
             chunks += field(number, tensor_input(name, value))
     if size(chunks) > settings.max_message_bytes:
-        what = f"a comparison of {', '.join(actual)}; upload() sends a tensor in chunks"
-        raise too_large(what, size(chunks), settings.max_message_bytes)
+        what, hint = f"a comparison of {', '.join(actual)}", "; upload() sends a tensor in chunks"
+        raise too_large(what, size(chunks), settings.max_message_bytes, hint)
     return Operation(COMPARE, b"".join(chunks), lambda response: _report(response, row_verdicts))
 
 
