@@ -371,7 +371,7 @@ class Captures:
         """Return the functions that a value stands for, if they are sent: Warp's, and those of the same module."""
         if _is_elsewhere(user, value):
             return []
-        what = f"source: what {user.name} uses"
+        what = f"source of {user.name}"
         function = unwrapped(value, what)
         if function is None or not function.__code__.co_name.isidentifier():
             return []
