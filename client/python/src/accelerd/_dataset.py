@@ -32,7 +32,7 @@ DatasetCategory: TypeAlias = Literal[
     "stencil",
     "bitwise",
 ]
-#: A part of a data set.
+#: A split of a data set.
 DatasetSplit: TypeAlias = Literal["train", "validation", "test"]
 #: How far results agree with the interpreter's: all bits; within the tolerances of torch.testing; not so; the run ended
 #: with a fault; or the translation did not compile or run.
@@ -78,7 +78,7 @@ class DatasetPair:
     index: int
     #: SHA-256 of the syntax tree without the names that the module gives, in hexadecimal digits.
     id: str
-    #: The same without the values of constants. All pairs of a structure are in one part.
+    #: The same without the values of constants. All pairs of a structure are in one split.
     structure_id: str
     split: DatasetSplit
     category: DatasetCategory
