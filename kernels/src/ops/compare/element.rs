@@ -3,7 +3,7 @@
 
 use std::ops::{BitOr, BitXor};
 
-use super::bounds::{SCALE, Scaled};
+use super::scaled::{SCALE, Scaled};
 
 /// A bit pattern or a distance: u32 for elements of up to 4 bytes, else u64.
 pub(super) trait Word:

@@ -17,6 +17,7 @@ mod judge;
 pub mod oracle;
 mod passes;
 mod policy;
+mod scaled;
 #[cfg(test)]
 mod tests;
 
