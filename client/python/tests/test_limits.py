@@ -23,6 +23,7 @@ from accelerd._call import parts_by_bytes
 from accelerd._errors import error
 from accelerd._proto import similarity_pb2 as pb
 from accelerd._proto import similarity_pb2_grpc
+from accelerd._upsert import BulkUpsert
 
 SMALL = 20_000
 
@@ -139,6 +140,18 @@ def test_steps_of_any_size_are_written(resident: Collection) -> None:
     for wrong in ({"vectors": [[1.0]]}, {"ids": [1], "vectors": [[1.0] * 16], "payload": []}, [1]):
         with pytest.raises(TypeError, match="step: expected a dict of ids"):
             list(resident.upsert_many([wrong]))  # type: ignore[list-item]
+
+
+def test_steps_are_counted_whatever_the_order_of_responses(small: Client) -> None:
+    bulk = BulkUpsert("c", small._caller.settings)
+    steps = [{"ids": range(500), "vectors": np.ones((500, 16), np.float32)}, {"ids": [1], "vectors": [[1.0] * 16]}]
+    sent = [pb.UpsertStreamRequest.FromString(message) for step in steps for message in bulk.messages(step)]
+    assert len(sent) > 2
+    counts: list[list[int]] = []
+    for request in reversed(sent):
+        done = pb.UpsertResponse(inserted_count=request.upsert.vectors.shape[0])
+        counts.append(list(bulk.on_response(pb.UpsertStreamResponse(sequence=request.sequence, upsert=done))))
+    assert counts == [[] for _ in sent[1:]] + [[500, 1]]
 
 
 def test_a_point_that_no_message_holds_is_refused(resident: Collection) -> None:

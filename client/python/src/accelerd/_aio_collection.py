@@ -112,8 +112,7 @@ class AsyncCollection:
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message async for _, step in numbered(steps) for message in bulk.messages(step))
         async for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
-            inserted = bulk.on_response(response)
-            if inserted is not None:
+            for inserted in bulk.on_response(response):
                 yield inserted
 
     async def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:

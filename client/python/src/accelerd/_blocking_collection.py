@@ -111,9 +111,7 @@ class Collection:
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message for step in steps for message in bulk.messages(step))
         for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
-            inserted = bulk.on_response(response)
-            if inserted is not None:
-                yield inserted
+            yield from bulk.on_response(response)
 
     def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
         """Find the nearest points of each query, exactly.

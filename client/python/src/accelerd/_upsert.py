@@ -188,24 +188,41 @@ class SplitUpsert:
         return len(halved) > len(left)
 
 
+class _Step:
+    """A step. The thread that sends writes the first two attributes, the one that receives writes the others."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.is_sent = False
+        self.answered = 0
+        self.inserted = 0
+
+    def is_done(self) -> bool:
+        return self.is_sent and self.answered == self.sent
+
+
 class BulkUpsert:
-    """A stream of steps of any size."""
+    """A stream of steps of any size. The daemon answers messages as they complete, in any order."""
 
     def __init__(self, name: str, settings: Settings) -> None:
         self._name = name
         self._settings = settings
-        #: Whether a message is the last of its step, by sequence, for messages without a response.
-        self._is_last: dict[int, bool] = {}
+        #: The step of each message without a response, by sequence.
+        self._step_of: dict[int, _Step] = {}
+        #: Steps whose result was not returned yet, in order.
+        self._steps: deque[_Step] = deque()
         self._next = 0
-        self._inserted = 0
 
     def messages(self, step: UpsertStep) -> Iterator[bytes]:
         """Iterate over the messages of a step."""
-        upsert = self._checked(step)
+        upsert, state = self._checked(step), _Step()
+        self._steps.append(state)
         for encoded, is_last in _with_last(m for part in upsert.parts() for _, m in upsert.encoded(part)):
             sequence = self._next
             self._next += 1
-            self._is_last[sequence] = is_last
+            self._step_of[sequence] = state
+            state.sent += 1
+            state.is_sent = is_last
             yield _stream_message(sequence, encoded)
 
     def _checked(self, step: UpsertStep) -> Upsert:
@@ -218,18 +235,17 @@ class BulkUpsert:
         upsert.check_ids()
         return upsert
 
-    def on_response(self, response: pb.UpsertStreamResponse) -> int | None:
-        """Process a response. Returns the number of new points of a step after its last response, else None."""
+    def on_response(self, response: pb.UpsertStreamResponse) -> Iterator[int]:
+        """Process a response. Iterates over the numbers of new points of the next steps that are complete."""
         if response.WhichOneof("result") == "error":
             raise from_item(response.error)
-        is_last = self._is_last.pop(response.sequence, None)
-        if is_last is None:
+        step = self._step_of.pop(response.sequence, None)
+        if step is None:
             raise malformed(f"unexpected sequence {response.sequence}")
-        self._inserted += response.upsert.inserted_count
-        if not is_last:
-            return None
-        inserted, self._inserted = self._inserted, 0
-        return inserted
+        step.answered += 1
+        step.inserted += response.upsert.inserted_count
+        while self._steps and self._steps[0].is_done():
+            yield self._steps.popleft().inserted
 
 
 def _with_last(messages: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
