@@ -77,7 +77,7 @@ def expanded(items: Sequence[Any], rank: int) -> list[Any]:
 
 
 def _check_extents(items: Sequence[Any], shape: tuple[int, ...]) -> None:
-    """Refuse more items than dimensions, and integers beyond the extents of theirs."""
+    """Refuse an index with more items than the tensor has dimensions, or with an integer that is out of range."""
     named = (item for item in expanded(items, len(shape)) if item is not None)
     for dim, (item, extent) in enumerate(zip(named, shape, strict=True)):
         if isinstance(item, int) and not -extent <= item < extent:

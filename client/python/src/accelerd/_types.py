@@ -17,7 +17,7 @@ class OperandError(Exception):
 
 
 class ShapeError(OperandError, ValueError):
-    """Ones whose shapes or dimensions do not fit."""
+    """Operands whose shapes or dimensions do not fit."""
 
 
 class OperandIndexError(OperandError, IndexError):
@@ -25,7 +25,7 @@ class OperandIndexError(OperandError, IndexError):
 
 
 class DtypeError(OperandError, TypeError):
-    """Ones whose element types do not fit."""
+    """Operands whose element types do not fit."""
 
 
 class TensorType(NamedTuple):

@@ -133,7 +133,8 @@ fn measure<T: Element>(
     to: &mut Comparison,
 ) -> Errors {
     let (tolerances, ulps) = (judge.policy.rules.tolerances(), scanned.max_distance.into());
-    if to.max_ulps.is_some_and(|reached| ulps <= reached.value) {
+    let is_distance_reached = to.max_ulps.is_some_and(|reached| ulps <= reached.value);
+    if is_distance_reached {
         let count = Isa::best().run(Exceed { block, bounds: Bounds::of(to, tolerances), marks: &mut *marks });
         if count as usize <= FEW {
             if count > 0 {
@@ -144,7 +145,7 @@ fn measure<T: Element>(
         }
     }
     let measured = Isa::best().run(Measure { block, tolerances });
-    let is_reached = to.max_ulps.is_some_and(|reached| ulps <= reached.value)
+    let is_reached = is_distance_reached
         && to.max_absolute.is_some_and(|reached| measured.absolute <= reached.value)
         && to.max_relative.is_some_and(|reached| measured.relative <= reached.value);
     if !is_reached {
