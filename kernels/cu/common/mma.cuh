@@ -62,6 +62,22 @@ __device__ __forceinline__ void store_shared(u32 shared, u32 value) {
     asm volatile("st.shared.u32 [%0], %1;" ::"r"(shared), "r"(value) : "memory");
 }
 
+// Transposes 4 x 4 words over four consecutive lanes: word i of lane q becomes word q of lane i.
+__device__ __forceinline__ void transpose_quad(u32 (&words)[4]) {
+    const u32 lane = threadIdx.x & 31;
+#pragma unroll
+    for (u32 step = 1; step <= 2; step *= 2) {
+        const bool upper = lane & step;
+#pragma unroll
+        for (u32 pair = 0; pair < 2; pair++) {
+            const u32 low = step == 1 ? 2 * pair : pair, high = low + step;
+            const u32 received = __shfl_xor_sync(FULL_WARP, upper ? words[low] : words[high], step);
+            if (upper) words[low] = received;
+            else words[high] = received;
+        }
+    }
+}
+
 // sum += a * b for 16 rows and 8 columns, over 32 bytes of each: lane l has rows l / 4 and l / 4 + 8 (elements 0, 1 and
 // 2, 3 of the sum), columns l % 4 * 2 and the next.
 struct MmaBf16 {

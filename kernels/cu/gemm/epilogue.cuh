@@ -64,17 +64,22 @@ __device__ __forceinline__ void store_tile_direct(const float* acc, const Linear
     }
 }
 
-// The epilogue of COLUMNS columns of the product. `store` writes GROUPS * 8 columns: store.write<ELEMENT, GROUPS>(acc, layer,
-// row, column).
-template <int ELEMENT, int ACTIVATION, bool GATED, int COLUMNS, typename Store>
-__device__ __forceinline__ void epilogue(float (&acc)[COLUMNS / 2], const LinearParams& layer, Store& store, u32 row, u32 column) {
+// The epilogue of COLUMNS columns and 16 FRAGMENTS rows of the product, of which rows past the end are not written. `store` writes
+// 16 rows of GROUPS * 8 columns: store.write<ELEMENT, GROUPS>(acc, layer, row, column).
+template <int ELEMENT, int ACTIVATION, bool GATED, int COLUMNS, int FRAGMENTS, typename Store>
+__device__ __forceinline__ void epilogue(float (&acc)[FRAGMENTS][COLUMNS / 2], const LinearParams& layer, Store& store, u32 row, u32 column) {
     constexpr int GROUPS = GATED ? COLUMNS / 16 : COLUMNS / 8, OUT = ACTIVATION == CLAMP_F16 ? F16 : ELEMENT;
-    apply_epilogue<OUT, ACTIVATION, GATED>(acc, layer.bias, column + threadIdx.x % 4 * 2);
-    store.template write<OUT, GROUPS>(acc, layer, row, GATED ? column / 2 : column);
+#pragma unroll
+    for (u32 m = 0; m < FRAGMENTS; m++) {
+        if (m > 0 && row + 16 * m >= layer.rows) return;
+        apply_epilogue<OUT, ACTIVATION, GATED>(acc[m], layer.bias, column + threadIdx.x % 4 * 2);
+        store.template write<OUT, GROUPS>(acc[m], layer, row + 16 * m, GATED ? column / 2 : column);
+    }
 }
 
-template <int ELEMENT, int COLUMNS, typename Store>
-__device__ __forceinline__ void dispatch_epilogue(float (&acc)[COLUMNS / 2], const LinearParams& layer, Store& store, u32 row, u32 column) {
+template <int ELEMENT, int COLUMNS, int FRAGMENTS, typename Store>
+__device__ __forceinline__ void dispatch_epilogue(float (&acc)[FRAGMENTS][COLUMNS / 2], const LinearParams& layer, Store& store, u32 row,
+                                                  u32 column) {
     if constexpr (COLUMNS != 192) {
         if (layer.gated) {
             if (layer.activation == SILU) epilogue<ELEMENT, SILU, true, COLUMNS>(acc, layer, store, row, column);

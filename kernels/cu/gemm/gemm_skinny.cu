@@ -141,7 +141,8 @@ __device__ __forceinline__ void skinny_consumer(const LinearParams& layer, const
         }
     }
     load_weights<TILE_N>(layer, at);
-    float acc[TILE_N / 2] = {};
+    float sums[1][TILE_N / 2] = {};
+    float(&acc)[TILE_N / 2] = sums[0];
     skinny_mainloop<ELEMENT, TILE_N>(acc, layer, at);
     const u32 row = at.row + threadIdx.x / 32 * 16;
     if (row >= layer.rows) return;
@@ -150,7 +151,7 @@ __device__ __forceinline__ void skinny_consumer(const LinearParams& layer, const
     LinearParams unbiased = layer;
     unbiased.bias = nullptr;
     EpilogueStaging<0> none = {};
-    dispatch_epilogue<ELEMENT, TILE_N>(acc, unbiased, none, row, at.column);
+    dispatch_epilogue<ELEMENT, TILE_N>(sums, unbiased, none, row, at.column);
 }
 
 template <int ELEMENT, int TILE_N>

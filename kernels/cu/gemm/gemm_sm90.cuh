@@ -3,6 +3,7 @@
 #pragma once
 #include "gemm/epilogue.cuh"
 #include "gemm/mainloop_sm90.cuh"
+#include "gemm/tile_scheduler.cuh"
 
 // gemm_sm90_{dtype}_{M}x{N}: a linear layer (see linear.cuh) of 16-bit elements with f32 accumulators.
 // A block processes M x N tiles of the output. The producer warp copies k tiles (128 bytes of each row) into a ring of
@@ -96,27 +97,6 @@ struct EpilogueStaging<0> {
     }
 };
 
-// Static persistent scheduler: a block takes every `stride`th tile from `first`, in order of rows or in reverse. The BLOCKS
-// blocks of a cluster take consecutive row tiles of the same columns.
-template <int TILE_M, int TILE_N, int BLOCKS>
-struct TileScheduler {
-    u32 n_tiles, count, reverse;
-
-    __device__ __forceinline__ TileScheduler(const LinearParams& layer) {
-        n_tiles = (layer.columns + TILE_N - 1) / TILE_N;
-        count = (layer.rows + TILE_M * BLOCKS - 1) / (TILE_M * BLOCKS) * n_tiles;
-        reverse = layer.reverse;
-    }
-    static __device__ __forceinline__ u32 first() { return blockIdx.x / BLOCKS; }
-    static __device__ __forceinline__ u32 stride() { return gridDim.x / BLOCKS; }
-    __device__ __forceinline__ u32 at(u32 tile) const { return reverse ? count - 1 - tile : tile; }
-    // The first row of this block's tile; in a cluster it may be past the end.
-    __device__ __forceinline__ u32 row(u32 tile) const {
-        return (at(tile) / n_tiles * BLOCKS + blockIdx.x % BLOCKS) * TILE_M;
-    }
-    __device__ __forceinline__ u32 column(u32 tile) const { return at(tile) % n_tiles * TILE_N; }
-};
-
 // The producer, one thread: loads the k tiles of all of a block's tiles. In a cluster each block multicasts half of the weight.
 // The weights of the first stages are loaded before the preceding grid has completed.
 template <int CONSUMERS, int TILE_N, int STAGES, int BLOCKS>
@@ -205,7 +185,7 @@ __device__ __forceinline__ void consumer(const LinearParams& layer, u32 data, u3
 #pragma unroll
             for (u32 i = 0; i < TILE_N / 2; i++) acc[i] += i % 2 ? bias[i / 4].y : bias[i / 4].x;
         }
-        dispatch_epilogue<ELEMENT, TILE_N>(acc, unbiased, staging, row + warp * 16, tiles.column(tile));
+        dispatch_epilogue<ELEMENT, TILE_N>(sums, unbiased, staging, row + warp * 16, tiles.column(tile));
     }
     if (lane == 0) bulk_store_wait_read<0>();
 }

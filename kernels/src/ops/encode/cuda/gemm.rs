@@ -4,7 +4,7 @@ use super::{
     gemm_mma::{MMA_CAPABILITY, launch_gemm_mma},
     hidden_states::HiddenStates,
     launch::{LaunchContext, fit, kernel},
-    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILED},
+    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILE_SCHEDULER, TILED},
     norm::{NORM, NORM_LAUNCH, NormParams},
     weights::Weight,
 };
@@ -379,9 +379,21 @@ const GEMM_SM90: Source = cu!("gemm/gemm_sm90.cuh");
 const GEMM_PINGPONG: Source = cu!("gemm/gemm_pingpong.cuh");
 
 const SM90_HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, MAINLOOP_SM90, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90];
-const PINGPONG_HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, MAINLOOP_SM90, LINEAR_LAUNCH, LINEAR, EPILOGUE, GEMM_SM90, GEMM_PINGPONG];
+    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, MAINLOOP_SM90, LINEAR_LAUNCH, LINEAR, EPILOGUE, TILE_SCHEDULER, GEMM_SM90];
+const PINGPONG_HEADERS: &[Source] = &[
+    COMMON,
+    TILED,
+    ACTIVATION,
+    MMA,
+    WGMMA,
+    MAINLOOP_SM90,
+    LINEAR_LAUNCH,
+    LINEAR,
+    EPILOGUE,
+    TILE_SCHEDULER,
+    GEMM_SM90,
+    GEMM_PINGPONG,
+];
 const RESIDUAL_NORM_HEADERS: &[Source] = &[
     COMMON,
     TILED,
@@ -392,6 +404,7 @@ const RESIDUAL_NORM_HEADERS: &[Source] = &[
     LINEAR_LAUNCH,
     LINEAR,
     EPILOGUE,
+    TILE_SCHEDULER,
     GEMM_SM90,
     GEMM_PINGPONG,
     NORM_LAUNCH,

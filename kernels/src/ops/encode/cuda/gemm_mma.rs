@@ -3,7 +3,7 @@
 
 use super::{
     launch::{LaunchContext, fit, kernel},
-    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILED},
+    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILE_SCHEDULER, TILED},
 };
 use crate::{
     OpError,
@@ -21,21 +21,28 @@ struct MmaTile {
     columns: usize,
     threads: u32,
     stages: usize,
-    /// Cost of 64 x 64 x 64 products on a multiprocessor, in percent of that of the largest tile: smaller tiles read each
-    /// element from shared memory for fewer products.
+    /// Blocks that a multiprocessor runs at once, where its shared memory suffices.
+    blocks_per_sm: usize,
+    /// Time of a k tile per element of the output, in percent of that of the largest tile: smaller tiles read each element from
+    /// shared memory for fewer products.
     cost: usize,
+    /// Time per element of the output that its k tiles do not account for, in the same unit: that of the epilogue, unless other
+    /// blocks hide it.
+    ends: usize,
     f16: Kernel,
     bf16: Kernel,
 }
 
-/// By descending size. Their estimated costs are the reads of shared memory, not measurements.
+/// By descending size, with the times measured on an H200.
 const TILES: [MmaTile; 4] = [
     MmaTile {
         rows: 256,
         columns: 128,
         threads: 256,
         stages: 3,
+        blocks_per_sm: 1,
         cost: 100,
+        ends: 100,
         f16: kernel::<LinearParams>("gemm_mma_f16_256x128"),
         bf16: kernel::<LinearParams>("gemm_mma_bf16_256x128"),
     },
@@ -44,7 +51,9 @@ const TILES: [MmaTile; 4] = [
         columns: 128,
         threads: 128,
         stages: 3,
-        cost: 110,
+        blocks_per_sm: 2,
+        cost: 104,
+        ends: 50,
         f16: kernel::<LinearParams>("gemm_mma_f16_128x128"),
         bf16: kernel::<LinearParams>("gemm_mma_bf16_128x128"),
     },
@@ -53,7 +62,9 @@ const TILES: [MmaTile; 4] = [
         columns: 64,
         threads: 128,
         stages: 4,
-        cost: 180,
+        blocks_per_sm: 3,
+        cost: 150,
+        ends: 50,
         f16: kernel::<LinearParams>("gemm_mma_f16_64x64"),
         bf16: kernel::<LinearParams>("gemm_mma_bf16_64x64"),
     },
@@ -62,7 +73,9 @@ const TILES: [MmaTile; 4] = [
         columns: 16,
         threads: 128,
         stages: 6,
-        cost: 350,
+        blocks_per_sm: 3,
+        cost: 300,
+        ends: 100,
         f16: kernel::<LinearParams>("gemm_mma_f16_64x16"),
         bf16: kernel::<LinearParams>("gemm_mma_bf16_64x16"),
     },
@@ -73,7 +86,7 @@ impl MmaTile {
         self.stages * (self.rows + self.columns) * 128
     }
 
-    fn blocks(&self, rows: usize, columns: usize) -> usize {
+    fn tiles(&self, rows: usize, columns: usize) -> usize {
         rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
     }
 
@@ -81,30 +94,41 @@ impl MmaTile {
         if dtype == DType::F16 { &self.f16 } else { &self.bf16 }
     }
 
-    /// Estimated time of a layer: that of the multiprocessor with the most blocks, which share its tensor cores.
-    fn time(&self, rows: usize, columns: usize, sm_count: usize) -> usize {
-        self.blocks(rows, columns).div_ceil(sm_count) * self.rows * self.columns * self.cost
+    /// Estimated time of a layer: that of the multiprocessor with the most tiles, which share its tensor cores.
+    fn time(&self, [rows, columns, k_tiles]: [usize; 3], sm_count: usize) -> usize {
+        let tiles = self.tiles(rows, columns).div_ceil(sm_count);
+        tiles * self.rows * self.columns * (self.cost * k_tiles + self.ends)
     }
 }
 
-/// The tile with the least estimated time among those that fit the shared memory of a block; the smallest fits that of any
-/// device. All tiles give the same bits.
-fn tile_for(rows: usize, columns: usize, sm_count: usize, shared_bytes: usize) -> &'static MmaTile {
+/// The tile with the least estimated time for a layer of rows, columns and k tiles, among those that fit the shared memory of a
+/// block; the smallest fits that of any device. All tiles give the same bits.
+fn tile_for(shape: [usize; 3], sm_count: usize, shared_bytes: usize) -> &'static MmaTile {
     let fitting = TILES.iter().filter(|tile| tile.shared_bytes() <= shared_bytes);
-    fitting.min_by_key(|tile| tile.time(rows, columns, sm_count)).unwrap_or(&TILES[3])
+    fitting.min_by_key(|tile| tile.time(shape, sm_count)).unwrap_or(&TILES[3])
 }
 
 pub(super) fn launch_gemm_mma(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
-    let (rows, columns) = (launch.rows, layer.columns as usize);
+    let (rows, columns, k_tiles) = (launch.rows, layer.columns as usize, layer.k_tiles as usize);
     let (sm_count, shared_bytes) = (launch.worker.sm_count() as usize, launch.worker.shared_bytes() as usize);
-    let tile = tile_for(rows, columns, sm_count, shared_bytes);
-    let (grid, shared_bytes) = (Grid::x(fit(tile.blocks(rows, columns))?), fit(tile.shared_bytes())?);
-    let kernel = tile.kernel(launch.dtype);
-    launch.worker.launch_pdl(kernel, grid, tile.threads, shared_bytes, &mut Args::new().value(layer))
+    let tile = tile_for([rows, columns, k_tiles], sm_count, shared_bytes);
+    let blocks = tile.tiles(rows, columns).min(sm_count * tile.blocks_per_sm);
+    let (grid, shared_bytes) = (Grid::x(fit(blocks)?), fit(tile.shared_bytes())?);
+    launch.worker.launch_pdl(tile.kernel(launch.dtype), grid, tile.threads, shared_bytes, &mut Args::new().value(layer))
 }
 
-const HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, MAINLOOP_MMA, LINEAR_LAUNCH, LINEAR, EPILOGUE, cu!("gemm/gemm_mma.cuh")];
+const HEADERS: &[Source] = &[
+    COMMON,
+    TILED,
+    ACTIVATION,
+    MMA,
+    MAINLOOP_MMA,
+    LINEAR_LAUNCH,
+    LINEAR,
+    EPILOGUE,
+    TILE_SCHEDULER,
+    cu!("gemm/gemm_mma.cuh"),
+];
 
 pub(super) static MODULES: [&Module; 2] = [&GEMM_MMA_F16, &GEMM_MMA_BF16];
 
@@ -128,21 +152,28 @@ static GEMM_MMA_BF16: Module = Module {
 mod tests {
     use super::*;
 
-    /// Rows and columns of the tile on a device of 108 multiprocessors with 163 KiB of shared memory a block.
+    /// Rows and columns of the tile for a layer of 12 k tiles, on a device of 108 multiprocessors with 163 KiB of shared memory a
+    /// block.
     fn tile(rows: usize, columns: usize) -> (usize, usize) {
-        let tile = tile_for(rows, columns, 108, 163 << 10);
+        let tile = tile_for([rows, columns, 12], 108, 163 << 10);
         (tile.rows, tile.columns)
     }
 
     #[test]
     fn tiles_are_chosen_to_fill_the_device() {
         assert_eq!([1, 32, 64].map(|rows| tile(rows, 768)), [(64, 16); 3]);
-        assert_eq!([tile(512, 768), tile(1 << 18, 768)], [(64, 64), (256, 128)]);
+        assert_eq!([tile(512, 768), tile(1 << 18, 768)], [(64, 64), (128, 128)]);
+    }
+
+    #[test]
+    fn blocks_that_hide_epilogues_are_chosen_for_few_k_tiles() {
+        let tile = |k_tiles| tile_for([1 << 18, 768, k_tiles], 108, 163 << 10).rows;
+        assert_eq!([6, 48].map(tile), [128, 256]);
     }
 
     #[test]
     fn tiles_fit_the_shared_memory_of_a_block() {
-        let largest = |shared_bytes| tile_for(1 << 18, 768, 84, shared_bytes).rows;
+        let largest = |shared_bytes| tile_for([1 << 18, 768, 48], 84, shared_bytes).rows;
         assert_eq!([163 << 10, 99 << 10, 64 << 10].map(largest), [256, 128, 64]);
     }
 }

@@ -26,3 +26,4 @@ pub(super) const TILED: Source = cu!("common/tiled.cuh");
 pub(super) const ACTIVATION: Source = cu!("common/activation.cuh");
 pub(super) const LINEAR: Source = cu!("gemm/linear.cuh");
 pub(super) const EPILOGUE: Source = cu!("gemm/epilogue.cuh");
+pub(super) const TILE_SCHEDULER: Source = cu!("gemm/tile_scheduler.cuh");
