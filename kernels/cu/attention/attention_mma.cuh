@@ -10,9 +10,9 @@
 // they fit its range, and its three extra bits matter where scores amplify rounding errors. The output is bfloat16 with
 // `out_bf16`.
 // A block of 128 threads processes a work item and head, or for short sequences an item and 2 or 4 heads; a warp has 16 or 32
-// queries. Keys and values are double-buffered in shared memory, 64 rows at a time. Scores and accumulators are f32, with online
-// softmax.
-//   dynamic shared memory: 512 * D bytes
+// queries. Keys and values are in shared memory, 64 rows at a time; those of longer sequences are loaded two steps ahead. Scores
+// and accumulators are f32, with online softmax.
+//   dynamic shared memory: 256 * D bytes, and 768 * D for longer sequences
 #if __CUDA_ARCH__ >= 800
 
 // The swizzled shared-memory offset of a 16-byte chunk of one of 64 rows: free of bank conflicts for 8 consecutive rows.
@@ -28,16 +28,15 @@ struct QueryTile {
     u32 head, query, first_row;
 };
 
-// Starts to load keys and values: 64 rows of one head from `key`, or the first rows of 4 / W heads. Rows past the end repeat the
-// last row of the sequence.
+// Starts to load keys and values of a short sequence: the rows of 4 / W heads from `head`. Rows past the end repeat the last row.
 template <int D, int W>
-__device__ __forceinline__ void load_kv(const AttentionParams& params, const QueryTile& tile, u32 head, u32 key, u32 keys, u32 values) {
+__device__ __forceinline__ void load_short_kv(const AttentionParams& params, const QueryTile& tile, u32 head, u32 keys, u32 values) {
     constexpr u32 CHUNKS = D / 8, SIZE = 16 * W;
 #pragma unroll
     for (u32 at = threadIdx.x; at < 64 * CHUNKS; at += 128) {
         const u32 row = at / CHUNKS, chunk = at % CHUNKS;
         const u32 mine = W == 4 ? head : min(head + row / SIZE, params.heads - 1);
-        const u32 token = min(W == 4 ? key + row : row % SIZE, tile.length - 1);
+        const u32 token = min(row % SIZE, tile.length - 1);
         const u32 column = (params.heads + mine / params.group_size) * CHUNKS + chunk;
         const u32 to = smem_offset<D>(row, chunk);
         cp_async(keys + to, params.qkv + chunk_offset(tile.start + token, column, params.tiles_per_row));
@@ -45,6 +44,40 @@ __device__ __forceinline__ void load_kv(const AttentionParams& params, const Que
     }
     cp_async_commit();
 }
+
+// A thread's copies of a sequence's rows to shared memory, 16 bytes each. The rows of all copies are equal modulo 8, and so is their
+// swizzle.
+template <int D>
+struct RowCopies {
+    // Rows that the 128 threads copy at once.
+    static constexpr u32 CHUNKS = D / 8, ROWS = 128 / CHUNKS;
+    const u8* qkv;
+    u64 row_tile_bytes;
+    u32 start, length, first_row, chunk, to;
+
+    __device__ __forceinline__ RowCopies(const AttentionParams& params, u32 start, u32 length)
+        : qkv(params.qkv), row_tile_bytes((u64)params.tiles_per_row * TILE_BYTES), start(start), length(length),
+          first_row(threadIdx.x / CHUNKS), chunk(threadIdx.x % CHUNKS), to(smem_offset<D>(first_row, chunk)) {}
+
+    // The thread's part of a head, which is at `column` chunks of a row.
+    __device__ __forceinline__ const u8* head(u32 column) const {
+        const u32 at = column + chunk;
+        return qkv + (u64)(at / 8) * TILE_BYTES + ((at % 8 ^ (start + first_row & 7)) << 4);
+    }
+
+    // Starts to load 64 rows from `token`, a multiple of 8, of HEADS heads; rows past the end are zeros.
+    template <int HEADS>
+    __device__ __forceinline__ void load(const u8* const (&heads)[HEADS], u32 token, const u32 (&shared)[HEADS]) const {
+        constexpr u32 COPY_BYTES = ROWS * (D == 32 ? 64 : 128);
+#pragma unroll
+        for (u32 i = 0; i < 64 / ROWS; i++) {
+            const u32 mine = token + first_row + i * ROWS, row = start + mine;
+            const u64 offset = row / TILE_ROWS * row_tile_bytes + row % TILE_ROWS * 128;
+#pragma unroll
+            for (u32 h = 0; h < HEADS; h++) cp_async_or_zero(shared[h] + to + i * COPY_BYTES, heads[h] + offset, mine < length ? 16 : 0);
+        }
+    }
+};
 
 // The state of a warp with 16 M queries: query fragments, output accumulators, and running maximum and sum of a lane's 2 M rows.
 template <int D, int M>
@@ -55,21 +88,11 @@ struct MmaState {
 };
 
 template <int D, int M>
-__device__ __forceinline__ void init(MmaState<D, M>& state, const AttentionParams& params, const QueryTile& tile) {
-    const u32 lane = threadIdx.x & 31;
+__device__ __forceinline__ void init(MmaState<D, M>& state) {
 #pragma unroll
     for (u32 m = 0; m < M; m++) {
 #pragma unroll
         for (u32 h = 0; h < 2; h++) {
-            const u32 row = tile.start + min(tile.query + 16 * m + lane / 4 + 8 * h, tile.length - 1);
-#pragma unroll
-            for (u32 k = 0; k < D / 16; k++) {
-#pragma unroll
-                for (u32 half = 0; half < 2; half++) {
-                    const u64 at = chunk_offset(row, tile.head * (D / 8) + 2 * k + half, params.tiles_per_row) + lane % 4 * 4;
-                    state.queries[m][k][2 * half + h] = *(const u32*)(params.qkv + at);
-                }
-            }
             state.row_max[m][h] = -INFINITY;
             state.row_sum[m][h] = 0.0f;
         }
@@ -77,6 +100,24 @@ __device__ __forceinline__ void init(MmaState<D, M>& state, const AttentionParam
         for (u32 i = 0; i < D / 8; i++) {
 #pragma unroll
             for (u32 e = 0; e < 4; e++) state.acc[m][i][e] = 0.0f;
+        }
+    }
+}
+
+// Loads the queries of a short sequence; rows past the end repeat the last row.
+template <int D>
+__device__ __forceinline__ void load_short_queries(MmaState<D, 1>& state, const AttentionParams& params, const QueryTile& tile) {
+    const u32 lane = threadIdx.x & 31;
+#pragma unroll
+    for (u32 h = 0; h < 2; h++) {
+        const u32 row = tile.start + min(tile.query + lane / 4 + 8 * h, tile.length - 1);
+#pragma unroll
+        for (u32 k = 0; k < D / 16; k++) {
+#pragma unroll
+            for (u32 half = 0; half < 2; half++) {
+                const u64 at = chunk_offset(row, tile.head * (D / 8) + 2 * k + half, params.tiles_per_row) + lane % 4 * 4;
+                state.queries[0][k][2 * half + h] = *(const u32*)(params.qkv + at);
+            }
         }
     }
 }
@@ -166,6 +207,7 @@ __device__ __forceinline__ void attend_kv(MmaState<D, M>& state, const Attention
     }
 }
 
+// Writes 16 bytes a lane.
 template <int D, int M>
 __device__ __forceinline__ void store_output(const MmaState<D, M>& state, const AttentionParams& params, const QueryTile& tile) {
     const u32 lane = threadIdx.x & 31;
@@ -177,13 +219,19 @@ __device__ __forceinline__ void store_output(const MmaState<D, M>& state, const 
             row_sum += __shfl_xor_sync(FULL_WARP, row_sum, 1);
             row_sum += __shfl_xor_sync(FULL_WARP, row_sum, 2);
             const u32 query = tile.query + 16 * m + lane / 4 + 8 * h;
-            if (query >= tile.length) continue;
             const float factor = 1.0f / row_sum;
 #pragma unroll
-            for (u32 i = 0; i < D / 8; i++) {
-                u8* to = params.out + chunk_offset(tile.start + query, tile.head * (D / 8) + i, params.out_tiles_per_row) + lane % 4 * 4;
-                const float low = state.acc[m][i][2 * h] * factor, high = state.acc[m][i][2 * h + 1] * factor;
-                *(u32*)to = params.out_bf16 ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);
+            for (u32 i = 0; i < D / 8; i += 4) {
+                u32 words[4];
+#pragma unroll
+                for (u32 j = 0; j < 4; j++) {
+                    const float low = state.acc[m][i + j][2 * h] * factor, high = state.acc[m][i + j][2 * h + 1] * factor;
+                    words[j] = params.out_bf16 ? f32_to_bf16x2(low, high) : f32_to_f16x2(low, high);
+                }
+                transpose_quad(words);
+                if (query >= tile.length) continue;
+                u8* to = params.out + chunk_offset(tile.start + query, tile.head * (D / 8) + i + lane % 4, params.out_tiles_per_row);
+                *(uint4*)to = make_uint4(words[0], words[1], words[2], words[3]);
             }
         }
     }
@@ -200,10 +248,11 @@ __device__ __forceinline__ void attend_short_sequence(const AttentionParams& par
     const u32 warp = threadIdx.x / 32, start = params.cu_seqlens[text];
     const QueryTile tile = {start, params.cu_seqlens[text + 1] - start, head + warp / W, warp % W * 16, warp / W * 16 * W};
     griddepcontrol_wait();
-    load_kv<D, W>(params, tile, head, 0, keys, values);
+    load_short_kv<D, W>(params, tile, head, keys, values);
     const bool some = tile.head < params.heads && tile.query < tile.length;
     MmaState<D, 1> state;
-    if (some) init(state, params, tile);
+    init(state);
+    if (some) load_short_queries(state, params, tile);
     cp_async_wait<0>();
     __syncthreads();
     if (!some) return;
@@ -211,34 +260,85 @@ __device__ __forceinline__ void attend_short_sequence(const AttentionParams& par
     store_output(state, params, tile);
 }
 
-// 64 M queries of a sequence and head, from `query`.
-template <int D, int M>
-__device__ __forceinline__ void attend_query_tile(const AttentionParams& params, u32 start, u32 length, u32 query, u32 head, u32 keys, u32 values) {
-    constexpr u32 BYTES = 128 * D, QUERIES = 64 * M;
-    const QueryTile tile = {start, length, head, query + threadIdx.x / 32 * (16 * M), 0};
+// The keys that some of `count` queries from `query` attend to: from a multiple of 64 to before the second.
+__device__ __forceinline__ uint2 visible_keys(const AttentionParams& params, u32 query, u32 count, u32 length) {
     u32 first = 0, last = length;
     if (params.window != NO_WINDOW) {
         first = query > params.window ? (query - params.window) / 64 * 64 : 0;
-        last = min(last, min(query + QUERIES - 1, length) + min(params.window, length) + 1);
+        last = min(last, min(query + count - 1, length) + min(params.window, length) + 1);
     }
-    if (params.causal) last = min(last, query + QUERIES);
-    load_kv<D, 4>(params, tile, head, first, keys, values);
+    if (params.causal) last = min(last, query + count);
+    return make_uint2(first, last);
+}
+
+// The queries of a warp, whose rows start at `row` of the tiles of 64 in shared memory.
+template <int D, int M>
+__device__ __forceinline__ void read_queries(MmaState<D, M>& state, u32 queries, u32 row) {
+    const u32 lane = threadIdx.x & 31;
+#pragma unroll
+    for (u32 m = 0; m < M; m++) {
+        const u32 mine = row + 16 * m + lane % 16, tile = queries + mine / 64 * (128 * D);
+#pragma unroll
+        for (u32 k = 0; k < D / 16; k++) ldmatrix_x4(state.queries[m][k], tile + smem_offset<D>(mine % 64, 2 * k + lane / 16));
+    }
+}
+
+// Keys and values of a head in three stages of shared memory.
+template <int D>
+struct KvStages {
+    static constexpr u32 COUNT = 3, BYTES = 128 * D;
+    const RowCopies<D>& copies;
+    const u8* heads[2];
+    u32 shared, last_key;
+
+    __device__ __forceinline__ u32 keys(u32 stage) const { return shared + stage * (2 * BYTES); }
+    __device__ __forceinline__ u32 values(u32 stage) const { return keys(stage) + BYTES; }
+
+    // Starts to load 64 keys from `key`, if there are any.
+    __device__ __forceinline__ void load(u32 key, u32 stage) const {
+        const u32 to[2] = {keys(stage), values(stage)};
+        if (key < last_key) copies.load(heads, key, to);
+        cp_async_commit();
+    }
+};
+
+// 64 M queries of a sequence and head, from `query`. The queries are loaded to the last stage, which is the last to be filled.
+template <int D, int M>
+__device__ __forceinline__ void attend_query_tile(const AttentionParams& params, u32 start, u32 length, u32 query, u32 head, u32 shared) {
+    constexpr u32 CHUNKS = D / 8, STAGES = KvStages<D>::COUNT;
+    const RowCopies<D> copies(params, start, length);
+    const u32 key_column = (params.heads + head / params.group_size) * CHUNKS;
+    const uint2 keys = visible_keys(params, query, 64 * M, length);
+    const KvStages<D> stages = {copies, {copies.head(key_column), copies.head(key_column + params.kv_heads * CHUNKS)}, shared, keys.y};
+    const u32 queries = stages.keys(STAGES - 1);
+    const u8* const query_head[1] = {copies.head(head * CHUNKS)};
+#pragma unroll
+    for (u32 part = 0; part < M; part++) {
+        const u32 to[1] = {queries + part * (128 * D)};
+        copies.load(query_head, query + 64 * part, to);
+    }
+    stages.load(keys.x, 0);
+    stages.load(keys.x + 64, 1);
+    cp_async_wait<1>();
+    __syncthreads();
+    const u32 warp_row = threadIdx.x / 32 * (16 * M);
+    const QueryTile tile = {start, length, head, query + warp_row, 0};
     MmaState<D, M> state;
-    init(state, params, tile);
+    init(state);
+    read_queries(state, queries, warp_row);
     u32 stage = 0;
-    for (u32 key = first; key < last; key += 64) {
-        if (key + 64 < last) {
-            load_kv<D, 4>(params, tile, head, key + 64, keys + (stage ^ 1) * BYTES, values + (stage ^ 1) * BYTES);
-            cp_async_wait<1>();
-        } else {
-            cp_async_wait<0>();
-        }
+    for (u32 key = keys.x; key < keys.y; key += 64) {
+        cp_async_wait<1>();
+        // The stage is loaded, and all warps have read the one before it, or the queries: it is loaded next.
         __syncthreads();
-        if (tile.query < length) attend_kv<D, 4, M>(state, params, tile, key, keys + stage * BYTES, values + stage * BYTES);
-        __syncthreads();
-        stage ^= 1;
+        stages.load(key + 128, stage == 0 ? STAGES - 1 : stage - 1);
+        if (tile.query < length) attend_kv<D, 4, M>(state, params, tile, key, stages.keys(stage), stages.values(stage));
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
     if (tile.query < length) store_output(state, params, tile);
+    // The next queries are loaded over the keys and values.
+    cp_async_wait<0>();
+    __syncthreads();
 }
 
 // Sequences of more than 64 tokens. Where registers allow it, a warp has two tiles of queries and so uses each load of keys and
@@ -247,13 +347,13 @@ template <int D>
 __device__ __forceinline__ void attention_mma_long(const AttentionParams& params) {
     griddepcontrol_launch_and_wait();
     extern __shared__ __align__(128) u8 shared[];
-    const u32 keys = smem_address(shared), values = keys + 256 * D, block = block_index(params), head = block % params.heads;
+    const u32 block = block_index(params), head = block % params.heads;
     const uint2 item = params.work_items[block / params.heads];
     const u32 start = params.cu_seqlens[item.x], length = params.cu_seqlens[item.x + 1] - start;
     constexpr u32 TILES = D < 128 ? 2 : 1;
 #pragma unroll 1
     for (u32 query = item.y; query < min(item.y + 128, length); query += 64 * TILES) {
-        attend_query_tile<D, TILES>(params, start, length, query, head, keys, values);
+        attend_query_tile<D, TILES>(params, start, length, query, head, smem_address(shared));
     }
 }
 
@@ -263,7 +363,7 @@ template <int D>
 __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
     griddepcontrol_launch_dependents();
     extern __shared__ __align__(128) u8 shared[];
-    const u32 keys = smem_address(shared), values = keys + 256 * D;
+    const u32 keys = smem_address(shared), values = keys + 128 * D;
     const u32 pairs = (params.heads + 1) / 2, fours = (params.heads + 3) / 4;
     const uint2* items = params.work_items + params.long_items;
     u32 block = block_index(params);

@@ -227,15 +227,15 @@ pub(super) fn attention(
     };
     let mut args = Args::new().value(attention_params);
     if let Some([short, long]) = mma_kernels(launch.dtype, params.head_dim, launch.worker.compute_capability()) {
-        let ([short_blocks, long_blocks], shared_bytes) = (items.blocks(params.heads), fit(512 * padded)?);
-        launch.worker.launch_pdl(short, Grid::x(fit(short_blocks)?), 128, shared_bytes, &mut args)?;
+        let [short_blocks, long_blocks] = items.blocks(params.heads);
+        launch.worker.launch_pdl(short, Grid::x(fit(short_blocks)?), 128, fit(256 * padded)?, &mut args)?;
         let (biased, capability) =
             (params.slopes.or(params.relative_bias).is_some(), launch.worker.compute_capability());
         if let Some(sm90) = sm90_kernel([params.heads, params.kv_heads, padded], biased, capability) {
             let grid = Grid::x(fit(long_blocks)?.min(launch.worker.sm_count()));
             return launch.worker.launch_pdl(&sm90.kernel, grid, sm90.threads, sm90.shared_bytes, &mut args);
         }
-        return launch.worker.launch_pdl(long, Grid::x(fit(long_blocks)?), 128, shared_bytes, &mut args);
+        return launch.worker.launch_pdl(long, Grid::x(fit(long_blocks)?), 128, fit(768 * padded)?, &mut args);
     }
     let grid = Grid::xy(fit(launch.rows.div_ceil(4))?, fit(params.heads)?);
     launch.worker.launch_pdl(&ATTENTION_SIMT[launch.dtype as usize], grid, 128, fit(32 * params.head_dim)?, &mut args)
