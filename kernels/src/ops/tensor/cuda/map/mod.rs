@@ -19,10 +19,10 @@ use crate::{OpError, cuda::Grid};
 use collapse::Collapsed;
 use space::{Space, View};
 pub(super) use variant::weight;
-use variant::{Operand, Schedule, THREADS, Variant};
+use variant::{Operand, Schedule, Variant};
 
-/// Blocks of a launch for each one that runs at once: enough that the last ones to run share the rest evenly.
-const WAVES: u32 = 8;
+/// The most blocks of a launch; they compute the rest in turn.
+const MAX_BLOCKS: u64 = i32::MAX as u64;
 
 /// The launches of a step; none if there is nothing to compute.
 pub(super) fn prepare(step: &MapStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
@@ -32,15 +32,14 @@ pub(super) fn prepare(step: &MapStep, sizes: &BufferSizes) -> Result<Launches, O
         Argument::structure(View { address: 0, strides: *strides }, &[*address])
     };
     arguments.extend(checked.views.iter().flat_map(view));
-    Ok(Launches::one(Launch {
-        waves: Some(WAVES),
-        ..Launch::new(
-            source::source(&step.function, &checked.variant),
-            Grid::x(u32::try_from(checked.blocks()).unwrap_or(u32::MAX)),
-            u32::try_from(THREADS).expect("a small constant"),
-            arguments,
-        )
-    }))
+    let blocks = u32::try_from(checked.blocks().min(MAX_BLOCKS)).expect("below 2^31");
+    let threads = checked.variant.schedule.threads();
+    Ok(Launches::one(Launch::new(
+        source::source(&step.function, &checked.variant),
+        Grid::x(blocks),
+        threads,
+        arguments,
+    )))
 }
 
 /// A checked step.
@@ -76,8 +75,11 @@ impl Checked {
     }
 
     fn blocks(&self) -> u64 {
-        match self.variant.schedule {
-            Schedule::Vectors { unroll, .. } => self.space.vectors.div_ceil((THREADS * unroll) as u64).max(1),
+        let schedule = self.variant.schedule;
+        match schedule {
+            Schedule::Vectors { unroll, .. } => {
+                self.space.vectors.div_ceil(u64::from(schedule.threads()) * unroll as u64).max(1)
+            }
             Schedule::Tiles { .. } => self.space.vectors,
         }
     }

@@ -13,7 +13,7 @@ use accelerd_ir::{
 use super::{
     super::prelude::{NO_FMA, PRELUDE},
     space::{LAUNCH, Space, View},
-    variant::{Access, Schedule, THREADS, Variant},
+    variant::{Access, Schedule, Variant},
 };
 use crate::cuda::{COMMON, JitSource, Source, cu};
 
@@ -170,10 +170,11 @@ impl Operands<'_> {
             }
             Schedule::Tiles { edge } => format!("map_tile<{edge}, {rank}>"),
         };
+        let threads = self.variant.schedule.threads();
         let views = self.views();
         let params: Vec<_> = views.iter().map(|view| format!("const View {view}")).collect();
         format!(
-            "extern \"C\" __global__ void __launch_bounds__({THREADS}) {template}(const Space space, {}) {{\n    \
+            "extern \"C\" __global__ void __launch_bounds__({threads}) {template}(const Space space, {}) {{\n    \
              {call}(space, Operands{{{}}});\n}}\n",
             params.join(", "),
             views.join(", ")

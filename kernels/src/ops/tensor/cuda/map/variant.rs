@@ -8,12 +8,10 @@ use super::{
     space::{Space, padded},
 };
 
-/// Threads of a block.
-pub(super) const THREADS: usize = 256;
 /// The widest access of a thread.
 const VECTOR_BYTES: usize = 16;
 /// What a thread reads before it writes, to have enough loads in flight for the bandwidth of the memory.
-const BYTES_IN_FLIGHT: usize = 64;
+const BYTES_IN_FLIGHT: usize = 32;
 /// Bound of the instructions that are unrolled, beyond which compilation takes longer than unrolling saves.
 const MAX_UNROLLED: usize = 1024;
 /// Shared memory of a block that every device has.
@@ -53,6 +51,16 @@ pub(super) enum Schedule {
     Vectors { lanes: usize, unroll: usize, is_wide: bool },
     /// A block computes tiles of `edge` rows and columns.
     Tiles { edge: usize },
+}
+
+impl Schedule {
+    /// Threads of a block. Small blocks of vectors end at different times, which keeps the memory busy.
+    pub(super) fn threads(self) -> u32 {
+        match self {
+            Self::Vectors { .. } => 128,
+            Self::Tiles { .. } => 256,
+        }
+    }
 }
 
 /// What the text depends on in addition to the function.
