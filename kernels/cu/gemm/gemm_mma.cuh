@@ -73,7 +73,7 @@ struct RegisterStore {
 // operands, so each thread copies 16 bytes as they are.
 template <typename Tile>
 struct MmaLoader {
-    // All threads together copy so many rows at once.
+    // Rows that the threads copy at once.
     static constexpr u32 COPY_ROWS = Tile::THREADS / 8, ROW_TILES = (Tile::M + TILE_ROWS - 1) / TILE_ROWS;
     static constexpr u32 ROW_COPIES = Tile::M / COPY_ROWS, COPIES = (Tile::M + Tile::N) / COPY_ROWS;
     typedef TileScheduler<Tile::M, Tile::N, 1> Tiles;
@@ -81,7 +81,7 @@ struct MmaLoader {
     const u8* rows[ROW_TILES];
     const u8* weight;
     u32 tile, k_tiles;
-    // Of a small tile, rows past the end are not loaded, for there are many; their sums are never stored.
+    // Rows from the thread's first one to the end. Sums of rows past the end are never stored; a small tile does not load these rows.
     u32 row_count;
     // Bytes of a copy: none after the last tile.
     u32 bytes;
@@ -96,7 +96,7 @@ struct MmaLoader {
         row_count = (layer.rows - row + 7) / 8 * 8 - threadIdx.x / 8;
         weight = layer.weight + chunk_offset(tiles.column(tile), 0, layer.k_tiles) + threadIdx.x * 16;
         rows[0] = layer.x + chunk_offset(row, 0, layer.k_tiles) + threadIdx.x * 16;
-        // Rows past the end are others once more.
+        // A tile past the end is the last one again.
 #pragma unroll
         for (u32 i = 1; i < ROW_TILES; i++) rows[i] = layer.x + chunk_offset(min(row + i * TILE_ROWS, last), 0, layer.k_tiles) + threadIdx.x * 16;
     }
@@ -205,12 +205,12 @@ __device__ __forceinline__ void gemm_mma(const LinearParams& layer) {
                 const bool is_last = step == 3;
                 if (is_last) {
                     cp_async_wait<STAGES - 2>();
-                    // The next k tile is loaded, and all warps have read this one, whose stage is loaded next.
+                    // The next k tile is there, and all warps have read this one, whose stage is loaded next.
                     __syncthreads();
                 }
                 const u32 from = (is_last ? next : stage) * Tile::STAGE_BYTES;
                 fragments[(step + 1) % 2].load(from_a + from, from_b + from, (step + 1) % 4);
-                fragments[step % 2].multiply(acc, [&](u32 part) {
+                fragments[step % 2].mma(acc, [&](u32 part) {
                     if (is_last) loader.template load<WARP_M / 16>(part, data + stage * Tile::STAGE_BYTES);
                 });
             }

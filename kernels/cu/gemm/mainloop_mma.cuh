@@ -31,7 +31,7 @@ struct Fragments {
     // sums += a * b^T; element 8 n + i of sums[m] belongs to fragments m and n. Calls between(m) before the products of rows m.
     // Consecutive products share an operand, which the register cache then holds.
     template <typename Between>
-    __device__ __forceinline__ void multiply(Sums& sums, Between between) const {
+    __device__ __forceinline__ void mma(Sums& sums, Between between) const {
 #pragma unroll
         for (u32 m = 0; m < WARP_M / 16; m++) {
             between(m);
@@ -54,7 +54,7 @@ __device__ __forceinline__ void multiply_k_tile(typename Fragments<Mma, WARP_M, 
 #pragma unroll
     for (u32 step = 0; step < 4; step++) {
         fragments.load(from_a, from_b, step);
-        fragments.multiply(sums, [](u32) {});
+        fragments.mma(sums, [](u32) {});
     }
 }
 
