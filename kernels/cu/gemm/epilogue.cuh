@@ -64,8 +64,8 @@ __device__ __forceinline__ void store_tile_direct(const float* acc, const Linear
     }
 }
 
-// The epilogue of COLUMNS columns and 16 FRAGMENTS rows of the product, of which rows past the end are not written. `store` writes
-// 16 rows of GROUPS * 8 columns: store.write<ELEMENT, GROUPS>(acc, layer, row, column).
+// The epilogue of COLUMNS columns and 16 FRAGMENTS rows of the product; the first 16 rows exist, and others that are past the end are
+// not written. `store` writes 16 rows of GROUPS * 8 columns: store.write<ELEMENT, GROUPS>(acc, layer, row, column).
 template <int ELEMENT, int ACTIVATION, bool GATED, int COLUMNS, int FRAGMENTS, typename Store>
 __device__ __forceinline__ void epilogue(float (&acc)[FRAGMENTS][COLUMNS / 2], const LinearParams& layer, Store& store, u32 row, u32 column) {
     constexpr int GROUPS = GATED ? COLUMNS / 16 : COLUMNS / 8, OUT = ACTIVATION == CLAMP_F16 ? F16 : ELEMENT;

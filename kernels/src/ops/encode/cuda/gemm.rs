@@ -378,9 +378,7 @@ fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(
 const GEMM_SM90: Source = cu!("gemm/gemm_sm90.cuh");
 const GEMM_PINGPONG: Source = cu!("gemm/gemm_pingpong.cuh");
 
-const SM90_HEADERS: &[Source] =
-    &[COMMON, TILED, ACTIVATION, MMA, WGMMA, MAINLOOP_SM90, LINEAR_LAUNCH, LINEAR, EPILOGUE, TILE_SCHEDULER, GEMM_SM90];
-const PINGPONG_HEADERS: &[Source] = &[
+const SM90_HEADERS: &[Source] = &[
     COMMON,
     TILED,
     ACTIVATION,
@@ -451,7 +449,7 @@ static GEMM_SM90_BF16: Module = Module {
 static GEMM_PINGPONG_F16: Module = Module {
     name: "gemm_pingpong_f16",
     source: cu!("gemm/gemm_pingpong.cu"),
-    headers: PINGPONG_HEADERS,
+    headers: SM90_HEADERS,
     defines: &["DTYPE=f16"],
     kernels: &[PINGPONG_128X192.f16],
 };
@@ -459,7 +457,7 @@ static GEMM_PINGPONG_F16: Module = Module {
 static GEMM_PINGPONG_BF16: Module = Module {
     name: "gemm_pingpong_bf16",
     source: cu!("gemm/gemm_pingpong.cu"),
-    headers: PINGPONG_HEADERS,
+    headers: SM90_HEADERS,
     defines: &["DTYPE=bf16"],
     kernels: &[PINGPONG_128X192.bf16],
 };
