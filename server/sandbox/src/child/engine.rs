@@ -49,7 +49,7 @@ fn config(settings: &ChildSettings, code: ModuleCode) -> Config {
     config.strategy(Strategy::Cranelift);
     config.epoch_interruption(true).consume_fuel(code == ModuleCode::Fuel);
     config.max_wasm_stack(usize::try_from(settings.stack_bytes).unwrap_or(usize::MAX));
-    config.wasm_backtrace(false).generate_address_map(false).native_unwind_info(false);
+    config.wasm_backtrace_max_frames(None).generate_address_map(false).native_unwind_info(false);
     // Relaxed SIMD is nondeterministic. The others have no use here, and a module that cannot use them has less to attack.
     let disabled = WasmFeatures::RELAXED_SIMD
         | WasmFeatures::MEMORY64

@@ -106,7 +106,7 @@ impl<'a> Parts<'a> {
             }
             Payload::ImportSection(section) => {
                 within("imports", u64::from(section.count()), u64::from(limits.functions))?;
-                for import in section {
+                for import in section.into_imports() {
                     self.import(import?);
                 }
             }
