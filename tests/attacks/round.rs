@@ -1,0 +1,54 @@
+//! One attack on a new daemon.
+
+use std::{error::Error, process::ExitCode, time::Duration};
+
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use crate::{
+    attack::Attack,
+    daemon::{Daemon, HOST_LIMIT},
+    polite,
+};
+
+/// The calls that are sent at once, over as many connections as a hostile client might open.
+const CALLS: usize = 64;
+const CONNECTIONS: usize = 8;
+
+/// How long each call of an attack may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Attacks while a polite caller calls, then checks memory, and that the daemon ends when it is told to.
+pub(crate) async fn run(attack: &Attack) -> Result<(), Box<dyn Error>> {
+    let mut daemon = Daemon::start()?;
+    let polite = daemon.connect().await?;
+    polite::calls(&polite).await?;
+
+    let mut connections = Vec::new();
+    for _ in 0..CONNECTIONS {
+        connections.push(daemon.connect().await?);
+    }
+    let mut calls = JoinSet::new();
+    for index in 0..CALLS {
+        calls.spawn((attack.message)(index).send(connections[index % CONNECTIONS].clone(), DEADLINE));
+    }
+    let mut served = 0;
+    while !calls.is_empty() {
+        polite::calls(&polite).await?;
+        served += 1;
+        while let Some(ended) = calls.try_join_next() {
+            let code = ended?.map_or_else(|status| status.code(), |()| Code::Ok);
+            let is_lost = matches!(code, Code::Internal | Code::Unknown | Code::Unavailable);
+            assert!(!is_lost, "a call of the attack ended with {code:?}");
+        }
+    }
+    assert!(served > 0, "the polite caller has called during the attack");
+
+    polite::calls(&polite).await?;
+    let peak = daemon.peak_bytes();
+    let limit = HOST_LIMIT / 10 * 13;
+    assert!(peak < limit, "the processes took {peak} bytes, expected at most {limit}");
+    assert!(daemon.is_alive());
+    assert_eq!(daemon.terminate()?, ExitCode::SUCCESS, "a daemon that is told to end has cut off no call");
+    Ok(())
+}
