@@ -3,7 +3,7 @@
 # Runs everything that continuous integration checks.
 ci: check test loom python translations objects deploy
 
-# Checks formatting, lints, spelling, retired names and documentation.
+# Checks formatting, lints, spelling, retired names, documentation, and the licences and sources of dependencies.
 check:
     cargo fmt --all --check
     taplo format --check
@@ -14,6 +14,8 @@ check:
     cd client/python && mypy --no-error-summary
     # Checks the lock files of the crates outside of the workspace.
     for crate in tests/bench/parse kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
+    cargo fetch --locked --quiet
+    cargo deny --offline --log-level error check bans licenses sources
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
@@ -79,6 +81,15 @@ fuzz SECONDS="60":
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:
     bash deploy/quickstart
+
+# Checks all lock files against the advisories of RustSec; downloads them from GitHub.
+advisories:
+    for crate in . tests/bench/parse kernels/parser/fuzz; do cargo deny --locked --manifest-path $crate/Cargo.toml --config deny.toml check advisories || exit 1; done
+
+# Writes THIRD-PARTY-NOTICES, the licences of all crates in the binaries; builds cargo-about, which has no package for `tests/run`.
+notices:
+    cargo install --quiet --locked --root "${CARGO_TARGET_DIR:-target}/about" --features cli cargo-about@0.9.3
+    "${CARGO_TARGET_DIR:-target}/about/bin/cargo-about" generate --locked --fail --output-file THIRD-PARTY-NOTICES deploy/notices.hbs
 
 # Writes the image of the protocol that `deploy` compares with; for releases only.
 proto-release:

@@ -200,6 +200,7 @@ impl App {
         let transport_memory = TransportMemory::in_ledger(config.admission.max_message_memory.as_u64(), messages);
         let offload = Offload::start().map_err(StartError::Threads)?;
         let sandboxes = Sandboxes::new(&config, &ledger, offload.handle().clone());
+        sandboxes.log_missing_confinement();
         let cuda_kernels = CudaKernels::new(&config, &ledger, &sandboxes, (&devices, fallback.as_deref()));
         let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {

@@ -20,7 +20,7 @@ use std::{
 
 use accelerd_engine::Context;
 use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Limit, Place, Reservation};
-use accelerd_sandbox::{Pool, Role, SandboxError, Settings, Stats};
+use accelerd_sandbox::{Pool, Role, SandboxError, Settings, Stats, child::missing_confinement};
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot},
@@ -161,6 +161,21 @@ impl Sandboxes {
     /// The memory of an instance.
     pub(crate) fn case_memory(&self) -> Limit {
         Limit { bytes: self.limits().case_memory.as_u64(), setting: "sandbox.case_memory" }
+    }
+
+    /// Logs what the kernel lacks to confine the processes, if any can start.
+    pub(crate) fn log_missing_confinement(&self) {
+        if self.shared.settings.processes == 0 {
+            return;
+        }
+        let missing = missing_confinement();
+        if !missing.is_empty() {
+            let missing = missing.join(" and ");
+            tracing::warn!(
+                missing,
+                "processes that run code of clients are confined only in part: SECURITY.md says what remains"
+            );
+        }
     }
 
     /// Whether code of clients may run.

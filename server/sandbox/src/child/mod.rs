@@ -22,6 +22,9 @@ mod subject;
 mod undo;
 
 pub(crate) use clock::OUT_OF_MEMORY_EXIT;
+pub use confine::missing_confinement;
+#[doc(hidden)]
+pub use confine::{Access, confine_to, limit_resources};
 pub use cuda::{
     CudaCompiler, CudaDevice, CudaError, CudaRuntime, CudaSubjectDevice, CudaSubjectLaunch, CudaThreads, NoCuda,
 };

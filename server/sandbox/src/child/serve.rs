@@ -11,7 +11,7 @@ use super::{
     active_launch::ActiveLaunch,
     cache::{LoadedModule, ModuleCache},
     clock::{Clock, ResidentMemory, ticks_of},
-    confine::confine,
+    confine::{Access, confine_to, limit_resources},
     cuda::{CudaRuntime, compile_on, launch_on, run_subjects_on},
     driver::Layout,
     driver_runner::Driver,
@@ -106,7 +106,8 @@ impl Server {
         let engines = [engine(ModuleCode::Plain)?, engine(ModuleCode::Fuel)?, engine(ModuleCode::Undo)?];
         let memory = ResidentMemory::open()?;
         // What is needed of `/proc` is open by now, and threads inherit what is set for the one that starts them.
-        confine(Some(settings.memory_bytes), settings.nice)?;
+        limit_resources(Some(settings.memory_bytes), settings.nice)?;
+        confine_to(Access::Computing)?;
         let clocked = engines.iter().map(|with| with.engine.clone()).collect();
         let clock = Clock::start(clocked, memory, settings.memory_bytes)?;
         let cache = ModuleCache::new(settings.cached_modules, settings.memory_bytes / 4);

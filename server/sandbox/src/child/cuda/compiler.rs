@@ -6,7 +6,7 @@ use super::runtime::{CudaCompiler, CudaRuntime};
 use crate::{
     child::{
         Error,
-        confine::{confine, forbid_opening},
+        confine::{Access, confine_to, forbid_opening, limit_resources},
     },
     cuda::CudaCode,
     protocol::{
@@ -29,14 +29,18 @@ pub(in crate::child) fn compile_on(
     settings: &ChildSettings,
     (mut stdin, mut stdout): (File, File),
 ) -> Result<(), Error> {
-    confine(Some(settings.memory_bytes), settings.nice)?;
+    limit_resources(Some(settings.memory_bytes), settings.nice)?;
     let compiler = runtime.compiler(library_paths, quick);
-    if client_sources {
-        if let Ok(compiler) = &compiler {
-            compiler.compile(WARM_UP, WARM_UP_CAPABILITY, Some("warm_up"))?;
+    if let Ok(compiler) = &compiler {
+        let warm_up = compiler.compile(WARM_UP, WARM_UP_CAPABILITY, client_sources.then_some("warm_up"));
+        // A compiler that no longer knows the architecture has loaded itself as well.
+        if client_sources {
+            warm_up?;
         }
-        forbid_opening()?;
     }
+    // Not earlier: only a capability may let this process read the folders of the compiler.
+    confine_to(Access::Computing)?;
+    forbid_opening()?;
     write_frame(&mut stdout, &Response::Ready, &[])?;
     while let Some((request, body)) = read_frame(&mut stdin, settings.message_bytes)? {
         let code = if let Request::Compile(request) = request {

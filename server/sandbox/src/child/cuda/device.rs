@@ -14,7 +14,10 @@ use super::{
     runtime::{CudaDevice, CudaError, CudaRuntime},
 };
 use crate::{
-    child::{Error, confine::confine},
+    child::{
+        Error,
+        confine::{Access, confine_to, drop_capabilities, limit_resources},
+    },
     outcome::Outcome,
     protocol::{
         ChildSettings, LaunchRequest, LaunchSlice, LoadRequest, ModuleHash, ModuleInfo, ReadRequest, Request, Response,
@@ -74,8 +77,12 @@ pub(in crate::child) fn launch_on(
     (mut stdin, mut stdout): (File, File),
 ) -> Result<(), Error> {
     // The driver maps far more than it uses. What this process allocates for a launch is bounded by the messages.
-    confine(None, settings.nice)?;
+    limit_resources(None, settings.nice)?;
+    // The driver starts threads, which inherit it.
+    drop_capabilities()?;
     let device = runtime.device(ordinal, settings.case_memory_bytes)?;
+    // Not earlier: the driver creates files and sockets of its own before it has a context.
+    confine_to(Access::Device)?;
     write_frame(&mut stdout, &Response::Ready, &[])?;
     let message_bytes = settings.message_bytes;
     let (chunks, images, uses, active, memory_bytes) = Default::default();

@@ -7,7 +7,10 @@ use sha2::{Digest, Sha256};
 
 use super::runtime::{CudaError, CudaRuntime, CudaSubjectDevice, CudaSubjectLaunch};
 use crate::{
-    child::{Error, confine::confine},
+    child::{
+        Error,
+        confine::{Access, confine_to, drop_capabilities, limit_resources},
+    },
     protocol::{
         ChildSettings, LoadRequest, ModuleHash, ModuleInfo, ReadRequest, Request, Response, SubjectConfig,
         SubjectOutcome, SubjectParam, SubjectRequest, read_frame, write_frame,
@@ -31,8 +34,12 @@ pub(in crate::child) fn run_subjects_on(
     (mut stdin, mut stdout): (File, File),
 ) -> Result<(), Error> {
     // As for other launches on a GPU: what this process allocates is bounded by the messages.
-    confine(None, settings.nice)?;
+    limit_resources(None, settings.nice)?;
+    // The driver starts threads, which inherit it.
+    drop_capabilities()?;
     let device = runtime.subject_device(ordinal, settings.case_memory_bytes)?;
+    // Not earlier: the driver creates files and sockets of its own before it has a context.
+    confine_to(Access::Device)?;
     write_frame(&mut stdout, &Response::Ready, &[])?;
     let message_bytes = settings.message_bytes;
     let mut server = Server { device, settings, image: None, memory_bytes: 0 };
