@@ -8,6 +8,7 @@ use accelerd_parser::{Field, Kind};
 use crate::declarations::{Assigned, Scope};
 use crate::environment::{Environment, MAX_DEPTH, Number, shorten};
 use crate::error::{ErrorKind, Lowered};
+use crate::lowerer::MAX_ITEMS;
 use crate::open_types::{Open, Scalars};
 use crate::options::{Captured, Dialect};
 use crate::parameter_types::{Annotation, RecordType};
@@ -112,6 +113,11 @@ impl Environment<'_> {
                 return Err(unsupported(statement, message));
             }
             fields.push((field, annotation));
+            let leaves: usize = fields.iter().map(|(_, annotation)| annotation.leaves()).sum();
+            if leaves > MAX_COMPONENTS {
+                let message = format!("expected a struct of at most {MAX_COMPONENTS} components and arrays");
+                return Err(unsupported(node, message));
+            }
         }
         if fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
             if fields.len() > MAX_COMPONENTS {
@@ -161,8 +167,17 @@ impl Environment<'_> {
                     Kind::Tuple => syntax.children(item, Field::Elts).collect(),
                     _ => vec![item],
                 };
-                let items = items.into_iter().map(|item| self.annotation_at(item, scope, depth + 1));
-                Ok(Annotation::Tuple(items.collect::<Lowered<_>>()?))
+                let (mut annotations, mut leaves) = (vec![], 0);
+                for item in items {
+                    let annotation = self.annotation_at(item, scope, depth + 1)?;
+                    leaves += annotation.leaves();
+                    if leaves > MAX_ITEMS {
+                        let message = format!("expected a tuple of at most {MAX_ITEMS} values");
+                        return Err(syntax.error(node, ErrorKind::TooLarge, message));
+                    }
+                    annotations.push(annotation);
+                }
+                Ok(Annotation::Tuple(annotations))
             }
             _ => Err(unsupported()),
         }

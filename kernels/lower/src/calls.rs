@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use accelerd_ir::Dtype;
-use accelerd_ir::kernel::{Expr, FaultKind, Stmt};
+use accelerd_ir::kernel::{Expr, FaultKind, MAX_PARAMS, Stmt};
 use accelerd_parser::{Field, Kind};
 
 use crate::constants::adapted;
@@ -18,6 +18,9 @@ use crate::statements::Flow;
 use crate::syntax::Node;
 use crate::types::Type;
 use crate::value::{Data, Value};
+
+/// The most definitions of one name that a call chooses from.
+const MAX_OVERLOADS: usize = 256;
 
 /// The arguments of a call, as they are written.
 pub(crate) struct Arguments {
@@ -111,9 +114,9 @@ impl Lowerer<'_> {
 
     fn arguments(&self, node: Node) -> Lowered<Arguments> {
         let syntax = self.syntax();
-        let positional: Vec<_> = syntax.children(node, Field::Args).collect();
+        let positional = self.limited(node, "arguments", syntax.children(node, Field::Args))?;
         let mut keywords = vec![];
-        for keyword in syntax.children(node, Field::Keywords) {
+        for keyword in self.limited(node, "arguments", syntax.children(node, Field::Keywords))? {
             let Some(name) = syntax.name(keyword) else {
                 let message = "arguments from a dictionary are unsupported";
                 return Err(self.error(keyword, ErrorKind::UnsupportedExpression, message));
@@ -196,6 +199,7 @@ impl Lowerer<'_> {
         }
         // In Python the last definition is the function.
         let candidates = if self.is_python() { &candidates[..1] } else { &candidates[..] };
+        self.refuse_overloads(node, &name, candidates.len())?;
         let (positions, names) = self.references(candidates)?;
         let is_reference = |at: usize| positions.get(at).is_some_and(|is_reference| *is_reference);
         let values = self.positional(arguments, is_reference)?;
@@ -283,6 +287,7 @@ impl Lowerer<'_> {
     /// The result of an operator that the source defines for the types of its operands, as a function of Warp's name of it.
     pub(crate) fn defined_operator(&mut self, node: Node, name: &str, operands: [&Data; 2]) -> Lowered<Option<Value>> {
         let functions = self.environment.declarations.functions_named(self.syntax(), self.outer_scope(), name);
+        self.refuse_overloads(node, name, functions.len())?;
         let values = operands.map(|data| Value::Data(data.clone()));
         let mut candidates = vec![];
         for function in functions.iter().filter(|function| function.role == Role::Function) {
@@ -298,28 +303,41 @@ impl Lowerer<'_> {
         self.call_candidates(node, name, &candidates, &values, &HashMap::new()).map(Some)
     }
 
+    fn refuse_overloads(&self, node: Node, name: &str, count: usize) -> Lowered<()> {
+        if count > MAX_OVERLOADS {
+            let message = format!("expected at most {MAX_OVERLOADS} definitions of `{name}`, got {count}");
+            return Err(self.error(node, ErrorKind::TooLarge, message));
+        }
+        Ok(())
+    }
+
     /// The parameters of a function.
     pub(crate) fn parameters(&self, function: &FunctionDecl) -> Lowered<Vec<Parameter>> {
         let syntax = self.syntax();
         let scope = crate::declarations::enclosing_function(syntax, function.node);
         for field in [Field::Vararg, Field::Kwarg, Field::Kwonlyargs] {
-            if let Some(node) = syntax.child(function.node, field) {
+            if let Some(node) = syntax.header(function.node, field).next() {
                 let message = "parameters after `*` are unsupported";
                 return Err(self.error(node, ErrorKind::UnsupportedType, message));
             }
         }
-        let mut parameters = vec![];
-        for field in [Field::Posonlyargs, Field::Args] {
-            for node in syntax.children(function.node, field) {
-                let annotation = match syntax.child(node, Field::Annotation) {
-                    Some(annotation) => self.environment.annotation(annotation, scope)?,
-                    None => Annotation::Open(Open::Any),
-                };
-                let name = syntax.name(node).unwrap_or_default();
-                parameters.push(Parameter { node, name, annotation, default: None });
-            }
+        let nodes = [Field::Posonlyargs, Field::Args].into_iter();
+        let nodes: Vec<_> = nodes.flat_map(|field| syntax.header(function.node, field)).take(MAX_PARAMS + 1).collect();
+        if nodes.len() > MAX_PARAMS {
+            let message = format!("expected at most {MAX_PARAMS} parameters of `{}`", function.name);
+            return Err(self.error(function.node, ErrorKind::TooLarge, message));
         }
-        let defaults: Vec<_> = syntax.children(function.node, Field::Defaults).collect();
+        self.add_work(nodes.len());
+        let mut parameters = vec![];
+        for node in nodes {
+            let annotation = match syntax.child(node, Field::Annotation) {
+                Some(annotation) => self.environment.annotation(annotation, scope)?,
+                None => Annotation::Open(Open::Any),
+            };
+            let name = syntax.name(node).unwrap_or_default();
+            parameters.push(Parameter { node, name, annotation, default: None });
+        }
+        let defaults: Vec<_> = syntax.header(function.node, Field::Defaults).collect();
         let first = parameters.len().saturating_sub(defaults.len());
         for (parameter, default) in parameters[first..].iter_mut().zip(defaults) {
             parameter.default = Some(default);
@@ -456,7 +474,7 @@ impl Lowerer<'_> {
     /// The result of a function that always faults: a zero of its annotated type, which nothing uses.
     pub(crate) fn unreached_result(&self, function: &FunctionDecl) -> Value {
         let scope = crate::declarations::enclosing_function(self.syntax(), function.node);
-        let returns = self.syntax().child(function.node, Field::Returns);
+        let returns = self.syntax().header(function.node, Field::Returns).next();
         match returns.and_then(|returns| self.environment.data_type(returns, scope)) {
             Some(ty) => Data::zero(&ty).into(),
             None => Value::None,
@@ -466,7 +484,7 @@ impl Lowerer<'_> {
     /// The result of a function, of its annotated type.
     fn returned(&mut self, node: Node, function: &FunctionDecl, result: Value) -> Lowered<Value> {
         let syntax = self.syntax();
-        let Some(returns) = syntax.child(function.node, Field::Returns) else { return Ok(result) };
+        let Some(returns) = syntax.header(function.node, Field::Returns).next() else { return Ok(result) };
         let scope = crate::declarations::enclosing_function(syntax, function.node);
         let annotation = self.environment.annotation(returns, scope)?;
         let result = self.checked_argument(node, &annotation, result)?;

@@ -1,10 +1,14 @@
 //! What a source declares: kernels, functions, structs, imports and assignments, by scope.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use accelerd_parser::{Field, Kind};
 
 use crate::syntax::{Constant, Node, Syntax};
+
+/// Bytes of the path of a module or of something in it. A longer one stands for nothing that kernels use.
+const MAX_PATH: usize = 1024;
 
 /// A function or the module, by its definition.
 pub(crate) type Scope = Option<Node>;
@@ -31,7 +35,7 @@ pub(crate) struct FunctionDecl {
     pub(crate) name: String,
     pub(crate) role: Role,
     /// Names that its body assigns: its local variables.
-    pub(crate) locals: HashSet<String>,
+    pub(crate) locals: Rc<HashSet<String>>,
     /// Whether it is a method of a class.
     pub(crate) is_method: bool,
 }
@@ -225,6 +229,8 @@ impl Declarations {
                 None => (first, [from.as_slice(), &name[..1]].concat()),
             };
             let path = path.join(".");
+            // Each use of the name copies the path.
+            let path = if path.len() > MAX_PATH { String::new() } else { path };
             let known = self.imports.entry(local.clone()).or_insert_with(|| path.clone());
             if *known != path {
                 // Imports are not told apart by scope: a name of two of them is neither.
@@ -239,7 +245,7 @@ impl Declarations {
         let is_method = syntax.parent(node).is_some_and(|parent| syntax.kind(parent) == Kind::ClassDef);
         let scope = enclosing_function(syntax, node);
         let at = self.functions.len();
-        self.functions.push(FunctionDecl { node, name: name.clone(), role, locals: HashSet::new(), is_method });
+        self.functions.push(FunctionDecl { node, name: name.clone(), role, locals: Rc::default(), is_method });
         self.by_node.insert(node, at);
         if role == Role::Overload {
             self.overloads.push(node);
@@ -281,7 +287,7 @@ impl Declarations {
         let Some(name) = syntax.name(node) else { return };
         let scope = enclosing_function(syntax, node);
         if let Some(&at) = scope.as_ref().and_then(|scope| self.by_node.get(scope)) {
-            self.functions[at].locals.insert(name.clone());
+            Rc::make_mut(&mut self.functions[at].locals).insert(name.clone());
         }
         let value = unconditional_value(syntax, node, scope);
         let entry = self.assigned.entry((scope, name));
@@ -297,7 +303,7 @@ fn unconditional_value(syntax: &Syntax<'_>, target: Node, scope: Scope) -> Optio
     if !matches!(syntax.kind(statement), Kind::Assign | Kind::AnnAssign) || syntax.parent(statement) != scope {
         return None;
     }
-    if syntax.children(statement, Field::Targets).count() > 1 {
+    if syntax.children(statement, Field::Targets).nth(1).is_some() {
         return None;
     }
     syntax.child(statement, Field::Value)
@@ -306,20 +312,7 @@ fn unconditional_value(syntax: &Syntax<'_>, target: Node, scope: Scope) -> Optio
 /// The function around a node, not counting itself; a lambda, comprehension or class has a scope of its own, whose names are nobody
 /// else's.
 pub(crate) fn enclosing_function(syntax: &Syntax<'_>, node: Node) -> Scope {
-    let mut at = node;
-    while let Some(parent) = syntax.parent(at) {
-        let is_header = matches!(syntax.field(at), Field::DecoratorList | Field::Returns | Field::Defaults);
-        match syntax.kind(parent) {
-            Kind::FunctionDef | Kind::AsyncFunctionDef if !is_header => return Some(parent),
-            Kind::Lambda | Kind::ListComp | Kind::SetComp | Kind::DictComp | Kind::GeneratorExp => {
-                return Some(parent);
-            }
-            Kind::ClassDef if syntax.kind(node) == Kind::Name => return Some(parent),
-            _ => {}
-        }
-        at = parent;
-    }
-    None
+    syntax.scope(node)
 }
 
 /// The docstring of a function.

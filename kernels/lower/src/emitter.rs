@@ -1,6 +1,6 @@
 //! The kernel under construction: statements, local variables, labels and places, within a size budget.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use accelerd_ir::Dtype;
@@ -15,6 +15,7 @@ const MAX_SIZE: usize = 200_000;
 #[derive(Default)]
 pub(crate) struct Emitter {
     pub(crate) params: Vec<Param>,
+    param_names: HashSet<String>,
     locals: Vec<Local>,
     sites: Vec<Site>,
     site_ids: HashMap<(u32, u32), SiteId>,
@@ -107,9 +108,10 @@ impl Emitter {
     /// Adds a parameter, whose name becomes an identifier that no other has.
     pub(crate) fn param(&mut self, name: &str, ty: ParamType) -> ParamId {
         let mut name = identifier(name);
-        while self.params.iter().any(|param| param.name == name) {
+        while !self.param_names.insert(name.clone()) {
             name.push('_');
         }
+        self.size += 1;
         self.params.push(Param { name, ty });
         ParamId(to_u32(self.params.len() - 1))
     }
@@ -318,6 +320,17 @@ pub(crate) fn reads(expr: &Expr, locals: &[LocalId]) -> bool {
     let mut found = false;
     visit_expr(expr, &mut |expr| found |= matches!(expr, Expr::Local(local) if locals.contains(local)));
     found
+}
+
+/// Whether operands are nested in an expression more than `limit` deep.
+pub(crate) fn is_deeper(expr: &Expr, limit: u32) -> bool {
+    let Some(below) = limit.checked_sub(1) else { return true };
+    match expr {
+        Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => false,
+        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => is_deeper(a, below),
+        Expr::Binary(_, a, b) => is_deeper(a, below) || is_deeper(b, below),
+        Expr::Select(condition, a, b) => is_deeper(condition, below) || is_deeper(a, below) || is_deeper(b, below),
+    }
 }
 
 /// Nodes of a statement without the bodies in it, whose statements were counted when they were emitted.

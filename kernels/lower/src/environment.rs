@@ -3,7 +3,9 @@
 //! Constants are evaluated as Python evaluates them when the module runs, before any kernel is built: `7 / 2` is 3.5.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use accelerd_parser::{Field, Kind, Operator};
 
@@ -31,6 +33,10 @@ pub(crate) struct Environment<'a> {
     pub(crate) numbers: RefCell<HashMap<Node, Number>>,
     /// The statements that overload each kernel, once they are asked for.
     pub(crate) overloads: OnceCell<HashMap<Node, Vec<Node>>>,
+    /// The variables of which each function may change a part, once they are asked for.
+    pub(crate) mutated: RefCell<HashMap<Node, Rc<HashSet<String>>>>,
+    /// Called while a kernel is lowered; a break ends the lowering.
+    pub(crate) checkpoint: &'a dyn Fn() -> ControlFlow<()>,
 }
 
 impl Environment<'_> {

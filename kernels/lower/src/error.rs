@@ -39,10 +39,12 @@ pub enum ErrorKind {
     Recursion,
     /// Nesting of expressions, statements and calls beyond the limit.
     TooDeep,
-    /// A kernel beyond the size limit after inlining.
+    /// A kernel or a part of one beyond a size limit, before or after inlining.
     TooLarge,
     /// A kernel that the intermediate representation does not admit, such as one with too many parameters.
     InvalidKernel,
+    /// The checkpoint ended the lowering.
+    Cancelled,
 }
 
 impl ErrorKind {
@@ -69,6 +71,7 @@ impl ErrorKind {
             Self::TooDeep => "too_deep",
             Self::TooLarge => "too_large",
             Self::InvalidKernel => "invalid_kernel",
+            Self::Cancelled => "cancelled",
         }
     }
 }

@@ -6,15 +6,25 @@ use accelerd_parser::{Field, Kind, Operator};
 
 use crate::constants::{convert, function_of, symbol};
 use crate::declarations::Assigned;
+use crate::emitter::is_deeper;
 use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::Lowerer;
+use crate::lowerer::{Lowerer, MAX_ITEMS};
 use crate::parts::Part;
 use crate::scalars;
 use crate::syntax::{Constant, Node};
 use crate::types::{self, Type};
 use crate::value::{Data, Value};
 use crate::warp_operators::warp_comparison;
+
+/// The deepest expression of a kernel that an operation takes; a deeper value is put in a variable first. Expressions are walked by
+/// recursion, so their depth must not grow with the source.
+const MAX_OPERAND_DEPTH: u32 = 128;
+/// Operands of a chain of comparisons, `and` or `or` after which its value so far is put in a variable.
+const MAX_CHAIN: usize = 64;
+/// Values of a tuple, those of tuples in it included, and how deep they may be nested.
+const MAX_TUPLE_VALUES: usize = MAX_ITEMS;
+const MAX_TUPLE_DEPTH: usize = 32;
 
 impl Lowerer<'_> {
     /// The value of an expression. A constant is within the range of its type.
@@ -81,16 +91,61 @@ impl Lowerer<'_> {
             Kind::Name => self.name(node),
             Kind::Attribute | Kind::Subscript => self.part(node),
             Kind::Tuple => {
-                let items: Vec<_> = syntax.children(node, Field::Elts).collect();
+                let items = self.limited(node, "values", syntax.children(node, Field::Elts))?;
                 let items = items.into_iter().map(|item| self.operand(item)).collect::<Lowered<Vec<_>>>()?;
-                Ok(Value::Tuple(items.into_iter().map(|item| self.loaded(item)).collect()))
+                let tuple = Value::Tuple(items.into_iter().map(|item| self.loaded(item)).collect());
+                self.limited_tuple(node, tuple)
             }
             _ => {
                 let value = self.operation(node)?;
                 // A later operand may change variables that it reads.
-                Ok(if self.environment.declarations.has_effects() { self.materialize(value) } else { value })
+                Ok(if self.environment.declarations.has_effects() {
+                    self.materialize(value)
+                } else {
+                    self.shallow(value)
+                })
             }
         }
+    }
+
+    /// The nodes of a list in the source, if they are not too many.
+    pub(crate) fn limited(&self, node: Node, what: &str, nodes: impl Iterator<Item = Node>) -> Lowered<Vec<Node>> {
+        let nodes: Vec<_> = nodes.take(MAX_ITEMS + 1).collect();
+        if nodes.len() > MAX_ITEMS {
+            let message = format!("expected at most {MAX_ITEMS} {what}");
+            return Err(self.error(node, ErrorKind::TooLarge, message));
+        }
+        Ok(nodes)
+    }
+
+    /// A tuple that is neither too long nor too deep: tuples of tuples may double with each statement.
+    fn limited_tuple(&self, node: Node, tuple: Value) -> Lowered<Value> {
+        let (values, depth) = tuple_size(&tuple);
+        if values > MAX_TUPLE_VALUES {
+            let message = format!("expected a tuple of at most {MAX_TUPLE_VALUES} values, got {values}");
+            return Err(self.error(node, ErrorKind::TooLarge, message));
+        }
+        if depth > MAX_TUPLE_DEPTH {
+            let message = format!("expected tuples nested at most {MAX_TUPLE_DEPTH} deep");
+            return Err(self.error(node, ErrorKind::TooDeep, message));
+        }
+        self.add_work(values);
+        Ok(tuple)
+    }
+
+    /// The value, in variables if its expressions are deep.
+    fn shallow(&mut self, value: Value) -> Value {
+        let is_deep = |part: &Expr| is_deeper(part, MAX_OPERAND_DEPTH);
+        match value {
+            Value::Data(data) if data.parts.iter().any(is_deep) => Value::Data(self.bind(data)),
+            other => other,
+        }
+    }
+
+    /// The value of the first operands of a chain, in a variable from time to time.
+    fn chained(&mut self, operands: usize, value: Expr) -> Expr {
+        let is_due = operands.is_multiple_of(MAX_CHAIN);
+        if is_due { self.emitter.temp_unless_literal(Dtype::Bool, value) } else { value }
     }
 
     fn operation(&mut self, node: Node) -> Lowered<Value> {
@@ -275,7 +330,7 @@ impl Lowerer<'_> {
         let comparators: Vec<_> = syntax.children(node, Field::Comparators).collect();
         let is_chain = ops.len() > 1;
         let mut result: Option<Expr> = None;
-        for (op, comparator) in ops.into_iter().zip(comparators) {
+        for (nth, (op, comparator)) in ops.into_iter().zip(comparators).enumerate() {
             let Some(known) = result else {
                 let right = self.operand(comparator)?;
                 left = self.loaded(left);
@@ -285,6 +340,7 @@ impl Lowerer<'_> {
                 left = right;
                 continue;
             };
+            let known = self.chained(nth, known);
             // Warp evaluates all operands of a chain; Python those up to the first comparison that does not hold.
             self.emitter.open();
             let step = self.expression(comparator).and_then(|right| {
@@ -342,7 +398,7 @@ impl Lowerer<'_> {
         let is_and = syntax.operator(node) == Operator::And;
         let operands: Vec<_> = syntax.children(node, Field::Values).collect();
         let mut result: Option<Expr> = None;
-        for operand in operands {
+        for (nth, operand) in operands.into_iter().enumerate() {
             let Some(known) = result else {
                 result = Some(self.operand_truth(operand)?);
                 continue;
@@ -353,6 +409,7 @@ impl Lowerer<'_> {
                 result = Some(known);
                 break;
             }
+            let known = self.chained(nth, known);
             self.emitter.open();
             let value = self.operand_truth(operand);
             let stmts = self.emitter.close();
@@ -455,4 +512,12 @@ impl Lowerer<'_> {
         self.emitter.emit(Stmt::If(condition, then, otherwise));
         Data::new(ty, slots.into_iter().map(Expr::Local).collect())
     }
+}
+
+/// The values of a tuple, and how deep they are nested.
+fn tuple_size(value: &Value) -> (usize, usize) {
+    let Value::Tuple(items) = value else { return (1, 0) };
+    let sizes = items.iter().map(tuple_size);
+    let (values, depth) = sizes.fold((0, 0), |(sum, deepest), (values, depth)| (sum + values, deepest.max(depth)));
+    (values, depth + 1)
 }

@@ -8,7 +8,7 @@ use crate::calls::{Arguments, is_function_of_warp};
 use crate::declarations::{Assigned, FunctionDecl, Role, Scope};
 use crate::environment::Environment;
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::{Lowerer, VariableKind};
+use crate::lowerer::{Lowerer, MAX_ITEMS, VariableKind};
 use crate::parameter_types::Annotation;
 use crate::syntax::{Constant, Node};
 use crate::value::{Callable, Value};
@@ -76,7 +76,8 @@ impl Environment<'_> {
         let Some((scope, Assigned::Once(dictionary))) = self.declarations.assigned(syntax, scope, &name) else {
             return None;
         };
-        if syntax.kind(dictionary) != Kind::Dict {
+        let is_long = || syntax.children(dictionary, Field::Keys).nth(MAX_ITEMS).is_some();
+        if syntax.kind(dictionary) != Kind::Dict || is_long() {
             return None;
         }
         let keys = syntax.children(dictionary, Field::Keys);

@@ -1,5 +1,6 @@
 //! Lowers the functions of a source that are kernels.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use accelerd_ir::Dtype;
@@ -44,12 +45,12 @@ pub struct SourceParameter {
 }
 
 /// The functions that are kernels. In Warp's dialect these are also functions that kernels call, if `names` has them.
-pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &[String]) -> Vec<&'a FunctionDecl> {
+pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &HashSet<&str>) -> Vec<&'a FunctionDecl> {
     let options = environment.options;
     let is_kernel = |function: &&FunctionDecl| match (options.dialect, options.entry) {
         (_, Some(entry)) if function.name != entry => false,
         (Dialect::Warp, _) => {
-            let is_named = || names.contains(&function.name);
+            let is_named = || names.contains(function.name.as_str());
             function.role == Role::Kernel || function.role == Role::Function && !function.is_method && is_named()
         }
         (Dialect::Python, _) => python_reason(environment, function).is_none(),

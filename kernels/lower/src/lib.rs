@@ -49,6 +49,7 @@ mod warp_rotations;
 mod warp_vectors;
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use accelerd_parser::{Mode, SourceType};
@@ -93,7 +94,8 @@ pub fn lower(source: &str, options: &Options<'_>) -> Result<Module, LowerError> 
 /// The source is no valid Python, or has no kernel.
 pub fn lower_each(source: &str, options: &Options<'_>) -> Result<Vec<Outcome>, LowerError> {
     let mut outcomes = vec![];
-    for_each_kernel(source, options, &[], |outcome| {
+    let checkpoint = || ControlFlow::Continue(());
+    for_each_kernel(source, options, &[], &checkpoint, |outcome| {
         outcomes.push(outcome);
         ControlFlow::Continue(())
     })?;
@@ -101,14 +103,16 @@ pub fn lower_each(source: &str, options: &Options<'_>) -> Result<Vec<Outcome>, L
 }
 
 /// Lowers the kernels of a source that `names` has, or all without names, and passes each on before the next is lowered, until
-/// `visit` breaks. Names of Warp's functions stand for kernels that map them over rows.
+/// `visit` breaks. Names of Warp's functions stand for kernels that map them over rows. `checkpoint` is called at short intervals while
+/// a kernel is lowered, and ends the lowering if it breaks.
 ///
 /// # Errors
-/// The source is no valid Python, or has no kernel, named or not.
+/// The source is no valid Python, or has no kernel, named or not; or `checkpoint` ended the lowering, with [`ErrorKind::Cancelled`].
 pub fn for_each_kernel(
     source: &str,
     options: &Options<'_>,
     names: &[String],
+    checkpoint: &dyn Fn() -> ControlFlow<()>,
     mut visit: impl FnMut(Outcome) -> ControlFlow<()>,
 ) -> Result<(), LowerError> {
     let parser = accelerd_parser::Options {
@@ -123,6 +127,7 @@ pub fn for_each_kernel(
     }
     let columns = parsed.outcome.as_ref().map_err(syntax_error)?;
     let syntax = Syntax::new(&parsed.text, columns);
+    syntax.check_names()?;
     let declarations = Declarations::new(&syntax);
     let environment = Environment {
         syntax: &syntax,
@@ -130,16 +135,25 @@ pub fn for_each_kernel(
         options,
         numbers: RefCell::default(),
         overloads: OnceCell::new(),
+        mutated: RefCell::default(),
+        checkpoint,
     };
-    let kernels = kernels::kernels(&environment, names);
+    let names: HashSet<_> = names.iter().map(String::as_str).collect();
+    let kernels = kernels::kernels(&environment, &names);
     if kernels.is_empty() {
         return Err(kernels::no_kernel(&environment));
     }
-    let is_wanted = |function: &&declarations::FunctionDecl| names.is_empty() || names.contains(&function.name);
+    let is_wanted = |function: &&declarations::FunctionDecl| names.is_empty() || names.contains(function.name.as_str());
     for function in kernels.into_iter().filter(is_wanted) {
-        let flow = kernels::lower_each(&environment, function, |kernel| {
-            visit(Outcome { name: function.name.clone(), kernel })
+        let mut cancelled = None;
+        let flow = kernels::lower_each(&environment, function, |kernel| match kernel {
+            Err(error) if error.kind == ErrorKind::Cancelled => {
+                cancelled = Some(error);
+                ControlFlow::Break(())
+            }
+            kernel => visit(Outcome { name: function.name.clone(), kernel }),
         });
+        cancelled.map_or(Ok(()), Err)?;
         if flow.is_break() {
             break;
         }

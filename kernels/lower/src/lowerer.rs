@@ -1,5 +1,6 @@
 //! The state of lowering one kernel: functions being inlined, their variables, and the kernel under construction.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
@@ -19,6 +20,14 @@ use crate::value::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
 /// The deepest nesting of expressions, statements and calls.
 const MAX_DEPTH: u32 = 160;
 
+/// Elements of a list in the source: values of a tuple, targets of an assignment, arguments of a call.
+pub(crate) const MAX_ITEMS: usize = 1024;
+/// The most steps that lowering a kernel takes: nodes that are visited, once for each time that their function is inlined, and variables
+/// that are looked through where paths part and meet.
+const MAX_WORK: u64 = 2_000_000;
+/// Steps from one call of the checkpoint to the next.
+const CHECKPOINT: u64 = 1024;
+
 /// Lowers one kernel.
 pub(crate) struct Lowerer<'a> {
     pub(crate) environment: &'a Environment<'a>,
@@ -26,6 +35,10 @@ pub(crate) struct Lowerer<'a> {
     /// The kernel and the functions that are being inlined in it.
     pub(crate) frames: Vec<Frame>,
     pub(crate) depth: u32,
+    /// Steps so far.
+    work: Cell<u64>,
+    /// Steps after which the checkpoint is called.
+    next_checkpoint: u64,
 }
 
 /// A function whose body is being lowered.
@@ -33,7 +46,7 @@ pub(crate) struct Frame {
     pub(crate) function: Node,
     pub(crate) scope: Scope,
     /// Names that the body assigns.
-    pub(crate) locals: HashSet<String>,
+    pub(crate) locals: Rc<HashSet<String>>,
     pub(crate) variables: BTreeMap<String, Variable>,
     pub(crate) loops: Vec<LoopLabels>,
     /// Variables of unrolled loops.
@@ -104,7 +117,7 @@ pub(crate) enum VariableKind {
 
 impl<'a> Lowerer<'a> {
     pub(crate) fn new(environment: &'a Environment<'a>) -> Self {
-        Self { environment, emitter: Emitter::new(), frames: vec![], depth: 0 }
+        Self { environment, emitter: Emitter::new(), frames: vec![], depth: 0, work: Cell::new(0), next_checkpoint: 0 }
     }
 
     pub(crate) fn syntax(&self) -> &'a Syntax<'a> {
@@ -127,10 +140,32 @@ impl<'a> Lowerer<'a> {
         if self.emitter.is_too_large() {
             return Err(self.error(node, ErrorKind::TooLarge, "the kernel is too large after inlining"));
         }
+        self.add_work(1);
+        self.check_work(node)?;
         self.depth += 1;
         let result = step(self);
         self.depth -= 1;
         result
+    }
+
+    /// Counts steps, which the next step of the recursion checks.
+    pub(crate) fn add_work(&self, steps: usize) {
+        self.work.set(self.work.get().saturating_add(steps as u64));
+    }
+
+    fn check_work(&mut self, node: Node) -> Lowered<()> {
+        let work = self.work.get();
+        if work > MAX_WORK {
+            let message = format!("the kernel takes more than {MAX_WORK} steps to lower after inlining");
+            return Err(self.error(node, ErrorKind::TooLarge, message));
+        }
+        if work >= self.next_checkpoint {
+            self.next_checkpoint = work + CHECKPOINT;
+            if (self.environment.checkpoint)().is_break() {
+                return Err(self.error(node, ErrorKind::Cancelled, "the lowering was cancelled"));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn frame(&self) -> &Frame {
@@ -214,19 +249,28 @@ impl<'a> Lowerer<'a> {
 
     /// Whether the function may assign to a component of a variable.
     fn mutates(&self, name: &str) -> bool {
-        let syntax = self.syntax();
         let function = self.frame().function;
+        let known = self.environment.mutated.borrow().get(&function).cloned();
+        let names = known.unwrap_or_else(|| {
+            let names = Rc::new(self.mutated_names(function));
+            self.environment.mutated.borrow_mut().insert(function, names.clone());
+            names
+        });
+        names.contains(name)
+    }
+
+    /// The names of the variables to whose components a function may assign.
+    fn mutated_names(&self, function: Node) -> HashSet<String> {
+        let syntax = self.syntax();
+        let mut names: HashSet<_> = self.referred_names(function).into_iter().collect();
         let mut open = vec![function];
         while let Some(node) = open.pop() {
-            if matches!(syntax.kind(node), Kind::Attribute | Kind::Subscript)
-                && syntax.is_store(node)
-                && syntax.root_name(node).as_deref() == Some(name)
-            {
-                return true;
+            if matches!(syntax.kind(node), Kind::Attribute | Kind::Subscript) && syntax.is_store(node) {
+                names.extend(syntax.root_name(node));
             }
             open.extend(syntax.all_children(node));
         }
-        self.referred_names(function).iter().any(|referred| referred == name)
+        names
     }
 
     /// Makes variables for a value and assigns it.
@@ -404,14 +448,21 @@ impl<'a> Lowerer<'a> {
         }
     }
 
+    /// Counts steps for a pass over all variables, each of which is much cheaper than a node.
+    fn look_through_variables(&self) {
+        self.add_work(self.frame().variables.len() / 8);
+    }
+
     /// What is known of each variable, to be merged where paths meet.
     pub(crate) fn knowledge(&self) -> Knowledge {
+        self.look_through_variables();
         let variables = self.frame().variables.iter();
         Knowledge(variables.map(|(name, v)| (name.clone(), (v.is_assigned, v.constant))).collect())
     }
 
     /// Restores what was known at the start of a path.
     pub(crate) fn restore(&mut self, known: &Knowledge) {
+        self.look_through_variables();
         for (name, variable) in &mut self.frame_mut().variables {
             let (is_assigned, constant) = known.0.get(name).copied().unwrap_or((false, None));
             (variable.is_assigned, variable.constant) = (is_assigned, constant);
@@ -420,6 +471,7 @@ impl<'a> Lowerer<'a> {
 
     /// Restores what is known on all of some paths.
     pub(crate) fn merge(&mut self, paths: &[Knowledge]) {
+        self.look_through_variables();
         for (name, variable) in &mut self.frame_mut().variables {
             let known: Vec<_> = paths.iter().map(|path| path.0.get(name).copied().unwrap_or((false, None))).collect();
             variable.is_assigned = known.iter().all(|(is_assigned, _)| *is_assigned);

@@ -36,6 +36,23 @@ pub(crate) enum Annotation {
     None,
 }
 
+impl Annotation {
+    /// The components, arrays and other values that it stands for. A type that mentions another twice doubles them.
+    pub(crate) fn leaves(&self) -> usize {
+        match self {
+            Self::Data(ty) => ty.count(),
+            Self::Tuple(items) => items.iter().map(Self::leaves).sum(),
+            Self::Record(of) => of.fields.iter().map(|(_, annotation)| annotation.leaves()).sum(),
+            Self::Array(..)
+            | Self::OpenArray(..)
+            | Self::Function
+            | Self::Reference(_)
+            | Self::Open(_)
+            | Self::None => 1,
+        }
+    }
+}
+
 impl fmt::Display for Annotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -247,7 +247,8 @@ impl Lowerer<'_> {
             return match u32::try_from(at) {
                 Ok(at) if at < count => Ok(Index::Constant(at)),
                 _ => {
-                    let message = format!("expected an index of {count} components, got {}", self.syntax().text(node));
+                    let message =
+                        format!("expected an index of {count} components, got {}", shorten(&self.syntax().text(node)));
                     Err(self.error(node, ErrorKind::IndexOutOfRange, message))
                 }
             };

@@ -57,8 +57,8 @@ impl Lowerer<'_> {
 
     fn assign(&mut self, node: Node) -> Lowered<()> {
         let syntax = self.syntax();
+        let targets = self.limited(node, "targets", syntax.children(node, Field::Targets))?;
         let value = self.expression(syntax.required(node, Field::Value))?;
-        let targets: Vec<_> = syntax.children(node, Field::Targets).collect();
         let value = if targets.len() > 1 { self.materialize(value) } else { value };
         targets.into_iter().try_for_each(|target| self.store(target, value.clone()))
     }
@@ -84,7 +84,7 @@ impl Lowerer<'_> {
                 self.assign_variable(target, &name, value)
             }
             Kind::Tuple | Kind::List => {
-                let targets: Vec<_> = syntax.children(target, Field::Elts).collect();
+                let targets = self.limited(target, "targets", syntax.children(target, Field::Elts))?;
                 let values = self.unpack(target, value, targets.len())?;
                 targets.into_iter().zip(values).try_for_each(|(target, value)| self.store(target, value))
             }
@@ -457,7 +457,7 @@ impl Lowerer<'_> {
     /// A result of the Python dialect in the annotated type: a constant integer as a float, and in the kernel itself any number.
     fn annotated_result(&mut self, node: Node, value: Value) -> Lowered<Value> {
         let function = self.frame().function;
-        let Some(returns) = self.syntax().child(function, Field::Returns) else { return Ok(value) };
+        let Some(returns) = self.syntax().header(function, Field::Returns).next() else { return Ok(value) };
         let annotation = self.environment.annotation(returns, self.outer_scope())?;
         let is_kernel = self.frames.len() == 1;
         let value = if is_kernel { widened(&annotation, value) } else { value };

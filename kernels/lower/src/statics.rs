@@ -10,6 +10,8 @@ use crate::lowerer::{LoopLabels, Lowerer};
 use crate::syntax::Node;
 use crate::value::Value;
 
+/// The deepest constant expression.
+const MAX_STATIC_DEPTH: u32 = 128;
 /// The most iterations of an unrolled loop.
 const MAX_UNROLLED: i128 = 1024;
 
@@ -18,6 +20,7 @@ impl Lowerer<'_> {
     pub(crate) fn static_value(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
         self.expect_count(node, "static", arguments, 1..=1)?;
         let argument = arguments.positional[0];
+        self.refuse_deep(argument)?;
         if let Some(number) = self.static_number(argument) {
             return Ok(self.number(number).into());
         }
@@ -26,6 +29,15 @@ impl Lowerer<'_> {
         }
         let message = format!("expected a constant, got `{}`", shorten(&self.syntax().text(argument)));
         Err(self.error(node, ErrorKind::NotConstant, message))
+    }
+
+    /// Refuses an expression that is too deep for the recursion of constants.
+    fn refuse_deep(&self, node: Node) -> Lowered<()> {
+        if self.syntax().is_deeper(node, MAX_STATIC_DEPTH) {
+            let message = format!("expected a constant expression nested at most {MAX_STATIC_DEPTH} deep");
+            return Err(self.error(node, ErrorKind::TooDeep, message));
+        }
+        Ok(())
     }
 
     /// The number that an expression is for Python, in which variables of unrolled loops have their values.
@@ -168,7 +180,8 @@ impl Lowerer<'_> {
             return Err(fail());
         }
         let mut bounds = vec![];
-        for argument in syntax.children(node, Field::Args) {
+        for argument in syntax.children(node, Field::Args).take(4) {
+            self.refuse_deep(argument)?;
             match self.static_number(argument) {
                 Some(Number::Int(bound)) if i32::try_from(bound).is_ok() => bounds.push(bound),
                 _ => return Err(fail()),

@@ -36,7 +36,16 @@ pub(crate) struct Syntax<'a> {
     children: Vec<u32>,
     /// Offsets of the first bytes of lines.
     lines: Vec<u32>,
+    /// Characters before each block of [`BLOCK`] bytes of the text.
+    characters: Vec<u32>,
+    /// The function around each row, and that or the class around it.
+    scopes: Vec<[u32; 2]>,
 }
+
+/// Bytes of text between two counts of characters.
+const BLOCK: usize = 256;
+/// Bytes of a name. No kernel can have a longer one, and some names are copied each time that they are used.
+const MAX_NAME: usize = 1024;
 
 impl<'a> Syntax<'a> {
     /// Indexes a tree.
@@ -60,7 +69,67 @@ impl<'a> Syntax<'a> {
             }
         }
         let tree = Tree::new(text.as_bytes(), columns);
-        Self { tree, columns, starts, children, lines: line_starts(text) }
+        let (lines, characters) = (line_starts(text), character_counts(text.as_bytes()));
+        let mut syntax = Self { tree, columns, starts, children, lines, characters, scopes: vec![] };
+        syntax.scopes = syntax.all_scopes();
+        syntax
+    }
+
+    /// Refuses names that no kernel can have.
+    pub(crate) fn check_names(&self) -> Result<(), LowerError> {
+        let lengths = self.columns.name_starts.iter().zip(&self.columns.name_ends);
+        let Some((&start, &end)) = lengths.into_iter().find(|(start, end)| (*end - *start) as usize > MAX_NAME) else {
+            return Ok(());
+        };
+        // Names that are not in the text as they are have no place there.
+        let start_in_text = if (start as usize) < self.tree.text.len() { start } else { 0 };
+        let Site { line, column } = self.site_at(start_in_text);
+        let message = format!("expected names of at most {MAX_NAME} bytes, got one of {}", end - start);
+        Err(LowerError { kind: ErrorKind::TooLarge, message, line, column })
+    }
+
+    /// The function, lambda or comprehension around a node, not counting itself, and the class if the node is a name.
+    pub(crate) fn scope(&self, node: Node) -> Option<Node> {
+        let scope = self.scopes[node.0 as usize][usize::from(self.kind(node) == Kind::Name)];
+        (scope != NONE).then_some(Node(scope))
+    }
+
+    /// The scopes of all rows, each from that of its parent: trees may be as deep as their source is long.
+    fn all_scopes(&self) -> Vec<[u32; 2]> {
+        let mut scopes = vec![[NONE; 2]; self.columns.kinds.len()];
+        let mut open: Vec<_> = self.nodes().filter(|&node| self.parent(node).is_none()).collect();
+        while let Some(node) = open.pop() {
+            for child in self.all_children(node) {
+                let is_header = matches!(self.field(child), Field::DecoratorList | Field::Returns | Field::Defaults);
+                let [of_others, of_names] = scopes[node.0 as usize];
+                scopes[child.0 as usize] = match self.kind(node) {
+                    Kind::FunctionDef | Kind::AsyncFunctionDef if !is_header => [node.0; 2],
+                    Kind::Lambda | Kind::ListComp | Kind::SetComp | Kind::DictComp | Kind::GeneratorExp => [node.0; 2],
+                    Kind::ClassDef => [of_others, node.0],
+                    _ => [of_others, of_names],
+                };
+                open.push(child);
+            }
+        }
+        scopes
+    }
+
+    /// The children of a function in a field that precedes its body.
+    pub(crate) fn header(&self, function: Node, field: Field) -> impl Iterator<Item = Node> {
+        let header = self.all_children(function).take_while(|&child| self.field(child) != Field::Body);
+        header.filter(move |&child| self.field(child) == field)
+    }
+
+    /// Whether expressions are nested in a node more than `limit` deep.
+    pub(crate) fn is_deeper(&self, node: Node, limit: u32) -> bool {
+        let mut open = vec![(node, 0)];
+        while let Some((node, depth)) = open.pop() {
+            if depth > limit {
+                return true;
+            }
+            open.extend(self.all_children(node).map(|child| (child, depth + 1)));
+        }
+        false
     }
 
     /// All nodes.
@@ -165,10 +234,30 @@ impl<'a> Syntax<'a> {
 
     fn site_at(&self, offset: u32) -> Site {
         let line = self.lines.partition_point(|&start| start <= offset);
-        let start = self.lines[line - 1] as usize;
-        let before = String::from_utf8_lossy(&self.tree.text[start..offset as usize]);
-        Site { line: to_u32(line), column: to_u32(before.chars().filter(|&c| c != '\u{feff}').count()) }
+        let start = self.lines[line - 1];
+        Site { line: to_u32(line), column: self.characters_before(offset) - self.characters_before(start) }
     }
+
+    fn characters_before(&self, offset: u32) -> u32 {
+        let block = offset as usize / BLOCK;
+        self.characters[block] + count_characters(&self.tree.text, block * BLOCK..offset as usize)
+    }
+}
+
+/// The characters before each block of a text.
+fn character_counts(text: &[u8]) -> Vec<u32> {
+    let mut counts = vec![0];
+    for start in (0..text.len()).step_by(BLOCK) {
+        let end = (start + BLOCK).min(text.len());
+        counts.push(counts[counts.len() - 1] + count_characters(text, start..end));
+    }
+    counts
+}
+
+/// The characters that start in a range of bytes, byte order marks excluded.
+fn count_characters(text: &[u8], range: std::ops::Range<usize>) -> u32 {
+    let starts = range.filter(|&at| text[at] & 0xc0 != 0x80 && !text[at..].starts_with("\u{feff}".as_bytes()));
+    to_u32(starts.count())
 }
 
 /// Python ends lines at LF, CRLF and CR.

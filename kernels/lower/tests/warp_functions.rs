@@ -292,7 +292,7 @@ def k(out: wp.array[float]):
     let kernel = |name: &str| {
         let mut found = vec![];
         let names = [name.to_owned()];
-        for_each_kernel(source, &options(Dialect::Warp), &names, |outcome| {
+        for_each_kernel(source, &options(Dialect::Warp), &names, &|| ControlFlow::Continue(()), |outcome| {
             found.push(outcome.kernel);
             ControlFlow::Continue(())
         })

@@ -6,7 +6,8 @@
 mod example;
 mod files;
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
 use accelerd_ir::kernel::cuda::{self, DeviceCode, Example};
@@ -120,25 +121,27 @@ pub enum TranslateError {
     Cancelled,
 }
 
-/// Translates kernel by kernel; calls `checkpoint` before each, and ends if it breaks.
+/// Translates kernel by kernel; calls `checkpoint` before each and at short intervals while it is lowered, and ends if it breaks.
 ///
 /// # Errors
 /// The files are too large, or `checkpoint` ended the translation. A module that is not valid, and kernels outside the language, have
 /// diagnostics. So has a requested name that is not one of a kernel, with the code `no_kernel`.
 pub fn translate(
     request: &Request,
-    mut checkpoint: impl FnMut() -> ControlFlow<()>,
+    checkpoint: impl FnMut() -> ControlFlow<()>,
 ) -> Result<Translation, TranslateError> {
     let dialects: &[Dialect] = match &request.dialect {
         Some(dialect) => std::slice::from_ref(dialect),
         None => &[Dialect::Warp, Dialect::Python],
     };
+    let checkpoint = RefCell::new(checkpoint);
+    let checkpoint = || (checkpoint.borrow_mut())();
     let mut translation = Translation::default();
     // Whether the module has kernels of a dialect, named or not.
     let mut has_kernels = false;
     for (nth, dialect) in dialects.iter().enumerate() {
         let mut translator = Translator::new(request);
-        let outcome = translator.run(*dialect, &mut checkpoint);
+        let outcome = translator.run(*dialect, &checkpoint);
         translator.error.map_or(Ok(()), Err)?;
         translation = translator.translation;
         let is_found = !translation.kernels.is_empty() || !translation.diagnostics.is_empty();
@@ -154,10 +157,11 @@ pub fn translate(
             break;
         }
     }
+    let found = translation.kernels.iter().map(|kernel| &kernel.name);
+    let found = found.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
+    let found: HashSet<_> = found.cloned().collect();
     for name in &request.names {
-        let found = translation.kernels.iter().map(|kernel| &kernel.name);
-        let mut found = found.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
-        if !found.any(|found| found == name) {
+        if !found.contains(name) {
             let message = format!("expected a kernel named `{name}`, got none");
             let code = ErrorKind::NoKernel.code();
             translation.diagnostics.push(Diagnostic { kernel: name.clone(), code, message, line: 1, column: 0 });
@@ -182,16 +186,20 @@ impl<'r> Translator<'r> {
         Self { request, translation: Translation::default(), bytes: 0, budget: Budget::default(), error: None }
     }
 
-    fn run(&mut self, dialect: Dialect, checkpoint: &mut impl FnMut() -> ControlFlow<()>) -> Result<(), LowerError> {
+    fn run(&mut self, dialect: Dialect, checkpoint: &dyn Fn() -> ControlFlow<()>) -> Result<(), LowerError> {
         let request = self.request;
         let options = Options { dialect, constants: request.constants.clone(), entry: None };
-        for_each_kernel(&request.source, &options, &request.names, |outcome| {
+        let outcome = for_each_kernel(&request.source, &options, &request.names, checkpoint, |outcome| {
             if checkpoint().is_break() {
                 self.error = Some(TranslateError::Cancelled);
                 return ControlFlow::Break(());
             }
             self.add(dialect, outcome)
-        })
+        });
+        if matches!(&outcome, Err(error) if error.kind == ErrorKind::Cancelled) {
+            self.error = Some(TranslateError::Cancelled);
+        }
+        outcome
     }
 
     fn add(&mut self, dialect: Dialect, outcome: Outcome) -> ControlFlow<()> {

@@ -46,7 +46,7 @@ impl Function {
     fn lowered(source: &str, dialect: Dialect, inputs: usize) -> Self {
         let options = LowerOptions { dialect, ..LowerOptions::default() };
         let mut kernel = None;
-        for_each_kernel(source, &options, &["f".to_owned()], |outcome| {
+        for_each_kernel(source, &options, &["f".to_owned()], &|| ControlFlow::Continue(()), |outcome| {
             kernel = Some(outcome.kernel.unwrap_or_else(|error| panic!("{error:?}\n{source}")).kernel);
             ControlFlow::Break(())
         })
