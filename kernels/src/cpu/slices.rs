@@ -26,6 +26,9 @@ const INLINE_COST: u64 = SLICE / 512;
 /// Work for which waking one thread more than there are cores pays (about 300 us).
 const SPARE_COST: u64 = SLICE / 32;
 
+/// Items that exist at a time of those that are made while the work runs: their number may exceed memory.
+const WINDOW: usize = 1 << 16;
+
 /// Tasks per thread that long work is cut into, so that all threads finish at about the same time.
 const TASKS_PER_THREAD: u64 = 16;
 
@@ -133,8 +136,26 @@ impl Worker {
     }
 
     /// As [`Self::for_each`], but work that fits a slice begins on the calling thread, which then does not wait for a thread of the pool
-    /// to wake. `work` uses no parallel iterators: outside of the pool they would run on another one.
+    /// to wake. `work` uses no parallel iterators: outside of the pool they would run on another one. Items are made as they are needed.
     pub(crate) fn for_each_joining<T: Send, S>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        cost: impl Fn(&T) -> u64,
+        init: impl Fn() -> S + Sync + Send,
+        work: impl Fn(&mut S, T) + Sync + Send,
+    ) -> Result<(), OpError> {
+        let mut items = items.into_iter();
+        loop {
+            let window: Vec<T> = items.by_ref().take(WINDOW).collect();
+            let is_last = window.len() < WINDOW;
+            self.join_window(window, &cost, &init, &work)?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    fn join_window<T: Send, S>(
         &self,
         items: Vec<T>,
         cost: impl Fn(&T) -> u64,
@@ -376,6 +397,24 @@ mod tests {
     }
 
     #[test]
+    fn items_are_made_as_they_are_needed() {
+        let (worker, passed) = counting(2, 3);
+        let made = AtomicUsize::new(0);
+        let items = (0..u64::MAX).inspect(|_| {
+            made.fetch_add(1, SeqCst);
+        });
+        assert_eq!(worker.for_each_joining(items, |_| 1, || (), |(), _| ()), Err(OpError::Cancelled));
+        assert_eq!((made.into_inner(), passed.load(SeqCst)), (3 * WINDOW, 3), "a point after each window");
+        let (worker, _) = counting(2, usize::MAX);
+        let done = AtomicUsize::new(0);
+        let work = |(): &mut (), _| {
+            done.fetch_add(1, SeqCst);
+        };
+        worker.for_each_joining(0..2 * WINDOW + 1, |_| 1, || (), work).expect("nothing fails");
+        assert_eq!(done.into_inner(), 2 * WINDOW + 1);
+    }
+
+    #[test]
     fn states_are_made_once_for_the_items_of_a_thread() {
         let (worker, _) = counting(3, usize::MAX);
         let (made, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -393,7 +432,7 @@ mod tests {
         let (worker, _) = counting(2, usize::MAX);
         let run = |panics: bool| {
             let work = move |(): &mut (), at: usize| assert!(!panics || at != 7, "an item");
-            worker.for_each_joining((0..20).collect(), |_| SLICE / 50, || (), work)
+            worker.for_each_joining(0..20, |_| SLICE / 50, || (), work)
         };
         assert!(panic::catch_unwind(AssertUnwindSafe(|| run(true))).is_err());
         assert_eq!(run(false), Ok(()), "the worker is usable");

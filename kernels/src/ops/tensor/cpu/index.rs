@@ -41,12 +41,7 @@ pub(super) fn run(step: &IndexStep, memory: &Memory<'_>, worker: &Worker) -> Res
         _ => job.copy::<u64>(range, &first_invalid),
     };
     let cost = |range: &Range<usize>| product([range.len()]).saturating_mul(READ_COST);
-    worker.for_each_joining(
-        chunks(shape.iter().product(), 1, READ_COST).collect(),
-        cost,
-        || (),
-        |(), range| copy(range),
-    )?;
+    worker.for_each_joining(chunks(shape.iter().product(), 1, READ_COST), cost, || (), |(), range| copy(range))?;
     match first_invalid.into_inner() {
         usize::MAX => Ok(()),
         at => Err(out_of_range(step, job.index_at(job.offset(index, at)), extent)),

@@ -50,7 +50,7 @@ pub(super) fn run(step: &MapStep, memory: &Memory<'_>, worker: &Worker) -> Resul
         }
     };
     worker.for_each_joining(
-        chunks.collect(),
+        chunks,
         |(_, chunk)| product([chunk.len()]).saturating_mul(cost),
         || program.registers(longest.min(program.block())),
         work,

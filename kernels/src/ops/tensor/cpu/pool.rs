@@ -189,7 +189,7 @@ impl Pool<'_> {
                 unsafe { writer.write(line..line + 1, part, results, native) };
             }
         };
-        let ranges = chunks(planes * vertical.output * parts, 1, part_cost).collect();
+        let ranges = chunks(planes * vertical.output * parts, 1, part_cost);
         worker.for_each_joining(
             ranges,
             |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost),

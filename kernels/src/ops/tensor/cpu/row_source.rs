@@ -124,7 +124,7 @@ impl RowSource {
                 unsafe { writer.write(rows, 0..columns, values, &mut scratch.native) };
             }
         };
-        let ranges = chunks(rows, at_once, row_cost).collect();
+        let ranges = chunks(rows, at_once, row_cost);
         worker.for_each_joining(
             ranges,
             |rows: &Range<usize>| product([rows.len()]).saturating_mul(row_cost),

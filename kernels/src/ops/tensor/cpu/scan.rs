@@ -84,8 +84,8 @@ impl NumberVisitor for Scan<'_> {
 impl Scan<'_> {
     fn run<T: Number>(&self, identity: T, combine: impl Fn(T, T) -> T + Copy + Sync + Send) -> Result<(), OpError> {
         let cost = |part: &Part<T>| product([part.rows.len(), part.columns.len()]).saturating_mul(READ_COST);
-        let mut parts = self.parts(identity);
         if self.chunk < self.extent {
+            let mut parts: Vec<_> = self.parts(identity).collect();
             let totals = |part: &Part<T>| self.part_totals(part, combine);
             let totals = self.worker.map_joining(parts.iter().collect(), |part| cost(part), totals)?;
             let chunks = self.extent.div_ceil(self.chunk);
@@ -95,24 +95,24 @@ impl Scan<'_> {
                     parts[nth].state = before.map(|(before, total)| combine(*before, *total)).collect();
                 }
             }
+            return self.worker.for_each_joining(parts, cost, || (), |(), part| self.scan_part(part, combine));
         }
-        self.worker.for_each_joining(parts, cost, || (), |(), part| self.scan_part(part, combine))
+        self.worker.for_each_joining(self.parts(identity), cost, || (), |(), part| self.scan_part(part, combine))
     }
 
     /// The parts; the chunks of the same columns follow each other.
-    fn parts<T: Number>(&self, identity: T) -> Vec<Part<T>> {
-        let mut parts = vec![];
-        for outer in 0..self.outer {
-            for column in (0..self.inner).step_by(self.width) {
-                let columns = column..(column + self.width).min(self.inner);
-                for row in (0..self.extent).step_by(self.chunk) {
-                    let first = outer * self.extent;
-                    let rows = first + row..first + (row + self.chunk).min(self.extent);
-                    parts.push(Part { rows, columns: columns.clone(), state: vec![identity; columns.len()] });
-                }
-            }
-        }
-        parts
+    fn parts<T: Number>(&self, identity: T) -> impl Iterator<Item = Part<T>> {
+        let steps = |end: usize, by: usize| (0..end).step_by(by).map(move |at| at..(at + by).min(end));
+        let (extent, inner, width, chunk) = (self.extent, self.inner, self.width, self.chunk);
+        let part = move |outer: usize, columns: &Range<usize>, rows: &Range<usize>| Part {
+            rows: outer * extent + rows.start..outer * extent + rows.end,
+            columns: columns.clone(),
+            state: vec![identity; columns.len()],
+        };
+        (0..self.outer).flat_map(move |outer| {
+            steps(inner, width)
+                .flat_map(move |columns| steps(extent, chunk).map(move |rows| part(outer, &columns, &rows)))
+        })
     }
 
     fn part_totals<T: Number>(&self, part: &Part<T>, combine: impl Fn(T, T) -> T) -> Vec<T> {

@@ -90,12 +90,7 @@ impl Sort<'_> {
         let cost = |len: usize| product([len, len.max(2).ilog2() as usize]).saturating_mul(READ_COST);
         if self.columns <= CHUNK || self.rows >= 2 * self.worker.pool().threads() {
             let sort = |row: usize| self.write(row, &self.sorted::<T, E>(row, 0..self.columns));
-            return self.worker.for_each_joining(
-                (0..self.rows).collect(),
-                |_| cost(self.columns),
-                || (),
-                |(), row| sort(row),
-            );
+            return self.worker.for_each_joining(0..self.rows, |_| cost(self.columns), || (), |(), row| sort(row));
         }
         for row in 0..self.rows {
             let chunks = (0..self.columns).step_by(CHUNK).map(|start| start..(start + CHUNK).min(self.columns));

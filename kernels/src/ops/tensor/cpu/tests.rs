@@ -1,6 +1,12 @@
 //! Plans of one step, compared with the oracle.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
 
 use accelerd_tensor::{
     Dtype, Layout, Location, MapStep, Plan, Step, TensorType, View,
@@ -16,6 +22,17 @@ use crate::{
 
 fn worker(threads: usize) -> Worker {
     Worker::new(Pool::start(threads).expect("a few threads"))
+}
+
+/// A worker whose batch is abandoned at its preemption point number `last`.
+fn abandoned(last: usize) -> Worker {
+    let passed = AtomicUsize::new(0);
+    let hook = move || {
+        if passed.fetch_add(1, SeqCst) + 1 == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut worker = worker(2);
+    worker.preemption = Preemption::new(Arc::new(hook));
+    worker
 }
 
 /// Numbers of a type that repeat after thousands: small ones, large ones, and a few special ones unless `is_tame`.

@@ -131,7 +131,7 @@ fn attend<T: Products>(
         let ranges = (0..shape.rows()).step_by(most);
         ranges.map(move |first| (kv_head, first..(first + most).min(shape.rows())))
     };
-    let items = (0..shape.batch * shape.kv_heads).flat_map(blocks).collect();
+    let items = (0..shape.batch * shape.kv_heads).flat_map(blocks);
     let cost = |(_, rows): &(usize, Range<usize>)| row_cost.saturating_mul(rows.len() as u64);
     worker.for_each_joining(items, cost, Scratch::<T>::default, |scratch, (kv_head, rows)| {
         attention.block(scratch, kv_head, rows);

@@ -40,7 +40,7 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
     let parts = columns.div_ceil(COLUMNS);
     let count = extents.batch * extents.out_channels * rows * parts;
     let part_cost = product([COLUMNS.min(columns), extents.terms() + 4]).saturating_mul(READ_COST / 4);
-    let ranges = chunks(count, 1, part_cost).collect();
+    let ranges = chunks(count, 1, part_cost);
     let cost = |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost);
     worker.for_each_joining(ranges, cost, scratch, |scratch, range| {
         for nth in range {

@@ -101,7 +101,7 @@ impl NumberVisitor for Job<'_> {
             output: Region::new(&[output], &output.shape, 2, false),
         };
         let factors = Factors { a: Rows::new(&operands[0], compute), b: Right::new(&operands[1], compute), shape };
-        if compute == Dtype::F32 && shape.rows >= MIN_PACKED_ROWS {
+        if compute == Dtype::F32 && shape.rows >= MIN_PACKED_ROWS && !packed::exceeds_factor(&operands[1]) {
             let is_shared = operands[1].strides[0] == 0;
             let write = |tile: &mut TileOf<'_, f32>, scratch: &mut _| finish.write(tile, scratch);
             let registers = || finish.scratch();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Factors, FinishScratch, Shape, TileOf};
+use super::{Factors, FinishScratch, Operand, Shape, TileOf};
 use crate::{
     OpError,
     cpu::{
@@ -52,6 +52,15 @@ struct Scratch {
     /// Of the strips of a task, one after the other.
     sums: Vec<f32>,
     native: Vec<u64>,
+}
+
+/// Whether a strip of packed columns is large, and larger than the right factor, whose elements then repeat.
+pub(super) fn exceeds_factor(right: &Operand) -> bool {
+    let dims = right.shape.iter().zip(&right.strides).skip(1);
+    let stored = dims.filter(|(_, stride)| **stride != 0).map(|(extent, _)| *extent as u64);
+    let stored = stored.fold(1, u64::saturating_mul);
+    let strip = product([right.shape[1], right.shape[2].min(COLUMNS)]);
+    strip > stored && strip > (PACKED_BYTES / size_of::<f32>()) as u64
 }
 
 pub(super) fn run(
@@ -108,7 +117,7 @@ where
             }
         };
         let cost = 2 * self.cost(shape.rows, shape.columns);
-        self.worker.for_each_joining((0..shape.batch).collect(), |_| cost, || self.scratch(), multiply)
+        self.worker.for_each_joining(0..shape.batch, |_| cost, || self.scratch(), multiply)
     }
 
     /// Some columns in each task, which packs them: for small products this takes less time than waiting until all are packed. The
@@ -122,7 +131,7 @@ where
             }
         };
         let cost = |columns: &Range<usize>| self.cost(shape.rows * batches.len(), columns.len());
-        let strips = parts(0..shape.columns, width).collect();
+        let strips = parts(0..shape.columns, width);
         self.worker.for_each_joining(strips, cost, || self.scratch(), multiply)
     }
 

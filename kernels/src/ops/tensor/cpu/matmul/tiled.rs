@@ -9,6 +9,7 @@ use crate::{
     cpu::{
         Worker,
         simd::{Isa, Kernel, Lanes},
+        slices::SLICE,
     },
     op::product,
 };
@@ -20,6 +21,32 @@ const COLUMNS: usize = 256;
 /// Rows and columns of the register tile.
 pub(in super::super) const TILE_ROWS: usize = 4;
 pub(in super::super) const TILE_COLUMNS: usize = 16;
+
+/// A part of the output.
+#[derive(Clone)]
+struct Part {
+    batch: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Part {
+    /// Numbers in a row of its sums.
+    fn pitch(&self) -> usize {
+        self.columns.len().next_multiple_of(TILE_COLUMNS)
+    }
+
+    fn sums(&self) -> usize {
+        self.rows.len().next_multiple_of(TILE_ROWS) * self.pitch()
+    }
+}
+
+/// A part whose sums have the terms before `next`.
+struct Unfinished<T> {
+    part: Part,
+    sums: Vec<T>,
+    next: usize,
+}
 
 struct Scratch<T> {
     finish: FinishScratch,
@@ -44,33 +71,53 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
         native: vec![],
     };
     let blocks = |len: usize, block: usize| (0..len).step_by(block).map(move |at| at..(at + block).min(len));
-    let items = (0..shape.batch).flat_map(|batch| {
+    let parts = (0..shape.batch).flat_map(|batch| {
         blocks(shape.rows, ROWS)
             .flat_map(move |rows| blocks(shape.columns, COLUMNS).map(move |columns| (batch, rows.clone(), columns)))
     });
+    let parts = parts.map(|(batch, rows, columns)| Part { batch, rows, columns });
     // A multiply-add takes longer than one of f32; and elements are packed.
-    let cost = |(_, rows, columns): &(usize, Range<usize>, Range<usize>)| {
-        product([rows.len() * 2 + 32, columns.len(), shape.inner + 16])
-    };
-    worker.for_each_joining(items.collect(), cost, scratch, |scratch, (batch, rows, columns)| {
-        tile(factors, finish, scratch, batch, rows, columns);
+    let cost = |part: &Part, inner: usize| product([part.rows.len() * 2 + 32, part.columns.len(), inner + 16]);
+    let largest = Part { batch: 0, rows: 0..shape.rows.min(ROWS), columns: 0..shape.columns.min(COLUMNS) };
+    if cost(&largest, shape.inner) <= SLICE {
+        let work = |scratch: &mut Scratch<T>, part| tile(factors, finish, scratch, part);
+        return worker.for_each_joining(parts, |part| cost(part, shape.inner), scratch, work);
+    }
+    let of_slice = usize::try_from(SLICE / cost(&largest, INNER)).unwrap_or(1).max(1) * INNER;
+    let tasks = parts.map(|part| Unfinished { sums: vec![T::ZERO; part.sums()], next: 0, part });
+    worker.run_in_slices(tasks, |mut task| {
+        let mut scratch = scratch();
+        let end = task.next.saturating_add(of_slice).min(shape.inner);
+        add(factors, &mut scratch, &task.part, task.next..end, &mut task.sums);
+        task.next = end;
+        if end < shape.inner {
+            return Ok(Some(task));
+        }
+        write(finish, &mut scratch.finish, task.part, &mut task.sums);
+        Ok(None)
     })
 }
 
-fn tile<T: Number>(
-    factors: &Factors,
-    finish: &Finish<T>,
-    scratch: &mut Scratch<T>,
-    batch: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
-) {
-    let pitch = columns.len().next_multiple_of(TILE_COLUMNS);
-    scratch.sums.clear();
-    scratch.sums.resize(rows.len().next_multiple_of(TILE_ROWS) * pitch, T::ZERO);
-    let inner = factors.shape.inner;
-    for start in (0..inner).step_by(INNER) {
-        let block = start..(start + INNER).min(inner);
+fn tile<T: Number>(factors: &Factors, finish: &Finish<T>, scratch: &mut Scratch<T>, part: Part) {
+    let mut sums = std::mem::take(&mut scratch.sums);
+    sums.clear();
+    sums.resize(part.sums(), T::ZERO);
+    add(factors, scratch, &part, 0..factors.shape.inner, &mut sums);
+    write(finish, &mut scratch.finish, part, &mut sums);
+    scratch.sums = sums;
+}
+
+fn write<T: Number>(finish: &Finish<T>, scratch: &mut FinishScratch, part: Part, sums: &mut [T]) {
+    let pitch = part.pitch();
+    let Part { batch, rows, columns } = part;
+    finish.write(&mut TileOf { sums, pitch, batch, rows, columns }, scratch);
+}
+
+/// Adds the products of a range of the common dimension, which begins with a block.
+fn add<T: Number>(factors: &Factors, scratch: &mut Scratch<T>, part: &Part, inner: Range<usize>, sums: &mut [T]) {
+    let (Part { batch, rows, columns }, pitch) = (part, part.pitch());
+    for start in inner.clone().step_by(INNER) {
+        let block = start..(start + INNER).min(inner.end);
         let first = batch * factors.shape.rows;
         // Rows that fill up the last register tile are those of an earlier block, and their sums are not used.
         let left = &mut scratch.left[..rows.len() * block.len()];
@@ -79,17 +126,11 @@ fn tile<T: Number>(
         for (nth, start) in columns.clone().step_by(TILE_COLUMNS).enumerate() {
             let panel = start..(start + TILE_COLUMNS).min(columns.end);
             let to = &mut scratch.right[nth * INNER * TILE_COLUMNS..][..block.len() * TILE_COLUMNS];
-            pack(factors, batch, &block, &panel, to, &mut scratch.part, &mut scratch.native);
+            pack(factors, *batch, &block, &panel, to, &mut scratch.part, &mut scratch.native);
         }
-        Isa::best().run(Multiply {
-            left: &scratch.left,
-            right: &scratch.right,
-            sums: &mut scratch.sums,
-            inner: block.len(),
-            pitch,
-        });
+        let (left, right) = (&scratch.left, &scratch.right);
+        Isa::best().run(Multiply { left, right, sums: &mut *sums, inner: block.len(), pitch });
     }
-    finish.write(&mut TileOf { sums: &mut scratch.sums, pitch, batch, rows, columns }, &mut scratch.finish);
 }
 
 /// Packs up to `TILE_COLUMNS` columns of the right factor to `[inner, TILE_COLUMNS]`.

@@ -1,7 +1,8 @@
 //! Reductions.
 //!
 //! The values of a row are cut into chunks, and chunks into blocks, by shape and layout alone. Blocks are combined pairwise to the state of
-//! a chunk, and chunks to that of a row, so results do not depend on the distribution over threads.
+//! a chunk, and chunks to that of a row, so results do not depend on the distribution over threads. Chunks are combined while later ones are
+//! computed: few states exist at a time, however many values a row has. A broadcast view has more of them than memory.
 
 use std::ops::Range;
 
@@ -15,7 +16,10 @@ use super::{
 };
 use crate::{
     OpError,
-    cpu::{Worker, slices::READ_COST},
+    cpu::{
+        Worker,
+        slices::{READ_COST, SLICE},
+    },
     op::product,
 };
 
@@ -36,6 +40,10 @@ const CHUNK: usize = 64;
 /// Values that are read at a time where nothing is computed first: by reductions that select one of them, and of columns.
 const SELECTED: usize = 8192;
 const SUMMED_COLUMNS: usize = 4096;
+/// Bytes of the states of chunks that are computed before they are combined, unless each thread has but a few chunks.
+const PENDING_BYTES: usize = 4 << 20;
+/// What a state of few bytes takes with its allocation.
+const MIN_STATE_BYTES: usize = 64;
 
 pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     let shape = [step.outer.as_slice(), &step.inner].concat();
@@ -108,6 +116,10 @@ struct Schedule {
 /// States of some rows, aligned.
 type States = Vec<u64>;
 
+/// States of consecutive parts, combined in order by a binary tree of which the shape depends on their number alone. Each entry combines a
+/// power of two of parts, less than the one before, so there are at most as many as the number has bits.
+type Stack = Vec<(u32, States)>;
+
 /// Registers of both functions.
 struct Scratch {
     prologue: Registers,
@@ -131,16 +143,17 @@ impl Job<'_> {
             product([schedule.len]).saturating_mul(value_cost).saturating_add(self.epilogue.cost() + READ_COST);
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
         let tiles = schedule.rows.div_ceil(schedule.width);
+        let tile_cost = row_cost.saturating_mul(schedule.width as u64);
         let (tile_len, epilogue_len) = (schedule.width * schedule.block, schedule.width.min(self.epilogue.block()));
         let scratch =
             || Scratch { prologue: self.prologue.registers(tile_len), epilogue: self.epilogue.registers(epilogue_len) };
-        if chunk_count <= 1 || tiles >= 4 * worker.pool().threads() {
-            let ranges = chunks(schedule.rows, schedule.width, row_cost).collect();
+        if chunk_count <= 1 || (tiles >= 4 * worker.pool().threads() && tile_cost <= SLICE) {
+            let ranges = chunks(schedule.rows, schedule.width, row_cost);
             let work = |scratch: &mut Scratch, rows: Range<usize>| {
                 for start in rows.clone().step_by(schedule.width) {
                     let rows = start..(start + schedule.width).min(rows.end);
                     let chunks = (0..chunk_count).map(|chunk| self.chunk(&schedule, scratch, &rows, chunk));
-                    let states = self.pairwise(chunks.collect::<Vec<_>>(), rows.len());
+                    let states = self.pairwise(chunks, rows.len());
                     self.finish(&output_region, scratch, &rows, &states);
                 }
             };
@@ -151,23 +164,41 @@ impl Job<'_> {
                 work,
             );
         }
-        let rows_of = |tile: usize| tile * schedule.width..((tile + 1) * schedule.width).min(schedule.rows);
-        let items = (0..tiles).flat_map(|tile| (0..chunk_count).map(move |chunk| (tile, chunk))).collect();
         let chunk_cost = product([schedule.width, schedule.chunk]).saturating_mul(value_cost);
-        let mut parts = worker
-            .map_joining(
-                items,
-                |_| chunk_cost,
-                |(tile, chunk)| self.chunk(&schedule, &mut scratch(), &rows_of(tile), chunk),
-            )?
-            .into_iter();
-        let mut scratch = scratch();
-        for tile in 0..tiles {
-            let rows = rows_of(tile);
-            let states = self.pairwise(parts.by_ref().take(chunk_count), rows.len());
-            self.finish(&output_region, &mut scratch, &rows, &states);
+        self.run_in_groups(&schedule, &output_region, chunk_cost, &scratch, worker)
+    }
+
+    /// Computes chunks on all threads, a group at a time, and combines them in order.
+    fn run_in_groups(
+        &self,
+        schedule: &Schedule,
+        output: &Region,
+        chunk_cost: u64,
+        scratch: &(impl Fn() -> Scratch + Sync + Send),
+        worker: &Worker,
+    ) -> Result<(), OpError> {
+        let chunk_count = schedule.len.div_ceil(schedule.chunk);
+        let rows_of = |tile: usize| tile * schedule.width..((tile + 1) * schedule.width).min(schedule.rows);
+        let tiles = schedule.rows.div_ceil(schedule.width);
+        let mut chunks = (0..tiles).flat_map(|tile| (0..chunk_count).map(move |chunk| (tile, chunk)));
+        let group_len = group_len(schedule.width * self.reducer.state_size(), worker.pool().threads());
+        let (mut stack, mut epilogue_scratch) = (Stack::new(), scratch());
+        loop {
+            let group: Vec<_> = chunks.by_ref().take(group_len).collect();
+            if group.is_empty() {
+                return Ok(());
+            }
+            let compute = |(tile, chunk)| self.chunk(schedule, &mut scratch(), &rows_of(tile), chunk);
+            let parts = worker.map_joining(group.clone(), |_| chunk_cost, compute)?;
+            for ((tile, chunk), part) in group.into_iter().zip(parts) {
+                let rows = rows_of(tile);
+                self.push(&mut stack, part, rows.len());
+                if chunk + 1 == chunk_count {
+                    let states = self.total(std::mem::take(&mut stack), rows.len());
+                    self.finish(output, &mut epilogue_scratch, &rows, &states);
+                }
+            }
         }
-        Ok(())
     }
 
     fn schedule(&self, threads: usize) -> Schedule {
@@ -208,25 +239,35 @@ impl Job<'_> {
         &bytemuck::cast_slice(states)[..rows * self.reducer.state_size()]
     }
 
-    /// Combines states in order by a binary tree of which the shape depends on their number alone.
+    /// Combines states in order; see [`Stack`].
     fn pairwise(&self, parts: impl IntoIterator<Item = States>, rows: usize) -> States {
-        // Each entry combines a power of two of parts, less than the one before.
-        let mut stack: Vec<(u32, States)> = vec![];
-        let combine = |earlier: &mut States, later: &States| {
-            self.reducer.combine(self.bytes_mut(earlier, rows), self.bytes(later, rows));
-        };
+        let mut stack = Stack::new();
         for part in parts {
-            let (mut level, mut states) = (0, part);
-            while let Some((_, mut earlier)) = stack.pop_if(|(other, _)| *other == level) {
-                combine(&mut earlier, &states);
-                (level, states) = (level + 1, earlier);
-            }
-            stack.push((level, states));
+            self.push(&mut stack, part, rows);
         }
+        self.total(stack, rows)
+    }
+
+    fn combine(&self, earlier: &mut States, later: &States, rows: usize) {
+        self.reducer.combine(self.bytes_mut(earlier, rows), self.bytes(later, rows));
+    }
+
+    /// Adds the states that follow those of the stack.
+    fn push(&self, stack: &mut Stack, part: States, rows: usize) {
+        let (mut level, mut states) = (0, part);
+        while let Some((_, mut earlier)) = stack.pop_if(|(other, _)| *other == level) {
+            self.combine(&mut earlier, &states, rows);
+            (level, states) = (level + 1, earlier);
+        }
+        stack.push((level, states));
+    }
+
+    /// The states of all parts.
+    fn total(&self, mut stack: Stack, rows: usize) -> States {
         let last = stack.pop().map(|(_, states)| states);
         let all = stack.into_iter().rev().fold(last, |later, (_, mut earlier)| {
             if let Some(later) = &later {
-                combine(&mut earlier, later);
+                self.combine(&mut earlier, later, rows);
             }
             Some(earlier)
         });
@@ -300,6 +341,11 @@ impl Job<'_> {
     }
 }
 
+/// How many chunks are computed before they are combined.
+fn group_len(state_bytes: usize, threads: usize) -> usize {
+    (PENDING_BYTES / state_bytes.max(MIN_STATE_BYTES)).max(4 * threads)
+}
+
 /// Computed values as the only parameter of a function; the first is at position `first` of the iteration space.
 pub(super) struct Results<'a> {
     pub(super) bytes: &'a [u8],
@@ -318,5 +364,46 @@ impl Source for Results<'_> {
     #[expect(clippy::cast_possible_wrap, reason = "positions of elements fit i64")]
     fn index(&self, to: &mut [i64]) {
         (self.first..).zip(to).for_each(|(position, to)| *to = position as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_job(run: impl FnOnce(&Job<'_>)) {
+        let reducer = reducer(accelerd_tensor::Reduction::Sum, Dtype::F64).expect("sums of f64");
+        let identity = || Program::new(&Function::conversion(Dtype::F64, Dtype::F64));
+        let (shape, strides) = (vec![], vec![]);
+        let output = Operand { base: std::ptr::null_mut(), dtype: Dtype::F64, shape, strides };
+        let (prologue, epilogue) = (identity(), identity());
+        run(&Job { prologue, epilogue, reducer: &*reducer, inputs: &[], output: &output, inner_rank: 0, shape: &[] });
+    }
+
+    #[test]
+    fn few_states_exist_however_many_parts_are_combined() {
+        with_job(|job| {
+            let mut stack = Stack::new();
+            for nth in 1..=100_000_u32 {
+                job.push(&mut stack, vec![1.0_f64.to_bits()], 1);
+                assert_eq!(stack.len(), nth.count_ones() as usize);
+            }
+            assert_eq!(job.total(stack, 1), [100_000.0_f64.to_bits()]);
+            assert_eq!(job.total(Stack::new(), 1), [0.0_f64.to_bits()], "of no part");
+        });
+    }
+
+    #[test]
+    fn pending_states_have_a_bounded_size() {
+        for threads in [1, 16, 128] {
+            for state_bytes in [8, 24, 16 << 10, 96 << 10] {
+                let bytes = group_len(state_bytes, threads) * state_bytes;
+                assert!(
+                    bytes <= PENDING_BYTES.max(4 * threads * state_bytes),
+                    "{threads} threads, {state_bytes} bytes"
+                );
+            }
+        }
+        assert_eq!(group_len(8, 16), PENDING_BYTES / MIN_STATE_BYTES);
     }
 }

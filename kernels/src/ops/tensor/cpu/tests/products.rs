@@ -195,3 +195,43 @@ fn views_and_functions_of_other_types_are_refused() {
     refuse(&|step| step.a.layout.strides[1] = isize::MIN);
     refuse(&|step| step.output.location = Location::Input(1));
 }
+
+#[test]
+fn products_of_more_terms_than_memory_pass_preemption_points() {
+    const LEN: usize = 1 << 42;
+    let repeated = |shape: &[usize]| Layout::contiguous(&[]).broadcast(shape).expect("a scalar repeats");
+    for (dtype, rows, columns) in [(Dtype::F32, 1, 1), (Dtype::F32, 32, 1), (Dtype::F32, 40, 500), (Dtype::I32, 3, 2)] {
+        let step = MatMulStep {
+            a: view(Location::Input(0), dtype, repeated(&[1, rows, LEN])),
+            b: view(Location::Input(0), dtype, repeated(&[1, LEN, columns])),
+            bias: None,
+            accumulate: accumulate(dtype),
+            epilogue: None,
+            output: whole(Location::Output(0), dtype, &[1, rows, columns]),
+        };
+        let plan = one_step(vec![tensor(dtype, &[])], vec![tensor(dtype, &[1, rows, columns])], Step::MatMul(step));
+        let ended = execute(&plan, &[&vec![0; dtype.size()]], &abandoned(3)).err();
+        assert_eq!(ended, Some(OpError::Cancelled), "{dtype}: {rows} rows, {columns} columns");
+    }
+}
+
+#[test]
+fn long_products_of_repeated_elements_are_exact_in_slices() {
+    let len = 9_000_003;
+    let repeated = |shape: &[usize]| Layout::contiguous(&[]).broadcast(shape).expect("a scalar repeats");
+    let step = MatMulStep {
+        a: view(Location::Input(0), Dtype::I64, repeated(&[1, 3, len])),
+        b: view(Location::Input(1), Dtype::I64, repeated(&[1, len, 20])),
+        bias: None,
+        accumulate: accumulate(Dtype::I64),
+        epilogue: None,
+        output: whole(Location::Output(0), Dtype::I64, &[1, 3, 20]),
+    };
+    let scalar = tensor(Dtype::I64, &[]);
+    let plan = one_step(vec![scalar.clone(), scalar], vec![tensor(Dtype::I64, &[1, 3, 20])], Step::MatMul(step));
+    let inputs = [3_i64.to_le_bytes(), 7_i64.to_le_bytes()];
+    let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 8]>::as_slice).collect();
+    let got = execute(&plan, &inputs, &worker(2)).expect("a consistent plan");
+    let expected = (21 * len as i64).to_le_bytes();
+    assert!(got[0].as_ref().chunks_exact(8).all(|bytes| bytes == expected));
+}

@@ -297,3 +297,26 @@ fn a_reduction_that_a_type_does_not_have_is_refused() {
     step.accumulate = Dtype::I64;
     assert!(execute(&plan, &[&input], &worker(1)).is_err(), "the prologue has another type");
 }
+
+#[test]
+fn reductions_of_more_values_than_memory_pass_preemption_points() {
+    const LEN: usize = 1 << 42;
+    for (rows, dtype) in [(1, Dtype::F32), (3, Dtype::F64), (64, Dtype::F32), (1000, Dtype::I64)] {
+        let repeated = (vec![], Layout::contiguous(&[]).broadcast(&[rows, LEN]).expect("a scalar repeats"));
+        let input = vec![0; dtype.size()];
+        for reduction in ALL.into_iter().filter(|reduction| reduces(*reduction, dtype)) {
+            let plan = reduce_plan(reduction, dtype, &[rows], &[LEN], &repeated);
+            let ended = execute(&plan, &[&input], &abandoned(3)).err();
+            assert_eq!(ended, Some(OpError::Cancelled), "{reduction:?} of {rows} rows");
+        }
+        let step = ArgReduction {
+            outer: vec![rows],
+            inner: vec![LEN],
+            input: view(Location::Input(0), dtype, repeated.1.clone()),
+            is_max: true,
+            output: whole(Location::Output(0), Dtype::I64, &[rows]),
+        };
+        let plan = one_step(vec![tensor(dtype, &[])], vec![tensor(Dtype::I64, &[rows])], Step::ArgReduce(step));
+        assert_eq!(execute(&plan, &[&input], &abandoned(3)).err(), Some(OpError::Cancelled), "of {rows} rows");
+    }
+}
