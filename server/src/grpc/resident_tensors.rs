@@ -24,6 +24,7 @@ use super::{
     delivery::Delivery,
     dtype::{dtype_from_proto, dtype_to_proto},
     placement::default_device,
+    shown::List,
 };
 use crate::{
     app::App,
@@ -376,7 +377,8 @@ pub(super) fn tensor_type(prefix: &str, dtype: i32, shape: &[i64]) -> Result<Ten
         ApiError::invalid(field("dtype"), format!("expected a Dtype other than UNSPECIFIED, got {dtype}"))
     })?;
     let extents: Result<Vec<_>, _> = shape.iter().map(|extent| usize::try_from(*extent)).collect();
-    let negative = |_| ApiError::invalid(field("shape"), format!("expected extents of at least 0, got {shape:?}"));
+    let negative =
+        |_| ApiError::invalid(field("shape"), format!("expected extents of at least 0, got {:?}", List(shape)));
     Ok(TensorType { dtype, shape: extents.map_err(negative)? })
 }
 

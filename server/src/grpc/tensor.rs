@@ -21,6 +21,7 @@ use crate::{
         graph_executor::{Execution, GraphExecutor, GraphRequest},
         placement::device_of_most,
         resident_tensors::{ResidentTensors, tensor_type},
+        shown::List,
         tensor_benchmark::Benchmarks,
         tensor_graph::{in_graph, node},
     },
@@ -230,7 +231,7 @@ pub(super) fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Byt
     let of = tensor_type(field, tensor.dtype, &tensor.shape)?;
     if of.bytes() != tensor.data.len() {
         let (expected, got) = (of.bytes(), tensor.data.len());
-        let reason = format!("expected {expected} bytes for {} of shape {:?}, got {got}", of.dtype, of.shape);
+        let reason = format!("expected {expected} bytes for {} of shape {:?}, got {got}", of.dtype, List(&of.shape));
         return Err(ApiError::invalid(format!("{field}.data"), reason));
     }
     Ok((of, tensor.data))

@@ -342,11 +342,12 @@ where
     F: Future<Output = Result<Response<B>, Infallible>>,
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
 {
-    let (head, body) = match wait_for_response(handler, &mut respond, &open.call).await {
+    let (mut head, body) = match wait_for_response(handler, &mut respond, &open.call).await {
         Ok(response) => response.into_parts(),
         Err(CallEnd::Stalled) => return reject(respond, status::stalled()),
         Err(CallEnd::Reset | CallEnd::Failed) => return,
     };
+    status::bound_trailers(&mut head.headers);
     // A trailers-only response ends the stream with its headers: gRPC's C core loses the status if an empty frame follows.
     let end = body.is_end_stream() || head.headers.contains_key("grpc-status");
     let Ok(mut stream) = respond.send_response(Response::from_parts(head, ()), end) else { return };
@@ -400,7 +401,8 @@ where
         match frame.map_err(|_| CallEnd::Failed)?.into_data() {
             Ok(data) => send_data(data, stream, call).await?,
             Err(frame) => {
-                let trailers = frame.into_trailers().unwrap_or_default();
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                status::bound_trailers(&mut trailers);
                 stream.reserve_capacity(0);
                 return stream.send_trailers(trailers).map_err(|_| CallEnd::Reset);
             }
