@@ -60,6 +60,7 @@ impl From<ApiError> for Status {
                 bounds::status(Code::ResourceExhausted, &message, &details)
             }
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
+            ApiError::TokenizerPanic => with_reason(Code::Internal, message, "PANIC", HashMap::new()),
             ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
             ApiError::SandboxDisabled => {
                 with_reason(Code::FailedPrecondition, message, "SANDBOX_DISABLED", HashMap::new())
@@ -314,6 +315,12 @@ pub(crate) fn deadline_exceeded() -> Status {
     with_reason(Code::DeadlineExceeded, "the deadline passed".to_owned(), "DEADLINE", HashMap::new())
 }
 
+/// No service has the method.
+pub(crate) fn unknown_method(path: &str) -> Status {
+    let message = format!("there is no method {path:?}; reflection and the proto files list the methods");
+    with_reason(Code::Unimplemented, message, "UNKNOWN_METHOD", HashMap::new())
+}
+
 /// A handler panicked. The panic message is only logged.
 pub(crate) fn panicked() -> Status {
     let message = "internal error; see the daemon's log".to_owned();
@@ -536,6 +543,8 @@ mod tests {
         let disk = status(ApiError::Exhausted("disk".into()));
         assert_eq!((disk.code(), reason(&disk).as_str()), (Code::ResourceExhausted, "EXHAUSTED"));
         assert_eq!(status(ApiError::Unavailable("store".into())).code(), Code::Unavailable);
+        let panic = status(ApiError::TokenizerPanic);
+        assert_eq!((panic.code(), reason(&panic).as_str()), (Code::Internal, "PANIC"));
         let words = status(ApiError::TextIndex("the text index failed: gone".into()));
         assert_eq!((words.code(), reason(&words).as_str()), (Code::Internal, "TEXT_INDEX_FAILED"));
     }
