@@ -202,6 +202,7 @@ impl ResidentTensors {
             return Err(ApiError::invalid("data", format!("expected {expected} bytes, got {received}")).into());
         }
         let tensor = self.keep(&caller, writer.finish(), quota, ttl);
+        caller.record_change(&tensor.handle);
         let response = pb::UploadTensorResponse { tensor: Some(tensor.clone()) };
         Ok(self.respond(&caller, response, &[tensor]))
     }
@@ -290,6 +291,7 @@ impl ResidentTensors {
         let copy = self.copy_to(&original.tensor, device, &context).await?;
         let now = Instant::now();
         let tensor = describe(&self.app.tensors.insert(caller.owner(), copy, Some(&original), quota, ttl, now));
+        caller.record_change(&tensor.handle);
         let response = pb::CopyTensorResponse { tensor: Some(tensor.clone()) };
         Ok(self.respond(caller, response, &[tensor]))
     }
@@ -311,7 +313,9 @@ impl ResidentTensors {
     }
 
     pub(super) fn free(&self, caller: &Caller, handles: &[String]) -> Result<(), ApiError> {
-        self.app.tensors.free(caller.owner(), handles, Instant::now())
+        self.app.tensors.free(caller.owner(), handles, Instant::now())?;
+        caller.record_change(&named(handles));
+        Ok(())
     }
 
     pub(super) fn list(&self, caller: &Caller) -> Vec<pb::ResidentTensor> {
@@ -367,6 +371,18 @@ impl Writer {
 
 fn failed(error: OpError) -> ApiError {
     ApiError::Submit(error.into())
+}
+
+/// The most handles that an audit event names.
+const MAX_AUDITED: usize = 16;
+
+/// Handles as the resource of an audit event.
+pub(super) fn named(handles: &[impl AsRef<str>]) -> String {
+    let shown: Vec<_> = handles.iter().take(MAX_AUDITED).map(AsRef::as_ref).collect();
+    match handles.len().saturating_sub(MAX_AUDITED) {
+        0 => shown.join(","),
+        more => format!("{},+{more}", shown.join(",")),
+    }
 }
 
 /// A type that is sent, within the limits of graphs. `prefix` names the message in errors.

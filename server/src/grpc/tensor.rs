@@ -20,7 +20,7 @@ use crate::{
         data_parallel,
         graph_executor::{Execution, GraphExecutor, GraphRequest},
         placement::device_of_most,
-        resident_tensors::{ResidentTensors, tensor_type},
+        resident_tensors::{ResidentTensors, named, tensor_type},
         shown::List,
         tensor_benchmark::Benchmarks,
         tensor_graph::{in_graph, node},
@@ -171,6 +171,10 @@ impl TensorService for Tensors {
             Some(options) => data_parallel::execute(&self.graphs, &caller, context, request, options).await?,
         };
         let kept = response.kept.clone();
+        if !kept.is_empty() {
+            let handles: Vec<_> = kept.iter().map(|tensor| tensor.handle.as_str()).collect();
+            caller.record_change(&named(&handles));
+        }
         Ok(self.resident.respond(&caller, response, &kept))
     }
 
