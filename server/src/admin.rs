@@ -1,6 +1,13 @@
 //! The admin port: metrics, health and settings over HTTP/1.1.
 
-use std::{collections::VecDeque, convert::Infallible, future::ready, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::ready,
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use http::{Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
@@ -17,7 +24,14 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::app::App;
+use crate::{app::App, start::Starting};
+
+/// What the port shows: health and metrics at once, the rest when the daemon has started.
+#[derive(Clone)]
+pub(crate) struct AdminState {
+    pub(crate) starting: Starting,
+    pub(crate) app: Arc<OnceLock<Arc<App>>>,
+}
 
 /// Maximum number of open connections; a new one replaces the oldest. Responses are immediate, so the oldest is idle.
 const MAX_CONNECTIONS: usize = 64;
@@ -30,7 +44,7 @@ const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Serves the port until `closing` is cancelled.
-pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, state: AdminState, closing: CancellationToken) {
     let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let Ok((stream, peer)) = accepted else {
@@ -41,17 +55,17 @@ pub(crate) async fn serve(listener: TcpListener, app: Arc<App>, closing: Cancell
         if open.len() >= MAX_CONNECTIONS {
             open.pop_front();
         }
-        let (app, closing) = (Arc::clone(&app), closing.clone());
+        let (state, closing) = (state.clone(), closing.clone());
         open.push_back(AbortOnDropHandle::new(tokio::spawn(async move {
-            let served = timeout(MAX_CONNECTION_AGE, serve_connection(stream, peer, app));
+            let served = timeout(MAX_CONNECTION_AGE, serve_connection(stream, peer, state));
             closing.run_until_cancelled(served).await;
         })));
     }
 }
 
-async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Arc<App>) {
+async fn serve_connection(stream: TcpStream, peer: SocketAddr, state: AdminState) {
     let is_local = peer.ip().to_canonical().is_loopback();
-    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &app, is_local))));
+    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &state, is_local))));
     let mut http1 = http1::Builder::new();
     http1.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).max_buf_size(16 << 10);
     if let Err(error) = http1.serve_connection(TokioIo::new(stream), service).await {
@@ -59,23 +73,31 @@ async fn serve_connection(stream: TcpStream, peer: SocketAddr, app: Arc<App>) {
     }
 }
 
-fn respond(request: &Request<Incoming>, app: &App, is_local: bool) -> Response<Full<Bytes>> {
+fn respond(request: &Request<Incoming>, state: &AdminState, is_local: bool) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     }
-    let health = app.health.now();
+    let Starting { health, metrics, .. } = &state.starting;
+    let health = health.now();
     match request.uri().path() {
-        "/metrics" => body(StatusCode::OK, prometheus::TEXT_FORMAT, app.metrics.text()),
+        "/metrics" => body(StatusCode::OK, prometheus::TEXT_FORMAT, metrics.text()),
         "/healthz" => probe(health.live, "live\n", "not live\n"),
         "/readyz" => probe(health.ready && health.live, "ready\n", "not ready\n"),
         // Callers of this port have no credentials, so that only this machine may see how the daemon is set up.
         "/config" if !is_local => text(StatusCode::FORBIDDEN, "settings are shown only to loopback addresses\n"),
-        "/config" => match serde_json::to_string_pretty(&app.config.redacted()) {
-            Ok(json) => body(StatusCode::OK, "application/json", json),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        path @ ("/config" | "/version") => match state.app.get() {
+            Some(app) if path == "/config" => config(app),
+            Some(app) => body(StatusCode::OK, "application/json", version(app).to_string()),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "the daemon is starting\n"),
         },
-        "/version" => body(StatusCode::OK, "application/json", version(app).to_string()),
         _ => text(StatusCode::NOT_FOUND, "not found; try /metrics /healthz /readyz /config /version\n"),
+    }
+}
+
+fn config(app: &App) -> Response<Full<Bytes>> {
+    match serde_json::to_string_pretty(&app.config.redacted()) {
+        Ok(json) => body(StatusCode::OK, "application/json", json),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 

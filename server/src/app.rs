@@ -28,6 +28,7 @@ use crate::{
     layers::timing,
     ledger, resident_memory,
     sandbox::Sandboxes,
+    start::{Phase, Starting},
     telemetry::{Metrics, TelemetryError},
     tensors::Tensors,
     transport::{memory::TransportMemory, offload::Offload},
@@ -157,11 +158,13 @@ impl App {
     pub(crate) fn start(
         config: Config,
         devices: Option<Discovered>,
+        starting: Starting,
         closing: CancellationToken,
         cancel: &CancellationToken,
     ) -> Result<Arc<Self>, StartError> {
         log_memory(&config);
-        let metrics = Arc::new(Metrics::new(Some(&config.telemetry))?);
+        let Starting { health, metrics, progress } = starting;
+        progress.begin(Phase::Devices);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
         resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
@@ -181,6 +184,7 @@ impl App {
             .with_hub(&config.models.hub, hub_token())
             .with_limits(config.limits.clone());
         let embedder = embedder.with_threads(config.backend.cpu_threads).map_err(StartError::Threads)?;
+        progress.begin(Phase::Models);
         check_snapshot_folders(&config, cancel)?;
         preload_models(&embedder, &config, cancel)?;
         let services = Services {
@@ -189,7 +193,9 @@ impl App {
             embedder: Arc::new(embedder.clone()),
             record_timing: timing::add,
         };
+        progress.begin(Phase::Collections);
         let collections = Collections::open(collection_settings(&config, &ledger), services)?;
+        progress.begin(Phase::Services);
         ledger::connect(&ledger, &embedder, &collections, &devices);
         ledger::cap_tensors(&ledger, &config, &devices);
         let (find_similar, cluster) =
@@ -202,7 +208,6 @@ impl App {
         let sandboxes = Sandboxes::new(&config, &ledger, offload.handle().clone());
         sandboxes.log_missing_confinement();
         let cuda_kernels = CudaKernels::new(&config, &ledger, &sandboxes, (&devices, fallback.as_deref()));
-        let health = Reporter::new(closing.clone());
         Ok(Arc::new(Self {
             config,
             engine,

@@ -89,6 +89,9 @@ pub enum ApiError {
     /// A dependency is not available: an object store, a hub, a device.
     #[error("{0}")]
     Unavailable(String),
+    /// The tokenizer panicked. Another try would panic, too.
+    #[error("internal error of the tokenizer; see the daemon's log")]
+    TokenizerPanic,
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}")]
     TextIndex(String),

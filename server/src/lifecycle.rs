@@ -95,6 +95,9 @@ impl RunError {
     }
 }
 
+/// Linux's number of SIGXFSZ on x86-64 and ARM: a write would exceed the file size limit of the process.
+const SIGXFSZ: i32 = 25;
+
 /// What the export of the last spans gets at least.
 const MIN_FLUSH_TIME: Duration = Duration::from_millis(500);
 
@@ -177,6 +180,8 @@ async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     reload: impl Fn() -> Result<Config, ConfigErrors>,
 ) -> Result<Ended, RunError> {
     let begin = Instant::now();
+    // With a handler, which stays installed, the write fails with EFBIG, as on a full disk. By default the process ends.
+    drop(signal(SignalKind::from_raw(SIGXFSZ))?);
     let (mut signals, mut hangup) = (ShutdownSignals::new()?, signal(SignalKind::hangup())?);
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();

@@ -35,8 +35,13 @@ use crate::{
     },
 };
 
-/// Length of the HTTP/2 client connection preface.
-const PREFACE_LEN: usize = 24;
+/// The HTTP/2 client connection preface.
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The response to HTTP/1.
+const NOT_HTTP2: &[u8] =
+    b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 39\r\n\
+    connection: close\r\n\r\nthis port serves gRPC over HTTP/2 only\n";
 
 /// How long a closed connection is still read: unread data would make the kernel reset it and discard responses in flight.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -191,9 +196,13 @@ impl Listener for TcpListener {
     }
 
     async fn open((stream, address): Self::Raw, settings: &Server) -> io::Result<Opened<TcpStream>> {
-        let io = TcpStream::from_std(stream)?;
+        let mut io = TcpStream::from_std(stream)?;
         io.set_nodelay(true)?;
-        wait_for_preface(&io, settings.handshake_timeout).await?;
+        if !wait_for_preface(&io, settings.handshake_timeout).await? {
+            timeout(settings.handshake_timeout, io.write_all(NOT_HTTP2)).await??;
+            linger(&mut io).await;
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "HTTP/1"));
+        }
         Ok(Opened { io, peer: Peer::at(address) })
     }
 }
@@ -304,20 +313,28 @@ async fn linger<Io: AsyncRead + AsyncWrite + Unpin>(io: &mut Io) {
     let _elapsed = timeout(LINGER_TIMEOUT, read).await;
 }
 
-/// Waits for the connection preface without consuming it, so that a silent peer is closed after `limit`.
-async fn wait_for_preface(stream: &TcpStream, limit: Duration) -> io::Result<()> {
-    let mut seen = [0; PREFACE_LEN];
+/// Waits for the connection preface without consuming it, so that a silent peer is closed after `limit`. Returns false if the peer
+/// speaks HTTP/1. HTTP/2 refuses anything else.
+async fn wait_for_preface(stream: &TcpStream, limit: Duration) -> io::Result<bool> {
+    let mut seen = [0; PREFACE.len()];
     let preface = async {
         loop {
             match stream.peek(&mut seen).await? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                PREFACE_LEN.. => return Ok(()),
+                len if is_http1(&seen[..len]) => return Ok(false),
+                len if len == PREFACE.len() => return Ok(true),
                 // With part of the preface buffered, `peek` returns at once: poll, which is rare.
                 _ => sleep(Duration::from_millis(10)).await,
             }
         }
     };
     timeout(limit, preface).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Whether bytes begin a request of HTTP/1: a method, and not the preface.
+fn is_http1(seen: &[u8]) -> bool {
+    let method = seen.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
+    method > 0 && seen.get(method) == Some(&b' ') && !PREFACE.starts_with(seen)
 }
 
 /// Listens on a TCP address.
@@ -352,6 +369,19 @@ pub(crate) fn unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_of_http1_are_told_from_the_preface() {
+        for request in ["GET / HTTP/1.1\r\n", "POST /a", "PUT ", "P "] {
+            assert!(is_http1(request.as_bytes()), "{request}");
+        }
+        for other in ["", "P", "PRI ", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x16\x03\x01 ", " GET", "get / "] {
+            assert!(!is_http1(other.as_bytes()), "{other:?}");
+        }
+        let (head, body) = std::str::from_utf8(NOT_HTTP2).expect("text").split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
+        assert_eq!(body.lines().count(), 1);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_closed_connection_is_read_until_the_peer_closes_or_the_timeout_passes() {

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     path::Path,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
 
 use crate::{
-    admin,
+    admin::{self, AdminState},
     app::{App, StartError},
-    config::{BackendKind, Config},
+    config::{BackendKind, Config, Server},
     device_liveness,
     grpc::services::Services,
     layers::{
@@ -33,6 +33,7 @@ use crate::{
     metric_callbacks,
     reload::{self, Watched},
     restart,
+    start::Starting,
     tls::{self, TlsConfig, TlsListener},
     transport::{
         connection::{HttpService, ShutdownTokens},
@@ -117,9 +118,13 @@ impl Daemon {
         let unix = config.server.uds().map(bind_unix).transpose()?;
         let (grpc_addr, admin_addr, health_addr) = (local_addr(&grpc), local_addr(&admin), local_addr(&health));
 
-        let shutdown = ShutdownTokens::default();
+        let (shutdown, probes_shutdown) = (ShutdownTokens::default(), ShutdownTokens::default());
         let closing = shutdown.closing.clone();
-        let starting = tokio::task::spawn_blocking(move || App::start(config, devices, closing, &cancel));
+        let starting = Starting::new(&config.telemetry, closing.clone())?;
+        let (probes, admin_app) = serve_probes(&starting, &config.server, probes_shutdown.clone(), health, admin);
+
+        let (started, progress) = (starting.clone(), starting.progress.clone());
+        let starting = tokio::task::spawn_blocking(move || App::start(config, devices, started, closing, &cancel));
         let app = starting.await.map_err(|error| StartError::Threads(error.into()))??;
         let tls = tls::open(&app.config.tls).map_err(StartError::Tls)?.map(Arc::new);
         let settings = &app.config.server;
@@ -138,17 +143,12 @@ impl Daemon {
             tokio::spawn(acceptor.accept(unix));
         }
 
-        let shutdown = ShutdownTokens::default();
-        let reactor = Arc::new(Reactors::current());
-        let memory = TransportMemory::new(HEALTH_MEMORY);
-        let acceptor = Acceptor::new(app.health.service(), settings, reactor, shutdown.clone(), memory);
-        let probes = Listeners { shutdown: shutdown.clone(), connections: Arc::clone(acceptor.connections()) };
-        tokio::spawn(acceptor.accept(health));
-        tokio::spawn(admin::serve(admin, Arc::clone(&app), probes.shutdown.closing.clone()));
-
-        watch_devices(&app, shutdown.closing.clone());
-        sweep_tensors(&app, shutdown.closing.clone());
-        let reload_now = watch_credentials(&app, tls, shutdown.closing);
+        // Fails only if it is set, and nothing else sets it.
+        let _set = admin_app.set(Arc::clone(&app));
+        watch_devices(&app, probes_shutdown.closing.clone());
+        sweep_tensors(&app, probes_shutdown.closing.clone());
+        let reload_now = watch_credentials(&app, tls, probes_shutdown.closing);
+        progress.finish();
         app.health.set_ready(true);
         Ok(Self {
             grpc_addr,
@@ -223,6 +223,26 @@ impl Daemon {
         }
         Drained { complete: complete && engine.complete && hung.is_empty(), aborted_connections, aborted_calls, hung }
     }
+}
+
+/// Serves the health and admin ports from the first moment: a start can take minutes. The admin port gets the rest of the daemon
+/// through the cell.
+fn serve_probes(
+    starting: &Starting,
+    settings: &Server,
+    shutdown: ShutdownTokens,
+    health: TcpListener,
+    admin: TcpListener,
+) -> (Listeners, Arc<OnceLock<Arc<App>>>) {
+    let reactor = Arc::new(Reactors::current());
+    let memory = TransportMemory::new(HEALTH_MEMORY);
+    let acceptor = Acceptor::new(starting.health.service(), settings, reactor, shutdown.clone(), memory);
+    let connections = Arc::clone(acceptor.connections());
+    tokio::spawn(acceptor.accept(health));
+    let app = Arc::new(OnceLock::new());
+    let state = AdminState { starting: starting.clone(), app: Arc::clone(&app) };
+    tokio::spawn(admin::serve(admin, state, shutdown.closing.clone()));
+    (Listeners { shutdown, connections }, app)
 }
 
 /// The part of a drain's timeout that is kept for what follows the calls.

@@ -6,10 +6,13 @@ use accelerd_engine::SubmitError;
 use accelerd_kernels::{DeviceId, OpError, ledger::Exceeded};
 use accelerd_proto::v1 as pb;
 use accelerd_sandbox::{Refusal as SandboxRefusal, SandboxError};
+use http::HeaderMap;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::{auth::refusal::Refusal, error::ApiError};
+
+mod bounds;
 
 /// The domain of `ErrorInfo` reasons.
 const DOMAIN: &str = "accelerd";
@@ -23,25 +26,25 @@ impl From<ApiError> for Status {
         match error {
             ApiError::Invalid { field, reason } => {
                 let details = ErrorDetails::with_bad_request_violation(field, reason);
-                Self::with_error_details(Code::InvalidArgument, message, details)
+                bounds::status(Code::InvalidArgument, &message, &details)
             }
             ApiError::NotFound { kind, name } => {
                 let details = ErrorDetails::with_resource_info(kind, name, "", "does not exist");
-                Self::with_error_details(Code::NotFound, message, details)
+                bounds::status(Code::NotFound, &message, &details)
             }
             ApiError::UnknownTensor(handle) => {
                 let details = ErrorDetails::with_resource_info("tensor", handle, "", "does not exist");
-                Self::with_error_details(Code::NotFound, message, details)
+                bounds::status(Code::NotFound, &message, &details)
             }
             ApiError::TensorLost { handle, device } => {
                 let metadata = HashMap::from([("device".to_owned(), device.to_string())]);
                 let mut details = ErrorDetails::with_error_info("DEVICE_LOST", DOMAIN, metadata);
                 details.set_resource_info("tensor", handle, "", "was lost with its device");
-                Self::with_error_details(Code::NotFound, message, details)
+                bounds::status(Code::NotFound, &message, &details)
             }
             ApiError::AlreadyExists { kind, name } => {
                 let details = ErrorDetails::with_resource_info(kind, name, "", "already exists");
-                Self::with_error_details(Code::AlreadyExists, message, details)
+                bounds::status(Code::AlreadyExists, &message, &details)
             }
             ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
@@ -49,14 +52,15 @@ impl From<ApiError> for Status {
             ApiError::MemoryLimit { refusal, .. } => from_exceeded(&refusal, message),
             ApiError::ModelTooLarge { device, requested, free, .. } => {
                 let details = out_of_memory(device, requested, free);
-                Self::with_error_details(Code::ResourceExhausted, message, details)
+                bounds::status(Code::ResourceExhausted, &message, &details)
             }
             ApiError::Exhausted(_) => {
                 let mut details = ErrorDetails::with_quota_failure_violation("daemon", message.clone());
                 details.set_error_info("EXHAUSTED", DOMAIN, HashMap::new());
-                Self::with_error_details(Code::ResourceExhausted, message, details)
+                bounds::status(Code::ResourceExhausted, &message, &details)
             }
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
+            ApiError::TokenizerPanic => with_reason(Code::Internal, message, "PANIC", HashMap::new()),
             ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
             ApiError::SandboxDisabled => {
                 with_reason(Code::FailedPrecondition, message, "SANDBOX_DISABLED", HashMap::new())
@@ -75,7 +79,7 @@ impl From<ApiError> for Status {
             ApiError::Refused(refusal) => refused(&refusal),
             ApiError::Shard { error, .. } => {
                 let status = Self::from(*error);
-                Self::with_error_details(status.code(), message, status.get_error_details())
+                bounds::status(status.code(), &message, &status.get_error_details())
             }
             ApiError::Submit(error) => from_submit(error, message),
         }
@@ -92,7 +96,7 @@ fn from_submit(error: SubmitError, message: String) -> Status {
             let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
             let mut details = ErrorDetails::with_error_info("WOULD_MISS_DEADLINE", DOMAIN, metadata);
             details.set_retry_info(Some(retry_after));
-            Status::with_error_details(Code::ResourceExhausted, message, details)
+            bounds::status(Code::ResourceExhausted, &message, &details)
         }
         SubmitError::TooLarge { measure, asked, limit } => {
             let metadata =
@@ -100,13 +104,13 @@ fn from_submit(error: SubmitError, message: String) -> Status {
             let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
             let mut details = ErrorDetails::with_bad_request_violation("request", message.clone());
             details.set_error_info("TOO_LARGE", DOMAIN, metadata);
-            Status::with_error_details(Code::InvalidArgument, message, details)
+            bounds::status(Code::InvalidArgument, &message, &details)
         }
         SubmitError::Draining => {
             let mut details = ErrorDetails::with_error_info("DRAINING", DOMAIN, HashMap::new());
             details.set_retry_info(Some(RETRY_AFTER));
             details.add_precondition_failure_violation("DRAINING", "daemon", "the daemon accepts no new work");
-            Status::with_error_details(Code::Unavailable, message, details)
+            bounds::status(Code::Unavailable, &message, &details)
         }
         SubmitError::DeadlineExceeded { waited } => {
             let metadata = HashMap::from([("waited_ms".to_owned(), waited.as_millis().to_string())]);
@@ -121,17 +125,17 @@ fn from_op(error: &OpError, message: String) -> Status {
         OpError::OutOfMemory { device, requested, free } => {
             let mut details = out_of_memory(*device, *requested, *free);
             details.set_retry_info(Some(RETRY_AFTER));
-            Status::with_error_details(Code::ResourceExhausted, message, details)
+            bounds::status(Code::ResourceExhausted, &message, &details)
         }
         OpError::MemoryLimit(refusal) => from_exceeded(refusal, message),
         OpError::Invalid(reason) => {
             let details = ErrorDetails::with_bad_request_violation("request", reason);
-            Status::with_error_details(Code::InvalidArgument, message, details)
+            bounds::status(Code::InvalidArgument, &message, &details)
         }
         // The caller's name of the node is better, where it is known.
         OpError::IndexOutOfRange { node, input, reason } => {
             let details = ErrorDetails::with_bad_request_violation(format!("nodes[{node}].inputs[{input}]"), reason);
-            Status::with_error_details(Code::InvalidArgument, message, details)
+            bounds::status(Code::InvalidArgument, &message, &details)
         }
         OpError::Failed { device, kernel, .. } => {
             let metadata = [("device", device.to_string()), ("kernel", (*kernel).to_owned())];
@@ -142,9 +146,9 @@ fn from_op(error: &OpError, message: String) -> Status {
             let metadata = HashMap::from([("device".to_owned(), device.to_string())]);
             let mut details = ErrorDetails::with_error_info("DEVICE_LOST", DOMAIN, metadata);
             details.set_retry_info(Some(RETRY_AFTER));
-            Status::with_error_details(Code::Unavailable, message, details)
+            bounds::status(Code::Unavailable, &message, &details)
         }
-        OpError::Cancelled => Status::cancelled(message),
+        OpError::Cancelled => Status::cancelled(bounds::message(&message)),
     }
 }
 
@@ -155,10 +159,10 @@ fn from_sandbox(error: &SandboxError, message: String) -> Status {
         }
         SandboxError::Refused(_) => {
             let details = ErrorDetails::with_bad_request_violation("request", message.clone());
-            Status::with_error_details(Code::InvalidArgument, message, details)
+            bounds::status(Code::InvalidArgument, &message, &details)
         }
         SandboxError::Timeout { .. } => with_reason(Code::DeadlineExceeded, message, "DEADLINE", HashMap::new()),
-        SandboxError::Canceled => Status::cancelled(message),
+        SandboxError::Canceled => Status::cancelled(bounds::message(&message)),
         SandboxError::Busy => retry(Code::ResourceExhausted, message, "SANDBOX_BUSY", RETRY_AFTER),
         SandboxError::OutOfMemory(_) => {
             with_reason(Code::ResourceExhausted, message, "SANDBOX_OUT_OF_MEMORY", HashMap::new())
@@ -203,7 +207,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Status {
             if let Some(retry_after) = refusal.retry_after() {
                 details.set_retry_info(Some(retry_after));
             }
-            Status::with_error_details(Code::ResourceExhausted, message, details)
+            bounds::status(Code::ResourceExhausted, &message, &details)
         }
     }
 }
@@ -232,7 +236,7 @@ fn from_exceeded(refusal: &Exceeded, message: String) -> Status {
     } else {
         details.add_quota_failure_violation("daemon", message.clone());
     }
-    Status::with_error_details(Code::ResourceExhausted, message, details)
+    bounds::status(Code::ResourceExhausted, &message, &details)
 }
 
 /// Transport memory is exhausted. `kind` names what it was needed for.
@@ -281,12 +285,40 @@ fn too_large(message: String, asked: u64, limit: u64) -> Status {
 
 /// The error of one item of a stream.
 pub(crate) fn item_error(status: &Status) -> pb::ItemError {
-    pb::ItemError { code: status.code().into(), message: status.message().to_owned() }
+    pb::ItemError { code: status.code().into(), message: bounds::message(status.message()) }
+}
+
+/// A message that travels in a response, within the bound of those of statuses.
+pub(crate) fn bounded_message(text: &str) -> String {
+    bounds::message(text)
+}
+
+/// Cuts the status in headers or trailers, which need not be this module's: that of a library, or of a service such as health.
+pub(crate) fn bound_trailers(trailers: &mut HeaderMap) {
+    const PARTS: [&str; 2] = ["grpc-message", "grpc-status-details-bin"];
+    let bytes: usize = PARTS.iter().filter_map(|name| trailers.get(*name)).map(|value| value.len()).sum();
+    if bytes <= bounds::MAX_STATUS_BYTES {
+        return;
+    }
+    if let Some(status) = Status::from_header_map(trailers) {
+        for name in PARTS {
+            trailers.remove(name);
+        }
+        let bounded = bounds::status(status.code(), status.message(), &status.get_error_details());
+        // The message and the details are valid header values: they are encoded.
+        let _encoded = bounded.add_header(trailers);
+    }
 }
 
 /// The call's deadline has passed.
 pub(crate) fn deadline_exceeded() -> Status {
     with_reason(Code::DeadlineExceeded, "the deadline passed".to_owned(), "DEADLINE", HashMap::new())
+}
+
+/// No service has the method.
+pub(crate) fn unknown_method(path: &str) -> Status {
+    let message = format!("there is no method {path:?}; reflection and the proto files list the methods");
+    with_reason(Code::Unimplemented, message, "UNKNOWN_METHOD", HashMap::new())
 }
 
 /// A handler panicked. The panic message is only logged.
@@ -296,13 +328,13 @@ pub(crate) fn panicked() -> Status {
 }
 
 fn with_reason(code: Code, message: String, reason: &str, metadata: HashMap<String, String>) -> Status {
-    Status::with_error_details(code, message, ErrorDetails::with_error_info(reason, DOMAIN, metadata))
+    bounds::status(code, &message, &ErrorDetails::with_error_info(reason, DOMAIN, metadata))
 }
 
 fn retry(code: Code, message: String, reason: &str, after: Duration) -> Status {
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
     details.set_retry_info(Some(after));
-    Status::with_error_details(code, message, details)
+    bounds::status(code, &message, &details)
 }
 
 #[cfg(test)]
@@ -511,6 +543,8 @@ mod tests {
         let disk = status(ApiError::Exhausted("disk".into()));
         assert_eq!((disk.code(), reason(&disk).as_str()), (Code::ResourceExhausted, "EXHAUSTED"));
         assert_eq!(status(ApiError::Unavailable("store".into())).code(), Code::Unavailable);
+        let panic = status(ApiError::TokenizerPanic);
+        assert_eq!((panic.code(), reason(&panic).as_str()), (Code::Internal, "PANIC"));
         let words = status(ApiError::TextIndex("the text index failed: gone".into()));
         assert_eq!((words.code(), reason(&words).as_str()), (Code::Internal, "TEXT_INDEX_FAILED"));
     }

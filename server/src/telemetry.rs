@@ -27,10 +27,16 @@ use tracing_subscriber::{
     EnvFilter, Layer, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
-use crate::config::{LogFormat, Telemetry, log_filter};
+use crate::{
+    config::{LogFormat, Telemetry, log_filter},
+    series_limit,
+};
 
 /// Timeout of an export, including the last one before exit.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The most series of a metric without settings.
+const DEFAULT_MAX_SERIES: usize = 1000;
 
 /// Bucket bounds in seconds, from a small call on the CPU to k-means over millions of rows.
 const LATENCY_BOUNDS: [f64; 18] = [
@@ -133,12 +139,14 @@ pub struct Metrics {
     durations: Histogram<f64>,
     rpc_durations: Histogram<f64>,
     in_flight: Arc<AtomicI64>,
+    max_series: usize,
 }
 
 impl Metrics {
     /// Metrics for Prometheus to scrape, and exported to the OTLP endpoint if one is set.
     pub fn new(settings: Option<&Telemetry>) -> Result<Self, TelemetryError> {
         let registry = prometheus::Registry::new();
+        let max_series = settings.map_or(DEFAULT_MAX_SERIES, |settings| settings.max_series);
         // Standard process metrics: CPU time, memory, file descriptors, threads, start time.
         let process = prometheus::process_collector::ProcessCollector::for_self();
         registry.register(Box::new(process)).map_err(TelemetryError::new)?;
@@ -173,7 +181,7 @@ impl Metrics {
             .with_description("Duration of a call, as OpenTelemetry's semantic conventions for RPC define it.")
             .with_boundaries(RPC_BOUNDS.to_vec())
             .build();
-        Ok(Self { registry, provider, meter, durations, rpc_durations, in_flight })
+        Ok(Self { registry, provider, meter, durations, rpc_durations, in_flight, max_series })
     }
 
     /// Makes this the global meter provider, from which the engine creates its instruments.
@@ -216,9 +224,10 @@ impl Metrics {
         self.in_flight.load(Relaxed)
     }
 
-    /// All metrics in Prometheus' text format.
+    /// All metrics in Prometheus' text format, each of at most `telemetry.max_series` series.
     pub fn text(&self) -> String {
-        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_else(|error| {
+        let families = series_limit::limit(self.registry.gather(), self.max_series);
+        TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot encode metrics");
             String::new()
         })

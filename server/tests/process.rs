@@ -386,3 +386,109 @@ fn a_model_that_cannot_be_loaded_is_an_invalid_setting() {
     let said = text(&output.stderr);
     assert!(said.contains("--model") && said.contains("/no/such/model"), "{said}");
 }
+
+/// A free port, for a daemon whose log does not say its address yet.
+fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port")
+}
+
+#[test]
+fn a_starting_daemon_is_live_and_not_ready_and_shows_its_progress() {
+    // An object store that never answers holds up the start.
+    let store = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (health, admin) = (free_address(), free_address());
+    let settings = [
+        format!("server.health_listen={health}"),
+        format!("server.admin_listen={admin}"),
+        "store.snapshot_url=s3://bucket/snapshots".to_owned(),
+    ];
+    let mut command = accelerd(&settings.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>());
+    command.env("AWS_ENDPOINT", format!("http://{}", store.local_addr().expect("its address")));
+    for (key, value) in [("AWS_ALLOW_HTTP", "true"), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")] {
+        command.env(key, value);
+    }
+    let mut child = command.spawn().expect("the binary starts");
+    let log = BufReader::new(child.stderr.take().expect("its log"));
+    let mut starting = Running { child, log, grpc: health, health };
+    while starting.line("starting")["phase"] != "models" {}
+    let address = health.to_string();
+    let check = |service: &str| run(&["health", "--address", &address, "--service", service]);
+    assert_eq!(check("liveness").status.code(), Some(0));
+    for service in ["", "readiness"] {
+        let output = check(service);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("NOT_SERVING"), "{}", text(&output.stderr));
+    }
+    for (path, expected) in [
+        ("/healthz", "200 OK"),
+        ("/readyz", "503 Service Unavailable"),
+        ("/metrics", "accelerd_start_in_progress{phase=\"models\"} 1"),
+        ("/version", "503 Service Unavailable"),
+    ] {
+        let response = get(admin, path);
+        assert!(response.contains(expected), "{path}: {response}");
+    }
+}
+
+/// The response to a request of HTTP/1.1, as text.
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("it accepts connections");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: daemon\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut response = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut response).expect("it answers and closes");
+    response
+}
+
+#[test]
+fn a_request_of_http1_to_the_grpc_port_is_told_what_the_port_serves() {
+    let running = Running::start(&[]);
+    for address in [running.grpc, running.health] {
+        let response = get(address, "/");
+        assert!(response.starts_with("HTTP/1.1 505 ") && response.ends_with("gRPC over HTTP/2 only\n"), "{response}");
+    }
+    assert_eq!(run(&["health", "--address", &running.health.to_string()]).status.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_the_file_size_fails_the_write_and_not_the_daemon() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = format!("--data-dir={}", folder.path().display());
+    // 4,096 blocks of 512 bytes or of 1 KiB, by the shell.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 4096; exec \"$0\" \"$@\""]);
+    let daemon = accelerd(&[&data]);
+    command.arg(daemon.get_program()).args(daemon.get_args());
+    command.envs(daemon.get_envs().filter_map(|(key, value)| Some((key, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the shell starts");
+    let mut log = BufReader::new(child.stderr.take().expect("its log"));
+    let serving = read_until(&mut log, "serving");
+    let address = |name: &str| serving[name].as_str().and_then(|text| text.parse().ok()).expect("an address");
+    let running = Running { child, grpc: address("grpc"), health: address("health"), log };
+    let url = format!("http://{}", running.grpc);
+    let mut client = SimilarityServiceClient::connect(url).await.expect("it accepts connections");
+    let create = v1::CreateCollectionRequest {
+        name: "large".to_owned(),
+        dimensions: 1024,
+        metric: v1::Metric::Cosine.into(),
+        durable: true,
+        ..Default::default()
+    };
+    client.create_collection(create).await.expect("it is created");
+    let rows = 2048_u32;
+    let vectors = v1::Tensor {
+        dtype: v1::Dtype::F32.into(),
+        shape: vec![rows.into(), 1024],
+        data: 1.0_f32.to_le_bytes().repeat(rows as usize * 1024).into(),
+    };
+    let upsert = v1::UpsertRequest {
+        collection: "large".to_owned(),
+        ids: Some(v1::PointIds { numbers: (0..rows.into()).collect(), ..Default::default() }),
+        points: Some(v1::upsert_request::Points::Vectors(vectors)),
+        ..Default::default()
+    };
+    let status = client.upsert(upsert).await.expect_err("8 MiB exceed the limit");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    running.embed().await.embed(one_text()).await.expect("the daemon still serves");
+}

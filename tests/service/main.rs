@@ -33,6 +33,7 @@ mod scroll;
 mod similarity;
 mod snapshots;
 mod stalls;
+mod status_bounds;
 mod tensor;
 mod tensor_callers;
 mod tensor_graphs;

@@ -128,6 +128,7 @@ const BOUNDS: [(&str, Bound); 89] = [
     ("drain.liveness_grace", Time(0, DAY)),
     ("telemetry.sample_ratio", Share),
     ("telemetry.metrics_interval", Time(1, DAY)),
+    ("telemetry.max_series", Count(1, 1_000_000)),
 ];
 
 /// Ranges of all other settings.

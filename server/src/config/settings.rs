@@ -671,6 +671,8 @@ pub struct Telemetry {
     /// Interval of the export of metrics.
     #[serde(with = "humantime_serde")]
     pub metrics_interval: Duration,
+    /// Maximum number of series of a metric that Prometheus scrapes.
+    pub max_series: usize,
 }
 
 /// Format of log lines.

@@ -227,6 +227,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::ModelTooLarge { .. }
         | ApiError::Exhausted(_)
         | ApiError::Unavailable(_)
+        | ApiError::TokenizerPanic
         | ApiError::TextIndex(_)
         | ApiError::SandboxDisabled
         | ApiError::CudaSourceDisabled

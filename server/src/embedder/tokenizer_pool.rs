@@ -96,8 +96,7 @@ impl TokenizerPool {
             Some(pool) => pool.spawn(work),
             None => drop(tokio::task::spawn_blocking(work)),
         }
-        let failed = |_| ApiError::Unavailable("tokenisation failed".to_owned());
-        Ok(TokenizedBatch { first, sequences: result.await.map_err(failed)?? })
+        Ok(TokenizedBatch { first, sequences: result.await.map_err(|_| ApiError::TokenizerPanic)?? })
     }
 }
 
@@ -241,7 +240,7 @@ mod tests {
         let pool = TokenizerPool::start(1).expect("threads");
         let panicking: TokenizeFn = Arc::new(|_, _, _| panic!("tokenizer panic"));
         let error = pool.tokenize(&model, vec!["x".repeat(1 << 20)], panicking).await.expect_err("it panics");
-        assert!(matches!(error, ApiError::Unavailable(_)), "{error}");
+        assert!(matches!(error, ApiError::TokenizerPanic), "{error}");
         assert_eq!(pool.tokenize(&model, texts(9), untruncated()).await.expect("the threads live on").texts(), 9);
     }
 }

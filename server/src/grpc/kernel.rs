@@ -18,7 +18,7 @@ use crate::{
     grpc::context::context,
     kernels::{CompiledKernel, NO_KERNEL, check_source, constant, dialect},
     layers::timing,
-    status::translation_too_large,
+    status::{bounded_message, translation_too_large},
 };
 
 mod arguments;
@@ -238,5 +238,5 @@ fn translated(translated: Translated) -> pb::TranslatedKernel {
 
 fn diagnostic(diagnostic: Diagnostic) -> pb::KernelDiagnostic {
     let Diagnostic { kernel, code, message, line, column } = diagnostic;
-    pb::KernelDiagnostic { kernel, code: code.to_owned(), message, line, column }
+    pb::KernelDiagnostic { kernel, code: code.to_owned(), message: bounded_message(&message), line, column }
 }

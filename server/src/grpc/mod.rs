@@ -19,6 +19,7 @@ mod placement;
 mod receive;
 mod resident_tensors;
 pub(crate) mod services;
+mod shown;
 pub mod similarity;
 mod tensor;
 mod tensor_benchmark;

@@ -24,6 +24,7 @@ use super::{
     delivery::Delivery,
     dtype::{dtype_from_proto, dtype_to_proto},
     placement::default_device,
+    shown::List,
 };
 use crate::{
     app::App,
@@ -201,6 +202,7 @@ impl ResidentTensors {
             return Err(ApiError::invalid("data", format!("expected {expected} bytes, got {received}")).into());
         }
         let tensor = self.keep(&caller, writer.finish(), quota, ttl);
+        caller.record_change(&tensor.handle);
         let response = pb::UploadTensorResponse { tensor: Some(tensor.clone()) };
         Ok(self.respond(&caller, response, &[tensor]))
     }
@@ -289,6 +291,7 @@ impl ResidentTensors {
         let copy = self.copy_to(&original.tensor, device, &context).await?;
         let now = Instant::now();
         let tensor = describe(&self.app.tensors.insert(caller.owner(), copy, Some(&original), quota, ttl, now));
+        caller.record_change(&tensor.handle);
         let response = pb::CopyTensorResponse { tensor: Some(tensor.clone()) };
         Ok(self.respond(caller, response, &[tensor]))
     }
@@ -310,7 +313,9 @@ impl ResidentTensors {
     }
 
     pub(super) fn free(&self, caller: &Caller, handles: &[String]) -> Result<(), ApiError> {
-        self.app.tensors.free(caller.owner(), handles, Instant::now())
+        self.app.tensors.free(caller.owner(), handles, Instant::now())?;
+        caller.record_change(&named(handles));
+        Ok(())
     }
 
     pub(super) fn list(&self, caller: &Caller) -> Vec<pb::ResidentTensor> {
@@ -368,6 +373,18 @@ fn failed(error: OpError) -> ApiError {
     ApiError::Submit(error.into())
 }
 
+/// The most handles that an audit event names.
+const MAX_AUDITED: usize = 16;
+
+/// Handles as the resource of an audit event.
+pub(super) fn named(handles: &[impl AsRef<str>]) -> String {
+    let shown: Vec<_> = handles.iter().take(MAX_AUDITED).map(AsRef::as_ref).collect();
+    match handles.len().saturating_sub(MAX_AUDITED) {
+        0 => shown.join(","),
+        more => format!("{},+{more}", shown.join(",")),
+    }
+}
+
 /// A type that is sent, within the limits of graphs. `prefix` names the message in errors.
 pub(super) fn tensor_type(prefix: &str, dtype: i32, shape: &[i64]) -> Result<TensorType, ApiError> {
     let field = |name: &str| format!("{prefix}.{name}");
@@ -376,7 +393,8 @@ pub(super) fn tensor_type(prefix: &str, dtype: i32, shape: &[i64]) -> Result<Ten
         ApiError::invalid(field("dtype"), format!("expected a Dtype other than UNSPECIFIED, got {dtype}"))
     })?;
     let extents: Result<Vec<_>, _> = shape.iter().map(|extent| usize::try_from(*extent)).collect();
-    let negative = |_| ApiError::invalid(field("shape"), format!("expected extents of at least 0, got {shape:?}"));
+    let negative =
+        |_| ApiError::invalid(field("shape"), format!("expected extents of at least 0, got {:?}", List(shape)));
     Ok(TensorType { dtype, shape: extents.map_err(negative)? })
 }
 

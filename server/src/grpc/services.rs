@@ -32,7 +32,7 @@ use super::{
     encode::ChargedBody,
     kernel, parse, similarity, tensor, verify,
 };
-use crate::{app::App, transport::MAX_UNACCOUNTED_REQUEST};
+use crate::{app::App, status, transport::MAX_UNACCOUNTED_REQUEST};
 
 /// The method whose requests are refused by their length.
 const PARSE: &str = "/accelerd.v1.ParseService/Parse";
@@ -164,7 +164,8 @@ where
         macro_rules! generated {
             ($server:ident) => {{
                 let server = table.$server.clone();
-                Box::pin(async move { Ok(calls.generated(request, server).await) })
+                let path = request.uri().path().to_owned();
+                Box::pin(async move { Ok(with_method(calls.generated(request, server).await, &path)) })
             }};
         }
         let path = request.uri().path();
@@ -208,12 +209,19 @@ where
     }
 }
 
+/// Names the method in the response of tonic's fallback to an unknown one, which has no message.
+fn with_method(response: http::Response<Body>, path: &str) -> http::Response<Body> {
+    let is = |name: &str, value: &[u8]| response.headers().get(name).is_some_and(|got| got.as_bytes() == value);
+    let has_message = response.headers().get("grpc-message").is_some_and(|message| !message.is_empty());
+    if is("grpc-status", b"12") && !has_message { status::unknown_method(path).into_http() } else { response }
+}
+
 /// Health and reflection, which run on the reactor.
 async fn other<B>(mut routes: Routes, request: http::Request<B>) -> Result<http::Response<Body>, Infallible>
 where
     B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
 {
-    let call = call_of(&request);
-    let response = routes.call(request.map(Body::new)).await?;
+    let (call, path) = (call_of(&request), request.uri().path().to_owned());
+    let response = with_method(routes.call(request.map(Body::new)).await?, &path);
     Ok(response.map(|body| Body::new(ChargedBody { body, call })))
 }

@@ -20,7 +20,8 @@ use crate::{
         data_parallel,
         graph_executor::{Execution, GraphExecutor, GraphRequest},
         placement::device_of_most,
-        resident_tensors::{ResidentTensors, tensor_type},
+        resident_tensors::{ResidentTensors, named, tensor_type},
+        shown::List,
         tensor_benchmark::Benchmarks,
         tensor_graph::{in_graph, node},
     },
@@ -170,6 +171,10 @@ impl TensorService for Tensors {
             Some(options) => data_parallel::execute(&self.graphs, &caller, context, request, options).await?,
         };
         let kept = response.kept.clone();
+        if !kept.is_empty() {
+            let handles: Vec<_> = kept.iter().map(|tensor| tensor.handle.as_str()).collect();
+            caller.record_change(&named(&handles));
+        }
         Ok(self.resident.respond(&caller, response, &kept))
     }
 
@@ -230,7 +235,7 @@ pub(super) fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Byt
     let of = tensor_type(field, tensor.dtype, &tensor.shape)?;
     if of.bytes() != tensor.data.len() {
         let (expected, got) = (of.bytes(), tensor.data.len());
-        let reason = format!("expected {expected} bytes for {} of shape {:?}, got {got}", of.dtype, of.shape);
+        let reason = format!("expected {expected} bytes for {} of shape {:?}, got {got}", of.dtype, List(&of.shape));
         return Err(ApiError::invalid(format!("{field}.data"), reason));
     }
     Ok((of, tensor.data))

@@ -11,6 +11,9 @@ use crate::error::ApiError;
 /// make it easy to ask for more: a scalar can be expanded to any shape.
 const MAX_STEP_COST: u64 = 1 << 44;
 
+/// The most integers of an attribute. They are extents or dimensions, of which a tensor has at most [`MAX_RANK`](accelerd_tensor::MAX_RANK).
+const MAX_INTEGERS: usize = 64;
+
 /// Refuses a plan of which one kernel would run for too long.
 pub(super) fn check_steps(plan: &Plan) -> Result<(), ApiError> {
     let most = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
@@ -29,6 +32,10 @@ pub(super) fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
             Some(Value::Integer(value)) => Attribute::Int(value),
             Some(Value::Number(value)) => Attribute::Float(value),
             Some(Value::Text(value)) => Attribute::Text(value),
+            Some(Value::Integers(values)) if values.values.len() > MAX_INTEGERS => {
+                let reason = format!("expected at most {MAX_INTEGERS} integers, got {}", values.values.len());
+                return Err(ApiError::invalid(format!("nodes[{name}].attributes.{key}"), reason));
+            }
             Some(Value::Integers(values)) => Attribute::Ints(values.values),
             None => {
                 let field = format!("nodes[{name}].attributes.{key}");

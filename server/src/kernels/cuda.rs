@@ -160,7 +160,7 @@ impl CudaKernels {
             return Ok(kernel);
         }
         let source = Bytes::from(source);
-        let (kept, account) = (Arc::clone(&self.kept), self.account.clone());
+        let (kept, account, owner) = (Arc::clone(&self.kept), self.account.clone(), context.principal);
         let job = move |turn: &crate::sandbox::Turn| {
             // The call before may have compiled it.
             if let Some(kernel) = get(&kept, &key) {
@@ -168,7 +168,7 @@ impl CudaKernels {
             }
             let CudaCode { image, ptx, resources } = turn.compile(source, arch.capability(), None)?;
             let kernel = Arc::new(CudaKernel { key, arch, image: Module::new(image), ptx, resources });
-            kept.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&kernel), &account);
+            kept.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&kernel), owner, &account);
             Ok(kernel)
         };
         self.compiler.run(context, job).await

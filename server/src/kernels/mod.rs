@@ -76,7 +76,7 @@ impl KernelCache {
             ApiError::invalid(&source_field, format!("expected kernels of at most {limit} bytes, got more"))
         })?;
         let kernel = Arc::new(CompiledKernel::new(id, only_kernel(&program, translation, field)?));
-        self.kept().insert(Arc::clone(&kernel), &self.0.account);
+        self.kept().insert(Arc::clone(&kernel), context.principal, &self.0.account);
         Ok(kernel)
     }
 

@@ -19,7 +19,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{Ping, PingPong, Reason, SendStream, server, server::SendResponse};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body::Body as HttpBody;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -249,6 +249,9 @@ impl Http2Server {
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
+        if !is_grpc(request.headers()) {
+            return refuse_content_type(respond);
+        }
         let bytes = header_bytes(request.headers());
         if bytes > self.max_headers {
             return reject(respond, status::metadata_too_large(bytes, self.max_headers));
@@ -262,6 +265,20 @@ impl Http2Server {
         request.extensions_mut().insert(Arc::clone(peer));
         tokio::spawn(run_call(service.call(request), respond, call));
     }
+}
+
+/// Whether the content type is gRPC's, with or without a message format. A web page can send others without a preflight request.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    content_type.strip_prefix(b"application/grpc").is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// Answers a request that is not gRPC.
+fn refuse_content_type(mut respond: SendResponse<Bytes>) {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    // Fails only if the stream is closed.
+    let _closed = respond.send_response(response, true);
 }
 
 /// Overhead of small DATA frames that a connection may have buffered, in bytes.
@@ -342,11 +359,12 @@ where
     F: Future<Output = Result<Response<B>, Infallible>>,
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
 {
-    let (head, body) = match wait_for_response(handler, &mut respond, &open.call).await {
+    let (mut head, body) = match wait_for_response(handler, &mut respond, &open.call).await {
         Ok(response) => response.into_parts(),
         Err(CallEnd::Stalled) => return reject(respond, status::stalled()),
         Err(CallEnd::Reset | CallEnd::Failed) => return,
     };
+    status::bound_trailers(&mut head.headers);
     // A trailers-only response ends the stream with its headers: gRPC's C core loses the status if an empty frame follows.
     let end = body.is_end_stream() || head.headers.contains_key("grpc-status");
     let Ok(mut stream) = respond.send_response(Response::from_parts(head, ()), end) else { return };
@@ -400,7 +418,8 @@ where
         match frame.map_err(|_| CallEnd::Failed)?.into_data() {
             Ok(data) => send_data(data, stream, call).await?,
             Err(frame) => {
-                let trailers = frame.into_trailers().unwrap_or_default();
+                let mut trailers = frame.into_trailers().unwrap_or_default();
+                status::bound_trailers(&mut trailers);
                 stream.reserve_capacity(0);
                 return stream.send_trailers(trailers).map_err(|_| CallEnd::Reset);
             }
@@ -518,5 +537,25 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for WriteMonitor<Io> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_content_types_of_grpc_are_served() {
+        let with = |content_type: &'static str| {
+            let headers = [(CONTENT_TYPE, HeaderValue::from_static(content_type))];
+            is_grpc(&headers.into_iter().collect())
+        };
+        for served in ["application/grpc", "application/grpc+proto", "application/grpc+json", "application/grpc;a=b"] {
+            assert!(with(served), "{served}");
+        }
+        for refused in ["", "text/plain", "application/grpc-web", "application/grpc-web+proto", "application/grpcx"] {
+            assert!(!with(refused), "{refused}");
+        }
+        assert!(!is_grpc(&HeaderMap::new()));
     }
 }

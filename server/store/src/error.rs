@@ -157,10 +157,13 @@ impl StoreError {
         )
     }
 
-    /// Whether the disk is full.
+    /// Whether the disk is full, or a limit of the file size is reached.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
-            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        if matches!(
+            source.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        ))
     }
 }
 

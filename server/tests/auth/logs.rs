@@ -6,11 +6,11 @@ use std::{
     thread::JoinHandle,
 };
 
-use accelerd_proto::v1;
+use accelerd_proto::v1::{self, tensor_input::Source, tensor_service_client::TensorServiceClient};
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::harness::{Files, embed, new_collection, one_text, principal, similarity, token};
+use crate::harness::{Files, embed, new_collection, one_text, principal, similarity, token, with_token};
 
 fn accelerd(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accelerd"));
@@ -105,6 +105,44 @@ async fn refusals_and_changes_of_state_are_audited_and_no_token_is_ever_logged()
         "refused anonymous Embed  WRONG_CREDENTIALS",
         "refused anonymous Embed  NO_CREDENTIALS",
         "done writer DeleteCollection a ",
+    ];
+    assert_eq!(audited.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_resident_tensors_are_audited_with_their_handles() {
+    let (files, writer) = (Files::new(), token());
+    let path = files.write("principals.toml", &principal("writer", "write", &writer, ""));
+    let running = Running::start(&["--set", &format!("auth.principals={}", path.display())]);
+    let mut client = TensorServiceClient::new(with_token(&running.channel, Some(&writer)));
+    let header = v1::UploadTensorHeader { dtype: v1::Dtype::U8.into(), shape: vec![3], ..Default::default() };
+    let part = v1::UploadTensorRequest { header: Some(header), data: vec![7; 3].into() };
+    let uploaded = client.upload_tensor(futures::stream::iter([part])).await.expect("it fits").into_inner();
+    let uploaded = uploaded.tensor.expect("a tensor").handle;
+    let copy = v1::CopyTensorRequest { handle: uploaded.clone(), ..Default::default() };
+    let copied = client.copy_tensor(copy).await.expect("it fits").into_inner().tensor.expect("a tensor").handle;
+    let execute = |keep| v1::ExecuteRequest {
+        inputs: vec![v1::TensorInput { name: "x".to_owned(), source: Some(Source::Handle(uploaded.clone())) }],
+        outputs: vec![v1::TensorOutput { name: "x".to_owned(), keep }],
+        ..Default::default()
+    };
+    let kept = client.execute(execute(true)).await.expect("it is kept").into_inner().kept.remove(0).handle;
+    client.execute(execute(false)).await.expect("it is returned, which changes nothing");
+    let handles = vec![uploaded.clone(), kept.clone()];
+    client.free_tensors(v1::FreeTensorsRequest { handles }).await.expect("both are there");
+    drop(client);
+    let log = running.stop();
+    let events = log.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let audited = events.filter(|event| event["target"] == "accelerd::audit").map(|event| {
+        let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        let method = field("method").rsplit('/').next().unwrap_or_default().to_owned();
+        [field("outcome"), field("principal"), method, field("resource")].join(" ")
+    });
+    let expected = [
+        format!("done writer UploadTensor {uploaded}"),
+        format!("done writer CopyTensor {copied}"),
+        format!("done writer Execute {kept}"),
+        format!("done writer FreeTensors {uploaded},{kept}"),
     ];
     assert_eq!(audited.collect::<Vec<_>>(), expected);
 }

@@ -12,7 +12,7 @@ use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
 use super::element_type::ElementType;
-use crate::{error::ApiError, kernels::CompiledKernel, ledger::RequestMemory};
+use crate::{error::ApiError, grpc::shown::List, kernels::CompiledKernel, ledger::RequestMemory};
 
 /// Characters of a name of a client that errors show.
 const SHOWN_CHARACTERS: usize = 64;
@@ -139,7 +139,7 @@ fn unknown_name<'a>(field: &str, what: &str, known: impl Iterator<Item = &'a Par
 
 fn extents(field: &str, shape: &[i64]) -> Result<Vec<usize>, ApiError> {
     let extents: Result<_, _> = shape.iter().map(|extent| usize::try_from(*extent)).collect();
-    extents.map_err(|_| ApiError::invalid(field, format!("expected extents of at least 0, got {shape:?}")))
+    extents.map_err(|_| ApiError::invalid(field, format!("expected extents of at least 0, got {:?}", List(shape))))
 }
 
 impl Binder<'_> {
@@ -190,7 +190,8 @@ impl Binder<'_> {
         match self.arguments.get(&param.name) {
             Some(argument) => {
                 if let Some(RequestedOutput { field, shape }) = output.filter(|output| !output.shape.is_empty()) {
-                    let reason = format!("expected no shape, because {:?} is an argument, got {shape:?}", param.name);
+                    let reason =
+                        format!("expected no shape, because {:?} is an argument, got {:?}", param.name, List(shape));
                     return Err(ApiError::invalid(format!("{field}.shape"), reason));
                 }
                 self.given(param, argument, grid, copies)
@@ -229,8 +230,13 @@ impl Binder<'_> {
             return self.repeated(of, data, grid[0], copies);
         }
         let expected: Vec<_> = types.iter().map(|element| element.in_array(dims).to_string()).collect();
-        let reason =
-            format!("{:?}: expected {}, got {} of shape {:?}", param.name, expected.join(" or "), of.dtype, of.shape);
+        let reason = format!(
+            "{:?}: expected {}, got {} of shape {:?}",
+            param.name,
+            expected.join(" or "),
+            of.dtype,
+            List(&of.shape)
+        );
         Err(ApiError::invalid(field, reason))
     }
 
@@ -267,7 +273,7 @@ impl Binder<'_> {
                 let whole = TensorType { dtype: element.dtype, shape: shape.clone() };
                 let extents = element.extents(&whole, dims).unwrap_or(shape).to_vec();
                 if extents.len() != dims {
-                    let reason = format!("{:?}: expected {dims} extents, got {shape:?}", param.name);
+                    let reason = format!("{:?}: expected {dims} extents, got {:?}", param.name, List(shape));
                     return Err(ApiError::invalid(format!("{field}.shape"), reason));
                 }
                 extents

@@ -27,6 +27,7 @@ use crate::{
     error::ApiError,
     kernels::{CompiledKernel, Gpu},
     sandbox::Turn,
+    status::bounded_message,
 };
 
 /// What computes the expected results.
@@ -315,7 +316,7 @@ fn with_verdict(
     });
     response.mismatches = mismatches;
     if let Some(Failure { verdict, message, run, param }) = failure {
-        (response.verdict, response.message, response.run) = (verdict.into(), message, Some(run));
+        (response.verdict, response.message, response.run) = (verdict.into(), bounded_message(&message), Some(run));
         response.param = param.map_or_else(String::new, |nth| evaluation.plan.params[nth].name.clone());
     } else if median < min_time {
         response.verdict = Verdict::ImplausibleTime.into();

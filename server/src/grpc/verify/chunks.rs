@@ -11,7 +11,7 @@ use super::{
     outputs::{Decoder, Outputs},
     sides::Side,
 };
-use crate::error::ApiError;
+use crate::{error::ApiError, grpc::shown::List};
 
 /// Decodes a chunk without functions, and the number of its cases.
 pub(super) fn decode_given(decoder: &Decoder<'_>, chunk: pb::VerifyCases) -> Result<(Outputs, usize), ApiError> {
@@ -80,7 +80,7 @@ fn columns(ports: &[Port], tensors: &[Named]) -> Result<Vec<Column>, ApiError> {
             _ => None,
         };
         let Some(length) = length.filter(|_| contains(port.dtype, of.dtype)) else {
-            let got = format!("{} of shape {:?} for each case", of.dtype, &of.shape[1..]);
+            let got = format!("{} of shape {:?} for each case", of.dtype, List(&of.shape[1..]));
             let reason = format!("expected {port}, got {got}");
             return Err(ApiError::invalid(format!("{CASES}inputs[{nth}]"), reason));
         };
@@ -96,7 +96,7 @@ fn case_count<'a>(tensors: impl Iterator<Item = (&'a str, &'a String, &'a Vec<us
         let got = shape.first().copied();
         if got.is_none() || got != *count.get_or_insert(got) {
             let expected = count.flatten().map_or("a dimension of cases".to_owned(), |count| format!("{count} cases"));
-            let reason = format!("expected {expected}, got shape {shape:?} for {name:?}");
+            let reason = format!("expected {expected}, got shape {:?} for {name:?}", List(shape));
             return Err(ApiError::invalid(format!("{CASES}{list}"), reason));
         }
     }

@@ -15,7 +15,7 @@ use super::{
     sides::Side,
     verdict,
 };
-use crate::error::ApiError;
+use crate::{error::ApiError, grpc::shown::List};
 
 /// The totals of the chunks so far.
 #[derive(Default)]
@@ -146,8 +146,8 @@ impl Totals {
                 [("actual", &output.actual, &first.actual), ("expected", &output.expected, &first.expected)]
             {
                 if (of.dtype, case_shape(of)) != (first.dtype, case_shape(first)) {
-                    let expected = format!("{} of shape {:?}", first.dtype, case_shape(first));
-                    let got = format!("{} of shape {:?}", of.dtype, case_shape(of));
+                    let expected = format!("{} of shape {:?}", first.dtype, List(case_shape(first)));
+                    let got = format!("{} of shape {:?}", of.dtype, List(case_shape(of)));
                     let reason = format!("expected cases of {expected} in {list}, as in the first chunk, got {got}");
                     return Err(ApiError::invalid(field, reason));
                 }

@@ -38,7 +38,7 @@ use crate::{
     layers::timing,
     ledger::RequestMemory,
     sandbox::Turns,
-    status::translation_too_large,
+    status::{bounded_message, translation_too_large},
 };
 
 /// Kernels that are made together.
@@ -366,6 +366,7 @@ fn is_of_kernel(error: &SandboxError) -> bool {
 
 fn failed(device: pb::KernelDevice, message: String) -> pb::DatasetRun {
     let agreement = pb::DatasetAgreement::Failed;
+    let message = bounded_message(&message);
     pb::DatasetRun { device: device.into(), agreement: agreement.into(), message, ..pb::DatasetRun::default() }
 }
 

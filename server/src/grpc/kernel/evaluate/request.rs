@@ -24,6 +24,7 @@ use crate::{
             benchmark::{Tolerance, count},
         },
         resident_tensors::tensor_type,
+        shown::List,
         tensor::inline,
     },
     kernels::check_source,
@@ -197,7 +198,8 @@ fn bind(field: &str, param: pb::CudaParam, argument: Option<NamedArgument>) -> R
             if !fits || !param.shape.is_empty() && argument.of.shape != of.shape {
                 let TensorType { dtype, shape } = &argument.of;
                 let what = if is_value { "a value" } else { "an array" };
-                let reason = format!("{name:?}: expected {what} of {}, got {dtype} of shape {shape:?}", of.dtype);
+                let reason =
+                    format!("{name:?}: expected {what} of {}, got {dtype} of shape {:?}", of.dtype, List(shape));
                 return Err(ApiError::invalid(argument.field, reason));
             }
             (argument.of, argument.data)
@@ -258,8 +260,13 @@ fn expected(field: &str, output: pb::NamedTensor, params: &[Param]) -> Result<(u
     let (of, data) = inline(&format!("{field}.value"), output.value.unwrap_or_default())?;
     let wanted = &params[param].of;
     if of != *wanted {
-        let reason =
-            format!("expected {} of shape {:?}, got {} of shape {:?}", wanted.dtype, wanted.shape, of.dtype, of.shape);
+        let reason = format!(
+            "expected {} of shape {:?}, got {} of shape {:?}",
+            wanted.dtype,
+            List(&wanted.shape),
+            of.dtype,
+            List(&of.shape)
+        );
         return Err(ApiError::invalid(format!("{field}.value"), reason));
     }
     Ok((param, data))

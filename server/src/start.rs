@@ -1,0 +1,145 @@
+//! What exists before the daemon serves: its health, its metrics, and the progress of its start.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use opentelemetry::{KeyValue, metrics::Meter};
+use tokio_util::sync::CancellationToken;
+
+use crate::{app::StartError, config::Telemetry, health::Reporter, telemetry::Metrics};
+
+/// What probes and scrapes see while the daemon starts.
+#[derive(Clone, Debug)]
+pub(crate) struct Starting {
+    pub(crate) health: Reporter,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) progress: StartProgress,
+}
+
+impl Starting {
+    /// The health is live and not ready; `closing` ends its watches.
+    pub(crate) fn new(telemetry: &Telemetry, closing: CancellationToken) -> Result<Self, StartError> {
+        let metrics = Arc::new(Metrics::new(Some(telemetry))?);
+        let progress = StartProgress::new(metrics.meter());
+        Ok(Self { health: Reporter::new(closing), metrics, progress })
+    }
+}
+
+/// A part of the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Devices are opened; kernels that the cache does not have are compiled.
+    Devices,
+    /// Models of `models.preload` are loaded.
+    Models,
+    /// Durable collections are recovered.
+    Collections,
+    /// Everything else.
+    Services,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::Devices, Self::Models, Self::Collections, Self::Services];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Devices => "devices",
+            Self::Models => "models",
+            Self::Collections => "collections",
+            Self::Services => "services",
+        }
+    }
+}
+
+/// The progress. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct StartProgress(Arc<Mutex<Timeline>>);
+
+/// The phases that have begun.
+#[derive(Debug)]
+struct Timeline {
+    /// `None` before the first phase, and once the daemon serves.
+    current: Option<(Phase, Instant)>,
+    done: Vec<(Phase, Duration)>,
+}
+
+impl StartProgress {
+    /// Registers the instruments.
+    pub(crate) fn new(meter: &Meter) -> Self {
+        let this = Self(Arc::new(Mutex::new(Timeline { current: None, done: vec![] })));
+        let shared = this.clone();
+        meter
+            .f64_observable_gauge("accelerd_start_seconds")
+            .with_description("Time that each phase of the start has taken so far, in seconds.")
+            .with_callback(move |gauge| {
+                for (phase, took, _) in shared.phases() {
+                    gauge.observe(took.as_secs_f64(), &[KeyValue::new("phase", phase.name())]);
+                }
+            })
+            .build();
+        let shared = this.clone();
+        meter
+            .u64_observable_gauge("accelerd_start_in_progress")
+            .with_description("1 for the phase of the start that is in progress, else 0.")
+            .with_callback(move |gauge| {
+                for phase in Phase::ALL {
+                    let is_current = shared.phases().iter().any(|(of, _, is_current)| *of == phase && *is_current);
+                    gauge.observe(is_current.into(), &[KeyValue::new("phase", phase.name())]);
+                }
+            })
+            .build();
+        this
+    }
+
+    /// Ends the phase before and begins this one.
+    pub(crate) fn begin(&self, phase: Phase) {
+        self.advance(Some(phase));
+        tracing::info!(phase = phase.name(), "starting");
+    }
+
+    /// Ends the last phase.
+    pub(crate) fn finish(&self) {
+        self.advance(None);
+    }
+
+    fn advance(&self, next: Option<Phase>) {
+        let mut timeline = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = std::mem::replace(&mut timeline.current, next.map(|phase| (phase, Instant::now())));
+        if let Some((phase, began)) = ended {
+            timeline.done.push((phase, began.elapsed()));
+        }
+    }
+
+    /// The phases that have begun, with the time that they have taken, and whether they are in progress.
+    fn phases(&self) -> Vec<(Phase, Duration, bool)> {
+        let timeline = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = timeline.done.iter().map(|(phase, took)| (*phase, *took, false));
+        let current = timeline.current.iter().map(|(phase, began)| (*phase, began.elapsed(), true));
+        done.chain(current).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_show_the_phase_in_progress() {
+        let metrics = Metrics::new(None).expect("metrics");
+        let progress = StartProgress::new(metrics.meter());
+        progress.begin(Phase::Devices);
+        progress.begin(Phase::Collections);
+        let text = metrics.text();
+        for line in [
+            "accelerd_start_in_progress{phase=\"devices\"} 0",
+            "accelerd_start_in_progress{phase=\"collections\"} 1",
+            "accelerd_start_seconds{phase=\"devices\"} ",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        progress.finish();
+        assert!(metrics.text().contains("accelerd_start_in_progress{phase=\"collections\"} 0"));
+    }
+}
