@@ -53,8 +53,8 @@ pub struct CollectionOptions {
     pub model: String,
     /// Payload field to index for [`SearchOptions::hybrid`]; empty for none.
     pub text_field: String,
-    /// Whether acknowledged writes survive a crash.
-    pub durable: bool,
+    /// Whether acknowledged writes survive a crash; `None` means that they do if the daemon has a data folder.
+    pub durable: Option<bool>,
 }
 
 /// The points of an upsert.
@@ -264,7 +264,13 @@ impl Collection {
             storage: options.storage.into(),
             model: options.model.clone(),
             text_field: options.text_field.clone(),
-            durable: options.durable,
+            durable: options.durable == Some(true),
+            durability: match options.durable {
+                None => proto::Durability::Unspecified,
+                Some(true) => proto::Durability::Log,
+                Some(false) => proto::Durability::Memory,
+            }
+            .into(),
         };
         described(self.client.unary(CREATE, request).await?.message.collection)
     }
@@ -323,7 +329,8 @@ impl Collection {
         Ok(responses.map(|response| response.map_err(final_error).and_then(upsert_outcome)).boxed())
     }
 
-    /// Deletes the points that match a filter. Returns their number. An empty filter is an error.
+    /// Deletes the points that match a filter. Returns their number. A filter without ids and conditions is an error; one with
+    /// a list of no ids deletes nothing.
     pub async fn delete_points(&self, filter: Filter) -> Result<u64> {
         let request = proto::DeletePointsRequest { collection: self.name.clone(), filter: Some(filter.into()) };
         Ok(self.client.unary(DELETE_POINTS, request).await?.message.deleted_count)

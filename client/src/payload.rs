@@ -202,7 +202,7 @@ impl Filter {
         Self::default()
     }
 
-    /// Requires one of these ids.
+    /// Requires one of these ids; without ids, no point matches.
     #[must_use]
     pub fn ids(mut self, ids: impl Into<Ids>) -> Self {
         self.0.ids = Some(ids.into().into());
@@ -215,7 +215,7 @@ impl Filter {
         self.must(field, proto::condition::Test::Equals(value.into().into()))
     }
 
-    /// Requires a field to equal one of these values.
+    /// Requires a field to equal one of these values; without values, no point matches.
     #[must_use]
     pub fn any_of<V: Into<Value>>(self, field: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         self.must(field, proto::condition::Test::AnyOf(value_set(values)))
@@ -229,7 +229,8 @@ impl Filter {
         self
     }
 
-    /// Requires a field to be a number in a range.
+    /// Requires a field to be a number in a range of doubles. Integers above 2^53 have no exact double:
+    /// [`Self::int_range`] does not round them.
     #[must_use]
     pub fn range(self, field: impl Into<String>, range: impl std::ops::RangeBounds<f64>) -> Self {
         use std::ops::Bound::{Excluded, Included};
@@ -245,6 +246,25 @@ impl Filter {
             std::ops::Bound::Unbounded => {}
         }
         self.must(field, proto::condition::Test::Range(wire))
+    }
+
+    /// Requires a field to be a number in a range of integers, which are compared without rounding.
+    #[must_use]
+    pub fn int_range(self, field: impl Into<String>, range: impl std::ops::RangeBounds<i64>) -> Self {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let value = |bound: &i64| Some(Value::Int(*bound).into());
+        let mut wire = proto::NumberRange::default();
+        match range.start_bound() {
+            Included(from) => wire.gte = value(from),
+            Excluded(from) => wire.gt = value(from),
+            Unbounded => {}
+        }
+        match range.end_bound() {
+            Included(to) => wire.lte = value(to),
+            Excluded(to) => wire.lt = value(to),
+            Unbounded => {}
+        }
+        self.must(field, proto::condition::Test::NumberRange(wire))
     }
 
     fn must(mut self, field: impl Into<String>, test: proto::condition::Test) -> Self {
@@ -285,5 +305,26 @@ mod tests {
         assert_eq!((wire.must.len(), wire.must_not.len()), (2, 1));
         let range = proto::Range { gte: Some(3.0), lt: Some(9.0), ..Default::default() };
         assert_eq!(wire.must[1].test, Some(proto::condition::Test::Range(range)));
+    }
+
+    #[test]
+    fn a_list_without_ids_is_sent_as_present() {
+        let none = proto::Filter::from(Filter::new().ids(Vec::<u64>::new()));
+        assert_eq!(none.ids, Some(proto::PointIds::default()));
+        assert_eq!(proto::Filter::from(Filter::new()).ids, None);
+    }
+
+    #[test]
+    fn a_range_of_integers_keeps_them() {
+        const TIME: i64 = 1_764_000_000_123_456_789;
+        let int = |int: i64| Some(Value::Int(int).into());
+        let wire = proto::Filter::from(Filter::new().int_range("t", TIME..=TIME + 1).int_range("t", ..TIME));
+        let tests = [
+            proto::NumberRange { gte: int(TIME), lte: int(TIME + 1), ..Default::default() },
+            proto::NumberRange { lt: int(TIME), ..Default::default() },
+        ];
+        for (condition, range) in wire.must.iter().zip(tests) {
+            assert_eq!(condition.test, Some(proto::condition::Test::NumberRange(range)));
+        }
     }
 }

@@ -24,6 +24,10 @@ impl TextEmbedder for Embedder {
         }
     }
 
+    fn digest(&self, model: &str) -> Result<String, BoxError> {
+        Ok(self.embedding_model(model)?.digest().to_owned())
+    }
+
     fn embed<'a>(
         &'a self,
         model: &'a str,
@@ -31,11 +35,12 @@ impl TextEmbedder for Embedder {
         dimensions: u32,
         may_wait: bool,
         context: Context,
-    ) -> BoxFuture<'a, Result<Matrix, BoxError>> {
+    ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         let embedded = async move {
             let options = Options { waits: may_wait, ..Options::unit(dimensions) };
             let model = self.model(model)?;
-            Ok::<_, BoxError>(Embedder::embed(self, &model, Input::Texts(texts), &options, context).await?.matrix()?)
+            let embedded = Embedder::embed(self, &model, Input::Texts(texts), &options, context).await?;
+            Ok::<_, BoxError>((embedded.matrix()?, model.digest().to_owned()))
         };
         embedded.boxed()
     }
@@ -53,6 +58,9 @@ impl From<CollectionError> for ApiError {
             CollectionError::Exhausted(reason) => Self::Exhausted(reason),
             CollectionError::Unavailable(reason) => Self::Unavailable(reason),
             error @ CollectionError::TextIndex(_) => Self::TextIndex(error.to_string()),
+            CollectionError::ModelChanged { collection, model, stored, loaded } => {
+                Self::ModelChanged { collection, model, stored, loaded }
+            }
             CollectionError::Submit(error) => Self::Submit(error),
             // The daemon's own embedder returns no other errors.
             CollectionError::Embedder(error) => {

@@ -95,6 +95,32 @@ pub enum ApiError {
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}")]
     TextIndex(String),
+    /// Another model is loaded under the name of a collection's model.
+    #[error(
+        "collection {collection:?} has vectors of model {model:?} with the digest {stored}, but the model loaded under this \
+         name has the digest {loaded}: load the former, or embed the collection's texts again with `accelctl collections \
+         reembed`"
+    )]
+    ModelChanged {
+        /// Name of the collection.
+        collection: String,
+        /// Name of the model.
+        model: String,
+        /// Digest of the model that embedded the collection's texts.
+        stored: String,
+        /// Digest of the model that is loaded.
+        loaded: String,
+    },
+    /// A model computed NaN or infinity.
+    #[error("{item}: model {model:?} computes NaN or infinity for it{hint}")]
+    NonFinite {
+        /// Name of the model.
+        model: String,
+        /// Path of the item of the request, as in `texts.values[3]`.
+        item: String,
+        /// Empty, or a clause that says what may help.
+        hint: &'static str,
+    },
     /// Code of clients does not run: there are no processes for it.
     #[error("the daemon runs no code of clients: the setting sandbox.processes is 0")]
     SandboxDisabled,

@@ -62,6 +62,20 @@ impl From<ApiError> for Status {
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
             ApiError::TokenizerPanic => with_reason(Code::Internal, message, "PANIC", HashMap::new()),
             ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
+            ApiError::ModelChanged { collection, model, stored, loaded } => {
+                let metadata = [
+                    ("collection", collection),
+                    ("model", model),
+                    ("stored_digest", stored),
+                    ("loaded_digest", loaded),
+                ];
+                let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
+                with_reason(Code::FailedPrecondition, message, "MODEL_CHANGED", metadata.into())
+            }
+            ApiError::NonFinite { model, item, .. } => {
+                let metadata = [("model", model), ("item", item)].map(|(key, value)| (key.to_owned(), value));
+                with_reason(Code::FailedPrecondition, message, "NON_FINITE", metadata.into())
+            }
             ApiError::SandboxDisabled => {
                 with_reason(Code::FailedPrecondition, message, "SANDBOX_DISABLED", HashMap::new())
             }

@@ -497,3 +497,85 @@ async fn a_text_search_needs_no_model_and_returns_only_points_with_a_query_term(
         v1::SearchRequest { query: Some(v1::search_request::Query::Texts(v1::TextInput::default())), ..alone("") };
     assert_refused(similarity.search(none).await, Code::InvalidArgument, "query");
 }
+
+#[tokio::test]
+async fn a_list_without_ids_matches_no_point_in_any_call() {
+    let server = TestServer::start().await;
+    line(&server).await;
+    let red = condition("color", v1::condition::Test::Equals(text("red")));
+    for must in [vec![], vec![red]] {
+        let none = Some(v1::Filter { ids: Some(v1::PointIds::default()), must, ..v1::Filter::default() });
+        let collection = || "line".to_owned();
+        let delete = v1::DeletePointsRequest { collection: collection(), filter: none.clone() };
+        let deleted = server.similarity().delete_points(delete).await.expect("deletes nothing").into_inner();
+        assert_eq!(deleted.deleted_count, 0);
+        let count = v1::CountPointsRequest { collection: collection(), filter: none.clone() };
+        let counted = server.similarity().count_points(count).await.expect("counts").into_inner();
+        assert_eq!(counted.point_count, 0);
+        let scroll = v1::ScrollPointsRequest { collection: collection(), filter: none.clone(), ..Default::default() };
+        let page = server.similarity().scroll_points(scroll).await.expect("reads").into_inner();
+        assert_eq!(page.ids.expect("ids"), v1::PointIds::default());
+        let search = v1::SearchRequest { filter: none, ..search("line", &[0.0, 0.0], 10) };
+        assert_eq!(ids(&server, search).await, [0_u64; 0]);
+    }
+    let no_values = condition("color", v1::condition::Test::AnyOf(v1::ValueSet::default()));
+    let filter = Some(v1::Filter { must: vec![no_values], ..v1::Filter::default() });
+    let delete = v1::DeletePointsRequest { collection: "line".into(), filter };
+    let deleted = server.similarity().delete_points(delete).await.expect("deletes nothing").into_inner();
+    assert_eq!(deleted.deleted_count, 0);
+}
+
+#[tokio::test]
+async fn times_in_nanoseconds_are_filtered_without_rounding() {
+    const TIME: i64 = 1_764_000_000_000_000_000;
+    let server = TestServer::start().await;
+    let create = v1::CreateCollectionRequest { name: "times".into(), dimensions: 2, ..Default::default() };
+    server.similarity().create_collection(create).await.expect("is made");
+    let payloads = [0, 50, 100].map(|after| payload([("t", int(TIME + after))])).to_vec();
+    let vectors = tensor(&[3, 2], &[1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
+    server.similarity().upsert(upsert("times", numbers([1, 2, 3]), vectors, payloads)).await.expect("upserts");
+    let range = v1::NumberRange { gte: Some(int(TIME + 100)), ..v1::NumberRange::default() };
+    let must = vec![condition("t", v1::condition::Test::NumberRange(range))];
+    let filter = Some(v1::Filter { must, ..v1::Filter::default() });
+    let request = v1::SearchRequest { filter, ..search("times", &[1.0, 0.0], 10) };
+    assert_eq!(ids(&server, request).await, [3]);
+}
+
+#[tokio::test]
+async fn a_data_directory_makes_collections_durable_by_default() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_owned();
+    let server = TestServer::start_with(|config| config.store.data_dir = path.clone()).await;
+    let create = async |server: &TestServer, name: &str, durability: v1::Durability| {
+        let durability = durability.into();
+        let new = v1::CreateCollectionRequest { name: name.into(), dimensions: 2, durability, ..Default::default() };
+        let made = server.similarity().create_collection(new).await.expect("is made").into_inner();
+        made.collection.expect("described").durable
+    };
+    assert!(create(&server, "by-default", v1::Durability::Unspecified).await);
+    assert!(create(&server, "asked", v1::Durability::Log).await);
+    assert!(!create(&server, "in-memory", v1::Durability::Memory).await);
+    server.daemon.shutdown().await;
+
+    let server = TestServer::start_with(|config| config.store.data_dir = path).await;
+    let listed = server.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("lists").into_inner();
+    let names: Vec<_> = listed.collections.iter().map(|collection| collection.name.as_str()).collect();
+    assert_eq!(names, ["asked", "by-default"]);
+    server.daemon.shutdown().await;
+
+    let server = TestServer::start().await;
+    assert!(!create(&server, "c", v1::Durability::Unspecified).await);
+}
+
+#[tokio::test]
+async fn a_collection_has_the_digest_of_its_model() {
+    let server = TestServer::start().await;
+    let create = v1::CreateCollectionRequest { name: "modelled".into(), model: "builtin".into(), ..Default::default() };
+    server.similarity().create_collection(create).await.expect("is made");
+    let models = server.embed().list_models(v1::ListModelsRequest {}).await.expect("lists").into_inner().models;
+    let builtin = models.iter().find(|model| model.name == "builtin").expect("it is loaded");
+    let get = v1::GetCollectionRequest { name: "modelled".into() };
+    let collection = server.similarity().get_collection(get).await.expect("is there").into_inner();
+    assert_eq!(collection.collection.expect("described").model_digest, builtin.digest);
+    assert_eq!(builtin.digest.len(), 64);
+}

@@ -466,3 +466,42 @@ async fn a_collection_embeds_texts_with_a_loaded_model() {
     let made = server.similarity().create_collection(request).await.expect("it is made").into_inner();
     assert_eq!(made.collection.map(|made| made.dimensions), Some(32));
 }
+
+/// A table of word embeddings, as an `.npy` file of f32.
+fn table(rows: &[[f32; 2]]) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, 2), }}\n", rows.len());
+    let length = u16::try_from(header.len()).expect("a short header").to_le_bytes();
+    let numbers = rows.iter().flatten().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &numbers].concat()
+}
+
+#[tokio::test]
+async fn vectors_that_are_not_finite_are_refused_by_the_item_and_a_bad_weight_at_load() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().to_owned();
+    let server = TestServer::start_with(|config| config.models.folders = vec![path]).await;
+    let load = async |name: &str, rows: &[[f32; 2]]| {
+        let path = folder.path().join(format!("{name}.npy"));
+        fs::write(&path, table(rows)).expect("written");
+        let path = path.to_string_lossy().into_owned();
+        server.embed().load_model(v1::LoadModelRequest { name: name.into(), path, ..Default::default() }).await
+    };
+    let refused = load("bad", &[[1.0, 2.0], [f32::NAN, 2.0]]).await.expect_err("a weight is NaN");
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().ends_with("has NaN or infinity at element 2"), "{}", refused.message());
+
+    load("large", &[[1.0, 2.0], [1e6, 2.0]]).await.expect("all weights are finite");
+    let request = |output: v1::OutputType| v1::EmbedRequest {
+        model: "large".to_owned(),
+        normalize: Some(false),
+        output_type: output.into(),
+        ..tokens(&[vec![0], vec![1]])
+    };
+    let refused = server.embed().embed(request(v1::OutputType::F16)).await.expect_err("1e6 exceeds f16");
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.get_details_error_info().map(|info| info.reason), Some("NON_FINITE".to_owned()));
+    assert!(refused.message().starts_with("tokens.offsets[1]: model \"large\""), "{}", refused.message());
+    for output in [v1::OutputType::F32, v1::OutputType::Bf16, v1::OutputType::Int8, v1::OutputType::Binary] {
+        server.embed().embed(request(output)).await.expect("it fits the type");
+    }
+}

@@ -35,6 +35,7 @@ pub struct Model {
     name: String,
     offered_dimensions: Vec<u32>,
     sha256: String,
+    digest: String,
     kind: Kind,
 }
 
@@ -89,6 +90,7 @@ impl Model {
         Ok(Self {
             name: name.into(),
             offered_dimensions: parts.offered_dimensions,
+            digest: parts.sha256.clone(),
             sha256: parts.sha256,
             kind: Kind::Table(Box::new(TableModel {
                 tokenizer: Tokenizer::new(&parts.pieces, parts.characters)?,
@@ -99,7 +101,7 @@ impl Model {
 
     /// Loads a folder in HuggingFace's layout, or a table of word embeddings.
     pub fn load(name: impl Into<String>, path: &Path) -> Result<Self, LoadError> {
-        let Loaded { encoder, text, limit, prompts, default_prompt, kind: architecture, reranker, sha256 } =
+        let Loaded { encoder, text, limit, prompts, default_prompt, kind: architecture, reranker, sha256, digest } =
             hf::load(path)?;
         let hidden = u32::try_from(encoder.config().hidden).unwrap_or(u32::MAX);
         let bytes = encoder.weights().bytes() + reranker.as_ref().map_or(0, |reranker| reranker.head.bytes());
@@ -107,7 +109,7 @@ impl Model {
         let encoder = Arc::new(encoder);
         let kind = EncoderModel { encoder, text, limit, prompts, default_prompt, architecture, reranker, bytes };
         let kind = Kind::Encoder(Box::new(kind));
-        Ok(Self { name: name.into(), offered_dimensions, sha256, kind })
+        Ok(Self { name: name.into(), offered_dimensions, sha256, digest, kind })
     }
 
     /// The encoder and head of a cross-encoder.
@@ -177,6 +179,12 @@ impl Model {
     /// SHA-256 of its weights' files, in hexadecimal.
     pub fn sha256(&self) -> &str {
         &self.sha256
+    }
+
+    /// SHA-256 of its weights, configuration and tokeniser, in hexadecimal. Models with equal digests compute the same
+    /// vectors.
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// Default pooling.

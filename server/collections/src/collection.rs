@@ -18,7 +18,7 @@ use super::{
     generation::Generation,
     not_found,
     points::Upserted,
-    shared::{Held, Prepared, Shared},
+    shared::{Held, ModelDigest, Prepared, Shared},
     writer::{Job, View, Writer},
 };
 use crate::error::CollectionError;
@@ -98,14 +98,15 @@ impl Collection {
         let held = Mutex::new(Held::empty(&env.budget));
         let runtime = env.runtime.clone();
         let generation = RwLock::new(Arc::new(generation));
-        let shared = Arc::new(Shared { env, meta, generation, applying: tokio::sync::Mutex::default(), held });
+        let (model_digest, applying) = (ModelDigest::of(&meta), tokio::sync::Mutex::default());
+        let shared = Arc::new(Shared { env, meta, model_digest, generation, applying, held });
         shared.recount();
         let (jobs, queue) = mpsc::channel(QUEUE);
         runtime.spawn(Writer::new(Arc::clone(&shared), journal, sequence, checkpoint_bytes).run(queue));
         Self { shared, jobs, snapshots: tokio::sync::Mutex::default() }
     }
 
-    /// The stored metadata.
+    /// The metadata as stored at the start: [`Self::describe`] has the current digest of its model.
     pub fn meta(&self) -> &CollectionMeta {
         &self.shared.meta
     }
@@ -120,7 +121,7 @@ impl Collection {
         let generation = self.shared.generation();
         let (points, rows) = generation.counts();
         Description {
-            meta: self.shared.meta.clone(),
+            meta: self.shared.current_meta(),
             points: points as u64,
             tombstones: (rows - points) as u64,
             host_bytes: generation.host_bytes(),
@@ -235,8 +236,13 @@ impl Collection {
                     let reason = format!("collection {:?} has no model, so it takes vectors only", self.meta().name);
                     return Err(CollectionError::invalid("texts", reason));
                 }
-                let embedded = self.shared.env.services.embedder.embed(model, texts, dim, may_wait, context).await;
-                embedded.map_err(CollectionError::Embedder)
+                let embedder = &self.shared.env.services.embedder;
+                self.shared.check_digest(&embedder.digest(model).map_err(CollectionError::Embedder)?)?;
+                let embedded = embedder.embed(model, texts, dim, may_wait, context).await;
+                let (vectors, digest) = embedded.map_err(CollectionError::Embedder)?;
+                // Another model may have been loaded under this name since the check.
+                self.shared.adopt_digest(digest).await?;
+                Ok(vectors)
             }
         }
     }

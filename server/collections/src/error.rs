@@ -52,6 +52,22 @@ pub enum CollectionError {
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}; without `hybrid` the collection can be searched")]
     TextIndex(String),
+    /// Another model is loaded under the name of a collection's model.
+    #[error(
+        "collection {collection:?} has vectors of model {model:?} with the digest {stored}, but the model loaded under this \
+         name has the digest {loaded}: load the former, or embed the collection's texts again with `accelctl collections \
+         reembed`"
+    )]
+    ModelChanged {
+        /// Name of the collection.
+        collection: String,
+        /// Name of the model.
+        model: String,
+        /// Digest of the model that embedded the collection's texts.
+        stored: String,
+        /// Digest of the model that is loaded.
+        loaded: String,
+    },
     /// The embedder failed.
     #[error(transparent)]
     Embedder(BoxError),

@@ -48,8 +48,8 @@ enum Test {
 /// Bounds of a number, each with whether it is inclusive.
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    low: Option<(f64, bool)>,
-    high: Option<(f64, bool)>,
+    low: Option<(Number, bool)>,
+    high: Option<(Number, bool)>,
 }
 
 /// The live rows that match a filter.
@@ -62,8 +62,8 @@ pub(crate) struct Selected {
 impl Filter {
     /// Validates a filter; errors name its fields under the path `at`.
     pub fn parse(at: &str, filter: &v1::Filter) -> Result<Self, CollectionError> {
-        let ids = filter.ids.as_ref().filter(|ids| **ids != v1::PointIds::default());
-        let ids = ids.map(|ids| parse_ids(&format!("{at}.ids"), ids)).transpose()?;
+        // A list that is present without ids matches nothing; only an absent one matches everything.
+        let ids = filter.ids.as_ref().map(|ids| parse_ids(&format!("{at}.ids"), ids)).transpose()?;
         let list = |name: &str, list: &[v1::Condition]| {
             let parsed = list.iter().enumerate().map(|(i, condition)| parse(&format!("{at}.{name}[{i}]"), condition));
             parsed.collect::<Result<Vec<_>, _>>()
@@ -71,7 +71,7 @@ impl Filter {
         Ok(Self { ids, must: list("must", &filter.must)?, must_not: list("must_not", &filter.must_not)? })
     }
 
-    /// Whether every point matches: no ids and no conditions.
+    /// Whether every point matches: no list of ids and no conditions.
     pub fn is_empty(&self) -> bool {
         self.ids.is_none() && !self.has_conditions()
     }
@@ -303,18 +303,18 @@ fn parse(at: &str, condition: &v1::Condition) -> Result<Condition, CollectionErr
         return Err(CollectionError::invalid(format!("{at}.field"), "expected the name of a field, got none"));
     }
     let test = match &condition.test {
-        None => return Err(CollectionError::invalid(at, "expected equals, any_of or range, got none")),
+        None => {
+            return Err(CollectionError::invalid(at, "expected equals, any_of, range or number_range, got none"));
+        }
         Some(condition::Test::Equals(value)) => Test::AnyOf(vec![kind(&format!("{at}.equals"), value)?]),
         Some(condition::Test::AnyOf(set)) => any_of(&format!("{at}.any_of"), set)?,
-        Some(condition::Test::Range(range)) => Test::Range(parse_range(&format!("{at}.range"), range)?),
+        Some(condition::Test::Range(range)) => Test::Range(double_range(&format!("{at}.range"), range)?),
+        Some(condition::Test::NumberRange(range)) => Test::Range(number_range(&format!("{at}.number_range"), range)?),
     };
     Ok(Condition { field: condition.field.clone(), test })
 }
 
 fn any_of(at: &str, set: &v1::ValueSet) -> Result<Test, CollectionError> {
-    if set.values.is_empty() {
-        return Err(CollectionError::invalid(format!("{at}.values"), "expected at least one value, got none"));
-    }
     let values = set.values.iter().enumerate().map(|(i, value)| kind(&format!("{at}.values[{i}]"), value));
     Ok(Test::AnyOf(values.collect::<Result<_, _>>()?))
 }
@@ -329,17 +329,45 @@ fn kind(at: &str, value: &v1::Value) -> Result<Kind, CollectionError> {
     }
 }
 
-fn parse_range(at: &str, range: &v1::Range) -> Result<Range, CollectionError> {
-    let bound = |exclusive: Option<f64>, inclusive: Option<f64>, names: &str| match (exclusive, inclusive) {
-        (Some(_), Some(_)) => Err(CollectionError::invalid(at, format!("expected one of {names}, got both"))),
-        (Some(x), None) | (None, Some(x)) if x.is_nan() => {
-            Err(CollectionError::invalid(at, "expected a number, got NaN"))
+fn double_range(at: &str, range: &v1::Range) -> Result<Range, CollectionError> {
+    let number = |bound: Option<f64>| bound.map(|bound| double(at, bound)).transpose();
+    parse_range(at, [number(range.gt)?, number(range.gte)?, number(range.lt)?, number(range.lte)?])
+}
+
+fn number_range(at: &str, range: &v1::NumberRange) -> Result<Range, CollectionError> {
+    let number = |name: &str, bound: &Option<v1::Value>| {
+        let at = format!("{at}.{name}");
+        let kind = bound.as_ref().map(|value| value.kind.as_ref());
+        match kind {
+            None => Ok(None),
+            Some(Some(Kind::IntValue(bound))) => Ok(Some(Number::from(*bound))),
+            Some(Some(Kind::DoubleValue(bound))) => double(&at, *bound).map(Some),
+            Some(Some(Kind::StringValue(_) | Kind::BoolValue(_)) | None) => {
+                Err(CollectionError::invalid(at, "expected an integer or a double"))
+            }
         }
-        (Some(x), None) => Ok(Some((x, false))),
-        (None, Some(x)) => Ok(Some((x, true))),
+    };
+    let (gt, gte) = (number("gt", &range.gt)?, number("gte", &range.gte)?);
+    let (lt, lte) = (number("lt", &range.lt)?, number("lte", &range.lte)?);
+    parse_range(at, [gt, gte, lt, lte])
+}
+
+fn double(at: &str, bound: f64) -> Result<Number, CollectionError> {
+    if bound.is_nan() {
+        return Err(CollectionError::invalid(at, "expected a number, got NaN"));
+    }
+    Ok(Number::from(bound))
+}
+
+/// The range of bounds, of which at most one on each side is set.
+fn parse_range(at: &str, [gt, gte, lt, lte]: [Option<Number>; 4]) -> Result<Range, CollectionError> {
+    let bound = |exclusive: Option<Number>, inclusive: Option<Number>, names: &str| match (exclusive, inclusive) {
+        (Some(_), Some(_)) => Err(CollectionError::invalid(at, format!("expected one of {names}, got both"))),
+        (Some(bound), None) => Ok(Some((bound, false))),
+        (None, Some(bound)) => Ok(Some((bound, true))),
         (None, None) => Ok(None),
     };
-    Ok(Range { low: bound(range.gt, range.gte, "gt and gte")?, high: bound(range.lt, range.lte, "lt and lte")? })
+    Ok(Range { low: bound(gt, gte, "gt and gte")?, high: bound(lt, lte, "lt and lte")? })
 }
 
 /// A filter's conditions, with field names and strings looked up in the dictionaries of a generation.
@@ -442,8 +470,8 @@ fn rows_with(index: &FieldIndex, value: Key) -> &[u32] {
 impl Range {
     /// `Less` below the range, `Greater` above it.
     fn compare(&self, number: Number) -> Ordering {
-        let is_outside = |bound: Option<(f64, bool)>, beyond: Ordering| {
-            bound.is_some_and(|(bound, inclusive)| match number.cmp(&Number::from(bound)) {
+        let is_outside = |bound: Option<(Number, bool)>, beyond: Ordering| {
+            bound.is_some_and(|(bound, inclusive)| match number.cmp(&bound) {
                 Ordering::Equal => !inclusive,
                 order @ (Ordering::Less | Ordering::Greater) => order == beyond,
             })
@@ -455,38 +483,13 @@ impl Range {
     }
 
     fn matches(&self, key: Key) -> bool {
-        let compare = |bound: f64| match key {
-            Key::Int(value) => Some(compare(value, bound)),
-            Key::Double(bits) => f64::from_bits(bits).partial_cmp(&bound),
-            Key::Text(_) | Key::Bool(_) => None,
+        let number = match key {
+            Key::Int(value) => Number::from(value),
+            Key::Double(bits) => Number::from(f64::from_bits(bits)),
+            Key::Text(_) | Key::Bool(_) => return false,
         };
-        let is_number = matches!(key, Key::Int(_) | Key::Double(_));
-        let above = self.low.is_none_or(|(bound, inclusive)| match compare(bound) {
-            Some(Ordering::Greater) => true,
-            Some(Ordering::Equal) => inclusive,
-            Some(Ordering::Less) | None => false,
-        });
-        let below = self.high.is_none_or(|(bound, inclusive)| match compare(bound) {
-            Some(Ordering::Less) => true,
-            Some(Ordering::Equal) => inclusive,
-            Some(Ordering::Greater) | None => false,
-        });
-        is_number && above && below
+        self.compare(number).is_eq()
     }
-}
-
-/// Compares an integer with a double that is not NaN, without rounding the integer.
-fn compare(value: i64, bound: f64) -> Ordering {
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    if bound >= LIMIT {
-        return Ordering::Less;
-    }
-    if bound < -LIMIT {
-        return Ordering::Greater;
-    }
-    #[allow(clippy::cast_possible_truncation, reason = "the value is in range, and the fraction is compared next")]
-    let whole = bound.trunc() as i64;
-    value.cmp(&whole).then_with(|| 0.0.partial_cmp(&bound.fract()).unwrap_or(Ordering::Equal))
 }
 
 #[cfg(test)]
@@ -537,6 +540,49 @@ mod tests {
     }
 
     #[test]
+    fn integer_bounds_are_not_rounded() {
+        /// A time in nanoseconds: doubles near it are 256 apart.
+        const TIME: i64 = 1_764_000_000_123_456_789;
+        let bound = |bound: i64| Some(value(Kind::IntValue(bound)));
+        let number_range = |range: v1::NumberRange| condition::Test::NumberRange(range);
+        let none = v1::NumberRange::default;
+        let after = |from| number_range(v1::NumberRange { gte: bound(from), ..none() });
+        assert!(matches(after(TIME), Kind::IntValue(TIME)));
+        assert!(!matches(after(TIME + 1), Kind::IntValue(TIME)));
+        let between = |from, to| number_range(v1::NumberRange { gt: bound(from), lt: bound(to), ..none() });
+        assert!(matches(between(TIME - 1, TIME + 1), Kind::IntValue(TIME)));
+        assert!(!matches(between(TIME, TIME + 1), Kind::IntValue(TIME)));
+        assert!(!matches(between(TIME - 1, TIME), Kind::IntValue(TIME)));
+        let most = number_range(v1::NumberRange { gt: bound(i64::MAX - 1), ..none() });
+        assert!(matches(most.clone(), Kind::IntValue(i64::MAX)));
+        assert!(!matches(most, Kind::IntValue(i64::MAX - 1)));
+        let whole = 9_007_199_254_740_992.0; // 2^53
+        let above = number_range(v1::NumberRange { gte: bound(9_007_199_254_740_993), ..none() });
+        assert!(!matches(above, Kind::DoubleValue(whole)));
+        let mixed = v1::NumberRange { gte: bound(3), lt: Some(value(Kind::DoubleValue(3.5))), ..none() };
+        assert!(matches(number_range(mixed.clone()), Kind::DoubleValue(3.25)));
+        assert!(!matches(number_range(mixed), Kind::DoubleValue(3.5)));
+        assert!(!matches(number_range(none()), Kind::BoolValue(true)));
+    }
+
+    #[test]
+    fn lists_that_are_given_and_empty_match_nothing() {
+        let empty = condition::Test::AnyOf(v1::ValueSet { values: vec![] });
+        assert!(!matches(empty.clone(), Kind::IntValue(1)));
+        let condition = v1::Condition { field: "f".into(), test: Some(empty) };
+        let none_of = v1::Filter { must_not: vec![condition], ..v1::Filter::default() };
+        let none_of = Filter::parse("filter", &none_of).expect("it is well-formed");
+        let mut payloads = Payloads::new();
+        payloads.push(&payload(&[("f", Kind::IntValue(1))]));
+        assert!(ResolvedFilter::new(&none_of, &payloads).matches(&payloads, 0), "it equals none of no values");
+        let no_ids = v1::Filter { ids: Some(v1::PointIds::default()), ..v1::Filter::default() };
+        let no_ids = Filter::parse("filter", &no_ids).expect("it is well-formed");
+        assert!(!no_ids.is_empty());
+        assert_eq!(no_ids.only_ids().map(Ids::len), Some(0));
+        assert!(Filter::parse("filter", &v1::Filter::default()).expect("it is well-formed").is_empty());
+    }
+
+    #[test]
     fn a_missing_field_matches_neither_must_nor_must_not() {
         let condition = |field: &str| v1::Condition {
             field: field.into(),
@@ -566,7 +612,17 @@ mod tests {
         assert!(with(None).starts_with("filter.must_not[0]: "));
         assert!(with(Some(range(Some(f64::NAN), None, None, None))).starts_with("filter.must_not[0].range: "));
         assert!(with(Some(range(Some(1.0), Some(1.0), None, None))).contains("got both"));
-        let empty = condition::Test::AnyOf(v1::ValueSet { values: vec![] });
-        assert!(with(Some(empty)).starts_with("filter.must_not[0].any_of.values: "));
+        let number_range = |gt: Kind, gte: Option<Kind>| {
+            let (gt, gte) = (Some(value(gt)), gte.map(value));
+            Some(condition::Test::NumberRange(v1::NumberRange { gt, gte, ..v1::NumberRange::default() }))
+        };
+        let nan = with(number_range(Kind::DoubleValue(f64::NAN), None));
+        assert!(nan.starts_with("filter.must_not[0].number_range.gt: "), "{nan}");
+        let text = with(number_range(Kind::StringValue("1".into()), None));
+        assert!(text.ends_with("expected an integer or a double"), "{text}");
+        let none = v1::NumberRange { lte: Some(v1::Value { kind: None }), ..v1::NumberRange::default() };
+        let none = with(Some(condition::Test::NumberRange(none)));
+        assert!(none.starts_with("filter.must_not[0].number_range.lte: "), "{none}");
+        assert!(with(number_range(Kind::IntValue(1), Some(Kind::IntValue(1)))).contains("got both"));
     }
 }

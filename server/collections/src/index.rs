@@ -345,6 +345,17 @@ mod tests {
             ];
             filters.extend(ranges.map(|range| must(vec![condition("mixed", Test::Range(range))])));
         }
+        for bound in [0, BIG, BIG + 1, -BIG - 1, i64::MAX - 1, i64::MAX, i64::MIN] {
+            let bound = || Some(v1::Value { kind: Some(Kind::IntValue(bound)) });
+            let one = || Some(v1::Value { kind: Some(Kind::DoubleValue(0.5)) });
+            let ranges = [
+                v1::NumberRange { gt: bound(), ..Default::default() },
+                v1::NumberRange { gte: bound(), ..Default::default() },
+                v1::NumberRange { lt: bound(), gte: one(), ..Default::default() },
+                v1::NumberRange { lte: bound(), ..Default::default() },
+            ];
+            filters.extend(ranges.map(|range| must(vec![condition("mixed", Test::NumberRange(range))])));
+        }
         let even = || equals("half", Kind::BoolValue(true));
         let odd = || equals("half", Kind::BoolValue(false));
         let many = || any_of("own", (0..20_000).step_by(2).map(|i| Kind::StringValue(format!("own {i}"))));
@@ -357,6 +368,9 @@ mod tests {
             must(vec![any_of("mixed", twice)]),
             must(vec![equals("missing", Kind::IntValue(0))]),
             must(vec![condition("mixed", Test::Range(v1::Range::default()))]),
+            must(vec![any_of("mixed", [])]),
+            must_not(vec![any_of("half", [])]),
+            v1::Filter { ids: Some(v1::PointIds::default()), must: vec![even()], ..Default::default() },
             must(vec![condition(
                 "mixed",
                 Test::Range(v1::Range { gt: Some(2.0), lt: Some(1.0), ..Default::default() }),

@@ -199,8 +199,8 @@ pub struct NewCollection {
     pub text_field: String,
     /// Principal that creates it; empty for none.
     pub owner: String,
-    /// Whether changes are logged to disk.
-    pub durable: bool,
+    /// Whether changes are logged to disk; `None` means that they are if there is a data folder.
+    pub durable: Option<bool>,
 }
 
 /// The environment shared by all collections.
@@ -385,6 +385,8 @@ impl Collections {
             Slot::Ready(collection) => Some(collection),
             Slot::Busy | Slot::Damaged(_) | Slot::TooLarge(_) => None,
         });
+        let ready: Vec<_> = ready.collect();
+        warn_of_discarded(&ready);
         stream::iter(ready).for_each_concurrent(CLOSING, |collection| async move { collection.close().await }).await;
         if let Some(store) = &self.env.store {
             store.release();
@@ -456,6 +458,17 @@ impl Collections {
         let started = Collection::start(env, meta, generation, Some(replayed.journal), sequence, bytes);
         drop(held);
         Ok(started)
+    }
+}
+
+/// Logs the points that end with the process.
+fn warn_of_discarded(collections: &[Arc<Collection>]) {
+    let in_memory = collections.iter().filter(|collection| !collection.meta().durable);
+    let points: Vec<_> =
+        in_memory.map(|collection| collection.describe().points).filter(|points| *points > 0).collect();
+    if !points.is_empty() {
+        let (collections, points) = (points.len(), points.iter().sum::<u64>());
+        tracing::warn!(collections, points, "collections in memory are discarded");
     }
 }
 
@@ -539,6 +552,7 @@ impl Env {
     fn check_new(&self, spec: NewCollection) -> Result<CollectionMeta, CollectionError> {
         let NewCollection { name, dimensions, metric, storage, model, text_field, owner, durable } = spec;
         accelerd_store::check_name(&name)?;
+        let durable = durable.unwrap_or(self.store.is_some());
         if durable && self.store.is_none() {
             return Err(CollectionError::invalid(
                 "durable",
@@ -547,13 +561,27 @@ impl Env {
         }
         let of_model = || self.services.embedder.dimensions(&model, dimensions).map_err(CollectionError::Embedder);
         let dim = if model.is_empty() { dimensions } else { of_model()? };
+        let digest = || self.services.embedder.digest(&model).map_err(CollectionError::Embedder);
+        let model_digest = if model.is_empty() { String::new() } else { digest()? };
         let most = self.settings.max_dimensions;
         if dim == 0 || dim > most {
             return Err(CollectionError::invalid("dimensions", format!("expected 1 to {most}, got {dim}")));
         }
         let format = CollectionMeta::FORMAT;
         let create_time_ms = meta::now_ms();
-        Ok(CollectionMeta { format, name, dim, metric, storage, model, text_field, owner, durable, create_time_ms })
+        Ok(CollectionMeta {
+            format,
+            name,
+            dim,
+            metric,
+            storage,
+            model,
+            model_digest,
+            text_field,
+            owner,
+            durable,
+            create_time_ms,
+        })
     }
 }
 

@@ -13,7 +13,11 @@ pub trait TextEmbedder: Send + Sync + 'static {
     /// The dimensions of a collection of this model: `asked` if the model supports it, or its native ones for 0.
     fn dimensions(&self, model: &str, asked: u32) -> Result<u32, BoxError>;
 
-    /// Returns one unit vector per text. If the queue is full, requests wait with `may_wait` and fail otherwise.
+    /// The digest of the model that is loaded under this name: models with equal digests compute the same vectors.
+    fn digest(&self, model: &str) -> Result<String, BoxError>;
+
+    /// Returns one finite unit vector per text, and the digest of the model that computed them. If the queue is full,
+    /// requests wait with `may_wait` and fail otherwise.
     fn embed<'a>(
         &'a self,
         model: &'a str,
@@ -21,7 +25,7 @@ pub trait TextEmbedder: Send + Sync + 'static {
         dimensions: u32,
         may_wait: bool,
         context: Context,
-    ) -> BoxFuture<'a, Result<Matrix, BoxError>>;
+    ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>>;
 }
 
 /// Dependencies that the daemon provides to collections.

@@ -1,6 +1,6 @@
 //! State shared by a collection and its writer, and the points that the collection sends to the writer.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use accelerd_engine::Context;
 use accelerd_kernels::{
@@ -10,17 +10,37 @@ use accelerd_kernels::{
 };
 use accelerd_store::{CollectionMeta, Ids};
 
-use super::{Env, budget::Budget, filter::Filter, generation::Generation, new_payloads::NewPayloads};
+use super::{Env, blocking, budget::Budget, filter::Filter, generation::Generation, new_payloads::NewPayloads};
 use crate::error::CollectionError;
 
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) env: Arc<Env>,
+    /// As stored at the start.
     pub(super) meta: CollectionMeta,
+    pub(super) model_digest: ModelDigest,
     pub(super) generation: RwLock<Arc<Generation>>,
     /// Held while a change is applied, and by a search that must exclude changes.
     pub(super) applying: tokio::sync::Mutex<()>,
     pub(super) held: Mutex<Held>,
+}
+
+/// The digest of the model that embeds a collection's texts, which a collection of an earlier version lacks at first.
+#[derive(Debug, Default)]
+pub(super) struct ModelDigest {
+    known: OnceLock<String>,
+    /// Held while the first digest is recorded.
+    recording: tokio::sync::Mutex<()>,
+}
+
+impl ModelDigest {
+    pub(super) fn of(meta: &CollectionMeta) -> Self {
+        let known = OnceLock::new();
+        if !meta.model_digest.is_empty() {
+            known.get_or_init(|| meta.model_digest.clone());
+        }
+        Self { known, ..Self::default() }
+    }
 }
 
 /// The memory reserved for a collection.
@@ -55,6 +75,55 @@ impl Shared {
     /// Replaces the generation with its compaction.
     pub(super) fn swap(&self, generation: Arc<Generation>) {
         *self.generation.write().unwrap_or_else(PoisonError::into_inner) = generation;
+    }
+
+    /// The stored metadata with what was recorded since the start.
+    pub(super) fn current_meta(&self) -> CollectionMeta {
+        let model_digest = self.model_digest.known.get().cloned().unwrap_or_default();
+        CollectionMeta { model_digest, ..self.meta.clone() }
+    }
+
+    /// Fails if vectors of a model with this digest may not be compared with the collection's.
+    pub(super) fn check_digest(&self, digest: &str) -> Result<(), CollectionError> {
+        match self.model_digest.known.get() {
+            Some(stored) if stored != digest => Err(CollectionError::ModelChanged {
+                collection: self.meta.name.clone(),
+                model: self.meta.model.clone(),
+                stored: stored.clone(),
+                loaded: digest.to_owned(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// As [`Self::check_digest`]; a collection without a digest takes this one, and stores it.
+    pub(super) async fn adopt_digest(self: &Arc<Self>, digest: String) -> Result<(), CollectionError> {
+        if self.model_digest.known.get().is_none() {
+            let _one_at_a_time = self.model_digest.recording.lock().await;
+            if self.model_digest.known.get().is_none() {
+                self.record_digest(digest.clone()).await?;
+            }
+        }
+        self.check_digest(&digest)
+    }
+
+    async fn record_digest(self: &Arc<Self>, digest: String) -> Result<(), CollectionError> {
+        let meta = CollectionMeta { model_digest: digest.clone(), ..self.meta.clone() };
+        let this = Arc::clone(self);
+        blocking(move || match &this.env.store {
+            Some(store) if meta.durable => Ok(store.record_model_digest(&meta)?),
+            Some(_) | None => Ok(()),
+        })
+        .await?;
+        let CollectionMeta { name, model, .. } = &self.meta;
+        tracing::info!(
+            collection = name,
+            model,
+            digest,
+            "the collection had no digest of its model and takes this one"
+        );
+        self.model_digest.known.get_or_init(|| digest);
+        Ok(())
     }
 
     /// Builds the indexes that a filter needs and accounts for their memory.

@@ -106,7 +106,8 @@ impl Collection {
         let _memory = self.shared().env.working_memory.chunk().await;
         let view = self.view().await?;
         let tag = uuid::Uuid::new_v4().simple().to_string();
-        let mut writer = SnapshotWriter::create(url, access, self.meta().clone(), view.sequence, &tag[..8]).await?;
+        let mut writer =
+            SnapshotWriter::create(url, access, self.shared().current_meta(), view.sequence, &tag[..8]).await?;
         if let Err(error) = push_all(&mut writer, &view).await {
             writer.abort().await;
             return Err(error);
@@ -175,6 +176,7 @@ impl Env {
             other @ (CollectionError::NotFound { .. }
             | CollectionError::AlreadyExists { .. }
             | CollectionError::Embedder(_)
+            | CollectionError::ModelChanged { .. }
             | CollectionError::MemoryLimit(_)
             | CollectionError::Exhausted(_)
             | CollectionError::TextIndex(_)

@@ -61,11 +61,16 @@ fn open(engine: &Engine, settings: Settings) -> Arc<Collections> {
 }
 
 fn services(engine: &Engine, devices: Vec<DeviceId>) -> Services {
-    Services { devices, search: engine.lane(lane()), embedder: Arc::new(BagOfWords), record_timing: |_, _| {} }
+    services_of_digest(engine, devices, "digest one")
 }
 
-/// An embedder that counts words by their hash; every model offers `MODEL_DIM` dimensions.
-struct BagOfWords;
+fn services_of_digest(engine: &Engine, devices: Vec<DeviceId>, digest: &'static str) -> Services {
+    let embedder = Arc::new(BagOfWords(digest));
+    Services { devices, search: engine.lane(lane()), embedder, record_timing: |_, _| {} }
+}
+
+/// An embedder that counts words by their hash; every model offers `MODEL_DIM` dimensions and has this digest.
+struct BagOfWords(&'static str);
 
 const MODEL_DIM: u32 = 64;
 
@@ -77,6 +82,10 @@ impl TextEmbedder for BagOfWords {
         }
     }
 
+    fn digest(&self, _: &str) -> Result<String, BoxError> {
+        Ok(self.0.to_owned())
+    }
+
     fn embed<'a>(
         &'a self,
         _: &'a str,
@@ -84,7 +93,7 @@ impl TextEmbedder for BagOfWords {
         dimensions: u32,
         _: bool,
         _: Context,
-    ) -> BoxFuture<'a, Result<Matrix, BoxError>> {
+    ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         let dim = dimensions as usize;
         let mut numbers = vec![0.0; texts.len() * dim];
         for (row, text) in numbers.chunks_mut(dim).zip(&texts) {
@@ -99,7 +108,8 @@ impl TextEmbedder for BagOfWords {
                 *number /= norm;
             }
         }
-        async move { Ok(Matrix::from_vec(texts.len(), dim, numbers)?) }.boxed()
+        let digest = self.digest("");
+        async move { Ok((Matrix::from_vec(texts.len(), dim, numbers)?, digest?)) }.boxed()
     }
 }
 
@@ -111,13 +121,13 @@ fn spec(name: &str) -> NewCollection {
         storage: Storage::F32,
         model: String::new(),
         owner: String::new(),
-        durable: false,
+        durable: Some(false),
         text_field: String::new(),
     }
 }
 
 fn durable(name: &str) -> NewCollection {
-    NewCollection { durable: true, ..spec(name) }
+    NewCollection { durable: Some(true), ..spec(name) }
 }
 
 fn on_disk(dir: &TempDir) -> Settings {
@@ -152,10 +162,14 @@ fn near(vector: [f32; DIM], limit: usize) -> SearchSpec {
 }
 
 fn even() -> Filter {
+    let must = even_condition();
+    Filter::parse("filter", &v1::Filter { must, ..v1::Filter::default() }).expect("it is well-formed")
+}
+
+fn even_condition() -> Vec<v1::Condition> {
     let value = v1::Value { kind: Some(Kind::BoolValue(true)) };
     let test = Some(v1::condition::Test::Equals(value));
-    let must = vec![v1::Condition { field: "even".into(), test }];
-    Filter::parse("filter", &v1::Filter { must, ..v1::Filter::default() }).expect("it is well-formed")
+    vec![v1::Condition { field: "even".into(), test }]
 }
 
 fn ids_of(found: &[Found]) -> Vec<u64> {
@@ -281,7 +295,13 @@ async fn texts_are_embedded_by_the_collections_model() {
 
 /// A collection with a text index.
 fn of_texts(name: &str, durable: bool) -> NewCollection {
-    NewCollection { dimensions: 0, model: "builtin".into(), text_field: "body".into(), durable, ..spec(name) }
+    NewCollection {
+        dimensions: 0,
+        model: "builtin".into(),
+        text_field: "body".into(),
+        durable: Some(durable),
+        ..spec(name)
+    }
 }
 
 fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
@@ -639,4 +659,117 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         runtime.expect("a runtime can be made").block_on(follow(ops));
     }
+}
+
+/// Opens a folder with another model under the name of every model.
+fn open_with_another_model(engine: &Engine, settings: Settings) -> Arc<Collections> {
+    let services = services_of_digest(engine, vec![DeviceId::Cpu], "digest two");
+    Collections::open(settings, services).expect("the folder opens")
+}
+
+#[tokio::test]
+async fn vectors_of_two_models_with_one_name_are_not_mixed() {
+    let dir = TempDir::new().expect("a folder");
+    let fixture = fixture(on_disk(&dir));
+    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
+    assert_eq!(collection.describe().meta.model_digest, "digest one");
+    collection.upsert(texts(&[1], &["open a file"]), Context::default()).await.expect("it can be embedded");
+    drop(collection);
+    fixture.collections.close().await;
+
+    let changed = open_with_another_model(&fixture.engine, on_disk(&dir));
+    let collection = changed.get("c").expect("it is on disk");
+    let refused = collection.upsert(texts(&[2], &["sort"]), Context::default()).await;
+    assert!(matches!(&refused, Err(CollectionError::ModelChanged { .. })), "{refused:?}");
+    let text = message(refused);
+    for part in ["\"c\"", "\"builtin\"", "digest one", "digest two", "reembed"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let query = Query::Vectors(Vectors::Texts(vec!["open".into()]));
+    let refused = collection.search(SearchSpec { query, ..near([0.0; 4], 1) }, Context::default()).await;
+    assert!(matches!(&refused, Err(CollectionError::ModelChanged { .. })), "{refused:?}");
+    assert_eq!(collection.fetch(&Ids::Numbers(vec![1, 2]), false).ids, Ids::Numbers(vec![1]), "it can be read");
+    assert_eq!(ids(&collection, by_words("open", 1)).await, [1], "a search by words needs no model");
+}
+
+#[tokio::test]
+async fn a_collection_without_a_digest_takes_that_of_its_first_use_and_keeps_it() {
+    let dir = TempDir::new().expect("a folder");
+    let fixture = fixture(on_disk(&dir));
+    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
+    collection.upsert(texts(&[1], &["open a file"]), Context::default()).await.expect("it can be embedded");
+    let meta = CollectionMeta { model_digest: String::new(), ..collection.meta().clone() };
+    drop(collection);
+    let store = fixture.collections.env.store.as_ref().expect("there is a folder");
+    store.record_model_digest(&meta).expect("as an earlier version wrote it");
+    fixture.collections.close().await;
+
+    let first = open_with_another_model(&fixture.engine, on_disk(&dir));
+    let collection = first.get("c").expect("it is on disk");
+    assert_eq!(collection.describe().meta.model_digest, "");
+    collection.upsert(texts(&[2], &["sort a list"]), Context::default()).await.expect("it has no digest yet");
+    assert_eq!(collection.describe().meta.model_digest, "digest two");
+    drop(collection);
+    first.close().await;
+
+    let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
+    assert_eq!(again.describe().meta.model_digest, "digest two");
+    let refused = again.upsert(texts(&[3], &["sort"]), Context::default()).await;
+    assert!(matches!(&refused, Err(CollectionError::ModelChanged { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_digest_is_not_recorded_for_another_collection_of_the_name() {
+    let dir = TempDir::new().expect("a folder");
+    let fixture = fixture(on_disk(&dir));
+    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
+    let earlier = CollectionMeta { create_time_ms: 1, model_digest: "other".into(), ..collection.meta().clone() };
+    let store = fixture.collections.env.store.as_ref().expect("there is a folder");
+    assert!(store.record_model_digest(&earlier).is_err());
+    drop(collection);
+    fixture.collections.close().await;
+    let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
+    assert_eq!(again.meta().model_digest, "digest one");
+}
+
+#[tokio::test]
+async fn collections_are_durable_by_default_where_there_is_a_data_folder() {
+    let dir = TempDir::new().expect("a folder");
+    let with_folder = fixture(on_disk(&dir));
+    let by_default = |name: &str| NewCollection { durable: None, ..spec(name) };
+    let create = async |fixture: &Fixture, new| fixture.collections.create(new).await.expect("the name is free");
+    let kept = create(&with_folder, by_default("kept")).await;
+    let in_memory = create(&with_folder, spec("in-memory")).await;
+    assert!(kept.meta().durable && !in_memory.meta().durable);
+    for collection in [&kept, &in_memory] {
+        collection.upsert(points(&[1, 2], 0.0), Context::default()).await.expect("it takes points");
+    }
+    drop((kept, in_memory));
+    with_folder.collections.close().await;
+    let again = open(&with_folder.engine, on_disk(&dir));
+    let names: Vec<_> = again.list().iter().map(|collection| collection.meta().name.clone()).collect();
+    assert_eq!(names, ["kept"]);
+
+    let without_folder = fixture(Settings::default());
+    let collection = create(&without_folder, by_default("c")).await;
+    assert!(!collection.meta().durable);
+}
+
+#[tokio::test]
+async fn a_list_without_ids_deletes_and_counts_nothing() {
+    let fixture = fixture(Settings::default());
+    let collection = fixture.collections.create(spec("c")).await.expect("the name is free");
+    collection.upsert(points(&[1, 2, 3, 4], 0.0), Context::default()).await.expect("it takes points");
+    let filter = |must: bool| {
+        let must = if must { even_condition() } else { vec![] };
+        let filter = v1::Filter { ids: Some(v1::PointIds::default()), must, ..v1::Filter::default() };
+        Filter::parse("filter", &filter).expect("it is well-formed")
+    };
+    for must in [true, false] {
+        assert_eq!(collection.delete(filter(must)).await.expect("the filter is given"), 0);
+        assert_eq!(collection.count(Some(filter(must))).await.expect("it can be counted"), 0);
+    }
+    let all = Filter::default();
+    assert!(collection.delete(all).await.is_err(), "a filter without lists and conditions");
+    assert_eq!(collection.count(None).await.expect("it can be counted"), 4);
 }

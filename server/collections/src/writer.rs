@@ -467,7 +467,7 @@ impl Generation {
 fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError> {
     let store = shared.env.store.as_ref().ok_or(StoreError::Closed)?;
     let started = Instant::now();
-    let mut writer = store.checkpoint(&shared.meta, view.sequence)?;
+    let mut writer = store.checkpoint(&shared.current_meta(), view.sequence)?;
     for rows in view.chunks(CHUNK_BYTES) {
         writer.push(&view.generation.export(rows))?;
     }
@@ -511,6 +511,7 @@ mod tests {
             metric: Metric::Dot,
             storage: Storage::F32,
             model: String::new(),
+            model_digest: String::new(),
             text_field: String::new(),
             owner: String::new(),
             durable: false,

@@ -25,6 +25,7 @@ use futures::{
 use tokio::time::sleep;
 
 use super::{
+    finite::{FiniteCheck, first_non_finite_row},
     options::{Options, ResolvedOptions},
     registry::{LoadedModel, Registry},
     requests::{self, RequestBuilder, RequestSizing},
@@ -206,16 +207,17 @@ impl Embedder {
         require_embedding_model(model)?;
         let resolved = options.resolve(model, matches!(input, Input::Texts(_)))?;
         requests::check_spans(&options.spans, input.texts(), self.limits.max_texts)?;
+        let check = FiniteCheck::new(model, &input, options);
         let batches = self.tokenized(model, input, &resolved.tokenize)?;
         match model.kind() {
             Kind::Table(table) => {
                 let sequences = tokenizer_pool::concat(batches).boxed().await?;
-                self.look_up(&table.table, sequences, options, &resolved, context).boxed().await
+                self.look_up(&table.table, sequences, options, &resolved, &check, context).boxed().await
             }
             Kind::Encoder(encoder) => {
                 let (encoder, precision) = (&encoder.encoder, model.precision);
                 let builder = RequestBuilder { encoder, precision, options, resolved: &resolved };
-                self.encode(&builder, batches, context).boxed().await
+                self.encode(&builder, batches, &check, context).boxed().await
             }
         }
     }
@@ -247,6 +249,7 @@ impl Embedder {
         sequences: Sequences,
         options: &Options,
         resolved: &ResolvedOptions,
+        check: &FiniteCheck<'_>,
         context: Context,
     ) -> Result<Embedded, ApiError> {
         let token_counts = token_counts(&sequences);
@@ -256,7 +259,9 @@ impl Embedder {
         let request = EmbedRequest { table, ids, offsets, dimensions, normalize };
         let done = submit(&self.tables, request, options.waits, context).await?;
         let rows = token_counts.len();
+        check.rows(0, done.response.iter().position(|x| !x.is_finite()).map(|at| at / dimensions))?;
         let PooledOutput { bytes, scales } = encode_rows(&done, rows, dimensions, options.output)?;
+        check.output(0, first_non_finite_row(&bytes, options.output, dimensions))?;
         Ok(Embedded { rows, dimensions, output: options.output, bytes: bytes.into(), scales, token_counts })
     }
 
@@ -265,22 +270,25 @@ impl Embedder {
         &self,
         builder: &RequestBuilder<'_>,
         batches: BoxStream<'static, Result<TokenizedBatch, ApiError>>,
+        check: &FiniteCheck<'_>,
         context: Context,
     ) -> Result<Embedded, ApiError> {
-        let (outputs, token_counts) = self.encode_each(builder, batches, context, |encoded| ready(Ok(encoded))).await?;
-        let rows = outputs.iter().map(|output| output.rows).sum();
         let (dimensions, output) = (builder.resolved.dimensions, builder.options.output);
+        let then = |first, encoded| ready(check.converted(first, encoded, dimensions, output));
+        let (outputs, token_counts) = self.encode_each(builder, batches, context, then).await?;
+        let rows = outputs.iter().map(|output| output.rows).sum();
         let scales = outputs.iter().flat_map(|output| output.scales.iter().copied()).collect();
         Ok(Embedded { rows, dimensions, output, bytes: concat(outputs), scales, token_counts })
     }
 
-    /// Encodes batches as they are tokenized and applies `then` to each result. Also returns the token count of each text.
+    /// Encodes batches as they are tokenized and applies `then` to each result, with the index of its first row. Also returns
+    /// the token count of each text.
     pub(super) async fn encode_each<T, F>(
         &self,
         builder: &RequestBuilder<'_>,
         batches: BoxStream<'static, Result<TokenizedBatch, ApiError>>,
         context: Context,
-        then: impl Fn(Encoded) -> F + Send + Sync,
+        then: impl Fn(usize, Encoded) -> F + Send + Sync,
     ) -> Result<(Vec<T>, Vec<u32>), ApiError>
     where
         T: Send,
@@ -301,10 +309,13 @@ impl Embedder {
         });
         // A full lane refuses the call's first request. Later requests wait, since refusing them would waste completed work.
         let mut may_wait = builder.options.waits;
+        let mut next_row = 0;
         let outputs = requests.try_flatten().map_ok(|request| {
+            let first = next_row;
+            next_row += request.row_count();
             let may_wait = std::mem::replace(&mut may_wait, true);
             let done = submit(&self.encoders, request, may_wait, context.clone());
-            async move { then(done.await?.response).await }.boxed()
+            async move { then(first, done.await?.response).await }.boxed()
         });
         let outputs = outputs.try_buffered(in_flight).try_collect().await?;
         Ok((outputs, token_counts))

@@ -2,6 +2,7 @@
 
 mod embed;
 mod eviction;
+mod finite;
 mod load;
 mod options;
 mod registry;

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use accelerd_kernels::ops::encode::{EncodeRequest, Encoder, EncoderConfig, Precision};
+use accelerd_kernels::ops::encode::{EncodeRequest, Encoder, EncoderConfig, OutputType, Precision};
 use accelerd_models::Sequences;
 
 use super::{
@@ -37,6 +37,15 @@ pub(super) struct RequestBuilder<'a> {
     pub(super) precision: Precision,
     pub(super) options: &'a Options,
     pub(super) resolved: &'a ResolvedOptions,
+}
+
+/// The type in which devices return vectors for an output type. The integer types have no NaN, so that they are converted
+/// from f32 once the vectors are known to be finite.
+pub(super) fn device_output(output: OutputType) -> OutputType {
+    match output {
+        OutputType::Int8 | OutputType::Binary => OutputType::F32,
+        OutputType::F32 | OutputType::F16 | OutputType::Bf16 => output,
+    }
 }
 
 impl RequestBuilder<'_> {
@@ -76,7 +85,7 @@ impl RequestBuilder<'_> {
             pooling: self.resolved.pooling,
             dimensions: self.resolved.dimensions,
             normalize: self.resolved.normalize,
-            output: self.options.output,
+            output: device_output(self.options.output),
             precision: self.precision,
             exact_gelu: self.options.exact_gelu,
         }

@@ -9,6 +9,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 
 use super::{
     embed::Embedder,
+    finite::FiniteCheck,
     options::{Options, ResolvedOptions},
     registry::LoadedModel,
     requests::RequestBuilder,
@@ -144,7 +145,12 @@ impl Embedder {
         };
         let (encoder, precision, options) = (&encoder.encoder, model.precision, &Options::default());
         let builder = RequestBuilder { encoder, precision, options, resolved: &resolved };
-        let then = |encoded| score_pairs(Arc::clone(head), encoded);
+        let check = FiniteCheck::of_documents(model);
+        let then = |first, encoded| async move {
+            let scores = score_pairs(Arc::clone(head), encoded).await?;
+            check.rows(first, scores.iter().position(|score| !score.is_finite()))?;
+            Ok(scores)
+        };
         let (scores, token_counts) = self.encode_each(&builder, batches, context, then).boxed().await?;
         Ok((scores.concat(), token_counts))
     }
@@ -229,6 +235,8 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Unavailable(_)
         | ApiError::TokenizerPanic
         | ApiError::TextIndex(_)
+        | ApiError::ModelChanged { .. }
+        | ApiError::NonFinite { .. }
         | ApiError::SandboxDisabled
         | ApiError::CudaSourceDisabled
         | ApiError::SandboxQueueFull(_)

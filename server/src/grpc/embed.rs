@@ -253,6 +253,7 @@ fn describe(model: &LoadedModel) -> pb::Model {
         vocabulary_size: count(model.vocabulary_size()),
         size_bytes: model.bytes(),
         sha256: model.sha256().to_owned(),
+        digest: model.digest().to_owned(),
         aliases: model.aliases.clone(),
         architecture,
         max_tokens,

@@ -76,6 +76,7 @@ fn meta(name: &str) -> CollectionMeta {
         metric: Metric::Cosine,
         storage: Storage::Bf16,
         model: String::new(),
+        model_digest: String::new(),
         text_field: String::new(),
         owner: String::new(),
         durable: true,

@@ -45,6 +45,10 @@ pub struct CollectionMeta {
     pub storage: Storage,
     /// Model that embeds texts for it; empty for none.
     pub model: String,
+    /// Digest of the model that embedded its texts; empty without a model, or before a collection of an earlier version
+    /// embeds its first texts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model_digest: String,
     /// Payload field with a full-text index; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text_field: String,

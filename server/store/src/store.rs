@@ -127,6 +127,16 @@ impl Store {
         Ok(Staged { root, staging, dir, meta: meta.clone(), points: None, fsync: self.fsync, logs })
     }
 
+    /// Records the digest of a collection's model, unless the name is another collection's by now. Blocking.
+    pub fn record_model_digest(&self, meta: &CollectionMeta) -> Result<(), StoreError> {
+        let dir = self.root.join(&meta.name);
+        let stored = read_meta(&dir, &meta.name)?;
+        if !is_same(&stored, meta) {
+            return Err(StoreError::Closed);
+        }
+        write_atomic(&dir.join(META), &seal(meta))
+    }
+
     /// Deletes a collection durably; drop its journal first. Blocking.
     pub fn delete(&self, name: &str) -> Result<(), StoreError> {
         check_name(name)?;
@@ -358,9 +368,14 @@ fn read_meta(dir: &Path, name: &str) -> Result<CollectionMeta, StoreError> {
     Ok(meta)
 }
 
+/// Whether both describe one collection. The digest of its model may be recorded after a checkpoint.
+fn is_same(one: &CollectionMeta, other: &CollectionMeta) -> bool {
+    CollectionMeta { model_digest: other.model_digest.clone(), ..one.clone() } == *other
+}
+
 fn check_same(meta: &CollectionMeta, checkpoint: Option<&Manifest>) -> Result<(), StoreError> {
     match checkpoint {
-        Some(manifest) if manifest.collection != *meta => {
+        Some(manifest) if !is_same(&manifest.collection, meta) => {
             let name = format!("checkpoint {} of {}", manifest.version, meta.name);
             Err(StoreError::damaged(name, "it describes another collection"))
         }

@@ -380,7 +380,7 @@ impl similarity::SimilarityService for FakeDaemon {
             storage: proto::Dtype::Bf16.into(),
             model: request.model,
             text_field: request.text_field,
-            durable: request.durable,
+            durable: request.durable || request.durability() == proto::Durability::Log,
             device: "cpu".into(),
             ..Default::default()
         };

@@ -14,6 +14,8 @@ use crate::{
     renderer::{Renderer, Style, Table},
 };
 
+mod reembed;
+
 /// Points per page.
 const SCROLL_PAGE: u32 = 1_000;
 
@@ -65,6 +67,24 @@ enum Action {
         #[arg(required = true, add = complete::collections())]
         names: Vec<String>,
     },
+    /// Embed the texts of a collection again into a new collection, with the model that is now loaded under the name of
+    /// its model.
+    ///
+    /// The texts are those of a payload field. The new collection has the options of the old one, which stays as it is:
+    /// delete it once the new one serves. If the command fails, delete the new collection and run it again.
+    Reembed {
+        /// The collection to read.
+        #[arg(add = complete::collections())]
+        name: String,
+        /// Name of the new collection.
+        new_name: String,
+        /// Payload field of the texts [default: that of the full-text index].
+        #[arg(long, value_name = "FIELD")]
+        field: Option<String>,
+        /// Model of the new collection [default: that of the old one].
+        #[arg(long, value_name = "MODEL", add = complete::models())]
+        model: Option<String>,
+    },
     /// Write a snapshot to an object store.
     Snapshot {
         /// The collection.
@@ -103,6 +123,11 @@ impl FilterArgs {
 /// Parses a field and its value: an integer, a number, `true`, `false`, or else a text.
 fn condition(text: &str) -> std::result::Result<(String, Value), String> {
     let (field, value) = text.split_once('=').filter(|(field, _)| !field.is_empty()).ok_or("expected FIELD=VALUE")?;
+    let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+    let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_integer && value.parse::<i64>().is_err() {
+        return Err(format!("expected an integer from -2^63 to 2^63 - 1, or a quoted text, got {value}"));
+    }
     let number = || value.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double);
     let flag = || value.parse().ok().map(Value::Bool);
     let quoted = || value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
@@ -123,6 +148,7 @@ struct Collection {
     metric: &'static str,
     storage: String,
     model: String,
+    model_digest: String,
     durable: bool,
     device: String,
     host_memory_bytes: u64,
@@ -149,6 +175,7 @@ impl From<proto::Collection> for Collection {
             tombstones: collection.tombstone_count,
             name: collection.name,
             model: collection.model,
+            model_digest: collection.model_digest,
             device: collection.device,
         }
     }
@@ -299,6 +326,10 @@ pub async fn run(args: CollectionsArgs, client: &Client, output: &Output) -> Res
             }
             output.show(&Deleted { deleted: names })
         }
+        Action::Reembed { name, new_name, field, model } => {
+            let created = reembed::run(client, &name, &new_name, field, model).await?;
+            output.show(&Collections { collections: vec![created.into()] })
+        }
         Action::Snapshot { name, url } => {
             let client = client.clone().with_deadline(SNAPSHOT_DEADLINE);
             let snapshot = client.collection(name).snapshot(url).await?;
@@ -325,5 +356,8 @@ mod tests {
         assert_eq!(value("a=b=c"), Ok(Value::from("b=c")));
         assert_eq!((value("a=\"7\""), value("a="), value("a=nan")), (Ok("7".into()), Ok("".into()), Ok("nan".into())));
         assert!(condition("a").is_err() && condition("=a").is_err());
+        assert_eq!(value("a=9007199254740993"), Ok(Value::Int(9_007_199_254_740_993)));
+        assert_eq!(value("a=-9223372036854775808"), Ok(Value::Int(i64::MIN)));
+        assert!(value("a=9223372036854775808").is_err(), "a double would round it");
     }
 }

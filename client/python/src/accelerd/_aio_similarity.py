@@ -116,7 +116,7 @@ class AsyncSimilarityCalls:
         storage: str = "",
         model: str = "",
         text_field: str = "",
-        durable: bool = False,
+        durable: bool | None = None,
         timeout: float | None = None,
     ) -> AsyncCollection:
         """Create a collection.
@@ -128,7 +128,7 @@ class AsyncSimilarityCalls:
             storage: Element type of the copy that a GPU scans: "f32", "f16", "bf16" or "i8". Results are exact for all.
             model: Model that embeds its texts; empty for vectors only.
             text_field: Payload field to index for hybrid search.
-            durable: Whether acknowledged writes survive a crash.
+            durable: Whether acknowledged writes survive a crash. None means they do if the daemon has a data folder.
             timeout: Seconds for the whole call, retries included.
 
         Returns:

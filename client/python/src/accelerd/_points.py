@@ -45,6 +45,11 @@ FUSIONS: dict[str, pb.Fusion] = {
     "relative_score": pb.FUSION_RELATIVE_SCORE,
     "reciprocal_rank": pb.FUSION_RECIPROCAL_RANK,
 }
+_DURABILITIES: dict[bool | None, pb.Durability] = {
+    None: pb.DURABILITY_UNSPECIFIED,
+    True: pb.DURABILITY_LOG,
+    False: pb.DURABILITY_MEMORY,
+}
 STORAGES: dict[str, tensor_pb2.Dtype] = {
     "": tensor_pb2.DTYPE_UNSPECIFIED,
     "f32": tensor_pb2.DTYPE_F32,
@@ -93,11 +98,13 @@ class Points(NamedTuple):
 
 
 def create(
-    name: str, dimensions: int, metric: str, storage: str, model: str, text_field: str, durable: bool
+    name: str, dimensions: int, metric: str, storage: str, model: str, text_field: str, durable: bool | None
 ) -> Operation[None]:
     """Create a collection."""
     if storage not in STORAGES:
         raise ValueError(f"storage: expected one of f32, f16, bf16, i8, got {storage!r}")
+    if durable is not None and not isinstance(durable, (bool, np.bool_)):
+        raise TypeError(f"durable: expected a bool or None, got {type(durable).__name__}")
     request = message(
         pb.CreateCollectionRequest,
         name=name,
@@ -106,7 +113,9 @@ def create(
         storage=STORAGES[storage],
         model=model,
         text_field=text_field,
-        durable=durable,
+        # Daemons of earlier versions know only this field.
+        durable=bool(durable),
+        durability=_DURABILITIES[None if durable is None else bool(durable)],
     )
     return Operation(CREATE, request, lambda _: None)
 
@@ -147,7 +156,7 @@ def _condition(name: str, test: Any) -> pb.Condition:
         if isinstance(test, slice):
             if test.step is not None:
                 raise ValueError(f"where[{name!r}]: expected slice(low, high), got a step of {test.step}")
-            return pb.Condition(field=name, range=pb.Range(gte=test.start, lt=test.stop))
+            return _range(name, test)
         if isinstance(test, (list, tuple, set, frozenset, np.ndarray)):
             values = [value_message(value) for value in test]
             return pb.Condition(field=name, any_of=pb.ValueSet(values=values))
@@ -158,10 +167,35 @@ def _condition(name: str, test: Any) -> pb.Condition:
         ) from wrong
 
 
+def _range(name: str, bounds: slice) -> pb.Condition:
+    given = {"gte": bounds.start, "lt": bounds.stop}
+    given = {bound: value for bound, value in given.items() if value is not None}
+    if all(map(_is_double, given.values())):
+        # The form that daemons of earlier versions know as well.
+        return pb.Condition(field=name, range=pb.Range(**given))
+    wrong = next(
+        (value for value in given.values() if not _is_double(value) and not -(1 << 63) <= value < 1 << 63), None
+    )
+    if wrong is not None:
+        raise ValueError(f"where[{name!r}]: expected integers from -2**63 to 2**63 - 1, got {wrong}")
+    values = {bound: value_message(value) for bound, value in given.items()}
+    return pb.Condition(field=name, number_range=pb.NumberRange(**values))
+
+
+def _is_double(value: Any) -> bool:
+    """Return whether a bound is the same number as a double."""
+    if not isinstance(value, (int, np.integer)):
+        return True
+    try:
+        return int(float(value)) == int(value)
+    except OverflowError:
+        return False
+
+
 def make_filter(
     where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None, ids: Iterable[Id] | NDArray[Any] | None = None
 ) -> pb.Filter | None:
-    """Return the filter of conditions and ids; None if there are none."""
+    """Return the filter of conditions and ids; None if there are none. A list of no ids matches no point."""
     for what, tests in (("where", where), ("where_not", where_not)):
         if tests is not None and not isinstance(tests, Mapping):
             raise TypeError(f"{what}: expected a dict of field to condition, got {type(tests).__name__}")

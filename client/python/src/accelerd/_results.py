@@ -65,6 +65,8 @@ class Model:
     size_bytes: int
     #: SHA-256 of its weights, in hexadecimal.
     sha256: str
+    #: SHA-256 of its weights, configuration and tokenizer. Models with equal digests compute the same vectors.
+    digest: str
     #: Maximum tokens of an input, and the default of `embed(max_tokens=...)`; 0 means unlimited.
     max_tokens: int
     default_max_tokens: int
@@ -94,6 +96,8 @@ class CollectionInfo:
     #: The model that embeds its texts, and the payload field of its full-text index; empty if there is none.
     model: str
     text_field: str
+    #: `digest` of that model; empty without a model, or until an older collection embeds its first texts.
+    model_digest: str
     #: Whether acknowledged writes survive a crash.
     durable: bool
     point_count: int

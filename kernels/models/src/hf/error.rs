@@ -58,6 +58,14 @@ pub enum LoadError {
         /// The shape in the file.
         got: Vec<usize>,
     },
+    /// A tensor has NaN or infinity, with which every vector could be.
+    #[error("tensor {name} has NaN or infinity at element {element}")]
+    NonFinite {
+        /// Its name.
+        name: String,
+        /// Index of the first such element.
+        element: usize,
+    },
     /// The tokeniser has ids outside the model's vocabulary.
     #[error("the tokeniser has {tokens} tokens, the model {words} words")]
     TokenizerMismatch {

@@ -205,6 +205,29 @@ impl Found {
             Dtype::BF16 => DType::Bf16,
             other => return Err(LoadError::Unsupported(format!("tensor {name} of {other:?}"))),
         };
+        if let Some(at) = first_non_finite(element, &self.bytes) {
+            return Err(LoadError::NonFinite { name: name.to_owned(), element: at });
+        }
         Ok(Tensor::new(element, &self.shape, self.bytes.clone())?)
     }
+}
+
+/// Index of the first element that is NaN or infinite: one whose exponent has all bits set.
+pub(super) fn first_non_finite(element: DType, bytes: &[u8]) -> Option<usize> {
+    let has_full = |number: [u8; 2], exponent: u16| u16::from_le_bytes(number) & exponent == exponent;
+    match element {
+        DType::F32 => first(bytes, |x: [u8; 4]| !f32::from_le_bytes(x).is_finite()),
+        DType::F16 => first(bytes, |x| has_full(x, 0x7c00)),
+        DType::Bf16 => first(bytes, |x| has_full(x, 0x7f80)),
+    }
+}
+
+/// Index of the first number of `N` bytes for which a test holds.
+fn first<const N: usize>(bytes: &[u8], is_bad: impl Fn([u8; N]) -> bool) -> Option<usize> {
+    /// Numbers tested without a branch, so that the loop is vectorised.
+    const STEP: usize = 1024;
+    let numbers = bytes.as_chunks::<N>().0;
+    let has_bad = |step: &[[u8; N]]| step.iter().fold(false, |found, number| found | is_bad(*number));
+    let step = numbers.chunks(STEP).position(has_bad)?;
+    numbers[step * STEP..].iter().position(|number| is_bad(*number)).map(|at| step * STEP + at)
 }

@@ -11,6 +11,7 @@ use accelerd_kernels::ops::encode::{
     Weights,
 };
 
+mod digest;
 mod error;
 mod families;
 mod fields;
@@ -46,6 +47,8 @@ pub struct Loaded {
     pub reranker: Option<Reranker>,
     /// SHA-256 of the concatenated weight files, in hexadecimal.
     pub sha256: String,
+    /// SHA-256 of the weights, the configuration and the tokeniser, in hexadecimal.
+    pub digest: String,
 }
 
 /// The parts of a cross-encoder, which scores pairs and makes no embeddings.
@@ -119,6 +122,7 @@ fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
         prompts,
         default_prompt,
         kind: fields.text(&["model_type"], "")?.to_owned(),
+        digest: digest::of_folder(folder, &sha256)?,
         sha256,
     })
 }
@@ -143,6 +147,7 @@ fn load_table(path: &Path) -> Result<Loaded, LoadError> {
         default_prompt: None,
         kind: "table".to_owned(),
         reranker: None,
+        digest: digest::of_table(folder, &sha256)?,
         sha256,
     })
 }

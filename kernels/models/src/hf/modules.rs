@@ -45,6 +45,15 @@ pub(super) fn modules(folder: &Path) -> Result<Option<Modules>, LoadError> {
     Ok(Some(modules))
 }
 
+/// The name of the pooling module's file, as modules.json has it.
+pub(super) fn pooling_file(folder: &Path) -> Result<Option<String>, LoadError> {
+    let Some(Value::Array(list)) = json_if_there(&folder.join("modules.json"))? else { return Ok(None) };
+    let text = |module: &Value, name: &str| module.get(name).and_then(Value::as_str).map(str::to_owned);
+    let pooling = list.iter().find(|module| text(module, "type").is_some_and(|kind| kind.ends_with("Pooling")));
+    let name = pooling.map(|module| text(module, "path").unwrap_or_else(|| "1_Pooling".to_owned()));
+    Ok(name.map(|name| format!("{name}/config.json")))
+}
+
 fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
     let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     let path = folder.join(name).join("config.json");
@@ -76,7 +85,7 @@ fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
 }
 
 /// The model's configuration of sentence-transformers.
-const SETTINGS: &str = "config_sentence_transformers.json";
+pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
 
 /// Whether its model type is a cross-encoder.
 pub(super) fn is_cross_encoder(folder: &Path) -> Result<bool, LoadError> {

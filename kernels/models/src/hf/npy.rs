@@ -6,7 +6,7 @@ use accelerd_kernels::ops::encode::{DType, Tensor};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::error::LoadError;
+use super::{error::LoadError, files::first_non_finite};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -35,13 +35,16 @@ fn parse(file: &Bytes) -> Result<Tensor, String> {
     let shape = shape.map_err(|_| "has a shape that is not counts")?;
     let numbers = file.slice(start + length..);
     let kind = between(header, "'descr': '", "'").ok_or("has no type")?;
-    let made = match kind {
-        "<f4" => Tensor::new(DType::F32, &shape, numbers),
-        "<f2" => Tensor::new(DType::F16, &shape, numbers),
-        "<f8" => Tensor::new(DType::F32, &shape, to_f32(&numbers)),
+    let (element, numbers) = match kind {
+        "<f4" => (DType::F32, numbers),
+        "<f2" => (DType::F16, numbers),
+        "<f8" => (DType::F32, to_f32(&numbers)),
         other => return Err(format!("holds {other}, not <f4, <f2 or <f8")),
     };
-    made.map_err(|error| format!("is truncated or too long: {error}"))
+    if let Some(at) = first_non_finite(element, &numbers) {
+        return Err(format!("has NaN or infinity at element {at}"));
+    }
+    Tensor::new(element, &shape, numbers).map_err(|error| format!("is truncated or too long: {error}"))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a table is used in f32")]

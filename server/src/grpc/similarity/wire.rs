@@ -110,8 +110,24 @@ pub(super) fn new_collection(request: pb::CreateCollectionRequest, owner: &str) 
         model: request.model,
         text_field: request.text_field,
         owner: owner.to_owned(),
-        durable: request.durable,
+        durable: durability(request.durability, request.durable)?,
     })
+}
+
+/// Whether a collection is durable; `None` leaves it to the daemon.
+fn durability(durability: i32, durable: bool) -> Result<Option<bool>, ApiError> {
+    let is_durable = match pb::Durability::try_from(durability) {
+        Ok(pb::Durability::Unspecified) => durable.then_some(true),
+        Ok(pb::Durability::Log) => Some(true),
+        Ok(pb::Durability::Memory) if durable => {
+            return Err(ApiError::invalid("durability", "expected LOG or none with durable, got MEMORY"));
+        }
+        Ok(pb::Durability::Memory) => Some(false),
+        Err(_) => {
+            return Err(ApiError::invalid("durability", format!("expected a known durability, got {durability}")));
+        }
+    };
+    Ok(is_durable)
 }
 
 pub(super) fn describe(collection: &Collection) -> pb::Collection {
@@ -133,6 +149,7 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
         metric: metric.into(),
         storage: storage.into(),
         model: meta.model,
+        model_digest: meta.model_digest,
         text_field: meta.text_field,
         durable: meta.durable,
         point_count: points,
@@ -425,6 +442,17 @@ mod tests {
         let scores: Vec<_> = scores.as_chunks::<4>().0.iter().map(|score| f32::from_le_bytes(*score)).collect();
         assert_eq!((scores[0], scores[4]), (0.5, 2.0));
         assert!(scores[1..4].iter().all(|score| score.is_nan()));
+    }
+
+    #[test]
+    fn durability_has_three_values_and_may_not_contradict_durable() {
+        let of = |value: pb::Durability, durable| durability(value.into(), durable).map_err(|error| error.to_string());
+        assert_eq!(of(pb::Durability::Unspecified, false), Ok(None));
+        assert_eq!(of(pb::Durability::Unspecified, true), Ok(Some(true)));
+        assert_eq!(of(pb::Durability::Log, false), Ok(Some(true)));
+        assert_eq!(of(pb::Durability::Memory, false), Ok(Some(false)));
+        assert!(of(pb::Durability::Memory, true).is_err_and(|message| message.starts_with("durability: ")));
+        assert!(durability(99, false).is_err());
     }
 
     #[test]

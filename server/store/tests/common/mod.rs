@@ -20,6 +20,7 @@ pub(crate) fn meta(name: &str) -> CollectionMeta {
         metric: Metric::SquaredL2,
         storage: Storage::Bf16,
         model: "builtin".into(),
+        model_digest: String::new(),
         text_field: String::new(),
         owner: String::new(),
         durable: true,

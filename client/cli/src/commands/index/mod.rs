@@ -58,9 +58,13 @@ pub struct IndexArgs {
     /// Create the collection without a full-text index, which saves memory; `search` then uses vectors only.
     #[arg(long, visible_alias = "vectors-only", conflicts_with = "hybrid")]
     no_hybrid: bool,
-    /// Create a durable collection, which survives a restart or crash of a daemon with --data-dir.
+    /// Create a durable collection, which survives a restart or crash; fails if the daemon has no --data-dir. With one,
+    /// collections are durable by default.
     #[arg(long)]
     durable: bool,
+    /// Create a collection in memory only, which a restart discards.
+    #[arg(long, conflicts_with = "durable")]
+    in_memory: bool,
     /// Exclude files that match, as in a .gitignore; can be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
@@ -209,12 +213,20 @@ async fn open(
         None if args.dry_run => Ok(None),
         None => {
             let text_field = if args.no_hybrid { String::new() } else { TEXT_FIELD.to_owned() };
-            let (model, durable) = (args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()), args.durable);
+            let model = args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
+            let durable = (args.durable || args.in_memory).then_some(args.durable);
             let options = CollectionOptions { model, durable, text_field, ..Default::default() };
             match collection.create(&options).await {
                 // A concurrent run created it.
                 Err(error) if error.code() == Code::AlreadyExists => Ok(Some(collection.get().await?)),
-                made => Ok(Some(made?)),
+                made => {
+                    let made = made?;
+                    if !made.durable && !args.in_memory {
+                        let name = &made.name;
+                        output.warn(format!("collection {name} lives in memory: the daemon has no --data-dir"));
+                    }
+                    Ok(Some(made))
+                }
             }
         }
         Some(described) if described.model.is_empty() => {

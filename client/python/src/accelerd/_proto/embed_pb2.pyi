@@ -217,7 +217,7 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = ("name", "dimensions", "supported_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "accepts_text", "precision", "cross_encoder", "cpu_precision")
+    __slots__ = ("name", "dimensions", "supported_dimensions", "vocabulary_size", "size_bytes", "sha256", "aliases", "architecture", "max_tokens", "default_max_tokens", "pooling", "normalize", "prompt_names", "accepts_text", "precision", "cross_encoder", "cpu_precision", "digest")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     SUPPORTED_DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
@@ -235,6 +235,7 @@ class Model(_message.Message):
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     CROSS_ENCODER_FIELD_NUMBER: _ClassVar[int]
     CPU_PRECISION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     supported_dimensions: _containers.RepeatedScalarFieldContainer[int]
@@ -252,7 +253,8 @@ class Model(_message.Message):
     precision: Precision
     cross_encoder: bool
     cpu_precision: Precision
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., supported_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., accepts_text: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., cross_encoder: bool = ..., cpu_precision: _Optional[_Union[Precision, str]] = ...) -> None: ...
+    digest: str
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., supported_dimensions: _Optional[_Iterable[int]] = ..., vocabulary_size: _Optional[int] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., architecture: _Optional[str] = ..., max_tokens: _Optional[int] = ..., default_max_tokens: _Optional[int] = ..., pooling: _Optional[_Union[Pooling, str]] = ..., normalize: bool = ..., prompt_names: _Optional[_Iterable[str]] = ..., accepts_text: bool = ..., precision: _Optional[_Union[Precision, str]] = ..., cross_encoder: bool = ..., cpu_precision: _Optional[_Union[Precision, str]] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class LoadModelRequest(_message.Message):
     __slots__ = ("name", "path", "aliases", "precision")

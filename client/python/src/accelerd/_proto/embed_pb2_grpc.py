@@ -85,6 +85,8 @@ class EmbedServiceServicer(object):
         partition the ids, more texts or bytes than the configured limits, an input that is too long with
         LONG_INPUT_ERROR, or an option that the model does not support.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
+        - FAILED_PRECONDITION with the reason NON_FINITE: a vector has NaN or infinity, or its values exceed the range of
+        the output type; the message names the input.
         - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response exceeds the maximum message size.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -108,6 +110,7 @@ class EmbedServiceServicer(object):
         - INVALID_ARGUMENT: no query or no documents, more texts or bytes than the configured limits, a query that leaves no
         tokens for a document, or a model that is not a cross-encoder.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
+        - FAILED_PRECONDITION with the reason NON_FINITE: a score is NaN or infinite; the message names the document.
         - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

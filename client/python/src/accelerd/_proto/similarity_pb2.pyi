@@ -20,6 +20,12 @@ class Metric(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     METRIC_DOT: _ClassVar[Metric]
     METRIC_SQUARED_L2: _ClassVar[Metric]
 
+class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURABILITY_UNSPECIFIED: _ClassVar[Durability]
+    DURABILITY_MEMORY: _ClassVar[Durability]
+    DURABILITY_LOG: _ClassVar[Durability]
+
 class Fusion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FUSION_UNSPECIFIED: _ClassVar[Fusion]
@@ -29,6 +35,9 @@ METRIC_UNSPECIFIED: Metric
 METRIC_COSINE: Metric
 METRIC_DOT: Metric
 METRIC_SQUARED_L2: Metric
+DURABILITY_UNSPECIFIED: Durability
+DURABILITY_MEMORY: Durability
+DURABILITY_LOG: Durability
 FUSION_UNSPECIFIED: Fusion
 FUSION_RELATIVE_SCORE: Fusion
 FUSION_RECIPROCAL_RANK: Fusion
@@ -135,22 +144,36 @@ class Filter(_message.Message):
     def __init__(self, ids: _Optional[_Union[PointIds, _Mapping]] = ..., must: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., must_not: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ...) -> None: ...
 
 class Condition(_message.Message):
-    __slots__ = ("field", "equals", "any_of", "range")
+    __slots__ = ("field", "equals", "any_of", "range", "number_range")
     FIELD_FIELD_NUMBER: _ClassVar[int]
     EQUALS_FIELD_NUMBER: _ClassVar[int]
     ANY_OF_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_RANGE_FIELD_NUMBER: _ClassVar[int]
     field: str
     equals: Value
     any_of: ValueSet
     range: Range
-    def __init__(self, field: _Optional[str] = ..., equals: _Optional[_Union[Value, _Mapping]] = ..., any_of: _Optional[_Union[ValueSet, _Mapping]] = ..., range: _Optional[_Union[Range, _Mapping]] = ...) -> None: ...
+    number_range: NumberRange
+    def __init__(self, field: _Optional[str] = ..., equals: _Optional[_Union[Value, _Mapping]] = ..., any_of: _Optional[_Union[ValueSet, _Mapping]] = ..., range: _Optional[_Union[Range, _Mapping]] = ..., number_range: _Optional[_Union[NumberRange, _Mapping]] = ...) -> None: ...
 
 class ValueSet(_message.Message):
     __slots__ = ("values",)
     VALUES_FIELD_NUMBER: _ClassVar[int]
     values: _containers.RepeatedCompositeFieldContainer[Value]
     def __init__(self, values: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
+
+class NumberRange(_message.Message):
+    __slots__ = ("gt", "gte", "lt", "lte")
+    GT_FIELD_NUMBER: _ClassVar[int]
+    GTE_FIELD_NUMBER: _ClassVar[int]
+    LT_FIELD_NUMBER: _ClassVar[int]
+    LTE_FIELD_NUMBER: _ClassVar[int]
+    gt: Value
+    gte: Value
+    lt: Value
+    lte: Value
+    def __init__(self, gt: _Optional[_Union[Value, _Mapping]] = ..., gte: _Optional[_Union[Value, _Mapping]] = ..., lt: _Optional[_Union[Value, _Mapping]] = ..., lte: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
 
 class Range(_message.Message):
     __slots__ = ("gt", "gte", "lt", "lte")
@@ -165,7 +188,7 @@ class Range(_message.Message):
     def __init__(self, gt: _Optional[float] = ..., gte: _Optional[float] = ..., lt: _Optional[float] = ..., lte: _Optional[float] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field", "model_digest")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +202,7 @@ class Collection(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
+    MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
@@ -192,10 +216,11 @@ class Collection(_message.Message):
     device: str
     create_time: _timestamp_pb2.Timestamp
     text_field: str
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ...) -> None: ...
+    model_digest: str
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ..., model_digest: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionRequest(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field", "durability")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +228,7 @@ class CreateCollectionRequest(_message.Message):
     MODEL_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
@@ -210,7 +236,8 @@ class CreateCollectionRequest(_message.Message):
     model: str
     durable: bool
     text_field: str
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., text_field: _Optional[str] = ...) -> None: ...
+    durability: Durability
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., text_field: _Optional[str] = ..., durability: _Optional[_Union[Durability, str]] = ...) -> None: ...
 
 class CreateCollectionResponse(_message.Message):
     __slots__ = ("collection",)

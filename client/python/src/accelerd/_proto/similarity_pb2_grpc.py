@@ -139,8 +139,8 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - ALREADY_EXISTS: the name is taken.
-        - INVALID_ARGUMENT: an invalid name, dimensions that are 0, above the limit or not the model's, or an unknown metric
-        or storage type.
+        - INVALID_ARGUMENT: an invalid name, dimensions that are 0, above the limit or not the model's, an unknown metric,
+        storage type or durability, or durability LOG without a data folder.
         - NOT_FOUND: the model is not loaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -176,6 +176,10 @@ class SimilarityServiceServicer(object):
         - INVALID_ARGUMENT: counts or dimensions differ, a value is NaN or infinite, a duplicate id, an invalid UUID, ids of
         the other type than the collection's, texts in a collection without a model, payloads both as messages and as
         columns, or a column whose size does not match the number of points.
+        - FAILED_PRECONDITION with the reason MODEL_CHANGED: another model than the one that embedded the collection's texts
+        is loaded under its name.
+        - FAILED_PRECONDITION with the reason NON_FINITE: the model computes NaN or infinity for a text, which the message
+        names.
         - NOT_FOUND: the collection does not exist.
         - DATA_LOSS: the collection's files are corrupt; the message names file and offset.
         - RESOURCE_EXHAUSTED: the memory, the disk or the lane is full.
@@ -193,7 +197,7 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeletePoints(self, request, context):
-        """Deletes points by id or by filter. Unknown ids are not an error. Fails with NOT_FOUND for the collection and
+        """Deletes points by id or by filter. Unknown ids are not an error, and a list without ids deletes nothing. Fails with NOT_FOUND for the collection and
         INVALID_ARGUMENT for an invalid filter.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -208,6 +212,10 @@ class SimilarityServiceServicer(object):
         invalid filter, texts in a collection without a model, `hybrid` in a collection without a text_field, or columns of
         payloads with too many distinct fields.
         - NOT_FOUND: the collection or a point in `ids` does not exist.
+        - FAILED_PRECONDITION with the reason MODEL_CHANGED: another model than the one that embedded the collection's texts
+        is loaded under its name.
+        - FAILED_PRECONDITION with the reason NON_FINITE: the model computes NaN or infinity for a text, which the message
+        names.
         - RESOURCE_EXHAUSTED: the lane is full; RetryInfo says when to retry.
         - INTERNAL with the reason TEXT_INDEX_FAILED: the full-text index cannot be read. A search without `hybrid` works.
         """

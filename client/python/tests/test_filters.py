@@ -1,0 +1,79 @@
+"""Filters as messages: lists that are empty, and integers that no double represents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accelerd import _points
+from accelerd._proto import similarity_pb2 as pb
+
+#: A time in nanoseconds: doubles near it are 256 apart.
+TIME = 1_764_000_000_123_456_789
+
+
+def condition(test: object) -> pb.Condition:
+    made = _points.make_filter({"t": test}, None)
+    assert made is not None
+    return made.must[0]
+
+
+@pytest.mark.parametrize("ids", [[], (), range(0), np.zeros(0, np.int64)])
+def test_a_list_of_no_ids_is_sent_as_present(ids: object) -> None:
+    request = _points.delete_points("c", ids, {"g": 1}, None).request  # type: ignore[arg-type]
+    sent = pb.DeletePointsRequest.FromString(request.SerializeToString())
+    assert sent.filter.HasField("ids")
+    assert sent.filter.ids == pb.PointIds()
+    assert len(sent.filter.must) == 1
+
+
+def test_ids_that_are_not_given_are_absent() -> None:
+    sent = _points.delete_points("c", None, {"g": 1}, None).request
+    assert not sent.filter.HasField("ids")
+    assert _points.make_filter({}, {}) is None
+
+
+def test_an_empty_list_of_values_is_sent_as_present() -> None:
+    for values in ([], (), set(), np.zeros(0)):
+        sent = pb.Condition.FromString(condition(values).SerializeToString())
+        assert sent.WhichOneof("test") == "any_of"
+        assert len(sent.any_of.values) == 0
+
+
+def test_a_search_by_no_ids_is_sent_as_such() -> None:
+    sent = _points.search("c", {"ids": []}).request
+    assert sent.WhichOneof("query") == "ids"
+
+
+def test_bounds_that_no_double_represents_stay_integers() -> None:
+    sent = condition(slice(TIME, TIME + 100))
+    assert (sent.number_range.gte.int_value, sent.number_range.lt.int_value) == (TIME, TIME + 100)
+    sent = condition(slice(np.int64(TIME), None))
+    assert sent.number_range.gte.int_value == TIME
+    assert not sent.number_range.HasField("lt")
+    mixed = condition(slice(2**53 + 1, 1e18))
+    assert (mixed.number_range.gte.int_value, mixed.number_range.lt.double_value) == (2**53 + 1, 1e18)
+
+
+def test_bounds_that_are_doubles_are_sent_in_the_form_of_earlier_versions() -> None:
+    assert condition(slice(1, 2.5)).range == pb.Range(gte=1.0, lt=2.5)
+    assert condition(slice(-(2**63), 2**64)).range == pb.Range(gte=-(2.0**63), lt=2.0**64)
+    assert condition(slice(None)).range == pb.Range()
+
+
+def test_bounds_outside_of_64_bits_are_refused_unless_a_double_represents_them() -> None:
+    for bound in (2**63 + 1, -(2**63) - 1, 10**400):
+        with pytest.raises(ValueError, match=r"where\['t'\]: expected integers from -2\*\*63 to 2\*\*63 - 1"):
+            condition(slice(0, bound))
+
+
+def test_durability_has_three_values() -> None:
+    def create(durable: bool | None) -> pb.CreateCollectionRequest:
+        request: pb.CreateCollectionRequest = _points.create("c", 2, "cosine", "", "", "", durable).request
+        return request
+
+    assert (create(None).durable, create(None).durability) == (False, pb.DURABILITY_UNSPECIFIED)
+    assert (create(True).durable, create(True).durability) == (True, pb.DURABILITY_LOG)
+    assert (create(False).durable, create(False).durability) == (False, pb.DURABILITY_MEMORY)
+    with pytest.raises(TypeError, match="durable: expected a bool or None, got int"):
+        _points.create("c", 2, "cosine", "", "", "", 1)  # type: ignore[arg-type]
