@@ -21,11 +21,7 @@ use std::{
 use accelerd_engine::Context;
 use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Limit, Place, Reservation};
 use accelerd_sandbox::{Pool, Role, SandboxError, Settings, Stats};
-use tokio::{
-    runtime::Handle,
-    sync::Notify,
-    time::timeout,
-};
+use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 use crate::{
     config::{Config, SandboxSettings},

@@ -167,6 +167,10 @@ impl Scheduler for Slices {
         SLICE.saturating_sub(self.state().slice_begin.elapsed())
     }
 
+    fn process_started(&self) {
+        self.state().slice_begin = Instant::now();
+    }
+
     fn slice_ended(&self, process: &Process<'_>) -> Result<(), SandboxError> {
         let mut state = self.state();
         let now = Instant::now();

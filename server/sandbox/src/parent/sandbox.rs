@@ -350,6 +350,9 @@ impl Sandbox {
         let scheduler = self.scheduler.take();
         let started = self.exchange(Request::Start(self.settings.of_child()), vec![], until);
         self.scheduler = scheduler;
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.process_started();
+        }
         match started? {
             // A child that starts and then always fails is not replaced ever faster.
             (Response::Ready, _) => self.failures = failures,

@@ -9,6 +9,9 @@ pub trait Scheduler: Send + Sync {
     /// The time that the process of the call may run before [`Self::slice_ended`] is called.
     fn slice_left(&self) -> Duration;
 
+    /// A process has been started for the call, whose slice begins now.
+    fn process_started(&self);
+
     /// The process has run for a slice. If others are to run now, this returns when it is the call's turn again.
     ///
     /// # Errors
