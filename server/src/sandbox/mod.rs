@@ -314,10 +314,11 @@ impl Shared {
 }
 
 fn turn_limits(settings: &SandboxSettings) -> TurnLimits {
-    let share = (settings.processes as f64 * settings.caller_share).ceil() as usize;
+    let share = settings.caller_share * settings.processes as f64;
+    let processes_of_principal = (1..=settings.processes).take_while(|count| *count as f64 <= share).count();
     TurnLimits {
         processes: settings.processes,
-        processes_of_principal: share.max(1),
+        processes_of_principal: processes_of_principal.max(1),
         paused: settings.max_paused,
         queued: settings.max_queue,
         guaranteed: settings.guaranteed_time,

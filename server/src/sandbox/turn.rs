@@ -4,10 +4,7 @@ use std::{
     ops::ControlFlow,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{Relaxed, Release},
-        },
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
     time::{Duration, Instant},
@@ -86,10 +83,6 @@ impl Permit {
     pub(super) fn new(shared: Arc<Shared>, caller: Caller) -> Self {
         Self { shared, caller, is_held: true }
     }
-
-    pub(super) fn caller(&self) -> Caller {
-        self.caller
-    }
 }
 
 impl Drop for Permit {
@@ -119,7 +112,7 @@ impl CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.is_cancelled.store(true, Release);
+        self.is_cancelled.store(true, Relaxed);
         // If the call has ended, nobody listens.
         let _ = self.wake.send(Wakeup::Cancelled);
     }

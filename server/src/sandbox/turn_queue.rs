@@ -161,20 +161,13 @@ impl<W> TurnQueue<W> {
 
     /// What becomes of a running call that has used its process for `used`.
     pub(super) fn slice_end(&self, caller: Caller, used: Duration) -> SliceEnd {
-        let rank = self.rank_after(caller);
-        let has_claim = |principal: u64, turn: &WaitingTurn<W>| {
-            let other = self.rank(principal, turn.call, caller);
-            let is_capped = other.of_principal >= self.limits.processes_of_principal;
-            !is_capped && (other < rank || (other == rank && principal != caller.principal))
-        };
         let (mut can_begin, mut is_kept_out) = (false, false);
         for (principal, turns) in &self.waiting {
-            for turn in turns.iter().filter(|turn| has_claim(*principal, turn)) {
-                if turn.paused.is_some() || self.paused < self.limits.paused {
-                    can_begin = true;
-                } else {
-                    is_kept_out = true;
-                }
+            for turn in turns {
+                let has_claim = self.has_claim(*principal, turn.call, caller);
+                let may_begin = turn.paused.is_some() || self.paused < self.limits.paused;
+                can_begin |= has_claim && may_begin;
+                is_kept_out |= has_claim && !may_begin;
             }
         }
         if is_kept_out && used >= self.limits.guaranteed && used >= self.most_used() {
@@ -200,13 +193,18 @@ impl<W> TurnQueue<W> {
 
     /// The turn of the lowest rank, by the order of principals.
     fn pop(&mut self) -> Option<Begun<W>> {
-        let may_begin = |turn: &WaitingTurn<W>| turn.paused.is_some() || self.paused <= self.limits.paused;
-        let ranks = self.rotation.iter().flat_map(|principal| {
-            let turns = self.waiting[principal].iter().enumerate().filter(|(_, turn)| may_begin(turn));
-            turns.map(|(at, turn)| (self.current_rank(*principal, turn.call), *principal, at))
-        });
-        let free = ranks.filter(|(rank, ..)| rank.of_principal < self.limits.processes_of_principal);
-        let (_, principal, at) = free.min_by_key(|(rank, ..)| *rank)?;
+        let mut next: Option<(Rank, u64, usize)> = None;
+        for principal in &self.rotation {
+            for (at, turn) in self.waiting[principal].iter().enumerate() {
+                let rank = self.current_rank(*principal, turn.call);
+                let may_begin = turn.paused.is_some() || self.paused <= self.limits.paused;
+                let is_capped = rank.of_principal >= self.limits.processes_of_principal;
+                if may_begin && !is_capped && next.is_none_or(|(least, ..)| rank < least) {
+                    next = Some((rank, *principal, at));
+                }
+            }
+        }
+        let (_, principal, at) = next?;
         let turn = self.take(principal, at)?;
         if self.waiting.contains_key(&principal) {
             self.move_to_back(principal);
@@ -283,9 +281,12 @@ impl<W> TurnQueue<W> {
         Rank { is_further, of_principal }
     }
 
-    /// The rank of a running turn if it ended and waited again.
-    fn rank_after(&self, caller: Caller) -> Rank {
-        self.rank(caller.principal, caller.call, caller)
+    /// Whether a waiting turn would be before a running one, if that ended and waited again.
+    fn has_claim(&self, principal: u64, call: u64, running: Caller) -> bool {
+        let (waiting, ended) =
+            (self.rank(principal, call, running), self.rank(running.principal, running.call, running));
+        let is_before = waiting < ended || (waiting == ended && principal != running.principal);
+        is_before && waiting.of_principal < self.limits.processes_of_principal
     }
 
     /// What the call has used that has used the most of those that pause.
