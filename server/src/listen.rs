@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::Duration,
@@ -290,7 +290,9 @@ impl<S> Acceptor<S> {
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let (service, peer) = (self.service.clone(), Arc::new(peer));
+        static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
+        let number = CONNECTIONS.fetch_add(1, Relaxed);
+        let (service, peer) = (self.service.clone(), Arc::new(Peer { connection: number, ..peer }));
         let graceful = self.http2.serve(&mut io, service, connection, &peer, &self.shutdown).await;
         if graceful {
             tokio::select! {

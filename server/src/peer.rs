@@ -13,6 +13,8 @@ pub struct Peer {
     pub address: Option<SocketAddr>,
     /// The names in its certificate, which the handshake verified; `None` without a certificate.
     pub certificate: Option<CertificateNames>,
+    /// The number of the connection.
+    pub connection: u64,
 }
 
 /// The subject alternative names of a certificate.
@@ -27,7 +29,7 @@ pub struct CertificateNames {
 impl Peer {
     /// A peer without a certificate.
     pub fn at(address: SocketAddr) -> Self {
-        Self { address: Some(address), certificate: None }
+        Self { address: Some(address), ..Self::default() }
     }
 
     /// A number that callers from one host share: a hash of the IPv4 address, or of the first 64 bits of the IPv6 address,
@@ -39,6 +41,13 @@ impl Peer {
             Some(IpAddr::V4(address)) => address.octets().hash(&mut hasher),
             Some(IpAddr::V6(address)) => address.segments()[..4].hash(&mut hasher),
         }
+        hasher.finish()
+    }
+
+    /// A number that calls of one connection share.
+    pub fn connection_id(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.connection.hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -178,6 +178,7 @@ fn from_sandbox(error: &SandboxError, message: String) -> Status {
         SandboxError::Timeout { .. } => with_reason(Code::DeadlineExceeded, message, "DEADLINE", HashMap::new()),
         SandboxError::Canceled => Status::cancelled(bounds::message(&message)),
         SandboxError::Busy => retry(Code::ResourceExhausted, message, "SANDBOX_BUSY", RETRY_AFTER),
+        SandboxError::Preempted(_) => retry(Code::ResourceExhausted, message, "SANDBOX_PREEMPTED", RETRY_AFTER),
         SandboxError::OutOfMemory(_) => {
             with_reason(Code::ResourceExhausted, message, "SANDBOX_OUT_OF_MEMORY", HashMap::new())
         }
@@ -527,6 +528,7 @@ mod tests {
             (SandboxError::Protocol("no".into()).into(), Code::Internal, "SANDBOX_CRASHED", false),
             (SandboxError::Start("no".into()).into(), Code::Unavailable, "SANDBOX_NOT_STARTED", true),
             (SandboxError::Busy.into(), Code::ResourceExhausted, "SANDBOX_BUSY", true),
+            (SandboxError::Preempted(Duration::ZERO).into(), Code::ResourceExhausted, "SANDBOX_PREEMPTED", true),
             (SandboxError::OutOfMemory(String::new()).into(), Code::ResourceExhausted, "SANDBOX_OUT_OF_MEMORY", false),
             (SandboxError::Timeout { killed: true }.into(), Code::DeadlineExceeded, "DEADLINE", false),
         ];

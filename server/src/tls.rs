@@ -122,7 +122,7 @@ impl Listener for TlsListener {
         let handshake = timeout(settings.handshake_timeout, TlsAcceptor::from(config).accept(stream));
         let io = handshake.await.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))?;
         let certificate = io.get_ref().1.peer_certificates().and_then(<[_]>::first).map(names).transpose()?;
-        Ok(Opened { io, peer: Peer { address: Some(address), certificate } })
+        Ok(Opened { io, peer: Peer { certificate, ..Peer::at(address) } })
     }
 }
 

@@ -1,16 +1,20 @@
 //! Kernels that do not end, processes that end, and callers that leave: each affects its own call.
 
-use std::{fs, process::Command};
+use std::{fs, process::Command, time::Duration};
 
 use accelerd::{auth::token::Token, config::Config};
-use accelerd_proto::v1::{self, KernelFaultKind};
+use accelerd_proto::v1::{
+    self, KernelFaultKind, kernel_service_client::KernelServiceClient, verify_header::Subject,
+    verify_service_client::VerifyServiceClient,
+};
 use tokio::task::JoinHandle;
 use tonic::{Code, Request, Response, Status};
 
 use super::{
     flow_control::{metric, until},
-    harness::{TestServer, code_within, config},
+    harness::{TestServer, code_within, config, connect},
     kernel_launch::{argument, array, assert_reason, launch, request},
+    verify_functions::{python, start},
 };
 
 const LAUNCH: &str = "/accelerd.v1.KernelService/Launch";
@@ -28,6 +32,12 @@ fn endless() -> v1::LaunchRequest {
     v1::LaunchRequest { loop_budget: Some(u64::MAX), ..of(ENDLESS) }
 }
 
+/// How long a call that ends soon may take beside others that do not end.
+const POLITE: Duration = Duration::from_secs(10);
+
+/// The deadline of calls that do not end.
+const HOUR: Duration = Duration::from_secs(3600);
+
 fn one_process(config: &mut Config) {
     config.sandbox.processes = 1;
 }
@@ -36,6 +46,29 @@ fn one_process(config: &mut Config) {
 fn spawn(server: &TestServer, request: Request<v1::LaunchRequest>) -> JoinHandle<Result<v1::LaunchResponse, Status>> {
     let mut kernels = server.kernels();
     tokio::spawn(async move { kernels.launch(request).await.map(Response::into_inner) })
+}
+
+/// A launch without an end, from a connection of its own.
+async fn spawn_endless(server: &TestServer) -> JoinHandle<Result<v1::LaunchResponse, Status>> {
+    let mut kernels = KernelServiceClient::new(connect(server.daemon.grpc_addr()).await);
+    let mut request = Request::new(endless());
+    request.set_timeout(HOUR);
+    tokio::spawn(async move { kernels.launch(request).await.map(Response::into_inner) })
+}
+
+/// Launches from other connections are answered within their deadlines.
+async fn assert_polite_launches_run(server: &TestServer) {
+    let launches = (0..4).map(|_| async {
+        let mut kernels = KernelServiceClient::new(connect(server.daemon.grpc_addr()).await);
+        for _ in 0..3 {
+            let mut request = Request::new(of(DOUBLE));
+            request.set_timeout(POLITE);
+            let response = kernels.launch(request).await.expect("it has a turn").into_inner();
+            let result = response.outputs[0].value.as_ref().expect("a tensor");
+            assert_eq!(bytemuck::pod_collect_to_vec::<_, i64>(&result.data), [2, 4]);
+        }
+    });
+    futures::future::join_all(launches).await;
 }
 
 async fn until_launched(server: &TestServer, count: u64) {
@@ -172,10 +205,91 @@ async fn fifty_launches_of_a_principal_do_not_keep_another_one_waiting() {
         until_queued(&server, queued).await;
     }
     let one = call(1, of(DOUBLE));
-    until_queued(&server, 51).await;
-    many.remove(0).abort();
-    until_launched(&server, 2).await;
-    many.remove(0).abort();
     one.await.expect("no panic").expect("it has the next turn");
     assert!(many.iter().all(|call| !call.is_finished()));
+    many.remove(0).abort();
+    until_launched(&server, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_without_an_end_takes_turns_with_those_of_other_connections() {
+    let server = TestServer::start_with(one_process).await;
+    let endless = [spawn_endless(&server).await, spawn_endless(&server).await];
+    until_launched(&server, 2).await;
+    assert_polite_launches_run(&server).await;
+    assert!(endless.iter().all(|call| !call.is_finished()), "it goes on");
+    endless.iter().for_each(JoinHandle::abort);
+    until_queued(&server, 0).await;
+    assert_runs(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verification_of_cases_without_an_end_takes_turns_with_launches() {
+    let server = TestServer::start_with(one_process).await;
+    let spin = r#"(module (func (export "f") (param f64) (result f64) (loop (br 0)) (local.get 0)))"#;
+    let module = wat::parse_str(spin).expect("valid text").into();
+    let wasm = v1::WasmFunction { module, function: "f".to_owned(), ..Default::default() };
+    let timeout = Some(prost_types::Duration { seconds: 10, nanos: 0 });
+    let header = v1::VerifyHeader {
+        subject: Some(Subject::Wasm(wasm)),
+        reference: Some(v1::verify_header::Reference::ReferenceKernel(python(
+            "def f(x: float) -> float:\n    return x\n",
+        ))),
+        generator: Some(v1::CaseGenerator { case_count: 1_000_000, ..Default::default() }),
+        limits: Some(v1::CaseLimits { timeout, ..Default::default() }),
+        ..Default::default()
+    };
+    let mut verify = VerifyServiceClient::new(connect(server.daemon.grpc_addr()).await);
+    let mut request = Request::new(tokio_stream::iter(start(header)));
+    request.set_timeout(HOUR);
+    let endless = tokio::spawn(async move { verify.verify(request).await?.into_inner().message().await });
+    until("cases run", || metric(&server, "accelerd_sandbox_calls_total") == 1).await;
+    assert_polite_launches_run(&server).await;
+    assert!(!endless.is_finished(), "it goes on");
+    endless.abort();
+    until_queued(&server, 0).await;
+    assert_runs(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_none_can_pause_a_launch_without_an_end_is_refused_for_others() {
+    let server = TestServer::start_with(|config| {
+        one_process(config);
+        config.sandbox.max_paused = 0;
+        config.sandbox.guaranteed_time = Duration::from_secs(2);
+    })
+    .await;
+    let endless = spawn_endless(&server).await;
+    until_launched(&server, 1).await;
+    assert_polite_launches_run(&server).await;
+    assert_reason(endless.await.expect("no panic"), Code::ResourceExhausted, "SANDBOX_PREEMPTED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_killed_while_no_call_uses_it_is_replaced_without_an_error() {
+    let name = "killed-while-idle";
+    let server = TestServer::start_with(|config| {
+        one_process(config);
+        config.sandbox.program.arguments = vec![name.into()];
+    })
+    .await;
+    for _ in 0..5 {
+        assert_runs(&server).await;
+        let killed = Command::new("kill").args(["-KILL", &process_of(name)]).status().expect("the command runs");
+        assert!(killed.success());
+        assert_runs(&server).await;
+    }
+    assert_eq!(metric(&server, "accelerd_sandbox_restarts_total"), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_ends_cuts_off_launches_without_an_end_and_leaves_nothing_behind() {
+    let server = TestServer::start_with(one_process).await;
+    let endless = [spawn_endless(&server).await, spawn_endless(&server).await];
+    until_launched(&server, 2).await;
+    let drained = server.daemon.shutdown_within(Duration::from_secs(2)).await;
+    assert!(!drained.complete && drained.hung.is_empty(), "{drained:?}");
+    for call in endless {
+        assert!(call.await.expect("no panic").is_err());
+    }
 }

@@ -113,6 +113,8 @@ pub struct Context {
     pub priority: Priority,
     /// The principal; principals of equal priority share fairly. Zero stands for all anonymous callers.
     pub principal: u64,
+    /// With whom the call shares its part of what callers take turns at for long: its principal or, if it has none, its connection.
+    pub sharer: u64,
 }
 
 /// How a drain ended.

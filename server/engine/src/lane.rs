@@ -132,7 +132,7 @@ impl<O: Op> Lane<O> {
         let permit = lane.reserve(size, size.bytes, None)?;
         let device_lane =
             lane.device_lane_for(Demand { bytes: size.bytes, cost, affinity: None, is_suspect: false })?;
-        let &Context { deadline, priority, principal } = context;
+        let &Context { deadline, priority, principal, sharer: _ } = context;
         let terms = Terms { priority, principal, cost, deadline, is_screened: false };
         let screened = device_lane.queue.screen(now, terms);
         screened.map_err(|WouldMiss { seconds }| lane.would_miss(now, deadline, seconds))?;

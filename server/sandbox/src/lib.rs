@@ -37,14 +37,15 @@ mod outcome;
 mod parent;
 mod protocol;
 mod refusal;
+mod statm;
 
 pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
 pub use cuda::{CudaCode, CudaResources};
 pub use limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice, TICK};
 pub use outcome::Outcome;
 pub use parent::{
-    Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, Outcomes, Pool, Program,
-    Sandbox, SandboxError, Settings, SliceResult, Stats, SubjectLaunch, SubjectResult,
+    Call, CallResult, FaultCause, Launch, LaunchFault, LaunchProgress, LaunchResult, Module, Outcomes, Pool, Process,
+    Program, Sandbox, SandboxError, Scheduler, Settings, SliceResult, Stats, SubjectLaunch, SubjectResult, Taken,
 };
 pub use protocol::{
     CudaTarget, ExportedFunction, ModuleCode, ModuleHash, ModuleInfo, Role, SubjectConfig, SubjectOutcome, SubjectParam,

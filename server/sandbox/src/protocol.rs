@@ -70,6 +70,16 @@ pub(crate) enum Request {
     RunSubject(SubjectRequest),
 }
 
+impl Request {
+    /// Whether it needs nothing of the requests before it but a module, whose lack the child reports.
+    pub(crate) fn begins_work(&self) -> bool {
+        match self {
+            Self::Load(_) | Self::Call(_) | Self::Launch(_) | Self::Compile(_) | Self::RunSubject(_) => true,
+            Self::Start(_) | Self::Continue(_) | Self::Read(_) | Self::Stop => false,
+        }
+    }
+}
+
 /// What a child process is for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Role {

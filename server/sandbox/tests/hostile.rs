@@ -3,13 +3,18 @@
 mod common;
 
 use std::{
-    fs, thread,
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use accelerd_sandbox::{
-    CaseLimits, Isolation, Module, ModuleCode, ModuleLimits, Outcome, Pool, Refusal, Sandbox, SandboxError, ScalarType,
-    Settings,
+    CaseLimits, Isolation, Module, ModuleCode, ModuleLimits, Outcome, Pool, Process, Refusal, Sandbox, SandboxError,
+    ScalarType, Scheduler, Settings,
 };
 use common::*;
 
@@ -385,6 +390,64 @@ fn a_child_that_ended_between_calls_is_replaced_without_an_error() {
 }
 
 #[test]
+fn a_child_that_is_killed_just_before_a_call_is_replaced_without_an_error() {
+    let mut sandbox = sandbox();
+    for restarts in 1..=10 {
+        kill(sandbox.pid().expect("a child runs"));
+        assert_works(&mut sandbox);
+        assert_eq!(sandbox.stats().restarts, restarts);
+    }
+}
+
+/// Pauses whatever runs, as often as it can.
+struct Pauses {
+    pid: u32,
+    count: AtomicU32,
+}
+
+impl Scheduler for Pauses {
+    fn slice_left(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn process_started(&self) {}
+
+    fn slice_ended(&self, process: &Process<'_>) -> Result<(), SandboxError> {
+        assert!(process.memory_bytes().is_some_and(|bytes| bytes > 0));
+        process.pause(|| {
+            wait_until(|| is_stopped_or_waits(self.pid));
+            self.count.fetch_add(1, Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
+    fn deadline(&self) -> Instant {
+        soon()
+    }
+}
+
+#[test]
+fn a_case_that_pauses_has_the_time_that_it_has_alone() {
+    let mut sandbox = sandbox();
+    let mut call = call(LOOP, &[ScalarType::I32], &[], &[i32s(&[1, 0])], 2);
+    call.limits = short(100);
+    sandbox.load(&call.module, call.code(), soon()).expect("a valid module");
+    let pauses = Arc::new(Pauses { pid: sandbox.pid().expect("a child runs"), count: AtomicU32::new(0) });
+    sandbox.set_scheduler(Some(Arc::clone(&pauses) as Arc<dyn Scheduler>));
+    assert_eq!(outcomes(&mut sandbox, &call), [Outcome::Timeout, Outcome::Ok]);
+    let count = pauses.count.load(Ordering::Relaxed);
+    assert!(count >= 4, "{count} pauses");
+    assert_eq!(sandbox.stats().starts, 1);
+}
+
+/// Whether no thread of the process can run.
+fn is_stopped_or_waits(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    matches!(state, Some('T' | 'S'))
+}
+
+#[test]
 fn the_child_ends_with_the_sandbox() {
     let sandbox = sandbox();
     let pid = sandbox.pid().expect("a child runs");
@@ -413,8 +476,8 @@ fn a_child_that_does_not_start_is_an_error() {
     let Err(error) = Sandbox::start(shell("exec sleep 60"), settings.clone()) else { panic!("it is silent") };
     assert!(matches!(error, SandboxError::Timeout { killed: true }), "{error}");
     let Err(error) = Sandbox::start(shell("echo reason >&2; exit 3"), Settings::default()) else { panic!("it ends") };
-    let SandboxError::Crashed { code, stderr, .. } = error else { panic!("{error}") };
-    assert_eq!((code, stderr.as_str()), (Some(3), "reason\n"));
+    let SandboxError::Start(reason) = error else { panic!("{error}") };
+    assert!(reason.contains("exit code 3") && reason.contains("reason"), "{reason}");
     let missing = accelerd_sandbox::Program { path: "/no/such/program".into(), arguments: vec![], environment: vec![] };
     let Err(error) = Sandbox::start(missing, settings) else { panic!("there is no program") };
     assert!(error.to_string().contains("/no/such/program"), "{error}");

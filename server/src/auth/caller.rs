@@ -100,6 +100,11 @@ impl Caller {
         self.principal().map_or_else(|| self.peer.host_id(), |principal| principal.id())
     }
 
+    /// The number of those who take turns together at what is used for long: of its principal, or of its connection.
+    pub fn sharer_id(&self) -> u64 {
+        self.principal().map_or_else(|| self.peer.connection_id(), |principal| principal.id())
+    }
+
     /// Refuses a caller of a lower role, for a request that needs more than its method does.
     pub(crate) fn check_role(&self, needed: Role) -> Result<(), Refusal> {
         match self.role() {

@@ -108,6 +108,9 @@ const BOUNDS: [(&str, Bound); 89] = [
     ("sandbox.default_deadline", Time(1, DAY)),
     ("sandbox.nice", Count(0, 19)),
     ("sandbox.max_queue", Count(0, 1_000_000)),
+    ("sandbox.caller_share", Share),
+    ("sandbox.max_paused", Count(0, 256)),
+    ("sandbox.guaranteed_time", Time(0, HOUR)),
     // Addresses in the memory of a launch have 32 bits.
     ("sandbox.gpu_memory", Size(64 * KIB, 4 * GIB)),
     ("sandbox.gpu_duty_cycle", Share),

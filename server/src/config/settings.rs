@@ -427,6 +427,13 @@ pub struct SandboxSettings {
     pub nice: u8,
     /// Maximum number of calls that wait for a process.
     pub max_queue: usize,
+    /// Maximum share of the processes that one caller has at once.
+    pub caller_share: f64,
+    /// Maximum number of further processes, whose calls pause while others have their turn.
+    pub max_paused: usize,
+    /// Time that a call has run before it can be ended for others, if no further call can pause.
+    #[serde(with = "humantime_serde")]
+    pub guaranteed_time: Duration,
     /// Which GPUs run kernels of clients.
     pub gpu: SandboxGpu,
     /// Maximum memory of a launch on a GPU.

@@ -16,10 +16,12 @@ pub fn context<T>(request: &Request<T>) -> Context {
 
 /// The context of a request with these headers.
 pub(super) fn context_of(extensions: &Extensions, headers: &HeaderMap) -> Context {
+    let caller = Caller::of(extensions);
     Context {
         deadline: extensions.get::<Deadline>().map(|deadline| deadline.0),
         priority: headers.get(PRIORITY).map_or(Priority::Normal, |value| priority(value.as_bytes())),
-        principal: Caller::of(extensions).queue_id(),
+        principal: caller.queue_id(),
+        sharer: caller.sharer_id(),
     }
 }
 

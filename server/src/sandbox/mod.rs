@@ -21,24 +21,23 @@ use std::{
 use accelerd_engine::Context;
 use accelerd_kernels::ledger::{Account, Exceeded, Kind, Ledger, Limit, Place, Reservation};
 use accelerd_sandbox::{Pool, Role, SandboxError, Settings, Stats, child::missing_confinement};
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, oneshot},
-    time::timeout,
-};
+use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 use crate::{
     config::{Config, SandboxSettings},
     error::ApiError,
 };
 pub use child::main as child_main;
-use turn::Permit;
 pub(crate) use turn::Turn;
-use turn_queue::TurnQueue;
+use turn::{Permit, Waiter};
+use turn_queue::{Begun, Caller, TurnLimits, TurnQueue};
 pub(crate) use turns::Turns;
 
 /// The least memory of the process that compiles kernels for GPUs: what the compiler takes for a large one.
 const MIN_COMPILER_MEMORY: u64 = 512 << 20;
+
+/// Processes of a GPU that pause: each has a context, which takes memory of the GPU that nothing else limits.
+const MAX_PAUSED_ON_GPU: usize = 3;
 
 /// How long a process may take to create a context on a GPU.
 const GPU_START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,24 +56,36 @@ pub(crate) struct Sandboxes {
 struct Shared {
     settings: SandboxSettings,
     pool: Pool,
-    queue: Mutex<TurnQueue<oneshot::Sender<Permit>>>,
+    queue: Mutex<TurnQueue<Waiter>>,
     /// Calls so far.
     calls: AtomicU64,
     /// Notified when a process is released.
     released: Notify,
-    /// Of each process that has been used, in each of its places.
+    /// Of as many processes as have run at once, in each of their places.
     memory: Mutex<Vec<Vec<Reservation>>>,
+    /// Of further processes that no call uses.
+    idle_memory: Mutex<Vec<Reservation>>,
     /// The memory of a process.
     accounts: Vec<(Account, u64)>,
+    paused_memory: PausedMemory,
+}
+
+/// What is reserved for a process that pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PausedMemory {
+    /// What it has: the system counts it.
+    Resident,
+    /// All that it may have.
+    Whole,
 }
 
 impl Sandboxes {
     /// No process starts before it is needed. Calls wait for them on threads of `threads`.
     pub(crate) fn new(config: &Config, ledger: &Ledger, threads: Handle) -> Self {
         let settings = config.sandbox.clone();
-        let pool = Pool::new(&settings.program, &pool_settings(&settings), settings.processes);
+        let pool = Pool::new(&settings.program, &pool_settings(&settings), settings.processes + settings.max_paused);
         let memory = (ledger.account(Place::Host, Kind::Sandbox), settings.memory.as_u64());
-        Self::with(settings, pool, vec![memory], threads)
+        Self::with(settings, pool, (vec![memory], PausedMemory::Resident), threads)
     }
 
     /// A process that compiles kernels for GPUs: generated ones, or sources of clients.
@@ -100,21 +111,23 @@ impl Sandboxes {
         let library_paths = config.cuda.library_path.iter().map(absolute).collect();
         let role = Role::CudaCompiler { library_paths, client_sources, quick };
         let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
-        self.for_cuda(config, &settings, vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)], processes)
+        let memory = vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)];
+        let most = (processes, config.sandbox.max_paused);
+        self.for_cuda(config, &settings, (memory, PausedMemory::Resident), most)
     }
 
     /// A process that runs kernels on a GPU. The arguments of a launch lie on the host as well for a moment.
     pub(crate) fn for_gpu(&self, config: &Config, ledger: &Ledger, ordinal: u32) -> Self {
         let role = Role::CudaDevice { ordinal, duty_cycle: config.sandbox.gpu_duty_cycle };
-        self.on_gpu(config, ledger, (ordinal, role))
+        self.on_gpu(config, ledger, (ordinal, role), config.sandbox.max_paused.min(MAX_PAUSED_ON_GPU))
     }
 
     /// A process that runs CUDA C++ of a client on a GPU.
     pub(crate) fn for_cuda_subjects(&self, config: &Config, ledger: &Ledger, ordinal: u32) -> Self {
-        self.on_gpu(config, ledger, (ordinal, Role::CudaSubject { ordinal }))
+        self.on_gpu(config, ledger, (ordinal, Role::CudaSubject { ordinal }), 0)
     }
 
-    fn on_gpu(&self, config: &Config, ledger: &Ledger, (ordinal, role): (u32, Role)) -> Self {
+    fn on_gpu(&self, config: &Config, ledger: &Ledger, (ordinal, role): (u32, Role), max_paused: usize) -> Self {
         let memory = config.sandbox.gpu_memory.as_u64();
         let settings = Settings {
             role,
@@ -126,27 +139,41 @@ impl Sandboxes {
         };
         let places = [Place::Host, Place::Cuda(ordinal)];
         let memory = places.map(|place| (ledger.account(place, Kind::Sandbox), memory));
-        self.for_cuda(config, &settings, memory.into(), 1)
+        self.for_cuda(config, &settings, (memory.into(), PausedMemory::Whole), (1, max_paused))
     }
 
-    /// Processes in an environment in which they find what the daemon does, at most as many as run modules.
-    fn for_cuda(&self, config: &Config, settings: &Settings, accounts: Vec<(Account, u64)>, processes: usize) -> Self {
+    /// Processes in an environment in which they find what the daemon does: so many that run, at most as many as run modules, and so
+    /// many that pause.
+    fn for_cuda(
+        &self,
+        config: &Config,
+        settings: &Settings,
+        memory: (Vec<(Account, u64)>, PausedMemory),
+        (processes, max_paused): (usize, usize),
+    ) -> Self {
         let mut program = config.sandbox.program.clone();
         let variable = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
         program.environment.extend(CUDA_ENVIRONMENT.iter().filter_map(|name| variable(name)));
-        let pool = Pool::with_stats_of(&program, settings, processes, &self.shared.pool);
+        let pool = Pool::with_stats_of(&program, settings, processes + max_paused, &self.shared.pool);
         let processes = config.sandbox.processes.min(processes);
-        let settings = SandboxSettings { processes, ..config.sandbox.clone() };
-        Self::with(settings, pool, accounts, self.threads.clone())
+        let settings = SandboxSettings { processes, max_paused, ..config.sandbox.clone() };
+        Self::with(settings, pool, memory, self.threads.clone())
     }
 
-    fn with(settings: SandboxSettings, pool: Pool, accounts: Vec<(Account, u64)>, threads: Handle) -> Self {
+    fn with(
+        settings: SandboxSettings,
+        pool: Pool,
+        (accounts, paused_memory): (Vec<(Account, u64)>, PausedMemory),
+        threads: Handle,
+    ) -> Self {
         let shared = Shared {
-            queue: Mutex::new(TurnQueue::new(settings.processes, settings.max_queue)),
+            queue: Mutex::new(TurnQueue::new(turn_limits(&settings))),
             calls: AtomicU64::new(0),
             released: Notify::new(),
             memory: Mutex::default(),
+            idle_memory: Mutex::default(),
             accounts,
+            paused_memory,
             settings,
             pool,
         };
@@ -239,29 +266,77 @@ impl Sandboxes {
 }
 
 impl Shared {
-    /// A call is done with a process. A next turn whose future is dropped meanwhile passes it on.
-    fn release(self: &Arc<Self>, call: u64) {
-        let next = self.queue().release(call);
-        if let Some((call, next)) = next {
-            // If nobody waits, the permit comes back and is dropped.
-            drop(next.send(Permit { shared: Arc::clone(self), call }));
-        }
+    /// A call is done with a process.
+    fn release(self: &Arc<Self>, caller: Caller) {
+        let next = self.queue().release(caller);
+        self.begin(next);
         self.released.notify_waiters();
     }
 
-    /// Reserves the memory of as many processes as are in use; once used, a process stays.
+    /// Tells a call that it is its turn. If its future is dropped meanwhile, it passes the turn on.
+    fn begin(self: &Arc<Self>, begun: Option<Begun<Waiter>>) {
+        if let Some(Begun { caller, waiter }) = begun {
+            waiter.tell(Permit::new(Arc::clone(self), caller));
+        }
+    }
+
+    /// Reserves the memory of as many processes as run; once used, a process stays.
     fn reserve_memory(&self) -> Result<(), Exceeded> {
         let running = self.queue().running();
         let mut reserved = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         while reserved.len() < running {
-            let reserve = |(account, bytes): &(Account, u64)| account.reserve(*bytes);
-            reserved.push(self.accounts.iter().map(reserve).collect::<Result<_, _>>()?);
+            reserved.push(self.reserve_whole()?);
         }
         Ok(())
     }
 
-    fn queue(&self) -> MutexGuard<'_, TurnQueue<oneshot::Sender<Permit>>> {
+    /// Reserves the memory of a process that pauses, which has `resident` bytes.
+    fn reserve_paused(&self, resident: Option<u64>) -> Result<Vec<Reservation>, Exceeded> {
+        match (self.paused_memory, resident) {
+            (PausedMemory::Resident, Some(bytes)) => {
+                self.accounts.iter().map(|(account, most)| account.reserve(bytes.min(*most))).collect()
+            }
+            (PausedMemory::Resident, None) | (PausedMemory::Whole, _) => self.reserve_whole(),
+        }
+    }
+
+    fn reserve_whole(&self) -> Result<Vec<Reservation>, Exceeded> {
+        self.accounts.iter().map(|(account, bytes)| account.reserve(*bytes)).collect()
+    }
+
+    /// Accounts for processes that no call uses, of which there are more than [`Self::reserve_memory`] counts while calls pause.
+    /// Those for which there is no memory end.
+    fn settle_idle(&self) {
+        let processes = self.settings.processes;
+        let mut idle_memory = self.idle_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        idle_memory.clear();
+        self.pool.keep_idle(processes);
+        let idle = self.pool.idle_memory();
+        let used = self.pool.taken().saturating_sub(self.queue().paused());
+        let surplus = (idle.len() + used).saturating_sub(processes).min(idle.len());
+        let reserved: Result<Vec<_>, _> = idle.iter().take(surplus).map(|bytes| self.reserve_paused(*bytes)).collect();
+        match reserved {
+            Ok(reserved) if self.paused_memory == PausedMemory::Resident => {
+                *idle_memory = reserved.into_iter().flatten().collect();
+            }
+            Ok(_) | Err(_) => self.pool.keep_idle(idle.len() - surplus),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, TurnQueue<Waiter>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn turn_limits(settings: &SandboxSettings) -> TurnLimits {
+    let share = settings.caller_share * settings.processes as f64;
+    let processes_of_principal = (1..=settings.processes).take_while(|count| *count as f64 <= share).count();
+    TurnLimits {
+        processes: settings.processes,
+        processes_of_principal: processes_of_principal.max(1),
+        paused: settings.max_paused,
+        queued: settings.max_queue,
+        guaranteed: settings.guaranteed_time,
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::*;
 use accelerd_engine::SubmitError;
+use tokio::sync::oneshot;
 
 /// One process, for which at most two calls wait.
 fn sandboxes() -> Sandboxes {

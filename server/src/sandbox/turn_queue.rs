@@ -1,30 +1,53 @@
-//! Who gets the next free process: principals take turns, and the calls of a principal run in order. A pure state machine.
+//! Who has a process: principals take turns, in slices, and the calls of a principal run in order. A pure state machine.
 //!
-//! A call may ask for several processes. It gets a further one only if no other call waits for its first.
+//! A call may ask for several processes. It gets a further one only if no other call waits for its first. A call whose slice is over
+//! passes its turn on if others wait, and keeps its process, which pauses.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 /// Free processes, and who waits for one. `W` is what a waiting turn is told by.
 ///
-/// While turns wait, no process is free.
+/// While turns wait, no process is free, unless all turns that wait are of principals with as many processes as they may have.
 #[derive(Debug)]
 pub(super) struct TurnQueue<W> {
-    processes: usize,
+    limits: TurnLimits,
     running: usize,
-    max_queued: usize,
+    paused: usize,
     /// The principals with waiting turns, in the order in which they are served.
     rotation: VecDeque<u64>,
     waiting: HashMap<u64, VecDeque<WaitingTurn<W>>>,
     /// The calls that have a process or wait for one.
     calls: HashMap<u64, CallTurns>,
+    /// Running turns of each principal that has some.
+    principals: HashMap<u64, usize>,
     tickets: u64,
     is_draining: bool,
+}
+
+/// How many turns there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TurnLimits {
+    /// Processes that run at once.
+    pub(super) processes: usize,
+    /// Those of them that one principal may have.
+    pub(super) processes_of_principal: usize,
+    /// Further processes, which pause.
+    pub(super) paused: usize,
+    /// Calls that wait for their first turn.
+    pub(super) queued: usize,
+    /// What a call has used before it can be ended for others.
+    pub(super) guaranteed: Duration,
 }
 
 #[derive(Debug)]
 struct WaitingTurn<W> {
     ticket: Ticket,
     call: u64,
+    /// What it has used, if it has a process that pauses.
+    paused: Option<Duration>,
     waiter: W,
 }
 
@@ -42,13 +65,18 @@ pub(super) struct Ticket {
     number: u64,
 }
 
-/// Who asks for a process.
+/// Whose a turn is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
     pub(super) principal: u64,
     pub(super) call: u64,
-    /// Whether the call had a process before. It waits then however many calls do.
-    pub(super) had_turn: bool,
+}
+
+/// A turn that begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Begun<W> {
+    pub(super) caller: Caller,
+    pub(super) waiter: W,
 }
 
 /// What becomes of a call that asks for a process.
@@ -64,42 +92,57 @@ pub(super) enum Entered {
     Draining,
 }
 
+/// What becomes of a call whose slice is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SliceEnd {
+    /// It runs on.
+    Continues,
+    /// It pauses: others have their turn.
+    Pauses,
+    /// It ends: another call waits for its first slice, no further call can pause, and no other one has used more.
+    Ends,
+}
+
+/// Whose turn is next: who has the least of this, and then who was served longest ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Whether the call has a process.
+    is_further: bool,
+    /// Processes of the principal.
+    of_principal: usize,
+}
+
 impl<W> TurnQueue<W> {
-    pub(super) fn new(processes: usize, max_queued: usize) -> Self {
+    pub(super) fn new(limits: TurnLimits) -> Self {
         Self {
-            processes,
+            limits,
             running: 0,
-            max_queued,
+            paused: 0,
             rotation: VecDeque::new(),
             waiting: HashMap::new(),
             calls: HashMap::new(),
+            principals: HashMap::new(),
             tickets: 0,
             is_draining: false,
         }
     }
 
-    /// Asks for a process.
-    pub(super) fn enter(&mut self, caller: Caller, waiter: W) -> Entered {
-        let Caller { principal, call, had_turn } = caller;
+    /// Asks for a process. A call that had one before waits however many calls do.
+    pub(super) fn enter(&mut self, caller: Caller, had_turn: bool, waiter: W) -> Entered {
         if self.is_draining {
             return Entered::Draining;
         }
-        if self.running < self.processes {
-            self.running += 1;
-            self.calls.entry(call).or_default().running += 1;
+        let is_free = self.running < self.limits.processes;
+        if is_free && self.running_of(caller.principal) < self.limits.processes_of_principal {
+            self.begin(caller);
             return Entered::Running;
         }
-        if !had_turn && !self.calls.contains_key(&call) && self.queued() >= self.max_queued {
+        if !had_turn && !self.calls.contains_key(&caller.call) && self.queued() >= self.limits.queued {
             return Entered::Full;
         }
-        self.calls.entry(call).or_default().waiting += 1;
-        self.tickets += 1;
-        let ticket = Ticket { principal, number: self.tickets };
-        let of_principal = self.waiting.entry(principal).or_default();
-        if of_principal.is_empty() {
-            self.rotation.push_back(principal);
-        }
-        of_principal.push_back(WaitingTurn { ticket, call, waiter });
+        let ticket = self.ticket(caller.principal);
+        let turn = WaitingTurn { ticket, call: caller.call, paused: None, waiter };
+        self.waiting_of(caller).push_back(turn);
         Entered::Queued(ticket)
     }
 
@@ -110,32 +153,65 @@ impl<W> TurnQueue<W> {
         self.take(ticket.principal, at);
     }
 
-    /// A call is done with a process, which is handed to the call that is returned.
-    pub(super) fn release(&mut self, call: u64) -> Option<(u64, W)> {
-        self.change(call, |turns| turns.running -= 1);
-        let Some(next) = self.pop() else {
-            self.running -= 1;
-            return None;
-        };
-        self.calls.entry(next.call).or_default().running += 1;
-        Some((next.call, next.waiter))
+    /// A call is done with a process, which is handed to the turn that is returned.
+    pub(super) fn release(&mut self, caller: Caller) -> Option<Begun<W>> {
+        self.end(caller);
+        self.pop()
     }
 
-    /// The next turn of a call without a process, or if there is none, of a call that has some.
-    fn pop(&mut self) -> Option<WaitingTurn<W>> {
-        let next = |is_next: &dyn Fn(&WaitingTurn<W>) -> bool| {
-            self.rotation
-                .iter()
-                .find_map(|principal| Some((*principal, self.waiting[principal].iter().position(is_next)?)))
-        };
-        let has_none = |turn: &WaitingTurn<W>| self.calls[&turn.call].running == 0;
-        let (principal, at) = next(&has_none).or_else(|| next(&|_| true))?;
-        let turn = self.take(principal, at);
-        if self.waiting.contains_key(&principal) {
-            self.rotation.retain(|other| *other != principal);
-            self.rotation.push_back(principal);
+    /// What becomes of a running call that has used its process for `used`.
+    pub(super) fn slice_end(&self, caller: Caller, used: Duration) -> SliceEnd {
+        let (mut can_begin, mut is_kept_out) = (false, false);
+        for (principal, turns) in &self.waiting {
+            for turn in turns {
+                let has_claim = self.has_claim(*principal, turn.call, caller);
+                let may_begin = turn.paused.is_some() || self.paused < self.limits.paused;
+                can_begin |= has_claim && may_begin;
+                is_kept_out |= has_claim && !may_begin;
+            }
         }
-        turn
+        if is_kept_out && used >= self.limits.guaranteed && used >= self.most_used() {
+            SliceEnd::Ends
+        } else if can_begin {
+            SliceEnd::Pauses
+        } else {
+            SliceEnd::Continues
+        }
+    }
+
+    /// A call passes its turn on, to the turn that is returned, and keeps its process.
+    pub(super) fn pause(&mut self, caller: Caller, used: Duration, waiter: W) -> (Ticket, Option<Begun<W>>) {
+        self.end(caller);
+        let ticket = self.ticket(caller.principal);
+        let turn = WaitingTurn { ticket, call: caller.call, paused: Some(used), waiter };
+        // It was begun before the others of its principal.
+        self.waiting_of(caller).push_front(turn);
+        self.paused += 1;
+        self.move_to_back(caller.principal);
+        (ticket, self.pop())
+    }
+
+    /// The turn of the lowest rank, by the order of principals.
+    fn pop(&mut self) -> Option<Begun<W>> {
+        let mut next: Option<(Rank, u64, usize)> = None;
+        for principal in &self.rotation {
+            for (at, turn) in self.waiting[principal].iter().enumerate() {
+                let rank = self.current_rank(*principal, turn.call);
+                let may_begin = turn.paused.is_some() || self.paused <= self.limits.paused;
+                let is_capped = rank.of_principal >= self.limits.processes_of_principal;
+                if may_begin && !is_capped && next.is_none_or(|(least, ..)| rank < least) {
+                    next = Some((rank, *principal, at));
+                }
+            }
+        }
+        let (_, principal, at) = next?;
+        let turn = self.take(principal, at)?;
+        if self.waiting.contains_key(&principal) {
+            self.move_to_back(principal);
+        }
+        let caller = Caller { principal, call: turn.call };
+        self.begin(caller);
+        Some(Begun { caller, waiter: turn.waiter })
     }
 
     fn take(&mut self, principal: u64, at: usize) -> Option<WaitingTurn<W>> {
@@ -145,16 +221,82 @@ impl<W> TurnQueue<W> {
             self.waiting.remove(&principal);
             self.rotation.retain(|other| *other != principal);
         }
+        self.paused -= usize::from(turn.paused.is_some());
         self.change(turn.call, |turns| turns.waiting -= 1);
         Some(turn)
     }
 
+    fn ticket(&mut self, principal: u64) -> Ticket {
+        self.tickets += 1;
+        Ticket { principal, number: self.tickets }
+    }
+
+    /// The waiting turns of a principal, of which the call is about to have a further one.
+    fn waiting_of(&mut self, Caller { principal, call }: Caller) -> &mut VecDeque<WaitingTurn<W>> {
+        self.change(call, |turns| turns.waiting += 1);
+        if !self.waiting.contains_key(&principal) {
+            self.rotation.push_back(principal);
+        }
+        self.waiting.entry(principal).or_default()
+    }
+
+    fn move_to_back(&mut self, principal: u64) {
+        self.rotation.retain(|other| *other != principal);
+        self.rotation.push_back(principal);
+    }
+
+    fn begin(&mut self, Caller { principal, call }: Caller) {
+        self.running += 1;
+        *self.principals.entry(principal).or_default() += 1;
+        self.change(call, |turns| turns.running += 1);
+    }
+
+    fn end(&mut self, Caller { principal, call }: Caller) {
+        self.running -= 1;
+        if let Some(running) = self.principals.get_mut(&principal) {
+            *running -= 1;
+            if *running == 0 {
+                self.principals.remove(&principal);
+            }
+        }
+        self.change(call, |turns| turns.running -= 1);
+    }
+
     fn change(&mut self, call: u64, change: impl FnOnce(&mut CallTurns)) {
-        let Some(turns) = self.calls.get_mut(&call) else { return };
+        let turns = self.calls.entry(call).or_default();
         change(turns);
         if turns.running + turns.waiting == 0 {
             self.calls.remove(&call);
         }
+    }
+
+    fn current_rank(&self, principal: u64, call: u64) -> Rank {
+        Rank { is_further: self.processes_of(call) > 0, of_principal: self.running_of(principal) }
+    }
+
+    /// The rank of a waiting turn once `ended` has ended.
+    fn rank(&self, principal: u64, call: u64, ended: Caller) -> Rank {
+        let is_further = self.processes_of(call) > usize::from(call == ended.call);
+        let of_principal = self.running_of(principal) - usize::from(principal == ended.principal);
+        Rank { is_further, of_principal }
+    }
+
+    /// Whether a waiting turn would be before a running one, if that ended and waited again.
+    fn has_claim(&self, principal: u64, call: u64, running: Caller) -> bool {
+        let (waiting, ended) =
+            (self.rank(principal, call, running), self.rank(running.principal, running.call, running));
+        let is_before = waiting < ended || (waiting == ended && principal != running.principal);
+        is_before && waiting.of_principal < self.limits.processes_of_principal
+    }
+
+    /// What the call has used that has used the most of those that pause.
+    fn most_used(&self) -> Duration {
+        let paused = self.waiting.values().flatten().filter_map(|turn| turn.paused);
+        paused.max().unwrap_or_default()
+    }
+
+    fn running_of(&self, principal: u64) -> usize {
+        self.principals.get(&principal).copied().unwrap_or_default()
     }
 
     /// Accepts no further calls, or accepts them again.
@@ -162,150 +304,26 @@ impl<W> TurnQueue<W> {
         self.is_draining = is_draining;
     }
 
-    /// Processes in use.
+    /// Processes that run.
     pub(super) fn running(&self) -> usize {
         self.running
     }
 
-    /// Calls that wait and have no process.
+    /// Processes that pause.
+    pub(super) fn paused(&self) -> usize {
+        self.paused
+    }
+
+    /// Calls that wait and have no process that runs.
     pub(super) fn queued(&self) -> usize {
         self.calls.values().filter(|turns| turns.running == 0).count()
     }
 
-    /// Processes of a call.
+    /// Running processes of a call.
     pub(super) fn processes_of(&self, call: u64) -> usize {
         self.calls.get(&call).map_or(0, |turns| turns.running)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn ticket(entered: &Entered) -> Ticket {
-        let Entered::Queued(ticket) = entered else { panic!("{entered:?}") };
-        *ticket
-    }
-
-    /// A turn of a call, which is its own waiter.
-    fn enter(queue: &mut TurnQueue<u64>, principal: u64, call: u64) -> Entered {
-        queue.enter(Caller { principal, call, had_turn: false }, call)
-    }
-
-    /// Who gets the process, one after the other. The first that releases one is `call`.
-    fn order(queue: &mut TurnQueue<u64>, mut call: u64) -> Vec<u64> {
-        let next = || {
-            let (next, told) = queue.release(call)?;
-            call = next;
-            Some(told)
-        };
-        std::iter::from_fn(next).collect()
-    }
-
-    #[test]
-    fn principals_take_turns_and_the_calls_of_one_run_in_order() {
-        let mut queue = TurnQueue::new(1, 100);
-        assert_eq!(enter(&mut queue, 0, 0), Entered::Running);
-        for (principal, call) in [(1, 11), (1, 12), (1, 13), (2, 21), (3, 31), (2, 22)] {
-            ticket(&enter(&mut queue, principal, call));
-        }
-        assert_eq!(order(&mut queue, 0), [11, 21, 31, 12, 22, 13]);
-    }
-
-    #[test]
-    fn fifty_calls_of_one_principal_do_not_delay_another_by_more_than_one() {
-        let mut queue = TurnQueue::new(1, 100);
-        enter(&mut queue, 1, 0);
-        for call in 1..=50 {
-            ticket(&enter(&mut queue, 1, call));
-        }
-        ticket(&enter(&mut queue, 2, 1000));
-        assert_eq!(order(&mut queue, 0)[..2], [1, 1000]);
-    }
-
-    #[test]
-    fn a_call_has_several_processes_only_while_no_other_call_waits_for_its_first() {
-        let mut queue = TurnQueue::new(3, 100);
-        for _ in 0..3 {
-            assert_eq!(enter(&mut queue, 1, 1), Entered::Running, "nobody waits");
-        }
-        for call in [1, 1, 2, 3] {
-            ticket(&enter(&mut queue, 1, call));
-        }
-        assert_eq!(queue.queued(), 2, "calls without a process");
-        assert_eq!([queue.release(1), queue.release(1)], [Some((2, 2)), Some((3, 3))]);
-        assert_eq!(queue.release(1), Some((1, 1)), "it has no process any more");
-        assert_eq!(queue.release(2), Some((1, 1)), "nobody else waits");
-        assert_eq!((queue.release(1), queue.release(1), queue.release(3)), (None, None, None));
-        assert_eq!((queue.running(), queue.processes_of(1)), (0, 0));
-    }
-
-    #[test]
-    fn a_call_beyond_the_limit_is_refused_and_one_that_leaves_makes_room() {
-        let mut queue = TurnQueue::new(2, 1);
-        assert_eq!([enter(&mut queue, 1, 1), enter(&mut queue, 1, 2)], [Entered::Running, Entered::Running]);
-        let waiting = ticket(&enter(&mut queue, 1, 3));
-        assert_eq!(enter(&mut queue, 2, 4), Entered::Full);
-        for known in [1, 3] {
-            let further = ticket(&enter(&mut queue, 1, known));
-            queue.leave(further);
-        }
-        let had_turn = ticket(&queue.enter(Caller { principal: 2, call: 4, had_turn: true }, 4));
-        queue.leave(had_turn);
-        queue.leave(waiting);
-        queue.leave(waiting);
-        ticket(&enter(&mut queue, 2, 5));
-        assert_eq!((queue.running(), queue.queued()), (2, 1));
-        assert_eq!(order(&mut queue, 1), [5]);
-    }
-
-    #[test]
-    fn a_queue_that_drains_refuses_new_calls_and_serves_those_that_wait() {
-        let mut queue = TurnQueue::new(1, 10);
-        enter(&mut queue, 1, 1);
-        enter(&mut queue, 1, 2);
-        queue.set_draining(true);
-        assert_eq!(enter(&mut queue, 1, 3), Entered::Draining);
-        assert_eq!((order(&mut queue, 1), queue.running()), (vec![2], 0));
-        queue.set_draining(false);
-        assert_eq!(enter(&mut queue, 1, 4), Entered::Running);
-    }
-
-    proptest! {
-        #[test]
-        fn no_turn_is_lost_no_process_idles_while_turns_wait_and_no_call_waits_for_the_second_of_another(
-            processes in 1_usize..4,
-            steps in prop::collection::vec((0_u64..6, 0_u8..3), 1..200),
-        ) {
-            let mut queue = TurnQueue::new(processes, 10);
-            let (mut running, mut waiting) = (vec![], vec![]);
-            for (call, action) in steps {
-                match action {
-                    0 => match enter(&mut queue, call / 2, call) {
-                        Entered::Running => running.push(call),
-                        Entered::Queued(ticket) => waiting.push((ticket, call)),
-                        Entered::Full | Entered::Draining => prop_assert!(false, "there is room"),
-                    },
-                    1 => if let Some(at) = running.iter().position(|other| *other == call) {
-                        running.remove(at);
-                        if let Some((next, _)) = queue.release(call) {
-                            let is_first = |of: u64| !running.contains(&of);
-                            let first = waiting.iter().any(|(_, of)| is_first(*of));
-                            prop_assert!(!first || is_first(next), "{next} has a process, and another call has none");
-                            let told = waiting.iter().position(|(_, of)| *of == next).expect("it waits");
-                            waiting.remove(told);
-                            running.push(next);
-                        }
-                    },
-                    _ => if let Some((ticket, _)) = waiting.pop() {
-                        queue.leave(ticket);
-                    },
-                }
-                prop_assert_eq!(queue.running(), running.len());
-                prop_assert!(waiting.is_empty() || running.len() == processes);
-            }
-        }
-    }
-}
+mod tests;

@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::timeout_at};
 
 use super::{
     Sandboxes, Shared,
-    turn::{Cancellation, Permit, Turn},
+    turn::{Permit, Turn, Waiter},
     turn_queue::{Caller, Entered, Ticket},
 };
 use crate::{error::ApiError, layers::timing};
@@ -34,7 +34,7 @@ impl Turns {
     }
 
     /// Waits for a turn, in which `job` uses a process until it drops the turn; `job` runs on a thread that may block. Principals take
-    /// turns.
+    /// turns, also in the middle of a job.
     ///
     /// If the future is dropped, the call leaves the queue, or the job's next use of the process ends with
     /// [`SandboxError::Canceled`].
@@ -49,15 +49,15 @@ impl Turns {
         self.sandboxes.check_enabled()?;
         let begin = Instant::now();
         let deadline = context.deadline.unwrap_or(begin + self.shared().settings.default_deadline);
-        let permit = self.permit(context.principal, deadline).await?;
+        let permit = self.permit(context.sharer, deadline).await?;
         let started = Instant::now();
-        let (cancellation, cancel_on_drop) = Cancellation::new();
-        let turn = Turn::new(permit, deadline, cancellation);
+        let (turn, cancel_on_drop) = Turn::new(permit, deadline);
         let span = tracing::Span::current();
         let running = self.sandboxes.threads.spawn_blocking(move || span.in_scope(|| job(turn)));
         let done = running.await;
+        let paused = cancel_on_drop.paused();
         drop(cancel_on_drop);
-        timing::add(started - begin, started.elapsed());
+        timing::add(started - begin + paused, started.elapsed().saturating_sub(paused));
         match done {
             Ok(result) => result.inspect_err(log),
             Err(error) => match error.try_into_panic() {
@@ -88,10 +88,10 @@ impl Turns {
 
     async fn free_process(&self, principal: u64, deadline: Instant) -> Result<Permit, ApiError> {
         let (waiter, told) = oneshot::channel();
-        let caller = Caller { principal, call: self.call, had_turn: self.had_turn.load(Relaxed) };
-        let entered = self.shared().queue().enter(caller, waiter);
+        let caller = Caller { principal, call: self.call };
+        let entered = self.shared().queue().enter(caller, self.had_turn.load(Relaxed), Waiter::Entering(waiter));
         let ticket = match entered {
-            Entered::Running => return Ok(Permit { shared: Arc::clone(self.shared()), call: self.call }),
+            Entered::Running => return Ok(Permit::new(Arc::clone(self.shared()), caller)),
             Entered::Queued(ticket) => ticket,
             Entered::Full => return Err(ApiError::SandboxQueueFull(self.shared().settings.max_queue)),
             Entered::Draining => return Err(SubmitError::Draining.into()),
@@ -130,6 +130,7 @@ fn log(error: &ApiError) {
                 | SandboxError::Protocol(_)
                 | SandboxError::Start(_)
                 | SandboxError::Timeout { killed: true }
+                | SandboxError::Preempted(_)
         )
     {
         tracing::warn!(%failure, "a process of the sandbox failed");

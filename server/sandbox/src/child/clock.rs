@@ -14,7 +14,7 @@ use std::{
 
 use wasmtime::Engine;
 
-use crate::limits::TICK;
+use crate::{limits::TICK, statm::private_bytes};
 
 /// Ticks between two looks at the memory of the process.
 const MEMORY_CHECK_TICKS: u64 = 8;
@@ -92,21 +92,17 @@ pub(super) fn ticks_of(duration: Duration) -> u64 {
 /// Private resident memory of the process.
 pub(super) struct ResidentMemory {
     statm: File,
-    page_bytes: u64,
 }
 
 impl ResidentMemory {
     pub(super) fn open() -> io::Result<Self> {
-        Ok(Self { statm: File::open("/proc/self/statm")?, page_bytes: rustix::param::page_size() as u64 })
+        Ok(Self { statm: File::open("/proc/self/statm")? })
     }
 
     fn bytes(&self) -> Option<u64> {
         let mut text = [0; 128];
         let length = self.statm.read_at(&mut text, 0).ok()?;
-        let mut fields = std::str::from_utf8(text.get(..length)?).ok()?.split(' ').skip(1);
-        let resident: u64 = fields.next()?.parse().ok()?;
-        let shared: u64 = fields.next()?.parse().ok()?;
-        Some(resident.saturating_sub(shared) * self.page_bytes)
+        private_bytes(std::str::from_utf8(text.get(..length)?).ok()?)
     }
 }
 

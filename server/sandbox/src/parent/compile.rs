@@ -30,7 +30,7 @@ impl Sandbox {
         match self.exchange(Request::Compile(request), vec![source], deadline.min(limit)) {
             Ok((Response::Compiled(header), body)) => self.code(header, body),
             Ok((response, _)) => Err(self.unexpected(&response)),
-            Err(SandboxError::Timeout { .. }) if limit < deadline => {
+            Err(SandboxError::Timeout { killed: true }) if Instant::now() < deadline => {
                 refused(format!("the compiler takes longer than {:?}", self.settings.load_timeout))
             }
             Err(SandboxError::OutOfMemory(_)) => {

@@ -1,6 +1,6 @@
 //! Why a call has no result.
 
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus, time::Duration};
 
 use crate::{child::OUT_OF_MEMORY_EXIT, refusal::Refusal};
 
@@ -41,6 +41,12 @@ pub enum SandboxError {
     /// The child process could not be started.
     #[error("the child process cannot be started: {0}")]
     Start(String),
+    /// The call has run for long, others wait, and no further call can be paused for them.
+    #[error("the call ran for {:.1} s, others wait for a process, and no further call can be paused for them", .0.as_secs_f64())]
+    Preempted(
+        /// How long it ran.
+        Duration,
+    ),
     /// No child process was free, or could be replaced, before the deadline.
     #[error("no child process was free before the deadline")]
     Busy,

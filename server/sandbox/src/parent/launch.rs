@@ -167,7 +167,9 @@ impl Sandbox {
     ) -> Result<LaunchResult, SandboxError> {
         let result = self.run_launch(launch, deadline, on_slice);
         match result {
-            Err(SandboxError::Canceled | SandboxError::Timeout { killed: false }) if launch.cuda.is_some() => {
+            Err(SandboxError::Canceled | SandboxError::Preempted(_) | SandboxError::Timeout { killed: false })
+                if launch.cuda.is_some() =>
+            {
                 self.stop_launch();
                 result
             }

@@ -2,7 +2,7 @@
 
 use std::{
     ops::{ControlFlow, Deref, DerefMut},
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -24,13 +24,14 @@ use crate::{
 
 /// A fixed number of sandboxes. A call takes a free one, by preference one that used its module last, or waits until its deadline.
 pub struct Pool {
+    size: usize,
     free: Mutex<Vec<Sandbox>>,
     returned: Condvar,
     counters: Arc<Counters>,
 }
 
 /// A sandbox that goes back to its pool when it is dropped.
-struct Taken<'a> {
+pub struct Taken<'a> {
     pool: &'a Pool,
     /// Present until it is dropped.
     sandbox: Option<Sandbox>,
@@ -44,8 +45,9 @@ impl Pool {
 
     fn counting(program: &Program, settings: &Settings, size: usize, counters: Arc<Counters>) -> Self {
         let sandbox = || Sandbox::with_counters(program.clone(), settings.clone(), Arc::clone(&counters));
-        let free = (0..size.max(1)).map(|_| sandbox()).collect();
-        Self { free: Mutex::new(free), returned: Condvar::new(), counters }
+        let size = size.max(1);
+        let free = (0..size).map(|_| sandbox()).collect();
+        Self { size, free: Mutex::new(free), returned: Condvar::new(), counters }
     }
 
     /// As [`Self::new`], but what happens to the processes counts in the [`Stats`] of this pool.
@@ -66,12 +68,12 @@ impl Pool {
 
     /// As [`Sandbox::load`].
     pub fn load(&self, module: &Module, code: ModuleCode, deadline: Instant) -> Result<ModuleInfo, SandboxError> {
-        self.take(module.hash(), deadline)?.load(module, code, deadline)
+        self.take(Some(module.hash()), deadline)?.load(module, code, deadline)
     }
 
     /// As [`Sandbox::call`].
     pub fn call(&self, call: &Call, deadline: Instant) -> Result<CallResult, SandboxError> {
-        self.take(call.module.hash(), deadline)?.call(call, deadline)
+        self.take(Some(call.module.hash()), deadline)?.call(call, deadline)
     }
 
     /// As [`Sandbox::call_in_slices`].
@@ -81,7 +83,7 @@ impl Pool {
         deadline: Instant,
         on_slice: impl FnMut(SliceResult) -> ControlFlow<()>,
     ) -> Result<(), SandboxError> {
-        self.take(call.module.hash(), deadline)?.call_in_slices(call, deadline, on_slice)
+        self.take(Some(call.module.hash()), deadline)?.call_in_slices(call, deadline, on_slice)
     }
 
     /// As [`Sandbox::launch`].
@@ -91,7 +93,7 @@ impl Pool {
         deadline: Instant,
         on_slice: impl FnMut(LaunchProgress) -> ControlFlow<()>,
     ) -> Result<LaunchResult, SandboxError> {
-        self.take(launch.module.hash(), deadline)?.launch(launch, deadline, on_slice)
+        self.take(Some(launch.module.hash()), deadline)?.launch(launch, deadline, on_slice)
     }
 
     /// As [`Sandbox::compile`].
@@ -102,17 +104,17 @@ impl Pool {
         entry: Option<&str>,
         deadline: Instant,
     ) -> Result<CudaCode, SandboxError> {
-        self.take(ModuleHash([0; 32]), deadline)?.compile(source, capability, entry, deadline)
+        self.take(None, deadline)?.compile(source, capability, entry, deadline)
     }
 
     /// As [`Sandbox::run_subject`].
     pub fn run_subject(&self, launch: &SubjectLaunch, deadline: Instant) -> Result<SubjectResult, SandboxError> {
-        self.take(launch.module.hash(), deadline)?.run_subject(launch, deadline)
+        self.take(Some(launch.module.hash()), deadline)?.run_subject(launch, deadline)
     }
 
-    /// Ends the processes that no call uses: see [`Sandbox::end_process`].
+    /// Ends the child processes that no call uses: see [`Sandbox::end_process`].
     pub fn end_process(&self) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Sandbox::end_process);
+        self.keep_idle(0);
     }
 
     /// What happened to the child processes of all its sandboxes.
@@ -120,12 +122,38 @@ impl Pool {
         self.counters.stats()
     }
 
-    fn take(&self, module: ModuleHash, deadline: Instant) -> Result<Taken<'_>, SandboxError> {
+    /// Sandboxes that calls use.
+    pub fn taken(&self) -> usize {
+        self.size - self.free().len()
+    }
+
+    /// Memory of the child processes that no call uses, by last use. `None` if that is unknown.
+    pub fn idle_memory(&self) -> Vec<Option<u64>> {
+        let free = self.free();
+        free.iter().filter(|sandbox| sandbox.pid().is_some()).map(Sandbox::memory_bytes).collect()
+    }
+
+    /// Ends child processes that no call uses, of which `count` stay.
+    pub fn keep_idle(&self, count: usize) {
+        let mut free = self.free();
+        let surplus = free.iter().filter(|sandbox| sandbox.pid().is_some()).count().saturating_sub(count);
+        let idle = free.iter_mut().filter(|sandbox| sandbox.pid().is_some());
+        idle.take(surplus).for_each(Sandbox::end_process);
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<Sandbox>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a sandbox, by preference one that used the module last.
+    ///
+    /// # Errors
+    /// None is free until the deadline.
+    pub fn take(&self, module: Option<ModuleHash>, deadline: Instant) -> Result<Taken<'_>, SandboxError> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.returned.wait_timeout_while(free, left, |free| free.is_empty());
+        let waited = self.returned.wait_timeout_while(self.free(), left, |free| free.is_empty());
         let (mut free, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let with_module = free.iter().rposition(|sandbox| sandbox.last_module() == Some(module));
+        let with_module = free.iter().rposition(|sandbox| sandbox.last_module() == module);
         // The last one was used last: others may have no process.
         let nth = with_module.or(free.len().checked_sub(1)).ok_or(SandboxError::Busy)?;
         Ok(Taken { pool: self, sandbox: Some(free.remove(nth)) })
@@ -148,7 +176,10 @@ impl DerefMut for Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.pool.free.lock().unwrap_or_else(PoisonError::into_inner).extend(self.sandbox.take());
+        if let Some(mut sandbox) = self.sandbox.take() {
+            sandbox.set_scheduler(None);
+            self.pool.free().push(sandbox);
+        }
         self.pool.returned.notify_one();
     }
 }

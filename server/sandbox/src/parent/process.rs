@@ -4,6 +4,7 @@
 //! the kernel ends a child together with the *thread* that started it. The caller waits on a channel, so that it can give up and kill.
 
 use std::{
+    fs,
     io::{self, Read},
     os::unix::process::CommandExt,
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
@@ -16,9 +17,16 @@ use std::{
 };
 
 use bytes::Bytes;
+use rustix::{
+    io::ioctl_fionread,
+    process::{Pid, Signal, kill_process},
+};
 
 use super::{error::SandboxError, settings::Program};
-use crate::protocol::{FrameError, MAX_SLICE_BYTES, Request, Response, read_frame, write_frame};
+use crate::{
+    protocol::{FrameError, MAX_SLICE_BYTES, Request, Response, read_frame, write_frame},
+    statm::private_bytes,
+};
 
 /// Pipes as large as the system usually allows, so that columns need few switches between the processes.
 const PIPE_BYTES: usize = 1 << 20;
@@ -35,7 +43,15 @@ pub(super) struct Message {
     pub(super) body: Vec<Bytes>,
 }
 
-type Reply = Result<(Response, Vec<u8>), SandboxError>;
+/// The response to a request.
+pub(super) type Reply = Result<(Response, Vec<u8>), Failure>;
+
+/// Why a request has no response.
+pub(super) struct Failure {
+    pub(super) error: SandboxError,
+    /// Whether the process ended before it had read the request, and so before it did anything for it.
+    pub(super) is_unread: bool,
+}
 
 /// A running child process. Dropping it kills the process.
 pub(super) struct ChildProcess {
@@ -75,16 +91,45 @@ impl ChildProcess {
         matches!(lock(&self.child).try_wait(), Ok(None))
     }
 
-    /// Sends a request and waits for the response; `None` if there is none until `until`. After `None` the process is of no more use.
-    pub(super) fn exchange(&self, message: Message, until: Instant) -> Option<Reply> {
-        let ended = || SandboxError::exited(None, String::new());
-        if self.messages.send(message).is_err() {
-            return Some(self.replies.try_recv().unwrap_or_else(|_| Err(ended())));
-        }
+    /// Sends a request, whose response [`Self::reply`] returns.
+    pub(super) fn send(&self, message: Message) {
+        // If the thread has ended, so have the replies.
+        let _ = self.messages.send(message);
+    }
+
+    /// Waits for the response to the last request; `None` if there is none until `until`.
+    pub(super) fn reply(&self, until: Instant) -> Option<Reply> {
         match self.replies.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(reply) => Some(reply),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Err(ended())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Some(Err(Failure { error: SandboxError::exited(None, String::new()), is_unread: false }))
+            }
+        }
+    }
+
+    /// Stops the process, wherever it is, until [`Self::resume`].
+    pub(super) fn suspend(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(super) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Memory that only this process has.
+    pub(super) fn memory_bytes(&self) -> Option<u64> {
+        private_bytes(&fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok()?)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let mut child = lock(&self.child);
+        // The id is that of this process until its status has been collected, for which the lock is needed.
+        if matches!(child.try_wait(), Ok(None))
+            && let Some(pid) = Pid::from_raw(self.pid.cast_signed())
+        {
+            // A process that has just ended takes no signal.
+            let _ = kill_process(pid, signal);
         }
     }
 }
@@ -156,12 +201,13 @@ impl Channel {
                 }
                 Err(error) => error,
             };
+            let is_unread = is_broken_pipe(&failure) || ioctl_fionread(&self.stdin).is_ok_and(|bytes| bytes > 0);
             drop(self);
             let is_io = matches!(failure, FrameError::Io(_));
             let (status, stderr) = end(child, if is_io { EXIT_TIMEOUT } else { Duration::ZERO });
             let error =
                 if is_io { SandboxError::exited(status, stderr) } else { SandboxError::Protocol(failure.to_string()) };
-            let _ = outbox.try_send(Err(error));
+            let _ = outbox.try_send(Err(Failure { error, is_unread }));
             return;
         }
         drop(self);
@@ -174,6 +220,10 @@ impl Channel {
         let reply = read_frame(&mut self.stdout, MAX_SLICE_BYTES)?;
         reply.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof).into())
     }
+}
+
+fn is_broken_pipe(error: &FrameError) -> bool {
+    matches!(error, FrameError::Io(error) if error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Waits for the end of a process, kills it after `grace`, and returns status and error output.

@@ -12,18 +12,22 @@ use bytes::Bytes;
 use super::{
     call::{Call, CallResult, Module, SliceResult},
     error::SandboxError,
-    process::{ChildProcess, Message},
+    process::{ChildProcess, Failure, Message, Reply},
+    scheduler::{Process, Scheduler},
     settings::{Program, Settings},
     stats::{Counters, Stats, add},
 };
 use crate::{
     limits::Slice,
-    protocol::{LoadRequest, ModuleCode, ModuleHash, ModuleInfo, Request, Response},
+    protocol::{LoadRequest, ModuleCode, ModuleHash, ModuleInfo, Request, Response, Role},
     refusal::Refusal,
 };
 
 /// The wait before the first replacement; it doubles with each further failure.
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+
+/// The shortest slice that is worth a request.
+const MIN_SLICE: Duration = Duration::from_millis(5);
 
 /// A child process that is replaced when it ends.
 ///
@@ -39,6 +43,8 @@ pub struct Sandbox {
     failures: u32,
     not_before: Option<Instant>,
     last_module: Option<ModuleHash>,
+    /// Of the call that uses it.
+    scheduler: Option<Arc<dyn Scheduler>>,
 }
 
 impl Sandbox {
@@ -59,6 +65,7 @@ impl Sandbox {
             failures: 0,
             not_before: None,
             last_module: None,
+            scheduler: None,
         }
     }
 
@@ -133,6 +140,16 @@ impl Sandbox {
         }
     }
 
+    /// Shares time with other calls from now on. Without a scheduler, calls run from start to end.
+    pub fn set_scheduler(&mut self, scheduler: Option<Arc<dyn Scheduler>>) {
+        self.scheduler = scheduler;
+    }
+
+    /// Memory of the child; 0 if none runs, and `None` if it is unknown.
+    pub(super) fn memory_bytes(&self) -> Option<u64> {
+        Process { child: self.child.as_ref(), is_waiting: true }.memory_bytes()
+    }
+
     /// Process id of the child, if one runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(ChildProcess::pid)
@@ -174,13 +191,20 @@ impl Sandbox {
         Err(self.unexpected(&Response::NotLoaded))
     }
 
-    /// The next slice, unless the deadline has passed.
+    /// The next slice, when it is the call's turn, unless the deadline has passed.
     pub(super) fn next_slice(&self, deadline: Instant) -> Result<Slice, SandboxError> {
+        let mut time = self.settings.slice.time;
+        if let Some(scheduler) = &self.scheduler {
+            if scheduler.slice_left() < MIN_SLICE {
+                scheduler.slice_ended(&Process { child: self.child.as_ref(), is_waiting: true })?;
+            }
+            time = time.min(scheduler.slice_left().max(MIN_SLICE));
+        }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(SandboxError::Timeout { killed: false });
         }
-        Ok(Slice { time: self.settings.slice.time.min(left), ..self.settings.slice })
+        Ok(Slice { time: time.min(left), ..self.settings.slice })
     }
 
     /// Requests a slice that starts at `next`; `None` if the module has to be loaded first.
@@ -202,28 +226,83 @@ impl Sandbox {
         }
     }
 
-    /// Sends a request to the child. A child that fails or does not answer until `until` is killed.
+    /// Sends a request to the child. A child that fails or does not answer until `until` is killed. While others have their turn, the
+    /// time stands still. A child that has ended before it read a request with which work begins is replaced.
     pub(super) fn exchange(
         &mut self,
         request: Request,
         body: Vec<Bytes>,
         until: Instant,
     ) -> Result<(Response, Vec<u8>), SandboxError> {
+        let again = request.begins_work().then(|| (request.clone(), body.clone()));
+        let Failure { error, is_unread } = match self.try_exchange(request, body, until)? {
+            Ok(reply) => return Ok(reply),
+            Err(failure) => failure,
+        };
+        match again {
+            Some((request, body)) if is_unread && matches!(error, SandboxError::Crashed { .. }) => {
+                self.ensure_started(until)?;
+                self.try_exchange(request, body, until)?.map_err(|failure| failure.error)
+            }
+            Some(_) | None => Err(error),
+        }
+    }
+
+    /// The inner error is that of a child that has ended.
+    fn try_exchange(
+        &mut self,
+        request: Request,
+        body: Vec<Bytes>,
+        until: Instant,
+    ) -> Result<Result<(Response, Vec<u8>), Failure>, SandboxError> {
         let Some(child) = &self.child else { return Err(SandboxError::Busy) };
-        match child.exchange(Message { request, body }, until) {
-            Some(Ok(reply)) => {
+        child.send(Message { request, body });
+        match self.reply(until) {
+            Ok(Some(Ok(reply))) => {
                 self.failures = 0;
                 match reply {
                     (Response::Refused(refusal), _) => Err(refusal.into()),
-                    reply => Ok(reply),
+                    reply => Ok(Ok(reply)),
                 }
             }
-            Some(Err(error)) => Err(self.failed(error)),
-            None => {
+            Ok(Some(Err(Failure { error, is_unread }))) => Ok(Err(Failure { error: self.failed(error), is_unread })),
+            Ok(None) => {
                 self.child = None;
                 add(&self.counters.timeouts, 1);
                 Err(SandboxError::Timeout { killed: true })
             }
+            Err(ended) => {
+                // It is in the middle of a request.
+                self.end_process();
+                Err(ended)
+            }
+        }
+    }
+
+    /// Waits for the response to a request until a time that moves on while others have their turn.
+    fn reply(&self, mut until: Instant) -> Result<Option<Reply>, SandboxError> {
+        let Some(child) = &self.child else { return Err(SandboxError::Busy) };
+        let scheduler = self.scheduler.as_ref().filter(|_| self.can_pause());
+        let Some(scheduler) = scheduler else { return Ok(child.reply(until)) };
+        let latest = (scheduler.deadline() + self.settings.stall_timeout).max(until);
+        loop {
+            // A slice answers in time unless it is a long case.
+            let slice_end = Instant::now() + scheduler.slice_left() + MIN_SLICE;
+            let reply = child.reply(slice_end.min(until));
+            if reply.is_some() || slice_end >= until {
+                return Ok(reply);
+            }
+            let ended = Instant::now();
+            scheduler.slice_ended(&Process { child: Some(child), is_waiting: false })?;
+            until = (until + ended.elapsed()).min(latest);
+        }
+    }
+
+    /// Whether the child can be stopped in the middle of a request: not while it may hold what the driver of a GPU shares.
+    fn can_pause(&self) -> bool {
+        match self.settings.role {
+            Role::Wasm | Role::CudaCompiler { .. } => true,
+            Role::CudaDevice { .. } | Role::CudaSubject { .. } => false,
         }
     }
 
@@ -246,7 +325,19 @@ impl Sandbox {
         self.start_child()
     }
 
+    /// Starts a child, and another one if something ends the first before it is ready.
     fn start_child(&mut self) -> Result<(), SandboxError> {
+        let started = match self.try_start_child() {
+            Err(SandboxError::Crashed { signal: Some(_), .. }) => self.try_start_child(),
+            started => started,
+        };
+        started.map_err(|error| match error {
+            SandboxError::Crashed { .. } => SandboxError::Start(error.to_string()),
+            error => error,
+        })
+    }
+
+    fn try_start_child(&mut self) -> Result<(), SandboxError> {
         self.child = Some(ChildProcess::spawn(&self.program).map_err(|error| self.failed(error))?);
         self.last_module = None;
         add(&self.counters.starts, 1);
@@ -255,7 +346,14 @@ impl Sandbox {
         }
         let failures = self.failures;
         let until = Instant::now() + self.settings.start_timeout;
-        match self.exchange(Request::Start(self.settings.of_child()), vec![], until)? {
+        // Its start counts for no slice of the call.
+        let scheduler = self.scheduler.take();
+        let started = self.exchange(Request::Start(self.settings.of_child()), vec![], until);
+        self.scheduler = scheduler;
+        if let Some(scheduler) = &self.scheduler {
+            scheduler.process_started();
+        }
+        match started? {
             // A child that starts and then always fails is not replaced ever faster.
             (Response::Ready, _) => self.failures = failures,
             (response, _) => return Err(self.unexpected(&response)),
@@ -294,6 +392,7 @@ impl Sandbox {
             | SandboxError::Start(_)
             | SandboxError::Canceled
             | SandboxError::Refused(_)
+            | SandboxError::Preempted(_)
             | SandboxError::Busy => &self.counters.crashes,
         };
         add(counter, 1);

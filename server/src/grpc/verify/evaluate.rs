@@ -195,7 +195,7 @@ impl Evaluator {
         let subject = run(side)?;
         let again = if checks_determinism { run(side)? } else { None };
         let reference = run(reference)?;
-        let time = started.elapsed();
+        let time = started.elapsed().saturating_sub(turn.paused());
         let nondeterministic = subject.as_ref().zip(again).map_or(0, |(first, again)| different_cases(first, &again));
         Ok(Runs { inputs, time, subject, nondeterministic, reference })
     }
