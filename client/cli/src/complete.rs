@@ -7,7 +7,7 @@ use std::{path::PathBuf, time::Duration};
 use accelerd_client::{Client, DEFAULT_URL};
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
-use crate::connection::Connection;
+use crate::{connection::Connection, visible};
 
 /// Time limit of a completion: the user waits at a prompt.
 const TIMEOUT: Duration = Duration::from_millis(300);
@@ -43,7 +43,10 @@ fn candidates(names: impl AsyncFnOnce(Client) -> Vec<String>) -> Vec<CompletionC
     let names = runtime.block_on(async { tokio::time::timeout(TIMEOUT, lookup).await });
     // A DNS lookup may continue on a blocking thread.
     runtime.shutdown_background();
-    names.ok().flatten().unwrap_or_default().into_iter().map(CompletionCandidate::new).collect()
+    let names = names.ok().flatten().unwrap_or_default();
+    // A shell prints candidates as they are, and a user cannot type these.
+    let typed = names.into_iter().filter(|name| !name.contains(visible::is_hidden));
+    typed.map(CompletionCandidate::new).collect()
 }
 
 /// The connection that an unfinished command line names, which the parser of commands would refuse.

@@ -38,7 +38,7 @@ pub enum CliError {
     #[error("kernels were not translated")]
     Untranslated,
     /// A suite has mistakes.
-    #[error("the suite has mistakes\n  {}", .0.join("\n  "))]
+    #[error("the suite has mistakes")]
     Suite(Vec<String>),
     /// The daemon cannot be reached to run a suite.
     #[error("{0}")]
@@ -103,6 +103,11 @@ impl CliError {
                 | Code::DataLoss => 1,
             },
         }
+    }
+
+    /// The mistakes of a suite, one per line.
+    pub fn mistakes(&self) -> &[String] {
+        if let Self::Suite(mistakes) = self { mistakes } else { &[] }
     }
 
     /// Whether the report that is printed already says it.

@@ -19,6 +19,7 @@ mod output;
 mod renderer;
 mod returned;
 mod safetensors_file;
+mod visible;
 mod walk;
 
 use std::process::ExitCode;

@@ -1,4 +1,6 @@
 //! Output of the program: results go to standard output, messages and progress to standard error.
+//!
+//! All text passes through `visible`, because names and messages of others may contain control characters.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -13,6 +15,7 @@ use crate::{
     error::{CliError, Result},
     global::{Color, Global},
     renderer::{Renderer, Style, style},
+    visible,
 };
 
 /// Width without a terminal: lines are not truncated.
@@ -85,29 +88,29 @@ impl Output {
         if !self.json {
             let mut renderer = self.renderer();
             report.render(&mut renderer);
-            return write(renderer.text().as_bytes());
+            return show(&renderer);
         }
-        let document =
-            if self.out.terminal { serde_json::to_string_pretty(report) } else { serde_json::to_string(report) };
-        write(format!("{}\n", document.map_err(|error| CliError::Output(error.into()))?).as_bytes())
+        write(json(report, self.out.terminal)?.as_bytes())
     }
 
     /// Prints a note unless --quiet is set.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            self.message(Style::Dim, "note", text.as_ref());
+            self.message(Style::Dim, "note", text);
         }
     }
 
     /// Prints a warning.
     pub fn warn(&self, text: impl AsRef<str>) {
-        self.message(Style::Warn, "warning", text.as_ref());
+        self.message(Style::Warn, "warning", text);
     }
 
-    fn message(&self, label_style: Style, label: &str, text: &str) {
+    fn message(&self, label_style: Style, label: &str, text: impl AsRef<str>) {
         let label = style(self.color_err, label_style, &format!("{label}:"));
+        let mut renderer = Renderer::new(self.color_err, UNBOUNDED_WIDTH);
+        renderer.whole_line(format!("{label} {}", text.as_ref()));
         // A closed standard error cannot be reported.
-        let _gone = writeln!(io::stderr(), "{label} {text}");
+        let _gone = write!(io::stderr(), "{}", renderer.text());
     }
 
     /// Prints an error with its hint. Returns its exit code.
@@ -123,11 +126,14 @@ impl Output {
             let document = serde_json::json!({
                 "error": { "message": error.to_string(), "hint": hint, "exit_code": error.exit_code() }
             });
-            let _gone = writeln!(io::stderr(), "{document}");
+            let _gone = writeln!(io::stderr(), "{}", visible::json(&document.to_string()));
         } else {
-            self.message(Style::Bad, "error", &error.to_string());
+            self.message(Style::Bad, "error", error.to_string());
+            for mistake in error.mistakes() {
+                let _gone = writeln!(io::stderr(), "  {}", visible::line(mistake));
+            }
             if let Some(hint) = hint {
-                self.message(Style::Name, " hint", &hint);
+                self.message(Style::Name, " hint", hint);
             }
         }
         ExitCode::from(error.exit_code())
@@ -150,16 +156,41 @@ impl Output {
 
 /// Writes JSON documents to standard output, one per line.
 pub fn write_json_lines(documents: impl IntoIterator<Item = impl Serialize>) -> Result {
-    let mut lines = vec![];
+    let mut lines = String::new();
     for document in documents {
-        serde_json::to_writer(&mut lines, &document).map_err(|error| CliError::Output(error.into()))?;
-        lines.push(b'\n');
+        lines.push_str(&json(&document, false)?);
     }
-    write(&lines)
+    write(lines.as_bytes())
 }
 
-/// Writes to standard output.
-pub fn write(bytes: &[u8]) -> Result {
+/// A value as a JSON document that ends with a newline.
+pub fn json(value: &impl Serialize, pretty: bool) -> Result<String> {
+    let document = if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+    let document = document.map_err(|error| CliError::Output(error.into()))?;
+    Ok(format!("{}\n", visible::json(&document)))
+}
+
+/// Writes rendered text to standard output.
+pub fn show(renderer: &Renderer) -> Result {
+    write(renderer.text().as_bytes())
+}
+
+/// Writes lines of text to standard output.
+pub fn write_lines(text: &str) -> Result {
+    write(visible::lines(text).as_bytes())
+}
+
+/// Writes a script of this program to standard output as it is.
+pub fn write_script(script: &[u8]) -> Result {
+    write(script)
+}
+
+/// Clears the terminal.
+pub fn clear() -> Result {
+    write(b"\x1b[2J\x1b[H")
+}
+
+fn write(bytes: &[u8]) -> Result {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(CliError::Output)
 }

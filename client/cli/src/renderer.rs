@@ -1,8 +1,12 @@
 //! Renders text: lines, colours and tables that fit the width of the terminal.
 
+use std::borrow::Cow;
+
 use console::{measure_text_width, strip_ansi_codes, truncate_str};
 
-/// A buffer of text with colours.
+use crate::visible;
+
+/// A buffer of text with colours. Control characters in what it is given are shown as escapes.
 #[derive(Debug)]
 pub struct Renderer {
     text: String,
@@ -45,7 +49,7 @@ impl Style {
 
 /// Applies a style if colours are enabled.
 pub fn style(color: bool, style: Style, text: &str) -> String {
-    if color && !text.is_empty() { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
+    if color && !text.is_empty() { visible::styled(style.code(), text) } else { text.to_owned() }
 }
 
 impl Renderer {
@@ -60,8 +64,8 @@ impl Renderer {
     }
 
     /// The rendered text.
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn text(&self) -> Cow<'_, str> {
+        visible::terminal(&self.text)
     }
 
     /// Applies a style if colours are enabled.
@@ -71,14 +75,15 @@ impl Renderer {
 
     /// Adds a line, truncated to the width.
     pub fn line(&mut self, line: impl AsRef<str>) {
-        let line = truncate_str(line.as_ref(), self.width, "…");
+        let line = visible::line(line.as_ref());
+        let line = truncate_str(&line, self.width, "…");
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
     /// Adds a line without truncation, for programs.
     pub fn whole_line(&mut self, line: impl AsRef<str>) {
-        self.text.push_str(line.as_ref().trim_end());
+        self.text.push_str(visible::line(line.as_ref()).trim_end());
         self.text.push('\n');
     }
 
@@ -163,7 +168,8 @@ impl Table {
     /// Adds a row with a cell for each column.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.columns.len());
-        self.rows.push(cells.into());
+        // Before the widths are measured: an escape is wider than its character.
+        self.rows.push(cells.map(|cell| visible::line(&cell).into_owned()).into());
     }
 
     /// The columns to show, with their indices and widths.
@@ -201,7 +207,7 @@ mod tests {
         let mut renderer = Renderer::new(true, 80);
         renderer.table(&table());
         assert!(renderer.text().contains("\x1b[2m"));
-        assert_eq!(console::strip_ansi_codes(renderer.text()), "  name     size\n  a       1,000\n  λλλλλλ      7\n");
+        assert_eq!(console::strip_ansi_codes(&renderer.text()), "  name     size\n  a       1,000\n  λλλλλλ      7\n");
     }
 
     #[test]
@@ -219,6 +225,24 @@ mod tests {
         let mut renderer = Renderer::new(false, 80);
         renderer.table(&table);
         assert_eq!(renderer.text(), "  name  late\n  a        -\n  b        3\n");
+    }
+
+    #[test]
+    fn foreign_escape_sequences_are_shown_and_keep_the_layout() {
+        for color in [false, true] {
+            let mut table = Table::new(["<name", "size"]);
+            table.row(["\x1b[32ma\nb".into(), "1".into()]);
+            table.row([style(color, Style::Good, "a"), "10".into()]);
+            let mut renderer = Renderer::new(color, 80);
+            renderer.table(&table);
+            renderer.line("c\x1b]0;title\x07\r");
+            let plain = console::strip_ansi_codes(&renderer.text()).into_owned();
+            assert_eq!(
+                plain,
+                "  name            size\n  \\u{1b}[32ma\\nb     1\n  a                 10\nc\\u{1b}]0;title\\u{7}\\r\n"
+            );
+            assert_eq!(renderer.text().contains("\x1b[32ma\x1b[0m"), color);
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn completions(args: &CompletionsArgs) -> Result {
         shells.completer(&name).ok_or_else(|| CliError::Usage(format!("completions for {name} are not supported")))?;
     let mut script = vec![];
     shell.write_registration("COMPLETE", "accelctl", "accelctl", "accelctl", &mut script).map_err(CliError::Output)?;
-    output::write(&script)
+    output::write_script(&script)
 }
 
 /// Writes a man page for the program and one for each command.

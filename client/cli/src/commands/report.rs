@@ -16,6 +16,7 @@ use crate::{
     error::{CliError, Result},
     format,
     output::{self, Output},
+    visible,
 };
 
 /// Elements of the operation whose benchmark measures the bandwidth of copies.
@@ -46,21 +47,16 @@ pub async fn run(args: ReportArgs, client: &Client, output: &Output) -> Result {
         let rates = copy_rates(&report, client, output).await;
         add_bandwidth(&mut report, &rates);
     }
-    let text = if is_json { json(&report)? } else { markdown(&report) };
+    let text = if is_json { output::json(&report, true)? } else { markdown(&report) };
     match args.output {
         Some(path) => fs::write(&path, text).map_err(CliError::file(path)),
-        None => output::write(text.as_bytes()),
+        None => output::write_lines(&text),
     }
 }
 
 async fn read(client: &Client) -> Result<Value> {
     let text = client.export_report().await?;
     serde_json::from_str(&text).map_err(|error| accelerd_client::Error::Malformed(format!("report: {error}")).into())
-}
-
-fn json(report: &Value) -> Result<String> {
-    let text = serde_json::to_string_pretty(report).map_err(|error| CliError::Output(error.into()))?;
-    Ok(format!("{text}\n"))
 }
 
 /// Bytes per second of copies on each device in service, of which the daemon may measure none.
@@ -152,7 +148,7 @@ fn table<const N: usize>(page: &mut String, title: &str, heads: [&str; N], rows:
     // Writing to a string does not fail.
     let _ = writeln!(page, "\n## {title}\n\n| {} |\n|{}", heads.join(" | "), "---|".repeat(N));
     for row in rows {
-        let _ = writeln!(page, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        let _ = writeln!(page, "| {} |", row.map(|cell| visible::line(&cell).replace('|', "\\|")).join(" | "));
     }
 }
 

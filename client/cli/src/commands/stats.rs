@@ -18,9 +18,6 @@ use crate::{
     renderer::{Renderer, Style, Table},
 };
 
-/// Clears the terminal and moves the cursor to the top left.
-const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
-
 /// Show devices, queues, batches and kernel times.
 #[derive(Debug, Args)]
 pub struct StatsArgs {
@@ -402,7 +399,7 @@ pub async fn run(args: &StatsArgs, client: &Client, output: &Output) -> Result {
             continue;
         }
         if output.terminal() {
-            output::write(CLEAR)?;
+            output::clear()?;
         }
         output.show(&stats)?;
     }

@@ -14,6 +14,9 @@ use crate::{
     renderer::{Renderer, Style, Table},
 };
 
+/// Dimensions of an array that are written out. Kernels have fewer, but a daemon may send any number.
+const MAX_DIMS: u32 = 16;
+
 /// The translations of a module.
 #[derive(Serialize)]
 pub struct Translations {
@@ -79,11 +82,16 @@ pub(super) fn param(param: &KernelParam) -> String {
         .map(|component| component.dtype().as_str_name().trim_start_matches("DTYPE_").to_ascii_lowercase())
         .collect();
     let element = match &types[..] {
+        [] => "unknown".to_owned(),
         [one] => one.clone(),
         all if all.iter().all(|dtype| *dtype == all[0]) => format!("{}x{}", all[0], all.len()),
         all => format!("({})", all.join(", ")),
     };
-    let dims = if param.dims > 0 { format!("[{}]", vec![":"; param.dims as usize].join(", ")) } else { String::new() };
+    let dims = match param.dims {
+        0 => String::new(),
+        dims @ 1..=MAX_DIMS => format!("[{}]", vec![":"; dims as usize].join(", ")),
+        dims => format!("[{dims} dimensions]"),
+    };
     format!("{}: {element}{dims}", param.name)
 }
 
@@ -120,5 +128,25 @@ impl Report for Translations {
             let kernel = if found.kernel.is_empty() { String::new() } else { format!(" in {}", found.kernel) };
             renderer.whole_line(format!("{place}: {code}{kernel}: {}", found.message));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_client::proto::{Dtype, KernelComponent};
+
+    use super::*;
+
+    fn shown(components: usize, dims: u32) -> String {
+        let component = KernelComponent { dtype: Dtype::F32.into(), ..Default::default() };
+        param(&KernelParam { name: "x".into(), components: vec![component; components], dims, ..Default::default() })
+    }
+
+    #[test]
+    fn any_parameter_that_a_daemon_sends_is_shown() {
+        assert_eq!(shown(1, 2), "x: f32[:, :]");
+        assert_eq!(shown(3, 1), "x: f32x3[:]");
+        assert_eq!(shown(0, 1), "x: unknown[:]");
+        assert_eq!(shown(0, u32::MAX), "x: unknown[4294967295 dimensions]");
     }
 }

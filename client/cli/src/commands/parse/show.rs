@@ -64,7 +64,7 @@ pub fn show(path: &str, parsed: Parsed<'_>, show: ShowArgs, output: &Output) -> 
         return Ok(());
     }
     if show.dump {
-        return output::write((parsed.dump(&show.dump_options()).unwrap_or_default() + "\n").as_bytes());
+        return output::write_lines(&(parsed.dump(&show.dump_options()).unwrap_or_default() + "\n"));
     }
     let mut renderer = output.renderer();
     renderer.title(path);
@@ -73,7 +73,7 @@ pub fn show(path: &str, parsed: Parsed<'_>, show: ShowArgs, output: &Output) -> 
     } else {
         tokens(&shown_tokens(parsed), &mut renderer);
     }
-    output::write(renderer.text().as_bytes())
+    output::show(&renderer)
 }
 
 fn document(path: &str, parsed: Parsed<'_>, show: ShowArgs) -> Value {

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     error::{CliError, Result},
     output::{self, CASES_BAR, Output},
+    visible,
 };
 
 /// Run the checks of a suite, one after the other.
@@ -80,7 +81,7 @@ impl RunArgs {
     }
 
     fn write(&self, report: &SuiteReport) -> Result {
-        let write = |path: &Path, text: String| fs::write(path, text).map_err(CliError::file(path));
+        let write = |path: &Path, text: String| fs::write(path, &*visible::lines(&text)).map_err(CliError::file(path));
         if let Some(path) = &self.junit {
             let text = junit::document(report).map_err(|reason| CliError::Format { path: path.clone(), reason })?;
             write(path, text)?;
@@ -108,7 +109,7 @@ pub(super) async fn run(args: &RunArgs, checks: Vec<Check>, client: &Client, out
         if !output.json() {
             let mut renderer = output.renderer();
             report.line(&mut renderer);
-            output::write(renderer.text().as_bytes())?;
+            output::show(&renderer)?;
         }
         reports.push(report);
     }
@@ -131,7 +132,7 @@ async fn run_check(check: &Check, client: &Client, output: &Output) -> accelerd_
         Inputs::Given { case_count, .. } => *case_count,
     };
     let progress = output.bar(case_count, CASES_BAR, "verify");
-    progress.set_message(check.name.clone());
+    progress.set_message(visible::line(&check.name).into_owned());
     let summary = verify(check, client, &progress).await;
     progress.finish_and_clear();
     summary
