@@ -15,6 +15,8 @@ use tempfile::TempDir;
 
 use super::{payload::tests::payload, *};
 
+mod formats;
+
 const DIM: usize = 4;
 
 /// An engine, and collections on it.

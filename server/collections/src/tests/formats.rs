@@ -1,0 +1,83 @@
+//! Files of earlier builds: each folder under `tests/golden` was written by the build that introduced its format.
+//!
+//! To add the folder of a new format, run
+//! `ACCELERD_WRITE_GOLDEN=format-N cargo test -p accelerd-collections --lib writes_a_golden_folder`
+//! with the build that introduces it, and commit the folder. Folders of earlier formats are never written again.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// Name of the environment variable with the folder to write.
+const WRITE: &str = "ACCELERD_WRITE_GOLDEN";
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// Embeds texts that parse as numbers as vectors of that number, which may be NaN.
+struct Literal;
+
+impl TextEmbedder for Literal {
+    fn dimensions(&self, _: &str, _: u32) -> Result<u32, BoxError> {
+        Ok(4)
+    }
+
+    fn embed<'a>(
+        &'a self,
+        _: &'a str,
+        texts: Vec<String>,
+        dimensions: u32,
+        _: bool,
+        _: Context,
+    ) -> BoxFuture<'a, Result<Matrix, BoxError>> {
+        let numbers = texts.iter().flat_map(|text| vec![text.parse().unwrap_or(0.0); dimensions as usize]).collect();
+        async move { Ok(Matrix::from_vec(texts.len(), dimensions as usize, numbers)?) }.boxed()
+    }
+}
+
+fn collections(engine: &Engine, dir: &Path, settings: Settings) -> Arc<Collections> {
+    let settings = Settings { data_dir: Some(dir.join("data")), ..settings };
+    let services = Services { embedder: Arc::new(Literal), ..services(engine, vec![DeviceId::Cpu]) };
+    Collections::open(settings, services).expect("the folder opens")
+}
+
+fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
+    let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+    NewPoints { vectors: Vectors::Texts(texts), ..points(ids, 0.0) }
+}
+
+/// Writes a collection with a checkpoint and a log, one of UUIDs with a text index, one with points that are not finite,
+/// and a snapshot.
+#[tokio::test]
+async fn writes_a_golden_folder() {
+    let Some(name) = std::env::var_os(WRITE) else { return };
+    let dir = golden().join(name);
+    let url = format!("file://{}/snapshots", dir.display());
+    let fixture = fixture(Settings::default());
+    let settings = || Settings { wal_limit: 2000, snapshot_url: url.clone(), ..Settings::default() };
+    let collections = collections(&fixture.engine, &dir, settings());
+    let numbers = collections.create(durable("numbers")).await.expect("the name is free");
+    upsert(&numbers, &(0..40).collect::<Vec<_>>(), 1.0).await;
+    upsert(&numbers, &[3, 50], 2.0).await;
+    collections.snapshot("numbers", "").await.expect("there is room");
+    numbers.delete(even()).await.expect("it can");
+    let spec =
+        NewCollection { text_field: "text".into(), metric: Metric::Cosine, storage: Storage::I8, ..durable("uuids") };
+    let uuids = collections.create(spec).await.expect("the name is free");
+    let text = |text: &str| payload(&[("text", Kind::StringValue(text.into())), ("weight", Kind::DoubleValue(0.5))]);
+    let words = NewPoints {
+        ids: Ids::Uuids(vec![[1; 16], [2; 16]]),
+        vectors: Vectors::Rows(Matrix::from_vec(2, 4, vec![1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]).expect("two rows")),
+        payloads: NewPayloads::Messages(vec![text("read the manual"), text("write a test")]),
+    };
+    uuids.upsert(words, Context::default()).await.expect("there is room");
+    let embedded = NewCollection { model: "literal".into(), ..durable("embedded") };
+    let embedded = collections.create(embedded).await.expect("the name is free");
+    for points in [texts(&[1, 2, 3], &["1", "NaN", "3"]), texts(&[4, 5], &["inf", "5"])] {
+        // Builds that check vectors refuse these points; the folder of format 1 has them.
+        let _ = embedded.upsert(points, Context::default()).await;
+    }
+    collections.close().await;
+    std::fs::remove_file(dir.join("data/LOCK")).expect("it is there");
+}
