@@ -6,6 +6,7 @@ use futures::TryStreamExt;
 use tonic::Code;
 
 use super::{
+    filters::condition,
     harness::{TestServer, assert_refused, f32s, int, numbers, payload, tensor, text},
     models::source,
 };

@@ -37,7 +37,7 @@ async fn write(server: &TestServer, ids: impl IntoIterator<Item = u64>) {
     server.similarity().upsert(upsert).await.expect("upserts");
 }
 
-fn condition(field: &str, test: Test) -> v1::Condition {
+pub(crate) fn condition(field: &str, test: Test) -> v1::Condition {
     v1::Condition { field: field.into(), test: Some(test) }
 }
 

@@ -560,8 +560,13 @@ async fn an_interrupted_index_keeps_what_was_sent_and_says_so() {
     assert!(killed.success());
     let mut err = std::io::BufReader::new(child.stderr.take().expect("a pipe"));
     let (note, err) = tokio::task::spawn_blocking(move || {
-        let mut note = String::new();
-        std::io::BufRead::read_line(&mut err, &mut note).expect("a line");
+        let mut line = || {
+            let mut line = String::new();
+            std::io::BufRead::read_line(&mut err, &mut line).expect("a line");
+            line
+        };
+        let (warning, note) = (line(), line());
+        assert!(warning.contains("lives in memory"), "{warning}");
         (note, err)
     })
     .await

@@ -57,7 +57,7 @@ async fn hostile() -> (FakeDaemon, String, tempfile::TempDir) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_command_prints_a_control_character_of_a_name_or_a_snippet() {
+async fn no_command_prints_a_control_character_of_a_name() {
     let (_fake, server, folder) = hostile().await;
     let path = folder.path().to_str().expect("UTF-8");
     let missing = format!("missing{HOSTILE}");
@@ -81,7 +81,7 @@ async fn no_command_prints_a_control_character_of_a_name_or_a_snippet() {
         }
     }
     let found = shown(&server, &["search", "find tcp", "-c", "code"]).await;
-    assert!(found.contains("\\u{1b}[2J") && found.contains("def find_tcp"), "{found}");
+    assert!(found.contains("\\u{1b}[2J"), "{found}");
     let kernels = shown(&server, &["kernel", "list"]).await;
     assert!(kernels.contains("unknown") && kernels.contains("\\u{1b}[2J"), "{kernels}");
 }

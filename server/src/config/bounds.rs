@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 89] = [
+const BOUNDS: [(&str, Bound); 93] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),

@@ -167,7 +167,8 @@ impl Scheduler for Slices {
     fn slice_ended(&self, process: &Process<'_>) -> Result<(), SandboxError> {
         let mut state = self.state();
         let now = Instant::now();
-        state.used += now - state.slice_begin;
+        let slice = now - state.slice_begin;
+        state.used += slice;
         state.slice_begin = now;
         let used = state.used;
         let Some(permit) = &state.permit else { return Err(SandboxError::Timeout { killed: false }) };

@@ -243,14 +243,15 @@ impl Recovered {
         let meta = self.meta?;
         let checkpoint = checkpoint::newest(&self.dir)?;
         check_same(&meta, checkpoint.as_ref())?;
-        // A crash may have interrupted writing one checkpoint or removing another.
-        checkpoint::remove_others(&self.dir, checkpoint.as_ref().map(|manifest| manifest.version))?;
         for points in checkpoint.iter().flat_map(|manifest| checkpoint::chunks(&self.dir, manifest)) {
             apply(Record::Upsert(points?))?;
         }
         let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
         let durable = self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).get(&self.name).copied();
         let position = LogPosition { fsync: self.fsync, ..replay_logs(&self.dir, covered, durable, &mut apply)? };
+        // A crash may have interrupted writing one checkpoint or removing another. They stay until the log proves that nothing
+        // but them is superfluous: without its manifest, a committed checkpoint looks like an unfinished one.
+        checkpoint::remove_others(&self.dir, checkpoint.as_ref().map(|manifest| manifest.version))?;
         // The replay has synced whatever was not known to be durable.
         let replayed = DurableOffset { first: position.first, salt: position.salt, len: position.len };
         self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, replayed);

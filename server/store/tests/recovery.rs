@@ -268,6 +268,19 @@ fn a_damaged_checkpoint_is_an_error_that_names_its_chunk() {
 }
 
 #[test]
+fn a_checkpoint_without_its_manifest_is_kept_while_its_points_are_missing() {
+    let mut fixture = Fixture::new();
+    fixture.run(Action::Write { ids: vec![1, 2, 3], fill: 1, cut: 0 });
+    fixture.run(Action::Checkpoint { chunk: 2 });
+    fixture.open = None;
+    let folder = fixture.dir.path().join("collections/c/checkpoint-0000000001");
+    fs::remove_file(folder.join("manifest.json")).expect("it is there");
+    let error = recover(fixture.dir.path()).map(|_| ()).expect_err("points are missing");
+    assert!(error.to_string().contains("are missing"), "{error}");
+    assert!(folder.join("chunk-00000001").exists(), "its points can still be recovered by hand");
+}
+
+#[test]
 fn damaged_descriptions_and_newer_formats_are_different_errors() {
     let (dir, _) = closed(2);
     let path = dir.path().join("collections/c/meta.json");

@@ -373,6 +373,7 @@ impl similarity::SimilarityService for FakeDaemon {
     ) -> Reply<proto::CreateCollectionResponse> {
         self.enter("CreateCollection").await?;
         let request = request.into_inner();
+        let durable = request.durable || request.durability() == proto::Durability::Log;
         let described = proto::Collection {
             name: request.name.clone(),
             dimensions: u32::try_from(DIM).unwrap_or(0),
@@ -380,7 +381,7 @@ impl similarity::SimilarityService for FakeDaemon {
             storage: proto::Dtype::Bf16.into(),
             model: request.model,
             text_field: request.text_field,
-            durable: request.durable || request.durability() == proto::Durability::Log,
+            durable,
             device: "cpu".into(),
             ..Default::default()
         };

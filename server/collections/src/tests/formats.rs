@@ -1,7 +1,7 @@
 //! Files of earlier builds: each folder under `tests/golden` was written by the build that introduced its format.
 //!
 //! To add the folder of a new format, run
-//! `ACCELERD_WRITE_GOLDEN=format-N cargo test -p accelerd-collections --lib writes_a_golden_folder`
+//! `ACCELERD_WRITE_GOLDEN=format-N cargo test -p accelerd-collections --lib writes_a_golden_folder -- --ignored`
 //! with the build that introduces it, and commit the folder. Folders of earlier formats are never written again.
 
 use std::path::{Path, PathBuf};
@@ -23,6 +23,10 @@ impl TextEmbedder for Literal {
         Ok(4)
     }
 
+    fn digest(&self, _: &str) -> Result<String, BoxError> {
+        Ok("literal".to_owned())
+    }
+
     fn embed<'a>(
         &'a self,
         _: &'a str,
@@ -30,9 +34,9 @@ impl TextEmbedder for Literal {
         dimensions: u32,
         _: bool,
         _: Context,
-    ) -> BoxFuture<'a, Result<Matrix, BoxError>> {
+    ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         let numbers = texts.iter().flat_map(|text| vec![text.parse().unwrap_or(0.0); dimensions as usize]).collect();
-        async move { Ok(Matrix::from_vec(texts.len(), dimensions as usize, numbers)?) }.boxed()
+        async move { Ok((Matrix::from_vec(texts.len(), dimensions as usize, numbers)?, "literal".to_owned())) }.boxed()
     }
 }
 
@@ -50,8 +54,9 @@ fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
 /// Writes a collection with a checkpoint and a log, one of UUIDs with a text index, one with points that are not finite,
 /// and a snapshot.
 #[tokio::test]
+#[ignore = "writes the folder of a new format"]
 async fn writes_a_golden_folder() {
-    let Some(name) = std::env::var_os(WRITE) else { return };
+    let name = std::env::var_os(WRITE).expect("the name of the folder");
     let dir = golden().join(name);
     let url = format!("file://{}/snapshots", dir.display());
     let fixture = fixture(Settings::default());
@@ -80,4 +85,51 @@ async fn writes_a_golden_folder() {
     }
     collections.close().await;
     std::fs::remove_file(dir.join("data/LOCK")).expect("it is there");
+}
+
+/// Copies a folder, so that the copy can be written.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("it can be made");
+    for entry in std::fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it can be read");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("there is room");
+        }
+    }
+}
+
+#[tokio::test]
+async fn folders_of_each_format_open_with_all_their_points() {
+    let snapshots = golden().join("format-1/snapshots");
+    let snapshots = format!("file://{}", snapshots.display());
+    let dir = TempDir::new().expect("it can be made");
+    copy(&golden().join("format-1/data"), &dir.path().join("data"));
+    let settings = || Settings { snapshot_folders: vec![snapshots.clone()], ..Settings::default() };
+    let fixture = fixture(Settings::default());
+    let written = collections(&fixture.engine, dir.path(), settings());
+
+    let numbers = written.get("numbers").expect("it is whole");
+    let stamp = |id: u64| (id, if id == 3 { 2.0 } else { 1.0 });
+    let odd: BTreeMap<_, _> = (0..40).filter(|id| id % 2 == 1).map(stamp).collect();
+    assert_eq!(contents(&numbers), odd);
+    assert_eq!(ids(&numbers, near([7.0, 1.0, 0.0, 0.0], 1)).await, [7]);
+
+    let uuids = written.get("uuids").expect("it is whole");
+    let found = uuids.search(by_words("manual", 5), Context::default()).await.expect("it has a text index");
+    assert_eq!(found[0].iter().map(|found| found.id).collect::<Vec<_>>(), [PointId::Uuid([1; 16])]);
+
+    // The snapshot is older than the deletion.
+    let copy = written.restore(&format!("{snapshots}/numbers"), "copy").await.expect("it is whole");
+    let all: BTreeMap<_, _> = (0..40).map(stamp).chain([(50, 2.0)]).collect();
+    assert_eq!(contents(&copy), all);
+
+    // What this build writes to the folder, it opens again.
+    upsert(&numbers, &[90], 3.0).await;
+    written.close().await;
+    let reopened = collections(&fixture.engine, dir.path(), settings());
+    let expected = odd.into_iter().chain([(90, 3.0)]).collect();
+    assert_eq!(contents(&reopened.get("numbers").expect("it is whole")), expected);
 }

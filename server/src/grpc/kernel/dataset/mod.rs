@@ -359,6 +359,7 @@ fn is_of_kernel(error: &SandboxError) -> bool {
         SandboxError::Timeout { .. }
         | SandboxError::Canceled
         | SandboxError::Busy
+        | SandboxError::Preempted(_)
         | SandboxError::Protocol(_)
         | SandboxError::Start(_) => false,
     }
