@@ -38,7 +38,7 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn start() -> Result<Self, Box<dyn Error>> {
-        let host_limit = HOST_LIMIT.to_string();
+        let host_limit = format!("{}MiB", HOST_LIMIT >> 20);
         let settings = [
             ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
             ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
