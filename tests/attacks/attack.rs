@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, iter};
 
 use accelerd_proto::v1::{
-    self, kernel_service_client::KernelServiceClient,
-    tensor_attribute::Value, tensor_input::Source, tensor_service_client::TensorServiceClient,
+    self, kernel_service_client::KernelServiceClient, tensor_attribute::Value, tensor_input::Source,
+    tensor_service_client::TensorServiceClient,
 };
 use tonic::{Request, Status, transport::Channel};
 
@@ -78,9 +78,7 @@ fn deep(index: usize) -> Message {
 
 /// Lists that took time in proportion to the square of their length.
 fn slow(index: usize) -> Message {
-    let parameters = |count: usize| {
-        (0..count).map(|nth| format!("p{nth}: int")).collect::<Vec<_>>().join(", ")
-    };
+    let parameters = |count: usize| (0..count).map(|nth| format!("p{nth}: int")).collect::<Vec<_>>().join(", ");
     translate(match index % 5 {
         0 => format!("def f(x: int) -> int:\n    return ({})\n", repeated("x", ", ", 60_000)),
         1 => format!("def f(x: int) -> int:\n    {}x\n    return y\n", "y = ".repeat(50_000)),
@@ -112,7 +110,8 @@ fn virtual_extent(index: usize) -> Message {
         _ => BTreeMap::new(),
     };
     let shape = BTreeMap::from([("shape".to_owned(), list(vec![1 << 42]))]);
-    let scalar = v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![1], data: 1.0_f32.to_le_bytes().to_vec().into() };
+    let scalar =
+        v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![1], data: 1.0_f32.to_le_bytes().to_vec().into() };
     Message::Execute(v1::ExecuteRequest {
         inputs: vec![v1::TensorInput { name: "x".to_owned(), source: Some(Source::Value(scalar)) }],
         nodes: vec![node("many", "expand", "x", shape), node("result", op, "many", dims)],

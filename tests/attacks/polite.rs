@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use accelerd_proto::v1::{
-    self, embed_service_client::EmbedServiceClient, kernel_service_client::KernelServiceClient,
-    launch_request::Kernel, tensor_input::Source,
+    self, embed_service_client::EmbedServiceClient, kernel_service_client::KernelServiceClient, launch_request::Kernel,
+    tensor_input::Source,
 };
 use tonic::{Request, Status, transport::Channel};
 
