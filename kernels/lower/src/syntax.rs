@@ -240,7 +240,7 @@ impl<'a> Syntax<'a> {
 
     fn characters_before(&self, offset: u32) -> u32 {
         let block = offset as usize / BLOCK;
-        self.characters[block] + count_characters(&self.tree.text, block * BLOCK..offset as usize)
+        self.characters[block] + count_characters(self.tree.text, block * BLOCK..offset as usize)
     }
 }
 

@@ -175,7 +175,7 @@ impl Scheduler for Slices {
         let end = self.shared.queue().slice_end(permit.caller, used);
         match end {
             SliceEnd::Continues => Ok(()),
-            SliceEnd::Ends => Err(SandboxError::Preempted(used)),
+            SliceEnd::Stops => Err(SandboxError::Preempted(used)),
             SliceEnd::Pauses => match self.shared.reserve_paused(process.memory_bytes()) {
                 Ok(_reserved) => process.pause(|| self.pause(&mut state)),
                 Err(_) if used < self.shared.settings.guaranteed_time => Ok(()),
@@ -258,7 +258,7 @@ impl Turn {
         self.slices.shared.pool.run_subject(launch, self.slices.deadline)
     }
 
-    /// Ends the only process of its kind, so that the next call has another one.
+    /// Stops the only process of its kind, so that the next call has another one.
     pub(crate) fn end_process(&self) {
         self.slices.shared.pool.end_process();
     }

@@ -100,7 +100,7 @@ pub(super) enum SliceEnd {
     /// It pauses: others have their turn.
     Pauses,
     /// It ends: another call waits for its first slice, no further call can pause, and no other one has used more.
-    Ends,
+    Stops,
 }
 
 /// Whose turn is next: who has the least of this, and then who was served longest ago.
@@ -171,7 +171,7 @@ impl<W> TurnQueue<W> {
             }
         }
         if is_kept_out && used >= self.limits.guaranteed && used >= self.most_used() {
-            SliceEnd::Ends
+            SliceEnd::Stops
         } else if can_begin {
             SliceEnd::Pauses
         } else {

@@ -53,7 +53,7 @@ fn slice(queue: &mut TurnQueue<Caller>, running: Caller, used: Duration) -> (Sli
     let next = match end {
         SliceEnd::Continues => Some(running),
         SliceEnd::Pauses => begun(queue.pause(running, used, running).1),
-        SliceEnd::Ends => begun(queue.release(running)),
+        SliceEnd::Stops => begun(queue.release(running)),
     };
     (end, next)
 }
@@ -171,9 +171,9 @@ fn where_no_further_call_can_pause_the_one_that_has_used_the_most_ends() {
     ticket(&enter(&mut queue, 2, 2));
     assert_eq!(slice(&mut queue, caller(1, 1), long), (SliceEnd::Pauses, Some(caller(2, 2))));
     ticket(&enter(&mut queue, 3, 3));
-    assert_eq!(queue.slice_end(caller(2, 2), long * 2), SliceEnd::Ends);
+    assert_eq!(queue.slice_end(caller(2, 2), long * 2), SliceEnd::Stops);
     assert_eq!(slice(&mut queue, caller(2, 2), short), (SliceEnd::Pauses, Some(caller(1, 1))), "1 has used more");
-    assert_eq!(slice(&mut queue, caller(1, 1), long), (SliceEnd::Ends, Some(caller(3, 3))));
+    assert_eq!(slice(&mut queue, caller(1, 1), long), (SliceEnd::Stops, Some(caller(3, 3))));
     assert_eq!(slice(&mut queue, caller(3, 3), short), (SliceEnd::Pauses, Some(caller(2, 2))));
 }
 
@@ -183,7 +183,7 @@ fn a_call_that_has_used_little_runs_on_where_none_can_pause() {
     enter(&mut queue, 1, 1);
     ticket(&enter(&mut queue, 2, 2));
     assert_eq!(slice(&mut queue, caller(1, 1), Duration::from_millis(999)).0, SliceEnd::Continues);
-    assert_eq!(slice(&mut queue, caller(1, 1), Duration::from_secs(1)), (SliceEnd::Ends, Some(caller(2, 2))));
+    assert_eq!(slice(&mut queue, caller(1, 1), Duration::from_secs(1)), (SliceEnd::Stops, Some(caller(2, 2))));
 }
 
 #[test]
