@@ -13,7 +13,7 @@ check:
     ruff format --quiet --check client/python
     cd client/python && mypy --no-error-summary
     # Checks the lock files of the crates outside of the workspace.
-    for crate in tests/bench/parse kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
+    for crate in tests/bench/parse tests/libfuzzer kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
@@ -72,9 +72,11 @@ conformance *ARGS:
 corpora *ARGS:
     python3 tests/conformance/pack.py {{ ARGS }}
 
-# Fuzzes the parser; needs a nightly compiler and cargo-fuzz, which `tests/run` does not install.
+# Fuzzes the parser, calls, files and generated cases; needs a nightly compiler and cargo-fuzz, which `tests/run` does not install.
 fuzz SECONDS="60":
     cd kernels/parser && cargo +nightly fuzz run parse -- -max_total_time={{ SECONDS }}
+    cargo build --package accelerd-tests --bin sandbox-process --locked
+    for target in calls cases model_folders npy safetensors snapshots; do ACCELERD_SANDBOX_PROCESS="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/sandbox-process" cargo +nightly fuzz run --fuzz-dir tests/libfuzzer $target -- -max_total_time={{ SECONDS }} || exit 1; done
 
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:

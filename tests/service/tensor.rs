@@ -285,3 +285,21 @@ async fn intermediate_values_that_exceed_the_admitted_memory_are_refused_with_th
     assert!(matches!(refused.code(), Code::InvalidArgument | Code::ResourceExhausted), "{refused:?}");
     assert!(refused.message().contains("274877"), "the figure: {}", refused.message());
 }
+
+#[tokio::test]
+async fn reductions_of_more_elements_than_memory_end_at_their_deadline() {
+    let server = TestServer::start_with(|config| config.backend.kind = accelerd::config::BackendKind::Cpu).await;
+    for op in ["sum", "mean", "var", "prod", "logsumexp", "norm", "amax", "argmax"] {
+        let shape = v1::TensorIntegers { values: vec![1 << 42] };
+        let nodes = vec![
+            node("wide", "expand", &["x"], &[("shape", Value::Integers(shape))]),
+            node("y", op, &["wide"], &[("dim", Value::Integer(0))]),
+        ];
+        let mut request = tonic::Request::new(request(vec![input("x", floats(&[], &[1.0]))], nodes, &["y"]));
+        request.set_timeout(std::time::Duration::from_millis(300));
+        let status = server.tensor().execute(request).await.expect_err("it takes longer");
+        let is_named = matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled | Code::ResourceExhausted);
+        assert!(is_named, "{op}: {status:?}");
+    }
+    server.assert_serving().await;
+}
