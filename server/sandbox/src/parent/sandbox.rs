@@ -331,9 +331,9 @@ impl Sandbox {
             Err(SandboxError::Crashed { signal: Some(_), .. }) => self.try_start_child(),
             started => started,
         };
-        started.map_err(|error| match error {
-            SandboxError::Crashed { .. } => SandboxError::Start(error.to_string()),
-            error => error,
+        started.map_err(|error| {
+            let is_crash = matches!(error, SandboxError::Crashed { .. });
+            if is_crash { SandboxError::Start(error.to_string()) } else { error }
         })
     }
 
