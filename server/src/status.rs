@@ -311,7 +311,7 @@ pub(crate) fn bounded_message(text: &str) -> String {
 /// Cuts the status in headers or trailers, which need not be this module's: that of a library, or of a service such as health.
 pub(crate) fn bound_trailers(trailers: &mut HeaderMap) {
     const PARTS: [&str; 2] = ["grpc-message", "grpc-status-details-bin"];
-    let bytes: usize = PARTS.iter().filter_map(|name| trailers.get(*name)).map(|value| value.len()).sum();
+    let bytes: usize = PARTS.iter().filter_map(|name| trailers.get(*name)).map(http::HeaderValue::len).sum();
     if bytes <= bounds::MAX_STATUS_BYTES {
         return;
     }

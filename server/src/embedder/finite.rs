@@ -58,9 +58,9 @@ impl<'a> FiniteCheck<'a> {
         let on_device = device_output(output);
         let bad = first_non_finite_row(&encoded.bytes, on_device, dimensions);
         if output == OutputType::F32 || on_device != output {
-            self.rows(first, bad)?
+            self.rows(first, bad)?;
         } else {
-            self.output(first, bad)?
+            self.output(first, bad)?;
         }
         if on_device == output {
             return Ok(encoded);
