@@ -234,6 +234,7 @@ pub(crate) fn memory_limit(refusal: &Exceeded) -> Status {
 
 /// The figures of a limit: what was asked for, what the limit is, and what each kind holds. Memory of calls is free again
 /// soon, memory of data is not.
+#[expect(clippy::needless_pass_by_value, reason = "callers hand over a text that they made")]
 fn from_exceeded(refusal: &Exceeded, message: String) -> Status {
     let Exceeded { place, kind, asked, held, limit, setting, .. } = refusal;
     let mut metadata = HashMap::from([
@@ -342,10 +343,12 @@ pub(crate) fn panicked() -> Status {
     with_reason(Code::Internal, message, "PANIC", HashMap::new())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers hand over a text that they made")]
 fn with_reason(code: Code, message: String, reason: &str, metadata: HashMap<String, String>) -> Status {
     bounds::status(code, &message, &ErrorDetails::with_error_info(reason, DOMAIN, metadata))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers hand over a text that they made")]
 fn retry(code: Code, message: String, reason: &str, after: Duration) -> Status {
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
     details.set_retry_info(Some(after));

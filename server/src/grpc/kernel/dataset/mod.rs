@@ -365,6 +365,7 @@ fn is_of_kernel(error: &SandboxError) -> bool {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers hand over a text that they made")]
 fn failed(device: pb::KernelDevice, message: String) -> pb::DatasetRun {
     let agreement = pb::DatasetAgreement::Failed;
     let message = bounded_message(&message);
