@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 8;
 /// How long each call of an attack may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Attacks while a polite caller calls, then checks memory, and that the daemon ends when it is told to.
+/// Runs the attack while a polite caller calls. Then it checks the peak memory, and that SIGTERM ends the daemon with exit code 0.
 pub(crate) async fn run(attack: &Attack) -> Result<(), Box<dyn Error>> {
     let mut daemon = Daemon::start()?;
     let polite = daemon.connect().await?;

@@ -142,8 +142,8 @@ impl Sandboxes {
         self.for_cuda(config, &settings, (memory.into(), PausedMemory::Whole), (1, max_paused))
     }
 
-    /// Processes in an environment in which they find what the daemon does: so many that run, at most as many as run modules, and so
-    /// many that pause.
+    /// Processes with the daemon's environment variables for CUDA. At most `processes` run, and never more than run modules; `max_paused`
+    /// further ones pause.
     fn for_cuda(
         &self,
         config: &Config,

@@ -262,7 +262,6 @@ proptest! {
         }
         // Slices since a principal that has calls has had one.
         let mut since: HashMap<u64, usize> = calls.iter().map(|principal| (*principal, 0)).collect();
-        let principals = since.len();
         let mut left: HashMap<u64, usize> = HashMap::new();
         calls.iter().for_each(|principal| *left.entry(*principal).or_default() += 1);
         for ends in ends {
@@ -270,6 +269,7 @@ proptest! {
                 break;
             }
             let of = running.remove(0);
+            let principals = left.len();
             since.values_mut().for_each(|slices| *slices += 1);
             since.insert(of.principal, 0);
             let next = if ends == 0 {
@@ -285,7 +285,7 @@ proptest! {
             };
             running.extend(next);
             let longest = since.values().max().copied().unwrap_or_default();
-            // As many slices as there are processes had begun when a principal began to wait.
+            // The slice that is counted last is that of the principal itself; those of the other processes may end before it.
             prop_assert!(longest <= principals + processes, "{longest} slices, {principals} principals");
         }
     }
