@@ -32,7 +32,7 @@ fn endless() -> v1::LaunchRequest {
     v1::LaunchRequest { loop_budget: Some(u64::MAX), ..of(ENDLESS) }
 }
 
-/// How long a call that ends soon may take beside others that do not end.
+/// The deadline of a short launch while endless launches run. It is far above the time of a few slices.
 const POLITE: Duration = Duration::from_secs(10);
 
 /// The deadline of calls that do not end.
