@@ -88,7 +88,7 @@ fn slow(index: usize) -> Message {
         }
         3 => format!("def f({}) -> int:\n    return p0\n", parameters(15_000).replace(": int", ": int = 1")),
         _ => {
-            let chain: String = (0..15_000).map(|nth| format!("(a{nth} := ")).collect();
+            let chain = (0..15_000).map(|nth| format!("(a{nth} := ")).collect::<Vec<_>>().concat();
             format!("def f(x: int) -> int:\n    return {chain}x{}\n", ")".repeat(15_000))
         }
     })

@@ -410,7 +410,7 @@ mod tests {
         let work = |(): &mut (), _| {
             done.fetch_add(1, SeqCst);
         };
-        worker.for_each_joining(0..2 * WINDOW + 1, |_| 1, || (), work).expect("nothing fails");
+        worker.for_each_joining(0..=2 * WINDOW, |_| 1, || (), work).expect("nothing fails");
         assert_eq!(done.into_inner(), 2 * WINDOW + 1);
     }
 

@@ -263,14 +263,18 @@ proptest! {
         // Slices since a principal that has calls has had one.
         let mut since: HashMap<u64, usize> = calls.iter().map(|principal| (*principal, 0)).collect();
         let mut left: HashMap<u64, usize> = HashMap::new();
-        calls.iter().for_each(|principal| *left.entry(*principal).or_default() += 1);
+        for principal in &calls {
+            *left.entry(*principal).or_default() += 1;
+        }
         for ends in ends {
             if running.is_empty() {
                 break;
             }
             let of = running.remove(0);
             let principals = left.len();
-            since.values_mut().for_each(|slices| *slices += 1);
+            for slices in since.values_mut() {
+                *slices += 1;
+            }
             since.insert(of.principal, 0);
             let next = if ends == 0 {
                 let calls = left.get_mut(&of.principal).expect("it has calls");

@@ -44,13 +44,13 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
     // What a thread started later can reach is what counts.
     let folder = folder.clone();
     let attempts = thread::spawn(move || attempts(Path::new(&folder), port, victim));
-    let text: String = attempts
+    let lines: Vec<_> = attempts
         .join()
         .expect("no attempt panics")
         .into_iter()
         .map(|(name, errno)| format!("{name}={errno}\n"))
         .collect();
-    io::stdout().write_all(text.as_bytes()).expect("standard output is open");
+    io::stdout().write_all(lines.concat().as_bytes()).expect("standard output is open");
     ExitCode::SUCCESS
 }
 

@@ -232,6 +232,6 @@ fn long_products_of_repeated_elements_are_exact_in_slices() {
     let inputs = [3_i64.to_le_bytes(), 7_i64.to_le_bytes()];
     let inputs: Vec<&[u8]> = inputs.iter().map(<[u8; 8]>::as_slice).collect();
     let got = execute(&plan, &inputs, &worker(2)).expect("a consistent plan");
-    let expected = (21 * len as i64).to_le_bytes();
+    let expected = (21 * i64::try_from(len).expect("a length")).to_le_bytes();
     assert!(got[0].as_ref().chunks_exact(8).all(|bytes| bytes == expected));
 }
