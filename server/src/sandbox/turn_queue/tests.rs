@@ -1,5 +1,7 @@
 //! The rules of the queue. A turn is its own waiter.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -205,39 +207,42 @@ proptest! {
         paused in 0_usize..3,
         steps in prop::collection::vec((0_u64..6, 0_u8..4), 1..200),
     ) {
+        // The waiter of a turn is its number, since a call may wait for several turns.
         let mut queue = TurnQueue::new(limits(processes, paused));
-        let (mut running, mut waiting) = (vec![], vec![]);
-        for (call, action) in steps {
-            let principal = call / 2;
+        let mut running: Vec<u64> = vec![];
+        let mut waiting: BTreeMap<usize, (Ticket, u64)> = BTreeMap::new();
+        for (number, (call, action)) in steps.into_iter().enumerate() {
+            let of = caller(call / 2, call);
             let at = running.iter().position(|other| *other == call);
             match (action, at) {
-                (0, _) => match enter(&mut queue, principal, call) {
+                (0, _) => match queue.enter(of, false, number) {
                     Entered::Running => running.push(call),
-                    Entered::Queued(ticket) => waiting.push((ticket, call)),
+                    Entered::Queued(ticket) => {
+                        waiting.insert(number, (ticket, call));
+                    }
                     Entered::Full | Entered::Draining => prop_assert!(false, "there is room"),
                 },
                 (1, Some(at)) => {
                     running.remove(at);
-                    if let Some(next) = release(&mut queue, principal, call) {
+                    if let Some(next) = queue.release(of) {
                         let is_first = |of: u64| !running.contains(&of);
-                        let first = waiting.iter().any(|(_, of)| is_first(*of));
-                        prop_assert!(!first || is_first(next), "{next} has a process, and another call has none");
-                        let told = waiting.iter().position(|(_, of)| *of == next).expect("it waits");
-                        waiting.remove(told);
-                        running.push(next);
+                        let first = waiting.values().any(|(_, of)| is_first(*of));
+                        let call = next.caller.call;
+                        prop_assert!(!first || is_first(call), "{call} has a process, and another call has none");
+                        prop_assert_eq!(waiting.remove(&next.waiter).map(|(_, of)| of), Some(call));
+                        running.push(call);
                     }
                 }
-                (2, Some(at)) => if queue.slice_end(caller(principal, call), Duration::ZERO) == SliceEnd::Pauses {
-                    let (ticket, next) = queue.pause(caller(principal, call), Duration::ZERO, caller(principal, call));
-                    let next = begun(next).expect("it pauses for another").call;
-                    prop_assert_ne!(next, call);
+                (2, Some(at)) => if queue.slice_end(of, Duration::ZERO) == SliceEnd::Pauses {
+                    let (ticket, next) = queue.pause(of, Duration::ZERO, number);
+                    let next = next.expect("it pauses for another");
+                    prop_assert_ne!(next.caller.call, call);
                     running.remove(at);
-                    let told = waiting.iter().position(|(_, of)| *of == next).expect("it waits");
-                    waiting.remove(told);
-                    waiting.push((ticket, call));
-                    running.push(next);
+                    prop_assert_eq!(waiting.remove(&next.waiter).map(|(_, of)| of), Some(next.caller.call));
+                    waiting.insert(number, (ticket, call));
+                    running.push(next.caller.call);
                 },
-                _ => if let Some((ticket, _)) = waiting.pop() {
+                _ => if let Some((_, (ticket, _))) = waiting.pop_last() {
                     queue.leave(ticket);
                 },
             }
@@ -260,22 +265,21 @@ proptest! {
                 running.push(caller(*principal, call));
             }
         }
-        // Slices since a principal that has calls has had one.
-        let mut since: HashMap<u64, usize> = calls.iter().map(|principal| (*principal, 0)).collect();
         let mut left: HashMap<u64, usize> = HashMap::new();
         for principal in &calls {
             *left.entry(*principal).or_default() += 1;
         }
+        // Slices since a principal that has calls has had one, and how many principals had calls then.
+        let mut since: HashMap<u64, (usize, usize)> = left.keys().map(|principal| (*principal, (0, left.len()))).collect();
         for ends in ends {
             if running.is_empty() {
                 break;
             }
             let of = running.remove(0);
-            let principals = left.len();
-            for slices in since.values_mut() {
+            for (slices, _) in since.values_mut() {
                 *slices += 1;
             }
-            since.insert(of.principal, 0);
+            since.insert(of.principal, (0, left.len()));
             let next = if ends == 0 {
                 let calls = left.get_mut(&of.principal).expect("it has calls");
                 *calls -= 1;
@@ -288,9 +292,10 @@ proptest! {
                 slice(&mut queue, of, Duration::ZERO).1
             };
             running.extend(next);
-            let longest = since.values().max().copied().unwrap_or_default();
             // The slice that is counted last is that of the principal itself; those of the other processes may end before it.
-            prop_assert!(longest <= principals + processes, "{longest} slices, {principals} principals");
+            for (slices, principals) in since.values() {
+                prop_assert!(*slices <= principals + processes, "{slices} slices, {principals} principals");
+            }
         }
     }
 }
