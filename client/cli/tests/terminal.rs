@@ -37,11 +37,13 @@ async fn hostile() -> (FakeDaemon, String, tempfile::TempDir) {
     let fake = FakeDaemon::default();
     let server = format!("http://{}", fake.listen().await);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join(format!("{HOSTILE}.py").replace('/', "_"));
+    let name = format!("tree{HOSTILE}");
+    let tree = folder.path().join(&name);
+    fs::create_dir(&tree).expect("it is made");
+    let file = tree.join(format!("{HOSTILE}.py"));
     fs::write(&file, format!("def find_tcp():\n    tcp = '{}'\n    !\n", HOSTILE.replace('\n', "")))
         .expect("it is written");
-    let path = folder.path().to_str().expect("UTF-8").to_owned();
-    let name = format!("tree{HOSTILE}");
+    let path = tree.to_str().expect("UTF-8").to_owned();
     shown(&server, &["index", &path, "-c", "code", "--name", &name]).await;
     let kernel = proto::Kernel {
         id: HOSTILE.into(),
@@ -57,13 +59,13 @@ async fn hostile() -> (FakeDaemon, String, tempfile::TempDir) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_command_prints_a_control_character_of_a_name() {
+async fn no_command_prints_a_control_character_of_a_name_or_a_snippet() {
     let (_fake, server, folder) = hostile().await;
     let path = folder.path().to_str().expect("UTF-8");
     let missing = format!("missing{HOSTILE}");
     let commands: [&[&str]; 9] = [
-        &["search", "find tcp", "-c", "code"],
-        &["search", "find tcp", "-c", "code", "--no-hybrid"],
+        &["search", "find tcp", "-c", "code", "--root", path],
+        &["search", "find tcp", "-c", "code", "--root", path, "--no-hybrid"],
         &["parse", path],
         &["parse", path, "--tokens"],
         &["index", path, "-c", "code", "--dry-run"],
@@ -80,8 +82,8 @@ async fn no_command_prints_a_control_character_of_a_name() {
             assert!(!text.contains("\nerror: forged"), "{words:?} {options:?}: {text:?}");
         }
     }
-    let found = shown(&server, &["search", "find tcp", "-c", "code"]).await;
-    assert!(found.contains("\\u{1b}[2J"), "{found}");
+    let found = shown(&server, &["search", "find tcp", "-c", "code", "--root", path]).await;
+    assert!(found.contains("\\u{1b}[2J") && found.contains("def find_tcp"), "{found}");
     let kernels = shown(&server, &["kernel", "list"]).await;
     assert!(kernels.contains("unknown") && kernels.contains("\\u{1b}[2J"), "{kernels}");
 }
