@@ -297,7 +297,7 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
         "cosine",
         "builtin",
         3,
-        False,
+        True,
     )
     assert described.create_time.tzinfo is not None and described in client.collections()
     builtin = next(model for model in client.models() if model.name == "builtin")

@@ -14,7 +14,7 @@ use std::{
 
 use wasmtime::Engine;
 
-use crate::{limits::TICK, statm::private_bytes};
+use crate::{limits::TICK, statm::private_pages};
 
 /// Ticks between two looks at the memory of the process.
 const MEMORY_CHECK_TICKS: u64 = 8;
@@ -32,12 +32,26 @@ pub(super) struct Clock {
 /// Lets the clock tick until it is dropped.
 pub(super) struct Busy<'a>(&'a Clock);
 
+/// Ends the process when its thread panics: without a clock, no time limit and no limit of memory would hold.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
 impl Clock {
     /// Starts the thread. The process exits if its resident memory exceeds `memory_bytes`.
     pub(super) fn start(engines: Vec<Engine>, memory: ResidentMemory, memory_bytes: u64) -> io::Result<Arc<Self>> {
         let clock = Arc::new(Self { ticks: AtomicU64::new(0), is_busy: Mutex::new(false), changed: Condvar::new() });
         let ticking = Arc::clone(&clock);
-        let run = move || ticking.run(&engines, &memory, memory_bytes);
+        let run = move || {
+            let _abort = AbortOnPanic;
+            ticking.run(&engines, &memory, memory_bytes);
+        };
         thread::Builder::new().name("clock".into()).spawn(run)?;
         Ok(clock)
     }
@@ -92,17 +106,19 @@ pub(super) fn ticks_of(duration: Duration) -> u64 {
 /// Private resident memory of the process.
 pub(super) struct ResidentMemory {
     statm: File,
+    /// Read before the process is confined: the size of a page may come from a file.
+    page_bytes: u64,
 }
 
 impl ResidentMemory {
     pub(super) fn open() -> io::Result<Self> {
-        Ok(Self { statm: File::open("/proc/self/statm")? })
+        Ok(Self { statm: File::open("/proc/self/statm")?, page_bytes: rustix::param::page_size() as u64 })
     }
 
     fn bytes(&self) -> Option<u64> {
         let mut text = [0; 128];
         let length = self.statm.read_at(&mut text, 0).ok()?;
-        private_bytes(std::str::from_utf8(text.get(..length)?).ok()?)
+        Some(private_pages(std::str::from_utf8(text.get(..length)?).ok()?)? * self.page_bytes)
     }
 }
 

@@ -25,7 +25,7 @@ use rustix::{
 use super::{error::SandboxError, settings::Program};
 use crate::{
     protocol::{FrameError, MAX_SLICE_BYTES, Request, Response, read_frame, write_frame},
-    statm::private_bytes,
+    statm::private_pages,
 };
 
 /// Pipes as large as the system usually allows, so that columns need few switches between the processes.
@@ -119,7 +119,8 @@ impl ChildProcess {
 
     /// Memory that only this process has.
     pub(super) fn memory_bytes(&self) -> Option<u64> {
-        private_bytes(&fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok()?)
+        let pages = private_pages(&fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok()?)?;
+        Some(pages * rustix::param::page_size() as u64)
     }
 
     fn signal(&self, signal: Signal) {
