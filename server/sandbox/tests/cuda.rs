@@ -241,8 +241,8 @@ fn a_duty_cycle_leaves_time_between_chunks() {
 fn a_gpu_that_cannot_be_used_says_why() {
     let role = Role::CudaDevice { ordinal: 9, duty_cycle: 1.0 };
     let failed = Sandbox::start(program(), Settings { role, ..Settings::default() }).err();
-    let names_it = |stderr: &String| stderr.contains("no device 9");
-    assert!(matches!(&failed, Some(SandboxError::Crashed { stderr, .. }) if names_it(stderr)), "{failed:?}");
+    let names_it = |reason: &String| reason.contains("no device 9");
+    assert!(matches!(&failed, Some(SandboxError::Start(reason)) if names_it(reason)), "{failed:?}");
 }
 
 #[test]
