@@ -8,7 +8,11 @@ use std::{
 use opentelemetry::{KeyValue, metrics::Meter};
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::StartError, config::Telemetry, health::Reporter, telemetry::Metrics};
+use crate::{
+    config::Telemetry,
+    health::Reporter,
+    telemetry::{Metrics, TelemetryError},
+};
 
 /// What probes and scrapes see while the daemon starts.
 #[derive(Clone, Debug)]
@@ -20,7 +24,7 @@ pub(crate) struct Starting {
 
 impl Starting {
     /// The health is live and not ready; `closing` ends its watches.
-    pub(crate) fn new(telemetry: &Telemetry, closing: CancellationToken) -> Result<Self, StartError> {
+    pub(crate) fn new(telemetry: &Telemetry, closing: CancellationToken) -> Result<Self, TelemetryError> {
         let metrics = Arc::new(Metrics::new(Some(telemetry))?);
         let progress = StartProgress::new(metrics.meter());
         Ok(Self { health: Reporter::new(closing), metrics, progress })

@@ -25,7 +25,7 @@ use futures::{
 use tokio::time::sleep;
 
 use super::{
-    finite::{FiniteCheck, first_non_finite_row},
+    finite::{FiniteCheck, Items, first_non_finite_row},
     options::{Options, ResolvedOptions},
     registry::{LoadedModel, Registry},
     requests::{self, RequestBuilder, RequestSizing},
@@ -207,7 +207,7 @@ impl Embedder {
         require_embedding_model(model)?;
         let resolved = options.resolve(model, matches!(input, Input::Texts(_)))?;
         requests::check_spans(&options.spans, input.texts(), self.limits.max_texts)?;
-        let check = FiniteCheck::new(model, &input, options);
+        let check = FiniteCheck::new(model, items_of(&input, options));
         let batches = self.tokenized(model, input, &resolved.tokenize)?;
         match model.kind() {
             Kind::Table(table) => {
@@ -456,6 +456,15 @@ fn concat(outputs: Vec<Encoded>) -> Bytes {
             [first, second].into_iter().chain(outputs).for_each(|part| joined.extend_from_slice(&part));
             joined.freeze()
         }
+    }
+}
+
+/// What the rows of a response are of.
+fn items_of(input: &Input, options: &Options) -> Items {
+    match input {
+        Input::Texts(_) | Input::Tokens { .. } if !options.spans.is_empty() => Items::Spans,
+        Input::Texts(_) => Items::Texts,
+        Input::Tokens { .. } => Items::Tokens,
     }
 }
 

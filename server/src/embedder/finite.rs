@@ -2,12 +2,12 @@
 
 use accelerd_kernels::ops::encode::{Encoded, OutputType, PooledOutput};
 
-use super::{embed::Input, options::Options, registry::LoadedModel, requests::device_output};
+use super::{registry::LoadedModel, requests::device_output};
 use crate::error::ApiError;
 
 /// What the rows of a call are of.
 #[derive(Clone, Copy, Debug)]
-enum Items {
+pub(super) enum Items {
     Texts,
     Tokens,
     Spans,
@@ -22,19 +22,9 @@ pub(super) struct FiniteCheck<'a> {
 }
 
 impl<'a> FiniteCheck<'a> {
-    /// A check of the vectors of an input.
-    pub(super) fn new(model: &'a LoadedModel, input: &Input, options: &Options) -> Self {
-        let items = match input {
-            Input::Texts(_) | Input::Tokens { .. } if !options.spans.is_empty() => Items::Spans,
-            Input::Texts(_) => Items::Texts,
-            Input::Tokens { .. } => Items::Tokens,
-        };
+    /// A check of what a model computes for these items.
+    pub(super) fn new(model: &'a LoadedModel, items: Items) -> Self {
         Self { model, items }
-    }
-
-    /// A check of the scores of documents.
-    pub(super) fn of_documents(model: &'a LoadedModel) -> Self {
-        Self { model, items: Items::Documents }
     }
 
     /// Fails if there is a row, counted from `first`, that is not finite.
@@ -114,7 +104,7 @@ mod tests {
     #[test]
     fn rows_with_nan_or_infinity_are_refused_for_every_output_type_by_their_item() {
         let model = LoadedModel::new(Model::builtin());
-        let check = FiniteCheck::new(&model, &Input::Texts(vec![]), &Options::default());
+        let check = FiniteCheck::new(&model, Items::Texts);
         let outputs = [OutputType::F32, OutputType::F16, OutputType::Bf16, OutputType::Int8, OutputType::Binary];
         for output in outputs {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -129,7 +119,7 @@ mod tests {
     #[test]
     fn an_overflow_of_the_output_type_is_refused() {
         let model = LoadedModel::new(Model::builtin());
-        let check = FiniteCheck::of_documents(&model);
+        let check = FiniteCheck::new(&model, Items::Documents);
         let large = [1.0, 1e5];
         assert!(check.converted(0, encoded(&large, 1, OutputType::F16), 1, OutputType::F16).is_err());
         assert!(check.converted(0, encoded(&large, 1, OutputType::Bf16), 1, OutputType::Bf16).is_ok());
@@ -138,7 +128,7 @@ mod tests {
     #[test]
     fn finite_rows_are_converted_as_the_kernels_convert_them() {
         let model = LoadedModel::new(Model::builtin());
-        let check = FiniteCheck::of_documents(&model);
+        let check = FiniteCheck::new(&model, Items::Documents);
         let numbers = [0.25, -3.0, 0.0, 7.5, 1.0, -1.0];
         for output in [OutputType::F32, OutputType::F16, OutputType::Bf16, OutputType::Int8, OutputType::Binary] {
             let device = encoded(&numbers, 3, device_output(output));

@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 
 use super::{
     embed::Embedder,
-    finite::FiniteCheck,
+    finite::{FiniteCheck, Items},
     options::{Options, ResolvedOptions},
     registry::LoadedModel,
     requests::RequestBuilder,
@@ -145,7 +145,7 @@ impl Embedder {
         };
         let (encoder, precision, options) = (&encoder.encoder, model.precision, &Options::default());
         let builder = RequestBuilder { encoder, precision, options, resolved: &resolved };
-        let check = FiniteCheck::of_documents(model);
+        let check = FiniteCheck::new(model, Items::Documents);
         let then = |first, encoded| async move {
             let scores = score_pairs(Arc::clone(head), encoded).await?;
             check.rows(first, scores.iter().position(|score| !score.is_finite()))?;
