@@ -45,7 +45,10 @@ impl Targets {
         fs::create_dir(&folder).expect("a new folder");
         // The user may not be able to read the folder of the build.
         let program = folder.join("sandbox-child");
-        fs::copy(env!("CARGO_BIN_EXE_sandbox-child"), &program).expect("a copy of the program");
+        // Another process copies it: a process that a test beside this one starts would inherit the open file, and no program starts
+        // while its file is open for writing.
+        let copied = Command::new("cp").args([Path::new(env!("CARGO_BIN_EXE_sandbox-child")), &program]).status();
+        assert!(copied.expect("cp starts").success());
         for file in ["file", "to rename", "to remove", "file to change"] {
             fs::write(folder.join(file), "a secret").expect("a new file");
         }
