@@ -109,6 +109,15 @@ impl Backend {
         }
     }
 
+    /// Fails where a CPU pool stands in for a GPU whose memory is full. A GPU finds that out as it allocates.
+    #[doc(hidden)]
+    pub fn check_memory(&self) -> Result<(), OpError> {
+        match self {
+            Self::Cpu(worker) => worker.pool().check_memory(),
+            Self::Cuda(_) => Ok(()),
+        }
+    }
+
     /// Frees idle memory: copies of tensors dropped on the host, graphs that refer to dropped tensors, and unused pool
     /// memory.
     pub fn trim(&self) -> Result<(), OpError> {

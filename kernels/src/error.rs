@@ -21,7 +21,8 @@ pub enum OpError {
     OutOfMemory {
         /// Device of the allocation.
         device: DeviceId,
-        /// Size of the failed allocation; for a load in pieces, of all pieces up to the failed one.
+        /// Size of the failed allocation; for a load in pieces, of all pieces up to the failed one. 0 if the driver allocates
+        /// for itself, such as for a module, and does not say how much.
         requested: u64,
         /// Bytes available at that time; for a load in pieces, before the first.
         free: u64,

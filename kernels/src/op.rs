@@ -41,6 +41,12 @@ pub trait Op: 'static {
         None
     }
 
+    /// Whether the CPU may compute a request that its GPU has no memory for: what the request reads is in host memory. By
+    /// default those that may run on any device.
+    fn cpu_fallback(request: &Self::Request) -> bool {
+        Self::device_affinity(request).is_none()
+    }
+
     /// Estimated work of a request, proportional to the time it takes, and at least 1. The unit is the operation's own, such
     /// as multiply-adds or bytes scanned; the engine learns how long a unit takes on each device.
     fn cost(request: &Self::Request) -> u64 {

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Weak};
 
 use accelerd_collections::Totals;
+use accelerd_engine::CpuFallback;
 use accelerd_kernels::{
-    Device, FallbackStats, KernelStats,
+    Device, DeviceId, FallbackStats, KernelStats,
     ledger::{Kind, KindMemory, Ledger, Place},
 };
 use accelerd_sandbox::Stats;
@@ -181,24 +182,50 @@ fn left(app: &Arc<App>) {
             .with_callback(move |counter| with(&weak, |app| device_fallbacks(app, measure, counter)))
             .build();
     };
-    counter("accelerd_cpu_fallback_items", "Items that a GPU op finished on the CPU, by reason.", |fallback| {
-        fallback.items
-    });
+    counter(
+        "accelerd_cpu_fallback_items",
+        "Items that the CPU computed because a GPU could not, by reason.",
+        |fallback| fallback.items,
+    );
     counter(
         "accelerd_cpu_fallback_bytes",
-        "Bytes of the items that a GPU op finished on the CPU, by reason.",
+        "Bytes of the items that the CPU computed because a GPU could not, by reason.",
         |fallback| fallback.bytes,
     );
+    let weak = Arc::downgrade(app);
+    meter
+        .u64_observable_counter("accelerd_cpu_fallback_requests")
+        .with_description("Requests that the CPU computed because a GPU had no memory for them.")
+        .with_callback(move |counter| {
+            with(&weak, |app| {
+                for fallback in app.engine.cpu_fallbacks() {
+                    counter.observe(fallback.requests, &fallback_labels(&whole(&fallback), fallback.device));
+                }
+            });
+        })
+        .build();
 }
 
 fn device_fallbacks(app: &App, measure: fn(&FallbackStats) -> u64, counter: &dyn AsyncInstrument<u64>) {
     for (device, _) in app.engine.devices() {
-        let name = device.id().to_string();
         for fallback in device.fallback_stats() {
-            let (lane, reason) = (KeyValue::new("lane", fallback.op), KeyValue::new("reason", fallback.reason));
-            counter.observe(measure(&fallback), &[lane, reason, KeyValue::new("device", name.clone())]);
+            counter.observe(measure(&fallback), &fallback_labels(&fallback, device.id()));
         }
     }
+    for fallback in app.engine.cpu_fallbacks() {
+        let items = whole(&fallback);
+        counter.observe(measure(&items), &fallback_labels(&items, fallback.device));
+    }
+}
+
+/// The items of whole requests that fell back.
+fn whole(&CpuFallback { lane, items, bytes, .. }: &CpuFallback) -> FallbackStats {
+    FallbackStats { op: lane, reason: CpuFallback::REASON, items, bytes }
+}
+
+fn fallback_labels(fallback: &FallbackStats, device: DeviceId) -> [KeyValue; 3] {
+    let (lane, reason) = (KeyValue::new("lane", fallback.op), KeyValue::new("reason", fallback.reason));
+    [lane, reason, KeyValue::new("device", device.to_string())]
 }
 
 fn transport_memory(app: &Arc<App>) {

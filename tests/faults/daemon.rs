@@ -14,13 +14,17 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::faulty::{self, Fault, Gpus};
+use crate::faulty::{self, Fault, Gpus, Memory};
 
 /// The argument that makes this program run the daemon.
 pub(crate) const AS_DAEMON: &str = "--as-daemon";
 
 /// Logged once the faulty request is answered.
 pub(crate) const ANSWERED: &str = "the faulty request is answered";
+
+/// Logged once the memory of the GPUs is held, and once it is free again.
+pub(crate) const MEMORY_HELD: &str = "the memory of the GPUs is held";
+pub(crate) const MEMORY_FREE: &str = "the memory of the GPUs is free";
 
 /// Names the fault that SIGUSR1 causes.
 const FAULT: &str = "FAULTS_FAULT";
@@ -42,13 +46,24 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Starts on the GPUs that the environment names, and submits the faulty request at SIGUSR1.
+/// Starts on the GPUs that the environment names. Submits the faulty request at SIGUSR1; holds the memory of the GPUs from one
+/// SIGUSR2 to the next.
 async fn start(cancel: CancellationToken, config: accelerd::Config) -> Result<Daemon, StartError> {
     let count = |variable| std::env::var(variable).ok()?.parse().ok();
     let gpus = count(STAND_INS).map(Gpus::StandIns).or_else(|| count(REAL_GPUS).map(Gpus::Real));
     let fault = std::env::var(FAULT).ok().and_then(|name| Fault::parse(&name)).expect("the fault is named");
     let mut requested = signal(SignalKind::user_defined1()).expect("the signal can be handled");
     let devices = gpus.expect("the GPUs are named").open(&config).expect("the devices can be opened");
+    let mut toggled = signal(SignalKind::user_defined2()).expect("the signal can be handled");
+    let memory = Memory::of(&devices.devices);
+    tokio::spawn(async move {
+        for is_held in [true, false].into_iter().cycle() {
+            toggled.recv().await;
+            memory.set_held(is_held);
+            let message = if is_held { MEMORY_HELD } else { MEMORY_FREE };
+            eprintln!("{}", serde_json::json!({ "message": message }));
+        }
+    });
     let daemon = Daemon::start_on(Some(devices), cancel, config).await?;
     // Held weakly: the request must not keep the daemon alive.
     let app = std::sync::Arc::downgrade(daemon.app());
@@ -123,6 +138,21 @@ impl Running {
     /// Submits the faulty request.
     pub(crate) fn fail(&self) -> std::io::Result<()> {
         self.signal("-USR1")
+    }
+
+    /// Holds the memory of the GPUs, or frees it.
+    pub(crate) fn toggle_memory(&self) -> std::io::Result<()> {
+        self.signal("-USR2")
+    }
+
+    /// The lines that no test has asked for, of a daemon that has ended.
+    pub(crate) fn rest(&mut self) -> &[Value] {
+        let parsed = |line: std::io::Result<String>| {
+            let line = line.expect("the log can be read");
+            serde_json::from_str(&line).unwrap_or(Value::String(line))
+        };
+        self.unread.extend(self.log.by_ref().lines().map(parsed));
+        &self.unread
     }
 
     pub(crate) fn signal(&self, name: &str) -> std::io::Result<()> {

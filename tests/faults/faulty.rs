@@ -1,5 +1,10 @@
 //! An operation that loses its GPU or never ends there, and devices for it.
 
+use std::{
+    sync::{Arc, Mutex, mpsc},
+    thread,
+};
+
 use accelerd_engine::{Context, Engine, LaneConfig};
 use accelerd_kernels::{
     Backend, Device, DeviceId, Discovered, LossScope, Op, OpError, Size,
@@ -157,4 +162,70 @@ pub(crate) fn submit(engine: &Engine, fault: Fault) -> impl Future<Output = Resu
         large_request_bytes: 0,
     });
     async move { lane.submit(fault, Context::default()).await.map(drop).map_err(|error| error.to_string()) }
+}
+
+/// The memory of GPUs, which a test can hold.
+pub(crate) struct Memory(Vec<Holder>);
+
+enum Holder {
+    StandIn(Arc<Pool>),
+    /// A thread that holds the memory of a GPU while the last message is true. It reports each change.
+    Gpu {
+        hold: mpsc::Sender<bool>,
+        changed: Mutex<mpsc::Receiver<()>>,
+    },
+}
+
+impl Memory {
+    /// That of the GPUs among these devices.
+    pub(crate) fn of(devices: &[Device]) -> Self {
+        let gpus = devices.iter().filter(|device| device.id() != DeviceId::Cpu);
+        Self(gpus.map(|device| Holder::of(device.clone())).collect())
+    }
+
+    /// Holds it, or frees it. Returns when that is done.
+    pub(crate) fn set_held(&self, is_held: bool) {
+        for holder in &self.0 {
+            match holder {
+                Holder::StandIn(pool) => pool.set_full(is_held),
+                Holder::Gpu { hold, changed } => {
+                    hold.send(is_held).expect("the thread runs");
+                    changed.lock().expect("not poisoned").recv().expect("the thread runs");
+                }
+            }
+        }
+    }
+}
+
+impl Holder {
+    fn of(device: Device) -> Self {
+        if let Device::Cpu(pool) = device {
+            return Self::StandIn(pool);
+        }
+        let (hold, asked) = mpsc::channel();
+        let (report, changed) = mpsc::channel();
+        thread::spawn(move || {
+            let Ok(Backend::Cuda(worker)) = device.open() else { panic!("the GPU opens") };
+            let mut held = vec![];
+            for is_held in asked {
+                held.clear();
+                if is_held {
+                    held = allocate_all(&worker);
+                }
+                worker.trim().expect("the stream is idle");
+                report.send(()).expect("the test waits");
+            }
+        });
+        Self::Gpu { hold, changed: Mutex::new(changed) }
+    }
+}
+
+/// Allocates nearly all memory of a GPU.
+fn allocate_all(worker: &cuda::Worker) -> Vec<cuda::Buffer<u8>> {
+    const PIECES: [usize; 2] = [1 << 30, 64 << 20];
+    let mut held = vec![];
+    for piece in PIECES {
+        held.extend(std::iter::from_fn(|| worker.alloc(piece).ok()));
+    }
+    held
 }

@@ -12,6 +12,7 @@ use crate::faulty::{Fault, Gpus};
 mod daemon;
 mod faulty;
 mod lost;
+mod memory;
 mod points;
 mod process;
 
@@ -19,7 +20,8 @@ mod process;
 type Check = fn(Gpus) -> Result<(), Box<dyn Error>>;
 
 /// The tests of machines with any number of GPUs.
-const ANY_COUNT: [(&str, Check); 6] = [
+const ANY_COUNT: [(&str, Check); 7] = [
+    ("what_a_gpu_has_no_memory_for_runs_on_the_cpu_until_there_is_memory", memory::falls_back),
     ("a_daemon_that_lost_cuda_starts_again_and_keeps_durable_collections", |gpus| {
         process::restarts(gpus, Fault::StickyError)
     }),

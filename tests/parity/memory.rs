@@ -208,6 +208,7 @@ fn engine(device: &Device) -> Result<Engine, String> {
         cpu_slice: Duration::from_millis(10),
         cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
+        memory_retry: Duration::ZERO,
     };
     Engine::start(vec![device.clone()], config).map_err(|error| error.to_string())
 }

@@ -307,6 +307,7 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
     stats = client.stats()
     assert stats.uptime.total_seconds() > 0 and {lane.name for lane in stats.lanes} >= {"embed", "parse"}
     assert stats.admission.limit_bytes > 0
+    assert stats.cpu_fallbacks == ()
     (host,) = [place for place in stats.memory if place.name == "host"]
     held = {account.kind: account.held_bytes for account in host.accounts}
     assert held["collections"] > 0 and held["messages"] > 0

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Instant,
 };
@@ -31,6 +31,8 @@ pub struct Pool {
     /// Calls and nanoseconds by kernel name. Locked once per kernel and batch, never inside a kernel.
     kernels: Mutex<BTreeMap<&'static str, KernelStats>>,
     reservations: AtomicUsize,
+    /// Of a stand-in: whether the GPU's memory is full.
+    is_full: AtomicBool,
 }
 
 /// A reservation of the pool's threads for long work; dropping it releases them.
@@ -73,7 +75,20 @@ impl Pool {
             compute_units: u32::try_from(threads).unwrap_or(u32::MAX),
             memory_bytes: info::memory_bytes(),
         };
-        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default(), reservations: AtomicUsize::new(0) }))
+        let (reservations, is_full) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default(), reservations, is_full }))
+    }
+
+    /// Whether the memory of the GPU that it stands in for is full: then nothing can be launched.
+    #[doc(hidden)]
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, SeqCst);
+    }
+
+    /// Fails if the memory of the GPU that it stands in for is full.
+    pub(crate) fn check_memory(&self) -> Result<(), OpError> {
+        let full = OpError::OutOfMemory { device: self.info.id, requested: 0, free: 0 };
+        if self.is_full.load(SeqCst) { Err(full) } else { Ok(()) }
     }
 
     /// The CPU as a device.

@@ -342,5 +342,8 @@ fn check(device: &Device, status: cublasStatus_t) -> Result<(), OpError> {
 
 /// cuBLASLt reports a sticky error only as a failed execution; the next synchronisation marks the device as lost.
 fn failed(device: &Device, status: cublasStatus_t) -> OpError {
+    if status == cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED {
+        return device.out_of_memory(0);
+    }
     device.failed(NAME, &format!("{status:?}"))
 }

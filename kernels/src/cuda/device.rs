@@ -357,10 +357,30 @@ impl Device {
 
     /// The error of `what`; one that the device does not recover from marks it as lost for good.
     pub(super) fn error(&self, what: &'static str, failed: CUresult) -> OpError {
+        if failed == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return self.out_of_memory(0);
+        }
         let reason = driver::describe(failed);
         let Some(scope) = driver::loss_scope(failed) else { return self.failed(what, &reason) };
         let (scope, reason) = self.lost.get_or_init(|| (scope, describe_loss(what, LAST_LAUNCHED.get(), &reason)));
         self.lost_error(*scope, reason)
+    }
+
+    /// The error of an allocation of `requested` bytes.
+    pub(super) fn out_of_memory(&self, requested: u64) -> OpError {
+        OpError::OutOfMemory { device: self.info.id, requested, free: self.free_bytes() }
+    }
+
+    /// Bytes that can be allocated now, by the pool's limit and the free memory of the device, whose context is current.
+    pub(super) fn free_bytes(&self) -> u64 {
+        self.pool().free(free_memory())
+    }
+
+    /// Fails if `bytes` could not be allocated even if the pool and all graphs were freed: another process holds the memory,
+    /// or there is too little.
+    pub(super) fn check_attainable(&self, bytes: u64) -> Result<(), OpError> {
+        let unpooled = free_memory().saturating_add(self.graph_bytes.load(Relaxed));
+        if bytes > self.pool().attainable(unpooled) { Err(self.out_of_memory(bytes)) } else { Ok(()) }
     }
 
     fn lost_error(&self, scope: LossScope, reason: &str) -> OpError {
@@ -376,6 +396,14 @@ impl Device {
     pub(crate) fn memcpy_pool(&self) -> &MemcpyPool {
         &self.memcpy_pool
     }
+}
+
+/// Free bytes of the device whose context is current.
+fn free_memory() -> u64 {
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: writes two integers.
+    let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+    if result == CUresult::CUDA_SUCCESS { free as u64 } else { 0 }
 }
 
 /// Names the failed call, and the kernel launched before it, which is the likely cause.

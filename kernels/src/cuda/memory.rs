@@ -232,6 +232,12 @@ impl MemoryPool {
         most.min(on_device.saturating_add(unused))
     }
 
+    /// Bytes that can be allocated if `on_device` bytes are free on the device, once all memory of the pool is freed.
+    pub(super) fn attainable(&self, on_device: u64) -> u64 {
+        let most = if self.limit == 0 { u64::MAX } else { self.limit };
+        most.min(on_device.saturating_add(self.query_reserved()))
+    }
+
     /// Reverts a [`Self::charge`].
     pub(super) fn uncharge(&self, charged: u64) {
         self.used.fetch_sub(charged, Relaxed);

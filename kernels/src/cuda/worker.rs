@@ -172,8 +172,13 @@ impl Worker {
     /// Allocates `len` elements in the order of `stream`; the worker's stream may use them after waiting for that order.
     fn alloc_on<T: Pod>(&self, len: usize, stream: sys::CUstream) -> Result<Buffer<T>, OpError> {
         const FULL: CUresult = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
         self.reclaim()?;
         let mut allocated = self.stream.allocate(len, stream);
+        if matches!(allocated, Err(AllocError::Limit | AllocError::Driver(FULL))) {
+            // What makes no room for it is not evicted for it.
+            self.device().check_attainable(bytes)?;
+        }
         if matches!(allocated, Err(AllocError::Limit)) && self.drop_graphs() {
             self.reclaim()?;
             allocated = self.stream.allocate(len, stream);
@@ -183,29 +188,27 @@ impl Worker {
             allocated = self.stream.allocate(len, stream);
         }
         // The last resort before the request fails: the caches of the device.
-        if matches!(allocated, Err(AllocError::Limit | AllocError::Driver(FULL)))
-            && self.device().evict((len as u64).saturating_mul(size_of::<T>() as u64)) > 0
-        {
+        if matches!(allocated, Err(AllocError::Limit | AllocError::Driver(FULL))) && self.device().evict(bytes) > 0 {
             self.reclaim()?;
             self.drain();
             allocated = self.stream.allocate(len, stream);
         }
         allocated.map_err(|error| match error {
             AllocError::Driver(failed) if failed != FULL => self.device().error("allocation", failed),
-            AllocError::Limit | AllocError::Driver(_) => {
-                let requested = (len as u64).saturating_mul(size_of::<T>() as u64);
-                OpError::OutOfMemory { device: self.device().info().id, requested, free: self.free_bytes() }
-            }
+            AllocError::Limit | AllocError::Driver(_) => self.device().out_of_memory(bytes),
         })
     }
 
     /// Bytes that can be allocated now, by the pool's limit and the device's free memory.
     pub(crate) fn free_bytes(&self) -> u64 {
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: writes two integers, of the device whose context is current.
-        let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
-        let on_device = if result == CUresult::CUDA_SUCCESS { free as u64 } else { 0 };
-        self.device().pool().free(on_device)
+        self.device().free_bytes()
+    }
+
+    /// Fails if so many bytes cannot be allocated whatever is freed for them, for what is allocated in several parts: the parts
+    /// that fit would be allocated, and caches evicted for them, in vain.
+    pub(crate) fn check_attainable(&self, bytes: u64) -> Result<(), OpError> {
+        self.device().enter()?;
+        self.device().check_attainable(bytes)
     }
 
     /// Frees all that can be freed: graphs, and memory that pending work on any stream still uses.

@@ -42,6 +42,11 @@ impl Budget {
         Ok(self.rows.of(principal).reserve(bytes)?)
     }
 
+    /// Reserves bytes for a copy of rows that lives as long as a request of this principal.
+    pub(crate) fn reserve_working(&self, principal: u64, bytes: u64) -> Result<Reservation, CollectionError> {
+        Ok(self.writers.of(principal).reserve(bytes)?)
+    }
+
     /// Reserves bytes for an index if nothing must be evicted for it.
     pub(crate) fn reserve_index(&self, bytes: u64) -> Option<Reservation> {
         self.indexes.reserve_unused(bytes)

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use accelerd_engine::{Context, Lane};
-use accelerd_kernels::ops::cluster::{Cluster, ClusterRequest, Clusters, Rows};
+use accelerd_kernels::{
+    Op as _,
+    ops::cluster::{Cluster, ClusterRequest, Clusters, Rows},
+};
 use accelerd_store::Ids;
 
 use super::{Collection, blocking, points::Points};
@@ -25,9 +28,17 @@ impl Collection {
         };
         let device = generation.corpus.device();
         let resident = || request(Rows::Corpus(Arc::clone(&generation.corpus)));
-        let done = match lane.submit(resident(), context.clone()).await {
-            Err(error) if self.shared().env.fall_back_if_lost(&generation.corpus, device, &error) => {
+        // The CPU copies the rows, for which host memory is reserved first.
+        let on_gpu = Context { no_cpu_fallback: true, ..context.clone() };
+        let env = &self.shared().env;
+        let done = match lane.submit(resident(), on_gpu).await {
+            Err(error) if env.fall_back_if_lost(&generation.corpus, device, &error) => {
                 lane.submit(resident(), context.clone()).await?
+            }
+            Err(error) if lane.falls_back(&error, Cluster::size(&resident()), &context) => {
+                let rows = generation.corpus.len() as u64 * generation.corpus.dim() as u64;
+                let _copy = env.budget.reserve_working(context.principal, rows * size_of::<f32>() as u64)?;
+                lane.submit_to_cpu(resident(), context.clone()).await?
             }
             done => done?,
         };

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig, SubmitError};
 use accelerd_kernels::{
-    Choice, DeviceId, LossScope, Matrix, OpError, Settings as Devices, discover, ledger, ops::cluster::ClusterRequest,
+    Choice, Device, DeviceId, LossScope, Matrix, OpError, Settings as Devices, cpu::Pool, discover, ledger,
+    ops::cluster::ClusterRequest,
 };
 use accelerd_models::words;
 use accelerd_proto::v1::{self, Payload, value::Kind};
@@ -43,6 +44,12 @@ fn lane() -> LaneConfig {
 fn fixture(settings: Settings) -> Fixture {
     let devices = Devices { choice: Choice::Cpu, cpu_threads: 1, ..Devices::default() };
     let found = discover(&devices).expect("there is a CPU");
+    let engine = engine(found.devices);
+    let collections = open(&engine, settings);
+    Fixture { engine, collections }
+}
+
+fn engine(devices: Vec<Device>) -> Engine {
     let config = EngineConfig {
         cuda_workers: 1,
         cpu_workers: 1,
@@ -52,10 +59,9 @@ fn fixture(settings: Settings) -> Fixture {
         cpu_slice: Duration::from_millis(10),
         cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
+        memory_retry: Duration::ZERO,
     };
-    let engine = Engine::start(found.devices, config).expect("the engine starts");
-    let collections = open(&engine, settings);
-    Fixture { engine, collections }
+    Engine::start(devices, config).expect("the engine starts")
 }
 
 fn open(engine: &Engine, settings: Settings) -> Arc<Collections> {
@@ -596,6 +602,54 @@ async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
     let corpus = Arc::clone(&collections.get("b").expect("it is there").shared().generation().corpus);
     assert!(collections.env.fall_back_if_lost(&corpus, device, &sticky));
     assert_eq!(on("c").await, DeviceId::Cpu, "all GPUs are lost");
+}
+
+#[tokio::test]
+async fn collections_of_a_gpu_without_memory_are_searched_and_clustered_by_the_cpu_until_there_is_some() {
+    let gpu = Pool::stand_in(DeviceId::Cuda(0), 1).expect("a thread");
+    let devices = vec![Device::Cpu(Arc::clone(&gpu)), Device::Cpu(Pool::start(1).expect("a thread"))];
+    let engine = engine(devices.clone());
+    let services = services(&engine, devices.iter().map(Device::id).collect());
+    let ledger = ledger::Ledger::new();
+    let settings = Settings { ledger: Arc::clone(&ledger), ..Settings::default() };
+    let collections = Collections::open(settings, services).expect("there is no folder to open");
+    let collection = collections.create(spec("c")).await.expect("the name is free");
+    upsert(&collection, &[1, 50, 2, 51], 0.0).await;
+    assert_eq!(collection.describe().device, DeviceId::Cuda(0));
+    let lane = engine.lane(lane());
+    let clusters = async || {
+        let request = |rows| ClusterRequest {
+            rows,
+            clusters: 2,
+            max_iterations: 10,
+            tolerance: 0.0,
+            init_count: 1,
+            spherical: false,
+            seed: 7,
+        };
+        collection.cluster(&lane, request, Context::default()).await.map(|(clusters, _)| clusters.assignments)
+    };
+    let expected = (ids(&collection, near([1.0; 4], 3)).await, clusters().await.expect("there are rows"));
+    let counts = || engine.cpu_fallbacks().iter().map(|one| (one.lane, one.requests)).collect::<Vec<_>>();
+    assert_eq!(counts(), []);
+
+    gpu.set_full(true);
+    let found = (ids(&collection, near([1.0; 4], 3)).await, clusters().await.expect("the CPU computes"));
+    assert_eq!(found, expected);
+    assert_eq!(counts(), [("cluster", 1), ("search", 1)]);
+    upsert(&collection, &[3], 0.0).await;
+    assert_eq!(ids(&collection, near([3.0, 0.0, 0.0, 0.0], 1)).await, [3], "changes are seen at once");
+    assert_eq!(collection.describe().device, DeviceId::Cuda(0), "it stays where it is");
+
+    // The CPU clusters a copy of the rows, for which the host must have memory.
+    ledger.limit(ledger::Place::Host, ledger::Limit { bytes: 1, setting: "memory.host_limit" });
+    assert!(message(clusters().await).contains("memory.host_limit"));
+
+    gpu.set_full(false);
+    let before = counts();
+    assert_eq!(ids(&collection, near([1.0; 4], 3)).await.len(), 3);
+    assert_eq!(clusters().await.expect("the GPU computes").len(), 5);
+    assert_eq!(counts(), before);
 }
 
 #[derive(Clone, Debug)]

@@ -62,6 +62,7 @@ async fn report_engine(name: &str, deadline: Option<Duration>) {
         cpu_slice: Duration::from_millis(10),
         cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
+        memory_retry: Duration::ZERO,
     };
     let engine = Engine::start(devices, config).expect("the workers start");
     let lane = engine.lane::<Nothing>(LaneConfig {

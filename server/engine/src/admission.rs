@@ -297,6 +297,7 @@ mod tests {
             cpu_slice: slice,
             cuda_slice: slice,
             hang_timeout: Duration::ZERO,
+            memory_retry: Duration::ZERO,
         }))
     }
 

@@ -22,6 +22,9 @@ pub struct EngineConfig {
     pub cpu_slice: Duration,
     /// How long a batch runs on a GPU before others get their turn.
     pub cuda_slice: Duration,
+    /// How long requests of a kind run on the CPU after a GPU had no memory for one, before the GPU is tried again; zero for
+    /// not at all.
+    pub memory_retry: Duration,
     /// A GPU whose launch or slice takes longer than this is lost; zero disables the watchdog.
     pub hang_timeout: Duration,
 }
@@ -115,6 +118,8 @@ pub struct Context {
     pub principal: u64,
     /// With whom the call shares its part of what callers take turns at for long: its principal or, if it has none, its connection.
     pub sharer: u64,
+    /// The caller asked for the device: where it has no memory, the request fails instead of running on the CPU.
+    pub no_cpu_fallback: bool,
 }
 
 /// How a drain ended.

@@ -16,6 +16,7 @@ use crate::{
     admission::Permit,
     batcher::{Batch, BatchLimits, BatchSummary, Entry, EntryId, NextBatch, Terms},
     config::{Context, LaneConfig},
+    cpu_fallback::{MemoryBackoff, Shortage},
     device::{AnyLane, DeviceQueues, PollOutcome, WorkerContext},
     estimate::Estimate,
     loss::{DeviceLoss, LossCause},
@@ -36,6 +37,8 @@ pub(crate) struct DeviceLane<O: Op> {
     shared: Arc<Shared>,
     /// Shared with the queue of the device's other size class.
     pub(crate) estimate: Arc<Estimate>,
+    /// Likewise.
+    pub(crate) backoff: Arc<MemoryBackoff<O::Key>>,
     limits: BatchLimits,
     work: Work,
 }
@@ -72,11 +75,18 @@ pub(crate) enum Reply<O: Op> {
     Failed(SubmitError),
     /// The device is lost: the caller tries another.
     Rerouted(Box<Job<O>>),
+    /// The GPU has no memory for it: the caller tries the CPU.
+    FellBack(Box<Job<O>>),
 }
 
 impl<O: Op> Job<O> {
     fn waited(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.submitted)
+    }
+
+    /// Whether it may run on the CPU instead of on a GPU.
+    fn can_fall_back(&self) -> bool {
+        !self.context.no_cpu_fallback && O::cpu_fallback(&self.request)
     }
 }
 
@@ -96,6 +106,7 @@ impl<O: Op> DeviceLane<O> {
         device: &Arc<DeviceQueues>,
         config: &LaneConfig,
         estimate: &Arc<Estimate>,
+        backoff: &Arc<MemoryBackoff<O::Key>>,
         large: bool,
     ) -> Self {
         let limits = BatchLimits {
@@ -114,6 +125,7 @@ impl<O: Op> DeviceLane<O> {
             core: Arc::clone(core),
             shared: Arc::clone(shared),
             estimate: Arc::clone(estimate),
+            backoff: Arc::clone(backoff),
             limits,
             work,
         }
@@ -172,7 +184,7 @@ impl<O: Op> DeviceLane<O> {
         let mut took = None;
         let mut parts = vec![batch];
         while let Some(part) = parts.pop() {
-            let part = self.drop_cancelled(part);
+            let part = self.divert_to_cpu(self.drop_cancelled(part));
             if worker.device.lost().is_some() {
                 self.reroute(part, false);
             } else if !part.is_empty() {
@@ -199,6 +211,50 @@ impl<O: Op> DeviceLane<O> {
         let gone = |pending: &mut Pending<O>| pending.reply.is_closed() || is_late(&pending.job);
         part.extract_if(.., gone).for_each(|pending| self.expire(pending, Stage::Queued, now));
         part
+    }
+
+    /// Sends the requests to the CPU that the GPU has no memory for, as others of their kind found out a moment ago.
+    fn divert_to_cpu(&self, part: Vec<Pending<O>>) -> Vec<Pending<O>> {
+        if !self.backoff.is_active() {
+            return part;
+        }
+        let now = Instant::now();
+        let mut kept = Vec::with_capacity(part.len());
+        for pending in part {
+            match self.avoids(now, &pending.job) {
+                Some(shortage) => self.send_to_cpu(now, pending, shortage),
+                None => kept.push(pending),
+            }
+        }
+        kept
+    }
+
+    /// The shortage of memory for which a request runs on the CPU without trying this GPU.
+    pub(crate) fn avoids(&self, now: Instant, job: &Job<O>) -> Option<Shortage> {
+        if !self.backoff.is_active() {
+            return None;
+        }
+        let shortage = self.backoff.shortage(now, &O::key(&job.request), job.size.bytes)?;
+        self.may_fall_back(job).then_some(shortage)
+    }
+
+    /// Whether a request may run on the CPU instead of on this device.
+    fn may_fall_back(&self, job: &Job<O>) -> bool {
+        self.device.id() != DeviceId::Cpu && job.can_fall_back() && self.shared.has_cpu()
+    }
+
+    /// Moves a request to the CPU for good, and counts it.
+    pub(crate) fn fall_back(&self, now: Instant, job: &mut Job<O>, shortage: Shortage) {
+        job.affinity = Some(DeviceId::Cpu);
+        self.shared.fallbacks.record(now, O::NAME, job.size, shortage);
+    }
+
+    fn send_to_cpu(&self, now: Instant, Pending { mut job, reply }: Pending<O>, shortage: Shortage) {
+        self.fall_back(now, &mut job, shortage);
+        let deadline = job.context.deadline;
+        if reply.send(Reply::FellBack(Box::new(job))).is_err() {
+            self.record_cancelled(Stage::Queued, deadline);
+        }
     }
 
     /// Answers a request whose deadline passed, or whose caller is gone.
@@ -290,16 +346,25 @@ impl<O: Op> DeviceLane<O> {
             self.shared.lose(&worker.device, &DeviceLoss { device, cause, lane: O::NAME, reason });
             self.reroute(part, true);
         } else if part.len() == 1 {
-            self.core.record.count(|counts| counts.failures += 1);
-            for pending in part {
-                self.reply(pending, |_, _| Reply::Failed(error.clone().into()));
-            }
+            part.into_iter().for_each(|pending| self.settle_one(pending, &error));
         } else {
             tracing::debug!(lane = O::NAME, requests = part.len(), %error, "a batch failed and is split");
             self.core.record.count(|counts| counts.splits += 1);
             let right = part.split_off(part.len() / 2);
             parts.extend([right, part]);
         }
+    }
+
+    /// Answers a request that failed alone, or sends it to the CPU.
+    fn settle_one(&self, pending: Pending<O>, error: &OpError) {
+        let job = &pending.job;
+        if let Some(shortage) = Shortage::of(error).filter(|_| self.may_fall_back(job)) {
+            let now = Instant::now();
+            self.backoff.record(now, O::key(&job.request), job.size.bytes, shortage);
+            return self.send_to_cpu(now, pending, shortage);
+        }
+        self.core.record.count(|counts| counts.failures += 1);
+        self.reply(pending, |_, _| Reply::Failed(error.clone().into()));
     }
 
     fn complete(
@@ -444,6 +509,7 @@ fn batch_span<O: Op>(batch: &[Pending<O>], worker: &WorkerContext) -> Span {
 fn execute<O: Op>(worker: &mut WorkerContext, part: &[Pending<O>]) -> Result<Vec<O::Response>, OpError> {
     let requests: Vec<_> = part.iter().map(|pending| &pending.job.request).collect();
     let failed = |reason| OpError::Failed { device: worker.device.id(), kernel: O::NAME, reason };
+    worker.backend.check_memory()?;
     match catch_unwind(AssertUnwindSafe(|| O::run(&requests, &mut worker.backend))) {
         Ok(Ok(responses)) if responses.len() != part.len() => {
             Err(failed(format!("{} responses to {} requests", responses.len(), part.len())))

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::{
     config::{Drained, EngineConfig, LaneConfig},
+    cpu_fallback::CpuFallback,
     lane::Lane,
     loss::DeviceLoss,
     running::{Running, RunningBatch},
@@ -183,6 +184,11 @@ impl Engine {
     /// Whether every admitted request is answered.
     pub fn is_idle(&self) -> bool {
         self.shared.admission.requests() == 0
+    }
+
+    /// The requests that ran on the CPU because a GPU had no memory for them, by lane and GPU.
+    pub fn cpu_fallbacks(&self) -> Vec<CpuFallback> {
+        self.shared.fallbacks.counts()
     }
 
     /// What is queued and running now, and counts since the start.

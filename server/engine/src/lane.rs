@@ -14,6 +14,7 @@ use crate::{
     arrival::Arrival,
     batcher::{EntryId, Terms, WouldMiss},
     config::{Context, LaneConfig},
+    cpu_fallback::{MemoryBackoff, Shortage},
     device::{AnyLane, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
     estimate::Estimate,
@@ -77,9 +78,13 @@ impl<O: Op> Lane<O> {
         let labels = LaneLabels::new(O::NAME, shared.devices.iter().map(|device| device.id()));
         let core = Arc::new(LaneCore { name: O::NAME, labels, record: LaneRecord::default() });
         let estimates: Vec<_> = shared.devices.iter().map(|_| Arc::new(Estimate::new(Instant::now()))).collect();
+        let backoff = || Arc::new(MemoryBackoff::new(shared.memory_retry));
+        let backoffs: Vec<_> = shared.devices.iter().map(|_| backoff()).collect();
         let open = |large| -> Vec<_> {
-            let devices = shared.devices.iter().zip(&estimates);
-            let open = |(device, estimate)| DeviceLane::new(&core, shared, device, config, estimate, large);
+            let devices = shared.devices.iter().zip(estimates.iter().zip(&backoffs));
+            let open = |(device, (estimate, backoff))| {
+                DeviceLane::new(&core, shared, device, config, estimate, backoff, large)
+            };
             devices.map(|device| Arc::new(open(device))).collect()
         };
         let LaneConfig { cpu_max_bytes, large_request_bytes, .. } = *config;
@@ -106,10 +111,25 @@ impl<O: Op> Lane<O> {
         context: Context,
         arrival: Option<Arc<Arrival>>,
     ) -> Result<Completion<O::Response>, SubmitError> {
-        let lane = &*self.0;
         let is_screened = arrival.is_some();
         drop(arrival);
-        let mut job = lane.admit(request, context, is_screened)?;
+        self.finish(self.0.admit(request, context, is_screened)?).await
+    }
+
+    /// As [`Self::submit`], on the CPU although a GPU is to run the request, after [`Self::falls_back`].
+    pub async fn submit_to_cpu(
+        &self,
+        request: O::Request,
+        context: Context,
+    ) -> Result<Completion<O::Response>, SubmitError> {
+        let mut job = self.0.admit(request, context, false)?;
+        job.affinity = Some(DeviceId::Cpu);
+        self.finish(job).await
+    }
+
+    /// Queues an admitted request, on one device after the other if need be, and waits for its response.
+    async fn finish(&self, mut job: Job<O>) -> Result<Completion<O::Response>, SubmitError> {
+        let lane = &*self.0;
         let deadline = job.context.deadline;
         let mut enqueued = job.submitted;
         loop {
@@ -117,10 +137,13 @@ impl<O: Op> Lane<O> {
             match guard.wait(reply, deadline).await? {
                 Reply::Completed(completion, _permit) => return Ok(completion),
                 Reply::Failed(error) => return Err(error),
-                Reply::Rerouted(again) => job = *again,
+                Reply::Rerouted(again) => {
+                    lane.core.record.count(|counts| counts.rerouted += 1);
+                    job = *again;
+                }
+                Reply::FellBack(again) => job = *again,
             }
             enqueued = now();
-            lane.core.record.count(|counts| counts.rerouted += 1);
         }
     }
 
@@ -132,7 +155,7 @@ impl<O: Op> Lane<O> {
         let permit = lane.reserve(size, size.bytes, None)?;
         let device_lane =
             lane.device_lane_for(Demand { bytes: size.bytes, cost, affinity: None, is_suspect: false })?;
-        let &Context { deadline, priority, principal, sharer: _ } = context;
+        let &Context { deadline, priority, principal, .. } = context;
         let terms = Terms { priority, principal, cost, deadline, is_screened: false };
         let screened = device_lane.queue.screen(now, terms);
         screened.map_err(|WouldMiss { seconds }| lane.would_miss(now, deadline, seconds))?;
@@ -149,6 +172,19 @@ impl<O: Op> Lane<O> {
     pub fn has_gpu(&self) -> bool {
         let mut devices = self.0.device_lanes.iter().map(|lane| &lane.device);
         devices.any(|device| device.id() != DeviceId::Cpu && device.lost().is_none())
+    }
+
+    /// Whether a request that failed in this way may run on the CPU instead, once its caller has moved its input to the host. If
+    /// so, it is counted.
+    pub fn falls_back(&self, error: &SubmitError, size: Size, context: &Context) -> bool {
+        let SubmitError::Op(error) = error else { return false };
+        let shared = &self.0.shared;
+        let may_fall_back = !context.no_cpu_fallback && shared.has_cpu();
+        let shortage = Shortage::of(error).filter(|_| may_fall_back);
+        if let Some(shortage) = shortage {
+            shared.fallbacks.record(now(), O::NAME, size, shortage);
+        }
+        shortage.is_some()
     }
 
     /// Requests, by the call itself, that the workers of all devices free their idle memory; the future is ready once they
@@ -204,6 +240,10 @@ impl<O: Op> LaneInner<O> {
     ) -> Result<(QueueGuard<'_, O>, oneshot::Receiver<Reply<O>>), SubmitError> {
         loop {
             let lane = self.device_lane_for(job.demand())?;
+            if let Some(shortage) = lane.avoids(now, &job) {
+                lane.fall_back(now, &mut job, shortage);
+                continue;
+            }
             let submitted = job.submitted;
             let (reply, received) = oneshot::channel();
             match lane.push(now, Pending { job, reply: Replier::new(reply) }) {

@@ -28,6 +28,9 @@
 //! callers, which submit them to another device; those with an affinity to it fail. A request that ran on two devices as they
 //! were lost is retried on the CPU only.
 //!
+//! A request that a GPU has no memory for, even alone, runs on the CPU if the CPU can read its input (`cpu_fallback`). For a
+//! while, requests of its kind and at least its size go there directly.
+//!
 //! The watchdog (`watchdog`) declares a GPU lost whose launch or slice does not end in time. Each worker publishes what it runs
 //! (`running`), with the reply channels of the batch, so that callers are answered although the worker is stuck. A stuck
 //! thread is never joined; should it return, its results are discarded.
@@ -62,6 +65,8 @@ mod turn;
 mod admission;
 #[cfg(not(loom))]
 mod arrival;
+#[cfg(not(loom))]
+mod cpu_fallback;
 #[cfg(not(loom))]
 mod device;
 #[cfg(not(loom))]
@@ -98,6 +103,8 @@ mod worker;
 #[cfg(not(loom))]
 pub use arrival::Arrival;
 pub use config::{Context, Drained, EngineConfig, LaneConfig, Priority};
+#[cfg(not(loom))]
+pub use cpu_fallback::CpuFallback;
 #[cfg(not(loom))]
 pub use engine::Engine;
 #[cfg(not(loom))]

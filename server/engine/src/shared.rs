@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::{
     admission::Admission,
     config::EngineConfig,
+    cpu_fallback::Fallbacks,
     device::{AnyLane, DeviceQueues, WorkerCounts},
     loss::DeviceLoss,
     metrics::{LaneLabels, Metrics, Stage},
@@ -25,6 +26,9 @@ pub(crate) struct Shared {
     pub(crate) devices: Vec<Arc<DeviceQueues>>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
+    pub(crate) fallbacks: Fallbacks,
+    /// How long requests of a kind avoid a GPU that had no memory for one.
+    pub(crate) memory_retry: Duration,
     /// In the order in which they were found.
     pub(crate) losses: watch::Sender<Vec<DeviceLoss>>,
     lanes: Mutex<Vec<RegisteredLane>>,
@@ -62,6 +66,8 @@ impl Shared {
             devices,
             admission: Arc::new(Admission::new(config)),
             metrics: Metrics::new(),
+            fallbacks: Fallbacks::default(),
+            memory_retry: config.memory_retry,
             losses: watch::Sender::default(),
             lanes: Mutex::default(),
             capacity,
@@ -84,6 +90,11 @@ impl Shared {
             device.evict();
         }
         self.losses.send_modify(|losses| losses.extend(newly.into_iter().map(|(_, loss)| loss)));
+    }
+
+    /// Whether requests can fall back to the CPU.
+    pub(crate) fn has_cpu(&self) -> bool {
+        self.devices.iter().any(|device| device.id() == DeviceId::Cpu && device.lost().is_none())
     }
 
     /// Most bytes that a request with this affinity can use.

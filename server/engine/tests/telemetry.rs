@@ -58,6 +58,7 @@ fn engine() -> Engine {
         cpu_slice: Duration::from_millis(10),
         cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::ZERO,
+        memory_retry: Duration::ZERO,
     };
     Engine::start(devices, config).expect("the CPU opens")
 }

@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 93] = [
+const BOUNDS: [(&str, Bound); 94] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -66,6 +66,7 @@ const BOUNDS: [(&str, Bound); 93] = [
     ("cuda.pinned", Size(0, TIB)),
     ("cuda.lost_grace", Time(0, DAY)),
     ("cuda.hang_timeout", Time(0, DAY)),
+    ("cuda.memory_retry", Time(0, HOUR)),
     ("memory.host_limit", Size(MIB, 64 * TIB)),
     ("memory.reserve", Size(0, 64 * TIB)),
     ("admission.max_items", Count(1, 1_000_000_000_000)),

@@ -231,6 +231,9 @@ pub struct Cuda {
     /// Time after which a launch or slice on a GPU counts as hung; zero for never.
     #[serde(with = "humantime_serde")]
     pub hang_timeout: Duration,
+    /// How long requests of a kind run on the CPU after a GPU had no memory for one; zero tries the GPU for each.
+    #[serde(with = "humantime_serde")]
+    pub memory_retry: Duration,
     /// Whether the daemon starts again after the loss of all GPUs.
     pub restart: Restart,
 }
@@ -717,6 +720,7 @@ impl Config {
             max_items: self.admission.max_items,
             max_bytes: self.admission.max_bytes.as_u64(),
             hang_timeout: self.cuda.hang_timeout,
+            memory_retry: self.cuda.memory_retry,
             cpu_slice: self.backend.cpu_slice,
             cuda_slice: self.cuda.slice,
         }

@@ -87,11 +87,13 @@ impl Embedder {
     /// is refused.
     async fn warm_up(&self, model: &Arc<LoadedModel>) -> Result<(), ApiError> {
         let tokens = Input::Tokens { ids: vec![0], offsets: vec![0, 1] };
+        // A model that a GPU is to run and has no memory for is refused, not served by the CPU from the start.
+        let context = Context { no_cpu_fallback: true, ..Context::default() };
         let result = if model.reranker().is_some() {
             let batches = self.tokenized(model, tokens, &TokenizeOptions::default())?;
-            self.score(model, batches, Context::default()).await.map(drop)
+            self.score(model, batches, context).await.map(drop)
         } else {
-            self.embed(model, tokens, &Options::default(), Context::default()).await.map(drop)
+            self.embed(model, tokens, &Options::default(), context).await.map(drop)
         };
         result.map_err(|error| device_error(model, error))
     }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use accelerd_engine::{Distribution, LaneStats, SubmitError};
+use accelerd_engine::{CpuFallback, Distribution, LaneStats, SubmitError};
 use accelerd_kernels::{
     Device, DeviceId, KernelStats,
     ledger::{KindMemory, PlaceMemory},
@@ -170,6 +170,19 @@ fn stats(app: &App) -> pb::GetStatsResponse {
         draining: engine.draining || !app.health.now().ready,
         sample_time: Some(SystemTime::now().into()),
         memory: app.ledger.snapshot().iter().map(memory_place).collect(),
+        cpu_fallbacks: app.engine.cpu_fallbacks().iter().map(cpu_fallback).collect(),
+    }
+}
+
+fn cpu_fallback(fallback: &CpuFallback) -> pb::CpuFallback {
+    let &CpuFallback { lane, device, requests, items, bytes } = fallback;
+    pb::CpuFallback {
+        lane: lane.to_owned(),
+        device: device.to_string(),
+        reason: CpuFallback::REASON.to_owned(),
+        request_count: requests,
+        item_count: items,
+        size_bytes: bytes,
     }
 }
 
@@ -299,6 +312,7 @@ fn report(app: &App, caller: &Caller) -> Value {
             "refused_messages": app.transport_memory.refused(),
         },
         "memory": stats.memory.iter().map(memory_json).collect::<Vec<_>>(),
+        "cpu_fallbacks": stats.cpu_fallbacks.iter().map(fallback_json).collect::<Vec<_>>(),
         "requests_in_flight": app.metrics.in_flight(),
         "models": models.map(|model| model.name().to_owned()).collect::<Vec<_>>(),
         "settings": settings,
@@ -320,6 +334,17 @@ fn memory_json(memory: &pb::MemoryPlace) -> Value {
         "held_bytes": memory.held_bytes,
         "limit_bytes": memory.limit_bytes,
         "accounts": memory.accounts.iter().map(account).collect::<Vec<_>>(),
+    })
+}
+
+fn fallback_json(fallback: &pb::CpuFallback) -> Value {
+    json!({
+        "lane": fallback.lane,
+        "device": fallback.device,
+        "reason": fallback.reason,
+        "requests": fallback.request_count,
+        "items": fallback.item_count,
+        "bytes": fallback.size_bytes,
     })
 }
 

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use accelerd_engine::{Context, Lane};
+use accelerd_engine::{Context, Lane, SubmitError};
 use accelerd_kernels::{
-    DeviceId,
+    DeviceId, Size,
     ops::tensor::{Execute, ExecuteRequest, Executed, PlanCache, TensorInput},
 };
 use accelerd_proto::v1 as pb;
@@ -16,7 +16,7 @@ use tonic::Status;
 use super::{
     convert::tensor_of,
     dtype::dtype_to_proto,
-    resident_tensors::ResidentTensors,
+    resident_tensors::{ResidentTensors, is_on_gpu},
     tensor_graph::{check_steps, invalid},
 };
 use crate::{
@@ -53,7 +53,7 @@ pub(super) struct GraphRequest {
 }
 
 /// A plan, what it reads and where it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Execution {
     pub(super) plan: Arc<Plan>,
     pub(super) inputs: Vec<TensorInput>,
@@ -61,6 +61,17 @@ pub(super) struct Execution {
     pub(super) keep: Vec<bool>,
     /// `None` for any.
     pub(super) device: Option<DeviceId>,
+}
+
+impl Execution {
+    /// Whether it reads what is in the memory of a GPU.
+    fn reads_gpu(&self) -> bool {
+        self.inputs.iter().any(is_on_gpu)
+    }
+
+    fn size(&self) -> Size {
+        Size { items: 1, bytes: self.plan.allocated_bytes() as u64 }
+    }
 }
 
 impl GraphExecutor {
@@ -87,7 +98,28 @@ impl GraphExecutor {
     }
 
     /// Executes a plan. What it keeps is reserved in the account of its caller.
+    ///
+    /// If the GPU that holds its inputs has no memory to compute in, the CPU computes from copies of them.
     pub(super) async fn execute(&self, execution: Execution, context: Context) -> Result<Executed, ApiError> {
+        let again = execution.reads_gpu().then(|| execution.clone());
+        match (self.submit(execution, context.clone()).await, again) {
+            (Err(error), Some(again)) if self.lane.falls_back(&error, again.size(), &context) => {
+                self.execute_on_cpu(again, context).await
+            }
+            (done, _) => Ok(done?),
+        }
+    }
+
+    async fn execute_on_cpu(&self, mut execution: Execution, context: Context) -> Result<Executed, ApiError> {
+        let mut memory = self.resident.request_memory();
+        for input in &mut execution.inputs {
+            self.resident.move_to_host(input, &mut memory, &context).await?;
+        }
+        execution.device = Some(DeviceId::Cpu);
+        Ok(self.submit(execution, context).await?)
+    }
+
+    async fn submit(&self, execution: Execution, context: Context) -> Result<Executed, SubmitError> {
         let Execution { plan, inputs, keep, device } = execution;
         let mut request = ExecuteRequest::new(plan, inputs).on(device);
         if keep.contains(&true) {

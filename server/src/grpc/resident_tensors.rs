@@ -7,9 +7,10 @@ use std::{
 
 use accelerd_engine::{Context, Lane};
 use accelerd_kernels::{
-    DeviceId, OpError,
+    DeviceId, OpError, Size,
     ops::tensor::{
-        Download, DownloadRequest, HostUpload, ResidentTensor, TensorAccount, Upload as UploadOp, UploadRequest,
+        Download, DownloadRequest, HostUpload, ResidentTensor, TensorAccount, TensorInput, Upload as UploadOp,
+        UploadRequest,
     },
 };
 use accelerd_proto::v1 as pb;
@@ -30,6 +31,7 @@ use crate::{
     app::App,
     auth::caller::Caller,
     error::ApiError,
+    ledger::RequestMemory,
     status,
     tensors::{Copies, Listed, Quota, ResidentLimit},
 };
@@ -76,6 +78,11 @@ impl ResidentTensors {
             self.app.tensors.reserve(owner, sizes, quota)
         });
         Ok(reserved.map_err(|refusal| caller.refuse(refusal))?)
+    }
+
+    /// Memory of the host for what a request copies there.
+    pub(super) fn request_memory(&self) -> RequestMemory {
+        RequestMemory::new(&self.app.requests)
     }
 
     /// The memory account of a caller's tensors.
@@ -157,7 +164,7 @@ impl ResidentTensors {
     pub(super) async fn upload(
         &self,
         caller: Caller,
-        context: Context,
+        mut context: Context,
         mut parts: ChargedRequests<pb::UploadTensorRequest>,
     ) -> Result<Response<pb::UploadTensorResponse>, Status> {
         let stall_timeout = self.app.config.server.stall_timeout;
@@ -179,6 +186,7 @@ impl ResidentTensors {
             ApiError::invalid(format!("header.{field}"), format!("expected {expected}, got {got}"))
         })?;
         let device = self.device("header.device", &header.device)?;
+        context.no_cpu_fallback = !header.device.is_empty();
         let ttl = self.ttl("header.ttl", header.ttl)?;
         let expected = of.bytes();
         let quota = self.reserve_one(&caller, expected)?;
@@ -277,18 +285,34 @@ impl ResidentTensors {
         Ok(all.freeze())
     }
 
+    /// Replaces a tensor on a GPU by its elements in host memory, which `memory` reserves.
+    pub(super) async fn move_to_host(
+        &self,
+        input: &mut TensorInput,
+        memory: &mut RequestMemory,
+        context: &Context,
+    ) -> Result<(), ApiError> {
+        let TensorInput::Resident(tensor) = &*input else { return Ok(()) };
+        if is_on_gpu(input) {
+            memory.try_resize(memory.bytes() + tensor.of().bytes() as u64)?;
+            *input = TensorInput::Inline(self.read_all(tensor, context).await?);
+        }
+        Ok(())
+    }
+
     /// Copies a tensor to a device, under a new handle.
     pub(super) async fn copy(
         &self,
         caller: &Caller,
-        context: Context,
+        mut context: Context,
         request: pb::CopyTensorRequest,
     ) -> Result<Response<pb::CopyTensorResponse>, ApiError> {
         let device = self.device("device", &request.device)?;
+        context.no_cpu_fallback = !request.device.is_empty();
         let ttl = self.ttl("ttl", request.ttl)?;
         let original = self.get(caller, &request.handle)?.kept;
         let quota = self.reserve_one(caller, original.tensor.of().bytes())?;
-        let copy = self.copy_to(&original.tensor, device, &context).await?;
+        let copy = self.write_copy(&original.tensor, device, &context).await?;
         let now = Instant::now();
         let tensor = describe(&self.app.tensors.insert(caller.owner(), copy, Some(&original), quota, ttl, now));
         caller.record_change(&tensor.handle);
@@ -298,6 +322,15 @@ impl ResidentTensors {
 
     /// A copy of a tensor on a device, without a handle.
     pub(super) async fn copy_to(
+        &self,
+        source: &Arc<ResidentTensor>,
+        device: DeviceId,
+        context: &Context,
+    ) -> Result<Arc<ResidentTensor>, ApiError> {
+        self.write_copy(source, device, &Context { no_cpu_fallback: true, ..context.clone() }).await
+    }
+
+    async fn write_copy(
         &self,
         source: &Arc<ResidentTensor>,
         device: DeviceId,
@@ -324,6 +357,11 @@ impl ResidentTensors {
     }
 }
 
+/// Whether the CPU cannot read an input in place.
+pub(super) fn is_on_gpu(input: &TensorInput) -> bool {
+    matches!(input, TensorInput::Resident(tensor) if tensor.device() != DeviceId::Cpu)
+}
+
 /// A tensor that is being written.
 enum Writer {
     Host(HostUpload),
@@ -331,7 +369,7 @@ enum Writer {
 }
 
 impl Writer {
-    /// Reserves and allocates the memory.
+    /// Reserves and allocates the memory; on the host if the GPU has none left and the caller did not name it.
     async fn begin(
         to: &ResidentTensors,
         of: TensorType,
@@ -339,12 +377,17 @@ impl Writer {
         context: &Context,
     ) -> Result<Self, ApiError> {
         let account = to.account(context);
+        let on_host = |of| HostUpload::new(of, &account).map(Self::Host).map_err(failed);
         if device == DeviceId::Cpu {
-            return Ok(Self::Host(HostUpload::new(of, &account).map_err(failed)?));
+            return on_host(of);
         }
-        let request = UploadRequest::begin(of, device, account, Bytes::new());
-        let tensor = to.uploads.submit(request, context.clone()).await?.response;
-        Ok(Self::Gpu { tensor, at: 0 })
+        let size = Size { items: 1, bytes: of.bytes() as u64 };
+        let request = UploadRequest::begin(of.clone(), device, account.clone(), Bytes::new());
+        match to.uploads.submit(request, context.clone()).await {
+            Ok(begun) => Ok(Self::Gpu { tensor: begun.response, at: 0 }),
+            Err(error) if to.uploads.falls_back(&error, size, context) => on_host(of),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn write(&mut self, to: &ResidentTensors, data: Bytes, context: &Context) -> Result<(), ApiError> {

@@ -157,9 +157,10 @@ impl TensorService for Tensors {
     type DownloadTensorStream = BoxStream<'static, Result<pb::DownloadTensorResponse, Status>>;
 
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Result<Response<pb::ExecuteResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let (caller, mut context) = (Caller::of(request.extensions()), context(&request));
         let mut request = request.into_inner();
         let (device, parallel) = (std::mem::take(&mut request.device), request.data_parallel.take());
+        context.no_cpu_fallback = !device.is_empty() || parallel.is_some();
         let request = self.receive(&caller, request)?;
         let response = match parallel {
             None => self.run(&caller, context, request, &device).await?,

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{Context, Lane, SubmitError};
 use accelerd_kernels::{
+    Op as _,
     ledger::Allowance,
     ops::compare::{Compare, CompareRequest, Comparison, Pair},
 };
@@ -23,7 +24,12 @@ use crate::{
     app::App,
     auth::caller::Caller,
     error::ApiError,
-    grpc::{call::Requests, context::context, dtype::dtype_to_proto, resident_tensors::ResidentTensors},
+    grpc::{
+        call::Requests,
+        context::context,
+        dtype::dtype_to_proto,
+        resident_tensors::{ResidentTensors, is_on_gpu},
+    },
     kernels::KernelCache,
     layers::timing,
     ledger::RequestMemory,
@@ -177,10 +183,32 @@ impl State {
         }
         let mut memory = RequestMemory::new(&self.memory);
         self.gather(&mut pairs, &mut memory, &context).await?;
-        let done = self.lane.submit(CompareRequest::new(pairs), context).await?;
-        timing::record(&done);
-        let mut compared = done.response.into_iter();
+        let mut compared = self.compare_gathered(pairs, &mut memory, context).await?.into_iter();
         Ok(places.into_iter().map(|is_compared| if is_compared { compared.next() } else { None }).collect())
+    }
+
+    /// Compares pairs on the device that holds them. If it has no memory to compare in, the CPU compares copies.
+    async fn compare_gathered(
+        &self,
+        pairs: Vec<Pair>,
+        memory: &mut RequestMemory,
+        context: Context,
+    ) -> Result<Vec<Comparison>, ApiError> {
+        let reads_gpu = pairs.iter().any(|pair| is_on_gpu(&pair.actual) || is_on_gpu(&pair.expected));
+        let again = reads_gpu.then(|| pairs.clone());
+        let request = CompareRequest::new(pairs);
+        let size = Compare::size(&request);
+        let done = match (self.lane.submit(request, context.clone()).await, again) {
+            (Err(error), Some(mut pairs)) if self.lane.falls_back(&error, size, &context) => {
+                for side in pairs.iter_mut().flat_map(|pair| [&mut pair.actual, &mut pair.expected]) {
+                    self.resident.move_to_host(side, memory, &context).await?;
+                }
+                self.lane.submit(CompareRequest::new(pairs), context).await?
+            }
+            (done, _) => done?,
+        };
+        timing::record(&done);
+        Ok(done.response)
     }
 
     fn max_counterexamples(&self, requested: Option<u32>) -> Result<usize, ApiError> {

@@ -39,6 +39,18 @@ struct Stats {
     kernels: Vec<Kernel>,
     admission: Admission,
     memory: Vec<MemoryPlace>,
+    cpu_fallbacks: Vec<CpuFallback>,
+}
+
+/// Requests that the CPU computed because a GPU could not.
+#[derive(Serialize)]
+struct CpuFallback {
+    lane: String,
+    device: String,
+    reason: String,
+    requests: u64,
+    items: u64,
+    bytes: u64,
 }
 
 /// Memory of the host or of a GPU.
@@ -209,6 +221,19 @@ impl From<proto::MemoryPlace> for MemoryPlace {
     }
 }
 
+impl From<proto::CpuFallback> for CpuFallback {
+    fn from(fallback: proto::CpuFallback) -> Self {
+        Self {
+            lane: fallback.lane,
+            device: fallback.device,
+            reason: fallback.reason,
+            requests: fallback.request_count,
+            items: fallback.item_count,
+            bytes: fallback.size_bytes,
+        }
+    }
+}
+
 impl From<proto::GetStatsResponse> for Stats {
     fn from(stats: proto::GetStatsResponse) -> Self {
         let admission = stats.admission.unwrap_or_default();
@@ -234,6 +259,7 @@ impl From<proto::GetStatsResponse> for Stats {
                 refused: admission.refused_count,
             },
             memory: stats.memory.into_iter().map(Into::into).collect(),
+            cpu_fallbacks: stats.cpu_fallbacks.into_iter().map(Into::into).collect(),
         }
     }
 }
@@ -254,6 +280,10 @@ impl Report for Stats {
         if !self.kernels.is_empty() {
             renderer.gap();
             renderer.table(&self.kernel_table(renderer));
+        }
+        if !self.cpu_fallbacks.is_empty() {
+            renderer.gap();
+            renderer.table(&self.fallback_table(renderer));
         }
         if !self.memory.is_empty() {
             renderer.gap();
@@ -337,6 +367,21 @@ impl Stats {
                 ms(kernel.total_ms),
                 ms(kernel.total_ms / (kernel.calls.max(1) as f64)),
                 bandwidth(kernel),
+            ]);
+        }
+        table
+    }
+
+    fn fallback_table(&self, renderer: &Renderer) -> Table {
+        let mut table = Table::new(["<on the CPU", "<instead of", "<reason", "requests", "?items", "?bytes"]);
+        for fallback in &self.cpu_fallbacks {
+            table.row([
+                renderer.style(Style::Name, &fallback.lane),
+                fallback.device.clone(),
+                renderer.style(Style::Warn, &fallback.reason),
+                format::count(fallback.requests),
+                format::count(fallback.items),
+                format::bytes(fallback.bytes),
             ]);
         }
         table

@@ -223,6 +223,18 @@ class MemoryPlace:
 
 
 @dataclass(frozen=True)
+class CpuFallback:
+    """Requests of a lane that the CPU computed because a GPU could not: by reason `out_of_memory`, it had no memory for them."""
+
+    lane: str
+    device: str
+    reason: str
+    request_count: int
+    item_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Stats:
     """Statistics of the daemon since its start."""
 
@@ -234,6 +246,7 @@ class Stats:
     admission: Admission
     draining: bool
     memory: tuple[MemoryPlace, ...]
+    cpu_fallbacks: tuple[CpuFallback, ...]
 
 
 def enum_name(enum: Any, number: int) -> str:
@@ -280,6 +293,7 @@ def stats(message: device_pb2.GetStatsResponse) -> Stats:
         admission=_plain(Admission, message.admission),
         draining=message.draining,
         memory=tuple(_memory(place) for place in message.memory),
+        cpu_fallbacks=tuple(_plain(CpuFallback, fallback) for fallback in message.cpu_fallbacks),
     )
 
 

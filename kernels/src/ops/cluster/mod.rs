@@ -62,6 +62,11 @@ impl Op for Cluster {
         }
     }
 
+    /// Rows are sent, or a corpus has their originals in host memory.
+    fn cpu_fallback(_request: &ClusterRequest) -> bool {
+        true
+    }
+
     fn run(batch: &[&ClusterRequest], on: &mut Backend) -> Result<Vec<Clusters>, OpError> {
         match on {
             Backend::Cpu(worker) => cpu::cluster(batch, worker),

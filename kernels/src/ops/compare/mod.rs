@@ -123,6 +123,10 @@ impl Op for Compare {
         request.device
     }
 
+    fn cpu_fallback(request: &CompareRequest) -> bool {
+        request.pairs.iter().all(|pair| pair.actual.is_on_host() && pair.expected.is_on_host())
+    }
+
     /// Bytes that are compared.
     fn cost(request: &CompareRequest) -> u64 {
         request.pairs.iter().map(Pair::bytes).fold(1, u64::saturating_add)

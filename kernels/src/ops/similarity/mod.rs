@@ -53,6 +53,11 @@ impl Op for Search {
         Some(request.corpus.device())
     }
 
+    /// The originals of all rows are in host memory.
+    fn cpu_fallback(_request: &SearchRequest) -> bool {
+        true
+    }
+
     /// Multiply-adds of the selected rows with the queries. Deleted rows are read as well.
     fn cost(request: &SearchRequest) -> u64 {
         let SearchRequest { corpus, queries, selection, .. } = request;

@@ -70,6 +70,10 @@ impl Op for Execute {
         request.device
     }
 
+    fn cpu_fallback(request: &ExecuteRequest) -> bool {
+        request.inputs.iter().all(TensorInput::is_on_host)
+    }
+
     fn cost(request: &ExecuteRequest) -> u64 {
         request.plan.cost()
     }

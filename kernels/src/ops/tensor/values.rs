@@ -55,6 +55,11 @@ impl TensorInput {
         }
     }
 
+    /// Whether the CPU can read it.
+    pub(in crate::ops) fn is_on_host(&self) -> bool {
+        self.device().is_none_or(|device| device == DeviceId::Cpu)
+    }
+
     /// Bytes that an execution holds for it.
     pub(in crate::ops) fn inline_bytes(&self) -> u64 {
         match self {

@@ -151,7 +151,7 @@ async fn urgent_requests_go_first_and_principals_share() {
     let (engine, script) = (engine(), Script::gated());
     let lane = engine.lane::<Fake>(LaneConfig { max_batch_items: 1, ..lane_config() });
     let blocker = block(&lane, &script).await;
-    let context = |priority, principal| Context { priority, principal, sharer: principal, deadline: None };
+    let context = |priority, principal| Context { priority, principal, sharer: principal, ..Context::default() };
     let greedy = (0..4).map(|number| (number, context(Priority::Normal, 1)));
     let others =
         [(10, context(Priority::Normal, 2)), (20, context(Priority::Low, 3)), (30, context(Priority::High, 1))];

@@ -46,6 +46,8 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
     pub(crate) affinity: Option<DeviceId>,
     pub(crate) fault: Fault,
+    /// The CPU can read it.
+    pub(crate) is_on_host: bool,
     /// Freed after the answer.
     pub(crate) _late: Option<Arc<Late>>,
     /// Let go of before the answer.
@@ -68,6 +70,8 @@ impl Drop for Late {
 pub(crate) struct Script {
     /// A launch of more items than this runs out of memory.
     pub(crate) oom_above: AtomicU64,
+    /// The same, on a GPU.
+    pub(crate) gpu_oom_above: AtomicU64,
     /// Number of devices that may still be lost.
     pub(crate) losses: AtomicUsize,
     /// What is lost with each.
@@ -95,6 +99,7 @@ impl Default for Script {
     fn default() -> Self {
         Self {
             oom_above: AtomicU64::new(u64::MAX),
+            gpu_oom_above: AtomicU64::new(u64::MAX),
             losses: AtomicUsize::new(0),
             loss_scope: Mutex::new(LossScope::Device),
             released: AtomicBool::new(false),
@@ -165,6 +170,7 @@ impl Script {
             bytes: 16,
             affinity: None,
             fault: Fault::None,
+            is_on_host: true,
             _late: None,
             _counted: None,
             script,
@@ -200,6 +206,10 @@ impl<const N: usize> Op for Fake<N> {
         request.affinity
     }
 
+    fn cpu_fallback(request: &Request) -> bool {
+        request.is_on_host
+    }
+
     fn run(batch: &[&Request], on: &mut Backend) -> Result<Vec<u64>, OpError> {
         let script = &batch[0].script;
         lock(&script.launches).push(batch.iter().map(|request| request.number).collect());
@@ -212,7 +222,8 @@ impl<const N: usize> Op for Fake<N> {
             let scope = *lock(&script.loss_scope);
             return Err(OpError::DeviceLost { device, scope, reason: "an illegal address".to_owned() });
         }
-        if items > script.oom_above.load(SeqCst) {
+        let gpu_oom_above = if device == DeviceId::Cpu { u64::MAX } else { script.gpu_oom_above.load(SeqCst) };
+        if items > script.oom_above.load(SeqCst).min(gpu_oom_above) {
             return Err(OpError::OutOfMemory { device, requested: items, free: 0 });
         }
         if has(Fault::Invalid) {
@@ -259,6 +270,7 @@ pub(crate) fn engine_config() -> EngineConfig {
         cpu_slice: Duration::from_secs(3600),
         cuda_slice: Duration::from_millis(5),
         hang_timeout: Duration::from_secs(60),
+        memory_retry: Duration::ZERO,
     }
 }
 

@@ -5,6 +5,7 @@ mod batching;
 mod cancellation;
 mod fake;
 mod faults;
+mod full_gpu;
 mod trim;
 mod turns;
 mod watchdog;

@@ -18,8 +18,7 @@ impl State {
         for side in pairs.iter_mut().flat_map(|pair| [&mut pair.actual, &mut pair.expected]) {
             let TensorInput::Resident(tensor) = side else { continue };
             if *first.get_or_insert(tensor.device()) != tensor.device() {
-                memory.try_resize(memory.bytes() + tensor.of().bytes() as u64)?;
-                *side = TensorInput::Inline(self.resident.read_all(tensor, context).await?);
+                self.resident.move_to_host(side, memory, context).await?;
             }
         }
         Ok(())

@@ -80,7 +80,7 @@ class GetStatsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatsResponse(_message.Message):
-    __slots__ = ("version", "uptime", "lanes", "devices", "kernels", "admission", "draining", "sample_time", "memory")
+    __slots__ = ("version", "uptime", "lanes", "devices", "kernels", "admission", "draining", "sample_time", "memory", "cpu_fallbacks")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +90,7 @@ class GetStatsResponse(_message.Message):
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_TIME_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    CPU_FALLBACKS_FIELD_NUMBER: _ClassVar[int]
     version: str
     uptime: _duration_pb2.Duration
     lanes: _containers.RepeatedCompositeFieldContainer[LaneStats]
@@ -99,7 +100,24 @@ class GetStatsResponse(_message.Message):
     draining: bool
     sample_time: _timestamp_pb2.Timestamp
     memory: _containers.RepeatedCompositeFieldContainer[MemoryPlace]
-    def __init__(self, version: _Optional[str] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lanes: _Optional[_Iterable[_Union[LaneStats, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., kernels: _Optional[_Iterable[_Union[KernelStats, _Mapping]]] = ..., admission: _Optional[_Union[AdmissionStats, _Mapping]] = ..., draining: bool = ..., sample_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Iterable[_Union[MemoryPlace, _Mapping]]] = ...) -> None: ...
+    cpu_fallbacks: _containers.RepeatedCompositeFieldContainer[CpuFallback]
+    def __init__(self, version: _Optional[str] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lanes: _Optional[_Iterable[_Union[LaneStats, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., kernels: _Optional[_Iterable[_Union[KernelStats, _Mapping]]] = ..., admission: _Optional[_Union[AdmissionStats, _Mapping]] = ..., draining: bool = ..., sample_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Iterable[_Union[MemoryPlace, _Mapping]]] = ..., cpu_fallbacks: _Optional[_Iterable[_Union[CpuFallback, _Mapping]]] = ...) -> None: ...
+
+class CpuFallback(_message.Message):
+    __slots__ = ("lane", "device", "reason", "request_count", "item_count", "size_bytes")
+    LANE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ITEM_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    lane: str
+    device: str
+    reason: str
+    request_count: int
+    item_count: int
+    size_bytes: int
+    def __init__(self, lane: _Optional[str] = ..., device: _Optional[str] = ..., reason: _Optional[str] = ..., request_count: _Optional[int] = ..., item_count: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class MemoryPlace(_message.Message):
     __slots__ = ("name", "held_bytes", "limit_bytes", "accounts")

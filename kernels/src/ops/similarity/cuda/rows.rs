@@ -47,7 +47,7 @@ impl DeviceRows {
     ) -> Result<Self, OpError> {
         let capacity = capacity.next_multiple_of(ROW_ALIGNMENT);
         let copied = if scanned { capacity } else { 0 };
-        let scan = if format == ScanFormat::F32 { 0 } else { copied / TILE_ROWS * TILE_BYTES * k_tiles(dim, format) };
+        let scan = scan_bytes(dim, format, copied);
         Ok(Self {
             dim,
             metric,
@@ -78,9 +78,23 @@ impl DeviceRows {
         Ok(made)
     }
 
+    /// As [`Self::new`], for rows that are scanned, unless memory for all parts can in no case be had.
+    fn resident(
+        dim: usize,
+        metric: Metric,
+        format: ScanFormat,
+        capacity: usize,
+        worker: &Worker,
+    ) -> Result<Self, OpError> {
+        let rows = capacity.next_multiple_of(ROW_ALIGNMENT);
+        let bytes = rows * pitch(dim) * size_of::<f32>() + scan_bytes(dim, format, rows);
+        worker.check_attainable(bytes as u64)?;
+        Self::new(dim, metric, format, capacity, true, worker)
+    }
+
     /// A larger allocation with a copy of the first `len` rows.
     fn grown(&self, len: usize, capacity: usize, worker: &Worker) -> Result<Self, OpError> {
-        let more = Self::new(self.dim, self.metric, self.format, capacity, true, worker)?;
+        let more = Self::resident(self.dim, self.metric, self.format, capacity, worker)?;
         worker.copy(&self.originals, &more.originals, len * pitch(self.dim))?;
         worker.copy(&self.meta, &more.meta, len)?;
         worker.copy(&self.tile_max, &more.tile_max, len.div_ceil(TILE_ROWS) * 2)?;
@@ -139,6 +153,11 @@ impl DeviceRows {
     }
 }
 
+/// Bytes of the quantised copy of `rows` rows.
+fn scan_bytes(dim: usize, format: ScanFormat, rows: usize) -> usize {
+    if format == ScanFormat::F32 { 0 } else { rows / TILE_ROWS * TILE_BYTES * k_tiles(dim, format) }
+}
+
 /// Columns of an original, with padding.
 pub(super) fn pitch(dim: usize) -> usize {
     dim.next_multiple_of(4)
@@ -186,11 +205,15 @@ impl DeviceCorpus {
         if let Some(current) = before.as_ref().filter(|one| one.len == view.len() && one.has_deletions_of(&view)) {
             return Ok(Arc::clone(current));
         }
-        let updated = Self::updated(before.as_deref(), corpus, &view, worker);
-        // Other streams do not wait for this one, and after a failure nothing may be freed while it is still read.
-        let waited = worker.synchronize();
+        let mut updated = Self::updated_and_synchronised(before.as_deref(), corpus, &view, worker);
+        let is_full = matches!(updated, Err(OpError::OutOfMemory { .. }));
+        if let Some(before) = before.filter(|_| is_full) {
+            // The old copy and a larger one do not fit at once; the larger one alone may.
+            drop((before, slot.take()));
+            corpus.set_device_bytes(0);
+            updated = Self::updated_and_synchronised(None, corpus, &view, worker);
+        }
         let updated = Arc::new(updated?);
-        waited?;
         corpus.set_device_bytes(updated.bytes());
         *slot = Some(Arc::clone(&updated) as CorpusCopy);
         Ok(updated)
@@ -198,6 +221,19 @@ impl DeviceCorpus {
 
     fn has_deletions_of(&self, view: &View) -> bool {
         self.deleted_version == view.deleted_version()
+    }
+
+    /// Other streams do not wait for this one, and after a failure nothing may be freed while it is still read.
+    fn updated_and_synchronised(
+        before: Option<&Self>,
+        corpus: &Corpus,
+        view: &View,
+        worker: &Worker,
+    ) -> Result<Self, OpError> {
+        let updated = Self::updated(before, corpus, view, worker);
+        let waited = worker.synchronize();
+        let updated = updated?;
+        waited.map(|()| updated)
     }
 
     fn updated(before: Option<&Self>, corpus: &Corpus, view: &View, worker: &Worker) -> Result<Self, OpError> {
@@ -208,7 +244,7 @@ impl DeviceCorpus {
             Some(one) => Arc::new(one.rows.grown(len, view.len().max(capacity + capacity / 2), worker)?),
             None => {
                 let (dim, metric, format) = (corpus.dim(), corpus.metric(), corpus.storage().into());
-                Arc::new(DeviceRows::new(dim, metric, format, view.len(), true, worker)?)
+                Arc::new(DeviceRows::resident(dim, metric, format, view.len(), worker)?)
             }
         };
         for (first, new) in view.chunks() {
