@@ -1,9 +1,13 @@
 //! One attack on a new daemon.
 
-use std::{error::Error, process::ExitCode, time::Duration};
+use std::{
+    error::Error,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use tokio::task::JoinSet;
-use tonic::Code;
+use tonic::{Code, transport::Channel};
 
 use crate::{
     attack::Attack,
@@ -24,10 +28,7 @@ pub(crate) async fn run(attack: &Attack) -> Result<(), Box<dyn Error>> {
     let polite = daemon.connect().await?;
     polite::calls(&polite).await?;
 
-    let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS {
-        connections.push(daemon.connect().await?);
-    }
+    let connections = connections(&daemon).await?;
     let mut calls = JoinSet::new();
     for index in 0..CALLS {
         calls.spawn((attack.message)(index).send(connections[index % CONNECTIONS].clone(), DEADLINE));
@@ -51,4 +52,36 @@ pub(crate) async fn run(attack: &Attack) -> Result<(), Box<dyn Error>> {
     assert!(daemon.is_alive());
     assert_eq!(daemon.terminate()?, ExitCode::SUCCESS, "a daemon that is told to end has cut off no call");
     Ok(())
+}
+
+/// The times of polite calls on a new daemon, while an attack keeps its number of calls.
+pub(crate) async fn measure(attack: Option<&Attack>, time: Duration) -> Result<Vec<[Duration; 2]>, Box<dyn Error>> {
+    let daemon = Daemon::start()?;
+    let polite = daemon.connect().await?;
+    polite::calls(&polite).await?;
+
+    let connections = connections(&daemon).await?;
+    let mut calls = JoinSet::new();
+    let mut sent = 0;
+    let mut times = vec![];
+    let start = Instant::now();
+    while times.is_empty() || start.elapsed() < time {
+        while let Some(attack) = attack
+            && calls.len() < CALLS
+        {
+            calls.spawn((attack.message)(sent).send(connections[sent % CONNECTIONS].clone(), DEADLINE));
+            sent += 1;
+        }
+        times.push(polite::calls(&polite).await?);
+        while calls.try_join_next().is_some() {}
+    }
+    Ok(times)
+}
+
+async fn connections(daemon: &Daemon) -> Result<Vec<Channel>, Box<dyn Error>> {
+    let mut connections = vec![];
+    for _ in 0..CONNECTIONS {
+        connections.push(daemon.connect().await?);
+    }
+    Ok(connections)
 }

@@ -63,6 +63,12 @@ fn attention(node: &NodeSpec, attributes: &Attributes<'_>, operands: &[&TensorTy
             return error(nth, format!("at most {} rows", AttentionStep::MAX_ROWS), rows.to_string());
         }
     }
+    for (nth, columns) in [(0, dim), (2, value_dim)] {
+        if columns > AttentionStep::MAX_COLUMNS {
+            let expected = format!("a last extent of at most {}", AttentionStep::MAX_COLUMNS);
+            return error(nth, expected, columns.to_string());
+        }
+    }
     let is_grouped = attributes.bool("enable_gqa")?.unwrap_or(false);
     let (batch, heads) = if is_grouped { grouped_batch(node, [query, key, value])? } else { batch(node, operands)? };
     let has_mask = optional.first().is_some_and(|first| first.dtype != Dtype::I32);

@@ -338,6 +338,8 @@ impl AttentionStep {
     pub const ROW_ALIGNMENT: usize = 16;
     /// The most queries and keys of a head.
     pub const MAX_ROWS: usize = 1 << 30;
+    /// The most numbers of a query, a key or a value.
+    pub const MAX_COLUMNS: usize = 1 << 16;
 
     /// What it reads, in the order of the fields.
     pub fn inputs(&self) -> impl Iterator<Item = &View> {

@@ -92,6 +92,20 @@ fn errors_name_the_operand_or_attribute_and_what_was_expected() {
             "at most 1073741824 rows",
             "2147483648",
         ),
+        (
+            vec![of(F32, &[1, 65_537]), of(F32, &[1, 65_537]), of(F32, &[1, 8])],
+            &[],
+            "inputs[0]",
+            "a last extent of at most 65536",
+            "65537",
+        ),
+        (
+            vec![of(F32, &[1, 8]), of(F32, &[1, 8]), of(F32, &[1, 655_370])],
+            &[],
+            "inputs[2]",
+            "a last extent of at most 65536",
+            "655370",
+        ),
         (vec![q.clone(), of(F32, &[2, 6, 7, 9]), k.clone()], &[], "inputs[1]", "a last extent of 8", "9 in "),
         (vec![q.clone(), k.clone(), of(F32, &[2, 6, 6, 8])], &[], "inputs[2]", "7 rows", "6 in "),
         (

@@ -63,7 +63,12 @@ impl Op for Execute {
 
     fn size(request: &ExecuteRequest) -> Size {
         let inputs: u64 = request.inputs.iter().map(TensorInput::inline_bytes).sum();
-        Size { items: 1, bytes: inputs.saturating_add(request.plan.allocated_bytes() as u64) }
+        let scratch = match request.device {
+            Some(DeviceId::Cuda(_)) => 0,
+            Some(DeviceId::Cpu) | None => cpu::scratch_bytes(&request.plan),
+        };
+        let planned = scratch.saturating_add(request.plan.allocated_bytes() as u64);
+        Size { items: 1, bytes: inputs.saturating_add(planned) }
     }
 
     fn device_affinity(request: &ExecuteRequest) -> Option<DeviceId> {

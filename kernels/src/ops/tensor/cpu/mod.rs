@@ -47,6 +47,27 @@ pub(super) fn execute(plan: &Plan, inputs: &[&[u8]], worker: &Worker) -> Result<
     run().map_err(|error| with_planned(error, plan))
 }
 
+/// Bytes that the step with the most of them takes besides the memory of the plan, if it runs on as many threads as the machine has.
+pub(super) fn scratch_bytes(plan: &Plan) -> u64 {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let of_step = |step: &Step| match step {
+        Step::Softmax(step) => row_source::scratch_bytes(&step.output, threads),
+        Step::Norm(step) => row_source::scratch_bytes(&step.output, threads),
+        Step::Sort(step) => sort::scratch_bytes(step, threads),
+        Step::Conv(step) => conv::scratch_bytes(step, threads),
+        Step::Pool(step) => pool::scratch_bytes(step, threads),
+        // They work in blocks whose size does not depend on their operands.
+        Step::Map(_)
+        | Step::Reduce(_)
+        | Step::ArgReduce(_)
+        | Step::MatMul(_)
+        | Step::Index(_)
+        | Step::Scan(_)
+        | Step::Attention(_) => 0,
+    };
+    plan.steps.iter().map(of_step).max().unwrap_or(0)
+}
+
 /// The error of an allocation, with the memory that the plan needs in total.
 fn with_planned(error: OpError, plan: &Plan) -> OpError {
     let OpError::OutOfMemory { device, requested, free } = error else { return error };

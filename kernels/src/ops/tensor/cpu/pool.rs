@@ -46,6 +46,12 @@ pub(super) fn run(step: &PoolStep, memory: &Memory<'_>, worker: &Worker) -> Resu
     }
 }
 
+/// Bytes of the columns that are combined at a time.
+pub(super) fn scratch_bytes(step: &PoolStep, threads: usize) -> u64 {
+    let width = step.input.layout.shape.last().copied().unwrap_or(0);
+    product([2, threads, width, step.input.dtype.compute().size()])
+}
+
 /// The windows along an axis.
 #[derive(Clone, Copy)]
 struct Axis {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use accelerd_tensor::{Dtype, scalar::Function};
+use accelerd_tensor::{Dtype, View, scalar::Function};
 
 use super::{
     cast::cast,
@@ -33,6 +33,12 @@ pub(super) struct RowScratch {
     /// Elements before or after a conversion.
     pub(super) native: Vec<u64>,
     registers: Option<Registers>,
+}
+
+/// Bytes of the rows that are computed at a time.
+pub(super) fn scratch_bytes(output: &View, threads: usize) -> u64 {
+    let &[rows, columns] = &output.layout.shape[..] else { return 0 };
+    product([threads.min(rows), columns, output.dtype.compute().size() + output.dtype.size()])
 }
 
 impl RowSource {

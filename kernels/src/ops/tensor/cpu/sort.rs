@@ -38,6 +38,22 @@ pub(super) fn run(step: &SortStep, memory: &Memory<'_>, worker: &Worker) -> Resu
     visit_number(compute, sort).unwrap_or_else(|| Err(OpError::Invalid(format!("a sort of {compute}"))))
 }
 
+/// Bytes of the numbers and entries that are sorted at a time.
+pub(super) fn scratch_bytes(step: &SortStep, threads: usize) -> u64 {
+    let (&[rows, columns], &[_, count]) = (&step.input.layout.shape[..], &step.output.layout.shape[..]) else {
+        return 0;
+    };
+    let number_bytes = step.input.dtype.compute().size();
+    let entry_bytes = if number_bytes <= 4 { size_of::<u64>() } else { size_of::<u128>() };
+    let part_bytes = number_bytes + entry_bytes;
+    if columns <= CHUNK || rows >= 2 * threads {
+        return product([threads.min(rows), columns, part_bytes]);
+    }
+    // The sorted chunks, and the lists that pairs of them are merged into.
+    let sorted = product([2, columns.div_ceil(CHUNK), count.min(CHUNK), entry_bytes]);
+    sorted.saturating_add(product([threads, CHUNK, part_bytes]))
+}
+
 /// A key and the index of its element, ordered by both.
 trait Entry: Ord + Copy + Send + Sync {
     fn new(key: u64, index: usize) -> Self;

@@ -13,7 +13,7 @@ use accelerd_tensor::{
     scalar::{BinaryOp, Builder, Function, Literal, UnaryOp},
 };
 
-use super::{super::oracle, execute};
+use super::{super::oracle, execute, scratch_bytes};
 use crate::{
     DeviceId, OpError,
     cpu::{Pool, Worker},

@@ -1,10 +1,20 @@
 //! Compiles generated sources in tests, for the architectures that differ in what the texts use.
 
-use std::{env, path::PathBuf, thread};
+use std::{
+    env,
+    num::NonZero,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    thread,
+};
 
 use crate::cuda::{Arch, JitSource, compile_jit, jit_ptx};
 
-/// Compiles every source; the folder of NVRTC is that of `ACCELERD_NVRTC_PATH`.
+/// Sources that are all compiled for every architecture.
+const FEW: usize = 8;
+
+/// Compiles every source. A compilation takes most of a second: of many sources, each is compiled for two of the architectures, which
+/// change from source to source. The folder of NVRTC is that of `ACCELERD_NVRTC_PATH`.
 ///
 /// # Panics
 /// With the compiler's log of the first source that does not compile.
@@ -16,10 +26,23 @@ pub(super) fn compiles(sources: &[JitSource]) {
         compiled.unwrap_or_else(|error| panic!("{error}\n{}", source.text));
     };
     let archs = [(7, 5), (8, 0), (9, 0), (12, 0)].map(|(major, minor)| Arch::new(major, minor));
-    let compile = &compile;
+    // All pairs of architectures take their turns.
+    let of_source = |nth: usize| match nth + 1 + nth / archs.len() % (archs.len() - 1) {
+        _ if sources.len() <= FEW => archs.to_vec(),
+        second => vec![archs[nth % archs.len()], archs[second % archs.len()]],
+    };
+    let jobs =
+        sources.iter().enumerate().flat_map(|(nth, source)| of_source(nth).into_iter().map(move |arch| (source, arch)));
+    let jobs = Mutex::new(jobs);
+    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
-        for arch in archs {
-            scope.spawn(move || sources.iter().for_each(|source| compile(source, arch)));
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((source, arch)) = next() {
+                    compile(source, arch);
+                }
+            });
         }
     });
 }

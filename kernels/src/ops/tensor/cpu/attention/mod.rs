@@ -25,6 +25,8 @@ use crate::{
 /// Rows and keys that are multiplied at a time.
 const ROWS: usize = 256;
 const KEYS: usize = 256;
+/// The most numbers of queries, or of keys and values, that a block has; long vectors make blocks of fewer rows.
+const BLOCK: usize = 1 << 21;
 /// Multiply-adds that take as long as the exponential of a score and what else is done with it.
 const SCORE_COST: usize = 64;
 
@@ -125,16 +127,38 @@ fn attend<T: Products>(
         output: reader(&operands.outputs[0]),
     };
     let columns = shape.dim + shape.value_dim;
+    let most = (BLOCK / columns).max(1);
     let row_cost = product([shape.keys, columns + SCORE_COST]).saturating_add(READ_COST * columns as u64);
-    let most = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(ROWS).clamp(1, ROWS);
+    let rows_at_once = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(ROWS).clamp(1, ROWS.min(most));
     let blocks = |kv_head: usize| {
-        let ranges = (0..shape.rows()).step_by(most);
-        ranges.map(move |first| (kv_head, first..(first + most).min(shape.rows())))
+        let ranges = (0..shape.rows()).step_by(rows_at_once);
+        ranges.map(move |first| (kv_head, first..(first + rows_at_once).min(shape.rows())))
     };
     let items = (0..shape.batch * shape.kv_heads).flat_map(blocks);
+    let keys_at_once = KEYS.min(most);
+    if row_cost > SLICE {
+        // A row alone takes longer than a slice.
+        let key_cost = product([columns + SCORE_COST]).max(1);
+        let keys = usize::try_from(SLICE / key_cost).unwrap_or(usize::MAX).next_multiple_of(keys_at_once);
+        return worker.run_in_slices(
+            items.map(|(kv_head, rows)| Block::<T>::new(&attention, kv_head, rows)),
+            |mut block| {
+                let end = block.end.min(block.next.saturating_add(keys));
+                block.add_keys_up_to(&attention, end, keys_at_once);
+                if block.next < block.end {
+                    return Ok(Some(block));
+                }
+                block.finish(&attention);
+                Ok(None)
+            },
+        );
+    }
     let cost = |(_, rows): &(usize, Range<usize>)| row_cost.saturating_mul(rows.len() as u64);
     worker.for_each_joining(items, cost, Scratch::<T>::default, |scratch, (kv_head, rows)| {
-        attention.block(scratch, kv_head, rows);
+        let mut block = Block::with(&attention, kv_head, rows, std::mem::take(scratch));
+        block.add_keys_up_to(&attention, block.end, keys_at_once);
+        block.finish(&attention);
+        *scratch = block.scratch;
     })
 }
 
@@ -167,30 +191,63 @@ struct Scratch<T> {
     native: Vec<u64>,
 }
 
-impl Attention {
-    /// Computes rows of the head `kv_head` of all batches; they count from the first row that reads it.
-    fn block<T: Products>(&self, scratch: &mut Scratch<T>, kv_head: usize, rows: Range<usize>) {
-        let Shape { kv_heads, dim, value_dim, .. } = self.shape;
+/// Rows that are computed together. They count from the first row that reads the head `kv_head` of all batches.
+struct Block<T> {
+    kv_head: usize,
+    rows: Range<usize>,
+    /// The first key that is not added yet, and the end of the keys that any of the rows reads.
+    next: usize,
+    end: usize,
+    scratch: Scratch<T>,
+}
+
+impl<T: Products> Block<T> {
+    fn new(attention: &Attention, kv_head: usize, rows: Range<usize>) -> Self {
+        Self::with(attention, kv_head, rows, Scratch::default())
+    }
+
+    /// Reads the queries into memory that another block has used.
+    fn with(attention: &Attention, kv_head: usize, rows: Range<usize>, mut scratch: Scratch<T>) -> Self {
+        let Shape { kv_heads, dim, value_dim, .. } = attention.shape;
         let count = rows.len();
-        let first = kv_head * self.shape.rows();
-        let all = first + rows.start..first + rows.end;
         scratch.queries.resize(count * dim, T::ZERO);
+        let all = attention.rows_of(kv_head, &rows);
         // SAFETY: a step does not write what it reads.
-        unsafe { self.query.read(all.clone(), 0..dim, &mut scratch.queries, &mut scratch.native) };
-        lanes::update(&mut scratch.queries, |_, x| x * self.scale);
+        unsafe { attention.query.read(all, 0..dim, &mut scratch.queries, &mut scratch.native) };
+        lanes::update(&mut scratch.queries, |_, x| x * attention.scale);
         refill(&mut scratch.sums, count * value_dim, T::ZERO);
         refill(&mut scratch.row_max, count, f64::NEG_INFINITY);
         refill(&mut scratch.row_sum, count, 0.0);
-        let end = self.end(kv_head / kv_heads, &rows);
-        for start in (0..end).step_by(KEYS) {
-            self.add_keys(scratch, kv_head, &rows, start..(start + KEYS).min(end));
+        let end = attention.end(kv_head / kv_heads, &rows);
+        Self { kv_head, rows, next: 0, end, scratch }
+    }
+
+    fn add_keys_up_to(&mut self, attention: &Attention, end: usize, at_once: usize) {
+        while self.next < end {
+            let keys = self.next..(self.next + at_once).min(end);
+            self.next = keys.end;
+            attention.add_keys(&mut self.scratch, self.kv_head, &self.rows, keys);
         }
-        for (sums, row_sum) in scratch.sums.chunks_exact_mut(value_dim).zip(&scratch.row_sum) {
+    }
+
+    fn finish(&mut self, attention: &Attention) {
+        let value_dim = attention.shape.value_dim;
+        let Scratch { sums, row_sum, native, .. } = &mut self.scratch;
+        for (sums, row_sum) in sums.chunks_exact_mut(value_dim).zip(row_sum) {
             let factor = if *row_sum == 0.0 { 0.0 } else { row_sum.recip() };
             lanes::update(sums, |_, x| x * factor);
         }
+        let all = attention.rows_of(self.kv_head, &self.rows);
         // SAFETY: each row is of one task, and outputs overlap no input.
-        unsafe { self.output.write(all, 0..value_dim, &scratch.sums, &mut scratch.native) };
+        unsafe { attention.output.write(all, 0..value_dim, sums, native) };
+    }
+}
+
+impl Attention {
+    /// Rows of a block among those of all heads.
+    fn rows_of(&self, kv_head: usize, rows: &Range<usize>) -> Range<usize> {
+        let first = kv_head * self.shape.rows();
+        first + rows.start..first + rows.end
     }
 
     /// The end of the keys that any of these rows reads.
@@ -216,9 +273,8 @@ impl Attention {
         values.resize(count * value_dim, T::ZERO);
         if let Some((_, reader)) = &self.mask {
             mask.resize(rows.len() * count, T::ZERO);
-            let first = kv_head * self.shape.rows();
             // SAFETY: a step does not write what it reads.
-            unsafe { reader.read(first + rows.start..first + rows.end, keys.clone(), mask, native) };
+            unsafe { reader.read(self.rows_of(kv_head, rows), keys.clone(), mask, native) };
         }
         // SAFETY: as above.
         unsafe {

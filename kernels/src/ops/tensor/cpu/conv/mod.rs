@@ -15,7 +15,7 @@ use super::{
     region::Region,
     rows::{Rows, vector},
 };
-use crate::{OpError, cpu::Worker};
+use crate::{OpError, cpu::Worker, op::product};
 
 mod direct;
 mod gemm;
@@ -44,6 +44,16 @@ pub(super) fn run(step: &ConvStep, memory: &Memory<'_>, worker: &Worker) -> Resu
     let is_narrow = step.is_narrow();
     let job = Job { extents, is_narrow, operands: &operands.inputs, output, epilogue, compute, worker };
     visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a convolution in {compute}")))?
+}
+
+/// Bytes of the copies of the filters, and of the rows of images that are read at a time.
+pub(super) fn scratch_bytes(step: &ConvStep, threads: usize) -> u64 {
+    // Filters of narrow groups are converted. Others are also packed, by up to twice as many output channels as there are.
+    let copies = if step.is_narrow() { 1 } else { 3 };
+    let number_bytes = if step.accumulate == Accumulate::F64 { size_of::<f64>() } else { size_of::<f32>() };
+    let width = step.input.layout.shape.last().copied().unwrap_or(0);
+    let filters = product([step.weight.layout.elements(), copies, number_bytes]);
+    filters.saturating_add(product([threads, width, number_bytes]))
 }
 
 /// The extents of a convolution. Those of images are `[height, width]`.

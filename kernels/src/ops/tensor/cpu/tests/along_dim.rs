@@ -162,3 +162,23 @@ fn nan_is_the_greatest_and_equal_numbers_keep_their_order() {
         assert_eq!(got[0].as_ref(), indices(Dtype::I64, expected));
     }
 }
+
+#[test]
+fn memory_beside_the_plan_grows_with_the_longest_rows() {
+    let sort = |columns: usize| {
+        let input = tensor(Dtype::F32, &[1, columns]);
+        let output = tensor(Dtype::I64, &[1, columns]);
+        let step = SortStep {
+            input: whole(Location::Input(0), Dtype::F32, &[1, columns]),
+            is_descending: false,
+            output: whole(Location::Output(0), Dtype::I64, &[1, columns]),
+        };
+        one_step(vec![input], vec![output], Step::Sort(step))
+    };
+    let [short, long] = [1 << 10, 1 << 24].map(|columns| scratch_bytes(&sort(columns)));
+    assert!(short < 1 << 20, "{short} bytes");
+    assert!(long >= 2 * 8 << 24, "{long} bytes: an index and a key of each element, twice");
+    let mut several = sort(1 << 10);
+    several.steps.extend(sort(1 << 24).steps);
+    assert_eq!(scratch_bytes(&several), long, "one step runs at a time");
+}

@@ -194,3 +194,38 @@ fn views_and_types_that_do_not_fit_are_refused() {
     refuse(&|step| step.lengths.iter_mut().for_each(|lengths| lengths.dtype = Dtype::F32));
     refuse(&|step| step.output.location = Location::Input(0));
 }
+
+/// A query, and one key and one value that are repeated, of 2 columns each.
+fn repeated_keys(keys: usize) -> Plan {
+    let mut plan = plan(&Case { shape: [1, 1, 1, 1, keys, 2, 2], ..PLAIN });
+    plan.inputs = vec![tensor(Dtype::F32, &[1, 1, 1, 2]); 3];
+    let Step::Attention(step) = &mut plan.steps[0] else { panic!("attention") };
+    let repeated = Layout::contiguous(&[1, 1, 1, 2]).broadcast(&[1, 1, keys, 2]).expect("a row repeats");
+    step.key.layout = repeated.clone();
+    step.value.layout = repeated;
+    plan
+}
+
+fn floats(values: [f32; 2]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_row_of_more_keys_than_a_slice_has_the_mean_of_its_values() {
+    let (query, value) = (floats([0.5, -0.25]), floats([3.0, -0.75]));
+    let got = execute(&repeated_keys(9 << 20), &[&query, &query, &value], &worker(2)).expect("a consistent plan");
+    let got: Vec<f32> = got[0].as_ref().chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().expect("4"))).collect();
+    assert!((got[0] - 3.0).abs() < 1e-4 && (got[1] + 0.75).abs() < 1e-4, "{got:?}");
+}
+
+#[test]
+fn a_row_of_as_many_keys_as_there_may_be_is_abandoned_between_slices() {
+    let plan = repeated_keys(AttentionStep::MAX_ROWS);
+    let row = floats([1.0, 1.0]);
+    assert_eq!(execute(&plan, &[&row, &row, &row], &abandoned(3)).err(), Some(OpError::Cancelled));
+}
+
+#[test]
+fn blocks_of_long_vectors_are_computed_as_others() {
+    check_case(&Case { shape: [1, 1, 1, 20, 70, AttentionStep::MAX_COLUMNS / 2, 3], scale: 0.001, ..PLAIN });
+}
