@@ -161,7 +161,7 @@ pub(crate) fn falls_back(gpus: Gpus) -> Outcome {
         running.line(MEMORY_HELD);
         let answers = caller.answers().await?;
         assert_eq!(addresses.get("/readyz")?.0, 200, "the daemon is ready");
-        assert_answers(&answers, &expected);
+        assert_answers(gpus, &answers, &expected);
         let counted = caller.fallbacks().await?;
         if let Gpus::StandIns(_) = gpus {
             let lanes: Vec<_> = counted.iter().map(|(lane, _)| lane.as_str()).collect();
@@ -176,10 +176,13 @@ pub(crate) fn falls_back(gpus: Gpus) -> Outcome {
         let counted = caller.fallbacks().await?;
         running.toggle_memory()?;
         running.line(MEMORY_FREE);
-        assert_answers(&caller.answers().await?, &expected);
+        assert_answers(gpus, &caller.answers().await?, &expected);
         assert_eq!(caller.fallbacks().await?, counted, "the GPUs compute again");
         running.stop()?;
-        assert_eq!(running.rest().iter().filter(|line| line["message"] == LOGGED).count(), 0, "one line a minute");
+        // Stand-ins are full; what remains of a GPU's memory may be enough for all of these calls.
+        let most = if let Gpus::StandIns(_) = gpus { 0 } else { 1 };
+        let lines = running.rest().iter().filter(|line| line["message"] == LOGGED).count();
+        assert!(lines <= most, "{lines} more lines within a minute");
         Ok(())
     })
 }
@@ -199,8 +202,8 @@ async fn check_named_devices(caller: &Caller) -> Outcome {
     Ok(())
 }
 
-/// Unit vectors may differ in rounding between devices; all else is equal.
-fn assert_answers(answers: &Answers, expected: &Answers) {
+/// Between a GPU and the CPU unit vectors may differ in rounding, and clusters in their numbers; all else is equal.
+fn assert_answers(gpus: Gpus, answers: &Answers, expected: &Answers) {
     let Answers { vectors, .. } = answers;
     assert_eq!(vectors.len(), expected.vectors.len());
     let largest = vectors.iter().zip(&expected.vectors).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -208,7 +211,12 @@ fn assert_answers(answers: &Answers, expected: &Answers) {
     assert_eq!(answers.trees, expected.trees);
     assert_eq!(answers.similar, expected.similar);
     assert_eq!(answers.hits, expected.hits);
-    assert_eq!(answers.clusters, expected.clusters);
+    match gpus {
+        Gpus::StandIns(_) => assert_eq!(answers.clusters, expected.clusters),
+        Gpus::Real(_) => {
+            assert_eq!(answers.clusters.each_ref().map(Vec::len), expected.clusters.each_ref().map(Vec::len))
+        }
+    }
     assert_eq!(answers.outputs, expected.outputs);
     assert_eq!(answers.compared, expected.compared);
     assert!(answers.compared.passed);

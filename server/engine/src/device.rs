@@ -209,7 +209,7 @@ impl DeviceQueues {
 
     pub(crate) fn load(&self) -> DeviceLoad {
         let outstanding_bytes = self.outstanding_bytes.load(Relaxed);
-        DeviceLoad { id: self.id, lost: self.lost().is_some(), outstanding_bytes }
+        DeviceLoad { id: self.id, usable: self.lost().is_none(), outstanding_bytes }
     }
 
     pub(crate) fn add_lane(&self, lane: &Arc<dyn AnyLane>) {
@@ -263,7 +263,8 @@ impl DeviceQueues {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceLoad {
     pub(crate) id: DeviceId,
-    pub(crate) lost: bool,
+    /// It is in service, and not known to lack memory for the request.
+    pub(crate) usable: bool,
     pub(crate) outstanding_bytes: u64,
 }
 
@@ -283,7 +284,7 @@ pub(crate) struct Placement {
 /// A request with an affinity goes to that device. Others go to the GPU with the fewest outstanding bytes; small and suspect
 /// ones, and all once no GPU is left, to the CPU.
 pub(crate) fn route(devices: impl Iterator<Item = DeviceLoad> + Clone, placement: Placement) -> Option<usize> {
-    let usable = devices.enumerate().filter(|(_, device)| !device.lost);
+    let usable = devices.enumerate().filter(|(_, device)| device.usable);
     if let Some(affinity) = placement.affinity {
         return usable.clone().find(|(_, device)| device.id == affinity).map(|(index, _)| index);
     }
@@ -305,15 +306,15 @@ mod tests {
     const ANY: Placement = Placement { affinity: None, small: false, suspect: false };
 
     fn gpu(ordinal: u32, outstanding_bytes: u64) -> DeviceLoad {
-        DeviceLoad { id: DeviceId::Cuda(ordinal), lost: false, outstanding_bytes }
+        DeviceLoad { id: DeviceId::Cuda(ordinal), usable: true, outstanding_bytes }
     }
 
     fn cpu(outstanding_bytes: u64) -> DeviceLoad {
-        DeviceLoad { id: DeviceId::Cpu, lost: false, outstanding_bytes }
+        DeviceLoad { id: DeviceId::Cpu, usable: true, outstanding_bytes }
     }
 
     fn lost(device: DeviceLoad) -> DeviceLoad {
-        DeviceLoad { lost: true, ..device }
+        DeviceLoad { usable: false, ..device }
     }
 
     fn routed(devices: &[DeviceLoad], placement: Placement) -> Option<usize> {

@@ -60,6 +60,10 @@ pub(crate) struct Job<O: Op> {
     pub(crate) is_screened: bool,
     /// Devices lost while it ran on them.
     pub(crate) device_losses: u32,
+    /// Indices of the GPUs that have no memory for it: it runs elsewhere.
+    pub(crate) full_devices: Vec<usize>,
+    /// What the last of them lacked, until the request is counted as one that the CPU runs.
+    pub(crate) shortage: Option<Shortage>,
 }
 
 /// A queued request, and the channel of its reply.
@@ -75,8 +79,8 @@ pub(crate) enum Reply<O: Op> {
     Failed(SubmitError),
     /// The device is lost: the caller tries another.
     Rerouted(Box<Job<O>>),
-    /// The GPU has no memory for it: the caller tries the CPU.
-    FellBack(Box<Job<O>>),
+    /// The GPU has no memory for it: the caller tries another device.
+    OutOfMemory(Box<Job<O>>),
 }
 
 impl<O: Op> Job<O> {
@@ -87,6 +91,13 @@ impl<O: Op> Job<O> {
     /// Whether it may run on the CPU instead of on a GPU.
     fn can_fall_back(&self) -> bool {
         !self.context.no_cpu_fallback && O::cpu_fallback(&self.request)
+    }
+
+    /// Keeps it from a GPU that has no memory for it, for good. Data of one GPU is read by the CPU instead.
+    pub(crate) fn avoid(&mut self, device: &DeviceQueues, shortage: Shortage) {
+        self.full_devices.push(device.index);
+        self.affinity = self.affinity.map(|_| DeviceId::Cpu);
+        self.shortage = Some(shortage);
     }
 }
 
@@ -184,7 +195,7 @@ impl<O: Op> DeviceLane<O> {
         let mut took = None;
         let mut parts = vec![batch];
         while let Some(part) = parts.pop() {
-            let part = self.divert_to_cpu(self.drop_cancelled(part));
+            let part = self.drop_oversized(self.drop_cancelled(part));
             if worker.device.lost().is_some() {
                 self.reroute(part, false);
             } else if !part.is_empty() {
@@ -213,8 +224,8 @@ impl<O: Op> DeviceLane<O> {
         part
     }
 
-    /// Sends the requests to the CPU that the GPU has no memory for, as others of their kind found out a moment ago.
-    fn divert_to_cpu(&self, part: Vec<Pending<O>>) -> Vec<Pending<O>> {
+    /// Sends the requests back that the GPU has no memory for, as others of their kind found out a moment ago.
+    fn drop_oversized(&self, part: Vec<Pending<O>>) -> Vec<Pending<O>> {
         if !self.backoff.is_active() {
             return part;
         }
@@ -222,14 +233,14 @@ impl<O: Op> DeviceLane<O> {
         let mut kept = Vec::with_capacity(part.len());
         for pending in part {
             match self.avoids(now, &pending.job) {
-                Some(shortage) => self.send_to_cpu(now, pending, shortage),
+                Some(shortage) => self.send_back(pending, shortage),
                 None => kept.push(pending),
             }
         }
         kept
     }
 
-    /// The shortage of memory for which a request runs on the CPU without trying this GPU.
+    /// The shortage of memory for which a request runs elsewhere without trying this GPU.
     pub(crate) fn avoids(&self, now: Instant, job: &Job<O>) -> Option<Shortage> {
         if !self.backoff.is_active() {
             return None;
@@ -243,16 +254,11 @@ impl<O: Op> DeviceLane<O> {
         self.device.id() != DeviceId::Cpu && job.can_fall_back() && self.shared.has_cpu()
     }
 
-    /// Moves a request to the CPU for good, and counts it.
-    pub(crate) fn fall_back(&self, now: Instant, job: &mut Job<O>, shortage: Shortage) {
-        job.affinity = Some(DeviceId::Cpu);
-        self.shared.fallbacks.record(now, O::NAME, job.size, shortage);
-    }
-
-    fn send_to_cpu(&self, now: Instant, Pending { mut job, reply }: Pending<O>, shortage: Shortage) {
-        self.fall_back(now, &mut job, shortage);
+    /// Returns a request to its caller, because this GPU has no memory for it.
+    fn send_back(&self, Pending { mut job, reply }: Pending<O>, shortage: Shortage) {
+        job.avoid(&self.device, shortage);
         let deadline = job.context.deadline;
-        if reply.send(Reply::FellBack(Box::new(job))).is_err() {
+        if reply.send(Reply::OutOfMemory(Box::new(job))).is_err() {
             self.record_cancelled(Stage::Queued, deadline);
         }
     }
@@ -355,13 +361,12 @@ impl<O: Op> DeviceLane<O> {
         }
     }
 
-    /// Answers a request that failed alone, or sends it to the CPU.
+    /// Answers a request that failed alone, or sends it back to run on another device.
     fn settle_one(&self, pending: Pending<O>, error: &OpError) {
         let job = &pending.job;
         if let Some(shortage) = Shortage::of(error).filter(|_| self.may_fall_back(job)) {
-            let now = Instant::now();
-            self.backoff.record(now, O::key(&job.request), job.size.bytes, shortage);
-            return self.send_to_cpu(now, pending, shortage);
+            self.backoff.record(Instant::now(), O::key(&job.request), job.size.bytes, shortage);
+            return self.send_back(pending, shortage);
         }
         self.core.record.count(|counts| counts.failures += 1);
         self.reply(pending, |_, _| Reply::Failed(error.clone().into()));

@@ -15,7 +15,7 @@ use crate::{
     batcher::{EntryId, Terms, WouldMiss},
     config::{Context, LaneConfig},
     cpu_fallback::{MemoryBackoff, Shortage},
-    device::{AnyLane, Placement, route},
+    device::{AnyLane, DeviceLoad, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
     estimate::Estimate,
     metrics::{LaneLabels, Stage},
@@ -45,18 +45,20 @@ struct LaneInner<O: Op> {
 
 /// What routing looks at in a request.
 #[derive(Clone, Copy, Debug)]
-struct Demand {
+struct Demand<'a> {
     bytes: u64,
     cost: u64,
     affinity: Option<DeviceId>,
+    /// Indices of devices without memory for it.
+    full_devices: &'a [usize],
     /// Too many devices were lost while it ran on them.
     is_suspect: bool,
 }
 
 impl<O: Op> Job<O> {
-    fn demand(&self) -> Demand {
-        let Self { size, cost, affinity, device_losses, .. } = *self;
-        Demand { bytes: size.bytes, cost, affinity, is_suspect: device_losses >= SUSPECT_LOSSES }
+    fn demand(&self) -> Demand<'_> {
+        let &Self { size, cost, affinity, device_losses, ref full_devices, .. } = self;
+        Demand { bytes: size.bytes, cost, affinity, full_devices, is_suspect: device_losses >= SUSPECT_LOSSES }
     }
 }
 
@@ -141,7 +143,7 @@ impl<O: Op> Lane<O> {
                     lane.core.record.count(|counts| counts.rerouted += 1);
                     job = *again;
                 }
-                Reply::FellBack(again) => job = *again,
+                Reply::OutOfMemory(again) => job = *again,
             }
             enqueued = now();
         }
@@ -153,8 +155,8 @@ impl<O: Op> Lane<O> {
         let lane = &*self.0;
         let now = now();
         let permit = lane.reserve(size, size.bytes, None)?;
-        let device_lane =
-            lane.device_lane_for(Demand { bytes: size.bytes, cost, affinity: None, is_suspect: false })?;
+        let demand = Demand { bytes: size.bytes, cost, affinity: None, full_devices: &[], is_suspect: false };
+        let device_lane = lane.device_lane_for(demand)?;
         let &Context { deadline, priority, principal, .. } = context;
         let terms = Terms { priority, principal, cost, deadline, is_screened: false };
         let screened = device_lane.queue.screen(now, terms);
@@ -217,8 +219,20 @@ impl<O: Op> LaneInner<O> {
             self.shared.record_cancelled(&self.core, Stage::Queued, true);
             return Err(SubmitError::DeadlineExceeded { waited: Duration::ZERO });
         }
-        let (permit, span) = (Shareable::Own(permit), Span::current());
-        Ok(Job { request, permit, size, cost, context, span, affinity, submitted, is_screened, device_losses: 0 })
+        Ok(Job {
+            request,
+            permit: Shareable::Own(permit),
+            size,
+            cost,
+            context,
+            span: Span::current(),
+            affinity,
+            submitted,
+            is_screened,
+            device_losses: 0,
+            full_devices: vec![],
+            shortage: None,
+        })
     }
 
     /// Takes a request's part of the budget.
@@ -239,11 +253,7 @@ impl<O: Op> LaneInner<O> {
         now: Instant,
     ) -> Result<(QueueGuard<'_, O>, oneshot::Receiver<Reply<O>>), SubmitError> {
         loop {
-            let lane = self.device_lane_for(job.demand())?;
-            if let Some(shortage) = lane.avoids(now, &job) {
-                lane.fall_back(now, &mut job, shortage);
-                continue;
-            }
+            let lane = self.device_lane_with_memory(now, &mut job)?;
             let submitted = job.submitted;
             let (reply, received) = oneshot::channel();
             match lane.push(now, Pending { job, reply: Replier::new(reply) }) {
@@ -264,17 +274,39 @@ impl<O: Op> LaneInner<O> {
         self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left)
     }
 
-    fn device_lane_for(&self, demand: Demand) -> Result<&Arc<DeviceLane<O>>, OpError> {
-        let Demand { bytes, affinity, is_suspect: suspect, .. } = demand;
+    /// The queue of the device that routing picks, of those that have memory for the request as far as that is known. A request
+    /// that the CPU runs for lack of memory is counted.
+    fn device_lane_with_memory(&self, now: Instant, job: &mut Job<O>) -> Result<&Arc<DeviceLane<O>>, OpError> {
+        loop {
+            let lane = self.device_lane_for(job.demand())?;
+            if let Some(shortage) = lane.avoids(now, job) {
+                job.avoid(&lane.device, shortage);
+                continue;
+            }
+            if lane.device.id() == DeviceId::Cpu
+                && let Some(shortage) = job.shortage.take()
+            {
+                self.shared.fallbacks.record(now, O::NAME, job.size, shortage);
+            }
+            return Ok(lane);
+        }
+    }
+
+    fn device_lane_for(&self, demand: Demand<'_>) -> Result<&Arc<DeviceLane<O>>, OpError> {
+        let Demand { bytes, affinity, full_devices, is_suspect: suspect, .. } = demand;
         let placement = Placement { affinity, small: bytes <= self.cpu_max_bytes, suspect };
-        let found = route(self.device_lanes.iter().map(|lane| lane.device.load()), placement);
+        let load = |lane: &Arc<DeviceLane<O>>| {
+            let load = lane.device.load();
+            DeviceLoad { usable: load.usable && !full_devices.contains(&lane.device.index), ..load }
+        };
+        let found = route(self.device_lanes.iter().map(load), placement);
         let index = found.ok_or_else(|| self.no_device(affinity))?;
         let lanes = if self.is_large(index, demand) { &self.large } else { &self.device_lanes };
         Ok(&lanes[index])
     }
 
     /// Whether a request takes longer than a slice, as far as that is known.
-    fn is_large(&self, device: usize, demand: Demand) -> bool {
+    fn is_large(&self, device: usize, demand: Demand<'_>) -> bool {
         let lane = &self.device_lanes[device];
         let is_large = || self.large_request_bytes > 0 && demand.bytes > self.large_request_bytes;
         lane.estimate.exceeds(demand.cost, lane.device.turns.slice()).unwrap_or_else(is_large)

@@ -28,8 +28,8 @@
 //! callers, which submit them to another device; those with an affinity to it fail. A request that ran on two devices as they
 //! were lost is retried on the CPU only.
 //!
-//! A request that a GPU has no memory for, even alone, runs on the CPU if the CPU can read its input (`cpu_fallback`). For a
-//! while, requests of its kind and at least its size go there directly.
+//! A request that a GPU has no memory for, even alone, is submitted to another GPU, and at last to the CPU, if the CPU can read
+//! its input (`cpu_fallback`). For a while, requests of its kind and at least its size avoid that GPU.
 //!
 //! The watchdog (`watchdog`) declares a GPU lost whose launch or slice does not end in time. Each worker publishes what it runs
 //! (`running`), with the reply channels of the batch, so that callers are answered although the worker is stuck. A stuck

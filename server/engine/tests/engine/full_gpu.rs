@@ -181,3 +181,30 @@ async fn a_stand_in_whose_memory_is_full_launches_nothing() {
     assert_eq!(device(&lane, script.request(2)).await, GPU);
     assert_eq!(script.launches(), [[1], [2]]);
 }
+
+#[tokio::test]
+async fn another_gpu_with_memory_is_preferred_to_the_cpu() {
+    for memory_retry in [Duration::ZERO, HOUR] {
+        let devices = stand_ins(2);
+        let pool = |device: &Device| match device {
+            Device::Cpu(pool) => Arc::clone(pool),
+            Device::Cuda(_) => panic!("a pool stands in"),
+        };
+        let pools: Vec<_> = devices.iter().map(pool).collect();
+        let config = EngineConfig { memory_retry, ..engine_config() };
+        let engine = Engine::start(devices, config).expect("the pools open");
+        let (lane, script) = (engine.lane::<Fake>(lane_config()), Script::new());
+        pools[0].set_full(true);
+        for number in 0..10 {
+            assert_eq!(device(&lane, script.request(number)).await, DeviceId::Cuda(1));
+        }
+        let pinned = Request { affinity: Some(GPU), ..script.request(10) };
+        assert_eq!(device(&lane, pinned).await, DeviceId::Cpu, "the data is on the other GPU, and on the host");
+        assert_eq!(fallbacks(&engine), 1);
+        pools[1].set_full(true);
+        for number in 11..20 {
+            assert_eq!(device(&lane, script.request(number)).await, DeviceId::Cpu);
+        }
+        assert_eq!(fallbacks(&engine), 10, "each once, although both GPUs are full");
+    }
+}
