@@ -13,7 +13,7 @@ check:
     ruff format --quiet --check client/python
     cd client/python && mypy --no-error-summary
     # Checks the lock files of the crates outside of the workspace.
-    for crate in tests/bench/parse kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
+    for crate in tests/bench/parse tests/libfuzzer kernels/parser/fuzz; do cargo update --workspace --locked --quiet --manifest-path $crate/Cargo.toml || exit 1; done
     cargo fetch --locked --quiet
     cargo deny --offline --log-level error check bans licenses sources
     cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -74,9 +74,9 @@ conformance *ARGS:
 corpora *ARGS:
     python3 tests/conformance/pack.py {{ ARGS }}
 
-# Fuzzes the parser; needs a nightly compiler and cargo-fuzz, which `tests/run` does not install.
-fuzz SECONDS="60":
-    cd kernels/parser && cargo +nightly fuzz run parse -- -max_total_time={{ SECONDS }}
+# Fuzzes with libFuzzer for some seconds each: parse, calls, cases, model_folders, npy, safetensors, snapshots, or all of them.
+fuzz GROUP="all" SECONDS="60":
+    bash tests/libfuzzer/run {{ GROUP }} {{ SECONDS }}
 
 # Starts the daemon, indexes Python's standard library and searches it.
 quickstart:
@@ -84,7 +84,7 @@ quickstart:
 
 # Checks all lock files against the advisories of RustSec; downloads them from GitHub.
 advisories:
-    for crate in . tests/bench/parse kernels/parser/fuzz; do cargo deny --locked --manifest-path $crate/Cargo.toml --config deny.toml check advisories || exit 1; done
+    for crate in . tests/bench/parse tests/libfuzzer kernels/parser/fuzz; do cargo deny --locked --manifest-path $crate/Cargo.toml --config deny.toml check advisories || exit 1; done
 
 # Writes THIRD-PARTY-NOTICES, the licences of all crates in the binaries; builds cargo-about, which has no package for `tests/run`.
 notices:

@@ -285,3 +285,36 @@ async fn intermediate_values_that_exceed_the_admitted_memory_are_refused_with_th
     assert!(matches!(refused.code(), Code::InvalidArgument | Code::ResourceExhausted), "{refused:?}");
     assert!(refused.message().contains("274877"), "the figure: {}", refused.message());
 }
+
+#[tokio::test]
+async fn reductions_of_more_elements_than_memory_end_at_their_deadline() {
+    let server = TestServer::start_with(|config| config.backend.kind = accelerd::config::BackendKind::Cpu).await;
+    for op in ["sum", "mean", "var", "prod", "logsumexp", "norm", "amax", "argmax"] {
+        let shape = v1::TensorIntegers { values: vec![1 << 42] };
+        let nodes = vec![
+            node("wide", "expand", &["x"], &[("shape", Value::Integers(shape))]),
+            node("y", op, &["wide"], &[("dim", Value::Integer(0))]),
+        ];
+        let mut request = tonic::Request::new(request(vec![input("x", floats(&[], &[1.0]))], nodes, &["y"]));
+        request.set_timeout(std::time::Duration::from_millis(300));
+        let status = server.tensor().execute(request).await.expect_err("it takes longer");
+        let is_named = matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled | Code::ResourceExhausted);
+        assert!(is_named, "{op}: {status:?}");
+    }
+    server.assert_serving().await;
+}
+
+#[tokio::test]
+async fn the_longest_chains_are_computed_and_longer_ones_refused_before_they_are_walked() {
+    let server = TestServer::start_with(|config| config.backend.kind = accelerd::config::BackendKind::Cpu).await;
+    let most = server.daemon.app().config.limits.max_graph_nodes;
+    let chain = |length: usize| {
+        let name = |nth: usize| if nth == 0 { "x".to_owned() } else { format!("y{nth}") };
+        let nodes = (0..length).map(|nth| node(&name(nth + 1), "neg", &[&name(nth)], &[])).collect();
+        request(vec![input("x", floats(&[2], &[1.0, -2.0]))], nodes, &[&name(length)])
+    };
+    let outputs = server.tensor().execute(chain(most)).await.expect("it is computed").into_inner().outputs;
+    assert_eq!(numbers(&outputs[0]), [1.0, -2.0]);
+    assert_refused(server.tensor().execute(chain(10 * most)).await, Code::InvalidArgument, "nodes");
+    server.assert_serving().await;
+}

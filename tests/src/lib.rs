@@ -1,6 +1,7 @@
 //! Helpers of the test binaries: the backends of this machine, seeded inputs, closeness.
 
 pub mod columns;
+pub mod fuzz;
 
 use std::{
     path::{Path, PathBuf},

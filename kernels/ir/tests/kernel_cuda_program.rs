@@ -129,6 +129,21 @@ __global__ void saxpy_kernel(float alpha, const float* __restrict__ x, float* __
 }
 
 #[test]
+fn a_program_is_named_neither_as_a_target_of_its_makefile_nor_as_a_makefile() {
+    let (mut kernel, arguments) = saxpy();
+    for name in ["test", "clean", "Makefile", "makefile", "GNUmakefile"] {
+        kernel.name = name.to_owned();
+        let files = files(&kernel, &[3], &arguments);
+        let renamed = format!("{name}_2");
+        assert_eq!(files.name, renamed);
+        let targets: Vec<_> = files.makefile.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+        assert_eq!(targets, [renamed.as_str(), ".PHONY", "test", "clean"]);
+        assert!(files.makefile.ends_with(&format!("rm -f {renamed}\n")), "{}", files.makefile);
+        assert!(files.source.contains(&format!("{renamed}_kernel(")), "{}", files.source);
+    }
+}
+
+#[test]
 fn a_program_comes_with_a_makefile_and_metadata() {
     let (kernel, arguments) = saxpy();
     let files = files(&kernel, &[3], &arguments);

@@ -235,4 +235,36 @@ mod tests {
         }
         assert_eq!(decoded_size("/made.up/Path", &[0x0a, 0]), 0);
     }
+
+    /// Messages within a message of this type; `None` if there are more than `most`.
+    fn nesting(layouts: &Layouts, at: usize, most: usize) -> Option<usize> {
+        let inner = layouts.all[at].fields.values().filter_map(|field| match field {
+            Field::Message { index, .. } => Some(*index),
+            Field::Number { .. } | Field::Text { .. } | Field::Bytes { .. } => None,
+        });
+        let depths = inner.map(|index| nesting(layouts, index, most.checked_sub(1)?).map(|depth| depth + 1));
+        depths.try_fold(0, |deepest, depth| Some(deepest.max(depth?)))
+    }
+
+    #[test]
+    fn no_request_nests_nearly_as_deep_as_messages_are_decoded() {
+        let layouts = Layouts::of(accelerd_proto::DESCRIPTORS);
+        assert!(layouts.requests.len() > 30, "{} methods", layouts.requests.len());
+        for (path, &request) in &layouts.requests {
+            assert!(nesting(&layouts, request, MAX_DEPTH / 4).is_some(), "{path}");
+        }
+    }
+
+    #[test]
+    fn groups_nested_ten_times_as_deep_as_messages_are_decoded_are_refused() {
+        const BEGIN: u8 = 15 << 3 | 3;
+        const END: u8 = 15 << 3 | 4;
+        let nested = |depth: usize| [vec![BEGIN; depth], vec![END; depth]].concat();
+        let shallow = nested(MAX_DEPTH / 2);
+        assert!(pb::ExecuteRequest::decode(shallow.as_slice()).is_ok(), "unknown fields are skipped");
+        for deep in [nested(10 * MAX_DEPTH), vec![BEGIN; 10_000 * MAX_DEPTH]] {
+            assert!(pb::ExecuteRequest::decode(deep.as_slice()).is_err());
+            assert_eq!(decoded_size("/accelerd.v1.TensorService/Execute", &deep), 0);
+        }
+    }
 }

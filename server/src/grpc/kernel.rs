@@ -186,7 +186,7 @@ impl KernelService for Kernels {
     ) -> Result<Response<pb::EvictKernelResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let id = request.into_inner().kernel_id;
-        self.app.kernels.evict(&id)?;
+        self.app.kernels.evict(&id, &caller)?;
         caller.record_change(&id);
         Ok(Response::new(pb::EvictKernelResponse {}))
     }

@@ -92,6 +92,11 @@ impl<T: CacheEntry> Kept<T> {
         beyond.max_by(|a, b| excess(a).total_cmp(&excess(b))).or(own).and_then(oldest)
     }
 
+    /// The principal of an entry.
+    pub(super) fn owner(&self, key: &T::Key) -> Option<u64> {
+        self.entries.peek(key).map(|entry| entry.owner)
+    }
+
     /// Drops an entry; returns whether it was there.
     pub(super) fn evict(&mut self, key: &T::Key) -> bool {
         let Some(Entry { reservation, owner, .. }) = self.entries.pop(key) else { return false };

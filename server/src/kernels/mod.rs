@@ -15,6 +15,7 @@ use accelerd_kernels::{
 use accelerd_proto::v1 as pb;
 
 use crate::{
+    auth::{caller::Caller, role::Role},
     config::{Config, to_usize},
     error::ApiError,
     layers::timing,
@@ -90,9 +91,16 @@ impl KernelCache {
         self.kept().list()
     }
 
-    /// Drops a kernel. Calls that use it finish.
-    pub(crate) fn evict(&self, id: &str) -> Result<(), ApiError> {
-        if self.kept().evict(&id.to_owned()) { Ok(()) } else { Err(unknown(id)) }
+    /// Drops a kernel for a caller who compiled it first, or may administer. Calls that use it finish.
+    pub(crate) fn evict(&self, id: &str, caller: &Caller) -> Result<(), ApiError> {
+        let (mut kept, key) = (self.kept(), id.to_owned());
+        let owner = kept.owner(&key).ok_or_else(|| unknown(id))?;
+        if owner != caller.queue_id() && caller.role() != Some(Role::Admin) {
+            let reason = "expected a kernel that the caller compiled first, or the role admin";
+            return Err(ApiError::Denied(format!("kernel_id: {reason}")));
+        }
+        kept.evict(&key);
+        Ok(())
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept<CompiledKernel>> {

@@ -14,6 +14,7 @@ from ._launch import DEVICE_NAMES, DEVICES, KernelDevice
 from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 from ._timing import seconds
+from ._visible import visible
 
 GENERATE = Method("KernelService", "GenerateDataset", pb.GenerateDatasetResponse)
 
@@ -94,7 +95,7 @@ class DatasetPair:
     runs: tuple[DatasetRun, ...]
 
     def __repr__(self) -> str:
-        return f"<DatasetPair {self.index}: {self.name}, {self.dialect}, {self.split}>"
+        return visible(f"<DatasetPair {self.index}: {self.name}, {self.dialect}, {self.split}>")
 
 
 def requests(

@@ -10,6 +10,8 @@ from typing import Any
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
+from ._visible import visible
+
 #: Messages of the daemon, and of gRPC's own limits on either side.
 _TOO_LARGE = re.compile(
     r"message larger than max \((\d+) vs\. (\d+)\)"
@@ -42,7 +44,7 @@ class AccelerdError(Exception):
     """A failed call. Base class of all errors of the client."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: ErrorDetails | None = None) -> None:
-        super().__init__(f"{code.name}: {message}")
+        super().__init__(visible(f"{code.name}: {message}"))
         self.code = code
         self.message = message
         self.details = details or ErrorDetails()

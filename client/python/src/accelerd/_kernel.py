@@ -19,6 +19,7 @@ from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 from ._proto import tensor_pb2
 from ._tensor import NUMPY_DTYPES, dtype_name
+from ._visible import visible
 
 TRANSLATE = Method("KernelService", "Translate", pb.TranslateResponse)
 
@@ -78,7 +79,7 @@ class KernelDiagnostic:
     def __str__(self) -> str:
         what = f"kernel {self.kernel}" if self.kernel else "module"
         file = "" if self.filename is None else f"{self.filename}, "
-        return f"{what}: {file}line {self.line}, column {self.column}: {self.message} ({self.code})"
+        return visible(f"{what}: {file}line {self.line}, column {self.column}: {self.message} ({self.code})")
 
 
 class TranslationError(ValueError):
@@ -111,7 +112,7 @@ class TranslatedKernel:
 
     def __repr__(self) -> str:
         params = ", ".join(param.name for param in self.params)
-        return f"<TranslatedKernel {self.name}({params}): {', '.join(self.files)}>"
+        return visible(f"<TranslatedKernel {self.name}({params}): {', '.join(self.files)}>")
 
     def file(self, name: str) -> bytes:
         """Return the content of a file."""

@@ -20,6 +20,7 @@ from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._rows import Rows
 from ._tensor import Value
+from ._visible import visible
 from ._wire import Chunk
 
 COMPILE = Method("KernelService", "Compile", pb.CompileResponse)
@@ -68,7 +69,7 @@ class KernelInfo:
 
     def __repr__(self) -> str:
         params = ", ".join(param.name for param in self.params)
-        return f"<{type(self).__name__} {self.name}({params}) {self.id[:12]}>"
+        return visible(f"<{type(self).__name__} {self.name}({params}) {self.id[:12]}>")
 
 
 def compile_kernel(program: Program, settings: Settings) -> Operation[Mapping[str, Any]]:

@@ -18,6 +18,7 @@ from ._errors import AccelerdError, from_item, malformed
 from ._kinds import FIELDS, KINDS, OPERATORS
 from ._proto import parse_pb2 as pb
 from ._tree import Tree
+from ._visible import visible
 
 #: A source: text, or the bytes of a file.
 Source: TypeAlias = "str | bytes | bytearray | memoryview"
@@ -161,7 +162,7 @@ class Parsed(Generic[Root]):
         self._mode = mode
 
     def __repr__(self) -> str:
-        diagnostic = f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}"
+        diagnostic = visible(f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}")
         return f"Parsed({len(self.text)} bytes, {'valid' if self.is_valid else diagnostic})"
 
     def __getstate__(self) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
 from . import _message
@@ -17,7 +16,9 @@ from ._call import Method, Operation, Settings
 from ._errors import malformed
 from ._proto import tensor_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
+from ._times import to_datetime
 from ._types import TensorType
+from ._visible import visible
 from ._wire import Chunk, field
 
 UPLOAD = Method("TensorService", "UploadTensor", pb.UploadTensorResponse, is_idempotent=False)
@@ -52,7 +53,7 @@ class ResidentTensor:
     expires: datetime
 
     def __repr__(self) -> str:
-        return f"{dtype_name(self.dtype)}{list(self.shape)} on {self.device}"
+        return visible(f"{dtype_name(self.dtype)}{list(self.shape)} on {self.device}")
 
     @classmethod
     def received(cls, message: pb.ResidentTensor) -> ResidentTensor:
@@ -65,7 +66,7 @@ class ResidentTensor:
         if any(extent < 0 for extent in shape) or size != message.size_bytes:
             raise malformed(f"shape {shape} with {message.size_bytes} bytes")
         is_bfloat16 = message.dtype == pb.DTYPE_BF16
-        times = [_time(one) for one in (message.create_time, message.last_use_time, message.expire_time)]
+        times = [to_datetime(one) for one in (message.create_time, message.last_use_time, message.expire_time)]
         return cls(message.handle, "bf16" if is_bfloat16 else dtype, shape, size, message.device, *times)
 
     @property
@@ -77,10 +78,6 @@ class ResidentTensor:
     def location(self) -> tuple[Any, ...]:
         """Where the elements are."""
         return ("handle", self.handle)
-
-
-def _time(time: Timestamp) -> datetime:
-    return time.ToDatetime(tzinfo=timezone.utc)
 
 
 def duration(ttl: float | None) -> Duration | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._proto import device_pb2, embed_pb2, similarity_pb2, tensor_pb2
+from ._times import to_datetime, to_timedelta
 
 Plain = TypeVar("Plain")
 
@@ -283,10 +284,10 @@ def stats(message: device_pb2.GetStatsResponse) -> Stats:
     lanes = (
         _plain(LaneStats, lane, wait=_latency(lane.wait), execute=_latency(lane.execute)) for lane in message.lanes
     )
-    kernels = (_plain(KernelStats, kernel, total=kernel.total.ToTimedelta()) for kernel in message.kernels)
+    kernels = (_plain(KernelStats, kernel, total=to_timedelta(kernel.total)) for kernel in message.kernels)
     return Stats(
         version=message.version,
-        uptime=message.uptime.ToTimedelta(),
+        uptime=to_timedelta(message.uptime),
         lanes=tuple(lanes),
         devices=tuple(device(one) for one in message.devices),
         kernels=tuple(kernels),
@@ -303,7 +304,7 @@ def _memory(message: device_pb2.MemoryPlace) -> MemoryPlace:
 
 
 def _latency(message: device_pb2.LatencyStats) -> Latency:
-    return Latency(*(getattr(message, name).ToTimedelta() for name in ("mean", "p50", "p99", "max")))
+    return Latency(*(to_timedelta(getattr(message, name)) for name in ("mean", "p50", "p99", "max")))
 
 
 def _plain(cls: Callable[..., Plain], message: Any, enums: Mapping[str, Any] | None = None, **given: Any) -> Plain:
@@ -316,7 +317,7 @@ def _plain(cls: Callable[..., Plain], message: Any, enums: Mapping[str, Any] | N
         if enums and name in enums:
             value = enum_name(enums[name], value)
         elif field.type == "datetime":
-            value = value.ToDatetime(tzinfo=timezone.utc)
+            value = to_datetime(value)
         elif not isinstance(value, (str, bool, int, float)):
             value = tuple(value)
         given[name] = value

@@ -17,6 +17,7 @@ from ._proto import tensor_pb2
 from ._proto import verify_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._tensor import NUMPY_DTYPES, Value, dtype_name
+from ._visible import visible
 from ._wire import Chunk, field, size
 
 COMPARE = Method("VerifyService", "CompareOutputs", pb.CompareOutputsResponse)
@@ -225,7 +226,7 @@ class ComparisonReport:
         shown = [output for output in self.outputs if not output.passed] or list(self.outputs)
         if len(self.outputs) == 1:
             return repr(shown[0])
-        return "\n\n".join(f"{output.name}: {output!r}" for output in shown)
+        return "\n\n".join(f"{visible(output.name)}: {output!r}" for output in shown)
 
     def check(self) -> None:
         """Raise an AssertionError with the report unless all outputs pass."""

@@ -14,6 +14,7 @@ from ._proto import kernel_pb2, tensor_pb2
 from ._proto import verify_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value
 from ._verify import OutputReport, received_output
+from ._visible import visible
 
 _OK = "ok"
 #: Elements of a list that the text of a report has: all of a list that is not longer, else the first and last ones.
@@ -183,7 +184,7 @@ class VerifyReport:
         return found
 
     def __repr__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(map(visible, self._lines()))
 
     def check(self) -> None:
         """Raise an AssertionError with the report unless all cases pass."""

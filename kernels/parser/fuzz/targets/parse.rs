@@ -1,7 +1,7 @@
 //! The parser neither panics nor returns inconsistent columns for any input. The first byte selects the feature
 //! version.
 //!
-//! `cargo +nightly fuzz run parse` in `kernels/parser`.
+//! `just fuzz parse` runs it.
 #![no_main]
 
 use accelerd_parser::{NONE, Options, Tree, outline, parse};

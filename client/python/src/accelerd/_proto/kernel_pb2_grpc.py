@@ -203,6 +203,7 @@ class KernelServiceServicer(object):
 
         Fails with:
         - NOT_FOUND: there is no kernel of the id.
+        - PERMISSION_DENIED: another caller compiled it first, and the caller's role is not admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,6 +35,11 @@ impl Scope {
         Self { taken: HashMap::new() }
     }
 
+    /// A scope in which some identifiers are taken.
+    pub(super) fn with(taken: &[&str]) -> Self {
+        Self { taken: taken.iter().map(|name| ((*name).to_owned(), 1)).collect() }
+    }
+
     /// A free identifier like `wanted`, which is taken from now on.
     pub(super) fn take(&mut self, wanted: &str) -> String {
         let base = identifier(wanted);

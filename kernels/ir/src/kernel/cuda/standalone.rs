@@ -16,6 +16,9 @@ use crate::kernel::interpret::{LaunchError, Limits, check_launch, launch};
 use crate::kernel::{Argument, ArgumentError, ArrayArgument, Element, Kernel, Param, ParamId, ParamType};
 use crate::scalar::cuda::ctype;
 
+/// Names that a program must not have in a folder with its Makefile: those of its other targets, and those that make looks for.
+const NOT_PROGRAMS: [&str; 5] = ["test", "clean", "Makefile", "makefile", "GNUmakefile"];
+
 /// A launch that a program tests itself with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
@@ -121,7 +124,7 @@ impl<'k> Program<'k> {
             kernel,
             example,
             threads,
-            name: Scope::new().take(&kernel.name),
+            name: Scope::with(&NOT_PROGRAMS).take(&kernel.name),
             types: Types { names: vec![], text: String::new() },
             params: vec![],
             extents: vec![],
