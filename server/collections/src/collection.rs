@@ -9,7 +9,7 @@ use std::{
 use accelerd_engine::{Context, SubmitError};
 use accelerd_kernels::{DeviceId, LossScope, Matrix, OpError, ops::similarity::Corpus};
 use accelerd_proto::v1::{Payload, value::Kind};
-use accelerd_store::{CollectionMeta, Damage, Ids};
+use accelerd_store::{CollectionMeta, Damage, Ids, Upsert};
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
@@ -198,6 +198,16 @@ impl Collection {
         };
         let vectors = with_vectors.then(|| generation.corpus.gather(&rows));
         Fetched { ids, payloads, vectors }
+    }
+
+    /// Reads points back that are set aside, as they were written.
+    pub fn fetch_set_aside(&self, ids: &Ids, with_vectors: bool) -> Fetched {
+        let set_aside = Arc::clone(&self.shared.generation().read().set_aside);
+        let Upsert { ids, dim, vectors, payloads } = set_aside.get(ids, self.meta().dim);
+        let vectors = Matrix::from_bytes(ids.len(), dim as usize, vectors).expect("they have the collection's dim");
+        let decode = |payload: bytes::Bytes| Payload::decode(payload).expect("recovery has decoded it");
+        let payloads = payloads.into_iter().map(decode).collect();
+        Fetched { ids, payloads, vectors: with_vectors.then_some(vectors) }
     }
 
     /// The device that searches it.

@@ -9,6 +9,7 @@ use std::{
 use accelerd_store::Ids;
 
 use super::{
+    ids::PointId,
     payload::{Payloads, realloc_bytes},
     set_aside::SetAside,
     text_index::DocStats,
@@ -28,15 +29,6 @@ pub(crate) struct Points {
     pub(super) changes: u64,
     /// Points that have no row. Views share it.
     pub(super) set_aside: Arc<SetAside>,
-}
-
-/// The id of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PointId {
-    /// A number.
-    Number(u64),
-    /// A UUID, in the byte order of RFC 9562.
-    Uuid([u8; 16]),
 }
 
 /// The mapping between rows and ids, which are all of one kind.

@@ -125,6 +125,8 @@ pub(super) fn recover_all(collections: &Collections, mut found: Vec<Recovered>) 
         }
         recover();
     });
+    // Not all of the bytes are read: a log may have a torn tail, a collection may be too large.
+    progress.done_bytes.store(progress.total_bytes(), Relaxed);
 }
 
 fn recover_slot(collections: &Collections, helpers: &Helpers, found: Recovered) {

@@ -83,23 +83,35 @@ impl SetAside {
         removed
     }
 
+    /// Those of the points that are set aside, in the order of the ids.
+    pub(crate) fn get(&self, ids: &Ids, dim: u32) -> Upsert {
+        upsert(dim, point_ids(ids).filter_map(|id| Some((id, self.points.get(&id)?))))
+    }
+
     /// The points as they were written, in chunks of about `bytes`.
     pub(crate) fn chunks(&self, dim: u32, bytes: usize) -> impl Iterator<Item = Upsert> {
         let mut rest = self.points.iter().peekable();
         std::iter::from_fn(move || {
             rest.peek()?;
-            let (mut ids, mut vectors, mut payloads, mut sum) = (vec![], vec![], vec![], 0);
-            while sum < bytes
-                && let Some((id, stored)) = rest.next()
-            {
-                ids.push(*id);
-                vectors.extend_from_slice(&stored.vector);
-                payloads.push(stored.payload.clone());
+            let mut sum = 0;
+            let chunk = std::iter::from_fn(|| {
+                let (id, stored) = (sum < bytes).then(|| rest.next())??;
                 sum += stored.bytes();
-            }
-            Some(Upsert { ids: ids_of(ids.iter()), dim, vectors: vectors.into(), payloads })
+                Some((*id, stored))
+            });
+            Some(upsert(dim, chunk))
         })
     }
+}
+
+fn upsert<'a>(dim: u32, points: impl Iterator<Item = (PointId, &'a Stored)>) -> Upsert {
+    let (mut ids, mut vectors, mut payloads) = (vec![], vec![], vec![]);
+    for (id, stored) in points {
+        ids.push(id);
+        vectors.extend_from_slice(&stored.vector);
+        payloads.push(stored.payload.clone());
+    }
+    Upsert { ids: ids_of(ids.iter()), dim, vectors: vectors.into(), payloads }
 }
 
 fn point_ids(ids: &Ids) -> impl Iterator<Item = PointId> {

@@ -13,6 +13,9 @@ use accelerd_store::{CollectionMeta, Damage, Ids, StoreError};
 use super::{Env, blocking, budget::Budget, filter::Filter, generation::Generation, new_payloads::NewPayloads};
 use crate::error::CollectionError;
 
+/// Maximum number of damaged places in a description.
+const LISTED_DAMAGE: usize = 10;
+
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) env: Arc<Env>,
@@ -97,7 +100,7 @@ impl Shared {
 
     /// The damage of its files as callers may see it.
     pub(super) fn public_damage(&self) -> Vec<String> {
-        let mut listed: Vec<_> = self.damage.listed().iter().map(StoreError::public).collect();
+        let mut listed: Vec<_> = self.damage.listed().iter().take(LISTED_DAMAGE).map(StoreError::public).collect();
         let more = self.damage.count() - listed.len() as u64;
         listed.extend((more > 0).then(|| format!("and {more} more")));
         listed

@@ -145,6 +145,12 @@ async fn points_with_nan_are_set_aside_until_they_are_written_again() {
         assert_eq!(ids(&collection, near([0.0; 4], 9)).await.len(), 3);
         assert_eq!(collection.count(None).await.expect("it can be counted"), 3);
         assert_eq!(collections.totals().set_aside, 2);
+        // What is needed to write them again can be read.
+        let fetched = collection.fetch_set_aside(&Ids::Numbers(vec![5, 1, 3]), true);
+        assert_eq!(fetched.ids, Ids::Numbers(vec![5, 3]));
+        assert_eq!(fetched.payloads[0].fields["id"].kind, Some(Kind::IntValue(5)));
+        let vectors = fetched.vectors.expect("they were asked for");
+        assert!(vectors.as_f32()[0].is_nan() && vectors.as_f32()[4] == f32::INFINITY);
         drop(collection);
         collections.close().await;
     }

@@ -412,16 +412,18 @@ class Hit(_message.Message):
     def __init__(self, number: _Optional[int] = ..., uuid: _Optional[str] = ..., score: _Optional[float] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class GetPointsRequest(_message.Message):
-    __slots__ = ("collection", "ids", "include_vectors", "columns")
+    __slots__ = ("collection", "ids", "include_vectors", "columns", "set_aside")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_VECTORS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
     collection: str
     ids: PointIds
     include_vectors: bool
     columns: bool
-    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., include_vectors: bool = ..., columns: bool = ...) -> None: ...
+    set_aside: bool
+    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., include_vectors: bool = ..., columns: bool = ..., set_aside: bool = ...) -> None: ...
 
 class GetPointsResponse(_message.Message):
     __slots__ = ("ids", "payloads", "vectors", "payload_columns")
