@@ -163,7 +163,7 @@ impl App {
         cancel: &CancellationToken,
     ) -> Result<Arc<Self>, StartError> {
         log_memory(&config);
-        let Starting { health, metrics, progress } = starting;
+        let Starting { health, metrics, progress, recovery } = starting;
         progress.begin(Phase::Devices);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
@@ -194,7 +194,8 @@ impl App {
             record_timing: timing::add,
         };
         progress.begin(Phase::Collections);
-        let collections = Collections::open(collection_settings(&config, &ledger), services)?;
+        let settings = Settings { recovery_progress: recovery, ..collection_settings(&config, &ledger) };
+        let collections = Collections::open(settings, services)?;
         progress.begin(Phase::Services);
         ledger::connect(&ledger, &embedder, &collections, &devices);
         ledger::cap_tensors(&ledger, &config, &devices);

@@ -61,6 +61,7 @@ impl From<CollectionError> for ApiError {
             CollectionError::ModelChanged { collection, model, stored, loaded } => {
                 Self::ModelChanged { collection, model, stored, loaded }
             }
+            CollectionError::ReadOnly { collection, damage } => Self::ReadOnly { collection, damage },
             CollectionError::Submit(error) => Self::Submit(error),
             // The daemon's own embedder returns no other errors.
             CollectionError::Embedder(error) => {

@@ -111,6 +111,17 @@ pub enum ApiError {
         /// Digest of the model that is loaded.
         loaded: String,
     },
+    /// The files of a collection are damaged, so that it takes no changes.
+    #[error(
+        "collection {collection:?} is read-only, because its files are damaged: {damage}; what is whole can be read and \
+         restored from a snapshot"
+    )]
+    ReadOnly {
+        /// Name of the collection.
+        collection: String,
+        /// The first damaged place.
+        damage: String,
+    },
     /// A model computed NaN or infinity.
     #[error("{item}: model {model:?} computes NaN or infinity for it{hint}")]
     NonFinite {

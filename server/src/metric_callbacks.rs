@@ -315,6 +315,16 @@ fn collections(app: &Arc<App>) {
     };
     gauge("accelerd_collections", "Open collections.", |totals| totals.collections);
     gauge("accelerd_collection_points", "Points in all collections.", |totals| totals.points);
+    gauge(
+        "accelerd_collections_read_only",
+        "Collections that take no changes, because their files are damaged.",
+        |totals| totals.read_only,
+    );
+    gauge(
+        "accelerd_collection_set_aside_points",
+        "Points that are not served, because their stored vectors have NaN or infinity.",
+        |totals| totals.set_aside,
+    );
     gauge("accelerd_collection_memory_bytes", "Host memory of all collections in bytes.", |totals| totals.host_bytes);
     gauge("accelerd_collection_device_memory_bytes", "Device memory of all collections in bytes.", |totals| {
         totals.device_bytes

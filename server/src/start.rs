@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use accelerd_collections::RecoveryProgress;
 use opentelemetry::{KeyValue, metrics::Meter};
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,7 @@ pub(crate) struct Starting {
     pub(crate) health: Reporter,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) progress: StartProgress,
+    pub(crate) recovery: Arc<RecoveryProgress>,
 }
 
 impl Starting {
@@ -27,8 +29,37 @@ impl Starting {
     pub(crate) fn new(telemetry: &Telemetry, closing: CancellationToken) -> Result<Self, TelemetryError> {
         let metrics = Arc::new(Metrics::new(Some(telemetry))?);
         let progress = StartProgress::new(metrics.meter());
-        Ok(Self { health: Reporter::new(closing), metrics, progress })
+        let recovery = Arc::default();
+        observe_recovery(metrics.meter(), &recovery);
+        Ok(Self { health: Reporter::new(closing), metrics, progress, recovery })
     }
+}
+
+/// Registers the instruments of the recovery of durable collections.
+fn observe_recovery(meter: &Meter, recovery: &Arc<RecoveryProgress>) {
+    let gauge = |name, description, measure: fn(&RecoveryProgress) -> u64| {
+        let recovery = Arc::clone(recovery);
+        meter
+            .u64_observable_gauge(name)
+            .with_description(description)
+            .with_callback(move |gauge| gauge.observe(measure(&recovery), &[]))
+            .build();
+    };
+    gauge(
+        "accelerd_recovery_done_bytes",
+        "Bytes of checkpoints and logs of collections that the start has read.",
+        RecoveryProgress::done_bytes,
+    );
+    gauge(
+        "accelerd_recovery_total_bytes",
+        "Bytes of checkpoints and logs of collections that the start reads.",
+        RecoveryProgress::total_bytes,
+    );
+    gauge(
+        "accelerd_recovery_points",
+        "Points that the start has read, replaced ones included.",
+        RecoveryProgress::points,
+    );
 }
 
 /// A part of the start.
@@ -128,6 +159,16 @@ impl StartProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_show_the_progress_of_the_recovery() {
+        let metrics = Metrics::new(None).expect("metrics");
+        observe_recovery(metrics.meter(), &Arc::default());
+        let text = metrics.text();
+        for name in ["accelerd_recovery_done_bytes", "accelerd_recovery_total_bytes", "accelerd_recovery_points"] {
+            assert!(text.contains(&format!("{name} 0")), "{name} in {text}");
+        }
+    }
 
     #[test]
     fn metrics_show_the_phase_in_progress() {

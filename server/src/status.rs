@@ -72,6 +72,11 @@ impl From<ApiError> for Status {
                 let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
                 with_reason(Code::FailedPrecondition, message, "MODEL_CHANGED", metadata.into())
             }
+            ApiError::ReadOnly { collection, damage } => {
+                let metadata = [("collection", collection), ("damage", damage)];
+                let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
+                with_reason(Code::FailedPrecondition, message, "COLLECTION_READ_ONLY", metadata.into())
+            }
             ApiError::NonFinite { model, item, .. } => {
                 let metadata = [("model", model), ("item", item)].map(|(key, value)| (key.to_owned(), value));
                 with_reason(Code::FailedPrecondition, message, "NON_FINITE", metadata.into())

@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 use accelerd_proto::v1::{self, Metric};
 use tempfile::TempDir;
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 use super::harness::{TestServer, assert_refused, numbers, tensor};
 
@@ -117,7 +118,7 @@ async fn errors_reveal_no_path_that_the_caller_did_not_send() {
 }
 
 #[tokio::test]
-async fn a_damaged_collection_is_named_without_its_folder() {
+async fn a_damaged_collection_is_read_only_and_its_damage_is_named_without_its_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let start = || TestServer::start_with(|config| config.store.data_dir.clone_from(&data));
@@ -134,11 +135,23 @@ async fn a_damaged_collection_is_named_without_its_folder() {
     let log = data.join("collections/c/wal-00000000000000000001.log");
     fs::write(&log, b"ACCLWAL").expect("written");
     let second = start().await;
-    let lost = second.similarity().get_collection(v1::GetCollectionRequest { name: "c".into() }).await;
-    let lost = lost.expect_err("seven bytes are no log");
-    assert_eq!(lost.code(), Code::DataLoss, "{lost:?}");
-    assert!(lost.message().starts_with("c/wal-00000000000000000001.log is corrupt at offset 7"), "{lost:?}");
-    assert!(!format!("{lost:?}").contains(&folder.path().display().to_string()), "{lost:?}");
+    let got = second.similarity().get_collection(v1::GetCollectionRequest { name: "c".into() }).await;
+    let got = got.expect("it is there").into_inner().collection.expect("described");
+    assert!(got.read_only, "{got:?}");
+    assert!(got.damage[0].starts_with("c/wal-00000000000000000001.log is corrupt at offset 7"), "{got:?}");
+    let listed = second.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("listed");
+    assert_eq!(listed.into_inner().collections, std::slice::from_ref(&got));
+    let points = Some(v1::upsert_request::Points::Vectors(tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0])));
+    let ids = Some(numbers(0..2));
+    let request = v1::UpsertRequest { collection: "c".into(), ids, points, ..v1::UpsertRequest::default() };
+    let refused = second.similarity().upsert(request).await.expect_err("it is read-only");
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
+    assert_eq!(refused.get_details_error_info().map(|info| info.reason), Some("COLLECTION_READ_ONLY".to_owned()));
+    for text in [format!("{refused:?}"), format!("{got:?}")] {
+        assert!(!text.contains(&folder.path().display().to_string()), "{text}");
+    }
+    assert_eq!(fs::read(&log).expect("it is there"), b"ACCLWAL", "the file stays as it was");
+    second.similarity().delete_collection(v1::DeleteCollectionRequest { name: "c".into() }).await.expect("deleted");
 }
 
 #[tokio::test]

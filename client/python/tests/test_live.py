@@ -300,6 +300,8 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
         True,
     )
     assert described.create_time.tzinfo is not None and described in client.collections()
+    assert (described.read_only, described.damage) == (False, ())
+    assert (described.set_aside_count, described.set_aside_ids) == (0, ())
     builtin = next(model for model in client.models() if model.name == "builtin")
     assert builtin.accepts_text and builtin.dimensions in builtin.supported_dimensions and builtin.pooling == "mean"
     (cpu,) = [device for device in client.devices() if device.name == "cpu"]

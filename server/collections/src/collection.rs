@@ -9,7 +9,7 @@ use std::{
 use accelerd_engine::{Context, SubmitError};
 use accelerd_kernels::{DeviceId, LossScope, Matrix, OpError, ops::similarity::Corpus};
 use accelerd_proto::v1::{Payload, value::Kind};
-use accelerd_store::{CollectionMeta, Ids, Journal};
+use accelerd_store::{CollectionMeta, Damage, Ids, Upsert};
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,7 +19,7 @@ use super::{
     not_found,
     points::Upserted,
     shared::{Held, ModelDigest, Prepared, Shared},
-    writer::{Job, View, Writer},
+    writer::{Job, Log, View, Writer},
 };
 use crate::error::CollectionError;
 
@@ -27,6 +27,9 @@ use crate::error::CollectionError;
 const QUEUE: usize = 64;
 /// Host memory of a point besides its vector and payload: id, hash table slot, bitmap bits.
 const POINT_BYTES: u64 = 64;
+
+/// Maximum number of ids of set-aside points in a description.
+const LISTED_IDS: usize = 100;
 
 /// A collection of points.
 #[derive(Debug)]
@@ -83,26 +86,25 @@ pub struct Description {
     pub device_bytes: u64,
     /// The device that searches it.
     pub device: DeviceId,
+    /// Damaged places of its files; while there are any, it takes no changes.
+    pub damage: Vec<String>,
+    /// Number of points that are not served, because their vectors are not finite.
+    pub set_aside: u64,
+    /// The first ids of those points, ascending.
+    pub set_aside_ids: Ids,
 }
 
 impl Collection {
-    /// Starts a collection and its writer.
-    pub(super) fn start(
-        env: Arc<Env>,
-        meta: CollectionMeta,
-        generation: Generation,
-        journal: Option<Journal>,
-        sequence: u64,
-        checkpoint_bytes: u64,
-    ) -> Self {
+    /// Starts a collection and its writer. With damage it takes no changes.
+    pub(super) fn start(env: Arc<Env>, meta: CollectionMeta, generation: Generation, log: Log, damage: Damage) -> Self {
         let held = Mutex::new(Held::empty(&env.budget));
         let runtime = env.runtime.clone();
         let generation = RwLock::new(Arc::new(generation));
         let (model_digest, applying) = (ModelDigest::of(&meta), tokio::sync::Mutex::default());
-        let shared = Arc::new(Shared { env, meta, model_digest, generation, applying, held });
+        let shared = Arc::new(Shared { env, meta, model_digest, damage, generation, applying, held });
         shared.recount();
         let (jobs, queue) = mpsc::channel(QUEUE);
-        runtime.spawn(Writer::new(Arc::clone(&shared), journal, sequence, checkpoint_bytes).run(queue));
+        runtime.spawn(Writer::new(Arc::clone(&shared), log).run(queue));
         Self { shared, jobs, snapshots: tokio::sync::Mutex::default() }
     }
 
@@ -120,6 +122,7 @@ impl Collection {
     pub fn describe(&self) -> Description {
         let generation = self.shared.generation();
         let (points, rows) = generation.counts();
+        let set_aside = Arc::clone(&generation.read().set_aside);
         Description {
             meta: self.shared.current_meta(),
             points: points as u64,
@@ -127,6 +130,9 @@ impl Collection {
             host_bytes: generation.host_bytes(),
             device_bytes: generation.corpus.device_bytes(),
             device: generation.corpus.device(),
+            damage: self.shared.public_damage(),
+            set_aside: set_aside.len() as u64,
+            set_aside_ids: set_aside.ids(LISTED_IDS),
         }
     }
 
@@ -138,6 +144,7 @@ impl Collection {
         may_wait: bool,
         context: Context,
     ) -> Result<Prepared, CollectionError> {
+        self.shared.check_writable()?;
         let NewPoints { ids, vectors, payloads } = points;
         let count = match &vectors {
             Vectors::Rows(rows) => rows.rows(),
@@ -173,6 +180,7 @@ impl Collection {
 
     /// Deletes the points that match a filter and returns their number.
     pub async fn delete(&self, filter: Filter) -> Result<u64, CollectionError> {
+        self.shared.check_writable()?;
         if filter.is_empty() {
             return Err(CollectionError::invalid("filter", "expected ids or conditions, got an empty filter"));
         }
@@ -190,6 +198,16 @@ impl Collection {
         };
         let vectors = with_vectors.then(|| generation.corpus.gather(&rows));
         Fetched { ids, payloads, vectors }
+    }
+
+    /// Reads points back that are set aside, as they were written.
+    pub fn fetch_set_aside(&self, ids: &Ids, with_vectors: bool) -> Fetched {
+        let set_aside = Arc::clone(&self.shared.generation().read().set_aside);
+        let Upsert { ids, dim, vectors, payloads } = set_aside.get(ids, self.meta().dim);
+        let vectors = Matrix::from_bytes(ids.len(), dim as usize, vectors).expect("they have the collection's dim");
+        let decode = |payload: bytes::Bytes| Payload::decode(payload).expect("recovery has decoded it");
+        let payloads = payloads.into_iter().map(decode).collect();
+        Fetched { ids, payloads, vectors: with_vectors.then_some(vectors) }
     }
 
     /// The device that searches it.

@@ -68,6 +68,17 @@ pub enum CollectionError {
         /// Digest of the model that is loaded.
         loaded: String,
     },
+    /// The files of a collection are damaged, so that it takes no changes.
+    #[error(
+        "collection {collection:?} is read-only, because its files are damaged: {damage}; what is whole can be read and \
+         restored from a snapshot"
+    )]
+    ReadOnly {
+        /// Name of the collection.
+        collection: String,
+        /// The first damaged place.
+        damage: String,
+    },
     /// The embedder failed.
     #[error(transparent)]
     Embedder(BoxError),

@@ -17,6 +17,7 @@ use super::{
     new_payloads::PayloadSlice,
     order::{IdOrder, Sorted},
     points::{self, IdColumn, IdMap, Points, Upserted},
+    row_sink::RowSink,
     text_index::TextIndex,
 };
 
@@ -69,6 +70,17 @@ impl Generation {
     /// Appends points and then deletes the rows they replace: a concurrent search sees the old row, the new one or
     /// both, but never neither. Ids must be distinct and vectors of the collection's dim.
     pub(crate) fn upsert<'a>(&self, ids: &Ids, vectors: &Matrix, payloads: impl Into<PayloadSlice<'a>>) -> Upserted {
+        self.upsert_into(&*self.corpus, ids, vectors, payloads)
+    }
+
+    /// As [`Self::upsert`], with the rows in a sink of the corpus.
+    pub(crate) fn upsert_into<'a>(
+        &self,
+        sink: &impl RowSink,
+        ids: &Ids,
+        vectors: &Matrix,
+        payloads: impl Into<PayloadSlice<'a>>,
+    ) -> Upserted {
         let payloads = payloads.into();
         let mut sum = Upserted::default();
         let step = (STEP_BYTES / (vectors.cols() * 4).max(1)).max(1);
@@ -77,27 +89,43 @@ impl Generation {
             let vectors = rows_of(vectors, start, end);
             let payloads = payloads.part(start, end);
             let part = match ids {
-                Ids::Numbers(ids) => self.upsert_step(IdColumn::numbers, &ids[start..end], &vectors, payloads),
-                Ids::Uuids(ids) => self.upsert_step(IdColumn::uuids, &ids[start..end], &vectors, payloads),
+                Ids::Numbers(ids) => self.upsert_step(sink, IdColumn::numbers, &ids[start..end], &vectors, payloads),
+                Ids::Uuids(ids) => self.upsert_step(sink, IdColumn::uuids, &ids[start..end], &vectors, payloads),
             };
             sum.inserted += part.inserted;
             sum.updated += part.updated;
         }
+        if !self.read().set_aside.is_empty() {
+            self.write().remove_set_aside(ids);
+        }
         sum
+    }
+
+    /// Sets points aside, whose rows are deleted.
+    pub(crate) fn set_aside(&self, sink: &impl RowSink, aside: &Upsert) {
+        let mut points = self.write();
+        delete_rows(sink, &mut points, &aside.ids);
+        Arc::make_mut(&mut points.set_aside).insert(aside);
+    }
+
+    /// Has the set-aside points of another generation.
+    pub(crate) fn share_set_aside(&self, from: &Self) {
+        self.write().set_aside = Arc::clone(&from.read().set_aside);
     }
 
     fn upsert_step<K: Copy + Eq + Hash>(
         &self,
+        sink: &impl RowSink,
         column: fn(&mut IdColumn) -> &mut IdMap<K>,
         ids: &[K],
         vectors: &Matrix,
         payloads: PayloadSlice<'_>,
     ) -> Upserted {
         // The single writer assigns rows, so these stay free; they are not live until they are published below.
-        let next = u32::try_from(self.read().rows()).expect("rows of a collection are counted in 32 bits");
-        let lengths = self.text_index.as_ref().map(|index| index.add(next, ids.len(), payloads)).unwrap_or_default();
+        let first = u32::try_from(self.read().rows()).expect("rows of a collection are counted in 32 bits");
+        let lengths = self.text_index.as_ref().map(|index| index.add(first, ids.len(), payloads)).unwrap_or_default();
         let mut points = self.write();
-        let first = self.corpus.append(vectors);
+        sink.append(vectors);
         let deleted = column(&mut points.ids).insert(ids, first);
         points.payloads.extend(payloads, ids.len());
         points.doc_stats.extend(&lengths);
@@ -105,19 +133,20 @@ impl Generation {
         points.mark_deleted(&deleted);
         points.replaced.extend_from_slice(&deleted);
         points.changes += 1;
-        self.corpus.delete(&deleted);
+        sink.delete(&deleted);
         let updated = deleted.len() as u64;
         Upserted { inserted: ids.len() as u64 - updated, updated }
     }
 
-    /// Deletes points and returns the number of those that existed.
+    /// Deletes points and returns the number of those that existed, set-aside ones included.
     pub(crate) fn delete(&self, ids: &Ids) -> u64 {
+        self.delete_from(&*self.corpus, ids)
+    }
+
+    /// As [`Self::delete`], with the rows in a sink of the corpus.
+    pub(crate) fn delete_from(&self, sink: &impl RowSink, ids: &Ids) -> u64 {
         let mut points = self.write();
-        let deleted = points.ids.remove(ids);
-        points.mark_deleted(&deleted);
-        points.changes += 1;
-        self.corpus.delete(&deleted);
-        deleted.len() as u64
+        points.remove_set_aside(ids) + delete_rows(sink, &mut points, ids)
     }
 
     /// Rows in the format of the store. They may be deleted; their contents are immutable.
@@ -200,6 +229,14 @@ impl Generation {
     pub(super) fn sorted(&self, budget: &Arc<Budget>) -> (Arc<Sorted>, bool) {
         self.order.sorted(&self.points, budget)
     }
+}
+
+fn delete_rows(sink: &impl RowSink, points: &mut Points, ids: &Ids) -> u64 {
+    let deleted = points.ids.remove(ids);
+    points.mark_deleted(&deleted);
+    points.changes += 1;
+    sink.delete(&deleted);
+    deleted.len() as u64
 }
 
 /// Rows `start..end` of a matrix, sharing its memory.

@@ -1,9 +1,18 @@
-//! Parsing point ids from messages.
+//! Ids of points, and how they are read from messages.
 
 use accelerd_proto::v1::PointIds;
 use accelerd_store::Ids;
 
 use crate::error::CollectionError;
+
+/// The id of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PointId {
+    /// A number.
+    Number(u64),
+    /// A UUID, in the byte order of RFC 9562.
+    Uuid([u8; 16]),
+}
 
 /// Parses the ids of a field: all numbers, or all UUIDs. Fails with [`CollectionError::Invalid`] if several forms are
 /// mixed.

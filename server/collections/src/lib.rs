@@ -23,12 +23,10 @@ use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard},
-    thread,
-    time::{Duration, Instant},
 };
 
 use accelerd_kernels::{DeviceId, ledger::Ledger};
-use accelerd_store::{CollectionMeta, Fsync, Metric, Record, Recovered, Storage, Store, StoreError};
+use accelerd_store::{CollectionMeta, Damage, Fsync, Metric, Storage, Store, StoreError};
 use futures::{StreamExt as _, stream};
 use tokio::runtime::Handle;
 
@@ -47,9 +45,12 @@ mod new_payloads;
 mod order;
 mod payload;
 mod points;
+mod recovery;
+mod row_sink;
 mod scroll;
 mod search;
 mod services;
+mod set_aside;
 mod shared;
 mod snapshot;
 #[cfg(test)]
@@ -64,9 +65,10 @@ pub use columns::{PayloadColumns, payload_columns};
 pub use error::{BoxError, CollectionError};
 pub use filter::Filter;
 pub use hybrid::{Fusion, Hybrid};
-pub use ids::parse_ids;
+pub use ids::{PointId, parse_ids};
 pub use new_payloads::NewPayloads;
-pub use points::{PointId, Upserted};
+pub use points::Upserted;
+pub use recovery::RecoveryProgress;
 pub use scroll::{MAX_PAGE, Page, PageSpec};
 pub use search::{Found, Query, SearchSpec};
 pub use services::{Services, TextEmbedder};
@@ -76,13 +78,10 @@ pub use snapshot::{OpenSnapshot, Snapshot};
 use budget::Budget;
 use text_index::TextIndexError;
 use working_memory::WorkingMemory;
+use writer::Log;
 
-/// Maximum number of recovery threads, which are bound by the disk rather than the CPU.
-const RECOVERY_THREADS: usize = 8;
 /// Number of collections closed concurrently.
 const CLOSING: usize = 64;
-/// Bytes recovered between two checks of the memory limit.
-const RECOVERY_STEP: usize = 1 << 20;
 
 /// Settings of the collections.
 #[derive(Clone, Debug)]
@@ -119,6 +118,10 @@ pub struct Settings {
     pub compact_share: f64,
     /// Minimum number of rows for a compaction.
     pub compact_rows: usize,
+    /// Maximum number of threads of the recovery; 0 for one for each CPU core.
+    pub recovery_threads: usize,
+    /// Shows the progress of the recovery.
+    pub recovery_progress: Arc<RecoveryProgress>,
 }
 
 impl Default for Settings {
@@ -140,6 +143,8 @@ impl Default for Settings {
             max_collections: 1024,
             compact_share: 0.3,
             compact_rows: 4096,
+            recovery_threads: 0,
+            recovery_progress: Arc::default(),
         }
     }
 }
@@ -162,24 +167,6 @@ enum Slot {
     Damaged(String),
     /// Recovery exceeded the memory limit; the collection stays on disk.
     TooLarge(String),
-}
-
-/// An error of recovery.
-#[derive(Debug, thiserror::Error)]
-enum RecoveryError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("{0}")]
-    Full(CollectionError),
-}
-
-impl From<RecoveryError> for Slot {
-    fn from(error: RecoveryError) -> Self {
-        match error {
-            RecoveryError::Store(error) => Self::Damaged(error.public()),
-            RecoveryError::Full(error) => Self::TooLarge(format!("the collection was not recovered: {error}")),
-        }
-    }
 }
 
 /// Parameters of a new collection.
@@ -237,37 +224,11 @@ impl Collections {
         let (lost, runtime) = (Mutex::default(), Handle::current());
         let env = Arc::new(Env { settings, services, budget, working_memory, lost, store, runtime });
         let this = Arc::new(Self { env, slots: RwLock::default() });
-        this.recover_all(found);
+        recovery::recover_all(&this, found);
         if let Some(store) = &this.env.store {
             store.record_durable_offsets();
         }
         Ok(this)
-    }
-
-    /// Recovers all collections, in parallel as far as there is memory. Blocking.
-    fn recover_all(&self, found: Vec<Recovered>) {
-        let more = || self.env.working_memory.try_more();
-        let memory: Vec<_> = (1..RECOVERY_THREADS.min(found.len())).map_while(|_| more()).collect();
-        let queue = Mutex::new(found.into_iter());
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-        thread::scope(|scope| {
-            for _ in &memory {
-                scope.spawn(|| std::iter::from_fn(next).for_each(|found| self.recover_slot(found)));
-            }
-            std::iter::from_fn(next).for_each(|found| self.recover_slot(found));
-        });
-    }
-
-    fn recover_slot(&self, found: Recovered) {
-        let name = found.name.clone();
-        let slot = match self.recover(found) {
-            Ok(collection) => Slot::Ready(Arc::new(collection)),
-            Err(error) => {
-                tracing::error!(collection = name, %error, "recovery of a collection failed; its files are unchanged");
-                error.into()
-            }
-        };
-        self.write().insert(name, slot);
     }
 
     /// Totals over all collections.
@@ -279,6 +240,8 @@ impl Collections {
             totals.points += collection.points;
             totals.host_bytes += collection.host_bytes;
             totals.device_bytes += collection.device_bytes;
+            totals.read_only += u64::from(!collection.damage.is_empty());
+            totals.set_aside += collection.set_aside;
         }
         (totals.held_bytes, totals.limit_bytes) = self.env.budget.usage();
         totals
@@ -348,7 +311,8 @@ impl Collections {
                 Some(_) | None => None,
             };
             let generation = meta::new_generation(&meta, device, &env.budget);
-            Ok(reserved.fill(Collection::start(env, meta, generation, journal, 0, 0)))
+            let log = Log { journal, ..Log::default() };
+            Ok(reserved.fill(Collection::start(env, meta, generation, log, Damage::default())))
         });
         made.await.unwrap_or_else(|error| Err(stopped(&error)))
     }
@@ -426,39 +390,6 @@ impl Collections {
         let gpus = self.env.services.devices.iter().filter(usable);
         gpus.min_by_key(|id| held(id)).copied().unwrap_or(DeviceId::Cpu)
     }
-
-    /// Recovers a collection from disk. Blocking.
-    fn recover(&self, found: Recovered) -> Result<Collection, RecoveryError> {
-        let meta = found.meta.clone()?;
-        let generation = meta::new_generation(&meta, self.pick_device(), &self.env.budget);
-        let (started, mut logged, mut records) = (Instant::now(), Instant::now(), 0u64);
-        let (mut held, mut unseen) = (self.env.budget.empty_reservation(), 0);
-        let replayed = found.replay(|record| {
-            if let Record::Upsert(points) = &record {
-                unseen += points.vectors.len() + points.payloads.iter().map(bytes::Bytes::len).sum::<usize>();
-                if unseen > RECOVERY_STEP {
-                    unseen = 0;
-                    let required = snapshot::required_bytes(&generation, points);
-                    held.try_resize(required).map_err(|refusal| RecoveryError::Full(refusal.into()))?;
-                }
-            }
-            generation.replay(&meta, &record)?;
-            records += 1;
-            if logged.elapsed() > Duration::from_secs(5) {
-                logged = Instant::now();
-                tracing::info!(collection = meta.name, records, points = generation.read().count(), "recovering");
-            }
-            Ok::<_, RecoveryError>(())
-        })?;
-        held.try_resize(generation.row_bytes()).map_err(|refusal| RecoveryError::Full(refusal.into()))?;
-        let points = generation.read().count();
-        tracing::info!(collection = meta.name, points, records, elapsed = ?started.elapsed(), "recovered");
-        let (sequence, bytes) = (replayed.sequence, replayed.checkpoint_bytes);
-        let env = Arc::clone(&self.env);
-        let started = Collection::start(env, meta, generation, Some(replayed.journal), sequence, bytes);
-        drop(held);
-        Ok(started)
-    }
 }
 
 /// Logs the points that end with the process.
@@ -490,6 +421,10 @@ pub struct Totals {
     pub collections: u64,
     /// Number of points.
     pub points: u64,
+    /// Number of collections that take no changes, because their files are damaged.
+    pub read_only: u64,
+    /// Number of points that are not served, because their vectors are not finite.
+    pub set_aside: u64,
     /// Bytes in host memory.
     pub host_bytes: u64,
     /// Bytes on devices.

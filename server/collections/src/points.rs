@@ -3,13 +3,15 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     hash::Hash,
-    sync::{PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use accelerd_store::Ids;
 
 use super::{
+    ids::PointId,
     payload::{Payloads, realloc_bytes},
+    set_aside::SetAside,
     text_index::DocStats,
 };
 
@@ -25,15 +27,8 @@ pub(crate) struct Points {
     pub(super) replaced: Vec<u32>,
     /// Number of applied changes.
     pub(super) changes: u64,
-}
-
-/// The id of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PointId {
-    /// A number.
-    Number(u64),
-    /// A UUID, in the byte order of RFC 9562.
-    Uuid([u8; 16]),
+    /// Points that have no row. Views share it.
+    pub(super) set_aside: Arc<SetAside>,
 }
 
 /// The mapping between rows and ids, which are all of one kind.
@@ -74,6 +69,7 @@ impl Points {
             live: vec![],
             replaced: vec![],
             changes: 0,
+            set_aside: Arc::default(),
         }
     }
 
@@ -159,7 +155,7 @@ impl Points {
     /// The kind of the ids, as an empty list of that kind; `None` before the first point.
     pub(crate) fn kind(&self) -> Option<Ids> {
         match &self.ids {
-            IdColumn::Empty => None,
+            IdColumn::Empty => self.set_aside.kind(),
             IdColumn::Numbers(_) => Some(Ids::Numbers(vec![])),
             IdColumn::Uuids(_) => Some(Ids::Uuids(vec![])),
         }
@@ -181,8 +177,14 @@ impl Points {
             IdColumn::Uuids(map) => map.host_bytes(),
         };
         ids + self.doc_stats.host_bytes()
+            + self.set_aside.host_bytes()
             + self.payloads.host_bytes()
             + 4 * (self.live.capacity() + self.replaced.capacity()) as u64
+    }
+
+    /// Forgets the set-aside points of these ids and returns their number.
+    pub(super) fn remove_set_aside(&mut self, ids: &Ids) -> u64 {
+        if self.set_aside.is_empty() { 0 } else { Arc::make_mut(&mut self.set_aside).remove(ids) }
     }
 
     pub(super) fn mark_live(&mut self, first: u32, count: usize) {

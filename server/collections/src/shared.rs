@@ -8,10 +8,13 @@ use accelerd_kernels::{
     ledger::Reservation,
     ops::similarity::{Hits, SearchRequest},
 };
-use accelerd_store::{CollectionMeta, Ids};
+use accelerd_store::{CollectionMeta, Damage, Ids, StoreError};
 
 use super::{Env, blocking, budget::Budget, filter::Filter, generation::Generation, new_payloads::NewPayloads};
 use crate::error::CollectionError;
+
+/// Maximum number of damaged places in a description.
+const LISTED_DAMAGE: usize = 10;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -19,6 +22,8 @@ pub(super) struct Shared {
     /// As stored at the start.
     pub(super) meta: CollectionMeta,
     pub(super) model_digest: ModelDigest,
+    /// Damage of its files: while there is any, the collection takes no changes.
+    pub(super) damage: Damage,
     pub(super) generation: RwLock<Arc<Generation>>,
     /// Held while a change is applied, and by a search that must exclude changes.
     pub(super) applying: tokio::sync::Mutex<()>,
@@ -83,6 +88,24 @@ impl Shared {
         CollectionMeta { model_digest, ..self.meta.clone() }
     }
 
+    /// Fails if the collection takes no changes.
+    pub(super) fn check_writable(&self) -> Result<(), CollectionError> {
+        match self.damage.listed().first() {
+            None => Ok(()),
+            Some(first) => {
+                Err(CollectionError::ReadOnly { collection: self.meta.name.clone(), damage: first.public() })
+            }
+        }
+    }
+
+    /// The damage of its files as callers may see it.
+    pub(super) fn public_damage(&self) -> Vec<String> {
+        let mut listed: Vec<_> = self.damage.listed().iter().take(LISTED_DAMAGE).map(StoreError::public).collect();
+        let more = self.damage.count() - listed.len() as u64;
+        listed.extend((more > 0).then(|| format!("and {more} more")));
+        listed
+    }
+
     /// Fails if vectors of a model with this digest may not be compared with the collection's.
     pub(super) fn check_digest(&self, digest: &str) -> Result<(), CollectionError> {
         match self.model_digest.known.get() {
@@ -111,7 +134,7 @@ impl Shared {
         let meta = CollectionMeta { model_digest: digest.clone(), ..self.meta.clone() };
         let this = Arc::clone(self);
         blocking(move || match &this.env.store {
-            Some(store) if meta.durable => Ok(store.record_model_digest(&meta)?),
+            Some(store) if meta.durable && this.damage.is_empty() => Ok(store.record_model_digest(&meta)?),
             Some(_) | None => Ok(()),
         })
         .await?;

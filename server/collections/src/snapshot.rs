@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use accelerd_store::{
-    Access, CHUNK_BYTES, CollectionMeta, Journal, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert,
+    Access, CHUNK_BYTES, CollectionMeta, Damage, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert,
 };
 use url::Url;
 
 use super::{
-    Collection, Collections, Env, NameReservation, blocking, generation::Generation, meta, stopped, writer::View,
+    Collection, Collections, Env, NameReservation, blocking,
+    generation::Generation,
+    meta, stopped,
+    writer::{Log, View},
 };
 use crate::error::CollectionError;
 
@@ -177,6 +180,7 @@ impl Env {
             | CollectionError::AlreadyExists { .. }
             | CollectionError::Embedder(_)
             | CollectionError::ModelChanged { .. }
+            | CollectionError::ReadOnly { .. }
             | CollectionError::MemoryLimit(_)
             | CollectionError::Exhausted(_)
             | CollectionError::TextIndex(_)
@@ -221,7 +225,9 @@ impl Restore {
                 if let Some(staged) = &mut staged {
                     staged.push(&points)?;
                 }
-                generation.replay(&meta, &Record::Upsert(points))?;
+                let damaged = |reason| StoreError::Damaged { file: format!("the snapshot of {:?}", meta.name), reason };
+                let decoded = meta::decode(&meta, Record::Upsert(points)).map_err(damaged)?;
+                generation.replay(&*generation.corpus, decoded).map_err(damaged)?;
                 Ok(staged)
             })
             .await?;
@@ -230,8 +236,9 @@ impl Restore {
         let meta = Arc::unwrap_or_clone(meta);
         blocking(move || {
             let bytes = generation.corpus.host_bytes();
-            let journal: Option<Journal> = staged.map(accelerd_store::Staged::commit).transpose()?;
-            let started = reserved.fill(Collection::start(env, meta, generation, journal, 0, bytes));
+            let journal = staged.map(accelerd_store::Staged::commit).transpose()?;
+            let log = Log { journal, sequence: 0, checkpoint_bytes: bytes };
+            let started = reserved.fill(Collection::start(env, meta, generation, log, Damage::default()));
             drop(held);
             Ok(started)
         })

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use super::{payload::tests::payload, *};
 
+mod damage;
 mod formats;
 
 const DIM: usize = 4;
@@ -69,29 +70,33 @@ fn open(engine: &Engine, settings: Settings) -> Arc<Collections> {
 }
 
 fn services(engine: &Engine, devices: Vec<DeviceId>) -> Services {
-    services_of_digest(engine, devices, "digest one")
+    services_with(engine, devices, bag_of_words("digest one"))
 }
 
-fn services_of_digest(engine: &Engine, devices: Vec<DeviceId>, digest: &'static str) -> Services {
-    let embedder = Arc::new(BagOfWords(digest));
-    Services { devices, search: engine.lane(lane()), embedder, record_timing: |_, _| {} }
+fn services_with(engine: &Engine, devices: Vec<DeviceId>, embedder: TestEmbedder) -> Services {
+    Services { devices, search: engine.lane(lane()), embedder: Arc::new(embedder), record_timing: |_, _| {} }
 }
 
-/// An embedder that counts words by their hash; every model offers `MODEL_DIM` dimensions and has this digest.
-struct BagOfWords(&'static str);
+/// An embedder of the same vectors under every model name.
+struct TestEmbedder {
+    digest: &'static str,
+    dimensions: u32,
+    /// The vector of a text, of this many dimensions.
+    vector: fn(&str, usize) -> Vec<f32>,
+}
 
-const MODEL_DIM: u32 = 64;
-
-impl TextEmbedder for BagOfWords {
+impl TextEmbedder for TestEmbedder {
     fn dimensions(&self, _: &str, asked: u32) -> Result<u32, BoxError> {
+        let offered = self.dimensions;
         match asked {
-            0 | MODEL_DIM => Ok(MODEL_DIM),
-            _ => Err(CollectionError::invalid("dimensions", format!("expected {MODEL_DIM}, got {asked}")).into()),
+            0 => Ok(offered),
+            asked if asked == offered => Ok(asked),
+            _ => Err(CollectionError::invalid("dimensions", format!("expected {offered}, got {asked}")).into()),
         }
     }
 
     fn digest(&self, _: &str) -> Result<String, BoxError> {
-        Ok(self.0.to_owned())
+        Ok(self.digest.to_owned())
     }
 
     fn embed<'a>(
@@ -103,22 +108,25 @@ impl TextEmbedder for BagOfWords {
         _: Context,
     ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         let dim = dimensions as usize;
-        let mut numbers = vec![0.0; texts.len() * dim];
-        for (row, text) in numbers.chunks_mut(dim).zip(&texts) {
-            for word in words(text) {
-                // FNV-1a, modulo a prime.
-                let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-                let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-                row[usize::try_from(hash % 61).expect("below 61")] += 1.0;
-            }
-            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1.0);
-            for number in row {
-                *number /= norm;
-            }
-        }
-        let digest = self.digest("");
-        async move { Ok((Matrix::from_vec(texts.len(), dim, numbers)?, digest?)) }.boxed()
+        let numbers = texts.iter().flat_map(|text| (self.vector)(text, dim)).collect();
+        async move { Ok((Matrix::from_vec(texts.len(), dim, numbers)?, self.digest.to_owned())) }.boxed()
     }
+}
+
+/// An embedder that counts words by their hash.
+fn bag_of_words(digest: &'static str) -> TestEmbedder {
+    let vector = |text: &str, dim: usize| {
+        let mut row = vec![0.0; dim];
+        for word in words(text) {
+            // FNV-1a, modulo a prime.
+            let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+            row[usize::try_from(hash % 61).expect("below 61")] += 1.0;
+        }
+        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1.0);
+        row.into_iter().map(|number| number / norm).collect()
+    };
+    TestEmbedder { digest, dimensions: 64, vector }
 }
 
 fn spec(name: &str) -> NewCollection {
@@ -517,7 +525,7 @@ async fn snapshots_are_limited_to_folders_of_the_settings() {
 }
 
 #[tokio::test]
-async fn a_damaged_collection_reports_it_and_the_others_serve() {
+async fn a_collection_without_a_description_reports_it_and_the_others_serve() {
     let data = TempDir::new().expect("it can be made");
     let fixture = fixture(on_disk(&data));
     for name in ["good", "bad"] {
@@ -525,16 +533,10 @@ async fn a_damaged_collection_reports_it_and_the_others_serve() {
         upsert(&collection, &[1, 2, 3], 1.0).await;
     }
     fixture.collections.close().await;
-    let log = data.path().join("collections/bad/wal-00000000000000000001.log");
-    let mut bytes = std::fs::read(&log).expect("it is there");
-    bytes[80] ^= 0x10;
-    std::fs::write(&log, bytes).expect("it can be written");
+    std::fs::write(data.path().join("collections/bad/meta.json"), "{").expect("it can be written");
     let reopened = open(&fixture.engine, on_disk(&data));
     let damaged = reopened.get("bad").expect_err("it is damaged");
-    assert!(
-        matches!(&damaged, CollectionError::DataLoss(why) if why.contains("wal-") && why.contains("offset")),
-        "{damaged}"
-    );
+    assert!(matches!(&damaged, CollectionError::DataLoss(why) if why.contains("bad/meta.json")), "{damaged}");
     assert_eq!(reopened.list().len(), 1);
     assert!(reopened.create(durable("bad")).await.is_err());
     assert_eq!(contents(&reopened.get("good").expect("it is whole")).len(), 3);
@@ -719,7 +721,7 @@ proptest! {
 
 /// Opens a folder with another model under the name of every model.
 fn open_with_another_model(engine: &Engine, settings: Settings) -> Arc<Collections> {
-    let services = services_of_digest(engine, vec![DeviceId::Cpu], "digest two");
+    let services = services_with(engine, vec![DeviceId::Cpu], bag_of_words("digest two"));
     Collections::open(settings, services).expect("the folder opens")
 }
 

@@ -19,6 +19,7 @@ use super::{
     generation::Generation,
     meta::{self, same_kind},
     points::Upserted,
+    set_aside::SetAside,
     shared::Shared,
 };
 use crate::error::CollectionError;
@@ -45,12 +46,25 @@ pub(super) enum Job {
     Close { done: oneshot::Sender<()> },
 }
 
+/// Where the changes of a collection are logged, as of its start.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// `None` if the collection is not durable, or takes no changes.
+    pub(super) journal: Option<Journal>,
+    /// Sequence number of the last change.
+    pub(super) sequence: u64,
+    /// Size of the newest checkpoint; 0 for none.
+    pub(super) checkpoint_bytes: u64,
+}
+
 /// A consistent view of the points: rows of a generation, which are immutable.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) generation: Arc<Generation>,
     /// Ascending.
     pub(super) rows: Vec<u32>,
+    /// Points that have no row.
+    pub(super) set_aside: Arc<SetAside>,
     /// Sequence number of the last change in the view.
     pub(super) sequence: u64,
 }
@@ -105,7 +119,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, journal: Option<Journal>, sequence: u64, checkpoint_bytes: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, log: Log) -> Self {
+        let Log { journal, sequence, checkpoint_bytes } = log;
         let generation = shared.generation();
         let (kind, unsynced_rows) = (generation.read().kind(), generation.read().rows());
         let growth = shared.env.budget.empty_reservation();
@@ -302,8 +317,11 @@ impl Writer {
 
     fn view(&self) -> View {
         let generation = self.shared.generation();
-        let rows = generation.read().live_rows().collect();
-        View { generation, rows, sequence: self.sequence }
+        let (rows, set_aside) = {
+            let points = generation.read();
+            (points.live_rows().collect(), Arc::clone(&points.set_aside))
+        };
+        View { generation, rows, set_aside, sequence: self.sequence }
     }
 
     async fn close(mut self, done: oneshot::Sender<()>) {
@@ -449,9 +467,10 @@ impl Compacted {
             (points.ids_of(&deleted), new)
         };
         fresh.delete(&deleted);
-        for rows in (View { generation: from.generation, rows: new, sequence: 0 }).chunks(COPY_BYTES) {
+        for rows in (View { rows: new, ..from }).chunks(COPY_BYTES) {
             fresh.add(old, rows);
         }
+        fresh.share_set_aside(old);
         fresh
     }
 }
@@ -470,6 +489,10 @@ fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError
     let mut writer = store.checkpoint(&shared.current_meta(), view.sequence)?;
     for rows in view.chunks(CHUNK_BYTES) {
         writer.push(&view.generation.export(rows))?;
+    }
+    // Recovery sets them aside again.
+    for points in view.set_aside.chunks(shared.meta.dim, CHUNK_BYTES) {
+        writer.push(&points)?;
     }
     let manifest = writer.finish()?;
     store.retire(&manifest)?;
@@ -547,7 +570,7 @@ mod tests {
             apply(&before, 1);
             let rows: Vec<_> = old.read().live_rows().collect();
             let order = contents(&old);
-            let view = View { generation: Arc::clone(&old), rows, sequence: 0 };
+            let view = View { generation: Arc::clone(&old), rows, set_aside: Arc::default(), sequence: 0 };
             let budget = Budget::standalone(0);
             let compacted = Compacted::build(&meta(), view, &budget, budget.empty_reservation());
             prop_assert_eq!(&contents(&compacted.fresh), &order, "compaction keeps the order of the rows");

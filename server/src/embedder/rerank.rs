@@ -236,6 +236,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::TokenizerPanic
         | ApiError::TextIndex(_)
         | ApiError::ModelChanged { .. }
+        | ApiError::ReadOnly { .. }
         | ApiError::NonFinite { .. }
         | ApiError::SandboxDisabled
         | ApiError::CudaSourceDisabled

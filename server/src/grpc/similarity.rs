@@ -175,10 +175,14 @@ impl SimilarityService for Similarity {
         request: Request<pb::GetPointsRequest>,
     ) -> Result<Response<pb::GetPointsResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let pb::GetPointsRequest { collection, ids, include_vectors, columns } = request.into_inner();
+        let pb::GetPointsRequest { collection, ids, include_vectors, columns, set_aside } = request.into_inner();
         let collection = find_collection(&self.0, &caller, &collection)?;
         let ids = convert::ids("ids", &ids.unwrap_or_default())?;
-        let fetched = collection.fetch(&ids, include_vectors);
+        let fetched = if set_aside {
+            collection.fetch_set_aside(&ids, include_vectors)
+        } else {
+            collection.fetch(&ids, include_vectors)
+        };
         let listed = listed(fetched.ids, Some(fetched.payloads), columns)?;
         Ok(Response::new(pb::GetPointsResponse {
             ids: Some(listed.ids),

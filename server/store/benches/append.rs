@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_store::{CollectionMeta, Fsync, Ids, Journal, Metric, Record, Storage, Store, StoreError, Upsert};
+use accelerd_store::{
+    CollectionMeta, Fsync, Ids, Journal, Metric, Record, ReplayHooks, Storage, Store, StoreError, Upsert,
+};
 
 const DIM: u32 = 768;
 
@@ -35,7 +37,7 @@ fn main() -> Result<(), StoreError> {
     let (_store, found) = Store::open(&dir, Fsync::Always)?;
     for found in found {
         let (name, begin, mut points) = (found.name.clone(), Instant::now(), 0);
-        found.replay(|record| {
+        found.replay(ReplayHooks::default(), Ok, |record| {
             points += if let Record::Upsert(upsert) = record { upsert.ids.len() } else { 0 };
             Ok::<_, StoreError>(())
         })?;

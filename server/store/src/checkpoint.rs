@@ -6,13 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::{Digest as _, Sha256};
+
 use crate::{
-    Chunk, CollectionMeta, Manifest, StoreError, Upsert,
+    CHUNK_BYTES, Chunk, CollectionMeta, Damage, Manifest, StoreError, Upsert,
     disk::{list, remove, sync_dir, write_atomic, write_file},
     manifest::{MANIFEST, MAX_JSON_BYTES},
 };
 
 const PREFIX: &str = "checkpoint-";
+const CHUNK_PREFIX: &str = "chunk-";
 
 /// Writes a checkpoint; blocking. Dropping it before [`finish`](Self::finish) removes its files.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ pub struct CheckpointWriter {
 
 impl CheckpointWriter {
     /// Starts the next checkpoint of the collection in `dir`, covering all records up to `sequence`.
-    pub(crate) fn create(dir: &Path, meta: CollectionMeta, sequence: u64) -> Result<Self, StoreError> {
+    pub(crate) fn create(dir: &Path, meta: &CollectionMeta, sequence: u64) -> Result<Self, StoreError> {
         let version = versions(dir)?.last().map_or(1, |version| version + 1);
         let folder = folder(dir, version);
         fs::create_dir(&folder).map_err(|e| StoreError::io(&folder, e))?;
@@ -34,7 +37,7 @@ impl CheckpointWriter {
 
     /// Adds a chunk of points.
     pub fn push(&mut self, points: &Upsert) -> Result<(), StoreError> {
-        let name = format!("chunk-{:08}", self.manifest.chunks.len());
+        let name = format!("{CHUNK_PREFIX}{:08}", self.manifest.chunks.len());
         let path = self.folder.join(&name);
         let (chunk, body) = Chunk::encode(name, points)?;
         write_file(&path, &body.parts)?;
@@ -72,27 +75,152 @@ fn versions(dir: &Path) -> Result<Vec<u64>, StoreError> {
     Ok(list(dir)?.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect())
 }
 
-/// The newest committed checkpoint.
-pub(crate) fn newest(dir: &Path) -> Result<Option<Manifest>, StoreError> {
-    let complete = versions(dir)?.into_iter().rev().find(|version| folder(dir, *version).join(MANIFEST).exists());
-    let Some(version) = complete else { return Ok(None) };
-    let path = folder(dir, version).join(MANIFEST);
-    let bytes = read_file(&path, MAX_JSON_BYTES)?;
-    Manifest::unseal(&path.display().to_string(), &bytes).map(Some)
+/// A checkpoint to be read.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoint {
+    /// `None` if there is no committed checkpoint.
+    pub(crate) version: Option<u64>,
+    /// Sequence number of the last record that it includes; 0 for none. `None` if its manifest is damaged.
+    pub(crate) covered: Option<u64>,
+    folder: PathBuf,
+    contents: Contents,
 }
 
-/// Iterates over a checkpoint's chunks.
-pub(crate) fn chunks<'a>(
-    dir: &Path,
-    manifest: &'a Manifest,
-) -> impl Iterator<Item = Result<Upsert, StoreError>> + use<'a> {
-    let folder = folder(dir, manifest.version);
-    manifest.chunks.iter().map(move |chunk| {
-        let path = folder.join(&chunk.name);
-        // One byte more than expected detects a file that is too long.
-        let bytes = read_file(&path, chunk.size_bytes + 1)?;
-        chunk.open(&path.display().to_string(), bytes.into(), manifest.collection.dim)
-    })
+/// How the chunks of a checkpoint are known.
+#[derive(Debug)]
+enum Contents {
+    Manifest(Manifest),
+    /// Chunks whose SHA-256 is in a damaged manifest.
+    Salvaged(Vec<String>),
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self::Salvaged(vec![])
+    }
+}
+
+impl Checkpoint {
+    /// The newest committed checkpoint with a whole manifest, or else what is left of the newest one with a damaged
+    /// manifest.
+    pub(crate) fn newest(dir: &Path, damage: &mut Damage) -> Result<Self, StoreError> {
+        let mut salvaged = None;
+        for version in versions(dir)?.into_iter().rev() {
+            let (folder, version) = (folder(dir, version), Some(version));
+            let path = folder.join(MANIFEST);
+            if !path.exists() {
+                continue;
+            }
+            let bytes = read_file(&path, MAX_JSON_BYTES);
+            let manifest = bytes.clone().and_then(|bytes| Manifest::unseal(&path.display().to_string(), &bytes));
+            match manifest {
+                Ok(manifest) => {
+                    let covered = Some(manifest.sequence);
+                    return Ok(Self { version, covered, folder, contents: Contents::Manifest(manifest) });
+                }
+                Err(error) if error.is_unreadable() || matches!(error, StoreError::Damaged { .. }) => {
+                    damage.add(error);
+                    salvaged = salvaged.or(Some((version, folder, bytes.unwrap_or_default())));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some((version, folder, manifest)) = salvaged else {
+            return Ok(Self { covered: Some(0), ..Self::default() });
+        };
+        let contents = Contents::Salvaged(salvage(&folder, &manifest)?);
+        Ok(Self { version, covered: None, folder, contents })
+    }
+
+    /// Fails if it describes another collection.
+    pub(crate) fn check_same(&self, meta: &CollectionMeta) -> Result<(), StoreError> {
+        match &self.contents {
+            Contents::Manifest(manifest) if !manifest.collection.is_same(meta) => {
+                let name = format!("checkpoint {} of {}", manifest.version, meta.name);
+                Err(StoreError::damaged(name, "it describes another collection"))
+            }
+            Contents::Manifest(_) | Contents::Salvaged(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn chunk_count(&self) -> usize {
+        match &self.contents {
+            Contents::Manifest(manifest) => manifest.chunks.len(),
+            Contents::Salvaged(names) => names.len(),
+        }
+    }
+
+    /// Bytes of all chunks.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        match &self.contents {
+            Contents::Manifest(manifest) => manifest.size_bytes,
+            Contents::Salvaged(_) => 0,
+        }
+    }
+
+    /// Bytes of a chunk.
+    pub(crate) fn bytes_of(&self, at: usize) -> usize {
+        match &self.contents {
+            Contents::Manifest(manifest) => usize::try_from(manifest.chunks[at].size_bytes).unwrap_or(usize::MAX),
+            Contents::Salvaged(_) => CHUNK_BYTES,
+        }
+    }
+
+    fn path(&self, at: usize) -> PathBuf {
+        match &self.contents {
+            Contents::Manifest(manifest) => self.folder.join(&manifest.chunks[at].name),
+            Contents::Salvaged(names) => self.folder.join(&names[at]),
+        }
+    }
+
+    /// Reads and checks a chunk.
+    pub(crate) fn read(&self, at: usize, dim: u32) -> Result<Upsert, StoreError> {
+        let path = self.path(at);
+        let file = path.display().to_string();
+        match &self.contents {
+            Contents::Manifest(manifest) => {
+                let chunk = &manifest.chunks[at];
+                // One byte more than expected detects a file that is too long.
+                let bytes = read_file(&path, chunk.size_bytes.saturating_add(1))?;
+                chunk.open(&file, bytes.into(), dim)
+            }
+            Contents::Salvaged(_) => {
+                let points = Upsert::parse(read_file(&path, MAX_JSON_BYTES)?.into());
+                let points = points.and_then(|points| match points.dim {
+                    found if found == dim => Ok(points),
+                    found => Err(format!("expected points of dim {dim}, got {found}")),
+                });
+                points.map_err(|reason| StoreError::damaged(file, reason))
+            }
+        }
+    }
+
+    /// The error of a chunk whose contents are invalid.
+    pub(crate) fn damaged(&self, at: usize, reason: String) -> StoreError {
+        StoreError::damaged(self.path(at).display().to_string(), reason)
+    }
+}
+
+/// The chunks in a folder whose SHA-256 occurs in a damaged manifest: they are what it listed, whatever else it said.
+fn salvage(folder: &Path, manifest: &[u8]) -> Result<Vec<String>, StoreError> {
+    let text = String::from_utf8_lossy(manifest);
+    let is_listed = |name: &String| {
+        let bytes = read_file(&folder.join(name), MAX_JSON_BYTES)?;
+        Ok(text.contains(&hex::encode(Sha256::digest(&bytes))))
+    };
+    let names = list(folder)?.into_iter().filter(|name| name.starts_with(CHUNK_PREFIX));
+    let listed = names.map(|name| Ok(is_listed(&name)?.then_some(name)));
+    listed.filter_map(Result::transpose).collect()
+}
+
+/// Bytes of the chunks in a collection's folder.
+pub(crate) fn size_bytes(dir: &Path) -> Result<u64, StoreError> {
+    let folders = versions(dir)?.into_iter().map(|version| folder(dir, version));
+    let bytes = |folder: PathBuf| -> Result<u64, StoreError> {
+        let len = |name: String| fs::metadata(folder.join(name)).map_or(0, |data| data.len());
+        Ok(list(&folder)?.into_iter().map(len).sum())
+    };
+    folders.map(bytes).sum()
 }
 
 /// Removes all checkpoints except one.

@@ -49,18 +49,19 @@ pub(crate) fn write(dir: &Path, offsets: &BTreeMap<String, DurableOffset>) -> Re
 }
 
 impl DurableOffset {
-    /// Bytes of a log file that are known to have been durable; an error if it has fewer.
-    pub(crate) fn check(&self, dir: &Path, newest: u64) -> Result<u64, StoreError> {
+    /// Bytes of a log file that are known to have been durable, and the damage if it has fewer.
+    pub(crate) fn check(&self, dir: &Path, newest: u64) -> Result<(u64, Option<StoreError>), StoreError> {
         if newest > self.first {
             // The log continued in a newer file, and a checkpoint may have retired this one.
-            return Ok(0);
+            return Ok((0, None));
         }
         let path = log_path(dir, self.first);
         let corrupt = |offset: u64, reason: String| StoreError::Corrupt { file: path.clone(), offset, reason };
         let len = match fs::metadata(&path) {
             Ok(data) => data.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(corrupt(0, format!("the file is missing; it had {} durable bytes", self.len)));
+                let missing = corrupt(0, format!("the file is missing; it had {} durable bytes", self.len));
+                return Ok((0, Some(missing)));
             }
             Err(error) => return Err(StoreError::io(path, error)),
         };
@@ -68,9 +69,12 @@ impl DurableOffset {
         let header = <&[u8; FILE_HEADER]>::try_from(&header[..]).ok().and_then(FileHeader::parse);
         match header {
             // The collection was dropped and recreated.
-            Some(header) if header.salt != self.salt => Ok(0),
-            _ if len < self.len => Err(corrupt(len, format!("the file ends here; it had {} durable bytes", self.len))),
-            _ => Ok(self.len),
+            Some(header) if header.salt != self.salt => Ok((0, None)),
+            _ if len < self.len => {
+                let short = corrupt(len, format!("the file ends here; it had {} durable bytes", self.len));
+                Ok((self.len, Some(short)))
+            }
+            _ => Ok((self.len, None)),
         }
     }
 }

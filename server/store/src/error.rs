@@ -157,6 +157,14 @@ impl StoreError {
         )
     }
 
+    /// Whether a part of a file is missing, or cannot be read from its device: what else is there can still be used.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        /// The number of `EIO` on Linux.
+        const IO_ERROR: i32 = 5;
+        matches!(self, Self::Io { source, .. }
+            if source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(IO_ERROR))
+    }
+
     /// Whether the disk is full, or a limit of the file size is reached.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }

@@ -8,6 +8,8 @@ pub(crate) const FILE_HEADER: usize = 24;
 pub(crate) const FRAME_HEADER: usize = 36;
 
 const FILE_MAGIC: &[u8; 8] = b"ACCLWAL1";
+/// The format that the magic bytes name.
+pub(crate) const FORMAT: u32 = 1;
 /// Magic bytes of a frame.
 pub(crate) const FRAME_MAGIC: &[u8; 4] = b"WREC";
 
@@ -39,6 +41,20 @@ impl FileHeader {
         }
         content.advance(8);
         Some(Self { first: content.get_u64_le(), salt: content.get_u32_le() })
+    }
+
+    /// The later format that a header names. A header of this format with a damaged digit has none: its checksum shows
+    /// what the digit was.
+    pub(crate) fn later_format(header: &[u8; FILE_HEADER]) -> Option<u32> {
+        let (magic, digit) = (&FILE_MAGIC[..7], char::from(header[7]).to_digit(10)?);
+        let mut ours = *header;
+        ours[7] = FILE_MAGIC[7];
+        (header.starts_with(magic) && digit > FORMAT && Self::parse(&ours).is_none()).then_some(digit)
+    }
+
+    /// The salt of a header whose checksum does not match, which may be damaged.
+    pub(crate) fn raw_salt(header: &[u8; FILE_HEADER]) -> u32 {
+        (&header[16..20]).get_u32_le()
     }
 }
 
@@ -84,6 +100,15 @@ impl FrameHeader {
             durable: content.get_u64_le(),
         })
     }
+
+    /// The salt with which a header is valid. Every header has one, so that this proves nothing about it.
+    pub(crate) fn salt_of(header: &[u8; FRAME_HEADER]) -> u32 {
+        const POLYNOMIAL: u32 = 0xedb8_8320;
+        let (content, mut crc) = header.split_at(32);
+        let back = |state: u32| if state >> 31 == 1 { ((state ^ POLYNOMIAL) << 1) | 1 } else { state << 1 };
+        let undo = |state: u32, byte: &u8| (0..8).fold(state, |state, _| back(state)) ^ u32::from(*byte);
+        !content.iter().rev().fold(!crc.get_u32_le(), undo)
+    }
 }
 
 fn salted(salt: u32, content: &[u8]) -> u32 {
@@ -95,6 +120,27 @@ fn salted(salt: u32, content: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_salt_of_a_header_is_known_from_its_checksum() {
+        for salt in [0, 1, 7, 0x8000_0000, 0xdead_beef, u32::MAX] {
+            let frame = FrameHeader { kind: 1, len: 9, body_crc: 8, sequence: 7, durable: 24 };
+            assert_eq!(FrameHeader::salt_of(&frame.encode(salt)), salt);
+        }
+    }
+
+    #[test]
+    fn a_later_format_is_told_from_a_damaged_digit() {
+        let ours = FileHeader { first: 1, salt: 7 }.encode();
+        assert_eq!(FileHeader::later_format(&ours), None);
+        let mut damaged = ours;
+        damaged[7] = b'3';
+        assert_eq!(FileHeader::later_format(&damaged), None);
+        let mut later = damaged;
+        let crc = crc32fast::hash(&later[..20]);
+        later[20..].copy_from_slice(&crc.to_le_bytes());
+        assert_eq!(FileHeader::later_format(&later), Some(3));
+    }
 
     #[test]
     fn headers_round_trip_and_every_flipped_bit_is_detected() {

@@ -46,7 +46,18 @@
 //! An append is acknowledged only after `fdatasync` (with [`Fsync::Never`], after the write). Recovery replays every
 //! acknowledged record in order, and possibly records that were written but not acknowledged. If a crash interrupts the
 //! last group of frames, the log has a *torn tail*, which recovery truncates. Every other failed check is *corruption*:
-//! an error that names file and offset, never a silent loss.
+//! [`Replayed::damage`] names file, offset and reason, never a silent loss.
+//!
+//! A collection with corruption is recovered as far as it is whole: a damaged frame or chunk is skipped, and what comes
+//! after it is applied in order. Recovery then changes and removes no file of the collection and opens no log for
+//! writing, so that the files can be repaired, or copied for an analysis. A file of a later format is not corruption: the
+//! collection is refused with both formats.
+//!
+//! - A chunk is whole if its SHA-256 is that of the manifest. If the manifest itself is damaged, an older checkpoint
+//!   serves if there is one; else those chunks are whole whose SHA-256 can be found in the damaged manifest.
+//! - The salt of a log file with a damaged header is computed from its first frame, or found in `closed.json`.
+//! - Where frames are lost, later ones apply to an older state: a point may have an earlier version of it, or exist
+//!   although it was deleted. It never has contents that were not written.
 //!
 //! An invalid frame is a torn tail only if all of these hold; otherwise it is corruption:
 //!
@@ -60,6 +71,9 @@
 //! file is renamed to its name only once its header is durable. After a kill, `closed.json` has no current offset; the
 //! daemon then logs up to which file and offset it replayed the collection.
 //!
+//! Chunks and records are read, checked and decoded on several threads, as far as the caller has memory for them, and
+//! applied in order on one.
+//!
 //! # Threads and descriptors
 //!
 //! All logs share [`Options::writer_threads`] threads. A log with queued records waits for a free thread, which writes
@@ -72,6 +86,7 @@
 //! folder and makes older log files removable; a snapshot is in an object store under `v<10 digits>/`.
 
 mod checkpoint;
+mod damage;
 mod disk;
 mod durable_offsets;
 mod error;
@@ -81,20 +96,24 @@ mod log_files;
 mod manifest;
 mod meta;
 mod open_files;
+mod ordered_map;
 mod record;
+mod recovery;
 mod replay;
 mod snapshot;
 mod store;
 mod thread_pool;
 
 pub use checkpoint::CheckpointWriter;
+pub use damage::Damage;
 pub use error::StoreError;
 pub use journal::{Appended, Fsync, Journal, Rotated};
 pub use manifest::{Chunk, Manifest};
 pub use meta::{CollectionMeta, Metric, Storage, check_name};
 pub use record::{Ids, Record, Upsert};
+pub use recovery::{Helper, Progress, Recovered, ReplayHooks, Replayed};
 pub use snapshot::{Access, SnapshotReader, SnapshotWriter, Written, check_url, probe};
-pub use store::{Options, Recovered, Replayed, Staged, Store};
+pub use store::{Options, Staged, Store};
 
 /// Target size of a chunk.
 pub const CHUNK_BYTES: usize = 8 << 20;

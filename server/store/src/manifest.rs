@@ -50,8 +50,8 @@ impl Manifest {
     pub const FORMAT: u32 = 1;
 
     /// A manifest without chunks.
-    pub(crate) fn new(collection: CollectionMeta, version: u64, sequence: u64) -> Self {
-        let create_time_ms = now_ms();
+    pub(crate) fn new(collection: &CollectionMeta, version: u64, sequence: u64) -> Self {
+        let (collection, create_time_ms) = (collection.with_oldest_format(), now_ms());
         Self {
             format: Self::FORMAT,
             version,
@@ -79,10 +79,10 @@ impl Manifest {
     /// Reads the bytes of a manifest's file.
     pub(crate) fn unseal(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
         let manifest: Self = unseal(file, bytes, |content| {
-            let format = content.get("format").and_then(serde_json::Value::as_u64);
-            check_format(file, format.and_then(|f| f.try_into().ok()).unwrap_or(u32::MAX), Self::FORMAT)
+            check_format(file, content, Self::FORMAT)?;
+            let collection = content.get("collection").unwrap_or(&serde_json::Value::Null);
+            check_format(file, collection, CollectionMeta::FORMAT)
         })?;
-        manifest.collection.check_format(file)?;
         let points: u128 = manifest.chunks.iter().map(|chunk| u128::from(chunk.point_count)).sum();
         if points != u128::from(manifest.point_count) {
             let expected = manifest.point_count;

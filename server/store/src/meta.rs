@@ -62,18 +62,31 @@ pub struct CollectionMeta {
 }
 
 impl CollectionMeta {
-    /// The format this version writes, and the newest it reads.
-    pub const FORMAT: u32 = 1;
+    /// The newest format, which descriptions with the digest of a model have. Those without one have format 1, so that
+    /// earlier versions can read them.
+    pub const FORMAT: u32 = 2;
 
-    /// Rejects unsupported formats, naming the file.
-    pub(crate) fn check_format(&self, file: &str) -> Result<(), StoreError> {
-        check_format(file, self.format, Self::FORMAT)
+    /// The description with the oldest format that has all of its fields.
+    pub(crate) fn with_oldest_format(&self) -> Self {
+        let format = if self.model_digest.is_empty() { 1 } else { 2 };
+        Self { format, ..self.clone() }
+    }
+
+    /// Whether both describe one collection. The digest of its model may be recorded after a checkpoint.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Self { format: other.format, model_digest: other.model_digest.clone(), ..self.clone() } == *other
     }
 }
 
-/// Rejects unsupported formats.
-pub(crate) fn check_format(file: &str, got: u32, known: u32) -> Result<(), StoreError> {
-    if (1..=known).contains(&got) { Ok(()) } else { Err(StoreError::Format { file: file.into(), got, known }) }
+/// Rejects content of an unsupported format. Content without a format is damaged, which its reader finds.
+pub(crate) fn check_format(file: &str, content: &serde_json::Value, known: u32) -> Result<(), StoreError> {
+    match content.get("format").and_then(serde_json::Value::as_u64) {
+        Some(got) if !(1..=u64::from(known)).contains(&got) => {
+            let got = u32::try_from(got).unwrap_or(u32::MAX);
+            Err(StoreError::Format { file: file.into(), got, known })
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Whether a collection may have this name. Such a name is also safe as the name of a folder.

@@ -10,11 +10,13 @@ use bytes::Bytes;
 
 use crate::{
     Record, StoreError,
-    frame::{FILE_HEADER, FRAME_HEADER, FRAME_MAGIC, FileHeader, FrameHeader},
+    frame::{self, FILE_HEADER, FRAME_HEADER, FRAME_MAGIC, FileHeader, FrameHeader},
 };
 
 /// The unit in which file systems leave zeros where data was not written.
 const SECTOR: u64 = 512;
+/// Bytes that are searched for a frame at a time.
+const WINDOW: u64 = 1 << 20;
 
 /// A log file that is being read.
 pub(crate) struct LogReader {
@@ -22,55 +24,120 @@ pub(crate) struct LogReader {
     file: BufReader<File>,
     len: u64,
     pub(crate) salt: u32,
-    /// Where the next frame starts; all bytes before it are valid.
+    /// Where the next frame starts; all bytes before it have been read.
     pub(crate) offset: u64,
     /// Sequence number that the next frame must have.
     pub(crate) next: u64,
     is_last: bool,
     /// Bytes known to have been durable.
     durable: u64,
+    /// Damage of the file's header, which is the first item.
+    pending: Option<StoreError>,
 }
 
 /// The result of reading at the current offset.
 pub(crate) enum Item {
-    /// A valid frame: its sequence number and record.
-    Record(u64, Record),
+    /// A valid frame: its offset, sequence number and record.
+    Record { offset: u64, sequence: u64, record: Record },
+    /// Bytes that are not a valid frame. Reading continues after them.
+    Damaged(StoreError),
     /// The end of the valid records; a torn tail may follow.
     End,
 }
 
 impl LogReader {
     /// Opens the log file named after `first`, its first sequence number. The first `durable` bytes are known to have
-    /// been durable.
-    pub(crate) fn open(path: &Path, first: u64, is_last: bool, durable: u64) -> Result<Self, StoreError> {
+    /// been durable, and `salt` to be its salt.
+    pub(crate) fn open(
+        path: &Path,
+        first: u64,
+        is_last: bool,
+        durable: u64,
+        salt: Option<u32>,
+    ) -> Result<Self, StoreError> {
         let io = |e| StoreError::io(path, e);
         let file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
         let buffer = usize::try_from(len).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
         let file = BufReader::with_capacity(buffer, file);
-        let mut reader = Self { path: path.into(), file, len, salt: 0, offset: 0, next: first, is_last, durable };
-        let header = reader.read(0, len.min(FILE_HEADER as u64))?;
-        match <&[u8; FILE_HEADER]>::try_from(&header[..]).ok().and_then(FileHeader::parse) {
-            Some(found) if found.first == first => {
-                (reader.offset, reader.salt) = (FILE_HEADER as u64, found.salt);
-                Ok(reader)
-            }
-            Some(found) => Err(reader
-                .corrupt(0, format!("its header names record {} as the first, its file name {first}", found.first))),
+        let (path, offset, pending) = (path.into(), FILE_HEADER as u64, None);
+        let mut reader = Self { path, file, len, salt: 0, offset, next: first, is_last, durable, pending };
+        reader.read_header(first, salt)?;
+        Ok(reader)
+    }
+
+    fn read_header(&mut self, first: u64, salt: Option<u32>) -> Result<(), StoreError> {
+        let header = self.read(0, self.len.min(FILE_HEADER as u64))?;
+        let Ok(header) = <&[u8; FILE_HEADER]>::try_from(&header[..]) else {
             // A log file is renamed to its name once its header is durable, so no crash leaves one without a header.
-            None if len < FILE_HEADER as u64 => {
-                Err(reader.corrupt(len, format!("it ends within its header; records from {first} on are lost")))
-            }
-            None => Err(reader.corrupt(0, "invalid file header")),
+            let reason = format!("it ends within its header; records from {first} on are lost");
+            self.pending = Some(self.corrupt(self.len, reason));
+            self.offset = self.len;
+            return Ok(());
+        };
+        if let Some(got) = FileHeader::later_format(header) {
+            let file = self.path.display().to_string();
+            return Err(StoreError::Format { file, got, known: frame::FORMAT });
         }
+        match FileHeader::parse(header) {
+            Some(found) => {
+                self.salt = found.salt;
+                if found.first != first {
+                    let reason = format!("its header names record {} as the first, its file name {first}", found.first);
+                    self.pending = Some(self.corrupt(0, reason));
+                }
+            }
+            None => {
+                self.pending = Some(self.corrupt(0, "invalid file header"));
+                self.find_salt(header, salt)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the salt of a file whose header is damaged. Without it no frame is valid.
+    fn find_salt(&mut self, header: &[u8; FILE_HEADER], known: Option<u32>) -> Result<(), StoreError> {
+        let (start, first) = (FILE_HEADER as u64, self.next);
+        // What follows the file's header is the header of its first frame, which no client can write.
+        if start + FRAME_HEADER as u64 <= self.len {
+            let frame = self.read(start, FRAME_HEADER as u64)?;
+            let frame = <&[u8; FRAME_HEADER]>::try_from(&frame[..]).expect("as many bytes were read");
+            self.salt = FrameHeader::salt_of(frame);
+            if let Some(frame) = FrameHeader::parse(frame, self.salt).filter(|frame| frame.sequence == first)
+                && self.body_of(start, &frame)?.is_some()
+            {
+                return Ok(());
+            }
+        }
+        for salt in known.into_iter().chain([FileHeader::raw_salt(header)]) {
+            self.salt = salt;
+            if self.find_frame(start, |frame| frame.sequence >= first)?.is_some() {
+                return Ok(());
+            }
+        }
+        self.offset = self.len;
+        Ok(())
     }
 
     /// The next record.
     pub(crate) fn next(&mut self) -> Result<Item, StoreError> {
+        if let Some(damage) = self.pending.take() {
+            return Ok(Item::Damaged(damage));
+        }
         if self.offset == self.len {
             return Ok(Item::End);
         }
         let start = self.offset;
+        match self.read_frame(start) {
+            Err(error) if error.is_unreadable() => {
+                self.offset = self.len;
+                Ok(Item::Damaged(self.corrupt(start, format!("it cannot be read from here on: {error}"))))
+            }
+            item => item,
+        }
+    }
+
+    fn read_frame(&mut self, start: u64) -> Result<Item, StoreError> {
         let Some(header) = self.header_at(start)? else {
             return self.classify_invalid(start, start + FRAME_HEADER as u64, "invalid frame header");
         };
@@ -78,48 +145,88 @@ impl LogReader {
         if end > self.len {
             return self.classify_invalid(start, end, "a frame extends past the end of the file");
         }
-        let body = self.read(start + FRAME_HEADER as u64, u64::from(header.len))?;
-        if crc32fast::hash(&body) != header.body_crc {
+        let Some(body) = self.body_of(start, &header)? else {
             return self.classify_invalid(start, end, "checksum mismatch in the body of a frame");
+        };
+        let (expected, sequence) = (self.next, header.sequence);
+        self.offset = end;
+        if sequence < expected {
+            return Ok(Item::Damaged(self.corrupt(start, format!("expected record {expected}, got {sequence} again"))));
         }
-        if header.sequence != self.next {
-            return Err(self.corrupt(start, format!("expected record {}, got {}", self.next, header.sequence)));
+        if sequence > expected {
+            // The frame is read again, as the expected one.
+            (self.offset, self.next) = (start, sequence);
+            return Ok(Item::Damaged(self.corrupt(start, format!("expected record {expected}, got {sequence}"))));
         }
-        let record = Record::parse(header.kind, body).map_err(|reason| self.corrupt(start, reason))?;
-        (self.offset, self.next) = (end, header.sequence + 1);
-        Ok(Item::Record(header.sequence, record))
+        self.next = sequence + 1;
+        Ok(match Record::parse(header.kind, body) {
+            Ok(record) => Item::Record { offset: start, sequence, record },
+            Err(reason) => Item::Damaged(self.corrupt(start, reason)),
+        })
+    }
+
+    /// The body of a frame that starts here, if it is whole.
+    fn body_of(&mut self, start: u64, header: &FrameHeader) -> Result<Option<Bytes>, StoreError> {
+        let (at, len) = (start + FRAME_HEADER as u64, u64::from(header.len));
+        if at + len > self.len {
+            return Ok(None);
+        }
+        let body = self.read(at, len)?;
+        Ok((crc32fast::hash(&body) == header.body_crc).then_some(body))
     }
 
     /// Decides whether an invalid frame is a torn tail or corruption.
     fn classify_invalid(&mut self, start: u64, end: u64, reason: &str) -> Result<Item, StoreError> {
         if !self.is_last {
-            return Err(self.corrupt(start, format!("{reason}, but a later log file exists")));
+            return self.skip_damage(start, &format!("{reason}, but a later log file exists"));
         }
         if start < self.durable {
-            return Err(self.corrupt(start, format!("{reason}, but {} bytes had been durable", self.durable)));
+            return self.skip_damage(start, &format!("{reason}, but {} bytes had been durable", self.durable));
         }
-        if let Some(later) = self.synced_before(start)? {
-            return Err(
-                self.corrupt(start, format!("{reason}, but record {later} shows that the frame had been synced"))
-            );
+        let next = self.next;
+        let synced_before = self.find_frame(start + 1, |later| later.durable > start && later.sequence >= next)?;
+        if let Some((_, later)) = synced_before {
+            let later = later.sequence;
+            return self
+                .skip_damage(start, &format!("{reason}, but record {later} shows that the frame had been synced"));
         }
         if end > self.len || self.has_zero_sector(start, end)? {
-            tracing::warn!(file = %self.path.display(), offset = start, bytes = self.len - start, "truncating a torn tail");
             return Ok(Item::End);
         }
-        Err(self.corrupt(start, format!("{reason}, but the frame was written completely")))
+        self.skip_damage(start, &format!("{reason}, but the frame was written completely"))
     }
 
-    /// Sequence number of the first valid frame after `start` that was written once the bytes at `start` were durable.
-    fn synced_before(&mut self, start: u64) -> Result<Option<u64>, StoreError> {
-        const WINDOW: u64 = 1 << 20;
-        let mut at = start + 1;
+    /// Goes on with the next valid frame after damage at `start`.
+    fn skip_damage(&mut self, start: u64, reason: &str) -> Result<Item, StoreError> {
+        let expected = self.next;
+        let lost = match self.find_frame(start + 1, |later| later.sequence >= expected)? {
+            Some((offset, header)) => {
+                (self.offset, self.next) = (offset, header.sequence);
+                format!("; records {expected} to {} are lost", header.sequence.saturating_sub(1))
+            }
+            None => {
+                self.offset = self.len;
+                format!("; no record from {expected} on is left in this file")
+            }
+        };
+        // A copy of an earlier frame, or zeros that took no record's place.
+        let lost = if self.next == expected && self.offset < self.len { String::new() } else { lost };
+        Ok(Item::Damaged(self.corrupt(start, format!("{reason}{lost}"))))
+    }
+
+    /// The first valid header of a frame from an offset on that is accepted, and where it starts.
+    fn find_frame(
+        &mut self,
+        from: u64,
+        accept: impl Fn(&FrameHeader) -> bool,
+    ) -> Result<Option<(u64, FrameHeader)>, StoreError> {
+        let mut at = from;
         while at + FRAME_HEADER as u64 <= self.len {
             let window = self.read(at, WINDOW.min(self.len - at))?;
             for i in (0..window.len()).filter(|i| window[*i..].starts_with(FRAME_MAGIC)) {
                 let header = self.header_at(at + i as u64)?;
-                if let Some(header) = header.filter(|header| header.durable > start && header.sequence >= self.next) {
-                    return Ok(Some(header.sequence));
+                if let Some(header) = header.filter(&accept) {
+                    return Ok(Some((at + i as u64, header)));
                 }
             }
             // Windows overlap, so that no magic across a boundary is missed.

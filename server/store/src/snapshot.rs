@@ -102,7 +102,7 @@ impl SnapshotWriter {
         }
         let version = versions.last().map_or(1, |version| version + 1);
         let folder = parent.child(&version_name(version));
-        Ok(Self { folder, manifest: Manifest::new(meta, version, sequence), tag: tag.into() })
+        Ok(Self { folder, manifest: Manifest::new(&meta, version, sequence), tag: tag.into() })
     }
 
     /// Adds a chunk of points.

@@ -10,15 +10,14 @@ use std::{
 };
 
 use crate::{
-    CheckpointWriter, CollectionMeta, Fsync, Journal, Manifest, Record, StoreError, Upsert, check_name,
+    CheckpointWriter, CollectionMeta, Fsync, Journal, Manifest, Recovered, StoreError, Upsert, check_name,
     checkpoint::{self, read_file},
     disk::{list, remove, sync_dir, write_atomic},
-    durable_offsets::{self, DurableOffset},
+    durable_offsets,
     frame::FILE_HEADER,
     journal::{LogPosition, Logs},
     log_files::{create_log, list_logs, log_path},
     manifest::{MAX_JSON_BYTES, seal, unseal},
-    replay::{Item, LogReader, truncate},
 };
 
 const META: &str = "meta.json";
@@ -61,29 +60,6 @@ pub struct Store {
     lock: File,
 }
 
-/// A collection found by [`Store::open`], before its records are replayed.
-#[derive(Debug)]
-pub struct Recovered {
-    /// The name of its folder.
-    pub name: String,
-    /// Its description, or why that cannot be read.
-    pub meta: Result<CollectionMeta, StoreError>,
-    dir: PathBuf,
-    fsync: Fsync,
-    logs: Logs,
-}
-
-/// A replayed collection.
-#[derive(Debug)]
-pub struct Replayed {
-    /// Open for appending.
-    pub journal: Journal,
-    /// Sequence number of the last record; 0 for none.
-    pub sequence: u64,
-    /// Size of the checkpoint it was replayed from; 0 for none.
-    pub checkpoint_bytes: u64,
-}
-
 impl Store {
     /// Opens a data folder, creating it if necessary, and lists its collections.
     pub fn open(dir: &Path, options: impl Into<Options>) -> Result<(Self, Vec<Recovered>), StoreError> {
@@ -122,7 +98,7 @@ impl Store {
         let staging = self.root.join(format!("{NEW}{}", meta.name));
         remove(&staging)?;
         fs::create_dir(&staging).map_err(|e| StoreError::io(&staging, e))?;
-        write_atomic(&staging.join(META), &seal(meta))?;
+        write_atomic(&staging.join(META), &seal(&meta.with_oldest_format()))?;
         let (root, logs) = (self.root.clone(), self.logs.clone());
         Ok(Staged { root, staging, dir, meta: meta.clone(), points: None, fsync: self.fsync, logs })
     }
@@ -131,10 +107,10 @@ impl Store {
     pub fn record_model_digest(&self, meta: &CollectionMeta) -> Result<(), StoreError> {
         let dir = self.root.join(&meta.name);
         let stored = read_meta(&dir, &meta.name)?;
-        if !is_same(&stored, meta) {
+        if !stored.is_same(meta) {
             return Err(StoreError::Closed);
         }
-        write_atomic(&dir.join(META), &seal(meta))
+        write_atomic(&dir.join(META), &seal(&meta.with_oldest_format()))
     }
 
     /// Deletes a collection durably; drop its journal first. Blocking.
@@ -155,7 +131,7 @@ impl Store {
 
     /// Starts a checkpoint of a collection that covers all records up to `sequence`. Blocking.
     pub fn checkpoint(&self, meta: &CollectionMeta, sequence: u64) -> Result<CheckpointWriter, StoreError> {
-        CheckpointWriter::create(&self.root.join(&meta.name), meta.clone(), sequence)
+        CheckpointWriter::create(&self.root.join(&meta.name), meta, sequence)
     }
 
     /// Records the known durable offset of each log, as of its replay or its last close; logs only grow from there. A
@@ -209,7 +185,7 @@ impl Staged {
     pub fn push(&mut self, points: &Upsert) -> Result<(), StoreError> {
         let writer = match &mut self.points {
             Some(writer) => writer,
-            None => self.points.insert(CheckpointWriter::create(&self.staging, self.meta.clone(), 0)?),
+            None => self.points.insert(CheckpointWriter::create(&self.staging, &self.meta, 0)?),
         };
         writer.push(points)
     }
@@ -237,106 +213,6 @@ impl Drop for Staged {
     }
 }
 
-impl Recovered {
-    /// Applies the checkpoint's points and then every later record in order, and opens the log for appending. Blocking.
-    pub fn replay<E: From<StoreError>>(self, mut apply: impl FnMut(Record) -> Result<(), E>) -> Result<Replayed, E> {
-        let meta = self.meta?;
-        let checkpoint = checkpoint::newest(&self.dir)?;
-        check_same(&meta, checkpoint.as_ref())?;
-        for points in checkpoint.iter().flat_map(|manifest| checkpoint::chunks(&self.dir, manifest)) {
-            apply(Record::Upsert(points?))?;
-        }
-        let covered = checkpoint.as_ref().map_or(0, |manifest| manifest.sequence);
-        let durable = self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).get(&self.name).copied();
-        let position = LogPosition { fsync: self.fsync, ..replay_logs(&self.dir, covered, durable, &mut apply)? };
-        // A crash may have interrupted writing one checkpoint or removing another. They stay until the log proves that nothing
-        // but them is superfluous: without its manifest, a committed checkpoint looks like an unfinished one.
-        checkpoint::remove_others(&self.dir, checkpoint.as_ref().map(|manifest| manifest.version))?;
-        // The replay has synced whatever was not known to be durable.
-        let replayed = DurableOffset { first: position.first, salt: position.salt, len: position.len };
-        self.logs.durable_offsets.lock().unwrap_or_else(PoisonError::into_inner).insert(self.name, replayed);
-        let sequence = position.next - 1;
-        let checkpoint_bytes = checkpoint.map_or(0, |manifest| manifest.size_bytes);
-        Ok(Replayed { journal: Journal::start(position, &self.logs), sequence, checkpoint_bytes })
-    }
-}
-
-/// Replays the records after the checkpoint, and returns the position at which the log continues.
-fn replay_logs<E: From<StoreError>>(
-    dir: &Path,
-    covered: u64,
-    durable: Option<DurableOffset>,
-    apply: &mut impl FnMut(Record) -> Result<(), E>,
-) -> Result<LogPosition, E> {
-    let logs = list_logs(dir)?;
-    let Some(newest) = logs.last().copied() else {
-        return Err(StoreError::damaged(dir.display().to_string(), "it has no log file").into());
-    };
-    let durable = durable.map_or(Ok(0), |durable| durable.check(dir, newest))?;
-    let mut position: Option<LogPosition> = None;
-    for (i, first) in logs.iter().enumerate() {
-        let path = log_path(dir, *first);
-        if let Some(position) = position.as_ref().filter(|position| position.next != *first) {
-            let reason =
-                format!("it starts at record {first}, but the previous file ends with record {}", position.next - 1);
-            return Err(StoreError::Corrupt { file: path, offset: 0, reason }.into());
-        }
-        if i == 0 && *first > covered + 1 {
-            let reason = format!("records {} to {} are missing", covered + 1, first - 1);
-            return Err(StoreError::Corrupt { file: path, offset: 0, reason }.into());
-        }
-        let is_last = *first == newest;
-        let mut log = LogReader::open(&path, *first, is_last, if is_last { durable } else { 0 })?;
-        while let Item::Record(sequence, record) = log.next()? {
-            if sequence > covered {
-                apply(record)?;
-            }
-        }
-        if is_last && (log.offset != durable || log.offset != log.len()) {
-            if log.offset == log.len() {
-                // All acknowledged records are present, as far as can be known: the durable offset recorded
-                // before a kill is out of date.
-                tracing::info!(file = %path.display(), offset = log.offset, "a log was not closed; it is replayed up to its last record");
-            }
-            truncate(&path, log.offset)?;
-        }
-        let older = position.map_or(0, |position| position.older + position.len);
-        position = Some(LogPosition {
-            dir: dir.into(),
-            first: *first,
-            next: log.next,
-            len: log.offset,
-            salt: log.salt,
-            older,
-            fsync: Fsync::Always,
-        });
-    }
-    let position = position.ok_or_else(|| StoreError::damaged(dir.display().to_string(), "it has no log file"))?;
-    if position.next > covered {
-        return Ok(position);
-    }
-    let file = log_path(dir, position.first);
-    tracing::warn!(file = %file.display(), offset = position.len, covered, "the log ends before the checkpoint; a new log continues after it");
-    Ok(replace_logs(dir, covered + 1)?)
-}
-
-/// Replaces all log files by an empty one that starts at `first`.
-fn replace_logs(dir: &Path, first: u64) -> Result<LogPosition, StoreError> {
-    let salt = create_log(dir, first)?;
-    for older in list_logs(dir)?.into_iter().filter(|log| *log != first) {
-        remove(&log_path(dir, older))?;
-    }
-    Ok(LogPosition {
-        dir: dir.into(),
-        first,
-        next: first,
-        len: FILE_HEADER as u64,
-        salt,
-        older: 0,
-        fsync: Fsync::Always,
-    })
-}
-
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -352,14 +228,8 @@ fn read_meta(dir: &Path, name: &str) -> Result<CollectionMeta, StoreError> {
     let path = dir.join(META);
     let file = path.display().to_string();
     let bytes = read_file(&path, MAX_JSON_BYTES)?;
-    let meta: CollectionMeta = unseal(&file, &bytes, |content| {
-        let format = content.get("format").and_then(serde_json::Value::as_u64);
-        crate::meta::check_format(
-            &file,
-            format.and_then(|f| f.try_into().ok()).unwrap_or(u32::MAX),
-            CollectionMeta::FORMAT,
-        )
-    })?;
+    let meta: CollectionMeta =
+        unseal(&file, &bytes, |content| crate::meta::check_format(&file, content, CollectionMeta::FORMAT))?;
     if meta.name != name {
         return Err(StoreError::damaged(
             file,
@@ -367,19 +237,4 @@ fn read_meta(dir: &Path, name: &str) -> Result<CollectionMeta, StoreError> {
         ));
     }
     Ok(meta)
-}
-
-/// Whether both describe one collection. The digest of its model may be recorded after a checkpoint.
-fn is_same(one: &CollectionMeta, other: &CollectionMeta) -> bool {
-    CollectionMeta { model_digest: other.model_digest.clone(), ..one.clone() } == *other
-}
-
-fn check_same(meta: &CollectionMeta, checkpoint: Option<&Manifest>) -> Result<(), StoreError> {
-    match checkpoint {
-        Some(manifest) if !is_same(&manifest.collection, meta) => {
-            let name = format!("checkpoint {} of {}", manifest.version, meta.name);
-            Err(StoreError::damaged(name, "it describes another collection"))
-        }
-        Some(_) | None => Ok(()),
-    }
 }

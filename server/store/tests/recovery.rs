@@ -81,7 +81,7 @@ impl Fixture {
                 self.open = None;
                 let (store, state, replayed) = recover(self.dir.path()).expect("nothing is damaged");
                 assert_eq!((&state, replayed.sequence), (&self.state, self.sequence));
-                self.open = Some((store, replayed.journal));
+                self.open = Some((store, replayed.journal.expect("nothing is damaged")));
             }
         }
         expect(&image(self.dir.path()), &self.state, self.sequence);
@@ -287,8 +287,58 @@ fn damaged_descriptions_and_newer_formats_are_different_errors() {
     let good = fs::read_to_string(&path).expect("it is there");
     fs::write(&path, good.replace("\"dim\": 3", "\"dim\": 4")).expect("it can be written");
     assert!(matches!(recover(dir.path()), Err(StoreError::Damaged { .. })));
-    fs::write(&path, good.replace("\"format\": 1", "\"format\": 2")).expect("it can be written");
-    assert!(matches!(recover(dir.path()), Err(StoreError::Format { got: 2, known: 1, .. })));
+    fs::write(&path, good.replace("\"format\": 1", "\"format\": 3")).expect("it can be written");
+    assert!(matches!(recover(dir.path()), Err(StoreError::Format { got: 3, known: 2, .. })));
+}
+
+#[test]
+fn checkpoints_and_logs_of_later_formats_are_refused_with_both_formats() {
+    let mut fixture = Fixture::new();
+    fixture.run(Action::Write { ids: vec![1, 2, 3], fill: 1, cut: 0 });
+    fixture.run(Action::Checkpoint { chunk: 2 });
+    fixture.run(Action::Write { ids: vec![4], fill: 1, cut: 0 });
+    fixture.open = None;
+    let refused = |image: &TempDir| match recover(image.path()).map(|_| ()) {
+        Err(StoreError::Format { file, got, known }) => (file, got, known),
+        other => panic!("expected a later format, got {other:?}"),
+    };
+
+    let later = image(fixture.dir.path());
+    let manifest = later.path().join("collections/c/checkpoint-0000000001/manifest.json");
+    let good = fs::read_to_string(&manifest).expect("it is there");
+    // The outer format is the manifest's, the inner one that of the collection. The seal of a later format is not known.
+    for (at, known) in [(good.find("\"format\": 1"), 1), (good.rfind("\"format\": 1"), 2)] {
+        let mut later = good.clone();
+        let at = at.expect("it has formats") + "\"format\": ".len();
+        later.replace_range(at..=at, "7");
+        fs::write(&manifest, later).expect("it can be written");
+        let (file, got, expected) = refused(&image(manifest.ancestors().nth(4).expect("the data folder")));
+        assert!(file.contains("manifest.json"), "{file}");
+        assert_eq!((got, expected), (7, known));
+    }
+
+    let later = image(fixture.dir.path());
+    let log = logs(later.path(), "c").pop().expect("there is a log");
+    overwrite(&log, 0, b"ACCLWAL3 a header of another layout");
+    let before = fs::read(&log).expect("it is there");
+    let (file, got, known) = refused(&later);
+    assert!(file.contains("wal-"), "{file}");
+    assert_eq!((got, known), (3, 1));
+    assert_eq!(fs::read(&log).expect("it is there"), before);
+}
+
+#[test]
+fn a_description_has_a_later_format_only_with_a_digest() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be created");
+    let (store, _) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
+    let stored = || fs::read_to_string(dir.path().join("collections/c/meta.json")).expect("it is there");
+    drop(store.create(&meta("c")).expect("it can be created"));
+    assert!(stored().contains("\"format\": 1"), "{}", stored());
+    let with_digest = accelerd_store::CollectionMeta { model_digest: "ab".into(), ..meta("c") };
+    store.record_model_digest(&with_digest).expect("there is room");
+    assert!(stored().contains("\"format\": 2"), "{}", stored());
+    drop(store);
+    recover(dir.path()).expect("it is whole");
 }
 
 #[test]

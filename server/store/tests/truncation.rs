@@ -6,12 +6,12 @@ mod common;
 use std::{
     fs,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
 };
 
-use accelerd_store::{Fsync, Journal, Record, Store, StoreError};
-use common::{State, apply, chunks, image, meta, recover, upsert};
+use accelerd_store::{Fsync, Journal, Record, ReplayHooks, Store, StoreError};
+use common::{State, apply, chunks, files, image, meta, recover, upsert};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tracing_subscriber::fmt::MakeWriter;
@@ -85,12 +85,6 @@ impl Fixture {
         drop(store);
         (dir, state)
     }
-}
-
-/// All files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it can be read").path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 fn truncate(path: &Path, len: u64) {
@@ -193,7 +187,8 @@ fn the_durable_offset_of_a_deleted_collection_does_not_apply_to_a_new_one_of_tha
     }
     let (dir, _) = fixture.end(true);
     let (store, mut found) = Store::open(dir.path(), Fsync::Always).expect("it opens");
-    drop(found.remove(0).replay(|_| Ok::<_, StoreError>(())).expect("nothing is damaged"));
+    let replayed = found.remove(0).replay(ReplayHooks::default(), Ok, |_| Ok::<_, StoreError>(()));
+    drop(replayed.expect("nothing is damaged"));
     store.delete("c").expect("it can be deleted");
     let journal = store.create(&meta("c")).expect("the name is free");
     let record = Record::Upsert(upsert(&[9], 3));

@@ -154,6 +154,12 @@ struct Collection {
     host_memory_bytes: u64,
     device_memory_bytes: u64,
     tombstones: u64,
+    read_only: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    damage: Vec<String>,
+    set_aside: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    set_aside_ids: Vec<IdText>,
 }
 
 impl From<proto::Collection> for Collection {
@@ -163,6 +169,9 @@ impl From<proto::Collection> for Collection {
             Metric::Dot => "dot",
             Metric::SquaredL2 => "squared_l2",
         };
+        let set_aside_ids = collection.set_aside_ids.unwrap_or_default();
+        let uuids = set_aside_ids.uuids.into_iter().map(IdText::Uuid);
+        let set_aside_ids = set_aside_ids.numbers.into_iter().map(IdText::Number).chain(uuids).collect();
         let storage = collection.storage().as_str_name().trim_start_matches("DTYPE_").to_ascii_lowercase();
         Self {
             points: collection.point_count,
@@ -177,7 +186,27 @@ impl From<proto::Collection> for Collection {
             model: collection.model,
             model_digest: collection.model_digest,
             device: collection.device,
+            read_only: collection.read_only,
+            damage: collection.damage,
+            set_aside: collection.set_aside_count,
+            set_aside_ids,
         }
+    }
+}
+
+impl Collection {
+    /// Lines about what is not served or cannot be changed.
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let damage = self.damage.iter().map(|place| format!("{} is read-only: {place}", self.name));
+        let ids: Vec<_> = self.set_aside_ids.iter().take(10).map(ToString::to_string).collect();
+        let more = if self.set_aside > ids.len() as u64 { ", ..." } else { "" };
+        let set_aside = format!(
+            "{}: {} set aside, because the stored vectors have NaN or infinity; write them again: {}{more}",
+            self.name,
+            format::plural(self.set_aside, "point"),
+            ids.join(", "),
+        );
+        damage.chain((self.set_aside > 0).then_some(set_aside))
     }
 }
 
@@ -202,6 +231,9 @@ impl Report for Collections {
             ]);
         }
         renderer.table(&table);
+        for warning in self.collections.iter().flat_map(Collection::warnings) {
+            renderer.line(warning);
+        }
     }
 }
 
@@ -234,6 +266,15 @@ struct Point<'a> {
 enum IdText {
     Number(u64),
     Uuid(String),
+}
+
+impl std::fmt::Display for IdText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Uuid(uuid) => uuid.fmt(f),
+        }
+    }
 }
 
 impl From<Id> for IdText {

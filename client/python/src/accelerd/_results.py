@@ -109,6 +109,12 @@ class CollectionInfo:
     #: The device that scans it: `cpu`, `cuda:0`, ...
     device: str
     create_time: datetime
+    #: Whether it takes no changes, because its files are damaged; and the damaged places.
+    read_only: bool
+    damage: tuple[str, ...]
+    #: Points that are not served, because their stored vectors have NaN or infinity; and up to 100 of their ids.
+    set_aside_count: int
+    set_aside_ids: tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -265,7 +271,9 @@ def model(message: embed_pb2.Model) -> Model:
 
 def collection(message: similarity_pb2.Collection) -> CollectionInfo:
     """Convert a collection."""
-    return _plain(CollectionInfo, message, {"metric": similarity_pb2.Metric, "storage": tensor_pb2.Dtype})
+    enums = {"metric": similarity_pb2.Metric, "storage": tensor_pb2.Dtype}
+    aside = message.set_aside_ids
+    return _plain(CollectionInfo, message, enums, set_aside_ids=(*aside.numbers, *aside.uuids))
 
 
 def snapshot(message: similarity_pb2.Snapshot) -> Snapshot:

@@ -131,7 +131,8 @@ fn durability(durability: i32, durable: bool) -> Result<Option<bool>, ApiError> 
 }
 
 pub(super) fn describe(collection: &Collection) -> pb::Collection {
-    let Description { meta, points, tombstones, host_bytes, device_bytes, device } = collection.describe();
+    let Description { meta, points, tombstones, host_bytes, device_bytes, device, damage, set_aside, set_aside_ids } =
+        collection.describe();
     let metric = match meta.metric {
         Metric::Cosine => pb::Metric::Cosine,
         Metric::Dot => pb::Metric::Dot,
@@ -158,6 +159,10 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
         device_memory_bytes: device_bytes,
         device: device.to_string(),
         create_time: Some(convert::timestamp(meta.create_time_ms)),
+        read_only: !damage.is_empty(),
+        damage,
+        set_aside_count: set_aside,
+        set_aside_ids: (set_aside > 0).then(|| convert::point_ids(set_aside_ids)),
     }
 }
 

@@ -2,9 +2,15 @@
 
 #![allow(dead_code, reason = "each test binary uses some of these")]
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use accelerd_store::{CollectionMeta, Fsync, Ids, Metric, Record, Replayed, Storage, Store, StoreError, Upsert};
+use accelerd_store::{
+    CollectionMeta, Fsync, Ids, Metric, Record, ReplayHooks, Replayed, Storage, Store, StoreError, Upsert,
+};
 use bytes::Bytes;
 
 pub(crate) const DIM: u32 = 3;
@@ -54,16 +60,45 @@ pub(crate) fn apply(state: &mut State, record: &Record) {
     }
 }
 
-/// Recovers the only collection in a folder.
+/// Recovers the only collection in a folder, of which nothing is damaged: else the first damage is the error.
 pub(crate) fn recover(dir: &Path) -> Result<(Store, State, Replayed), StoreError> {
+    let (store, state, replayed) = recover_whole_parts(dir)?;
+    match replayed.damage.listed().first() {
+        Some(error) => Err(error.clone()),
+        None => Ok((store, state, replayed)),
+    }
+}
+
+/// Recovers what is whole of the only collection in a folder. If anything is damaged, the collection takes no writes and
+/// its files stay as they are.
+pub(crate) fn recover_whole_parts(dir: &Path) -> Result<(Store, State, Replayed), StoreError> {
     let (store, mut found) = Store::open(dir, Fsync::Always)?;
     assert_eq!(found.len(), 1, "there is one collection");
+    let before = contents(&dir.join("collections"));
     let mut state = State::new();
-    let replayed = found.remove(0).replay(|record| {
+    let apply = |record| {
         apply(&mut state, &record);
         Ok::<_, StoreError>(())
-    })?;
+    };
+    let replayed = found.remove(0).replay(ReplayHooks::default(), Ok, apply);
+    if replayed.as_ref().map_or(true, |replayed| !replayed.damage.is_empty()) {
+        assert_eq!(contents(&dir.join("collections")), before, "files of a damaged collection changed");
+    }
+    let replayed = replayed?;
+    assert_eq!(replayed.journal.is_some(), replayed.damage.is_empty());
     Ok((store, state, replayed))
+}
+
+/// The bytes of all files below a folder.
+pub(crate) fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let read = |path: PathBuf| (path.clone(), fs::read(path).expect("it is there"));
+    files(folder).into_iter().map(read).collect()
+}
+
+/// All files below a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it can be read").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Splits a state into chunks of at most `points` points.

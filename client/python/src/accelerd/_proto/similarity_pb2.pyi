@@ -188,7 +188,7 @@ class Range(_message.Message):
     def __init__(self, gt: _Optional[float] = ..., gte: _Optional[float] = ..., lt: _Optional[float] = ..., lte: _Optional[float] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field", "model_digest")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field", "model_digest", "read_only", "damage", "set_aside_count", "set_aside_ids")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +203,10 @@ class Collection(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    DAMAGE_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_IDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
@@ -217,7 +221,11 @@ class Collection(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     text_field: str
     model_digest: str
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ..., model_digest: _Optional[str] = ...) -> None: ...
+    read_only: bool
+    damage: _containers.RepeatedScalarFieldContainer[str]
+    set_aside_count: int
+    set_aside_ids: PointIds
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ..., model_digest: _Optional[str] = ..., read_only: bool = ..., damage: _Optional[_Iterable[str]] = ..., set_aside_count: _Optional[int] = ..., set_aside_ids: _Optional[_Union[PointIds, _Mapping]] = ...) -> None: ...
 
 class CreateCollectionRequest(_message.Message):
     __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field", "durability")
@@ -404,16 +412,18 @@ class Hit(_message.Message):
     def __init__(self, number: _Optional[int] = ..., uuid: _Optional[str] = ..., score: _Optional[float] = ..., payload: _Optional[_Union[Payload, _Mapping]] = ...) -> None: ...
 
 class GetPointsRequest(_message.Message):
-    __slots__ = ("collection", "ids", "include_vectors", "columns")
+    __slots__ = ("collection", "ids", "include_vectors", "columns", "set_aside")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_VECTORS_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
     collection: str
     ids: PointIds
     include_vectors: bool
     columns: bool
-    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., include_vectors: bool = ..., columns: bool = ...) -> None: ...
+    set_aside: bool
+    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., include_vectors: bool = ..., columns: bool = ..., set_aside: bool = ...) -> None: ...
 
 class GetPointsResponse(_message.Message):
     __slots__ = ("ids", "payloads", "vectors", "payload_columns")

@@ -180,8 +180,10 @@ class SimilarityServiceServicer(object):
         is loaded under its name.
         - FAILED_PRECONDITION with the reason NON_FINITE: the model computes NaN or infinity for a text, which the message
         names.
+        - FAILED_PRECONDITION with the reason COLLECTION_READ_ONLY: the collection's files are damaged; the message names
+        file and offset.
         - NOT_FOUND: the collection does not exist.
-        - DATA_LOSS: the collection's files are corrupt; the message names file and offset.
+        - DATA_LOSS: the description of the collection cannot be read, or a later version has written its files.
         - RESOURCE_EXHAUSTED: the memory, the disk or the lane is full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -197,8 +199,8 @@ class SimilarityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeletePoints(self, request, context):
-        """Deletes points by id or by filter. Unknown ids are not an error, and a list without ids deletes nothing. Fails with NOT_FOUND for the collection and
-        INVALID_ARGUMENT for an invalid filter.
+        """Deletes points by id or by filter. Unknown ids are not an error, and a list without ids deletes nothing. Fails with NOT_FOUND for the collection,
+        INVALID_ARGUMENT for an invalid filter, and FAILED_PRECONDITION with the reason COLLECTION_READ_ONLY.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
