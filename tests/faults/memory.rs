@@ -1,7 +1,7 @@
 //! GPUs whose memory others hold: the CPU computes what they cannot, which is counted and logged, and once the memory is free they
 //! compute again.
 
-use std::error::Error;
+use std::{collections::BTreeMap, error::Error};
 
 use accelerd_proto::v1::{
     self, cluster_request, device_service_client::DeviceServiceClient, embed_request::Input,
@@ -132,9 +132,7 @@ impl Caller {
         let mut client = DeviceServiceClient::new(self.channel.clone());
         let stats = client.get_stats(v1::GetStatsRequest {}).await?.into_inner();
         assert!(stats.cpu_fallbacks.iter().all(|one| one.device.starts_with("cuda:") && one.reason == "out_of_memory"));
-        let mut lanes: Vec<_> = stats.cpu_fallbacks.into_iter().map(|one| (one.lane, one.request_count)).collect();
-        lanes.sort();
-        Ok(lanes)
+        Ok(by_lane(stats.cpu_fallbacks.into_iter().map(|one| (one.lane, one.request_count))))
     }
 }
 
@@ -224,11 +222,18 @@ fn assert_answers(gpus: Gpus, answers: &Answers, expected: &Answers) {
 
 /// The requests that fell back by the metrics, by lane.
 fn metrics(text: &str) -> Vec<(String, u64)> {
-    let mut lanes = std::collections::BTreeMap::<_, u64>::new();
-    for line in text.lines().filter(|line| line.starts_with("accelerd_cpu_fallback_requests_total{")) {
+    let samples = text.lines().filter(|line| line.starts_with("accelerd_cpu_fallback_requests_total{"));
+    by_lane(samples.map(|line| {
         let lane = line.split("lane=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a lane");
-        let count: u64 = line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count");
-        *lanes.entry(lane.to_owned()).or_default() += count;
+        (lane.to_owned(), line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count"))
+    }))
+}
+
+/// Counts of all GPUs together.
+fn by_lane(counts: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut lanes = BTreeMap::<_, u64>::new();
+    for (lane, count) in counts {
+        *lanes.entry(lane).or_default() += count;
     }
     lanes.into_iter().collect()
 }

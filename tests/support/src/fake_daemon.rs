@@ -641,6 +641,14 @@ fn stats(batch_count: u64) -> proto::GetStatsResponse {
                 evicted_bytes: 0,
             }],
         }],
+        cpu_fallbacks: vec![proto::CpuFallback {
+            lane: "search".to_owned(),
+            device: "cuda:0".to_owned(),
+            reason: "out_of_memory".to_owned(),
+            request_count: 3,
+            item_count: 5,
+            size_bytes: 7 << 10,
+        }],
     }
 }
 

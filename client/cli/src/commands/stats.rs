@@ -471,6 +471,23 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_the_cpu_computed_instead_of_a_gpu_are_reported_with_the_reason() {
+        let fallback = proto::CpuFallback {
+            lane: "search".into(),
+            device: "cuda:0".into(),
+            reason: "out_of_memory".into(),
+            request_count: 3,
+            item_count: 5,
+            size_bytes: 7,
+        };
+        let stats = Stats::from(proto::GetStatsResponse { cpu_fallbacks: vec![fallback], ..Default::default() });
+        let expected = serde_json::json!([{
+            "lane": "search", "device": "cuda:0", "reason": "out_of_memory", "requests": 3, "items": 5, "bytes": 7,
+        }]);
+        assert_eq!(serde_json::to_value(&stats.cpu_fallbacks).expect("it is JSON"), expected);
+    }
+
+    #[test]
     fn times_that_are_absent_or_negative_are_zero() {
         assert!(seconds(None).abs() < 1e-12);
         assert!(seconds(Some(&prost_types::Duration { seconds: -5, nanos: 0 })).abs() < 1e-12);
