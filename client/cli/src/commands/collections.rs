@@ -169,10 +169,10 @@ impl From<proto::Collection> for Collection {
             Metric::Dot => "dot",
             Metric::SquaredL2 => "squared_l2",
         };
+        let storage = collection.storage().as_str_name().trim_start_matches("DTYPE_").to_ascii_lowercase();
         let set_aside_ids = collection.set_aside_ids.unwrap_or_default();
         let uuids = set_aside_ids.uuids.into_iter().map(IdText::Uuid);
         let set_aside_ids = set_aside_ids.numbers.into_iter().map(IdText::Number).chain(uuids).collect();
-        let storage = collection.storage().as_str_name().trim_start_matches("DTYPE_").to_ascii_lowercase();
         Self {
             points: collection.point_count,
             dimensions: collection.dimensions,
@@ -387,6 +387,24 @@ pub async fn run(args: CollectionsArgs, client: &Client, output: &Output) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damage_and_set_aside_points_are_named() {
+        let numbers = (0..12).collect();
+        let described = proto::Collection {
+            name: "c".into(),
+            read_only: true,
+            damage: vec!["c/wal.log is corrupt at offset 7: torn".into()],
+            set_aside_count: 40,
+            set_aside_ids: Some(proto::PointIds { numbers, ..Default::default() }),
+            ..Default::default()
+        };
+        let warnings: Vec<_> = Collection::from(described).warnings().collect();
+        assert_eq!(warnings[0], "c is read-only: c/wal.log is corrupt at offset 7: torn");
+        assert!(warnings[1].starts_with("c: 40 points set aside, "), "{warnings:?}");
+        assert!(warnings[1].ends_with(": 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..."), "{warnings:?}");
+        assert_eq!(Collection::from(proto::Collection::default()).warnings().count(), 0);
+    }
 
     #[test]
     fn values_of_conditions_are_typed_by_their_syntax() {
