@@ -1,6 +1,8 @@
 //! Logs, traces and metrics. The SDK exports on its own threads and logs and retries failures, so that an export never blocks
 //! a call.
 
+mod log_fields;
+
 use std::{
     fmt,
     io::{self, IsTerminal},
@@ -79,7 +81,7 @@ impl Logs {
         let lines = if is_json(settings.log_format) {
             lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
         } else {
-            lines.with_ansi(io::stderr().is_terminal()).boxed()
+            lines.with_ansi(io::stderr().is_terminal()).fmt_fields(log_fields::visible()).boxed()
         };
         let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans);
         subscriber.try_init().map_err(TelemetryError::new)?;

@@ -303,18 +303,3 @@ async fn reductions_of_more_elements_than_memory_end_at_their_deadline() {
     }
     server.assert_serving().await;
 }
-
-#[tokio::test]
-async fn the_longest_chains_are_computed_and_longer_ones_refused_before_they_are_walked() {
-    let server = TestServer::start_with(|config| config.backend.kind = accelerd::config::BackendKind::Cpu).await;
-    let most = server.daemon.app().config.limits.max_graph_nodes;
-    let chain = |length: usize| {
-        let name = |nth: usize| if nth == 0 { "x".to_owned() } else { format!("y{nth}") };
-        let nodes = (0..length).map(|nth| node(&name(nth + 1), "neg", &[&name(nth)], &[])).collect();
-        request(vec![input("x", floats(&[2], &[1.0, -2.0]))], nodes, &[&name(length)])
-    };
-    let outputs = server.tensor().execute(chain(most)).await.expect("it is computed").into_inner().outputs;
-    assert_eq!(numbers(&outputs[0]), [1.0, -2.0]);
-    assert_refused(server.tensor().execute(chain(10 * most)).await, Code::InvalidArgument, "nodes");
-    server.assert_serving().await;
-}

@@ -148,7 +148,8 @@ fn parse_tensor(file: &Bytes) -> Result<Tensor, String> {
     if header.descr.starts_with('>') {
         data = data.chunks_exact(info.bytes).flat_map(|element| element.iter().rev().copied()).collect();
     }
-    if header.is_fortran {
+    // Of a tensor without elements the other extents may be too large for strides.
+    if header.is_fortran && !data.is_empty() {
         data = row_major(&data, &header.shape, info.bytes).into();
     }
     let shape = header.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
@@ -321,6 +322,33 @@ mod tests {
             tensor("|u1", "True", "(2, 3, 2)", &[0, 100, 10, 110, 20, 120, 1, 101, 11, 111, 21, 121]).unwrap();
         assert_eq!(&fortran.data[..], [0, 1, 10, 11, 20, 21, 100, 101, 110, 111, 120, 121]);
         assert!(tensor("<f4", "True", "(0, 3)", &[]).unwrap().data.is_empty());
+    }
+
+    #[test]
+    fn files_with_any_byte_changed_are_read_or_refused() {
+        let facts = "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }";
+        let valid = [file(facts, &[]), vec![7; 48]].concat();
+        let mut read = 0;
+        for at in 0..valid.len() {
+            for byte in [0, 0xff, b' ', b'0', b'9', b'(', b')', b',', b'\'', b'<', b'>', b'|'] {
+                let mut changed = valid.clone();
+                changed[at] = byte;
+                read += usize::from(parse_tensor(&changed.clone().into()).is_ok());
+                assert!(parse(&changed).is_err(), "it is no matrix of float32");
+            }
+            assert!(parse_tensor(&valid[..at].to_vec().into()).is_err(), "it is truncated at {at}");
+        }
+        assert!(read > 48, "the elements may have any bytes: {read}");
+    }
+
+    #[test]
+    fn tensors_without_elements_may_have_extents_beyond_any_memory() {
+        for order in ["False", "True"] {
+            let tensor = tensor("<f8", order, "(4611686018427387904, 4611686018427387904, 0)", &[]);
+            assert!(tensor.unwrap_err().contains("does not fit"), "{order}");
+            let tensor = self::tensor("<f8", order, "(4611686018427387904, 0)", &[]).unwrap();
+            assert_eq!((&tensor.shape[..], tensor.data.len()), (&[1 << 62, 0][..], 0));
+        }
     }
 
     #[test]

@@ -242,7 +242,7 @@ mod tests {
             Field::Message { index, .. } => Some(*index),
             Field::Number { .. } | Field::Text { .. } | Field::Bytes { .. } => None,
         });
-        let depths = inner.map(|index| nesting(layouts, index, most.checked_sub(1)?).map(|depth| depth + 1));
+        let mut depths = inner.map(|index| nesting(layouts, index, most.checked_sub(1)?).map(|depth| depth + 1));
         depths.try_fold(0, |deepest, depth| Some(deepest.max(depth?)))
     }
 

@@ -38,7 +38,8 @@ fn parse(file: &Bytes) -> Result<Tensor, String> {
     let (element, numbers) = match kind {
         "<f4" => (DType::F32, numbers),
         "<f2" => (DType::F16, numbers),
-        "<f8" => (DType::F32, to_f32(&numbers)),
+        "<f8" if numbers.len().is_multiple_of(8) => (DType::F32, to_f32(&numbers)),
+        "<f8" => return Err("is truncated or too long: it ends within a number".to_owned()),
         other => return Err(format!("holds {other}, not <f4, <f2 or <f8")),
     };
     if let Some(at) = first_non_finite(element, &numbers) {
@@ -78,6 +79,7 @@ mod tests {
         }
         let wrong = [
             (file(&header("<f4"), &floats[..20]), "truncated or too long"),
+            (file(&header("<f8"), &[&doubles[..], &[0; 3]].concat()), "ends within a number"),
             (file(&header("<i8"), &doubles), "holds <i8"),
             (file(&header("<f4").replace("False", "True"), &floats), "C order"),
             (file(&header("<f4").replace('2', "x"), &floats), "not counts"),
