@@ -98,7 +98,7 @@ async fn every_call_ends_with_a_named_status_whatever_is_sent() {
             let code = failures.run(case, rpc::run(&target, method, &data)).await;
             *codes.entry(format!("{code:?}")).or_default() += 1;
         }
-        println!("{}: {codes:?} in {:?}", method.name(), begin.elapsed());
+        eprintln!("{}: {codes:?} in {:?}", method.name(), begin.elapsed());
         // No case has left behind what keeps others from being served.
         failures.catch(method.full_name(), rpc::run_seeds(&target, method)).await;
     }

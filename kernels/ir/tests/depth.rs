@@ -54,9 +54,9 @@ fn bodies(depth: usize, innermost: &Stmt, builder: &mut Builder) -> Vec<Vec<Stmt
 }
 
 /// Kernels that nest to these depths.
-fn kernels(statements: usize, expressions_: usize) -> Vec<Kernel> {
+fn kernels(statements: usize, operands: usize) -> Vec<Kernel> {
     let mut kernels = vec![];
-    for value in expressions(expressions_) {
+    for value in expressions(operands) {
         let mut builder = Builder::new(1);
         let out = builder.array(Dtype::I32, 1);
         let innermost = store(out, tid(), value);

@@ -9,13 +9,13 @@ const NODES: usize = 10 * 4096;
 const STACK: usize = 2 << 20;
 
 /// A chain of one operation with an attribute.
-fn chain(op: &str, attribute: Option<(&str, Attribute)>) -> GraphSpec {
+fn chain(op: &str, attributes: &[(&str, Attribute)]) -> GraphSpec {
     let name = |nth: usize| format!("v{nth}");
     let node = |nth: usize| NodeSpec {
         name: name(nth + 1),
         op: op.to_owned(),
         inputs: vec![name(nth)],
-        attributes: attribute.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        attributes: attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
     };
     GraphSpec {
         inputs: vec![(name(0), TensorType { dtype: Dtype::F32, shape: vec![2, 3] })],
@@ -27,9 +27,9 @@ fn chain(op: &str, attribute: Option<(&str, Attribute)>) -> GraphSpec {
 
 #[test]
 fn long_chains_are_checked_and_planned_on_the_stack_of_a_worker() {
-    let chains = [("neg", None), ("softmax", Some(("dim", Attribute::Int(1))))];
-    for (op, attribute) in chains {
-        let spec = chain(op, attribute);
+    let chains = [("neg", vec![]), ("softmax", vec![("dim", Attribute::Int(1))])];
+    for (op, attributes) in chains {
+        let spec = chain(op, &attributes);
         let planned = move || {
             let graph = Graph::new(&spec).expect("well formed");
             assert_eq!(graph.output_types()[0].shape, [2, 3]);

@@ -10,5 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((first, data)) = data.split_first() else { return };
     let methods = rpc::methods();
     let method = &methods[usize::from(*first) % methods.len()];
-    shared::run(async |target| rpc::run(target, method, data).await);
+    shared::run(async |target| {
+        rpc::run(target, method, data).await;
+    });
 });

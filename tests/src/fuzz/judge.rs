@@ -36,16 +36,14 @@ pub fn status(status: &Status) -> Result<(), String> {
     if bytes > MAX_STATUS_BYTES {
         return Err(format!("its status has {bytes} bytes"));
     }
-    let names_field = || {
-        let violations = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
-        violations.iter().any(|violation| !violation.field.is_empty())
-    };
-    match status.code() {
-        Code::Ok => Ok(()),
-        _ if status.message().is_empty() => Err("its status has no message".to_owned()),
-        Code::InvalidArgument if !names_field() => Err("its status names no field".to_owned()),
-        _ => Ok(()),
+    if status.code() != Code::Ok && status.message().is_empty() {
+        return Err("its status has no message".to_owned());
     }
+    let violations = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
+    if status.code() == Code::InvalidArgument && violations.iter().all(|violation| violation.field.is_empty()) {
+        return Err("its status names no field".to_owned());
+    }
+    Ok(())
 }
 
 /// The panics of this process since the last call, if any.

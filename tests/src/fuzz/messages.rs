@@ -1,4 +1,7 @@
 //! Changes of messages along their descriptors: the result decodes as its type, and differs from a valid request in a few fields.
+#![allow(clippy::wildcard_enum_match_arm, reason = "other kinds of values are treated alike")]
+
+use std::collections::HashMap;
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessage, Value};
 
@@ -10,9 +13,10 @@ const MAX_CHANGES: usize = 6;
 /// Entries of long lists, and bytes of long texts.
 const LONG: [usize; 3] = [60, 900, 20_000];
 
-/// Changes up to [`MAX_CHANGES`] fields.
+/// Changes up to [`MAX_CHANGES`] fields, mostly few: a request with several mistakes is refused for the first.
 pub(super) fn mutate(message: &mut DynamicMessage, choices: &mut Choices<'_>) {
-    for _ in 0..choices.below(MAX_CHANGES + 1) {
+    let (count, other) = (choices.below(MAX_CHANGES + 1), choices.below(MAX_CHANGES + 1));
+    for _ in 0..count.min(other) {
         mutate_field(message, choices, MAX_DEPTH);
     }
 }
@@ -32,12 +36,7 @@ fn mutate_field(message: &mut DynamicMessage, choices: &mut Choices<'_>, depth: 
     }
 }
 
-fn mutate_map(
-    map: &mut std::collections::HashMap<MapKey, Value>,
-    field: &FieldDescriptor,
-    choices: &mut Choices<'_>,
-    depth: usize,
-) {
+fn mutate_map(map: &mut HashMap<MapKey, Value>, field: &FieldDescriptor, choices: &mut Choices<'_>, depth: usize) {
     let kind = field.kind();
     let value = kind.as_message().expect("an entry of a map is a message").map_entry_value_field();
     let mut keys: Vec<String> = map.keys().filter_map(|key| key.as_str().map(ToOwned::to_owned)).collect();

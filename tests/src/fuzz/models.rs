@@ -48,7 +48,7 @@ pub async fn npy(target: &Target, data: &[u8]) {
     let length = u16::try_from(header.len()).expect("a short header").to_le_bytes();
     let version = [1, if choices.is_one_in(8) { choices.byte() } else { 0 }];
     let file = [b"\x93NUMPY", version.as_slice(), &length, header.as_bytes(), &numbers()].concat();
-    table(target, "table.npy", changed_now_and_then(file, choices)).await;
+    table(target, "table.npy", &changed_now_and_then(file, choices)).await;
 }
 
 /// Loads a changed table of safetensors.
@@ -56,7 +56,8 @@ pub async fn safetensors(target: &Target, data: &[u8]) {
     let choices = &mut Choices::new(data);
     let header = br#"{"embeddings":{"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}"#;
     let header = changed_json(header, choices).expect("it is JSON");
-    table(target, "table.safetensors", changed_now_and_then(with_length(&header, &numbers()), choices)).await;
+    let file = with_length(&header, &numbers());
+    table(target, "table.safetensors", &changed_now_and_then(file, choices)).await;
 }
 
 /// A header with fields that are right, or nearly.
@@ -110,11 +111,11 @@ fn with_length(header: &[u8], numbers: &[u8]) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), header, numbers].concat()
 }
 
-async fn table(target: &Target, name: &str, file: Vec<u8>) {
+async fn table(target: &Target, name: &str, file: &[u8]) {
     let folder = tempfile::tempdir_in(target.folder()).expect("a folder");
     let path = folder.path().join(name);
-    fs::write(&path, &file).expect("written");
-    load(target, &path, &String::from_utf8_lossy(&file)).await;
+    fs::write(&path, file).expect("written");
+    load(target, &path, &String::from_utf8_lossy(file)).await;
 }
 
 /// The first bytes of a changed file.

@@ -235,7 +235,8 @@ fn kernel_seeds(residents: &Residents) -> Vec<Seed> {
         categories: vec![v1::DatasetCategory::Arithmetic.into()],
         ..Default::default()
     };
-    let mut seeds = vec![seed("GenerateDataset", &dataset), evaluate()];
+    let mut seeds = vec![seed("GenerateDataset", &dataset)];
+    seeds.extend(evaluations());
     for source in [KERNEL, VECTORS, LINE] {
         seeds.push(seed("Translate", &translate(source)));
         seeds.push(seed("Compile", &compile(source)));
@@ -277,8 +278,8 @@ fn launches(residents: &Residents) -> [v1::LaunchRequest; 3] {
     ]
 }
 
-/// CUDA C++ of a client, which a daemon without a GPU does not run.
-fn evaluate() -> Seed {
+/// CUDA C++ of a client, which a daemon without a GPU checks and does not run.
+fn evaluations() -> [Seed; 2] {
     let param = |name: &str, kind: v1::CudaParamKind| v1::CudaParam {
         name: name.into(),
         dtype: v1::Dtype::F32.into(),
@@ -296,13 +297,18 @@ fn evaluate() -> Seed {
     let expected = v1::ExpectedOutputs {
         outputs: vec![v1::NamedTensor { name: "y".into(), value: Some(tensor(&[3], &[2.0, 4.0, 6.0])) }],
     };
-    let request = v1::EvaluateRequest {
-        subject: Some(subject),
-        arguments: vec![input("x", tensor(&[3], &[1.0, 2.0, 3.0]))],
-        expectation: Some(Expectation::Expected(expected)),
-        ..Default::default()
-    };
-    seed("Evaluate", &request)
+    let twice = "import warp as wp\n\n@wp.kernel\ndef twice(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n    \
+                 i = wp.tid()\n    y[i] = 2.0 * x[i]\n";
+    let reference = v1::EvaluationReference { program: Some(program(twice)), grid: vec![3] };
+    [Expectation::Expected(expected), Expectation::Reference(reference)].map(|expectation| {
+        let request = v1::EvaluateRequest {
+            subject: Some(subject.clone()),
+            arguments: vec![input("x", tensor(&[3], &[1.0, 2.0, 3.0]))],
+            expectation: Some(expectation),
+            ..Default::default()
+        };
+        seed("Evaluate", &request)
+    })
 }
 
 fn verify_seeds() -> Vec<Seed> {
