@@ -212,7 +212,7 @@ fn assert_answers(gpus: Gpus, answers: &Answers, expected: &Answers) {
     match gpus {
         Gpus::StandIns(_) => assert_eq!(answers.clusters, expected.clusters),
         Gpus::Real(_) => {
-            assert_eq!(answers.clusters.each_ref().map(Vec::len), expected.clusters.each_ref().map(Vec::len))
+            assert_eq!(answers.clusters.each_ref().map(Vec::len), expected.clusters.each_ref().map(Vec::len));
         }
     }
     assert_eq!(answers.outputs, expected.outputs);

@@ -51,9 +51,11 @@ impl Shortage {
     /// The shortage that an error of a GPU reports.
     pub(crate) fn of(error: &OpError) -> Option<Self> {
         match *error {
-            OpError::OutOfMemory { device: DeviceId::Cpu, .. } => None,
-            OpError::OutOfMemory { device, requested, free } => Some(Self { device, requested, free }),
-            OpError::MemoryLimit(_)
+            OpError::OutOfMemory { device: device @ DeviceId::Cuda(_), requested, free } => {
+                Some(Self { device, requested, free })
+            }
+            OpError::OutOfMemory { device: DeviceId::Cpu, .. }
+            | OpError::MemoryLimit(_)
             | OpError::Invalid(_)
             | OpError::IndexOutOfRange { .. }
             | OpError::Failed { .. }

@@ -352,7 +352,9 @@ impl<O: Op> DeviceLane<O> {
             self.shared.lose(&worker.device, &DeviceLoss { device, cause, lane: O::NAME, reason });
             self.reroute(part, true);
         } else if part.len() == 1 {
-            part.into_iter().for_each(|pending| self.settle_one(pending, &error));
+            for pending in part {
+                self.settle_one(pending, &error);
+            }
         } else {
             tracing::debug!(lane = O::NAME, requests = part.len(), %error, "a batch failed and is split");
             self.core.record.count(|counts| counts.splits += 1);
