@@ -88,7 +88,8 @@ pub(super) fn decode(meta: &CollectionMeta, record: Record) -> Result<Decoded, S
     let payloads = if bytes <= DECODED_AHEAD {
         payloads.collect::<Result<_, _>>().map(Payloads::Decoded)
     } else {
-        payloads.map(|payload| payload.map(drop)).collect::<Result<(), _>>().map(|()| Payloads::Encoded)
+        let mut payloads = payloads;
+        payloads.try_for_each(|payload| payload.map(drop)).map(|()| Payloads::Encoded)
     };
     Ok(Decoded::Upsert { points, payloads: payloads.map_err(|e| e.to_string())?, set_aside })
 }

@@ -34,14 +34,10 @@ impl Damage {
         if self.listed.len() == LISTED {
             return;
         }
-        match &error {
-            StoreError::Corrupt { file, offset, reason } => {
-                tracing::error!(file = %file.display(), offset, reason, "a collection is damaged");
-            }
-            StoreError::Damaged { file, reason } => {
-                tracing::error!(file, offset = 0, reason, "a collection is damaged");
-            }
-            other => tracing::error!(error = %other, "a collection is damaged"),
+        if let StoreError::Corrupt { file, offset, reason } = &error {
+            tracing::error!(file = %file.display(), offset, reason, "a collection is damaged");
+        } else {
+            tracing::error!(%error, offset = 0, "a collection is damaged");
         }
         self.listed.push(error);
         if self.listed.len() == LISTED {

@@ -139,27 +139,25 @@ impl<I, S: Iterator<Item = Weighed<I>>, T> Shared<S, T> {
 
     /// The result of an item, mapped here if no other thread has taken it; `None` after the last one.
     fn result(&self, index: usize, map: impl Fn(I) -> T) -> Option<Weighed<T>> {
+        match self.source.try_lock() {
+            Ok(mut source) if source.next == index && !self.flow().has_ended => {
+                let (_, Weighed { item, bytes }) = self.take(&mut source)?;
+                drop(source);
+                return Some(Weighed { item: map(item), bytes });
+            }
+            Ok(_) | Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Poisoned(_)) => return None,
+        }
+        // A helper has the item; or it holds the source, and then takes the item or finds that there is none.
+        let mut flow = self.flow();
         loop {
-            match self.source.try_lock() {
-                Ok(mut source) if source.next == index && !self.flow().has_ended => {
-                    let (_, Weighed { item, bytes }) = self.take(&mut source)?;
-                    drop(source);
-                    return Some(Weighed { item: map(item), bytes });
-                }
-                Ok(_) | Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Poisoned(_)) => return None,
+            if let Some(done) = flow.done.remove(&index) {
+                return Some(done);
             }
-            let mut flow = self.flow();
-            // A helper that holds the source takes the item, or finds that there is none.
-            loop {
-                if let Some(done) = flow.done.remove(&index) {
-                    return Some(done);
-                }
-                if flow.is_stopped || (flow.has_ended && flow.in_flight == 0) {
-                    return None;
-                }
-                flow = self.changed.wait(flow).unwrap_or_else(PoisonError::into_inner);
+            if flow.is_stopped || (flow.has_ended && flow.in_flight == 0) {
+                return None;
             }
+            flow = self.changed.wait(flow).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

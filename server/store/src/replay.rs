@@ -79,18 +79,14 @@ impl LogReader {
             let file = self.path.display().to_string();
             return Err(StoreError::Format { file, got, known: frame::FORMAT });
         }
-        match FileHeader::parse(header) {
-            Some(found) => {
-                self.salt = found.salt;
-                if found.first != first {
-                    let reason = format!("its header names record {} as the first, its file name {first}", found.first);
-                    self.pending = Some(self.corrupt(0, reason));
-                }
-            }
-            None => {
-                self.pending = Some(self.corrupt(0, "invalid file header"));
-                self.find_salt(header, salt)?;
-            }
+        let Some(found) = FileHeader::parse(header) else {
+            self.pending = Some(self.corrupt(0, "invalid file header"));
+            return self.find_salt(header, salt);
+        };
+        self.salt = found.salt;
+        if found.first != first {
+            let reason = format!("its header names record {} as the first, its file name {first}", found.first);
+            self.pending = Some(self.corrupt(0, reason));
         }
         Ok(())
     }
@@ -199,15 +195,13 @@ impl LogReader {
     /// Goes on with the next valid frame after damage at `start`.
     fn skip_damage(&mut self, start: u64, reason: &str) -> Result<Item, StoreError> {
         let expected = self.next;
-        let lost = match self.find_frame(start + 1, |later| later.sequence >= expected)? {
-            Some((offset, header)) => {
-                (self.offset, self.next) = (offset, header.sequence);
-                format!("; records {expected} to {} are lost", header.sequence.saturating_sub(1))
-            }
-            None => {
-                self.offset = self.len;
-                format!("; no record from {expected} on is left in this file")
-            }
+        let found = self.find_frame(start + 1, |later| later.sequence >= expected)?;
+        let lost = if let Some((offset, header)) = found {
+            (self.offset, self.next) = (offset, header.sequence);
+            format!("; records {expected} to {} are lost", header.sequence.saturating_sub(1))
+        } else {
+            self.offset = self.len;
+            format!("; no record from {expected} on is left in this file")
         };
         // A copy of an earlier frame, or zeros that took no record's place.
         let lost = if self.next == expected && self.offset < self.len { String::new() } else { lost };

@@ -97,7 +97,7 @@ impl Blow {
             }
             Self::Truncate(at) => {
                 new.truncate(at.index(old.len()));
-                vec![0..new.len()]
+                std::iter::once(0..new.len()).collect()
             }
         };
         fs::write(path, new).expect("it can be written");
@@ -120,7 +120,10 @@ fn write(before: Vec<Write>, after: Vec<Write>) -> Written {
         let record = match write {
             Write::Upsert(ids, fill) => Record::Upsert(upsert(&ids, fill)),
             Write::Delete(ids) => Record::Delete(Ids::Numbers(ids)),
-            Write::Rotate => return drop(wait(journal.rotate()).expect("the disk has room")),
+            Write::Rotate => {
+                wait(journal.rotate()).expect("the disk has room");
+                return;
+            }
         };
         let log = logs(dir.path(), "c").pop().expect("there is a log");
         let len = || usize::try_from(fs::metadata(&log).expect("it is there").len()).expect("it is small");
@@ -132,7 +135,9 @@ fn write(before: Vec<Write>, after: Vec<Write>) -> Written {
         }
         files.entry(log.clone()).or_default().push(Part { bytes: start..len(), record });
     };
-    before.into_iter().for_each(|write| run(write, &mut state, &mut files));
+    for write in before {
+        run(write, &mut state, &mut files);
+    }
     run(Write::Rotate, &mut state, &mut files);
     let checkpointed = chunks(&state, 3);
     let last = wait(journal.rotate()).expect("the disk has room").last;
@@ -142,7 +147,9 @@ fn write(before: Vec<Write>, after: Vec<Write>) -> Written {
     }
     store.retire(&checkpoint.finish().expect("the disk has room")).expect("it can be removed");
     files.clear();
-    after.into_iter().for_each(|write| run(write, &mut state, &mut files));
+    for write in after {
+        run(write, &mut state, &mut files);
+    }
     drop(journal);
     store.release();
     let folder = dir.path().join("collections/c/checkpoint-0000000001");
