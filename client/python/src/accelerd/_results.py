@@ -231,7 +231,7 @@ class MemoryPlace:
 
 @dataclass(frozen=True)
 class CpuFallback:
-    """Requests of a lane that the CPU computed because a GPU could not: by reason `out_of_memory`, it had no memory for them."""
+    """Requests of a lane that the CPU computed because a GPU could not; `out_of_memory`: it had no memory for them."""
 
     lane: str
     device: str
