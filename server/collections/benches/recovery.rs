@@ -6,6 +6,7 @@
 //!
 //! Options: `points` (100,000 by default), `dim` (384), `threads` (0: one for each core), `runs` (3), `payload` (0: bytes of
 //! a text in each payload), `from` (`checkpoint` or `log`), `folder` (of temporary files).
+#![allow(clippy::print_stdout, reason = "a command for people")]
 
 use std::{
     path::{Path, PathBuf},
@@ -92,6 +93,7 @@ fn engine() -> Result<Engine, BoxError> {
         max_bytes: 1 << 30,
         cpu_slice: Duration::from_millis(10),
         cuda_slice: Duration::from_millis(5),
+        memory_retry: Duration::ZERO,
         hang_timeout: Duration::ZERO,
     };
     Ok(Engine::start(found.devices, config)?)

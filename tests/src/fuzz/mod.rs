@@ -24,7 +24,7 @@ const HEADER_BYTES: usize = 1200;
 
 /// Changes some bytes of a file without regard to its format.
 fn changed_bytes(mut bytes: Vec<u8>, choices: &mut Choices<'_>) -> Vec<u8> {
-    for _ in 0..1 + choices.below(MAX_CHANGES) {
+    for _ in 0..=choices.below(MAX_CHANGES) {
         let rest = if choices.is_one_in(3) { vec![] } else { bytes.split_off(bytes.len().min(HEADER_BYTES)) };
         messages::mutate_bytes(&mut bytes, choices);
         bytes.extend(rest);
@@ -35,7 +35,7 @@ fn changed_bytes(mut bytes: Vec<u8>, choices: &mut Choices<'_>) -> Vec<u8> {
 /// Changes values of a JSON document; `None` if it is none.
 fn changed_json(bytes: &[u8], choices: &mut Choices<'_>) -> Option<Vec<u8>> {
     let mut document: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-    for _ in 0..1 + choices.below(MAX_CHANGES) {
+    for _ in 0..=choices.below(MAX_CHANGES) {
         json::mutate(&mut document, choices);
     }
     Some(json::text(&document, choices))

@@ -49,7 +49,9 @@ pub async fn run(target: &Target, method: &MethodDescriptor, data: &[u8]) -> Cod
     let choices = &mut Choices::new(data);
     let seeds = seeds_of(method, &residents(target).await);
     let mut messages = seeds.get(choices.below(seeds.len())).map(|seed| seed.messages.clone()).unwrap_or_default();
-    messages.iter_mut().for_each(|message| *message = changed(method, message, choices));
+    for message in &mut messages {
+        *message = changed(method, message, choices);
+    }
     if method.is_client_streaming() {
         mutate_stream(&mut messages, choices);
     }

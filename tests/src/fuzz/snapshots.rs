@@ -122,7 +122,7 @@ fn changed(seed: &Path, choices: &mut Choices<'_>) -> Vec<(String, Vec<u8>)> {
         let content = changed_json(sealed["content"].to_string().as_bytes(), choices).expect("it is JSON");
         sealed["content"] = serde_json::from_slice(&content).unwrap_or(Value::Null);
     }
-    files[manifest].1 = resealed(sealed["content"].take());
+    files[manifest].1 = resealed(&sealed["content"]);
     files
 }
 
@@ -135,7 +135,7 @@ fn change_chunk(files: &mut [(String, Vec<u8>)], content: &mut Value, choices: &
 }
 
 /// A manifest with the digest of its content, if the content is that of a manifest.
-fn resealed(content: Value) -> Vec<u8> {
+fn resealed(content: &Value) -> Vec<u8> {
     let plain = match serde_json::from_value::<Manifest>(content.clone()) {
         Ok(manifest) => serde_json::to_vec(&manifest).expect("a manifest is JSON"),
         Err(_) => content.to_string().into_bytes(),

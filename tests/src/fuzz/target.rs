@@ -88,10 +88,7 @@ impl Target {
     /// The status with which it is refused.
     pub async fn ask<R: Message + Default>(&self, path: &str, request: &impl Message) -> Result<R, Status> {
         let (response, status) = self.call_patiently(path, vec![request.encode_to_vec()]).await;
-        match status.code() {
-            Code::Ok => Ok(R::decode(response).expect("a response")),
-            _ => Err(status),
-        }
+        if status.code() == Code::Ok { Ok(R::decode(response).expect("a response")) } else { Err(status) }
     }
 
     /// Asserts that the daemon is whole after a call that ended with `status`: it did not fail itself, it did not panic, it has kept to its

@@ -177,7 +177,7 @@ fn memory_beside_the_plan_grows_with_the_longest_rows() {
     };
     let [short, long] = [1 << 10, 1 << 24].map(|columns| scratch_bytes(&sort(columns)));
     assert!(short < 1 << 20, "{short} bytes");
-    assert!(long >= 2 * 8 << 24, "{long} bytes: an index and a key of each element, twice");
+    assert!(long >= (2 * 8) << 24, "{long} bytes: an index and a key of each element, twice");
     let mut several = sort(1 << 10);
     several.steps.extend(sort(1 << 24).steps);
     assert_eq!(scratch_bytes(&several), long, "one step runs at a time");
