@@ -259,9 +259,11 @@ async fn unread_responses_of_every_service_are_charged_and_reset() {
 async fn a_stream_with_unread_responses_holds_a_bounded_number_and_ends() {
     let server = TestServer::start_with(scarce_and_strict).await;
     let mut sender = raw(&server, 0).await;
+    let message = |sequence| framed(&v1::EmbedStreamRequest { sequence, embed: Some(letters(4096)) });
+    // Made before the first is sent: the stream may end while the others are still made.
+    let messages: Vec<_> = (0..64).map(message).collect();
     let (response, mut body) = open(&mut sender, EMBED_STREAM).await;
-    for sequence in 0..64 {
-        let message = framed(&v1::EmbedStreamRequest { sequence, embed: Some(letters(4096)) });
+    for message in messages {
         body.send_data(message, false).expect("the request is sent");
     }
     let answer = response.await.expect("headers need no window").into_body();
