@@ -41,8 +41,8 @@ pub trait Op: 'static {
         None
     }
 
-    /// Whether the CPU may compute a request that its GPU has no memory for: what the request reads is in host memory. By
-    /// default those that may run on any device.
+    /// Whether the CPU may compute a request that its GPU has no memory for. Its operands must be in host memory. By default a
+    /// request qualifies if it may run on any device.
     fn cpu_fallback(request: &Self::Request) -> bool {
         Self::device_affinity(request).is_none()
     }

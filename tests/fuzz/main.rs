@@ -99,7 +99,7 @@ async fn every_call_ends_with_a_named_status_whatever_is_sent() {
             *codes.entry(format!("{code:?}")).or_default() += 1;
         }
         eprintln!("{}: {codes:?} in {:?}", method.name(), begin.elapsed());
-        // No case has left behind what keeps others from being served.
+        // The cases have left the daemon able to serve other callers.
         failures.catch(method.full_name(), rpc::run_seeds(&target, method)).await;
     }
     target.shutdown().await;

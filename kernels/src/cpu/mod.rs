@@ -75,11 +75,12 @@ impl Pool {
             compute_units: u32::try_from(threads).unwrap_or(u32::MAX),
             memory_bytes: info::memory_bytes(),
         };
-        let (reservations, is_full) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let reservations = AtomicUsize::new(0);
+        let is_full = AtomicBool::new(false);
         Ok(Arc::new(Self { threads: pool, info, kernels: Mutex::default(), reservations, is_full }))
     }
 
-    /// Whether the memory of the GPU that it stands in for is full: then nothing can be launched.
+    /// Sets whether the memory of the GPU that the pool stands in for is full. The pool launches nothing while it is.
     #[doc(hidden)]
     pub fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, SeqCst);

@@ -176,7 +176,7 @@ impl Worker {
         self.reclaim()?;
         let mut allocated = self.stream.allocate(len, stream);
         if matches!(allocated, Err(AllocError::Limit | AllocError::Driver(FULL))) {
-            // What makes no room for it is not evicted for it.
+            // Caches are evicted only if the allocation fits afterwards.
             self.device().check_attainable(bytes)?;
         }
         if matches!(allocated, Err(AllocError::Limit)) && self.drop_graphs() {
@@ -204,8 +204,8 @@ impl Worker {
         self.device().free_bytes()
     }
 
-    /// Fails if so many bytes cannot be allocated whatever is freed for them, for what is allocated in several parts: the parts
-    /// that fit would be allocated, and caches evicted for them, in vain.
+    /// Fails if so many bytes cannot be allocated even after all caches are freed. A caller that allocates several parts asks first:
+    /// otherwise caches would be evicted for the parts that fit, although the whole does not.
     pub(crate) fn check_attainable(&self, bytes: u64) -> Result<(), OpError> {
         self.device().enter()?;
         self.device().check_attainable(bytes)

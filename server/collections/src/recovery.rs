@@ -206,7 +206,8 @@ impl<'a> Watch<'a> {
 }
 
 fn log_outcome(meta: &CollectionMeta, generation: &Generation, damage: &Damage, elapsed: Duration) {
-    let (collection, points) = (&meta.name, generation.read().count());
+    let collection = &meta.name;
+    let points = generation.read().count();
     tracing::info!(collection, points, ?elapsed, "recovered");
     if !damage.is_empty() {
         let places = damage.count();
@@ -214,7 +215,8 @@ fn log_outcome(meta: &CollectionMeta, generation: &Generation, damage: &Damage, 
     }
     let set_aside = Arc::clone(&generation.read().set_aside);
     if !set_aside.is_empty() {
-        let (points, ids) = (set_aside.len(), set_aside.ids(10));
+        let points = set_aside.len();
+        let ids = set_aside.ids(10);
         tracing::warn!(collection, points, ?ids, "points whose vectors have NaN or infinity are set aside");
     }
 }

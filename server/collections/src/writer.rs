@@ -46,7 +46,7 @@ pub(super) enum Job {
     Close { done: oneshot::Sender<()> },
 }
 
-/// Where the changes of a collection are logged, as of its start.
+/// The log of the changes of a collection, as it is at the start.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// `None` if the collection is not durable, or takes no changes.

@@ -22,8 +22,8 @@ pub struct EngineConfig {
     pub cpu_slice: Duration,
     /// How long a batch runs on a GPU before others get their turn.
     pub cuda_slice: Duration,
-    /// How long requests of a kind run on the CPU after a GPU had no memory for one, before the GPU is tried again; zero for
-    /// not at all.
+    /// How long requests of a kind run on the CPU after a GPU had no memory for one. Then the GPU is tried again. With zero, every
+    /// request tries the GPU.
     pub memory_retry: Duration,
     /// A GPU whose launch or slice takes longer than this is lost; zero disables the watchdog.
     pub hang_timeout: Duration,

@@ -70,7 +70,7 @@ async fn a_damaged_collection_serves_what_is_whole_and_takes_no_changes() {
     assert!(matches!(&refused, Err(CollectionError::ReadOnly { .. })), "{refused:?}");
     assert!(message(refused).contains("\"bad\" is read-only"));
 
-    // What is whole can be saved elsewhere.
+    // A snapshot has the points that are whole.
     reopened.snapshot("bad", "").await.expect("it can be read");
     let url = format!("file://{}/bad", snapshots.path().display());
     let copy = reopened.restore(&url, "copy").await.expect("the snapshot is whole");
@@ -145,7 +145,7 @@ async fn points_with_nan_are_set_aside_until_they_are_written_again() {
         assert_eq!(ids(&collection, near([0.0; 4], 9)).await.len(), 3);
         assert_eq!(collection.count(None).await.expect("it can be counted"), 3);
         assert_eq!(collections.totals().set_aside, 2);
-        // What is needed to write them again can be read.
+        // The payloads and vectors of the points can be read, to write them again.
         let fetched = collection.fetch_set_aside(&Ids::Numbers(vec![5, 1, 3]), true);
         assert_eq!(fetched.ids, Ids::Numbers(vec![5, 3]));
         assert_eq!(fetched.payloads[0].fields["id"].kind, Some(Kind::IntValue(5)));

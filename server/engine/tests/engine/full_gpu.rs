@@ -15,7 +15,7 @@ use super::fake::{
 const GPU: DeviceId = DeviceId::Cuda(0);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A GPU that has memory for launches of so many items, and the CPU.
+/// A GPU whose memory suffices for launches of at most this many items, and the CPU.
 fn full(items: u64, memory_retry: Duration) -> (Engine, Lane<Fake>, Arc<Script>) {
     let config = EngineConfig { memory_retry, ..engine_config() };
     let engine = Engine::start(stand_ins(1), config).expect("the pools open");

@@ -78,7 +78,7 @@ impl DeviceRows {
         Ok(made)
     }
 
-    /// As [`Self::new`], for rows that are scanned, unless memory for all parts can in no case be had.
+    /// As [`Self::new`], for rows that are scanned. It fails at once if the memory of all parts together cannot be allocated.
     fn resident(
         dim: usize,
         metric: Metric,

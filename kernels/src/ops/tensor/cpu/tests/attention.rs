@@ -212,7 +212,8 @@ fn floats(values: [f32; 2]) -> Vec<u8> {
 
 #[test]
 fn a_row_of_more_keys_than_a_slice_has_the_mean_of_its_values() {
-    let (query, value) = (floats([0.5, -0.25]), floats([3.0, -0.75]));
+    let query = floats([0.5, -0.25]);
+    let value = floats([3.0, -0.75]);
     let got = execute(&repeated_keys(9 << 20), &[&query, &query, &value], &worker(2)).expect("a consistent plan");
     let got: Vec<f32> = got[0].as_ref().chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().expect("4"))).collect();
     assert!((got[0] - 3.0).abs() < 1e-4 && (got[1] + 0.75).abs() < 1e-4, "{got:?}");
