@@ -6,6 +6,7 @@
 use std::{env, error::Error, path::Path};
 
 use accelerd_kernels::{
+    LoadProgress,
     cuda::{self, Arch},
     ops,
 };
@@ -15,7 +16,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = args.next().ok_or("usage: compile_kernels FOLDER ARCH ...")?;
     let archs = args.map(|arg| arg.parse()).collect::<Result<Vec<Arch>, _>>()?;
     let nvrtc = env::var_os("ACCELERD_NVRTC_PATH").map(Into::into);
-    for image in cuda::compile_kernels(&ops::modules(), &archs, Path::new(&folder), nvrtc.as_slice())? {
+    for image in
+        cuda::compile_kernels(&ops::modules(), &archs, Path::new(&folder), nvrtc.as_slice(), &LoadProgress::default())?
+    {
         println!("{} {} {} bytes", image.module, image.arch, image.bytes);
     }
     Ok(())

@@ -4,6 +4,8 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use accelerd_ledger::{Ledger, Place};
 
+use crate::LoadProgress;
+
 /// Names a device, as in `cpu` or `cuda:0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceId {
@@ -71,6 +73,8 @@ pub struct Settings {
     pub pinned_bytes: usize,
     /// Counts the memory of all devices, and evicts caches where a device has none left.
     pub ledger: Arc<Ledger>,
+    /// Shows how many of the built-in kernels of GPUs are loaded.
+    pub load_progress: Arc<LoadProgress>,
 }
 
 /// Fixed properties of a device.

@@ -10,6 +10,7 @@ mod device;
 mod discovery;
 mod error;
 mod exit;
+mod load_progress;
 pub mod matrix;
 pub mod op;
 pub mod ops;
@@ -24,6 +25,7 @@ pub use device::{Choice, DeviceId, DeviceInfo, FallbackStats, KernelStats, PoolS
 pub use discovery::{Discovered, discover};
 pub use error::{DiscoverError, LossScope, OpError};
 pub use exit::exit_at_once;
+pub use load_progress::LoadProgress;
 pub use matrix::{Matrix, ShapeError};
 pub use op::{Op, Size};
 pub use preemption::PreemptionHook;

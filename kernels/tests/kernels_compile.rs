@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, env, path::PathBuf};
 
 use accelerd_kernels::{
-    Settings,
+    LoadProgress, Settings,
     cpu::Pool,
     cuda::{self, Arch},
     ops::modules,
@@ -22,8 +22,16 @@ fn folders() -> Vec<PathBuf> {
 #[test]
 fn every_kernel_compiles_for_every_architecture_and_is_cached() {
     let cache = tempfile::tempdir().expect("a temporary folder");
-    let built =
-        cuda::compile_kernels(&modules(), &Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
+    let compile = || {
+        let progress = LoadProgress::default();
+        let built = cuda::compile_kernels(&modules(), &Arch::SUPPORTED, cache.path(), &folders(), &progress)
+            .unwrap_or_else(|e| panic!("{e}"));
+        let compiled = built.iter().filter(|one| !one.cached).count();
+        let expected = [built.len(), built.len(), compiled].map(|count| count as u64);
+        assert_eq!([progress.total(), progress.loaded(), progress.compiled()], expected);
+        built
+    };
+    let built = compile();
     assert_eq!(built.len(), modules().len() * Arch::SUPPORTED.len());
     assert!(built.iter().all(|one| one.bytes > 0 && !one.cached), "{built:?}");
 
@@ -35,8 +43,7 @@ fn every_kernel_compiles_for_every_architecture_and_is_cached() {
     bytes[middle] ^= 1;
     std::fs::write(&damaged, &bytes).expect("written");
 
-    let again =
-        cuda::compile_kernels(&modules(), &Arch::SUPPORTED, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
+    let again = compile();
     assert_eq!(again.iter().filter(|one| !one.cached).count(), 1, "the damaged entry is recompiled");
     assert_ne!(std::fs::read(&damaged).expect("an entry"), bytes);
 }
@@ -71,15 +78,17 @@ fn an_unwritable_cache_folder_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("file");
     std::fs::write(&file, "").expect("written");
-    let error =
-        cuda::compile_kernels(&modules(), &[Arch::new(9, 0)], &file, &folders()).expect_err("a file is not a folder");
+    let error = cuda::compile_kernels(&modules(), &[Arch::new(9, 0)], &file, &folders(), &LoadProgress::default())
+        .expect_err("a file is not a folder");
     assert!(matches!(error, cuda::CompileError::Cache { .. }), "{error}");
 }
 
 #[test]
 fn an_architecture_that_nvrtc_no_longer_supports_is_an_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let error = cuda::compile_kernels(&modules(), &[Arch::new(5, 0)], folder.path(), &folders()).expect_err("too old");
+    let error =
+        cuda::compile_kernels(&modules(), &[Arch::new(5, 0)], folder.path(), &folders(), &LoadProgress::default())
+            .expect_err("too old");
     assert!(error.to_string().contains("sm_50"), "{error}");
 }
 

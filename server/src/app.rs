@@ -9,7 +9,7 @@ use std::{
 use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
-    self as kernels, Device, DeviceId, DiscoverError, Discovered, OpError,
+    self as kernels, Device, DeviceId, DiscoverError, Discovered, LoadProgress, OpError,
     ledger::{Allowance, Exceeded, Ledger},
     ops::{cluster::Cluster, similarity::FindSimilar, translate::Translate},
 };
@@ -28,7 +28,7 @@ use crate::{
     layers::timing,
     ledger, resident_memory,
     sandbox::Sandboxes,
-    start::{Phase, Starting},
+    start::{Phase, Starting, log_kernels},
     telemetry::{Metrics, TelemetryError},
     tensors::Tensors,
     transport::{memory::TransportMemory, offload::Offload},
@@ -163,14 +163,13 @@ impl App {
         cancel: &CancellationToken,
     ) -> Result<Arc<Self>, StartError> {
         log_memory(&config);
-        let Starting { health, metrics, progress, recovery } = starting;
+        let Starting { health, metrics, progress, kernels: load_progress, recovery } = starting;
         progress.begin(Phase::Devices);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
         resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
         let (messages, requests) = (ledger::messages(&ledger, &config)?, ledger::requests(&ledger, &config)?);
-        let discover = || kernels::discover(&kernels::Settings { ledger: Arc::clone(&ledger), ..config.devices() });
-        let found = devices.map_or_else(discover, Ok)?;
+        let found = devices.map_or_else(|| discover(&config, &ledger, load_progress), Ok)?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
         let devices = found.devices.clone();
@@ -323,6 +322,13 @@ fn preload_models(embedder: &Embedder, config: &Config, cancel: &CancellationTok
         tracing::info!(model = model.name(), bytes = model.bytes(), "model loaded");
     }
     if cancel.is_cancelled() { Err(StartError::Cancelled) } else { Ok(()) }
+}
+
+/// Finds the devices of this machine, and loads the kernels of GPUs.
+fn discover(config: &Config, ledger: &Arc<Ledger>, progress: Arc<LoadProgress>) -> Result<Discovered, DiscoverError> {
+    let (ledger, load_progress) = (Arc::clone(ledger), Arc::clone(&progress));
+    let settings = kernels::Settings { ledger, load_progress, ..config.devices() };
+    log_kernels(&progress, || kernels::discover(&settings))
 }
 
 fn log_devices(devices: &[Device], fallback: Option<&str>) {

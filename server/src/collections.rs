@@ -58,10 +58,7 @@ impl From<CollectionError> for ApiError {
             CollectionError::Exhausted(reason) => Self::Exhausted(reason),
             CollectionError::Unavailable(reason) => Self::Unavailable(reason),
             error @ CollectionError::TextIndex(_) => Self::TextIndex(error.to_string()),
-            CollectionError::ModelChanged { collection, model, stored, loaded } => {
-                Self::ModelChanged { collection, model, stored, loaded }
-            }
-            CollectionError::ReadOnly { collection, damage } => Self::ReadOnly { collection, damage },
+            CollectionError::Refused(refusal) => Self::Collection(refusal),
             CollectionError::Submit(error) => Self::Submit(error),
             // The daemon's own embedder returns no other errors.
             CollectionError::Embedder(error) => {

@@ -1,5 +1,6 @@
 //! Errors of calls; `status.rs` maps them to gRPC statuses.
 
+use accelerd_collections::CollectionRefusal;
 use accelerd_engine::SubmitError;
 use accelerd_kernels::{
     DeviceId,
@@ -95,33 +96,9 @@ pub enum ApiError {
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}")]
     TextIndex(String),
-    /// Another model is loaded under the name of a collection's model.
-    #[error(
-        "collection {collection:?} has vectors of model {model:?} with the digest {stored}, but the model loaded under this \
-         name has the digest {loaded}: load the former, or embed the collection's texts again with `accelctl collections \
-         reembed`"
-    )]
-    ModelChanged {
-        /// Name of the collection.
-        collection: String,
-        /// Name of the model.
-        model: String,
-        /// Digest of the model that embedded the collection's texts.
-        stored: String,
-        /// Digest of the model that is loaded.
-        loaded: String,
-    },
-    /// The files of a collection are damaged, so that it takes no changes.
-    #[error(
-        "collection {collection:?} is read-only, because its files are damaged: {damage}; what is whole can be read and \
-         restored from a snapshot"
-    )]
-    ReadOnly {
-        /// Name of the collection.
-        collection: String,
-        /// The first damaged place.
-        damage: String,
-    },
+    /// The state of a collection forbids the call.
+    #[error(transparent)]
+    Collection(CollectionRefusal),
     /// A model computed NaN or infinity.
     #[error("{item}: model {model:?} computes NaN or infinity for it{hint}")]
     NonFinite {

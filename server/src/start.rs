@@ -6,6 +6,7 @@ use std::{
 };
 
 use accelerd_collections::RecoveryProgress;
+use accelerd_kernels::LoadProgress;
 use opentelemetry::{KeyValue, metrics::Meter};
 use tokio_util::sync::CancellationToken;
 
@@ -21,30 +22,29 @@ pub(crate) struct Starting {
     pub(crate) health: Reporter,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) progress: StartProgress,
+    pub(crate) kernels: Arc<LoadProgress>,
     pub(crate) recovery: Arc<RecoveryProgress>,
 }
+
+/// Time between two log lines of the loading of kernels.
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Starting {
     /// The health is live and not ready; `closing` ends its watches.
     pub(crate) fn new(telemetry: &Telemetry, closing: CancellationToken) -> Result<Self, TelemetryError> {
         let metrics = Arc::new(Metrics::new(Some(telemetry))?);
         let progress = StartProgress::new(metrics.meter());
+        let kernels = Arc::default();
+        observe_kernels(metrics.meter(), &kernels);
         let recovery = Arc::default();
         observe_recovery(metrics.meter(), &recovery);
-        Ok(Self { health: Reporter::new(closing), metrics, progress, recovery })
+        Ok(Self { health: Reporter::new(closing), metrics, progress, kernels, recovery })
     }
 }
 
 /// Registers the instruments of the recovery of durable collections.
 fn observe_recovery(meter: &Meter, recovery: &Arc<RecoveryProgress>) {
-    let gauge = |name, description, measure: fn(&RecoveryProgress) -> u64| {
-        let recovery = Arc::clone(recovery);
-        meter
-            .u64_observable_gauge(name)
-            .with_description(description)
-            .with_callback(move |gauge| gauge.observe(measure(&recovery), &[]))
-            .build();
-    };
+    let gauge = |name, description, measure| observe(meter, recovery, name, description, measure);
     gauge(
         "accelerd_recovery_done_bytes",
         "Bytes of checkpoints and logs of collections that the start has read.",
@@ -60,6 +60,61 @@ fn observe_recovery(meter: &Meter, recovery: &Arc<RecoveryProgress>) {
         "Points that the start has read, replaced ones included.",
         RecoveryProgress::points,
     );
+}
+
+/// Registers the instruments of the loading of built-in kernels.
+fn observe_kernels(meter: &Meter, kernels: &Arc<LoadProgress>) {
+    let gauge = |name, description, measure| observe(meter, kernels, name, description, measure);
+    gauge(
+        "accelerd_kernel_modules",
+        "Modules of built-in kernels that the start loads for the GPUs.",
+        LoadProgress::total,
+    );
+    gauge(
+        "accelerd_kernel_modules_loaded",
+        "Modules of built-in kernels that the start has loaded.",
+        LoadProgress::loaded,
+    );
+    gauge(
+        "accelerd_kernel_modules_compiled",
+        "Modules of built-in kernels that the start has compiled, because the kernel cache lacks them.",
+        LoadProgress::compiled,
+    );
+}
+
+fn observe<T: Send + Sync + 'static>(
+    meter: &Meter,
+    progress: &Arc<T>,
+    name: &'static str,
+    description: &'static str,
+    measure: fn(&T) -> u64,
+) {
+    let progress = Arc::clone(progress);
+    meter
+        .u64_observable_gauge(name)
+        .with_description(description)
+        .with_callback(move |gauge| gauge.observe(measure(&progress), &[]))
+        .build();
+}
+
+/// Runs `load`, and logs the progress that it makes with kernels.
+pub(crate) fn log_kernels<T>(progress: &Arc<LoadProgress>, load: impl FnOnce() -> T) -> T {
+    let shared = Arc::clone(progress);
+    let log = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(LOG_INTERVAL).await;
+            let (modules, loaded, compiled) = (shared.total(), shared.loaded(), shared.compiled());
+            tracing::info!(modules, loaded, compiled, "loading the kernels of GPUs");
+        }
+    });
+    let began = Instant::now();
+    let result = load();
+    log.abort();
+    let (modules, compiled) = (progress.total(), progress.compiled());
+    if modules > 0 {
+        tracing::info!(modules, compiled, elapsed = ?began.elapsed(), "loaded the kernels of GPUs");
+    }
+    result
 }
 
 /// A part of the start.
@@ -161,11 +216,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_show_the_progress_of_the_recovery() {
+    fn metrics_show_the_progress_of_the_start() {
         let metrics = Metrics::new(None).expect("metrics");
+        observe_kernels(metrics.meter(), &Arc::default());
         observe_recovery(metrics.meter(), &Arc::default());
         let text = metrics.text();
-        for name in ["accelerd_recovery_done_bytes", "accelerd_recovery_total_bytes", "accelerd_recovery_points"] {
+        for name in [
+            "accelerd_kernel_modules",
+            "accelerd_kernel_modules_loaded",
+            "accelerd_kernel_modules_compiled",
+            "accelerd_recovery_done_bytes",
+            "accelerd_recovery_total_bytes",
+            "accelerd_recovery_points",
+        ] {
             assert!(text.contains(&format!("{name} 0")), "{name} in {text}");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use accelerd_collections::CollectionRefusal;
 use accelerd_engine::SubmitError;
 use accelerd_kernels::{DeviceId, OpError, ledger::Exceeded};
 use accelerd_proto::v1 as pb;
@@ -62,21 +63,7 @@ impl From<ApiError> for Status {
             ApiError::Unavailable(_) => retry(Code::Unavailable, message, "UNAVAILABLE", RETRY_AFTER),
             ApiError::TokenizerPanic => with_reason(Code::Internal, message, "PANIC", HashMap::new()),
             ApiError::TextIndex(_) => with_reason(Code::Internal, message, "TEXT_INDEX_FAILED", HashMap::new()),
-            ApiError::ModelChanged { collection, model, stored, loaded } => {
-                let metadata = [
-                    ("collection", collection),
-                    ("model", model),
-                    ("stored_digest", stored),
-                    ("loaded_digest", loaded),
-                ];
-                let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
-                with_reason(Code::FailedPrecondition, message, "MODEL_CHANGED", metadata.into())
-            }
-            ApiError::ReadOnly { collection, damage } => {
-                let metadata = [("collection", collection), ("damage", damage)];
-                let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
-                with_reason(Code::FailedPrecondition, message, "COLLECTION_READ_ONLY", metadata.into())
-            }
+            ApiError::Collection(refusal) => from_collection(refusal, message),
             ApiError::NonFinite { model, item, .. } => {
                 let metadata = [("model", model), ("item", item)].map(|(key, value)| (key.to_owned(), value));
                 with_reason(Code::FailedPrecondition, message, "NON_FINITE", metadata.into())
@@ -103,6 +90,20 @@ impl From<ApiError> for Status {
             ApiError::Submit(error) => from_submit(error, message),
         }
     }
+}
+
+fn from_collection(refusal: CollectionRefusal, message: String) -> Status {
+    let (reason, metadata) = match refusal {
+        CollectionRefusal::ModelChanged { collection, model, stored, loaded } => {
+            let digests = [("stored_digest", stored), ("loaded_digest", loaded)];
+            ("MODEL_CHANGED", [vec![("collection", collection), ("model", model)], digests.into()].concat())
+        }
+        CollectionRefusal::ReadOnly { collection, damage } => {
+            ("COLLECTION_READ_ONLY", vec![("collection", collection), ("damage", damage)])
+        }
+    };
+    let metadata = metadata.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    with_reason(Code::FailedPrecondition, message, reason, metadata)
 }
 
 fn from_submit(error: SubmitError, message: String) -> Status {

@@ -67,9 +67,9 @@ impl Kind {
     ];
 
     /// The kinds that are evicted, in this order: first what allowances hold unused, then what is cheapest to make again.
-    /// Collections, tensors and pinned memory are never evicted.
-    pub const EVICTION: [Self; 6] =
-        [Self::Messages, Self::Requests, Self::Graphs, Self::Indexes, Self::Copies, Self::Models];
+    /// Of child processes, those that no call uses are. Collections, tensors and pinned memory are never evicted.
+    pub const EVICTION: [Self; 7] =
+        [Self::Messages, Self::Requests, Self::Sandbox, Self::Graphs, Self::Indexes, Self::Copies, Self::Models];
 
     /// The label in metrics and messages.
     pub fn name(self) -> &'static str {

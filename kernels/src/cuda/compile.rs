@@ -11,6 +11,7 @@ use super::{
     module::{Module, TranslationUnit},
     nvrtc::{Nvrtc, Target, trim_memory},
 };
+use crate::LoadProgress;
 
 /// A module compiled for a device.
 pub(super) struct Compiled {
@@ -66,6 +67,7 @@ pub fn compile_kernels(
     archs: &[Arch],
     cache: &Path,
     library_paths: &[PathBuf],
+    progress: &LoadProgress,
 ) -> Result<Vec<CompiledModule>, CompileError> {
     let nvrtc = Nvrtc::find(library_paths).map_err(CompileError::Compiler)?;
     let store = Cache::new(cache, 0);
@@ -74,7 +76,7 @@ pub fn compile_kernels(
     let mut built = vec![];
     for arch in archs {
         let target = nvrtc.target(*arch).map_err(CompileError::Compiler)?;
-        for one in parallel(modules, |module| compile(&nvrtc, module, *arch, target, Some(&store)))? {
+        for one in all(modules, &nvrtc, *arch, Some(&store), progress)? {
             let key = Key::new(&one.module.unit(), target, &nvrtc.version());
             if store.get(&key).is_none() {
                 store.put(&key, &one.image).map_err(failed)?;
@@ -92,9 +94,15 @@ pub(super) fn all(
     nvrtc: &Nvrtc,
     arch: Arch,
     cache: Option<&Cache>,
+    progress: &LoadProgress,
 ) -> Result<Vec<Compiled>, CompileError> {
     let target = nvrtc.target(arch).map_err(CompileError::Compiler)?;
-    parallel(modules, |module| compile(nvrtc, module, arch, target, cache))
+    progress.expect(modules.len());
+    parallel(modules, |module| {
+        let compiled = compile(nvrtc, module, arch, target, cache)?;
+        progress.add(compiled.cached);
+        Ok(compiled)
+    })
 }
 
 /// Runs `work` on all modules in parallel; returns the first error.

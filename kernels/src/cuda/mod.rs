@@ -91,7 +91,8 @@ pub fn discover(
         let images = match compiled.entry(physical.arch) {
             std::collections::hash_map::Entry::Occupied(there) => there.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(compile::all(modules, &nvrtc, physical.arch, cache.as_ref()).map_err(|e| e.to_string())?)
+                let compiled = compile::all(modules, &nvrtc, physical.arch, cache.as_ref(), &settings.load_progress);
+                place.insert(compiled.map_err(|e| e.to_string())?)
             }
         };
         let jit = jit::JitCompiler::new(&nvrtc, physical.arch, settings)?;

@@ -7,6 +7,38 @@ use accelerd_store::StoreError;
 /// Any error of [`TextEmbedder`](crate::TextEmbedder).
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Why a collection refuses a call until somebody changes it.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectionRefusal {
+    /// Another model is loaded under the name of a collection's model.
+    #[error(
+        "collection {collection:?} has vectors of model {model:?} with the digest {stored}, but the model loaded under this \
+         name has the digest {loaded}: load the former, or embed the collection's texts again with `accelctl collections \
+         reembed`"
+    )]
+    ModelChanged {
+        /// Name of the collection.
+        collection: String,
+        /// Name of the model.
+        model: String,
+        /// Digest of the model that embedded the collection's texts.
+        stored: String,
+        /// Digest of the model that is loaded.
+        loaded: String,
+    },
+    /// The files of a collection are damaged, so that it takes no changes.
+    #[error(
+        "collection {collection:?} is read-only, because its files are damaged: {damage}; what is whole can be read and \
+         written to a snapshot"
+    )]
+    ReadOnly {
+        /// Name of the collection.
+        collection: String,
+        /// The first damaged place.
+        damage: String,
+    },
+}
+
 /// An error of a collection.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectionError {
@@ -52,33 +84,9 @@ pub enum CollectionError {
     /// The text index of a collection cannot be read; vector search still works.
     #[error("{0}; without `hybrid` the collection can be searched")]
     TextIndex(String),
-    /// Another model is loaded under the name of a collection's model.
-    #[error(
-        "collection {collection:?} has vectors of model {model:?} with the digest {stored}, but the model loaded under this \
-         name has the digest {loaded}: load the former, or embed the collection's texts again with `accelctl collections \
-         reembed`"
-    )]
-    ModelChanged {
-        /// Name of the collection.
-        collection: String,
-        /// Name of the model.
-        model: String,
-        /// Digest of the model that embedded the collection's texts.
-        stored: String,
-        /// Digest of the model that is loaded.
-        loaded: String,
-    },
-    /// The files of a collection are damaged, so that it takes no changes.
-    #[error(
-        "collection {collection:?} is read-only, because its files are damaged: {damage}; what is whole can be read and \
-         restored from a snapshot"
-    )]
-    ReadOnly {
-        /// Name of the collection.
-        collection: String,
-        /// The first damaged place.
-        damage: String,
-    },
+    /// The state of a collection forbids the call.
+    #[error(transparent)]
+    Refused(#[from] CollectionRefusal),
     /// The embedder failed.
     #[error(transparent)]
     Embedder(BoxError),

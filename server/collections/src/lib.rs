@@ -62,7 +62,7 @@ mod writer;
 pub use cluster::check_clusters;
 pub use collection::{Collection, Description, Fetched, NewPoints, Vectors};
 pub use columns::{PayloadColumns, payload_columns};
-pub use error::{BoxError, CollectionError};
+pub use error::{BoxError, CollectionError, CollectionRefusal};
 pub use filter::Filter;
 pub use hybrid::{Fusion, Hybrid};
 pub use ids::{PointId, parse_ids};

@@ -93,7 +93,8 @@ impl Shared {
         match self.damage.listed().first() {
             None => Ok(()),
             Some(first) => {
-                Err(CollectionError::ReadOnly { collection: self.meta.name.clone(), damage: first.public() })
+                let (collection, damage) = (self.meta.name.clone(), first.public());
+                Err(CollectionRefusal::ReadOnly { collection, damage }.into())
             }
         }
     }
@@ -109,12 +110,13 @@ impl Shared {
     /// Fails if vectors of a model with this digest may not be compared with the collection's.
     pub(super) fn check_digest(&self, digest: &str) -> Result<(), CollectionError> {
         match self.model_digest.known.get() {
-            Some(stored) if stored != digest => Err(CollectionError::ModelChanged {
+            Some(stored) if stored != digest => Err(CollectionRefusal::ModelChanged {
                 collection: self.meta.name.clone(),
                 model: self.meta.model.clone(),
                 stored: stored.clone(),
                 loaded: digest.to_owned(),
-            }),
+            }
+            .into()),
             Some(_) | None => Ok(()),
         }
     }

@@ -179,8 +179,7 @@ impl Env {
             other @ (CollectionError::NotFound { .. }
             | CollectionError::AlreadyExists { .. }
             | CollectionError::Embedder(_)
-            | CollectionError::ModelChanged { .. }
-            | CollectionError::ReadOnly { .. }
+            | CollectionError::Refused(_)
             | CollectionError::MemoryLimit(_)
             | CollectionError::Exhausted(_)
             | CollectionError::TextIndex(_)

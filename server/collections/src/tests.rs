@@ -738,14 +738,14 @@ async fn vectors_of_two_models_with_one_name_are_not_mixed() {
     let changed = open_with_another_model(&fixture.engine, on_disk(&dir));
     let collection = changed.get("c").expect("it is on disk");
     let refused = collection.upsert(texts(&[2], &["sort"]), Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::ModelChanged { .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
     let text = message(refused);
     for part in ["\"c\"", "\"builtin\"", "digest one", "digest two", "reembed"] {
         assert!(text.contains(part), "{text}");
     }
     let query = Query::Vectors(Vectors::Texts(vec!["open".into()]));
     let refused = collection.search(SearchSpec { query, ..near([0.0; 4], 1) }, Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::ModelChanged { .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
     assert_eq!(collection.fetch(&Ids::Numbers(vec![1, 2]), false).ids, Ids::Numbers(vec![1]), "it can be read");
     assert_eq!(ids(&collection, by_words("open", 1)).await, [1], "a search by words needs no model");
 }
@@ -773,7 +773,7 @@ async fn a_collection_without_a_digest_takes_that_of_its_first_use_and_keeps_it(
     let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
     assert_eq!(again.describe().meta.model_digest, "digest two");
     let refused = again.upsert(texts(&[3], &["sort"]), Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::ModelChanged { .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
 }
 
 #[tokio::test]

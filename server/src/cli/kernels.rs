@@ -4,6 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use accelerd::Config;
 use accelerd_kernels::{
+    LoadProgress,
     cuda::{Arch, CompiledModule, compile_kernels},
     ops,
 };
@@ -28,7 +29,8 @@ impl Build {
         let Some(cache) = self.cache.clone().or_else(configured) else {
             return fail(&"no cache directory: set --cache or cuda.kernel_cache", INVALID_SETTINGS);
         };
-        match compile_kernels(&ops::modules(), &self.arch, &cache, &config.cuda.library_path) {
+        match compile_kernels(&ops::modules(), &self.arch, &cache, &config.cuda.library_path, &LoadProgress::default())
+        {
             Ok(built) => print(lines(&built).join("\n")),
             Err(error) => fail(&error, 1),
         }

@@ -235,8 +235,7 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Unavailable(_)
         | ApiError::TokenizerPanic
         | ApiError::TextIndex(_)
-        | ApiError::ModelChanged { .. }
-        | ApiError::ReadOnly { .. }
+        | ApiError::Collection(_)
         | ApiError::NonFinite { .. }
         | ApiError::SandboxDisabled
         | ApiError::CudaSourceDisabled

@@ -84,8 +84,8 @@ impl Sandboxes {
     pub(crate) fn new(config: &Config, ledger: &Ledger, threads: Handle) -> Self {
         let settings = config.sandbox.clone();
         let pool = Pool::new(&settings.program, &pool_settings(&settings), settings.processes + settings.max_paused);
-        let memory = (ledger.account(Place::Host, Kind::Sandbox), settings.memory.as_u64());
-        Self::with(settings, pool, (vec![memory], PausedMemory::Resident), threads)
+        let memory = vec![(Place::Host, settings.memory.as_u64())];
+        Self::with(settings, pool, ledger, (memory, PausedMemory::Resident), threads)
     }
 
     /// A process that compiles kernels for GPUs: generated ones, or sources of clients.
@@ -111,9 +111,9 @@ impl Sandboxes {
         let library_paths = config.cuda.library_path.iter().map(absolute).collect();
         let role = Role::CudaCompiler { library_paths, client_sources, quick };
         let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
-        let memory = vec![(ledger.account(Place::Host, Kind::Sandbox), memory_bytes)];
+        let memory = vec![(Place::Host, memory_bytes)];
         let most = (processes, config.sandbox.max_paused);
-        self.for_cuda(config, &settings, (memory, PausedMemory::Resident), most)
+        self.for_cuda(config, &settings, ledger, (memory, PausedMemory::Resident), most)
     }
 
     /// A process that runs kernels on a GPU. The arguments of a launch lie on the host as well for a moment.
@@ -137,9 +137,8 @@ impl Sandboxes {
             start_timeout: GPU_START_TIMEOUT,
             ..pool_settings(&config.sandbox)
         };
-        let places = [Place::Host, Place::Cuda(ordinal)];
-        let memory = places.map(|place| (ledger.account(place, Kind::Sandbox), memory));
-        self.for_cuda(config, &settings, (memory.into(), PausedMemory::Whole), (1, max_paused))
+        let memory = vec![(Place::Host, memory), (Place::Cuda(ordinal), memory)];
+        self.for_cuda(config, &settings, ledger, (memory, PausedMemory::Whole), (1, max_paused))
     }
 
     /// Processes with the daemon's environment variables for CUDA. At most `processes` run, and never more than run modules; `max_paused`
@@ -148,7 +147,8 @@ impl Sandboxes {
         &self,
         config: &Config,
         settings: &Settings,
-        memory: (Vec<(Account, u64)>, PausedMemory),
+        ledger: &Ledger,
+        memory: (Vec<(Place, u64)>, PausedMemory),
         (processes, max_paused): (usize, usize),
     ) -> Self {
         let mut program = config.sandbox.program.clone();
@@ -157,27 +157,35 @@ impl Sandboxes {
         let pool = Pool::with_stats_of(&program, settings, processes + max_paused, &self.shared.pool);
         let processes = config.sandbox.processes.min(processes);
         let settings = SandboxSettings { processes, max_paused, ..config.sandbox.clone() };
-        Self::with(settings, pool, memory, self.threads.clone())
+        Self::with(settings, pool, ledger, memory, self.threads.clone())
     }
 
     fn with(
         settings: SandboxSettings,
         pool: Pool,
-        (accounts, paused_memory): (Vec<(Account, u64)>, PausedMemory),
+        ledger: &Ledger,
+        (memory, paused_memory): (Vec<(Place, u64)>, PausedMemory),
         threads: Handle,
     ) -> Self {
-        let shared = Shared {
+        let account = |(place, bytes): &(Place, u64)| (ledger.account(*place, Kind::Sandbox), *bytes);
+        let shared = Arc::new(Shared {
             queue: Mutex::new(TurnQueue::new(turn_limits(&settings))),
             calls: AtomicU64::new(0),
             released: Notify::new(),
             memory: Mutex::default(),
             idle_memory: Mutex::default(),
-            accounts,
+            accounts: memory.iter().map(account).collect(),
             paused_memory,
             settings,
             pool,
-        };
-        Self { shared: Arc::new(shared), threads }
+        });
+        for (place, of_process) in memory {
+            let weak = Arc::downgrade(&shared);
+            ledger.on_eviction(place, Kind::Sandbox, move |missing| {
+                weak.upgrade().map_or(0, |shared| shared.end_idle(missing.div_ceil(of_process)) * of_process)
+            });
+        }
+        Self { shared, threads }
     }
 
     /// The limits of calls.
@@ -312,8 +320,7 @@ impl Shared {
         idle_memory.clear();
         self.pool.keep_idle(processes);
         let idle = self.pool.idle_memory();
-        let used = self.pool.taken().saturating_sub(self.queue().paused());
-        let surplus = (idle.len() + used).saturating_sub(processes).min(idle.len());
+        let surplus = self.surplus(idle.len(), processes);
         let reserved: Result<Vec<_>, _> = idle.iter().take(surplus).map(|bytes| self.reserve_paused(*bytes)).collect();
         match reserved {
             Ok(reserved) if self.paused_memory == PausedMemory::Resident => {
@@ -321,6 +328,30 @@ impl Shared {
             }
             Ok(_) | Err(_) => self.pool.keep_idle(idle.len() - surplus),
         }
+    }
+
+    /// How many of the idle processes must end, so that not more than `processes` are left that do not pause.
+    fn surplus(&self, idle: usize, processes: usize) -> usize {
+        let used = self.pool.taken().saturating_sub(self.queue().paused());
+        (idle + used).saturating_sub(processes).min(idle)
+    }
+
+    /// Ends up to `count` processes that no call uses, because their memory is needed elsewhere. Returns for how many less memory is reserved.
+    fn end_idle(&self, count: u64) -> u64 {
+        // Who holds these reserves memory just now.
+        let (Ok(mut reserved), Ok(mut idle_memory)) = (self.memory.try_lock(), self.idle_memory.try_lock()) else {
+            return 0;
+        };
+        let unused = reserved.len().saturating_sub(self.queue().running());
+        let ended = unused.min(usize::try_from(count).unwrap_or(usize::MAX));
+        if ended > 0 {
+            let left = reserved.len() - ended;
+            idle_memory.clear();
+            let idle = self.pool.idle_memory().len();
+            self.pool.keep_idle(idle - self.surplus(idle, left));
+            reserved.truncate(left);
+        }
+        ended as u64
     }
 
     fn queue(&self) -> MutexGuard<'_, TurnQueue<Waiter>> {

@@ -140,6 +140,22 @@ async fn the_memory_of_a_process_is_reserved_once() {
 }
 
 #[tokio::test]
+async fn idle_processes_make_room_for_others() {
+    let config = Config::loopback();
+    let ledger = Ledger::new();
+    let compiler_bytes = config.sandbox.memory.as_u64().max(MIN_COMPILER_MEMORY);
+    ledger.limit(Place::Host, Limit { bytes: compiler_bytes, setting: "memory.host_limit" });
+    let modules = Sandboxes::new(&config, &ledger, Handle::current());
+    let compilers = modules.for_cuda_compiler(&config, &ledger, true);
+    compilers.run(&Context::default(), |_| Ok(())).await.expect("its memory is free");
+    let running = modules.turns().permit(1, in_seconds(9)).await.expect("the compiler is idle");
+    let refused = compilers.run(&Context::default(), |_| Ok(())).await;
+    assert!(matches!(refused, Err(ApiError::MemoryLimit { .. })), "a process that is used stays: {refused:?}");
+    drop(running);
+    compilers.run(&Context::default(), |_| Ok(())).await.expect("the process for modules is idle");
+}
+
+#[tokio::test]
 async fn a_call_without_memory_for_a_further_process_waits_for_its_own() {
     let mut config = Config::loopback();
     config.sandbox.processes = 2;

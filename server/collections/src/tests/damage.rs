@@ -65,9 +65,9 @@ async fn a_damaged_collection_serves_what_is_whole_and_takes_no_changes() {
     assert_eq!((reopened.totals().read_only, reopened.totals().collections), (1, 1));
 
     let refused = collection.upsert(points(&[9], 9.0), Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::ReadOnly { .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ReadOnly { .. }))), "{refused:?}");
     let refused = collection.delete(even()).await;
-    assert!(matches!(&refused, Err(CollectionError::ReadOnly { .. })), "{refused:?}");
+    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ReadOnly { .. }))), "{refused:?}");
     assert!(message(refused).contains("\"bad\" is read-only"));
 
     // A snapshot has the points that are whole.
