@@ -1,6 +1,7 @@
-"""Generates src/accelerd/_proto from the .proto files, or with --check verifies that it is current.
+"""Generates src/accelerd/_proto from the .proto files, and the blocking client from the asyncio client.
 
-Requires the version of grpcio-tools in pyproject.toml: the output differs between versions.
+With --check verifies that they are current. Requires the version of grpcio-tools in pyproject.toml: the output differs
+between versions.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import sys
 import tempfile
 from importlib import resources
 from pathlib import Path
+
+import generate_blocking
 
 HERE = Path(__file__).resolve().parent
 PROTO = HERE.parents[1] / "proto"
@@ -54,7 +57,8 @@ def main() -> None:
     if not parser.parse_args().check:
         OUTPUT.mkdir(parents=True, exist_ok=True)
         generate(OUTPUT)
-    elif differing := drift():
+        generate_blocking.generate(generate_blocking.SOURCES)
+    elif differing := drift() + generate_blocking.drift():
         sys.exit(f"out of date: {', '.join(differing)}; run python generate.py")
 
 

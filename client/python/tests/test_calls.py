@@ -71,6 +71,30 @@ def retry_in(seconds: int) -> error_details_pb2.RetryInfo:
     return error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=seconds))
 
 
+def test_an_exception_of_the_requests_is_raised_though_the_responses_end_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    class EndedCall:
+        """A call that ends without an error while its requests raise."""
+
+        def __init__(self, requests: Iterator[bytes], **_: object) -> None:
+            with pytest.raises(LookupError):
+                list(requests)
+
+        def __iter__(self) -> Iterator[object]:
+            return iter([])
+
+        def cancel(self) -> None:
+            pass
+
+    def batches() -> Iterator[list[str]]:
+        yield ["a"]
+        raise LookupError("no more texts")
+
+    client = Client("localhost:1")
+    monkeypatch.setattr(client._caller._connections, "stream", lambda method: EndedCall)
+    with pytest.raises(LookupError, match="no more texts"):
+        list(client.embed_stream(batches()))
+
+
 def test_a_busy_daemon_is_asked_again_when_it_says_so(failing: tuple[Failing, Client]) -> None:
     servicer, client = failing
     servicer.failures = [(grpc.StatusCode.UNAVAILABLE, []), (grpc.StatusCode.RESOURCE_EXHAUSTED, [retry_in(0)])]

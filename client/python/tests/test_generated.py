@@ -1,16 +1,58 @@
-"""The committed stubs are what the .proto files say."""
+"""The committed stubs are what the .proto files say, and the blocking client is what the asyncio client says."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import generate_blocking
 
-def test_the_stubs_are_up_to_date() -> None:
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of both clients."""
+    pytest.importorskip("ruff")
+    for pattern in ("_aio_*.py", "_blocking_*.py"):
+        for file in generate_blocking.SOURCES.glob(pattern):
+            shutil.copy(file, tmp_path)
+    return tmp_path
+
+
+def test_all_generated_code_is_up_to_date() -> None:
     pytest.importorskip("grpc_tools")
+    pytest.importorskip("ruff")
     script = Path(__file__).resolve().parents[1] / "generate.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_blocking_client_is_up_to_date() -> None:
+    pytest.importorskip("ruff")
+    assert generate_blocking.drift() == []
+
+
+def test_a_generated_module_that_is_edited_added_or_deleted_is_found(sources: Path) -> None:
+    edited = sources / "_blocking_call.py"
+    edited.write_text(edited.read_text().replace("itertools.count(1)", "itertools.count(2)"))
+    (sources / "_blocking_added.py").write_text("")
+    (sources / "_blocking_verify.py").unlink()
+    assert generate_blocking.drift(sources) == ["_blocking_added.py", "_blocking_call.py", "_blocking_verify.py"]
+
+
+def test_a_change_of_the_asyncio_client_has_to_be_generated(sources: Path) -> None:
+    changed = sources / "_aio_parse.py"
+    changed.write_text(changed.read_text().replace('mode: Mode = "exec"', 'mode: Mode = "eval"'))
+    assert generate_blocking.drift(sources) == ["_blocking_parse.py"]
+    generate_blocking.generate(sources, sources)
+    assert generate_blocking.drift(sources) == []
+    assert 'mode: Mode = "eval"' in (sources / "_blocking_parse.py").read_text()
+
+
+def test_a_rule_that_matches_nothing_is_refused(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(generate_blocking.RULES, "AsyncNothing", "Nothing")
+    with pytest.raises(SystemExit, match="AsyncNothing"):
+        generate_blocking.drift(sources)

@@ -11,10 +11,10 @@ vectors = client.embed(["parse a date", "def parse_date(s): ..."])
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from ._blocking_client import Client
 from ._blocking_collection import Collection
 from ._blocking_kernel import CompiledKernel
 from ._blocking_tensor import Graph, Tensor
-from ._client import Client
 from ._credentials import Tls
 from ._data_parallel import DataParallel
 from ._dataset import DatasetPair, DatasetRun

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from . import _timing
+from ._aio_runtime import STREAM_ERRORS, Batches, call_unary, numbered, sleep
 from ._call import Connections, Method, Operation, Settings, SplitOperation
 from ._errors import MessageTooLargeError
 
 T = TypeVar("T")
-#: Input of a stream: an iterable or an asynchronous iterable.
-Batches: TypeAlias = "Iterable[T] | AsyncIterable[T]"
-
-
-async def numbered(batches: Batches[T]) -> AsyncIterator[tuple[int, T]]:
-    """Enumerate batches from 0."""
-    if isinstance(batches, AsyncIterable):
-        at = 0
-        async for batch in batches:
-            yield at, batch
-            at += 1
-        return
-    for at, batch in enumerate(batches):
-        yield at, batch
 
 
 class AsyncCaller:
@@ -53,14 +40,13 @@ class AsyncCaller:
             left = max(deadline - time.monotonic(), 0.0)
             send = self._connections.unary(method)
             try:
-                call = send(operation.request, timeout=left, metadata=self.settings.metadata())
-                response = await call
+                response, call = await call_unary(send, operation.request, left, self.settings.metadata())
             except grpc.RpcError as failed:
                 problem = self.settings.problem(failed)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise problem from None
-                await asyncio.sleep(wait)
+                await sleep(wait)
             else:
                 _timing.record(method.name, time.monotonic() - start, await call.initial_metadata())
                 return operation.decode(response)
@@ -83,7 +69,9 @@ class AsyncCaller:
                 raise
         return [done for half in halves for done in await self._run_part(split, half, deadline)]
 
-    async def stream(self, method: Method, requests: Batches[Any], timeout: float | None) -> AsyncIterator[Any]:
+    async def stream(
+        self, method: Method, requests: Batches[Message | bytes], timeout: float | None
+    ) -> AsyncIterator[Any]:
         """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
         start = time.monotonic()
         outgoing = _Outgoing(requests)
@@ -98,12 +86,10 @@ class AsyncCaller:
             # gRPC cancels a call whose request iterator raised; the responses may then end without an error.
             if outgoing.problem is not None:
                 raise outgoing.problem
-        except grpc.RpcError as failed:
-            raise outgoing.problem or self.settings.problem(failed) from None
-        except asyncio.CancelledError:
-            if outgoing.problem is None:
+        except STREAM_ERRORS as failed:
+            if outgoing.problem is None and not isinstance(failed, grpc.RpcError):
                 raise
-            raise outgoing.problem from None
+            raise outgoing.problem or self.settings.problem(failed) from None
         finally:
             call.cancel()
 
@@ -116,11 +102,12 @@ class AsyncCaller:
 class _Outgoing:
     """The requests of a stream. gRPC consumes them in its own task and would swallow an exception raised there."""
 
-    def __init__(self, requests: Batches[Any]) -> None:
+    def __init__(self, requests: Batches[Message | bytes]) -> None:
         self._requests = requests
+        #: The exception that the requests raised.
         self.problem: Exception | None = None
 
-    async def messages(self) -> AsyncIterator[Any]:
+    async def messages(self) -> AsyncIterator[Message | bytes]:
         """Iterate over the requests; keep an exception in `problem`."""
         try:
             async for _, message in numbered(self._requests):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike, NDArray
 
 from . import _points, _upsert
-from ._aio_call import AsyncCaller, Batches, numbered
+from ._aio_call import AsyncCaller
+from ._aio_runtime import Batches, numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
@@ -93,7 +93,7 @@ class AsyncCollection:
                 wait = split.on_error(problem)
                 if time.monotonic() + wait >= deadline:
                     raise
-                await asyncio.sleep(wait)
+                await sleep(wait)
         return split.inserted
 
     async def upsert_many(self, steps: Batches[UpsertStep], *, timeout: float | None = None) -> AsyncIterator[int]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _embed
-from ._aio_call import AsyncCaller, Batches, numbered
+from ._aio_call import AsyncCaller
+from ._aio_runtime import Batches, numbered
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._results import Model, Ranked
 

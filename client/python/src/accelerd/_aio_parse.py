@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Literal, overload
 
 from . import _parse
-from ._aio_call import AsyncCaller, Batches, numbered
+from ._aio_call import AsyncCaller
+from ._aio_runtime import Batches, numbered
 from ._parse import Mode, Parsed, ParseOutcome, Source
 
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NoReturn
+from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
 from . import _resident
 from ._aio_call import AsyncCaller
+from ._aio_conversions import Conversions
 from ._array_api import ArrayApi
 from ._data_parallel import DataParallel
 from ._graph import Keep
 from ._resident import ResidentTensor
 from ._tensor import Dtype, Value
 from ._tensor_factory import GraphOutputs, TensorFactory
-from ._tensor_operators import TensorOperators
 
 
-class AsyncTensor(TensorOperators):
-    """A lazy tensor of an `AsyncClient`: `await tensor` computes it in one call and returns a numpy array.
+class AsyncTensor(Conversions):
+    """A lazy tensor of an `AsyncClient`.
 
-    The result is kept, and later operations start from it.
+    `await tensor`, or `await tensor.numpy()`, computes it and returns an array: one call runs all operations that it
+    needs. The result is kept, and later operations start from it.
     """
 
     __slots__ = ()
@@ -37,11 +37,13 @@ class AsyncTensor(TensorOperators):
         Returns:
             A read-only array; bfloat16 becomes float32.
         """
-        return (await self._client.execute(self, timeout=timeout))[0]
+        (array,) = await self._client.execute(self, timeout=timeout)
+        return array
 
     async def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> AsyncTensor:
         """Compute the tensor, keep it on the daemon and return it. Takes the options of `AsyncClient.keep`."""
-        return (await self._client.keep(self, device=device, ttl=ttl, timeout=timeout))[0]
+        (kept,) = await self._client.keep(self, device=device, ttl=ttl, timeout=timeout)
+        return kept
 
     async def free(self, *, timeout: float | None = None) -> None:
         """Free the tensor on the daemon. Raises a ValueError if it is not resident."""
@@ -54,16 +56,6 @@ class AsyncTensor(TensorOperators):
         """Free the tensor if it is resident."""
         if self.resident is not None:
             await self.free()
-
-    def __await__(self) -> Generator[Any, None, NDArray[Any]]:
-        return self.numpy().__await__()
-
-    # Without these, a tensor would be true, and an array of one object.
-    def __bool__(self) -> NoReturn:
-        raise TypeError("the truth of an AsyncTensor is not known before `await tensor`")
-
-    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
-        raise TypeError("an AsyncTensor becomes an array by `await tensor`")
 
 
 class AsyncGraph(GraphOutputs["AsyncTensorCalls", AsyncTensor]):

@@ -90,7 +90,41 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         timeout: float | None = None,
         **options: Unpack[VerifyOptions],
     ) -> VerifyReport:
-        """Verify that a subject computes what a reference computes. Takes the arguments of `Client.verify`."""
+        """Verify that a subject computes what a reference computes, for any number of cases.
+
+        Each side is a function in Python (the function, the text of a module, or a `KernelProgram` with a name and
+        constants), a function of a WebAssembly module (a `Wasm`, or the bytes or the path of the module), or outputs
+        that are computed already (an array, or a dict of arrays, whose first dimension is the cases). Functions run in
+        child processes of the daemon.
+
+        Nothing is retried. Failing cases are shrunk: their inputs are replaced by simpler ones while the case fails.
+
+        Args:
+            subject: The side that is verified.
+            reference: The side that is correct.
+            cases: Inputs by name, as arrays whose first dimension is the cases. They are sent in chunks, so their
+                number is unlimited. None means that the daemon generates the cases.
+            count: Number of cases that the daemon generates, 100,000 by default.
+            seed: Seed of the generated cases.
+            domains: Domains of generated inputs by name, such as `{"x": accelerd.testing.floats(-1.0, 1.0)}`. Other
+                inputs have all values of their type except NaN and infinities.
+            device: Where functions in Python run generated cases first: "cuda" for a GPU of the daemon, or "cpu". Cases
+                whose results are not plainly equal on the GPU run on the CPU again, so the report is the same. None
+                means "cpu".
+            progress: A function that is called with the number of cases done and the number that failed, after each
+                chunk of cases.
+            timeout: Seconds for the whole call.
+            **options: `VerifyOptions`: which elements count as equal, as in `compare()`, how outcomes are judged, the
+                limits of a case, and what is reported.
+
+        Returns:
+            A report. It is true if all cases pass, and its text has the falsifying cases.
+
+        Raises:
+            TranslationError: A function in Python is outside the language; the text has the place and the reason.
+            InvalidArgumentError: The parameters of a function are not those of the other function or of the cases, or
+                `device` is "cuda" and the functions cannot run on a GPU.
+        """
         run = Verification(
             Side.of("subject", subject),
             Side.of("reference", reference),

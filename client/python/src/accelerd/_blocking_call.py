@@ -1,3 +1,4 @@
+# Generated from _aio_call.py by generate.py; do not edit.
 """Calls and streams over `grpc`."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import grpc
 from google.protobuf.message import Message
 
 from . import _timing
+from ._blocking_runtime import STREAM_ERRORS, call_unary, numbered, sleep
 from ._call import Connections, Method, Operation, Settings, SplitOperation
 from ._errors import MessageTooLargeError
 
@@ -36,15 +38,15 @@ class Caller:
         method, start = operation.method, time.monotonic()
         for attempt in itertools.count(1):
             left = max(deadline - time.monotonic(), 0.0)
+            send = self._connections.unary(method)
             try:
-                send = self._connections.unary(method).with_call
-                response, call = send(operation.request, timeout=left, metadata=self.settings.metadata())
+                response, call = call_unary(send, operation.request, left, self.settings.metadata())
             except grpc.RpcError as failed:
                 problem = self.settings.problem(failed)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise problem from None
-                time.sleep(wait)
+                sleep(wait)
             else:
                 _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
                 return operation.decode(response)
@@ -53,7 +55,10 @@ class Caller:
     def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
         """Make a call in parts, one after another."""
         deadline = self.settings.deadline(timeout)
-        return split.join([done for part in split.parts for done in self._run_part(split, part, deadline)])
+        done: list[tuple[Any, Any]] = []
+        for part in split.parts:
+            done += self._run_part(split, part, deadline)
+        return split.join(done)
 
     def _run_part(self, split: SplitOperation[Any], part: Any, deadline: float) -> list[tuple[Any, Any]]:
         try:
@@ -68,7 +73,7 @@ class Caller:
         """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
         start = time.monotonic()
         outgoing = _Outgoing(requests)
-        call = self._connections.stream(method)(iter(outgoing), timeout=timeout, metadata=self.settings.metadata())
+        call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
         try:
             is_first = True
             for response in call:
@@ -76,7 +81,12 @@ class Caller:
                     _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
                     is_first = False
                 yield response
-        except grpc.RpcError as failed:
+            # gRPC cancels a call whose request iterator raised; the responses may then end without an error.
+            if outgoing.problem is not None:
+                raise outgoing.problem
+        except STREAM_ERRORS as failed:
+            if outgoing.problem is None and not isinstance(failed, grpc.RpcError):
+                raise
             raise outgoing.problem or self.settings.problem(failed) from None
         finally:
             call.cancel()
@@ -95,9 +105,11 @@ class _Outgoing:
         #: The exception that the requests raised.
         self.problem: Exception | None = None
 
-    def __iter__(self) -> Iterator[Message | bytes]:
+    def messages(self) -> Iterator[Message | bytes]:
+        """Iterate over the requests; keep an exception in `problem`."""
         try:
-            yield from self._requests
+            for _, message in numbered(self._requests):
+                yield message
         except Exception as problem:
             self.problem = problem
             raise

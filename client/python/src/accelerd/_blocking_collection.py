@@ -1,3 +1,4 @@
+# Generated from _aio_collection.py by generate.py; do not edit.
 """Collections of the blocking client: upsert, search, read, snapshot, delete."""
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _points, _upsert
 from ._blocking_call import Caller
+from ._blocking_runtime import numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
@@ -92,7 +94,7 @@ class Collection:
                 wait = split.on_error(problem)
                 if time.monotonic() + wait >= deadline:
                     raise
-                time.sleep(wait)
+                sleep(wait)
         return split.inserted
 
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:
@@ -109,7 +111,7 @@ class Collection:
             The number of new points of each step.
         """
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
-        requests = (message for step in steps for message in bulk.messages(step))
+        requests = (message for _, step in numbered(steps) for message in bulk.messages(step))
         for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
             yield from bulk.on_response(response)
 

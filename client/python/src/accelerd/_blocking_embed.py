@@ -1,3 +1,4 @@
+# Generated from _aio_embed.py by generate.py; do not edit.
 """Embeddings and models of the blocking client."""
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from . import _embed
 from ._blocking_call import Caller
+from ._blocking_runtime import numbered
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
 from ._results import Model, Ranked
 
@@ -226,7 +228,7 @@ class EmbedCalls:
             The outcome of each batch in the order of completion.
         """
         encode = _embed.stream_encoder(output, options)
-        requests = (encode(at, texts) for at, texts in enumerate(batches))
+        requests = (encode(at, texts) for at, texts in numbered(batches))
         for response in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
             yield _embed.outcome(response)
 

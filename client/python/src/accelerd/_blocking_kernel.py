@@ -1,3 +1,4 @@
+# Generated from _aio_kernel.py by generate.py; do not edit.
 """Kernels of the blocking client."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from typing import Any, TypeVar
 
 from . import _dataset, _evaluate, _kernel, _kernel_benchmark, _launch
 from ._blocking_call import Caller
+from ._blocking_runtime import mapped
 from ._blocking_tensor import Tensor
 from ._call import Operation
 from ._dataset import DatasetCategory, DatasetPair
@@ -347,7 +349,7 @@ class KernelCalls(TensorFactory[Tensor]):
             test_percent,
             device,
         )
-        return map(_dataset.pair, self._caller.stream(_dataset.GENERATE, requests, timeout))
+        return mapped(_dataset.pair, self._caller.stream(_dataset.GENERATE, requests, timeout))
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
         """Return the kernels that the daemon keeps, most recently used first."""

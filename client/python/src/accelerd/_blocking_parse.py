@@ -1,3 +1,4 @@
+# Generated from _aio_parse.py by generate.py; do not edit.
 """Parsing by the blocking client."""
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from typing import Any, Literal, overload
 
 from . import _parse
 from ._blocking_call import Caller
+from ._blocking_runtime import numbered
 from ._parse import Mode, Parsed, ParseOutcome, Source
 
 
@@ -150,6 +152,6 @@ class ParseCalls:
             The outcome of each batch in the order of completion.
         """
         stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
-        requests = (stream.request(at, sources) for at, sources in enumerate(batches))
+        requests = (stream.request(at, sources) for at, sources in numbered(batches))
         for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)

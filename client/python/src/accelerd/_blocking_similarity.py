@@ -1,3 +1,4 @@
+# Generated from _aio_similarity.py by generate.py; do not edit.
 """Similarity search, clustering and collections of the blocking client."""
 
 from __future__ import annotations

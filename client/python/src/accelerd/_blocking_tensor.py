@@ -1,27 +1,24 @@
+# Generated from _aio_tensor.py by generate.py; do not edit.
 """Tensors of the blocking client."""
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import _resident
 from ._array_api import ArrayApi
 from ._blocking_call import Caller
+from ._blocking_conversions import Conversions
 from ._data_parallel import DataParallel
-from ._dlpack import HOST, export
-from ._expression import Expression
 from ._graph import Keep
-from ._lazy import DEFAULT_DEVICE
 from ._resident import ResidentTensor
 from ._tensor import Dtype, Value
 from ._tensor_factory import GraphOutputs, TensorFactory
-from ._tensor_operators import TensorOperators
 
 
-class Tensor(TensorOperators):
+class Tensor(Conversions):
     """A lazy tensor of a `Client`.
 
     `numpy()`, `float()`, `int()`, `bool()` and `numpy.asarray()` compute it: one call runs all operations that it
@@ -41,11 +38,13 @@ class Tensor(TensorOperators):
         Returns:
             A read-only array; bfloat16 becomes float32.
         """
-        return self._client.execute(self, timeout=timeout)[0]
+        (array,) = self._client.execute(self, timeout=timeout)
+        return array
 
     def keep(self, *, device: str = "", ttl: float | None = None, timeout: float | None = None) -> Tensor:
         """Compute the tensor, keep it on the daemon and return it. Takes the options of `Client.keep`."""
-        return self._client.keep(self, device=device, ttl=ttl, timeout=timeout)[0]
+        (kept,) = self._client.keep(self, device=device, ttl=ttl, timeout=timeout)
+        return kept
 
     def free(self, *, timeout: float | None = None) -> None:
         """Free the tensor on the daemon. Raises a ValueError if it is not resident."""
@@ -58,65 +57,6 @@ class Tensor(TensorOperators):
         """Free the tensor if it is resident."""
         if self.resident is not None:
             self.free()
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            if copy is False:
-                raise ValueError(f"copy: expected None or True to convert {array.dtype} to {dtype}, got False")
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Compute the tensor and export its elements in host memory, without a copy since DLPack 1.0."""
-        return export(self.numpy(), stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """Return the device that `__dlpack__` exports to: the memory of the host."""
-        return HOST
-
-    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """Return the tensor on a device; this tensor, if it is there already.
-
-        Args:
-            device: A device of the daemon, such as "cuda:0", on which the tensor is computed and kept; or "default" for
-                a tensor that is not resident, whose elements are downloaded.
-            stream: None; a stream of the caller is not supported.
-
-        Raises:
-            ValueError: `stream` is not None.
-        """
-        if stream is not None:
-            raise ValueError(f"stream: expected None, got {stream!r}")
-        if device == self.device:
-            return self
-        if device == DEFAULT_DEVICE:
-            return self._of(Expression(Value.of(self.numpy())))
-        if self.resident is not None:
-            return self._client.copy(self, device)
-        return self._of(Expression(self._expression.content)).keep(device=device)
-
-    def __bool__(self) -> bool:
-        return bool(self.numpy())
-
-    def __int__(self) -> int:
-        return int(self.numpy())
-
-    def __float__(self) -> float:
-        return float(self.numpy())
-
-    def __complex__(self) -> complex:
-        return complex(self.numpy())
-
-    def __index__(self) -> int:
-        return operator.index(self.numpy()[()])
 
 
 class Graph(GraphOutputs["TensorCalls", Tensor]):
@@ -166,7 +106,7 @@ class TensorCalls(TensorFactory[Tensor]):
         if call.outputs:
             with call.explained():
                 self._caller.run(call.operation(self._caller.settings), timeout)
-        return tuple(self._array(content, timeout) for content in call.results())
+        return tuple([self._array(content, timeout) for content in call.results()])
 
     def upload(
         self,
@@ -254,7 +194,7 @@ class TensorCalls(TensorFactory[Tensor]):
         settings = self._caller.settings
         requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
         timeout = settings.timeout if timeout is None else timeout
-        return _resident.uploaded(list(self._caller.stream(_resident.UPLOAD, requests, timeout)))
+        return _resident.uploaded([one for one in self._caller.stream(_resident.UPLOAD, requests, timeout)])
 
     def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
         if isinstance(content, Value):

@@ -1,3 +1,4 @@
+# Generated from _aio_verify.py by generate.py; do not edit.
 """Comparisons and verifications of the blocking client."""
 
 from __future__ import annotations

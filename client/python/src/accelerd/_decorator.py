@@ -9,8 +9,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from ._blocking_client import Client
 from ._blocking_kernel import CompiledKernel
-from ._client import Client
 from ._default_client import default_client
 from ._dlpack import host_array, refuse_masked
 from ._kernel_captures import unwrapped

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ._client import Client
+from ._blocking_client import Client
 from ._domain import Domain
 from ._function import Computed
 from ._launch import KernelDevice

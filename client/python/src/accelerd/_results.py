@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._proto import device_pb2, embed_pb2, similarity_pb2, tensor_pb2
+from ._proto import device_pb2, embed_pb2, similarity_pb2
 from ._times import to_datetime, to_timedelta
 
 Plain = TypeVar("Plain")
+
+_TIMES: dict[Any, Callable[[Any], Any]] = {datetime: to_datetime, timedelta: to_timedelta}
 
 
 @dataclass(frozen=True)
@@ -256,24 +259,15 @@ class Stats:
     cpu_fallbacks: tuple[CpuFallback, ...]
 
 
-def enum_name(enum: Any, number: int) -> str:
-    """Return the short name of an enum value, such as `mean` for POOLING_MEAN; empty if unspecified or unknown."""
-    values = enum.DESCRIPTOR.values_by_number
-    prefix = values[0].name.removesuffix("UNSPECIFIED")
-    return values[number].name.removeprefix(prefix).lower() if number in values and number else ""
-
-
 def model(message: embed_pb2.Model) -> Model:
     """Convert a model."""
-    enums = {"pooling": embed_pb2.Pooling, "precision": embed_pb2.Precision, "cpu_precision": embed_pb2.Precision}
-    return _plain(Model, message, enums)
+    return _plain(Model, message)
 
 
 def collection(message: similarity_pb2.Collection) -> CollectionInfo:
     """Convert a collection."""
-    enums = {"metric": similarity_pb2.Metric, "storage": tensor_pb2.Dtype}
     aside = message.set_aside_ids
-    return _plain(CollectionInfo, message, enums, set_aside_ids=(*aside.numbers, *aside.uuids))
+    return _plain(CollectionInfo, message, set_aside_ids=(*aside.numbers, *aside.uuids))
 
 
 def snapshot(message: similarity_pb2.Snapshot) -> Snapshot:
@@ -283,50 +277,42 @@ def snapshot(message: similarity_pb2.Snapshot) -> Snapshot:
 
 def device(message: device_pb2.Device) -> Device:
     """Convert a device."""
-    enums = {"kind": device_pb2.DeviceKind, "state": device_pb2.DeviceState}
-    return _plain(Device, message, enums, pool=_plain(MemoryPool, message.pool))
+    return _plain(Device, message)
 
 
 def stats(message: device_pb2.GetStatsResponse) -> Stats:
     """Convert statistics."""
-    lanes = (
-        _plain(LaneStats, lane, wait=_latency(lane.wait), execute=_latency(lane.execute)) for lane in message.lanes
-    )
-    kernels = (_plain(KernelStats, kernel, total=to_timedelta(kernel.total)) for kernel in message.kernels)
-    return Stats(
-        version=message.version,
-        uptime=to_timedelta(message.uptime),
-        lanes=tuple(lanes),
-        devices=tuple(device(one) for one in message.devices),
-        kernels=tuple(kernels),
-        admission=_plain(Admission, message.admission),
-        draining=message.draining,
-        memory=tuple(_memory(place) for place in message.memory),
-        cpu_fallbacks=tuple(_plain(CpuFallback, fallback) for fallback in message.cpu_fallbacks),
-    )
+    return _plain(Stats, message)
 
 
-def _memory(message: device_pb2.MemoryPlace) -> MemoryPlace:
-    accounts = (_plain(MemoryAccount, account) for account in message.accounts)
-    return _plain(MemoryPlace, message, accounts=tuple(accounts))
-
-
-def _latency(message: device_pb2.LatencyStats) -> Latency:
-    return Latency(*(to_timedelta(getattr(message, name)) for name in ("mean", "p50", "p99", "max")))
-
-
-def _plain(cls: Callable[..., Plain], message: Any, enums: Mapping[str, Any] | None = None, **given: Any) -> Plain:
-    """Convert a message to a dataclass with the same field names. Fields in `enums` become short names."""
-    for field in fields(cls):  # type: ignore[arg-type]
-        name = field.name
-        if name in given:
-            continue
-        value = getattr(message, name)
-        if enums and name in enums:
-            value = enum_name(enums[name], value)
-        elif field.type == "datetime":
-            value = to_datetime(value)
-        elif not isinstance(value, (str, bool, int, float)):
-            value = tuple(value)
-        given[name] = value
+def _plain(cls: Callable[..., Plain], message: Any, **given: Any) -> Plain:
+    """Convert a message to a dataclass with the same field names, except for the fields that are given."""
+    for name, convert in _conversions(cls, message.DESCRIPTOR):
+        if name not in given:
+            given[name] = convert(getattr(message, name))
     return cls(**given)
+
+
+@functools.cache
+def _conversions(cls: Any, message: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return what converts each field of a message to the type that it has in a dataclass."""
+    hints, found = get_type_hints(cls), message.fields_by_name
+    return [(field.name, _conversion(hints[field.name], found[field.name].enum_type)) for field in fields(cls)]
+
+
+def _conversion(hint: Any, enum: Any) -> Callable[[Any], Any]:
+    if get_origin(hint) is tuple:
+        convert = _conversion(get_args(hint)[0], enum)
+        return lambda values: tuple(map(convert, values))
+    if enum is not None:
+        return _short_names(enum)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return functools.partial(_plain, hint)
+    return _TIMES.get(hint, lambda value: value)
+
+
+def _short_names(enum: Any) -> Callable[[int], str]:
+    """Return what names the values of an enum, such as `mean` for POOLING_MEAN; empty if unspecified or unknown."""
+    prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    names = {number: value.name.removeprefix(prefix).lower() for number, value in enum.values_by_number.items()}
+    return lambda number: names.get(number, "") if number else ""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._client import Client
+from .._blocking_client import Client
 from .._domain import Domain
 from .._function import Computed, Wasm, WasmBuffer, is_module_path
 from .._launch import KernelDevice

@@ -1,3 +1,4 @@
+# Generated from _aio_client.py by generate.py; do not edit.
 """The blocking client."""
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ._results import Device, Stats
 class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, VerifyCalls):
     """Client of a daemon, over one or more connections.
 
-    A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call before a
-    `fork` raises a RuntimeError in the child process.
+    A client is thread-safe. A pickled client reconnects where it is unpickled. A client that made a call
+    before a `fork` raises a RuntimeError in the child process.
 
     The `timeout` of a call is in seconds, retries included; None means the client's default. A call that fails raises
     an `AccelerdError`.
