@@ -11,7 +11,7 @@ use accelerd_kernels::{
 use accelerd_store::{CollectionMeta, Damage, Ids, StoreError};
 
 use super::{Env, blocking, budget::Budget, filter::Filter, generation::Generation, new_payloads::NewPayloads};
-use crate::error::CollectionError;
+use crate::error::{CollectionError, CollectionRefusal};
 
 /// Maximum number of damaged places in a description.
 const LISTED_DAMAGE: usize = 10;
