@@ -9,7 +9,7 @@ use std::{
 use accelerd_collections::{Collections, Services, Settings};
 use accelerd_engine::{Engine, Lane};
 use accelerd_kernels::{
-    self as kernels, Device, DeviceId, DiscoverError, Discovered, LoadProgress, OpError,
+    self as kernels, Device, DiscoverError, Discovered, LoadProgress, OpError,
     ledger::{Allowance, Exceeded, Ledger},
     ops::{cluster::Cluster, similarity::FindSimilar, translate::Translate},
 };
@@ -24,13 +24,13 @@ use crate::{
     embedder::Embedder,
     error::ApiError,
     health::Reporter,
-    kernels::{CudaKernels, KernelCache},
+    kernels::{CudaKernels, KernelCache, launch::Launcher},
     layers::timing,
     ledger, resident_memory,
     sandbox::Sandboxes,
     start::{Phase, Starting, log_kernels},
     telemetry::{Metrics, TelemetryError},
-    tensors::Tensors,
+    tensors::{Tensors, resident_tensors::ResidentTensors, table::TensorTable},
     transport::{memory::TransportMemory, offload::Offload},
 };
 
@@ -103,7 +103,7 @@ pub struct App {
     /// The settings.
     pub config: Config,
     /// Devices and their queues.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     /// Why no GPU is used; `None` if one is.
     pub fallback: Option<String>,
     /// Models, and the lanes they run on.
@@ -123,7 +123,7 @@ pub struct App {
     /// Processes that run code of clients.
     pub(crate) sandboxes: Sandboxes,
     /// Processes that compile and run kernels for GPUs, and the compiled kernels.
-    pub(crate) cuda_kernels: CudaKernels,
+    pub(crate) cuda_kernels: Arc<CudaKernels>,
     /// Who may call what.
     pub auth: Arc<Auth>,
     /// Readiness and liveness.
@@ -173,7 +173,7 @@ impl App {
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
         let devices = found.devices.clone();
-        let engine = start_engine(found.devices, &config, &metrics)?;
+        let engine = Arc::new(start_engine(found.devices, &config, &metrics)?);
         engine.charge_to(Arc::clone(&requests));
         let lanes = &config.lanes;
         let tables = engine.lane(lanes.lane(&lanes.embed));
@@ -202,12 +202,22 @@ impl App {
             (engine.lane(lanes.lane(&lanes.find_similar)), engine.lane(lanes.lane(&lanes.cluster)));
         let translate = engine.lane(lanes.lane(&lanes.translate));
         let kernels = KernelCache::new(&config, &ledger, translate.clone());
-        let tensors = Tensors::new(config.tensors.max_count);
+        let tensors = Tensors {
+            table: Arc::new(TensorTable::new(config.tensors.max_count)),
+            engine: Arc::clone(&engine),
+            auth: Arc::clone(&auth),
+            collections: Arc::clone(&collections),
+            ledger: Arc::clone(&ledger),
+            requests: Arc::clone(&requests),
+            lanes: lanes.lane(&lanes.tensor),
+            default_ttl: config.tensors.default_ttl,
+            max_ttl: config.tensors.max_ttl,
+        };
         let transport_memory = TransportMemory::in_ledger(config.admission.max_message_memory.as_u64(), messages);
         let offload = Offload::start().map_err(StartError::Threads)?;
         let sandboxes = Sandboxes::new(&config, &ledger, offload.handle().clone());
         sandboxes.log_missing_confinement();
-        let cuda_kernels = CudaKernels::new(&config, &ledger, &sandboxes, (&devices, fallback.as_deref()));
+        let cuda_kernels = Arc::new(CudaKernels::new(&config, &ledger, &sandboxes, (&devices, fallback.as_deref())));
         Ok(Arc::new(Self {
             config,
             engine,
@@ -242,20 +252,24 @@ impl App {
         futures::future::join_all(all).await.into_iter().sum()
     }
 
+    /// What runs kernels, with lanes of its own.
+    pub(crate) fn launcher(&self) -> Launcher {
+        Launcher {
+            kernels: self.kernels.clone(),
+            cuda_kernels: Arc::clone(&self.cuda_kernels),
+            sandboxes: self.sandboxes.clone(),
+            translate: self.translate.clone(),
+            resident: ResidentTensors::new(&self.tensors),
+            requests: Arc::clone(&self.requests),
+            runs_cuda_source: self.config.sandbox.cuda_source,
+            max_source: to_usize(self.config.limits.max_kernel_source_bytes),
+            max_message: self.config.server.max_message(),
+        }
+    }
+
     /// All groups of processes that run code of clients.
     pub(crate) fn all_sandboxes(&self) -> impl Iterator<Item = &Sandboxes> {
         std::iter::once(&self.sandboxes).chain(self.cuda_kernels.processes())
-    }
-
-    /// Whether a device is lost.
-    pub(crate) fn is_lost(&self) -> impl Fn(DeviceId) -> bool + use<> {
-        let losses = self.engine.losses();
-        move |device| losses.borrow().iter().any(|loss| loss.device == device)
-    }
-
-    /// Frees the memory of expired and lost tensors.
-    pub(crate) fn sweep_tensors(&self) {
-        self.tensors.sweep(Instant::now(), self.is_lost());
     }
 }
 

@@ -64,6 +64,34 @@ pub enum ApiError {
         /// Maximum message size in bytes.
         limit: usize,
     },
+    /// The outputs of a call would exceed the maximum message size.
+    #[error("the response needs {bytes} bytes, the maximum is {limit}: request fewer outputs or send fewer sources")]
+    OutputsTooLarge {
+        /// Size of the response in bytes.
+        bytes: usize,
+        /// Maximum message size in bytes.
+        limit: usize,
+    },
+    /// The files of a translation would exceed the maximum message size.
+    #[error("the files have more than {limit} bytes, the maximum: request fewer kernels or targets")]
+    TranslationTooLarge {
+        /// Maximum size in bytes.
+        limit: usize,
+    },
+    /// The kernels of a data set that follow are no new ones.
+    #[error(
+        "the last {misses} kernels before index {index} were equal to earlier ones or had no example: expected fewer pairs, or \
+         other categories and dialects"
+    )]
+    NoMoreKernels {
+        /// Kernels that are no pair.
+        misses: u64,
+        /// The next kernel.
+        index: u64,
+    },
+    /// A thread of the daemon panicked.
+    #[error("{0}")]
+    ThreadPanic(String),
     /// A limit of the ledger is reached. The text says for what the memory was needed, if it names that.
     #[error("{context}{refusal}")]
     MemoryLimit {

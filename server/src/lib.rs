@@ -24,12 +24,14 @@ mod restart;
 pub mod sandbox;
 mod series_limit;
 pub mod serve;
+mod shown;
 mod start;
 pub mod status;
 pub mod telemetry;
 mod tensors;
 mod tls;
 pub mod transport;
+mod verification;
 
 pub use app::{App, StartError};
 pub use config::Config;

@@ -354,7 +354,7 @@ fn sweep_tensors(app: &Arc<App>, closing: CancellationToken) {
         loop {
             ticks.tick().await;
             let Some(app) = weak.upgrade() else { return };
-            app.sweep_tensors();
+            app.tensors.sweep();
         }
     };
     tokio::spawn(async move { closing.run_until_cancelled(sweeping).await });

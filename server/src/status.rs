@@ -50,6 +50,13 @@ impl From<ApiError> for Status {
             ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
             ApiError::ResponseTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
+            ApiError::OutputsTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
+            ApiError::TranslationTooLarge { limit } => {
+                let metadata = [("limit".to_owned(), limit.to_string())];
+                with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", metadata.into())
+            }
+            ApiError::NoMoreKernels { .. } => Self::out_of_range(message),
+            ApiError::ThreadPanic(_) => Self::internal(message),
             ApiError::MemoryLimit { refusal, .. } => from_exceeded(&refusal, message),
             ApiError::ModelTooLarge { device, requested, free, .. } => {
                 let details = out_of_memory(device, requested, free);
@@ -287,17 +294,8 @@ pub(crate) fn message_too_large(asked: u64, limit: u64) -> Status {
 }
 
 /// A response would exceed the maximum message size.
-pub(crate) fn response_too_large(size: usize, limit: usize) -> Status {
-    let advice = "request fewer outputs or send fewer sources";
-    let message = format!("the response needs {size} bytes, the maximum is {limit}: {advice}");
-    too_large(message, size as u64, limit as u64)
-}
-
-/// The files of a translation exceed the maximum message size.
-pub(crate) fn translation_too_large(limit: usize) -> Status {
-    let message = format!("the files have more than {limit} bytes, the maximum: request fewer kernels or targets");
-    let metadata = [("limit".to_owned(), limit.to_string())];
-    with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", metadata.into())
+pub(crate) fn response_too_large(bytes: usize, limit: usize) -> Status {
+    ApiError::OutputsTooLarge { bytes, limit }.into()
 }
 
 fn too_large(message: String, asked: u64, limit: u64) -> Status {
@@ -386,6 +384,19 @@ mod tests {
         let violations = status.get_details_bad_request().expect("bad request").field_violations;
         assert_eq!(violations[0].field, "queries.shape");
         assert_eq!(violations[0].description, "expected 2 extents, got 3");
+    }
+
+    #[test]
+    fn a_response_that_no_message_holds_has_its_figures() {
+        let outputs = status(ApiError::OutputsTooLarge { bytes: 7, limit: 5 });
+        let expected = "the response needs 7 bytes, the maximum is 5: request fewer outputs or send fewer sources";
+        assert_eq!((outputs.code(), outputs.message()), (Code::ResourceExhausted, expected));
+        let metadata = outputs.get_details_error_info().expect("error info").metadata;
+        assert_eq!((metadata["asked"].as_str(), metadata["limit"].as_str()), ("7", "5"));
+        let files = status(ApiError::TranslationTooLarge { limit: 5 });
+        let expected = "the files have more than 5 bytes, the maximum: request fewer kernels or targets";
+        assert_eq!((files.code(), files.message()), (Code::ResourceExhausted, expected));
+        assert_eq!([reason(&outputs), reason(&files)], ["MESSAGE_TOO_LARGE"; 2]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! may stand, how long a file may be.
 
 mod modules;
+mod wire;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

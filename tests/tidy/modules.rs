@@ -145,6 +145,14 @@ impl<'a> Visit<'a> for Collector {
     }
 }
 
+/// The paths that a file names, but for code that only tests compile.
+pub(crate) fn paths_of(text: &str) -> Vec<Vec<String>> {
+    let file = syn::parse_file(text).expect("a source file is Rust");
+    let mut collector = Collector { source: Source::default(), inline: vec![] };
+    collector.visit_file(&file);
+    collector.source.paths.into_iter().map(|(_, path)| path).collect()
+}
+
 /// The modules of one crate that stand in files, without those that only tests compile.
 struct Crate {
     name: String,

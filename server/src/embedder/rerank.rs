@@ -245,6 +245,10 @@ fn rename_field(error: ApiError, name: &str) -> ApiError {
         | ApiError::Sandbox(_)
         | ApiError::Refused(_)
         | ApiError::Shard { .. }
+        | ApiError::OutputsTooLarge { .. }
+        | ApiError::TranslationTooLarge { .. }
+        | ApiError::NoMoreKernels { .. }
+        | ApiError::ThreadPanic(_)
         | ApiError::Submit(_)) => other,
     }
 }

@@ -297,7 +297,7 @@ fn find_collection(app: &App, caller: &Caller, name: &str) -> Result<Arc<Collect
 /// other, so that they may exceed it by what they add.
 fn check_resident_bytes(app: &App, caller: &Caller, owner: &str, asked: u64) -> Result<(), ApiError> {
     let Some(limit) = app.auth.resident_limit(owner) else { return Ok(()) };
-    let used = app.collections.owned_bytes(owner).saturating_add(app.tensors.owned_bytes(owner));
+    let used = app.collections.owned_bytes(owner).saturating_add(app.tensors.table.owned_bytes(owner));
     let fits = used < limit && asked <= limit - used;
     if fits { Ok(()) } else { Err(caller.refuse(Refusal::ResidentBytes { used, limit, asked }).into()) }
 }

@@ -1,134 +1,84 @@
 //! `TensorService`: graphs of tensor operations, and resident tensors.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use accelerd_engine::Context;
-use accelerd_kernels::{DeviceId, ops::tensor::TensorInput};
-use accelerd_proto::v1::{self as pb, tensor_input::Source, tensor_service_server::TensorService};
-use accelerd_tensor::{GraphSpec, TensorType};
-use bytes::Bytes;
-use futures::{StreamExt, stream::BoxStream};
+use accelerd_kernels::ops::tensor::BenchmarkBound;
+use accelerd_proto::v1::{self as pb, tensor_service_server::TensorService};
+use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream::BoxStream};
+use tokio::time::timeout_at;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
     app::App,
-    auth::{caller::Caller, role::Role},
+    auth::caller::Caller,
     error::ApiError,
     grpc::{
         call::{ChargedRequests, Requests},
         context::context,
-        data_parallel,
-        graph_executor::{Execution, GraphExecutor, GraphRequest},
-        placement::device_of_most,
-        resident_tensors::{ResidentTensors, named, tensor_type},
-        shown::List,
-        tensor_benchmark::Benchmarks,
-        tensor_graph::{in_graph, node},
+        delivery::Delivery,
+        tensor_graph::{attributes, data_parallel, node, response_bytes},
+        tensor_value::{self, requested_time, sources, tensor_type},
     },
-    tensors::Listed,
+    status,
+    tensors::{
+        execute::{GraphCall, GraphOutput, Placement, execute},
+        graph_executor::{GraphExecutor, GraphOutputs},
+        op_benchmark::{BenchmarkOperand, Benchmarks, MeasuredOp, OpBenchmark},
+        resident_tensors::{CopyRequest, ResidentTensors, TensorUpload, UploadHeader},
+        table::Listed,
+    },
 };
 
-/// The most inputs of all nodes of a graph, for each node that it may have. Most operations read one to three values; concatenations may
-/// read thousands.
-const INPUTS_PER_NODE: usize = 16;
+/// An upload that sends less within `server.stall_timeout` is ended: the memory of its tensor is reserved.
+const STALL_BYTES: usize = 64 << 10;
 
 /// The service.
-#[derive(Debug)]
 pub(super) struct Tensors {
     graphs: GraphExecutor,
     resident: ResidentTensors,
     benchmarks: Benchmarks,
+    stall_timeout: Duration,
 }
 
 impl Tensors {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        let resident = ResidentTensors::new(app);
-        Self { graphs: GraphExecutor::new(app, &resident), resident, benchmarks: Benchmarks::new(app) }
+        let (tensors, limits) = (&app.tensors, &app.config.limits);
+        let resident = ResidentTensors::new(tensors);
+        Self {
+            graphs: GraphExecutor::new(tensors, &resident, limits.max_graph_nodes, app.config.server.max_message()),
+            benchmarks: Benchmarks::new(tensors, limits.max_graph_nodes, limits.max_benchmark_time),
+            resident,
+            stall_timeout: app.config.server.stall_timeout,
+        }
     }
 
-    fn receive(&self, caller: &Caller, request: pb::ExecuteRequest) -> Result<GraphRequest, ApiError> {
-        let pb::ExecuteRequest { inputs, nodes, outputs, keep_ttl, .. } = request;
-        let max_nodes = self.graphs.max_nodes;
+    /// The graph of a request.
+    fn graph_call(&self, request: pb::ExecuteRequest) -> Result<GraphCall, ApiError> {
+        let pb::ExecuteRequest { inputs, nodes, outputs, keep_ttl, device, data_parallel: parallel } = request;
         let count = inputs.len().saturating_add(nodes.len()).saturating_add(outputs.len());
-        if count > max_nodes {
-            let reason = format!("expected at most {max_nodes} nodes, inputs and outputs, got {count}");
-            return Err(ApiError::invalid("nodes", reason));
-        }
-        let most = max_nodes.saturating_mul(INPUTS_PER_NODE);
         let operands = nodes.iter().map(|node| node.inputs.len()).fold(0, usize::saturating_add);
-        if operands > most {
-            let reason = format!("expected at most {most} inputs of all nodes, got {operands}");
-            return Err(ApiError::invalid("nodes", reason));
-        }
-        let keep: Vec<_> = outputs.iter().map(|output| output.keep).collect();
-        if keep.contains(&true) {
-            caller.check_role(Role::Write)?;
-        }
-        let ttl = self.resident.ttl("keep_ttl", keep_ttl)?;
-        let mut spec = GraphSpec::default();
-        let (mut data, mut resident) = (vec![], vec![]);
-        for (nth, input) in inputs.into_iter().enumerate() {
-            let (of, source) = self.input(caller, nth, input.source, &mut resident)?;
-            spec.inputs.push((input.name, of));
-            data.push(source);
-        }
-        spec.nodes = nodes.into_iter().map(node).collect::<Result<_, _>>()?;
-        spec.outputs = outputs.into_iter().map(|output| output.name).collect();
-        Ok(GraphRequest { spec, inputs: data, resident, keep, ttl })
-    }
-
-    /// Type and source of an input. A resident one is added to `resident`, with its position.
-    fn input(
-        &self,
-        caller: &Caller,
-        nth: usize,
-        source: Option<Source>,
-        resident: &mut Vec<(usize, Listed)>,
-    ) -> Result<(TensorType, TensorInput), ApiError> {
-        match source {
-            Some(Source::Value(tensor)) => {
-                inline(&format!("inputs[{nth}].value"), tensor).map(|(of, data)| (of, data.into()))
-            }
-            Some(Source::Handle(handle)) => {
-                let listed = self.resident.get(caller, &handle)?;
-                let tensor = Arc::clone(&listed.kept.tensor);
-                resident.push((nth, listed));
-                Ok((tensor.of().clone(), TensorInput::Resident(tensor)))
-            }
-            None => Err(ApiError::invalid(format!("inputs[{nth}].value"), "expected a tensor or a handle, got none")),
-        }
-    }
-
-    /// The device that a request runs on; `None` for any.
-    fn device_of(&self, name: &str, resident: &[(usize, Listed)], keeps: bool) -> Result<Option<DeviceId>, ApiError> {
-        if !name.is_empty() || (keeps && resident.is_empty()) {
-            return self.resident.device("device", name).map(Some);
-        }
-        let tensors = resident.iter().map(|(_, listed)| &listed.kept.tensor);
-        Ok(device_of_most(tensors.map(|tensor| (tensor.device(), tensor.of().bytes() as u64))))
-    }
-
-    /// Executes a request on one device.
-    async fn run(
-        &self,
-        caller: &Caller,
-        context: Context,
-        request: GraphRequest,
-        device: &str,
-    ) -> Result<pb::ExecuteResponse, Status> {
-        let device = self.device_of(device, &request.resident, request.keep.contains(&true))?;
-        if let Some(device) = device
-            && request.resident.iter().any(|(_, listed)| listed.kept.tensor.device() != device)
-        {
-            return data_parallel::execute_on(device, &self.graphs, caller, context, request).await;
-        }
-        let GraphRequest { spec, inputs, resident, keep, ttl } = request;
-        let plan = self.graphs.plan(&spec)?;
-        let quotas = self.graphs.admit(caller, &plan.outputs, &keep, [])?;
-        let execution = Execution { plan: Arc::clone(&plan), inputs, keep: keep.clone(), device };
-        let done = self.graphs.execute(execution, context).await.map_err(|error| in_graph(&spec, error))?;
-        drop(resident);
-        Ok(self.graphs.response(caller, &plan.outputs, &keep, done, quotas, ttl))
+        self.graphs.check_counts(count, operands)?;
+        let output = |pb::TensorOutput { name, keep }| GraphOutput { name, keep };
+        Ok(GraphCall {
+            inputs: sources("inputs", inputs)?,
+            nodes: nodes.into_iter().map(node).collect::<Result<_, _>>()?,
+            outputs: outputs.into_iter().map(output).collect(),
+            ttl: requested_time(keep_ttl),
+            placement: match parallel {
+                None => Placement::Device(device),
+                Some(_) if !device.is_empty() => {
+                    let shown: String = device.chars().take(64).collect();
+                    let reason = format!("expected none with data_parallel, which has its own, got {shown:?}");
+                    return Err(ApiError::invalid("device", reason));
+                }
+                Some(options) => Placement::DataParallel(data_parallel(options)?),
+            },
+            response_bytes,
+        })
     }
 
     /// Makes the tensor of an upload resident.
@@ -136,9 +86,34 @@ impl Tensors {
         &self,
         caller: Caller,
         context: Context,
-        parts: ChargedRequests<pb::UploadTensorRequest>,
+        mut parts: ChargedRequests<pb::UploadTensorRequest>,
     ) -> Result<Response<pb::UploadTensorResponse>, Status> {
-        self.resident.upload(caller, context, parts).await
+        let (mut stalls_at, mut counted) = (Instant::now() + self.stall_timeout, 0);
+        let mut next = async |received: usize| {
+            if received >= counted + STALL_BYTES {
+                (stalls_at, counted) = (Instant::now() + self.stall_timeout, received);
+            }
+            match timeout_at(stalls_at.into(), parts.next()).await {
+                Ok(next) => next.transpose(),
+                Err(_elapsed) => Err(status::stalled()),
+            }
+        };
+        let missing = || ApiError::invalid("header", "expected a header in the first message, got none");
+        let (pb::UploadTensorRequest { header, mut data }, mut charge) = next(0).await?.ok_or_else(missing)?;
+        let header = upload_header(header.ok_or_else(missing)?)?;
+        let mut upload = TensorUpload::begin(&self.resident, &caller, context, header).await?;
+        loop {
+            upload.write(data).await?;
+            drop(charge);
+            let Some((part, its_charge)) = next(upload.received()).await? else { break };
+            if part.header.is_some() {
+                return Err(ApiError::invalid("header", "expected a header in the first message only").into());
+            }
+            (data, charge) = (part.data, its_charge);
+        }
+        let listed = upload.finish(&caller)?;
+        let response = pb::UploadTensorResponse { tensor: Some(tensor_value::resident(&listed)) };
+        Ok(self.respond(&caller, response, &[listed]))
     }
 
     /// The messages of a download.
@@ -146,9 +121,98 @@ impl Tensors {
         &self,
         caller: Caller,
         context: Context,
-        requests: Requests<pb::DownloadTensorRequest>,
+        mut requests: Requests<pb::DownloadTensorRequest>,
     ) -> BoxStream<'static, Result<pb::DownloadTensorResponse, Status>> {
-        self.resident.download(caller, context, requests)
+        let resident = self.resident.clone();
+        let begin = async move {
+            let request = requests.next().await.transpose()?;
+            let request = request.ok_or_else(|| ApiError::invalid("handle", "expected a request, got none"))?;
+            let listed = resident.get(&caller, &request.handle)?;
+            Ok::<_, Status>(messages(resident, listed, context))
+        };
+        begin.try_flatten_stream().boxed()
+    }
+
+    /// A response with the handles of new tensors, which are freed unless it is sent: nobody else knows them.
+    fn respond<R>(&self, caller: &Caller, response: R, kept: &[Listed]) -> Response<R> {
+        let handles: Vec<_> = kept.iter().map(|listed| listed.handle.clone()).collect();
+        let (resident, owner) = (self.resident.clone(), caller.owner().to_owned());
+        Delivery::attach(response, move || resident.take_back(&owner, &handles))
+    }
+}
+
+/// The header of an upload.
+fn upload_header(header: pb::UploadTensorHeader) -> Result<UploadHeader, ApiError> {
+    let of = tensor_type("header", header.dtype, &header.shape)?;
+    Ok(UploadHeader { of, device: header.device, ttl: requested_time(header.ttl) })
+}
+
+/// The messages of a download, of which the first describes the tensor.
+fn messages(
+    resident: ResidentTensors,
+    listed: Listed,
+    context: Context,
+) -> impl Stream<Item = Result<pb::DownloadTensorResponse, Status>> + Send {
+    let mut header = Some(tensor_value::resident(&listed));
+    let chunks = resident.chunks(listed, context).map_err(Status::from);
+    chunks.map_ok(move |data| pb::DownloadTensorResponse { tensor: header.take(), data })
+}
+
+/// The response of a graph.
+fn execute_response(outputs: GraphOutputs) -> pb::ExecuteResponse {
+    pb::ExecuteResponse {
+        kept: outputs.kept.iter().map(tensor_value::resident).collect(),
+        outputs: outputs.returned.into_iter().map(|(of, data)| tensor_value::value(&of, data)).collect(),
+    }
+}
+
+fn op_benchmark(request: pb::BenchmarkOpRequest) -> Result<OpBenchmark, ApiError> {
+    let pb::BenchmarkOpRequest { op, operands, attributes: named, result_count, device, .. } = request;
+    let max_time = request.max_time.map(|requested| {
+        Duration::try_from(requested).map_err(|_| format!("{}s and {}ns", requested.seconds, requested.nanos))
+    });
+    let operand = |(nth, operand): (usize, pb::BenchmarkOperand)| {
+        let of = tensor_type(&format!("operands[{nth}]"), operand.dtype, &operand.shape)?;
+        Ok(BenchmarkOperand { of, integers_below: operand.integers_below })
+    };
+    Ok(OpBenchmark {
+        operands: operands.into_iter().enumerate().map(operand).collect::<Result<_, ApiError>>()?,
+        attributes: attributes(&op, named)?,
+        op,
+        result_count,
+        device,
+        repetition_count: request.repetition_count,
+        max_time,
+    })
+}
+
+fn op_times(measured: &MeasuredOp) -> pb::BenchmarkOpResponse {
+    let MeasuredOp { device, product, plan, times } = measured;
+    let time = |share: f64| prost_types::Duration::try_from(times.quantile(share)).ok();
+    let workload = plan.workload();
+    let (bound, bound_share) = times.bound(plan);
+    let bound = match bound {
+        BenchmarkBound::Memory => pb::BenchmarkBound::Memory,
+        BenchmarkBound::Product => pb::BenchmarkBound::Product,
+    };
+    pb::BenchmarkOpResponse {
+        device: device.to_string(),
+        product: product.clone(),
+        repetition_count: u32::try_from(times.times.len()).unwrap_or(u32::MAX),
+        min: time(0.0),
+        p10: time(0.1),
+        median: time(0.5),
+        p90: time(0.9),
+        max: time(1.0),
+        launch_count: u32::try_from(times.launches).unwrap_or(u32::MAX),
+        moved_bytes: workload.moved(),
+        operation_count: workload.operations,
+        bytes_per_second: times.rate(workload.moved()),
+        operations_per_second: times.rate(workload.operations),
+        copy_bytes_per_second: times.copy_rate,
+        product_operations_per_second: times.product_rate.unwrap_or_default(),
+        bound: bound.into(),
+        bound_share,
     }
 }
 
@@ -157,26 +221,11 @@ impl TensorService for Tensors {
     type DownloadTensorStream = BoxStream<'static, Result<pb::DownloadTensorResponse, Status>>;
 
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Result<Response<pb::ExecuteResponse>, Status> {
-        let (caller, mut context) = (Caller::of(request.extensions()), context(&request));
-        let mut request = request.into_inner();
-        let (device, parallel) = (std::mem::take(&mut request.device), request.data_parallel.take());
-        context.no_cpu_fallback = !device.is_empty() || parallel.is_some();
-        let request = self.receive(&caller, request)?;
-        let response = match parallel {
-            None => self.run(&caller, context, request, &device).await?,
-            Some(_) if !device.is_empty() => {
-                let shown: String = device.chars().take(64).collect();
-                let reason = format!("expected none with data_parallel, which has its own, got {shown:?}");
-                return Err(ApiError::invalid("device", reason).into());
-            }
-            Some(options) => data_parallel::execute(&self.graphs, &caller, context, request, options).await?,
-        };
-        let kept = response.kept.clone();
-        if !kept.is_empty() {
-            let handles: Vec<_> = kept.iter().map(|tensor| tensor.handle.as_str()).collect();
-            caller.record_change(&named(&handles));
-        }
-        Ok(self.resident.respond(&caller, response, &kept))
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let call = self.graph_call(request.into_inner())?;
+        let outputs = execute(&self.graphs, &caller, context, call).await?;
+        let kept = outputs.kept.clone();
+        Ok(self.respond(&caller, execute_response(outputs), &kept))
     }
 
     async fn upload_tensor(
@@ -211,6 +260,7 @@ impl TensorService for Tensors {
         request: Request<pb::ListTensorsRequest>,
     ) -> Result<Response<pb::ListTensorsResponse>, Status> {
         let tensors = self.resident.list(&Caller::of(request.extensions()));
+        let tensors = tensors.iter().map(tensor_value::resident).collect();
         Ok(Response::new(pb::ListTensorsResponse { tensors }))
     }
 
@@ -219,7 +269,11 @@ impl TensorService for Tensors {
         request: Request<pb::CopyTensorRequest>,
     ) -> Result<Response<pb::CopyTensorResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(self.resident.copy(&caller, context, request.into_inner()).await?)
+        let pb::CopyTensorRequest { handle, device, ttl } = request.into_inner();
+        let request = CopyRequest { handle, device, ttl: requested_time(ttl) };
+        let listed = self.resident.copy(&caller, context, request).await?;
+        let response = pb::CopyTensorResponse { tensor: Some(tensor_value::resident(&listed)) };
+        Ok(self.respond(&caller, response, &[listed]))
     }
 
     async fn benchmark_op(
@@ -227,17 +281,7 @@ impl TensorService for Tensors {
         request: Request<pb::BenchmarkOpRequest>,
     ) -> Result<Response<pb::BenchmarkOpResponse>, Status> {
         let context = context(&request);
-        Ok(Response::new(self.benchmarks.run(&self.resident, context, request.into_inner()).await?))
+        let request = op_benchmark(request.into_inner())?;
+        Ok(Response::new(op_times(&self.benchmarks.run(&self.resident, context, request).await?)))
     }
-}
-
-/// Type and data of an input that is sent.
-pub(super) fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Bytes), ApiError> {
-    let of = tensor_type(field, tensor.dtype, &tensor.shape)?;
-    if of.bytes() != tensor.data.len() {
-        let (expected, got) = (of.bytes(), tensor.data.len());
-        let reason = format!("expected {expected} bytes for {} of shape {:?}, got {got}", of.dtype, List(&of.shape));
-        return Err(ApiError::invalid(format!("{field}.data"), reason));
-    }
-    Ok((of, tensor.data))
 }

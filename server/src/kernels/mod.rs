@@ -1,9 +1,17 @@
-//! Compiled kernels: the most recently used ones are kept.
+//! Kernels of clients: compiled ones, of which the most recently used are kept, and what runs, measures, judges and makes them.
 
+pub(crate) mod arguments;
+pub(crate) mod benchmark;
 mod compiled;
 mod cuda;
+pub(crate) mod dataset;
+mod element_type;
+pub(crate) mod evaluate;
 mod kept;
+pub(crate) mod launch;
 mod program;
+mod ptx_files;
+mod translate;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +20,6 @@ use accelerd_kernels::{
     ledger::{Account, Kind, Ledger, Place},
     ops::translate::{Diagnostic, TooLarge, Translate, Translated, Translation},
 };
-use accelerd_proto::v1 as pb;
 
 use crate::{
     auth::{caller::Caller, role::Role},
@@ -20,11 +27,13 @@ use crate::{
     error::ApiError,
     layers::timing,
 };
-pub(crate) use compiled::{CompiledKernel, is_module};
-pub(crate) use cuda::{CudaKernel, CudaKernels, Gpu, MAX_QUICK_COMPILERS};
+pub(crate) use compiled::CompiledKernel;
+use compiled::is_module;
+use cuda::MAX_QUICK_COMPILERS;
+pub(crate) use cuda::{CudaKernel, CudaKernels, Gpu};
 use kept::Kept;
-use program::Program;
-pub(crate) use program::{NO_KERNEL, check_source, constant, dialect};
+pub(crate) use program::Program;
+use program::{NO_KERNEL, check_source};
 
 /// The most bytes of the modules of a source.
 const MAX_MODULE_BYTES: usize = 16 << 20;
@@ -60,11 +69,11 @@ impl KernelCache {
     /// The program is malformed or outside of the language, it has no kernel of the name, or several and no name.
     pub(crate) async fn compile(
         &self,
-        program: pb::KernelProgram,
+        program: Program,
         field: &str,
         context: &Context,
     ) -> Result<Arc<CompiledKernel>, ApiError> {
-        let program = Program::decode(program, field, self.0.max_source)?;
+        check_source(&format!("{field}.source"), &program.source, self.0.max_source)?;
         let id = program.id();
         if let Some(kept) = self.kept().get(&id) {
             return Ok(kept);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use accelerd_kernels::ops::translate::{Captured, Dialect, Request, Targets};
-use accelerd_proto::v1::{self as pb, kernel_constant::Value};
 use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
@@ -11,25 +10,18 @@ use crate::error::ApiError;
 /// The code of a diagnostic of a requested kernel that the module does not have.
 pub(crate) const NO_KERNEL: &str = "no_kernel";
 
-pub(super) struct Program {
-    source: String,
-    dialect: Option<Dialect>,
-    constants: BTreeMap<String, Captured>,
+/// A kernel of a module.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) source: String,
+    /// `None` if the module decides.
+    pub(crate) dialect: Option<Dialect>,
+    pub(crate) constants: BTreeMap<String, Captured>,
     /// Empty if the module has one kernel.
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 impl Program {
-    /// Decodes a program that is at `field` of a request.
-    pub(super) fn decode(program: pb::KernelProgram, field: &str, max_source: usize) -> Result<Self, ApiError> {
-        let pb::KernelProgram { source, dialect: number, constants, name } = program;
-        let at = |name: &str| format!("{field}.{name}");
-        check_source(&at("source"), &source, max_source)?;
-        let dialect = dialect(&at("dialect"), number)?;
-        let constants = constants.into_iter().map(|named| constant(&at("constants"), named));
-        Ok(Self { source, dialect, constants: constants.collect::<Result<_, _>>()?, name })
-    }
-
     /// SHA-256 of an encoding of all parts, each with its length, in hexadecimal digits.
     pub(super) fn id(&self) -> String {
         let mut hash = Sha256::new();
@@ -80,56 +72,28 @@ pub(crate) fn check_source(field: &str, source: &str, max_bytes: usize) -> Resul
     Ok(())
 }
 
-/// `None` if the module decides.
-pub(crate) fn dialect(field: &str, number: i32) -> Result<Option<Dialect>, ApiError> {
-    match pb::KernelDialect::try_from(number) {
-        Ok(pb::KernelDialect::Unspecified) => Ok(None),
-        Ok(pb::KernelDialect::Warp) => Ok(Some(Dialect::Warp)),
-        Ok(pb::KernelDialect::Python) => Ok(Some(Dialect::Python)),
-        Err(_) => Err(ApiError::invalid(field, format!("expected a dialect, got {number}"))),
-    }
-}
-
-/// A constant with its name; `field` is that of all constants.
-pub(crate) fn constant(
-    field: &str,
-    (name, constant): (String, pb::KernelConstant),
-) -> Result<(String, Captured), ApiError> {
-    let value = match constant.value {
-        Some(Value::Integer(value)) => Captured::Int(value),
-        Some(Value::Number(value)) => Captured::Float(value),
-        Some(Value::Boolean(value)) => Captured::Bool(value),
-        None => return Err(ApiError::invalid(format!("{field}[{name:?}]"), "expected a value, got none")),
-    };
-    Ok((name, value))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn program(source: &str, name: &str, constants: &[(&str, Value)]) -> Program {
-        let constants = constants.iter().map(|(name, value)| {
-            let value = Some(*value);
-            ((*name).to_owned(), pb::KernelConstant { value })
-        });
+    fn program(source: &str, name: &str, constants: &[(&str, Captured)]) -> Program {
+        let constants = constants.iter().map(|(name, value)| ((*name).to_owned(), *value));
         let (source, name) = (source.to_owned(), name.to_owned());
-        let program = pb::KernelProgram { source, name, constants: constants.collect(), ..Default::default() };
-        Program::decode(program, "program", 100).expect("it is valid")
+        Program { source, dialect: None, constants: constants.collect(), name }
     }
 
     #[test]
     fn the_id_depends_on_every_part_and_on_nothing_else() {
-        let first = program("a", "f", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]);
-        let same = program("a", "f", &[("M", Value::Number(1.0)), ("N", Value::Integer(1))]);
+        let first = program("a", "f", &[("N", Captured::Int(1)), ("M", Captured::Float(1.0))]);
+        let same = program("a", "f", &[("M", Captured::Float(1.0)), ("N", Captured::Int(1))]);
         assert_eq!((first.id(), first.id().len()), (same.id(), 64));
         let others = [
-            program("b", "f", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]),
-            program("a", "g", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]),
-            program("af", "", &[("N", Value::Integer(1)), ("M", Value::Number(1.0))]),
-            program("a", "f", &[("N", Value::Integer(1)), ("M", Value::Number(-1.0))]),
-            program("a", "f", &[("N", Value::Boolean(true)), ("M", Value::Number(1.0))]),
-            program("a", "f", &[("N", Value::Integer(1))]),
+            program("b", "f", &[("N", Captured::Int(1)), ("M", Captured::Float(1.0))]),
+            program("a", "g", &[("N", Captured::Int(1)), ("M", Captured::Float(1.0))]),
+            program("af", "", &[("N", Captured::Int(1)), ("M", Captured::Float(1.0))]),
+            program("a", "f", &[("N", Captured::Int(1)), ("M", Captured::Float(-1.0))]),
+            program("a", "f", &[("N", Captured::Bool(true)), ("M", Captured::Float(1.0))]),
+            program("a", "f", &[("N", Captured::Int(1))]),
             Program { dialect: Some(Dialect::Warp), ..program("a", "f", &[]) },
             Program { dialect: Some(Dialect::Python), ..program("a", "f", &[]) },
         ];

@@ -1,431 +1,115 @@
-//! Judges kernels in CUDA C++ that nobody trusts, against a reference or results.
+//! Evaluations of kernels in CUDA C++ as messages.
 
-mod layout;
-mod request;
-mod runs;
+use std::time::Duration;
 
-use std::{sync::Arc, time::Instant};
+use accelerd_proto::v1::{self as pb, evaluate_request::Expectation};
 
-use accelerd_engine::Context;
-use accelerd_proto::v1::{self as pb, EvaluationVerdict as Verdict};
-use accelerd_sandbox::{CudaCode, Module, Refusal, SandboxError, SubjectConfig, SubjectLaunch, SubjectParam};
-use bytes::Bytes;
-use tonic::Status;
-
-use self::{
-    request::{Evaluation, Expectation},
-    runs::{Checked, Failure, ParamKind, Runs},
-};
 use super::{
-    arguments::{BoundLaunch, NamedArgument, bind},
-    benchmark::{duration, percentiles, time_at},
-    cuda::resources,
-    launch::{Launcher, describe_fault},
+    describe::resources,
+    launch::{duration, extents, mismatch},
+    program::program,
 };
 use crate::{
-    auth::caller::Caller,
     error::ApiError,
-    kernels::{CompiledKernel, Gpu},
-    sandbox::Turn,
+    grpc::tensor_value::{inline, sources, tensor_type},
+    kernels::{
+        benchmark::percentiles,
+        evaluate::{
+            CudaParam, CudaSubject, EvaluationRequest, Expected, Judgement, ParamKind, RequestedTimeout, Verdict,
+        },
+    },
     status::bounded_message,
 };
 
-/// What computes the expected results.
-enum Reference {
-    Kernel(Arc<CompiledKernel>, Vec<i64>),
-    /// By the position of the parameter.
-    Outputs(Vec<(usize, Bytes)>),
+pub(super) fn evaluation_request(request: pb::EvaluateRequest) -> Result<EvaluationRequest, ApiError> {
+    let timeout = request
+        .launch_timeout
+        .map(|requested| RequestedTimeout { time: Duration::try_from(requested).ok(), shown: requested.to_string() });
+    Ok(EvaluationRequest {
+        arguments: sources("arguments", request.arguments)?,
+        subject: subject(request.subject.unwrap_or_default())?,
+        expected: expected(request.expectation)?,
+        fixed_arguments: request.fixed_arguments,
+        run_count: request.run_count,
+        warm_up_count: request.warm_up_count,
+        atol: request.atol,
+        rtol: request.rtol,
+        timeout,
+    })
 }
 
-impl Launcher {
-    /// Evaluates a kernel. Its source is compiled first: that needs no GPU.
-    pub(super) async fn evaluate(
-        &self,
-        caller: &Caller,
-        context: &Context,
-        request: pb::EvaluateRequest,
-    ) -> Result<pb::EvaluateResponse, Status> {
-        self.app().sandboxes.check_enabled()?;
-        if !self.app().config.sandbox.cuda_source {
-            return Err(ApiError::CudaSourceDisabled.into());
-        }
-        // That of all runs together.
-        let deadline = context.deadline.unwrap_or_else(|| Instant::now() + self.default_deadline());
-        let context = &Context { deadline: Some(deadline), ..context.clone() };
-        let limit = self.app().cuda_kernels.memory();
-        let mut copies = self.copies();
-        let mut request = request;
-        let arguments = (std::mem::take(&mut request.arguments), limit);
-        let arguments = self.arguments(caller, context, "", arguments, &mut copies).await?;
-        let max_source = self.app().config.limits.max_kernel_source_bytes;
-        let evaluation = Evaluation::new(request, arguments, max_source)?;
-        let total = evaluation.plan.layout.total();
-        if total > limit.bytes {
-            return Err(ApiError::CaseMemory { asked: total, limit }.into());
-        }
-        // The memory of a launch and what is read of it; contents and results of the runs that are compared.
-        copies.try_resize(copies.bytes().saturating_add(total.saturating_mul(8))).map_err(ApiError::from)?;
-        let reference = self.reference(&evaluation, context).await?;
-        Ok(self.judge(evaluation, &reference, context).await?)
-    }
+fn subject(subject: pb::CudaSubject) -> Result<CudaSubject, ApiError> {
+    let pb::CudaSubject { source, entry, params, grid, block, dynamic_shared_memory_bytes } = subject;
+    let params = params.into_iter().enumerate().map(param).collect::<Result<_, _>>()?;
+    Ok(CudaSubject { source, entry, params, grid, block, dynamic_shared_bytes: dynamic_shared_memory_bytes })
+}
 
-    async fn judge(
-        &self,
-        evaluation: Evaluation,
-        reference: &Reference,
-        context: &Context,
-    ) -> Result<pb::EvaluateResponse, ApiError> {
-        let kernels = &self.app().cuda_kernels;
-        let arch = kernels.arch("", "")?;
-        let (source, entry) = (evaluation.source.clone(), evaluation.config.entry.clone());
-        let mut response = pb::EvaluateResponse {
-            arch: arch.to_string(),
-            array_bytes: evaluation.array_bytes(),
-            ..Default::default()
-        };
-        let code = match kernels.compile_source(source, entry, arch, context).await {
-            Ok(code) => code,
-            Err(error) => {
-                response.compiler_log = compiler_log(error)?;
-                response.verdict = Verdict::CompileError.into();
-                "the source does not compile".clone_into(&mut response.message);
-                return Ok(response);
-            }
-        };
-        response.resources = code.resources.map(resources);
-        let gpu = kernels.gpu()?;
-        let evaluation = Arc::new(evaluation);
-        let runs = run(gpu, &evaluation, code, context).await?;
-        let mismatches = if runs.failure.is_none() {
-            self.mismatches(&evaluation, reference, &runs, context).await?
-        } else {
-            vec![]
-        };
-        Ok(with_verdict(response, &evaluation, runs, mismatches, gpu.properties.memory_bandwidth))
-    }
-
-    /// Compiles the reference, and checks that it fits the parameters.
-    async fn reference(&self, evaluation: &Evaluation, context: &Context) -> Result<Reference, ApiError> {
-        match &evaluation.expectation {
-            Expectation::Outputs(outputs) => Ok(Reference::Outputs(outputs.clone())),
-            Expectation::Program(program, grid) => {
-                let kernel = self.app().kernels.compile(program.clone(), "reference.program", context).await?;
-                self.bind_reference(evaluation, &kernel, grid, 0)?;
-                Ok(Reference::Kernel(kernel, grid.clone()))
-            }
+fn param((nth, param): (usize, pb::CudaParam)) -> Result<CudaParam, ApiError> {
+    let field = format!("subject.params[{nth}]");
+    let kind = match param.kind() {
+        pb::CudaParamKind::Value => ParamKind::Value,
+        pb::CudaParamKind::Input => ParamKind::Input,
+        pb::CudaParamKind::Output => ParamKind::Output,
+        pb::CudaParamKind::InputOutput => ParamKind::InputOutput,
+        pb::CudaParamKind::Unspecified => {
+            return Err(ApiError::invalid(format!("{field}.kind"), format!("expected a kind, got {}", param.kind)));
         }
-    }
+    };
+    Ok(CudaParam { of: tensor_type(&field, param.dtype, &param.shape)?, name: param.name, kind })
+}
 
-    /// A launch of the reference with the contents of a run.
-    fn bind_reference(
-        &self,
-        evaluation: &Evaluation,
-        kernel: &CompiledKernel,
-        grid: &[i64],
-        run: u32,
-    ) -> Result<BoundLaunch, ApiError> {
-        let params = &evaluation.plan.params;
-        let written = params.iter().filter(|param| param.kind.is_written());
-        let position = |name: &str| kernel.kernel.params.iter().position(|param| param.name == name);
-        for param in written.clone() {
-            if position(&param.name).is_none_or(|nth| !kernel.written[nth]) {
-                let reason = format!("expected a kernel that writes {:?}, as the subject does", param.name);
-                return Err(ApiError::invalid("reference.program", reason));
-            }
+fn expected(expectation: Option<Expectation>) -> Result<Expected, ApiError> {
+    match expectation {
+        Some(Expectation::Reference(pb::EvaluationReference { program: reference, grid })) => {
+            let field = "reference.program";
+            let reference = reference.ok_or_else(|| ApiError::invalid(field, "expected a program, got none"))?;
+            Ok(Expected::Program(program(field, reference)?, extents("reference.grid", &grid)?))
         }
-        let contents = evaluation.plan.contents(run);
-        let known = params.iter().zip(contents).filter(|(param, _)| position(&param.name).is_some());
-        let arguments = known.map(|(param, data)| NamedArgument {
-            name: param.name.clone(),
-            field: format!("subject.params[{:?}]", param.name),
-            of: param.of.clone(),
-            data,
-        });
-        let outputs = written.map(|param| pb::KernelOutput { name: param.name.clone(), shape: vec![] });
-        let mut copies = self.copies();
-        let bound = bind(kernel, grid, arguments.collect(), outputs.collect(), self.cpu().limit, &mut copies);
-        bound.map_err(|error| {
-            let ApiError::Invalid { field, reason } = error else { return error };
-            let field = if field == "grid" { "reference.grid" } else { "reference.program" };
-            ApiError::invalid(field, reason)
-        })
-    }
-
-    /// What is wrong with the results, and whether that of the repeated run is its own.
-    async fn mismatches(
-        &self,
-        evaluation: &Evaluation,
-        reference: &Reference,
-        runs: &Runs,
-        context: &Context,
-    ) -> Result<Vec<pb::BenchmarkMismatch>, ApiError> {
-        let mut mismatches = vec![];
-        for checked in &runs.checked {
-            let expected = match reference {
-                Reference::Outputs(outputs) => outputs.clone(),
-                Reference::Kernel(kernel, grid) => {
-                    self.expected(evaluation, kernel, grid, checked.run, context).await?
-                }
+        Some(Expectation::Expected(pb::ExpectedOutputs { outputs })) => {
+            let output = |(nth, output): (usize, pb::NamedTensor)| {
+                let field = format!("expected.outputs[{nth}].value");
+                let (of, data) = inline(&field, output.value.unwrap_or_default())?;
+                Ok((output.name, of, data))
             };
-            mismatches.extend(evaluation.mismatches(checked, &expected));
+            Ok(Expected::Outputs(outputs.into_iter().enumerate().map(output).collect::<Result<_, ApiError>>()?))
         }
-        Ok(mismatches)
-    }
-
-    /// What the reference computes in a run, by the positions of the parameters.
-    async fn expected(
-        &self,
-        evaluation: &Evaluation,
-        kernel: &Arc<CompiledKernel>,
-        grid: &[i64],
-        run: u32,
-        context: &Context,
-    ) -> Result<Vec<(usize, Bytes)>, ApiError> {
-        let bound = self.bind_reference(evaluation, kernel, grid, run)?;
-        let result = self.launch_bound(&self.cpu(), kernel, &bound, None, true, context).await?;
-        if let Some(fault) = result.faults.first() {
-            let line = describe_fault(kernel, &bound.grid, fault)?.line;
-            let reason = format!("expected a result for each run, got a fault in line {line}");
-            return Err(ApiError::invalid("reference.program", reason));
-        }
-        let outputs = evaluation.written().zip(result.outputs);
-        Ok(outputs.map(|(param, bytes)| (param, bytes.into())).collect())
+        None => Err(ApiError::invalid("reference", "expected a reference or expected outputs, got neither")),
     }
 }
 
-/// Has the runs launched in one process, which serves nothing else: a kernel may have changed whatever it maps.
-async fn run(gpu: &Gpu, evaluation: &Arc<Evaluation>, code: CudaCode, context: &Context) -> Result<Runs, ApiError> {
-    let evaluation = Arc::clone(evaluation);
-    let job = move |turn: Turn| {
-        let module = Module::new(code.image);
-        let config = evaluation.config();
-        // An evaluation that panicked may have left its process.
-        turn.end_process();
-        let runs = evaluation.plan.execute(|memory, outputs| {
-            let (module, config) = (module.clone(), config.clone());
-            let launch = SubjectLaunch { module, config, memory, timeout: evaluation.timeout, outputs };
-            Ok(turn.run_subject(&launch)?)
-        });
-        turn.end_process();
-        runs
-    };
-    gpu.evaluators.turns().run(context, job).await
-}
-
-/// The compiler's log of a source that does not compile; other errors are not the source's.
-fn compiler_log(error: ApiError) -> Result<String, ApiError> {
-    let ApiError::Sandbox(failure) = error else { return Err(error) };
-    if let SandboxError::Refused(Refusal::NotCompiled(log)) = failure {
-        Ok(log)
-    } else if let SandboxError::Refused(refusal @ Refusal::LimitTooHigh { .. }) = failure {
-        Ok(refusal.to_string())
-    } else if let SandboxError::Crashed { .. } = failure {
-        Ok("the compiler crashed".to_owned())
-    } else {
-        Err(failure.into())
+/// The response of an evaluation.
+pub(super) fn judgement(judgement: Judgement) -> pb::EvaluateResponse {
+    let times = percentiles(&judgement.run_times).map(|times| times.map(duration));
+    pb::EvaluateResponse {
+        verdict: verdict(judgement.verdict).into(),
+        message: bounded_message(&judgement.message),
+        compiler_log: judgement.compiler_log,
+        run: judgement.run,
+        param: judgement.param,
+        resources: judgement.resources.map(resources),
+        run_times: judgement.run_times.iter().copied().map(duration).collect(),
+        p10_time: times.map(|[p10, ..]| p10),
+        median_time: times.map(|[_, median, _]| median),
+        p90_time: times.map(|[.., p90]| p90),
+        min_time: times.map(|_| duration(judgement.min_time)),
+        mismatches: judgement.mismatches.iter().map(mismatch).collect(),
+        bit_exact_repeat: judgement.bit_exact_repeat,
+        array_bytes: judgement.array_bytes,
+        arch: judgement.arch,
     }
 }
 
-impl Evaluation {
-    /// Positions of the parameters that are written.
-    fn written(&self) -> impl Iterator<Item = usize> {
-        let params = self.plan.params.iter().enumerate();
-        params.filter(|(_, param)| param.kind.is_written()).map(|(nth, _)| nth)
-    }
-
-    fn array_bytes(&self) -> u64 {
-        let arrays = self.plan.params.iter().filter(|param| param.kind != ParamKind::Value);
-        arrays.map(|param| param.of.bytes() as u64).sum()
-    }
-
-    /// How each launch is made.
-    fn config(&self) -> SubjectConfig {
-        let param = |(nth, param): (usize, &runs::Param)| match self.plan.layout.array(nth) {
-            Some(range) => SubjectParam::Address(range.start),
-            None => SubjectParam::Value(param.data.to_vec()),
-        };
-        let params = self.plan.params.iter().enumerate().map(param).collect();
-        SubjectConfig { params, ..self.config.clone() }
-    }
-
-    fn mismatches(&self, checked: &Checked, expected: &[(usize, Bytes)]) -> Vec<pb::BenchmarkMismatch> {
-        let written = self.written().zip(&checked.outputs);
-        let compared = written.filter_map(|(nth, actual)| {
-            let (_, expected) = expected.iter().find(|(param, _)| *param == nth)?;
-            let param = &self.plan.params[nth];
-            self.tolerance.mismatch(checked.run, (&param.name, param.of.dtype), actual, expected)
-        });
-        compared.collect()
-    }
-
-    /// Bytes that a run changed.
-    fn changed_bytes(&self, checked: &Checked) -> usize {
-        let contents = self.plan.contents(checked.run);
-        let outputs = self.written().zip(&checked.outputs);
-        let changed = |(nth, after): (usize, &Vec<u8>)| {
-            contents[nth].iter().zip(after).filter(|(before, after)| before != after).count()
-        };
-        outputs.map(changed).sum()
-    }
-}
-
-/// The response of an evaluation whose source compiles.
-fn with_verdict(
-    mut response: pb::EvaluateResponse,
-    evaluation: &Evaluation,
-    runs: Runs,
-    mismatches: Vec<pb::BenchmarkMismatch>,
-    bandwidth: f64,
-) -> pb::EvaluateResponse {
-    let changed = runs.checked.last().map_or(0, |last| evaluation.changed_bytes(last));
-    let min_time = time_at(bandwidth, changed) / 2;
-    response.run_times = runs.times.iter().copied().map(duration).collect();
-    let [p10, median, p90] = percentiles(&runs.times);
-    if !runs.times.is_empty() {
-        (response.p10_time, response.median_time) = (Some(duration(p10)), Some(duration(median)));
-        (response.p90_time, response.min_time) = (Some(duration(p90)), Some(duration(min_time)));
-    }
-    let middle = evaluation.plan.middle();
-    let first = runs.checked.iter().find(|checked| checked.run == middle);
-    let repeat = runs.repeat.as_ref();
-    response.bit_exact_repeat = repeat.is_some() && repeat == first;
-    let differs = first.zip(repeat).and_then(|(first, repeat)| {
-        let expected: Vec<_> = evaluation.written().zip(first.outputs.iter().cloned().map(Bytes::from)).collect();
-        let found = evaluation.mismatches(repeat, &expected).into_iter().next();
-        // Of two wrong results it does not matter that they differ.
-        found.filter(|_| mismatches.iter().all(|mismatch| mismatch.run != middle))
-    });
-    let failed = |verdict, message, mismatch: &pb::BenchmarkMismatch| Failure {
-        verdict,
-        message,
-        run: mismatch.run,
-        param: evaluation.plan.params.iter().position(|param| param.name == mismatch.output),
-    };
-    let failure = runs.failure.or_else(|| {
-        let mismatch = mismatches.first()?;
-        let pb::BenchmarkMismatch { output, index, actual, expected, failed_count, .. } = mismatch;
-        let message = format!(
-            "{failed_count} elements of {output:?} differ, the first is element {index}: expected {expected}, got {actual}"
-        );
-        Some(failed(Verdict::Mismatch, message, mismatch))
-    });
-    let failure = failure.or_else(|| {
-        let mismatch = differs.as_ref()?;
-        let message = format!("when a run was repeated, element {} of {:?} differed", mismatch.index, mismatch.output);
-        Some(failed(Verdict::Nondeterministic, message, mismatch))
-    });
-    response.mismatches = mismatches;
-    if let Some(Failure { verdict, message, run, param }) = failure {
-        (response.verdict, response.message, response.run) = (verdict.into(), bounded_message(&message), Some(run));
-        response.param = param.map_or_else(String::new, |nth| evaluation.plan.params[nth].name.clone());
-    } else if median < min_time {
-        response.verdict = Verdict::ImplausibleTime.into();
-        response.message = format!("{median:?} is shorter than {min_time:?}, the time to write {changed} bytes");
-    } else {
-        response.verdict = Verdict::Passed.into();
-    }
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use accelerd_tensor::{Dtype, TensorType};
-
-    use super::{layout::Layout, runs::Plan, *};
-    use crate::grpc::kernel::benchmark::Tolerance;
-
-    const RUNS: u32 = 5;
-
-    /// An evaluation of a kernel that writes 1,000 bytes.
-    fn evaluation() -> Evaluation {
-        let of = TensorType { dtype: Dtype::U8, shape: vec![1000] };
-        let y = runs::Param { name: "y".to_owned(), kind: ParamKind::Output, of, data: Bytes::new(), is_fixed: false };
-        Evaluation {
-            source: Bytes::new(),
-            config: SubjectConfig {
-                entry: "k".to_owned(),
-                params: vec![],
-                grid: [1; 3],
-                block: [1; 3],
-                shared_bytes: 0,
-            },
-            plan: Plan { layout: Layout::new(&[Some(1000)]), params: vec![y], warm_up: 0, runs: RUNS, seed: 1 },
-            expectation: Expectation::Outputs(vec![]),
-            tolerance: Tolerance::new(None, None).expect("the defaults"),
-            timeout: Duration::from_secs(1),
-        }
-    }
-
-    /// Runs of a millisecond whose results are zeros; that of the repeated one starts with `repeated`.
-    fn runs(evaluation: &Evaluation, repeated: u8) -> Runs {
-        let checked = |run, first| {
-            let mut output = vec![0; 1000];
-            output[0] = first;
-            Checked { run, outputs: vec![output] }
-        };
-        let middle = evaluation.plan.middle();
-        Runs {
-            times: vec![Duration::from_millis(1); RUNS as usize],
-            checked: [0, middle, RUNS - 1].map(|run| checked(run, 0)).into(),
-            repeat: Some(checked(middle, repeated)),
-            failure: None,
-        }
-    }
-
-    /// The response for these runs, where the results should have been `expected`, on a GPU of this bandwidth.
-    fn judged(runs: Runs, expected: u8, bandwidth: f64) -> pb::EvaluateResponse {
-        let evaluation = evaluation();
-        let expected = [(0, Bytes::from(vec![expected; 1000]))];
-        let mismatches = runs.checked.iter().flat_map(|checked| evaluation.mismatches(checked, &expected)).collect();
-        with_verdict(pb::EvaluateResponse::default(), &evaluation, runs, mismatches, bandwidth)
-    }
-
-    #[test]
-    fn right_results_in_a_plausible_time_pass() {
-        let passed = judged(runs(&evaluation(), 0), 0, 1e9);
-        assert_eq!((passed.verdict(), passed.run, passed.bit_exact_repeat), (Verdict::Passed, None, true));
-        assert_eq!(
-            (passed.run_times.len(), passed.median_time, passed.p90_time),
-            (5, passed.p10_time, passed.p10_time)
-        );
-    }
-
-    #[test]
-    fn a_time_in_which_the_results_cannot_be_written_is_not_believed() {
-        // 1,000 bytes at twice 400,000 bytes per second take 1.25 ms.
-        let implausible = judged(runs(&evaluation(), 0), 0, 4e5);
-        assert_eq!(implausible.verdict(), Verdict::ImplausibleTime);
-        assert_eq!(implausible.min_time.map(|time| time.nanos), Some(1_250_000));
-    }
-
-    #[test]
-    fn results_that_differ_when_a_run_is_repeated_are_nondeterministic_unless_both_are_wrong() {
-        let found = judged(runs(&evaluation(), 9), 0, 1e9);
-        assert_eq!((found.verdict(), found.bit_exact_repeat), (Verdict::Nondeterministic, false));
-        assert_eq!((found.run, found.param.as_str()), (Some(evaluation().plan.middle()), "y"));
-        let wrong = judged(runs(&evaluation(), 9), 7, 1e9);
-        assert_eq!((wrong.verdict(), wrong.run, wrong.mismatches.len()), (Verdict::Mismatch, Some(0), 3));
-    }
-
-    #[test]
-    fn the_first_failure_of_a_run_is_the_verdict() {
-        let failure = Failure { verdict: Verdict::Fault, message: "a trap".to_owned(), run: 2, param: None };
-        let failed = Runs { failure: Some(failure), ..Runs::default() };
-        let failed = judged(failed, 0, 1e9);
-        assert_eq!((failed.verdict(), failed.run, failed.message.as_str()), (Verdict::Fault, Some(2), "a trap"));
-        assert!(failed.median_time.is_none() && !failed.bit_exact_repeat);
-    }
-
-    #[test]
-    fn only_what_the_source_causes_is_a_compile_error() {
-        let log = compiler_log(SandboxError::Refused(Refusal::NotCompiled("line 1".to_owned())).into());
-        assert_eq!(log.ok().as_deref(), Some("line 1"));
-        let crashed = SandboxError::Crashed { signal: Some(11), code: None, stderr: String::new() };
-        assert!(compiler_log(crashed.into()).is_ok());
-        let missing = compiler_log(SandboxError::Refused(Refusal::NoCompiler("none".to_owned())).into());
-        assert!(matches!(missing, Err(ApiError::Sandbox(SandboxError::Refused(Refusal::NoCompiler(_))))));
-        assert!(compiler_log(SandboxError::Timeout { killed: true }.into()).is_err());
+fn verdict(verdict: Verdict) -> pb::EvaluationVerdict {
+    match verdict {
+        Verdict::Passed => pb::EvaluationVerdict::Passed,
+        Verdict::CompileError => pb::EvaluationVerdict::CompileError,
+        Verdict::NotLaunched => pb::EvaluationVerdict::NotLaunched,
+        Verdict::Fault => pb::EvaluationVerdict::Fault,
+        Verdict::Timeout => pb::EvaluationVerdict::Timeout,
+        Verdict::Mismatch => pb::EvaluationVerdict::Mismatch,
+        Verdict::OutOfBoundsWrite => pb::EvaluationVerdict::OutOfBoundsWrite,
+        Verdict::InputChanged => pb::EvaluationVerdict::InputChanged,
+        Verdict::Nondeterministic => pb::EvaluationVerdict::Nondeterministic,
+        Verdict::ImplausibleTime => pb::EvaluationVerdict::ImplausibleTime,
     }
 }
