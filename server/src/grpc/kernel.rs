@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use accelerd_engine::Context;
 use accelerd_kernels::ops::translate::{Diagnostic, Request as TranslationRequest, Targets, TooLarge, Translated};
-use accelerd_proto::v1::{self as pb, kernel_service_server::KernelService, launch_request};
-use futures::stream::BoxStream;
+use accelerd_proto::v1::{self as pb, launch_request};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -15,7 +14,7 @@ use crate::{
     auth::caller::Caller,
     config::to_usize,
     error::ApiError,
-    grpc::context::context,
+    grpc::{call::Responses, context::context, handlers::KernelService},
     kernels::{CompiledKernel, NO_KERNEL, check_source, constant, dialect},
     layers::timing,
     status::{bounded_message, translation_too_large},
@@ -77,10 +76,7 @@ impl Kernels {
     }
 }
 
-#[tonic::async_trait]
 impl KernelService for Kernels {
-    type GenerateDatasetStream = BoxStream<'static, Result<pb::GenerateDatasetResponse, Status>>;
-
     async fn translate(
         &self,
         request: Request<pb::TranslateRequest>,
@@ -167,7 +163,7 @@ impl KernelService for Kernels {
     async fn generate_dataset(
         &self,
         request: Request<pb::GenerateDatasetRequest>,
-    ) -> Result<Response<Self::GenerateDatasetStream>, Status> {
+    ) -> Result<Response<Responses<pb::GenerateDatasetResponse>>, Status> {
         let context = context(&request);
         Ok(Response::new(self.launcher.dataset(context, &request.into_inner())?))
     }

@@ -13,6 +13,7 @@ mod dtype;
 pub mod embed;
 mod encode;
 mod graph_executor;
+mod handlers;
 mod kernel;
 pub mod parse;
 mod placement;

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use accelerd_engine::Context;
 use accelerd_kernels::{DeviceId, ops::tensor::TensorInput};
-use accelerd_proto::v1::{self as pb, tensor_input::Source, tensor_service_server::TensorService};
+use accelerd_proto::v1::{self as pb, tensor_input::Source};
 use accelerd_tensor::{GraphSpec, TensorType};
 use bytes::Bytes;
-use futures::{StreamExt, stream::BoxStream};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
     auth::{caller::Caller, role::Role},
     error::ApiError,
     grpc::{
-        call::{ChargedRequests, Requests},
+        call::{ChargedRequests, Requests, Responses},
         context::context,
         data_parallel,
         graph_executor::{Execution, GraphExecutor, GraphRequest},
+        handlers::TensorService,
         placement::device_of_most,
         resident_tensors::{ResidentTensors, named, tensor_type},
         shown::List,
@@ -130,32 +130,9 @@ impl Tensors {
         drop(resident);
         Ok(self.graphs.response(caller, &plan.outputs, &keep, done, quotas, ttl))
     }
-
-    /// Makes the tensor of an upload resident.
-    pub(super) async fn upload(
-        &self,
-        caller: Caller,
-        context: Context,
-        parts: ChargedRequests<pb::UploadTensorRequest>,
-    ) -> Result<Response<pb::UploadTensorResponse>, Status> {
-        self.resident.upload(caller, context, parts).await
-    }
-
-    /// The messages of a download.
-    pub(super) fn download(
-        &self,
-        caller: Caller,
-        context: Context,
-        requests: Requests<pb::DownloadTensorRequest>,
-    ) -> BoxStream<'static, Result<pb::DownloadTensorResponse, Status>> {
-        self.resident.download(caller, context, requests)
-    }
 }
 
-#[tonic::async_trait]
 impl TensorService for Tensors {
-    type DownloadTensorStream = BoxStream<'static, Result<pb::DownloadTensorResponse, Status>>;
-
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Result<Response<pb::ExecuteResponse>, Status> {
         let (caller, mut context) = (Caller::of(request.extensions()), context(&request));
         let mut request = request.into_inner();
@@ -181,20 +158,20 @@ impl TensorService for Tensors {
 
     async fn upload_tensor(
         &self,
-        request: Request<Streaming<pb::UploadTensorRequest>>,
+        caller: Caller,
+        context: Context,
+        parts: ChargedRequests<pb::UploadTensorRequest>,
     ) -> Result<Response<pb::UploadTensorResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        let parts = request.into_inner().map(|part| part.map(|part| (part, None))).boxed();
-        self.upload(caller, context, parts).await
+        self.resident.upload(caller, context, parts).await
     }
 
-    async fn download_tensor(
+    fn download_tensor(
         &self,
-        request: Request<pb::DownloadTensorRequest>,
-    ) -> Result<Response<Self::DownloadTensorStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        let requests = futures::stream::iter([Ok(request.into_inner())]).boxed();
-        Ok(Response::new(self.download(caller, context, requests)))
+        caller: Caller,
+        context: Context,
+        requests: Requests<pb::DownloadTensorRequest>,
+    ) -> Responses<pb::DownloadTensorResponse> {
+        self.resident.download(caller, context, requests)
     }
 
     async fn free_tensors(

@@ -8,12 +8,11 @@ use accelerd_kernels::{
     ledger::Allowance,
     ops::compare::{Compare, CompareRequest, Comparison, Pair},
 };
-use accelerd_proto::v1::{self as pb, verify_service_server::VerifyService};
+use accelerd_proto::v1 as pb;
 use accelerd_sandbox::CaseLimits;
 use accelerd_tensor::TensorType;
-use futures::{StreamExt, stream::BoxStream};
 use tokio::sync::Semaphore;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use self::{
     function::Limits,
@@ -25,9 +24,10 @@ use crate::{
     auth::caller::Caller,
     error::ApiError,
     grpc::{
-        call::Requests,
+        call::{Requests, Responses},
         context::context,
         dtype::dtype_to_proto,
+        handlers::VerifyService,
         resident_tensors::{ResidentTensors, is_on_gpu},
     },
     kernels::KernelCache,
@@ -108,22 +108,9 @@ impl Verifier {
             max_message: config.server.max_message(),
         }))
     }
-
-    /// Verifies the chunks of a stream.
-    pub(super) fn verify_chunks(
-        &self,
-        caller: Caller,
-        context: Context,
-        requests: Requests<pb::VerifyRequest>,
-    ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
-        pipeline::responses(Arc::clone(&self.0), caller, context, requests)
-    }
 }
 
-#[tonic::async_trait]
 impl VerifyService for Verifier {
-    type VerifyStream = BoxStream<'static, Result<pb::VerifyResponse, Status>>;
-
     async fn compare_outputs(
         &self,
         request: Request<pb::CompareOutputsRequest>,
@@ -132,12 +119,13 @@ impl VerifyService for Verifier {
         Ok(Response::new(self.0.compare_outputs(&caller, context, request.into_inner()).await?))
     }
 
-    async fn verify(
+    fn verify(
         &self,
-        request: Request<Streaming<pb::VerifyRequest>>,
-    ) -> Result<Response<Self::VerifyStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(Response::new(self.verify_chunks(caller, context, request.into_inner().boxed())))
+        caller: Caller,
+        context: Context,
+        requests: Requests<pb::VerifyRequest>,
+    ) -> Responses<pb::VerifyResponse> {
+        pipeline::responses(Arc::clone(&self.0), caller, context, requests)
     }
 }
 
