@@ -1,4 +1,4 @@
-"""The committed stubs and methods are what the .proto files say, and the blocking client is what the asyncio client says."""
+"""Stubs and methods are what the .proto files say, and the blocking client is what the asyncio client says."""
 
 from __future__ import annotations
 
