@@ -1,4 +1,4 @@
-"""Generates src/accelerd/_proto from the .proto files, and the blocking client from the asyncio client.
+"""Generates messages, stubs and the table of methods from the .proto files, and the blocking client.
 
 With --check verifies that they are current. Requires the version of grpcio-tools in pyproject.toml: the output differs
 between versions.
@@ -10,27 +10,20 @@ import argparse
 import re
 import sys
 import tempfile
-from importlib import resources
 from pathlib import Path
 
 import generate_blocking
+import generate_methods
 
 HERE = Path(__file__).resolve().parent
-PROTO = HERE.parents[1] / "proto"
 OUTPUT = HERE / "src" / "accelerd" / "_proto"
 OPENING = '"""Messages and stubs of accelerd.v1, written by generate.py."""\n'
 
 
 def generate(folder: Path) -> None:
     """Generate modules and type stubs in a folder, with imports of `accelerd._proto`."""
-    from grpc_tools import protoc
-
-    files = sorted(str(file.relative_to(PROTO)) for file in PROTO.glob("accelerd/v1/*.proto"))
-    well_known = str(resources.files("grpc_tools") / "_proto")
     with tempfile.TemporaryDirectory() as scratch:
-        outputs = [f"--{kind}_out={scratch}" for kind in ("python", "pyi", "grpc_python")]
-        if protoc.main(["protoc", f"-I{PROTO}", f"-I{well_known}", *outputs, *files]) != 0:
-            sys.exit("protoc failed")
+        generate_methods.protoc(*(f"--{kind}_out={scratch}" for kind in ("python", "pyi", "grpc_python")))
         for file in sorted(Path(scratch, "accelerd", "v1").iterdir()):
             # Skip the empty gRPC modules of files without a service.
             if file.name.endswith("_pb2_grpc.py") and "Stub" not in file.read_text():
@@ -57,8 +50,9 @@ def main() -> None:
     if not parser.parse_args().check:
         OUTPUT.mkdir(parents=True, exist_ok=True)
         generate(OUTPUT)
+        generate_methods.generate(generate_blocking.SOURCES)
         generate_blocking.generate(generate_blocking.SOURCES)
-    elif differing := drift() + generate_blocking.drift():
+    elif differing := drift() + generate_methods.drift() + generate_blocking.drift():
         sys.exit(f"out of date: {', '.join(differing)}; run python generate.py")
 
 

@@ -57,8 +57,8 @@ def generate(output: Path, sources: Path = SOURCES) -> None:
     if unused:
         sys.exit(f"rules of generate_blocking.py that match nothing: {', '.join(sorted(unused))}")
     # Imports are sorted by other names than before, and a loop of `yield` that was asynchronous is a `yield from`.
-    _ruff("check", "--select=I,UP028", "--fix", "--unsafe-fixes", *written)
-    _ruff("format", *written)
+    ruff("check", "--select=I,UP028", "--fix", "--unsafe-fixes", *written)
+    ruff("format", *written)
 
 
 def drift(sources: Path = SOURCES) -> list[str]:
@@ -71,6 +71,7 @@ def drift(sources: Path = SOURCES) -> list[str]:
     return sorted(name for name in fresh | there if fresh.get(name) != there.get(name))
 
 
-def _ruff(command: str, *arguments: str | Path) -> None:
+def ruff(command: str, *arguments: str | Path) -> None:
+    """Run ruff with the settings of all sources."""
     options = ["--quiet", "--no-cache", f"--config={HERE / 'pyproject.toml'}"]
     subprocess.run([sys.executable, "-m", "ruff", command, *options, *arguments], check=True)

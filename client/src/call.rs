@@ -1,7 +1,6 @@
 //! The client and its calls: encode once, retry, and fail at the deadline.
 
 use std::{
-    marker::PhantomData,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -9,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use accelerd_proto::methods::Rpc;
 use futures::{Stream, StreamExt};
 use prost::Message;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -65,24 +65,6 @@ impl Channels {
     }
 }
 
-/// A gRPC method with its request and response types.
-pub(crate) struct Method<Q, R> {
-    path: &'static str,
-    /// Whether a call may be retried although the daemon may have executed it.
-    idempotent: bool,
-    types: PhantomData<(Q, R)>,
-}
-
-impl<Q, R> Method<Q, R> {
-    pub(crate) const fn idempotent(path: &'static str) -> Self {
-        Self { path, idempotent: true, types: PhantomData }
-    }
-
-    pub(crate) const fn non_idempotent(path: &'static str) -> Self {
-        Self { path, idempotent: false, types: PhantomData }
-    }
-}
-
 /// A response and its server-side timings.
 pub(crate) struct Reply<R> {
     pub(crate) message: R,
@@ -109,7 +91,7 @@ impl Client {
     }
 
     /// Makes a unary call, with retries until the deadline.
-    pub(crate) async fn unary<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<Reply<R>>
+    pub(crate) async fn unary<Q, R>(&self, method: Rpc<Q, R>, message: Q) -> Result<Reply<R>>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
@@ -125,7 +107,7 @@ impl Client {
                     let timings = Timings::from_metadata(response.metadata());
                     return Ok(Reply { message: response.into_inner(), timings });
                 }
-                Ok(Err(status)) => self.back_off(&status, method.idempotent, attempts, until).await?,
+                Ok(Err(status)) => self.back_off(&status, method.is_idempotent(), attempts, until).await?,
             }
         }
     }
@@ -149,7 +131,7 @@ impl Client {
         Error::Deadline { deadline: self.settings.deadline, attempts }
     }
 
-    async fn attempt<Q, R>(&self, method: &Method<Q, R>, message: Arc<Q>, until: Instant) -> Result<Response<R>, Status>
+    async fn attempt<Q, R>(&self, method: &Rpc<Q, R>, message: Arc<Q>, until: Instant) -> Result<Response<R>, Status>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
@@ -160,17 +142,17 @@ impl Client {
             request.metadata_mut().insert(timing::REQUEST_KEY, MetadataValue::from_static("1"));
         }
         let mut grpc = self.ready().await?;
-        grpc.unary(request, PathAndQuery::from_static(method.path), Shared::default()).await
+        grpc.unary(request, PathAndQuery::from_static(method.path()), Shared::default()).await
     }
 
     /// Makes a server-streaming call, without deadline or retry.
-    pub(crate) async fn server_stream<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<Streaming<R>>
+    pub(crate) async fn server_stream<Q, R>(&self, method: Rpc<Q, R>, message: Q) -> Result<Streaming<R>>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
         let mut grpc = self.ready().await.map_err(final_error)?;
-        let path = PathAndQuery::from_static(method.path);
+        let path = PathAndQuery::from_static(method.path());
         let response = grpc.server_streaming(self.request(Arc::new(message)), path, Shared::default()).await;
         response.map(Response::into_inner).map_err(final_error)
     }
@@ -178,7 +160,7 @@ impl Client {
     /// Makes a bidirectional streaming call, without deadline or retry.
     pub(crate) async fn bidi_stream<Q, R>(
         &self,
-        method: Method<Q, R>,
+        method: Rpc<Q, R>,
         messages: impl Stream<Item = Q> + Send + 'static,
     ) -> Result<Streaming<R>>
     where
@@ -186,7 +168,7 @@ impl Client {
         R: Message + Default + 'static,
     {
         let mut grpc = self.ready().await.map_err(final_error)?;
-        let path = PathAndQuery::from_static(method.path);
+        let path = PathAndQuery::from_static(method.path());
         let response = grpc.streaming(self.request(messages.map(Arc::new)), path, Shared::default()).await;
         response.map(Response::into_inner).map_err(final_error)
     }
@@ -195,7 +177,7 @@ impl Client {
     /// returns, which is `None` if they cannot be sent again.
     pub(crate) async fn bounded_bidi_stream<Q, R, S>(
         &self,
-        method: &Method<Q, R>,
+        method: &Rpc<Q, R>,
         mut messages: S,
         mut again: impl FnMut() -> Option<S>,
     ) -> Result<BoundedStreaming<R>>
@@ -219,13 +201,13 @@ impl Client {
                 None if is_late(&status, until) => return Err(self.late(attempts)),
                 None => return Err(Failure::of(&status, attempts).into()),
             };
-            self.back_off(&status, method.idempotent, attempts, until).await?;
+            self.back_off(&status, method.is_idempotent(), attempts, until).await?;
         }
     }
 
     async fn open<Q, R>(
         &self,
-        method: &Method<Q, R>,
+        method: &Rpc<Q, R>,
         messages: impl Stream<Item = Q> + Send + 'static,
         until: Instant,
     ) -> Result<Streaming<R>, Status>
@@ -236,7 +218,7 @@ impl Client {
         let mut request = self.request(messages.map(Arc::new));
         request.set_timeout(until.saturating_duration_since(Instant::now()));
         let mut grpc = self.ready().await?;
-        let response = grpc.streaming(request, PathAndQuery::from_static(method.path), Shared::default()).await;
+        let response = grpc.streaming(request, PathAndQuery::from_static(method.path()), Shared::default()).await;
         response.map(Response::into_inner)
     }
 

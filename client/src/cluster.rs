@@ -1,14 +1,12 @@
 //! k-means over inline rows or a collection.
 
+use accelerd_proto::methods::similarity_service;
+
 use crate::{
     Client, Ids, Matrix, Result,
-    call::Method,
     proto::{self, Tensor, cluster_request::Input},
     timing::Timings,
 };
-
-const CLUSTER: Method<proto::ClusterRequest, proto::ClusterResponse> =
-    Method::idempotent("/accelerd.v1.SimilarityService/Cluster");
 
 /// Options of k-means.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +73,7 @@ impl Client {
             spherical: options.spherical,
             seed: options.seed,
         };
-        let reply = self.unary(CLUSTER, request).await?;
+        let reply = self.unary(similarity_service::CLUSTER, request).await?;
         let clusters = reply.message;
         Ok(Clusters {
             centers: Matrix::from_tensor(clusters.centers, "centers")?,

@@ -1,37 +1,15 @@
 //! Collections: create, upsert, search, read, snapshot, delete.
 
+use accelerd_proto::methods::similarity_service;
 use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Filter, Fusion, Id, Ids, Matrix, Metric, Payload, Result,
-    call::{Method, final_error},
+    call::final_error,
     payload::{payload_from_wire, payload_to_wire},
     proto::{self, Dtype, Tensor, search_request::Query, upsert_request, upsert_stream_response},
     timing::Timings,
 };
-
-macro_rules! methods {
-    ($($name:ident: $kind:ident $rpc:literal $request:ident -> $response:ident;)*) => {
-        $(const $name: Method<proto::$request, proto::$response> =
-            Method::$kind(concat!("/accelerd.v1.SimilarityService/", $rpc));)*
-    };
-}
-
-methods! {
-    CREATE: non_idempotent "CreateCollection" CreateCollectionRequest -> CreateCollectionResponse;
-    GET: idempotent "GetCollection" GetCollectionRequest -> GetCollectionResponse;
-    LIST: idempotent "ListCollections" ListCollectionsRequest -> ListCollectionsResponse;
-    DELETE: non_idempotent "DeleteCollection" DeleteCollectionRequest -> DeleteCollectionResponse;
-    UPSERT: idempotent "Upsert" UpsertRequest -> UpsertResponse;
-    UPSERT_STREAM: idempotent "UpsertStream" UpsertStreamRequest -> UpsertStreamResponse;
-    DELETE_POINTS: idempotent "DeletePoints" DeletePointsRequest -> DeletePointsResponse;
-    SEARCH: idempotent "Search" SearchRequest -> SearchResponse;
-    GET_POINTS: idempotent "GetPoints" GetPointsRequest -> GetPointsResponse;
-    SCROLL: idempotent "ScrollPoints" ScrollPointsRequest -> ScrollPointsResponse;
-    COUNT: idempotent "CountPoints" CountPointsRequest -> CountPointsResponse;
-    SNAPSHOT: non_idempotent "CreateSnapshot" CreateSnapshotRequest -> CreateSnapshotResponse;
-    RESTORE: non_idempotent "RestoreCollection" RestoreCollectionRequest -> RestoreCollectionResponse;
-}
 
 /// Handle to a collection, which need not exist.
 #[derive(Clone, Debug)]
@@ -239,13 +217,17 @@ impl Client {
 
     /// Lists all collections, sorted by name.
     pub async fn collections(&self) -> Result<Vec<proto::Collection>> {
-        Ok(self.unary(LIST, proto::ListCollectionsRequest {}).await?.message.collections)
+        Ok(self
+            .unary(similarity_service::LIST_COLLECTIONS, proto::ListCollectionsRequest {})
+            .await?
+            .message
+            .collections)
     }
 
     /// Creates a collection from a snapshot; an empty name means the original's.
     pub async fn restore(&self, url: impl Into<String>, name: impl Into<String>) -> Result<proto::Collection> {
         let request = proto::RestoreCollectionRequest { url: url.into(), name: name.into() };
-        described(self.unary(RESTORE, request).await?.message.collection)
+        described(self.unary(similarity_service::RESTORE_COLLECTION, request).await?.message.collection)
     }
 }
 
@@ -272,19 +254,19 @@ impl Collection {
             }
             .into(),
         };
-        described(self.client.unary(CREATE, request).await?.message.collection)
+        described(self.client.unary(similarity_service::CREATE_COLLECTION, request).await?.message.collection)
     }
 
     /// Returns the collection's configuration and size.
     pub async fn get(&self) -> Result<proto::Collection> {
         let request = proto::GetCollectionRequest { name: self.name.clone() };
-        described(self.client.unary(GET, request).await?.message.collection)
+        described(self.client.unary(similarity_service::GET_COLLECTION, request).await?.message.collection)
     }
 
     /// Deletes the collection, its log and its local snapshots.
     pub async fn delete(&self) -> Result<()> {
         let request = proto::DeleteCollectionRequest { name: self.name.clone() };
-        self.client.unary(DELETE, request).await.map(|_| ())
+        self.client.unary(similarity_service::DELETE_COLLECTION, request).await.map(|_| ())
     }
 
     /// Upserts vectors, atomically.
@@ -311,7 +293,7 @@ impl Collection {
     /// Inserts points and replaces those whose ids exist, atomically.
     pub async fn upsert(&self, upsert: Upsert) -> Result<Upserted> {
         let request = upsert_request(self.name.clone(), upsert);
-        Ok(upserted(self.client.unary(UPSERT, request).await?.message))
+        Ok(upserted(self.client.unary(similarity_service::UPSERT, request).await?.message))
     }
 
     /// Upserts batches over one stream, in order. Each batch is atomic. Nothing is retried.
@@ -325,7 +307,7 @@ impl Collection {
             sequence: sequences.next().unwrap_or_default(),
             upsert: Some(upsert_request(name.clone(), batch)),
         });
-        let responses = self.client.bidi_stream(UPSERT_STREAM, requests).await?;
+        let responses = self.client.bidi_stream(similarity_service::UPSERT_STREAM, requests).await?;
         Ok(responses.map(|response| response.map_err(final_error).and_then(upsert_outcome)).boxed())
     }
 
@@ -333,7 +315,7 @@ impl Collection {
     /// a list of no ids deletes nothing.
     pub async fn delete_points(&self, filter: Filter) -> Result<u64> {
         let request = proto::DeletePointsRequest { collection: self.name.clone(), filter: Some(filter.into()) };
-        Ok(self.client.unary(DELETE_POINTS, request).await?.message.deleted_count)
+        Ok(self.client.unary(similarity_service::DELETE_POINTS, request).await?.message.deleted_count)
     }
 
     /// Finds the points nearest to texts, embedded by the collection's model.
@@ -370,7 +352,7 @@ impl Collection {
             text_weight: options.text_weight,
             ..Default::default()
         };
-        let reply = self.client.unary(SEARCH, request).await?;
+        let reply = self.client.unary(similarity_service::SEARCH, request).await?;
         let results = reply.message.results.into_iter();
         Ok(SearchResults {
             results: results.map(|result| result.hits.into_iter().map(hit).collect()).collect::<Result<_>>()?,
@@ -387,7 +369,7 @@ impl Collection {
             include_vectors: with_vectors,
             ..Default::default()
         };
-        let points = self.client.unary(GET_POINTS, request).await?.message;
+        let points = self.client.unary(similarity_service::GET_POINTS, request).await?.message;
         let vectors = with_vectors.then(|| Matrix::from_tensor(points.vectors, "vectors")).transpose()?;
         let ids = Ids::from(points.ids.unwrap_or_default());
         if ids.len() != points.payloads.len() {
@@ -408,7 +390,7 @@ impl Collection {
             include_vectors: options.with_vectors,
             columns: false,
         };
-        let page = self.client.unary(SCROLL, request).await?.message;
+        let page = self.client.unary(similarity_service::SCROLL_POINTS, request).await?.message;
         let ids = Ids::from(page.ids.unwrap_or_default());
         if !options.no_payload && ids.len() != page.payloads.len() {
             return Err(Error::Malformed(format!("{} ids with {} payloads", ids.len(), page.payloads.len())));
@@ -423,13 +405,13 @@ impl Collection {
     /// Counts all points, or those that match a filter.
     pub async fn count(&self, filter: Option<Filter>) -> Result<u64> {
         let request = proto::CountPointsRequest { collection: self.name.clone(), filter: filter.map(Into::into) };
-        Ok(self.client.unary(COUNT, request).await?.message.point_count)
+        Ok(self.client.unary(similarity_service::COUNT_POINTS, request).await?.message.point_count)
     }
 
     /// Writes a versioned snapshot to an object store; an empty URL means the configured one.
     pub async fn snapshot(&self, url: impl Into<String>) -> Result<proto::Snapshot> {
         let request = proto::CreateSnapshotRequest { collection: self.name.clone(), url: url.into() };
-        let snapshot = self.client.unary(SNAPSHOT, request).await?.message.snapshot;
+        let snapshot = self.client.unary(similarity_service::CREATE_SNAPSHOT, request).await?.message.snapshot;
         snapshot.ok_or_else(|| Error::Malformed("no snapshot".into()))
     }
 }

@@ -2,26 +2,13 @@
 
 use std::time::Duration;
 
+use accelerd_proto::methods::{Rpc, device_service};
 use futures::{StreamExt, stream::BoxStream};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 
-use crate::{
-    Client, Result,
-    call::{Method, final_error},
-    proto,
-};
+use crate::{Client, Result, call::final_error, proto};
 
-const LIST_DEVICES: Method<proto::ListDevicesRequest, proto::ListDevicesResponse> =
-    Method::idempotent("/accelerd.v1.DeviceService/ListDevices");
-const GET_STATS: Method<proto::GetStatsRequest, proto::GetStatsResponse> =
-    Method::idempotent("/accelerd.v1.DeviceService/GetStats");
-const WATCH: Method<proto::WatchRequest, proto::WatchResponse> = Method::idempotent("/accelerd.v1.DeviceService/Watch");
-const EXPORT_REPORT: Method<proto::ExportReportRequest, proto::ExportReportResponse> =
-    Method::idempotent("/accelerd.v1.DeviceService/ExportReport");
-const DRAIN: Method<proto::DrainRequest, proto::DrainResponse> = Method::idempotent("/accelerd.v1.DeviceService/Drain");
-const RESUME: Method<proto::ResumeRequest, proto::ResumeResponse> =
-    Method::idempotent("/accelerd.v1.DeviceService/Resume");
-const CHECK: Method<HealthCheckRequest, HealthCheckResponse> = Method::idempotent("/grpc.health.v1.Health/Check");
+const CHECK: Rpc<HealthCheckRequest, HealthCheckResponse> = Rpc::new("/grpc.health.v1.Health/Check", true);
 
 /// The devices of a daemon.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,35 +28,35 @@ fn to_wire(duration: Duration) -> prost_types::Duration {
 impl Client {
     /// Returns the devices in use.
     pub async fn devices(&self) -> Result<Devices> {
-        let list = self.unary(LIST_DEVICES, proto::ListDevicesRequest {}).await?.message;
+        let list = self.unary(device_service::LIST_DEVICES, proto::ListDevicesRequest {}).await?.message;
         Ok(Devices { devices: list.devices, fallback_reason: list.fallback_reason })
     }
 
     /// Returns statistics of queues, batches, memory pools and kernels since the daemon's start.
     pub async fn stats(&self) -> Result<proto::GetStatsResponse> {
-        Ok(self.unary(GET_STATS, proto::GetStatsRequest {}).await?.message)
+        Ok(self.unary(device_service::GET_STATS, proto::GetStatsRequest {}).await?.message)
     }
 
     /// Streams statistics at an interval until the stream is dropped.
     pub async fn watch(&self, interval: Duration) -> Result<BoxStream<'static, Result<proto::GetStatsResponse>>> {
         let request = proto::WatchRequest { interval: Some(to_wire(interval)) };
-        let samples = self.server_stream(WATCH, request).await?;
+        let samples = self.server_stream(device_service::WATCH, request).await?;
         Ok(samples.map(|sample| sample.map(|sample| sample.stats.unwrap_or_default()).map_err(final_error)).boxed())
     }
 
     /// Returns devices, statistics and settings as one JSON document.
     pub async fn export_report(&self) -> Result<String> {
-        Ok(self.unary(EXPORT_REPORT, proto::ExportReportRequest {}).await?.message.json)
+        Ok(self.unary(device_service::EXPORT_REPORT, proto::ExportReportRequest {}).await?.message.json)
     }
 
     /// Stops accepting work and completes the accepted requests; `None` means the daemon's configured timeout.
     pub async fn drain(&self, timeout: Option<Duration>) -> Result<proto::DrainResponse> {
-        Ok(self.unary(DRAIN, proto::DrainRequest { timeout: timeout.map(to_wire) }).await?.message)
+        Ok(self.unary(device_service::DRAIN, proto::DrainRequest { timeout: timeout.map(to_wire) }).await?.message)
     }
 
     /// Ends a drain. Returns whether the daemon was draining or drained.
     pub async fn resume(&self) -> Result<bool> {
-        Ok(self.unary(RESUME, proto::ResumeRequest {}).await?.message.resumed)
+        Ok(self.unary(device_service::RESUME, proto::ResumeRequest {}).await?.message.resumed)
     }
 
     /// Returns whether a service is serving; an empty name means the whole daemon. An unknown service is an error.

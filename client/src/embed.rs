@@ -1,26 +1,14 @@
 //! Embeddings, tokenization and models.
 
+use accelerd_proto::methods::embed_service;
 use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Matrix, Result,
-    call::{Method, final_error},
+    call::final_error,
     proto::{self, embed_request::Input, embed_stream_response},
     timing::Timings,
 };
-
-const EMBED: Method<proto::EmbedRequest, proto::EmbedResponse> = Method::idempotent("/accelerd.v1.EmbedService/Embed");
-const EMBED_STREAM: Method<proto::EmbedStreamRequest, proto::EmbedStreamResponse> =
-    Method::idempotent("/accelerd.v1.EmbedService/EmbedStream");
-const TOKENIZE: Method<proto::TokenizeRequest, proto::TokenizeResponse> =
-    Method::idempotent("/accelerd.v1.EmbedService/Tokenize");
-const LIST_MODELS: Method<proto::ListModelsRequest, proto::ListModelsResponse> =
-    Method::idempotent("/accelerd.v1.EmbedService/ListModels");
-
-const LOAD_MODEL: Method<proto::LoadModelRequest, proto::LoadModelResponse> =
-    Method::non_idempotent("/accelerd.v1.EmbedService/LoadModel");
-const UNLOAD_MODEL: Method<proto::UnloadModelRequest, proto::UnloadModelResponse> =
-    Method::non_idempotent("/accelerd.v1.EmbedService/UnloadModel");
 
 /// Options of an embedding. The default is the daemon's built-in model with all dimensions, normalised.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -155,7 +143,7 @@ impl Client {
     }
 
     async fn embed_input(&self, input: Input, options: &EmbedOptions) -> Result<Embeddings> {
-        let reply = self.unary(EMBED, options.request(input)).await?;
+        let reply = self.unary(embed_service::EMBED, options.request(input)).await?;
         Embeddings::new(reply.message, reply.timings)
     }
 
@@ -171,13 +159,13 @@ impl Client {
             sequence: sequences.next().unwrap_or_default(),
             embed: Some(options.request(Input::Texts(proto::TextInput { values: texts }))),
         });
-        let responses = self.bidi_stream(EMBED_STREAM, requests).await?;
+        let responses = self.bidi_stream(embed_service::EMBED_STREAM, requests).await?;
         Ok(responses.map(|response| response.map_err(final_error).and_then(outcome)).boxed())
     }
 
     /// Sends a request as a message and returns the response message, for output types other than f32.
     pub async fn embed_request(&self, request: proto::EmbedRequest) -> Result<proto::EmbedResponse> {
-        Ok(self.unary(EMBED, request).await?.message)
+        Ok(self.unary(embed_service::EMBED, request).await?.message)
     }
 
     /// Converts texts to the token ids of a model. An empty name means `builtin`.
@@ -187,28 +175,28 @@ impl Client {
         texts: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Tokens> {
         let request = proto::TokenizeRequest { model: model.into(), texts: Some(text_input(texts)) };
-        let tokens = self.unary(TOKENIZE, request).await?.message.tokens;
+        let tokens = self.unary(embed_service::TOKENIZE, request).await?.message.tokens;
         let proto::TokenInput { ids, offsets } = tokens.ok_or_else(|| Error::Malformed("no tokens".into()))?;
         Ok(Tokens { ids, offsets })
     }
 
     /// Lists the loaded models, sorted by name.
     pub async fn models(&self) -> Result<Vec<proto::Model>> {
-        Ok(self.unary(LIST_MODELS, proto::ListModelsRequest {}).await?.message.models)
+        Ok(self.unary(embed_service::LIST_MODELS, proto::ListModelsRequest {}).await?.message.models)
     }
 
     /// Loads a model from a folder or file on the daemon's machine, or from its hub.
     pub async fn load_model(&self, source: ModelSource) -> Result<proto::Model> {
         let ModelSource { name, path, aliases, precision } = source;
         let request = proto::LoadModelRequest { name, path, aliases, precision: precision.into() };
-        let model = self.unary(LOAD_MODEL, request).await?.message.model;
+        let model = self.unary(embed_service::LOAD_MODEL, request).await?.message.model;
         model.ok_or_else(|| Error::Malformed("no model".into()))
     }
 
     /// Unloads a model, by name or alias. Returns its name.
     pub async fn unload_model(&self, name: impl Into<String>) -> Result<String> {
         let request = proto::UnloadModelRequest { name: name.into() };
-        Ok(self.unary(UNLOAD_MODEL, request).await?.message.name)
+        Ok(self.unary(embed_service::UNLOAD_MODEL, request).await?.message.name)
     }
 }
 

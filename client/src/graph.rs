@@ -2,24 +2,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use accelerd_proto::methods::{Rpc, tensor_service};
+
 use crate::{
     Client, Error, Matrix, Result,
-    call::Method,
     matrix::Element,
     proto::{self, ResidentTensor, Tensor, tensor_attribute::Value as AttributeValue, tensor_input::Source},
     resident::duration,
     timing::Timings,
 };
 
-const EXECUTE: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
-    Method::idempotent("/accelerd.v1.TensorService/Execute");
-
-/// A call that keeps tensors would keep them twice.
-const EXECUTE_AND_KEEP: Method<proto::ExecuteRequest, proto::ExecuteResponse> =
-    Method::non_idempotent("/accelerd.v1.TensorService/Execute");
-
-const BENCHMARK_OP: Method<proto::BenchmarkOpRequest, proto::BenchmarkOpResponse> =
-    Method::idempotent("/accelerd.v1.TensorService/BenchmarkOp");
+/// For calls that keep no tensors: others would keep them twice.
+const EXECUTE: Rpc<proto::ExecuteRequest, proto::ExecuteResponse> = tensor_service::EXECUTE.idempotent();
 
 /// A graph of tensor operations.
 ///
@@ -205,7 +199,7 @@ impl Client {
     pub async fn execute_request(&self, request: proto::ExecuteRequest) -> Result<Executed> {
         let kept = request.outputs.iter().filter(|output| output.keep).count();
         let expected = (request.outputs.len() - kept, kept);
-        let method = if kept == 0 { EXECUTE } else { EXECUTE_AND_KEEP };
+        let method = if kept == 0 { EXECUTE } else { tensor_service::EXECUTE };
         let reply = self.unary(method, request).await?;
         let proto::ExecuteResponse { outputs, kept } = reply.message;
         let got = (outputs.len(), kept.len());
@@ -217,7 +211,7 @@ impl Client {
 
     /// Measures an operation on operands that the daemon generates: times, achieved rates, and the share of what the device can do.
     pub async fn benchmark_op(&self, request: proto::BenchmarkOpRequest) -> Result<proto::BenchmarkOpResponse> {
-        Ok(self.unary(BENCHMARK_OP, request).await?.message)
+        Ok(self.unary(tensor_service::BENCHMARK_OP, request).await?.message)
     }
 }
 

@@ -1,15 +1,13 @@
 //! Reranking of documents by a cross-encoder.
 
+use accelerd_proto::methods::embed_service;
+
 use crate::{
     Client, Result,
-    call::Method,
     embed::text_input,
     proto::{self, RankedDocument},
     timing::Timings,
 };
-
-const RERANK: Method<proto::RerankRequest, proto::RerankResponse> =
-    Method::idempotent("/accelerd.v1.EmbedService/Rerank");
 
 /// Options of a reranking. The default is all documents, with the model's activation function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +45,7 @@ impl Client {
         let RerankOptions { top_n, raw_scores, max_tokens } = *options;
         let (model, query, documents) = (model.into(), query.into(), Some(text_input(documents)));
         let request = proto::RerankRequest { model, query, documents, top_n, raw_scores, max_tokens };
-        let reply = self.unary(RERANK, request).await?;
+        let reply = self.unary(embed_service::RERANK, request).await?;
         let proto::RerankResponse { results, token_counts, model } = reply.message;
         Ok(Reranked { results, token_counts, model, timings: reply.timings })
     }

@@ -2,25 +2,15 @@
 
 use std::time::Duration;
 
+use accelerd_proto::methods::tensor_service;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 
 use crate::{
     Client, Error, Result,
-    call::{Method, final_error},
+    call::final_error,
     proto::{self, ResidentTensor, Tensor},
 };
-
-const UPLOAD: Method<proto::UploadTensorRequest, proto::UploadTensorResponse> =
-    Method::non_idempotent("/accelerd.v1.TensorService/UploadTensor");
-const DOWNLOAD: Method<proto::DownloadTensorRequest, proto::DownloadTensorResponse> =
-    Method::idempotent("/accelerd.v1.TensorService/DownloadTensor");
-const FREE: Method<proto::FreeTensorsRequest, proto::FreeTensorsResponse> =
-    Method::non_idempotent("/accelerd.v1.TensorService/FreeTensors");
-const LIST: Method<proto::ListTensorsRequest, proto::ListTensorsResponse> =
-    Method::idempotent("/accelerd.v1.TensorService/ListTensors");
-const COPY: Method<proto::CopyTensorRequest, proto::CopyTensorResponse> =
-    Method::non_idempotent("/accelerd.v1.TensorService/CopyTensor");
 
 /// Bytes of a message of an upload. A larger tensor is sent in several.
 const CHUNK: usize = 1 << 20;
@@ -58,7 +48,8 @@ impl Client {
         let ttl = options.ttl.map(duration);
         let header = proto::UploadTensorHeader { dtype, shape, device: options.device.clone(), ttl };
         let response = self.within_deadline(async {
-            let mut responses = self.bidi_stream(UPLOAD, stream::iter(messages(header, data))).await?;
+            let mut responses =
+                self.bidi_stream(tensor_service::UPLOAD_TENSOR, stream::iter(messages(header, data))).await?;
             let response = responses.message().await.map_err(final_error)?;
             response.ok_or_else(|| Error::Malformed("no response to an upload".to_owned()))
         });
@@ -69,7 +60,7 @@ impl Client {
     pub async fn download(&self, tensor: &ResidentTensor) -> Result<Tensor> {
         let request = proto::DownloadTensorRequest { handle: tensor.handle.clone() };
         self.within_deadline(async {
-            let mut parts = self.server_stream(DOWNLOAD, request).await?;
+            let mut parts = self.server_stream(tensor_service::DOWNLOAD_TENSOR, request).await?;
             let first = parts.next().await.transpose().map_err(final_error)?;
             let first = first.ok_or_else(|| Error::Malformed("an empty download".to_owned()))?;
             let ResidentTensor { dtype, shape, size_bytes, .. } = described(first.tensor)?;
@@ -94,19 +85,19 @@ impl Client {
     /// Frees resident tensors: all of them, or none if one does not exist.
     pub async fn free<'a>(&self, tensors: impl IntoIterator<Item = &'a ResidentTensor>) -> Result<()> {
         let handles = tensors.into_iter().map(|tensor| tensor.handle.clone()).collect();
-        self.unary(FREE, proto::FreeTensorsRequest { handles }).await.map(drop)
+        self.unary(tensor_service::FREE_TENSORS, proto::FreeTensorsRequest { handles }).await.map(drop)
     }
 
     /// The caller's resident tensors, oldest first.
     pub async fn list_tensors(&self) -> Result<Vec<ResidentTensor>> {
-        Ok(self.unary(LIST, proto::ListTensorsRequest {}).await?.message.tensors)
+        Ok(self.unary(tensor_service::LIST_TENSORS, proto::ListTensorsRequest {}).await?.message.tensors)
     }
 
     /// Copies a resident tensor, as to another device.
     pub async fn copy_tensor(&self, tensor: &ResidentTensor, options: &UploadOptions) -> Result<ResidentTensor> {
         let ttl = options.ttl.map(duration);
         let request = proto::CopyTensorRequest { handle: tensor.handle.clone(), device: options.device.clone(), ttl };
-        described(self.unary(COPY, request).await?.message.tensor)
+        described(self.unary(tensor_service::COPY_TENSOR, request).await?.message.tensor)
     }
 }
 

@@ -1,14 +1,12 @@
 //! Exact nearest neighbours in an inline corpus.
 
+use accelerd_proto::methods::similarity_service;
+
 use crate::{
     Client, Matrix, Result,
-    call::Method,
     proto::{self, Metric, Tensor},
     timing::Timings,
 };
-
-const FIND_SIMILAR: Method<proto::FindSimilarRequest, proto::FindSimilarResponse> =
-    Method::idempotent("/accelerd.v1.SimilarityService/FindSimilar");
 
 /// Options of a search in an inline corpus.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +53,7 @@ impl Client {
             k: options.k,
             score_threshold: options.score_threshold,
         };
-        let reply = self.unary(FIND_SIMILAR, request).await?;
+        let reply = self.unary(similarity_service::FIND_SIMILAR, request).await?;
         Ok(Similar {
             indices: Matrix::from_tensor(reply.message.indices, "indices")?,
             scores: Matrix::from_tensor(reply.message.scores, "scores")?,

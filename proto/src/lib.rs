@@ -1,4 +1,6 @@
-//! The generated types of `accelerd.v1`, with their descriptor set. No logic lives here.
+//! The generated types of `accelerd.v1`, with their descriptor set and the table of their methods. No other logic lives here.
+
+pub mod methods;
 
 /// Version 1 of the API: messages, clients and servers.
 #[allow(clippy::all, clippy::pedantic, missing_docs)]

@@ -16,7 +16,10 @@ use accelerd::{
     Config, Daemon,
     config::{ByteSize, Server as Settings},
 };
-use accelerd_proto::v1::{self, Dtype, Tensor, embed_request::Input};
+use accelerd_proto::{
+    methods::{embed_service, similarity_service},
+    v1::{self, Dtype, Tensor, embed_request::Input},
+};
 use bytes::Bytes;
 use clap::Parser;
 use tokio::{net::TcpListener, runtime::Builder};
@@ -34,8 +37,8 @@ use tonic_prost::ProstCodec;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
-const FIND_SIMILAR: &str = "/accelerd.v1.SimilarityService/FindSimilar";
+const EMBED: &str = embed_service::EMBED.path();
+const FIND_SIMILAR: &str = similarity_service::FIND_SIMILAR.path();
 const LARGEST: usize = 1 << 30;
 
 #[derive(Clone, Copy, Parser)]
@@ -69,11 +72,11 @@ struct Args {
 struct Echo<const BULK: bool>;
 
 impl NamedService for Echo<false> {
-    const NAME: &'static str = "accelerd.v1.EmbedService";
+    const NAME: &'static str = embed_service::NAME;
 }
 
 impl NamedService for Echo<true> {
-    const NAME: &'static str = "accelerd.v1.SimilarityService";
+    const NAME: &'static str = similarity_service::NAME;
 }
 
 struct Embed;

@@ -2,7 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
-use accelerd_proto::v1::{self, embed_request::Input, embed_service_client::EmbedServiceClient};
+use accelerd_proto::{
+    methods::embed_service,
+    v1::{self, embed_request::Input, embed_service_client::EmbedServiceClient},
+};
 use opentelemetry_proto::tonic::collector::{
     metrics::v1::{
         ExportMetricsServiceRequest, ExportMetricsServiceResponse,
@@ -143,7 +146,7 @@ async fn batches_of_a_stream_link_to_its_call_and_contain_their_kernels() {
     })
     .await;
     let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
-    let [stream] = named("accelerd.v1.EmbedService/EmbedStream")[..] else { panic!("one call, not {spans:?}") };
+    let [stream] = named(&embed_service::EMBED_STREAM.path()[1..])[..] else { panic!("one call, not {spans:?}") };
     let linked = |batch: &&&Span| batch.links.iter().any(|link| link.span_id == stream.span_id);
     let batches = named("batch");
     assert!(!batches.is_empty() && batches.iter().all(|batch| linked(&batch)), "{batches:?}");
@@ -156,7 +159,7 @@ async fn batches_of_a_stream_link_to_its_call_and_contain_their_kernels() {
         assert_eq!(text_of(kernel, "device").as_deref(), Some("cpu"));
     }
     // An error of the client is not an error of the server.
-    let [refused] = named("accelerd.v1.EmbedService/Embed")[..] else { panic!("one call, not {spans:?}") };
+    let [refused] = named(&embed_service::EMBED.path()[1..])[..] else { panic!("one call, not {spans:?}") };
     assert_eq!(text_of(refused, "rpc.response.status_code").as_deref(), Some("INVALID_ARGUMENT"));
     assert!(text_of(refused, "error.type").is_none() && refused.status.as_ref().is_none_or(|status| status.code == 0));
 }
@@ -184,7 +187,7 @@ async fn a_collector_receives_the_clients_trace_and_metrics() {
         let export: ExportTraceServiceRequest = traces.recv().await.expect("spans come");
         let spans = export.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
         let mut spans = spans.flat_map(|scope| scope.spans);
-        if let Some(span) = spans.find(|span| span.name == "accelerd.v1.EmbedService/Embed") {
+        if let Some(span) = spans.find(|span| span.name == embed_service::EMBED.path()[1..]) {
             break span;
         }
     };
@@ -192,8 +195,8 @@ async fn a_collector_receives_the_clients_trace_and_metrics() {
     assert_eq!(span.parent_span_id, 0xb7ad_6b71_6920_3331_u64.to_be_bytes());
     for (key, value) in [
         ("rpc.system.name", "grpc"),
-        ("rpc.method", "accelerd.v1.EmbedService/Embed"),
-        ("rpc.service", "accelerd.v1.EmbedService"),
+        ("rpc.method", &embed_service::EMBED.path()[1..]),
+        ("rpc.service", embed_service::NAME),
         ("rpc.response.status_code", "OK"),
     ] {
         assert_eq!(text_of(&span, key).as_deref(), Some(value), "{key} of {span:?}");

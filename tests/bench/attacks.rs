@@ -14,8 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_proto::v1::{
-    self, Dtype, Tensor, embed_service_client::EmbedServiceClient, similarity_service_client::SimilarityServiceClient,
+use accelerd_proto::{
+    methods::{embed_service, similarity_service},
+    v1::{
+        self, Dtype, Tensor, embed_service_client::EmbedServiceClient,
+        similarity_service_client::SimilarityServiceClient,
+    },
 };
 use bytes::Bytes;
 use clap::{Parser, ValueEnum};
@@ -27,7 +31,7 @@ use tokio::{net::TcpStream, task::JoinSet, time::sleep};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
+const EMBED: &str = embed_service::EMBED.path();
 
 #[derive(Parser)]
 #[command(about = "Measures the cost of hostile peers")]
@@ -171,7 +175,7 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
         Attack::Ahead => {
             let step = v1::EmbedStreamRequest { sequence: 1, embed: Some(texts(16_384)) };
             let body: Bytes = framed(&step).repeat((126 << 20) / framed(&step).len()).into();
-            for path in ["/accelerd.v1.EmbedService/EmbedStream", "/accelerd.v1.SimilarityService/UpsertStream"] {
+            for path in [embed_service::EMBED_STREAM.path(), similarity_service::UPSERT_STREAM.path()] {
                 (0..15).for_each(|_| drop(all.spawn(insist(address, path, body.clone(), false, 1))));
             }
         }

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from google.protobuf import descriptor_pb2
+
 PROTO = Path(__file__).parents[2] / "proto"
 BUF = Path(sys.executable).parent / "buf"
 
@@ -25,6 +27,14 @@ def test_the_protocol_is_formatted():
 def test_nothing_breaks_since_the_last_release():
     done = buf("breaking", "--against", "accelerd.binpb")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_idempotency_levels_are_compared_once_a_release_has_them():
+    release = descriptor_pb2.FileDescriptorSet.FromString((PROTO / "accelerd.binpb").read_bytes())
+    methods = [method for file in release.file for service in file.service for method in service.method]
+    has_levels = any(method.options.HasField("idempotency_level") for method in methods)
+    is_excepted = "RPC_SAME_IDEMPOTENCY_LEVEL" in (PROTO / "buf.yaml").read_text()
+    assert methods and is_excepted != has_levels
 
 
 def test_a_breaking_change_would_be_noticed(tmp_path):

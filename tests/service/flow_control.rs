@@ -17,7 +17,10 @@ use accelerd::{
     config::{ByteSize, Config},
     transport::memory::MemoryKind,
 };
-use accelerd_proto::v1::{self, embed_service_client::EmbedServiceClient};
+use accelerd_proto::{
+    methods::{device_service, embed_service, parse_service, similarity_service},
+    v1::{self, embed_service_client::EmbedServiceClient},
+};
 use bytes::Bytes;
 use futures::StreamExt;
 use h2::{
@@ -36,8 +39,8 @@ use tonic::{Code, Status, codec::CompressionEncoding};
 
 use super::harness::{TestServer, connect, f32s, numbers, tensor, texts};
 
-const EMBED: &str = "/accelerd.v1.EmbedService/Embed";
-const EMBED_STREAM: &str = "/accelerd.v1.EmbedService/EmbedStream";
+const EMBED: &str = embed_service::EMBED.path();
+const EMBED_STREAM: &str = embed_service::EMBED_STREAM.path();
 
 /// A budget that a few messages exhaust.
 const LIMIT: ByteSize = ByteSize::mib(64);
@@ -228,17 +231,17 @@ async fn unread_responses_of_every_service_are_charged_and_reset() {
     let cases = [
         (EMBED, framed(&letters(1))),
         (EMBED_STREAM, framed(&v1::EmbedStreamRequest { sequence: 1, embed: Some(letters(1)) })),
-        ("/accelerd.v1.EmbedService/ListModels", framed(&v1::ListModelsRequest {})),
-        ("/accelerd.v1.ParseService/Parse", framed(&parse)),
+        (embed_service::LIST_MODELS.path(), framed(&v1::ListModelsRequest {})),
+        (parse_service::PARSE.path(), framed(&parse)),
         (
-            "/accelerd.v1.ParseService/ParseStream",
+            parse_service::PARSE_STREAM.path(),
             framed(&v1::ParseStreamRequest { sequence: 1, parse: Some(parse.clone()) }),
         ),
-        ("/accelerd.v1.SimilarityService/Search", framed(&search)),
-        ("/accelerd.v1.SimilarityService/GetPoints", framed(&points)),
-        ("/accelerd.v1.SimilarityService/ListCollections", framed(&v1::ListCollectionsRequest {})),
-        ("/accelerd.v1.DeviceService/GetStats", framed(&v1::GetStatsRequest {})),
-        ("/accelerd.v1.DeviceService/Watch", framed(&v1::WatchRequest::default())),
+        (similarity_service::SEARCH.path(), framed(&search)),
+        (similarity_service::GET_POINTS.path(), framed(&points)),
+        (similarity_service::LIST_COLLECTIONS.path(), framed(&v1::ListCollectionsRequest {})),
+        (device_service::GET_STATS.path(), framed(&v1::GetStatsRequest {})),
+        (device_service::WATCH.path(), framed(&v1::WatchRequest::default())),
         ("/grpc.health.v1.Health/Check", framed(&())),
         ("/grpc.health.v1.Health/Watch", framed(&())),
         ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", framed(&list)),
@@ -293,7 +296,7 @@ async fn data_sent_ahead_of_the_reader_is_bounded_by_the_memory_budget() {
     let mut streams = vec![];
     for _ in 0..30 {
         let mut sender = raw(&server, 0).await;
-        for path in [EMBED_STREAM, "/accelerd.v1.SimilarityService/UpsertStream"] {
+        for path in [EMBED_STREAM, similarity_service::UPSERT_STREAM.path()] {
             let (response, mut body) = open(&mut sender, path).await;
             (0..16).for_each(|_| body.send_data(message.clone(), false).expect("the request is sent"));
             body.send_data(large.slice(..large.len() - 1), false).expect("the request is sent");
@@ -313,7 +316,7 @@ async fn data_sent_ahead_of_the_reader_is_bounded_by_the_memory_budget() {
 
 /// Opens a parse with the prefix of a message of `length` bytes.
 async fn announce_parse(sender: &mut SendRequest<Bytes>, length: u32) -> (ResponseFuture, SendStream<Bytes>) {
-    let (response, mut body) = open(sender, "/accelerd.v1.ParseService/Parse").await;
+    let (response, mut body) = open(sender, parse_service::PARSE.path()).await;
     let prefix = [&[0][..], &length.to_be_bytes()].concat();
     body.send_data(prefix.into(), false).expect("the prefix is sent");
     (response, body)
@@ -349,7 +352,7 @@ async fn announced_message_lengths_do_not_block_other_calls() {
     let server = TestServer::start_with(scarce).await;
     let mut sender = raw(&server, 65_535).await;
     let mut announced = vec![];
-    for path in [EMBED, EMBED_STREAM, "/accelerd.v1.SimilarityService/FindSimilar"].iter().cycle().take(60) {
+    for path in [EMBED, EMBED_STREAM, similarity_service::FIND_SIMILAR.path()].iter().cycle().take(60) {
         let (response, mut body) = open(&mut sender, path).await;
         let prefix = [&[0][..], &(16_u32 << 20).to_be_bytes()].concat();
         body.send_data(prefix.into(), false).expect("the prefix is sent");
@@ -623,7 +626,7 @@ async fn a_connection_may_start_its_maximum_of_concurrent_calls_at_once() {
     let message = framed(&letters(1));
     let mut answers = vec![];
     for _ in 0..server.daemon.app().config.server.max_streams {
-        let (response, mut body) = open(&mut sender, "/accelerd.v1.EmbedService/Embed").await;
+        let (response, mut body) = open(&mut sender, embed_service::EMBED.path()).await;
         body.send_data(message.clone(), false).expect("the message is sent");
         body.send_data(Bytes::new(), true).expect("the end is sent");
         answers.push(response);
@@ -639,10 +642,10 @@ async fn an_error_is_sent_as_headers_with_end_stream() {
     let mut sender = raw(&server, 1 << 16).await;
     let unknown = v1::GetCollectionRequest { name: "nowhere".to_owned() };
     for (path, message) in [
-        ("/accelerd.v1.SimilarityService/GetCollection", framed(&unknown)),
-        ("/accelerd.v1.SimilarityService/Search", framed(&v1::SearchRequest::default())),
-        ("/accelerd.v1.EmbedService/LoadModel", framed(&v1::LoadModelRequest::default())),
-        ("/accelerd.v1.EmbedService/None", framed(&unknown)),
+        (similarity_service::GET_COLLECTION.path(), framed(&unknown)),
+        (similarity_service::SEARCH.path(), framed(&v1::SearchRequest::default())),
+        (embed_service::LOAD_MODEL.path(), framed(&v1::LoadModelRequest::default())),
+        (&*format!("/{}/None", embed_service::NAME), framed(&unknown)),
         ("/grpc.health.v1.Health/None", framed(&unknown)),
     ] {
         let (response, mut body) = open(&mut sender, path).await;

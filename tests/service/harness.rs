@@ -7,11 +7,14 @@ use accelerd::{
     serve::Daemon,
 };
 use accelerd_kernels::Device;
-use accelerd_proto::v1::{
-    self, Dtype, Tensor, device_service_client::DeviceServiceClient, embed_service_client::EmbedServiceClient,
-    kernel_service_client::KernelServiceClient, parse_service_client::ParseServiceClient,
-    similarity_service_client::SimilarityServiceClient, tensor_service_client::TensorServiceClient,
-    verify_service_client::VerifyServiceClient,
+use accelerd_proto::{
+    methods::embed_service,
+    v1::{
+        self, Dtype, Tensor, device_service_client::DeviceServiceClient, embed_service_client::EmbedServiceClient,
+        kernel_service_client::KernelServiceClient, parse_service_client::ParseServiceClient,
+        similarity_service_client::SimilarityServiceClient, tensor_service_client::TensorServiceClient,
+        verify_service_client::VerifyServiceClient,
+    },
 };
 use accelerd_sandbox::Program;
 use bytes::Bytes;
@@ -141,7 +144,7 @@ pub(crate) async fn bare(
 
 /// Loads a model over a connection that leaves the deadline to the daemon, and returns the code.
 pub(crate) async fn load_within(server: &TestServer, timeout: &str, request: &v1::LoadModelRequest) -> Code {
-    code_within(server, "/accelerd.v1.EmbedService/LoadModel", timeout, request).await
+    code_within(server, embed_service::LOAD_MODEL.path(), timeout, request).await
 }
 
 /// Makes a call over a connection that leaves the deadline to the daemon, and returns the code with which it is refused.

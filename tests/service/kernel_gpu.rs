@@ -4,7 +4,10 @@
 use std::time::{Duration, Instant};
 
 use accelerd::config::{ByteSize, Config};
-use accelerd_proto::v1::{self, Dtype, KernelDevice, KernelFaultKind, launch_request::Kernel, tensor_input::Source};
+use accelerd_proto::{
+    methods::kernel_service,
+    v1::{self, Dtype, KernelDevice, KernelFaultKind, launch_request::Kernel, tensor_input::Source},
+};
 use tonic::{Code, Request};
 
 use super::{
@@ -14,7 +17,7 @@ use super::{
     kernel_launch::{SAXPY, argument, array, assert_reason, launch, output, request},
 };
 
-const LAUNCH: &str = "/accelerd.v1.KernelService/Launch";
+const LAUNCH: &str = kernel_service::LAUNCH.path();
 
 /// A daemon that compiles for GPUs, and has one if one is required.
 pub(crate) async fn server(change: impl FnOnce(&mut Config)) -> TestServer {

@@ -3,9 +3,12 @@
 use std::{fs, process::Command, time::Duration};
 
 use accelerd::{auth::token::Token, config::Config};
-use accelerd_proto::v1::{
-    self, KernelFaultKind, kernel_service_client::KernelServiceClient, verify_header::Subject,
-    verify_service_client::VerifyServiceClient,
+use accelerd_proto::{
+    methods::kernel_service,
+    v1::{
+        self, KernelFaultKind, kernel_service_client::KernelServiceClient, verify_header::Subject,
+        verify_service_client::VerifyServiceClient,
+    },
 };
 use tokio::task::JoinHandle;
 use tonic::{Code, Request, Response, Status};
@@ -17,7 +20,7 @@ use super::{
     verify_functions::{python, start},
 };
 
-const LAUNCH: &str = "/accelerd.v1.KernelService/Launch";
+const LAUNCH: &str = kernel_service::LAUNCH.path();
 
 const ENDLESS: &str = "def f(x: int) -> int:\n    while x == x:\n        x = x + 0\n    return x\n";
 

@@ -1,6 +1,9 @@
 //! Health, drain, sockets, reflection.
 
-use accelerd_proto::v1;
+use accelerd_proto::{
+    methods::{device_service, embed_service, similarity_service},
+    v1,
+};
 use prost::Message;
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
@@ -16,7 +19,7 @@ async fn status(channel: tonic::transport::Channel, service: &str) -> ServingSta
 async fn health_answers_on_both_ports_for_every_service() {
     let server = TestServer::start().await;
     let health = connect(server.daemon.health_addr()).await;
-    let services = ["", "liveness", "readiness", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"];
+    let services = ["", "liveness", "readiness", embed_service::NAME, similarity_service::NAME];
     for service in services {
         assert_eq!(status(server.channel.clone(), service).await, ServingStatus::Serving, "{service}");
         assert_eq!(status(health.clone(), service).await, ServingStatus::Serving, "{service}");
@@ -134,7 +137,7 @@ async fn reflection_lists_the_services() {
     let answer = answers.message().await.expect("one").expect("one").message_response;
     let Some(MessageResponse::ListServicesResponse(list)) = answer else { panic!("{answer:?}") };
     let names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
-    for name in ["accelerd.v1.DeviceService", "accelerd.v1.EmbedService", "accelerd.v1.SimilarityService"] {
+    for name in [device_service::NAME, embed_service::NAME, similarity_service::NAME] {
         assert!(names.iter().any(|n| n == name), "{name} is not among {names:?}");
     }
     // Tools that show error details look these types up by name.

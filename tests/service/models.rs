@@ -3,7 +3,10 @@
 use std::fs;
 
 use accelerd::config::{ByteSize, Preload};
-use accelerd_proto::v1::{self, embed_request::Input, embed_stream_response::Result as Outcome};
+use accelerd_proto::{
+    methods::embed_service,
+    v1::{self, embed_request::Input, embed_stream_response::Result as Outcome},
+};
 use accelerd_tests::encoders;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -366,7 +369,7 @@ async fn a_lone_surrogate_is_refused_and_the_daemon_keeps_serving() {
     let message = with_lone_surrogate();
     let length = u32::try_from(message.len()).expect("a short message").to_be_bytes();
     let frame = [&[0], length.as_slice(), &message].concat();
-    let request = http::Request::post(format!("http://{}/accelerd.v1.EmbedService/Embed", server.daemon.grpc_addr()))
+    let request = http::Request::post(format!("http://{}{}", server.daemon.grpc_addr(), embed_service::EMBED.path()))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(Body::new(Full::new(Bytes::from(frame))))

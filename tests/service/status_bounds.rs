@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use accelerd_proto::methods::embed_service;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
@@ -118,7 +119,7 @@ async fn an_unknown_method_and_an_unknown_service_of_health_are_named_within_the
     let server = TestServer::start().await;
     let pool = DescriptorPool::decode(accelerd_proto::DESCRIPTORS).expect("the descriptors");
     let empty = DynamicMessage::new(pool.services().next().expect("one").methods().next().expect("one").input());
-    for path in ["/accelerd.v1.EmbedService/Embedd", "/no.Service/Method"] {
+    for path in [&*format!("/{}/Embedd", embed_service::NAME), "/no.Service/Method"] {
         let headers = status_of(&server, path, &empty).await;
         let status = Status::from_header_map(&headers).expect("a status");
         assert_eq!(status.code(), Code::Unimplemented);
@@ -135,7 +136,7 @@ async fn an_unknown_method_and_an_unknown_service_of_health_are_named_within_the
 #[tokio::test(flavor = "multi_thread")]
 async fn other_content_types_than_those_of_grpc_are_unsupported() {
     let server = TestServer::start().await;
-    let path = "/accelerd.v1.EmbedService/ListModels";
+    let path = embed_service::LIST_MODELS.path();
     for (content_type, expected) in [
         ("text/plain", 415),
         ("application/grpc-web", 415),

@@ -2,7 +2,10 @@
 
 use accelerd::{config::Config, transport::memory::MemoryKind};
 use accelerd_kernels::ledger::{Kind, Place};
-use accelerd_proto::v1::{self, tensor_attribute::Value};
+use accelerd_proto::{
+    methods::tensor_service,
+    v1::{self, tensor_attribute::Value},
+};
 use futures::StreamExt;
 use h2::Reason;
 use tonic::{Code, Status};
@@ -12,10 +15,10 @@ use super::{
     harness::{TestServer, assert_refused, connect},
 };
 
-const COPY: &str = "/accelerd.v1.TensorService/CopyTensor";
-const DOWNLOAD: &str = "/accelerd.v1.TensorService/DownloadTensor";
-const EXECUTE: &str = "/accelerd.v1.TensorService/Execute";
-const UPLOAD: &str = "/accelerd.v1.TensorService/UploadTensor";
+const COPY: &str = tensor_service::COPY_TENSOR.path();
+const DOWNLOAD: &str = tensor_service::DOWNLOAD_TENSOR.path();
+const EXECUTE: &str = tensor_service::EXECUTE.path();
+const UPLOAD: &str = tensor_service::UPLOAD_TENSOR.path();
 
 const MIB: usize = 1 << 20;
 

@@ -1,6 +1,7 @@
 //! The rules that the compiler does not check: which crate and which module may import which, where `unsafe` and `cudarc`
-//! may stand, how long a file may be.
+//! may stand, where methods may be named, how long a file may be.
 
+mod methods;
 mod modules;
 mod wire;
 
@@ -62,28 +63,29 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// Every Rust file of the workspace, by path from the root.
-fn rust_files() -> Vec<(PathBuf, String)> {
-    fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+/// The files of the workspace with one of these extensions, by path from the root.
+fn files(extensions: &[&str]) -> Vec<PathBuf> {
+    fn walk(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
             let path = entry.expect("an entry of the workspace can be read").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && name != "target" && name != "dist" && !name.starts_with('.') && name != "node_modules" {
-                walk(&path, files);
-            } else if path.extension().is_some_and(|e| e == "rs") {
+                walk(&path, extensions, files);
+            } else if path.extension().is_some_and(|own| extensions.iter().any(|extension| own == *extension)) {
                 files.push(path);
             }
         }
     }
     let mut files = vec![];
-    walk(&root(), &mut files);
-    files
-        .into_iter()
-        .map(|path| {
-            let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-            (path.strip_prefix(root()).expect("the walk starts at the root").to_owned(), text)
-        })
-        .collect()
+    walk(&root(), extensions, &mut files);
+    let relative = |path: PathBuf| path.strip_prefix(root()).expect("the walk starts at the root").to_owned();
+    files.into_iter().map(relative).collect()
+}
+
+/// Every Rust file of the workspace, by path from the root.
+fn rust_files() -> Vec<(PathBuf, String)> {
+    let read = |path: &PathBuf| fs::read_to_string(root().join(path)).expect("a source file is UTF-8");
+    files(&["rs"]).into_iter().map(|path| (path.clone(), read(&path))).collect()
 }
 
 /// The code of a file: comments and string literals hold words too.

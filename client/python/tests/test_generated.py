@@ -1,4 +1,4 @@
-"""The committed stubs are what the .proto files say, and the blocking client is what the asyncio client says."""
+"""Stubs and methods are what the .proto files say, and the blocking client is what the asyncio client says."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, MethodOptions
 
 import generate_blocking
+import generate_methods
 
 
 @pytest.fixture
@@ -56,3 +58,30 @@ def test_a_rule_that_matches_nothing_is_refused(sources: Path, monkeypatch: pyte
     monkeypatch.setitem(generate_blocking.RULES, "AsyncNothing", "Nothing")
     with pytest.raises(SystemExit, match="AsyncNothing"):
         generate_blocking.drift(sources)
+
+
+@pytest.fixture
+def echo() -> FileDescriptorProto:
+    """A file with a service of one method."""
+    file = FileDescriptorProto(name="accelerd/v1/echo.proto", package="accelerd.v1")
+    file.message_type.add(name="SayTwiceResponse")
+    method = file.service.add(name="EchoService").method.add(name="SayTwice")
+    method.output_type = ".accelerd.v1.SayTwiceResponse"
+    return file
+
+
+def test_the_table_has_a_method_by_its_level(echo: FileDescriptorProto) -> None:
+    for level, is_idempotent in (
+        (MethodOptions.IDEMPOTENCY_UNKNOWN, False),
+        (MethodOptions.IDEMPOTENT, True),
+        (MethodOptions.NO_SIDE_EFFECTS, True),
+    ):
+        echo.service[0].method[0].options.idempotency_level = level
+        arguments = f'"/accelerd.v1.EchoService/SayTwice", echo_pb2.SayTwiceResponse, is_idempotent={is_idempotent}'
+        assert "class EchoService:" in generate_methods.table([echo])
+        assert f"    SAY_TWICE = Method({arguments})\n" in generate_methods.table([echo])
+
+
+def test_a_method_without_a_level_is_refused(echo: FileDescriptorProto) -> None:
+    with pytest.raises(SystemExit, match=r"EchoService\.SayTwice: expected the option idempotency_level, got none"):
+        generate_methods.table([echo])

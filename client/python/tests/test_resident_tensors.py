@@ -96,10 +96,11 @@ def test_only_resident_tensors_can_be_freed_and_copied(local: Client) -> None:
 
 
 def test_a_call_that_keeps_is_not_idempotent() -> None:
-    from accelerd._graph import EXECUTE, EXECUTE_AND_KEEP
+    from accelerd._graph import EXECUTE
+    from accelerd._methods import TensorService
 
-    assert (EXECUTE.is_idempotent, EXECUTE_AND_KEEP.is_idempotent) == (True, False)
-    assert EXECUTE.path == EXECUTE_AND_KEEP.path
+    assert (EXECUTE.is_idempotent, TensorService.EXECUTE.is_idempotent) == (True, False)
+    assert EXECUTE.path == TensorService.EXECUTE.path
 
 
 def test_the_asyncio_client_does_the_same(reference: tuple[Reference, str]) -> None:

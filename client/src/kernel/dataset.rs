@@ -1,15 +1,13 @@
 //! Data sets of kernels and their translations.
 
+use accelerd_proto::methods::kernel_service;
 use futures::{StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Result,
-    call::{Method, final_error},
+    call::final_error,
     proto::{self, DatasetCategory, DatasetPair, KernelDevice, KernelDialect, KernelTarget},
 };
-
-const GENERATE: Method<proto::GenerateDatasetRequest, proto::GenerateDatasetResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/GenerateDataset");
 
 /// Which pairs are made. By default all categories in both dialects, translated to CUDA C++ and WebAssembly.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,7 +66,7 @@ impl Client {
     /// Makes pairs of kernels in Python and their translations, each run wherever kernels run. They are made as they are read, without a
     /// deadline.
     pub async fn generate_dataset(&self, options: &DatasetOptions) -> Result<BoxStream<'static, Result<DatasetPair>>> {
-        let responses = self.server_stream(GENERATE, options.0.clone()).await?;
+        let responses = self.server_stream(kernel_service::GENERATE_DATASET, options.0.clone()).await?;
         let pairs = responses.map(|response| {
             let pair = response.map_err(final_error)?.pair;
             pair.ok_or_else(|| Error::Malformed("a response without a pair".to_owned()))

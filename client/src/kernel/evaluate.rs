@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use accelerd_proto::methods::kernel_service;
+
 use super::KernelProgram;
 use crate::{
     Client, Result,
-    call::Method,
     proto::{self, CudaParamKind, Dtype, Tensor, evaluate_request::Expectation},
     tensor_source::TensorSource,
 };
-
-const EVALUATE: Method<proto::EvaluateRequest, proto::EvaluateResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/Evaluate");
 
 /// A kernel in CUDA C++ to judge, with its parameters in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -139,6 +137,6 @@ impl Client {
     /// Judges a kernel in CUDA C++ that nobody trusts. What is wrong with it is the verdict of the response. The daemon needs the setting
     /// `sandbox.cuda_source` and a GPU.
     pub async fn evaluate(&self, evaluation: Evaluation) -> Result<proto::EvaluateResponse> {
-        Ok(self.unary(EVALUATE, evaluation.0).await?.message)
+        Ok(self.unary(kernel_service::EVALUATE, evaluation.0).await?.message)
     }
 }

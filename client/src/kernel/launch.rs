@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use accelerd_proto::methods::kernel_service;
+
 use super::KernelConstant;
 use crate::{
     Client, Element, Error, Matrix, Result,
-    call::Method,
     proto::{
         self, CudaCode, CudaCompileOptions, Kernel, KernelDevice, KernelDialect, KernelFault, Tensor,
         launch_request::Kernel as Launched,
@@ -13,17 +14,6 @@ use crate::{
     tensor_source::TensorSource,
     timing::Timings,
 };
-
-const COMPILE: Method<proto::CompileRequest, proto::CompileResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/Compile");
-const LAUNCH: Method<proto::LaunchRequest, proto::LaunchResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/Launch");
-const BENCHMARK: Method<proto::BenchmarkRequest, proto::BenchmarkResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/Benchmark");
-const LIST: Method<proto::ListKernelsRequest, proto::ListKernelsResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/ListKernels");
-const EVICT: Method<proto::EvictKernelRequest, proto::EvictKernelResponse> =
-    Method::non_idempotent("/accelerd.v1.KernelService/EvictKernel");
 
 /// A kernel of a Python module. By default its dialect follows from its decorators, and it is the only kernel of the module.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -219,7 +209,7 @@ impl Client {
         cuda: Option<CudaCompileOptions>,
     ) -> Result<(Kernel, Option<CudaCode>)> {
         let request = proto::CompileRequest { program: Some(program.0), cuda };
-        let response = self.unary(COMPILE, request).await?.message;
+        let response = self.unary(kernel_service::COMPILE, request).await?.message;
         Ok((response.kernel.ok_or_else(|| Error::Malformed("no kernel".to_owned()))?, response.cuda))
     }
 
@@ -243,23 +233,23 @@ impl Client {
     /// # }
     /// ```
     pub async fn launch(&self, launch: Launch) -> Result<LaunchOutcome> {
-        let reply = self.unary(LAUNCH, launch.0).await?;
+        let reply = self.unary(kernel_service::LAUNCH, launch.0).await?;
         LaunchOutcome::new(reply.message, reply.timings)
     }
 
     /// Measures a kernel, and compares what it computes in the first and the last run with what a reference computes. A wrong result, a fault
     /// or a time that is too short to be true is the verdict of the response.
     pub async fn benchmark(&self, benchmark: Benchmark) -> Result<proto::BenchmarkResponse> {
-        Ok(self.unary(BENCHMARK, benchmark.0).await?.message)
+        Ok(self.unary(kernel_service::BENCHMARK, benchmark.0).await?.message)
     }
 
     /// Lists the kernels that are kept, the most recently used first.
     pub async fn list_kernels(&self) -> Result<Vec<Kernel>> {
-        Ok(self.unary(LIST, proto::ListKernelsRequest {}).await?.message.kernels)
+        Ok(self.unary(kernel_service::LIST_KERNELS, proto::ListKernelsRequest {}).await?.message.kernels)
     }
 
     /// Drops a kernel that is kept, by its id.
     pub async fn evict_kernel(&self, id: impl Into<String>) -> Result<()> {
-        self.unary(EVICT, proto::EvictKernelRequest { kernel_id: id.into() }).await.map(drop)
+        self.unary(kernel_service::EVICT_KERNEL, proto::EvictKernelRequest { kernel_id: id.into() }).await.map(drop)
     }
 }

@@ -6,9 +6,10 @@ mod launch;
 
 use std::collections::BTreeMap;
 
+use accelerd_proto::methods::kernel_service;
+
 use crate::{
     Client, Result,
-    call::Method,
     proto::{self, KernelDialect, KernelTarget, kernel_constant::Value},
     timing::Timings,
 };
@@ -16,9 +17,6 @@ use crate::{
 pub use self::dataset::DatasetOptions;
 pub use self::evaluate::Evaluation;
 pub use self::launch::{Benchmark, KernelProgram, Launch, LaunchOutcome};
-
-const TRANSLATE: Method<proto::TranslateRequest, proto::TranslateResponse> =
-    Method::idempotent("/accelerd.v1.KernelService/Translate");
 
 /// What a name stands for that a module uses and does not define.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +114,7 @@ impl Client {
         let TranslateOptions { dialect, constants, names, targets, cuda_arch } = options.clone();
         let (source, dialect) = (source.into(), dialect.into());
         let request = proto::TranslateRequest { source, dialect, constants, names, targets, cuda_arch };
-        let reply = self.unary(TRANSLATE, request).await?;
+        let reply = self.unary(kernel_service::TRANSLATE, request).await?;
         let proto::TranslateResponse { kernels, diagnostics } = reply.message;
         Ok(Translation { kernels, diagnostics, timings: reply.timings })
     }

@@ -15,6 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use accelerd_proto::methods::parse_service;
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream::BoxStream};
 
@@ -28,14 +29,10 @@ pub use self::{
 };
 use crate::{
     Client, Error, Result,
-    call::{Method, final_error},
+    call::final_error,
     proto::{self, ParseOutput, parse_stream_response},
     timing::Timings,
 };
-
-const PARSE: Method<proto::ParseRequest, proto::ParseResponse> = Method::idempotent("/accelerd.v1.ParseService/Parse");
-const PARSE_STREAM: Method<proto::ParseStreamRequest, proto::ParseStreamResponse> =
-    Method::idempotent("/accelerd.v1.ParseService/ParseStream");
 
 /// Grammar version and outputs. The default is trees by the newest grammar.
 ///
@@ -113,7 +110,7 @@ impl Client {
         options: &ParseOptions,
     ) -> Result<ParsedBatch> {
         let sources: Vec<Bytes> = sources.into_iter().map(Into::into).collect();
-        let reply = self.unary(PARSE, options.request(sources.clone())).await?;
+        let reply = self.unary(parse_service::PARSE, options.request(sources.clone())).await?;
         ParsedBatch::new(reply.message, sources, options, reply.timings)
     }
 
@@ -130,7 +127,7 @@ impl Client {
             inserted.insert(sequence, sources.clone());
             proto::ParseStreamRequest { sequence, parse: Some(request_options.request(sources)) }
         });
-        let responses = self.bidi_stream(PARSE_STREAM, requests).await?;
+        let responses = self.bidi_stream(parse_service::PARSE_STREAM, requests).await?;
         let options = options.clone();
         let read =
             move |response: Result<_, _>| response.map_err(final_error).and_then(|r| outcome(r, &pending, &options));

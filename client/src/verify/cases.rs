@@ -6,19 +6,18 @@ use std::{
     task::{Context, Poll},
 };
 
+use accelerd_proto::methods::verify_service;
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 
 use super::Verification;
 use crate::{
     Client, Error, Result,
-    call::{BoundedStreaming, Method},
+    call::BoundedStreaming,
     proto::{
         CaseVerdicts, VerifyCases, VerifyRequest, VerifyResponse, VerifySummary, verify_request, verify_response::Part,
     },
     tensor_source::TensorSource,
 };
-
-const VERIFY: Method<VerifyRequest, VerifyResponse> = Method::idempotent("/accelerd.v1.VerifyService/Verify");
 
 /// A chunk of cases: tensors by name, whose first dimension is the number of cases.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -125,7 +124,7 @@ impl Client {
             chunks = Chunks::new(chunks.reclaim()?);
             Some(messages(&chunks))
         };
-        let responses = self.bounded_bidi_stream(&VERIFY, first, again).await?;
+        let responses = self.bounded_bidi_stream(&verify_service::VERIFY, first, again).await?;
         Ok(Verdicts { responses, summary: None })
     }
 }

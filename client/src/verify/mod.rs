@@ -5,9 +5,10 @@ mod verification;
 
 use std::collections::BTreeMap;
 
+use accelerd_proto::methods::verify_service;
+
 use crate::{
     Client, Error, Result,
-    call::Method,
     proto::{
         self, ComparisonPolicy, ElementOrder, InfinityPolicy, NanPolicy, OutputComparison, ShapePolicy,
         ToleranceCombination, tolerance::Rule,
@@ -20,9 +21,6 @@ pub use self::{
     cases::{Cases, Verdicts},
     verification::{Domain, DomainBound, Verification, VerifySide, WasmFunction},
 };
-
-const COMPARE: Method<proto::CompareOutputsRequest, proto::CompareOutputsResponse> =
-    Method::idempotent("/accelerd.v1.VerifyService/CompareOutputs");
 
 /// Which elements of two tensors count as equal. The default is that of torch.testing for the element type.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -178,7 +176,7 @@ impl Client {
             max_mismatches: options.max_mismatches,
             row_verdicts: options.row_verdicts,
         };
-        let reply = self.unary(COMPARE, request).await?;
+        let reply = self.unary(verify_service::COMPARE_OUTPUTS, request).await?;
         let proto::CompareOutputsResponse { passed, outputs: compared } = reply.message;
         if compared.len() != outputs {
             return Err(Error::Malformed(format!("{} comparisons, expected {outputs}", compared.len())));

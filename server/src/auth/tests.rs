@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 
+use accelerd_proto::methods::{device_service, similarity_service};
+
 use super::{token::Token, *};
 use crate::{peer::CertificateNames, telemetry::Metrics};
 
-const SEARCH: &str = "/accelerd.v1.SimilarityService/Search";
-const UPSERT: &str = "/accelerd.v1.SimilarityService/Upsert";
-const DRAIN: &str = "/accelerd.v1.DeviceService/Drain";
+const SEARCH: &str = similarity_service::SEARCH.path();
+const UPSERT: &str = similarity_service::UPSERT.path();
+const DRAIN: &str = device_service::DRAIN.path();
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
 /// A principals file with one principal of each role, and their tokens.

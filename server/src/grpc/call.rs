@@ -5,14 +5,17 @@
 
 use std::{
     collections::VecDeque,
-    convert::Infallible,
     future::Future,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use accelerd_engine::{Arrival, Context};
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::{StreamExt, stream, stream::BoxStream};
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::{BodyExt, StreamBody};
@@ -20,8 +23,9 @@ use prost::Message;
 use tokio::{runtime::Handle, sync::mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
-use tonic::{Status, body::Body, codegen::StdError};
-use tower::Service;
+use tonic::{Status, body::Body, codegen::StdError, server::Grpc};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
 use tracing::Instrument;
 
 use super::{
@@ -188,7 +192,7 @@ impl CallRunner {
     pub(super) fn stream<B, Q, R>(
         self,
         request: Request<B>,
-        handler: impl FnOnce(Caller, Context, Requests<Q>) -> BoxStream<'static, Result<R, Status>> + Send + 'static,
+        handler: impl FnOnce(Caller, Context, Requests<Q>) -> Responses<R> + Send + 'static,
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
@@ -238,7 +242,7 @@ impl CallRunner {
             let _receiving = receiving;
             let requests = ReceiverStream::new(requests).map(|received| {
                 let (request, charge, _response): ChargedRequest<Q> = received?;
-                Ok((request, Some(charge)))
+                Ok((request, charge))
             });
             let response = handler(caller, context, requests.boxed()).await?;
             encoder.respond(response, encoder.charge(0)?)
@@ -265,11 +269,10 @@ impl CallRunner {
         Ok(ReceivedStream { caller, context, requests, encoder: codecs.encoder, receiving })
     }
 
-    /// Runs a call with one request message through a generated server, on the offload threads.
-    pub(super) async fn generated<B, S>(self, request: Request<B>, mut service: S) -> Response<Body>
+    /// Runs a call with one small request on the offload threads. Neither its decoding nor its response is charged in advance.
+    pub(super) async fn small<B>(self, request: Request<B>, serve: Serve) -> Response<Body>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>>,
-        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future: Send> + Send + 'static,
     {
         let codecs = match self.codecs(&request) {
             Ok(codecs) => codecs,
@@ -285,7 +288,7 @@ impl CallRunner {
         let call = codecs.encoder.call;
         let offload = self.offload.clone();
         let work = async move {
-            let Ok(response) = service.call(Request::from_parts(parts, unary_body(message))).await;
+            let response = serve(Request::from_parts(parts, unary_body(message))).await;
             drop(charge);
             response.map(|body| poll_on(&offload, ChargedBody { body, call }))
         };
@@ -330,11 +333,48 @@ fn unary_body(message: Bytes) -> Body {
     Body::new(StreamBody::new(stream::iter(frames)))
 }
 
+/// Responds to a call whose body is one uncompressed message.
+pub(super) type Serve = Box<dyn FnOnce(Request<Body>) -> BoxFuture<'static, Response<Body>> + Send>;
+
+/// Serves a unary method. `limit` is the maximum size of its messages.
+pub(super) fn serve_unary<Q, R, F>(limit: usize, handler: impl Fn(tonic::Request<Q>) -> F + Send + 'static) -> Serve
+where
+    Q: Message + Default + 'static,
+    R: Message + 'static,
+    F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
+{
+    Box::new(move |request| Box::pin(async move { grpc(limit).unary(service_fn(handler), request).await }))
+}
+
+/// Serves a method with a stream of responses. `limit` is the maximum size of its messages.
+pub(super) fn serve_server_stream<Q, R, F>(
+    limit: usize,
+    handler: impl Fn(tonic::Request<Q>) -> F + Send + 'static,
+) -> Serve
+where
+    Q: Message + Default + 'static,
+    R: Message + 'static,
+    F: Future<Output = Result<tonic::Response<Responses<R>>, Status>> + Send + 'static,
+{
+    Box::new(move |request| Box::pin(async move { grpc(limit).server_streaming(service_fn(handler), request).await }))
+}
+
+fn grpc<Q, R>(limit: usize) -> Grpc<ProstCodec<R, Q>>
+where
+    Q: Message + Default + 'static,
+    R: Message + 'static,
+{
+    Grpc::new(ProstCodec::default()).apply_max_message_size_config(Some(limit), Some(limit))
+}
+
 /// The requests of a stream.
 pub(super) type Requests<Q> = BoxStream<'static, Result<Q, Status>>;
 
+/// The responses of a stream.
+pub(super) type Responses<R> = BoxStream<'static, Result<R, Status>>;
+
 /// The requests of a stream with their charges, which are dropped once a request is handled.
-pub(super) type ChargedRequests<Q> = BoxStream<'static, Result<(Q, Option<MessageCharge>), Status>>;
+pub(super) type ChargedRequests<Q> = BoxStream<'static, Result<(Q, MessageCharge), Status>>;
 
 /// A request of a stream, its charge, and the charge of its response.
 type ChargedRequest<Q> = (Q, MessageCharge, Charge);
@@ -422,7 +462,7 @@ mod tests {
         thread,
     };
 
-    use accelerd_proto::v1 as pb;
+    use accelerd_proto::{methods::embed_service, v1 as pb};
     use tonic::Code;
 
     use super::*;
@@ -475,7 +515,7 @@ mod tests {
             [&[0], &length[..], &message].concat()
         });
         let body = Body::new(http_body_util::Full::from(frames.collect::<Vec<u8>>()));
-        let request = Request::post("/accelerd.v1.EmbedService/Embed").extension(Arc::clone(call));
+        let request = Request::post(embed_service::EMBED.path()).extension(Arc::clone(call));
         request.body(body).expect("a request")
     }
 

@@ -7,7 +7,7 @@ use accelerd_proto::v1 as pb;
 /// The dimensions of a model's embeddings by its name; 0 for a model that is not loaded.
 pub(super) type Dimensions = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
-/// Cost of a request.
+/// Cost of a request. Methods with requests of variable size implement it here.
 pub(super) trait RequestCost {
     /// Whether the handler, and building the response, are cheap enough for the reactor. The response's size is checked
     /// separately.
@@ -107,20 +107,23 @@ impl RequestCost for pb::UpsertRequest {
     }
 }
 
-impl RequestCost for pb::ClusterRequest {}
-impl RequestCost for pb::CopyTensorRequest {}
-impl RequestCost for pb::ExecuteRequest {}
-impl RequestCost for pb::UploadTensorRequest {}
-impl RequestCost for pb::DownloadTensorRequest {}
-impl RequestCost for pb::CompareOutputsRequest {}
-impl RequestCost for pb::VerifyRequest {}
-impl RequestCost for pb::CompileRequest {}
-impl RequestCost for pb::LaunchRequest {}
-impl RequestCost for pb::BenchmarkRequest {}
-impl RequestCost for pb::EvaluateRequest {}
-impl RequestCost for pb::TranslateRequest {}
-impl RequestCost for pb::ParseStreamRequest {}
-impl RequestCost for pb::UpsertStreamRequest {}
+/// Requests of large methods are never cheap.
+macro_rules! large_requests {
+    ($($service:ident $field:ident {
+        $($id:ident $name:ident $cardinality:ident $size:ident $request:ident $response:ident;)*
+    })*) => {
+        $($(large_request! { $size $request })*)*
+    };
+}
+
+macro_rules! large_request {
+    (large $request:ident) => {
+        impl RequestCost for pb::$request {}
+    };
+    ($other:ident $request:ident) => {};
+}
+
+accelerd_proto::with_all_services!(large_requests);
 
 fn hits(queries: Option<&pb::Tensor>, hits_per_query: u32) -> u64 {
     let rows = queries.and_then(|queries| queries.shape.first().copied()).unwrap_or_default();

@@ -176,7 +176,10 @@ fn struct_size(all: &[MessageLayout], at: usize, depth: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use accelerd_proto::v1 as pb;
+    use accelerd_proto::{
+        methods::{embed_service, similarity_service, tensor_service},
+        v1 as pb,
+    };
 
     use super::*;
 
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn many_short_strings_cost_many_times_their_bytes() {
-        let path = "/accelerd.v1.EmbedService/Embed";
+        let path = embed_service::EMBED.path();
         let empty = of(path, &embed(vec![String::new(); 1000]));
         assert!((24_000..=60_000).contains(&empty), "{empty}");
         let letters = of(path, &embed(vec!["a".to_owned(); 1000]));
@@ -203,18 +206,18 @@ mod tests {
     #[test]
     fn requests_of_a_stream_cost_what_unary_ones_do() {
         let step = pb::EmbedStreamRequest { sequence: 1, embed: Some(embed(vec![String::new(); 1000])) };
-        let alone = of("/accelerd.v1.EmbedService/Embed", &embed(vec![String::new(); 1000]));
-        assert_eq!(of("/accelerd.v1.EmbedService/EmbedStream", &step), alone);
+        let alone = of(embed_service::EMBED.path(), &embed(vec![String::new(); 1000]));
+        assert_eq!(of(embed_service::EMBED_STREAM.path(), &step), alone);
     }
 
     #[test]
     fn bytes_fields_cost_nothing_and_packed_numbers_their_decoded_size() {
         let tensor = crate::grpc::convert::tensor_of(pb::Dtype::F32, &[1000, 100], vec![7; 400_000].into());
         let search = pb::FindSimilarRequest { corpus: Some(tensor), k: 1, ..pb::FindSimilarRequest::default() };
-        assert!(of("/accelerd.v1.SimilarityService/FindSimilar", &search) < 1000);
+        assert!(of(similarity_service::FIND_SIMILAR.path(), &search) < 1000);
         let ids = pb::PointIds { numbers: vec![1; 10_000], ..pb::PointIds::default() };
         let get = pb::GetPointsRequest { ids: Some(ids), ..pb::GetPointsRequest::default() };
-        let size = of("/accelerd.v1.SimilarityService/GetPoints", &get);
+        let size = of(similarity_service::GET_POINTS.path(), &get);
         assert!((80_000..=161_000).contains(&size), "{size}");
     }
 
@@ -223,7 +226,7 @@ mod tests {
         let value = || pb::Value { kind: Some(pb::value::Kind::IntValue(1)) };
         let fields = |_| pb::Payload { fields: (0..10).map(|at| (format!("f{at}"), value())).collect() };
         let upsert = pb::UpsertRequest { payloads: (0..1000).map(fields).collect(), ..pb::UpsertRequest::default() };
-        let size = of("/accelerd.v1.SimilarityService/Upsert", &upsert);
+        let size = of(similarity_service::UPSERT.path(), &upsert);
         let least = 10_000 * (24 + 2 + size_of::<pb::Value>() as u64);
         assert!((least..=least * 6).contains(&size), "{size} of at least {least}");
     }
@@ -231,7 +234,7 @@ mod tests {
     #[test]
     fn arbitrary_bytes_and_paths_cost_nothing() {
         for bytes in [&[][..], &[0xff; 40], &[0x0a], &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]] {
-            assert_eq!(decoded_size("/accelerd.v1.EmbedService/Embed", bytes), 0, "{bytes:?}");
+            assert_eq!(decoded_size(embed_service::EMBED.path(), bytes), 0, "{bytes:?}");
         }
         assert_eq!(decoded_size("/made.up/Path", &[0x0a, 0]), 0);
     }
@@ -264,7 +267,7 @@ mod tests {
         assert!(pb::ExecuteRequest::decode(shallow.as_slice()).is_ok(), "unknown fields are skipped");
         for deep in [nested(10 * MAX_DEPTH), vec![BEGIN; 10_000 * MAX_DEPTH]] {
             assert!(pb::ExecuteRequest::decode(deep.as_slice()).is_err());
-            assert_eq!(decoded_size("/accelerd.v1.TensorService/Execute", &deep), 0);
+            assert_eq!(decoded_size(tensor_service::EXECUTE.path(), &deep), 0);
         }
     }
 }

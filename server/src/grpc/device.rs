@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -12,11 +11,8 @@ use accelerd_kernels::{
     Device, DeviceId, KernelStats,
     ledger::{KindMemory, PlaceMemory},
 };
-use accelerd_proto::v1::{
-    self as pb,
-    device_service_server::{DeviceService, DeviceServiceServer},
-};
-use futures::{Stream, StreamExt, stream};
+use accelerd_proto::v1 as pb;
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
@@ -25,6 +21,7 @@ use crate::{
     app::App,
     auth::{caller::Caller, role::Role},
     error::ApiError,
+    grpc::{call::Responses, handlers::DeviceService},
     sandbox::Sandboxes,
 };
 
@@ -41,14 +38,13 @@ const MAX_DRAIN_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct Devices(Arc<App>);
 
-pub(crate) fn service(app: &Arc<App>) -> DeviceServiceServer<Devices> {
-    DeviceServiceServer::new(Devices(Arc::clone(app)))
+impl Devices {
+    pub(super) fn new(app: &Arc<App>) -> Self {
+        Self(Arc::clone(app))
+    }
 }
 
-#[tonic::async_trait]
 impl DeviceService for Devices {
-    type WatchStream = Pin<Box<dyn Stream<Item = Result<pb::WatchResponse, Status>> + Send>>;
-
     async fn list_devices(
         &self,
         _: Request<pb::ListDevicesRequest>,
@@ -61,7 +57,10 @@ impl DeviceService for Devices {
         Ok(Response::new(stats(&self.0)))
     }
 
-    async fn watch(&self, request: Request<pb::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(
+        &self,
+        request: Request<pb::WatchRequest>,
+    ) -> Result<Response<Responses<pb::WatchResponse>>, Status> {
         let requested = duration("interval", request.into_inner().interval)?.unwrap_or(DEFAULT_INTERVAL);
         if !INTERVALS.contains(&requested) {
             let reason = format!("expected {:?} to {:?}, got {requested:?}", INTERVALS.start(), INTERVALS.end());
@@ -76,7 +75,7 @@ impl DeviceService for Devices {
             let sample = pb::WatchResponse { stats: Some(stats(&app)) };
             Some((Ok(sample), (ticks, app)))
         });
-        Ok(Response::new(Box::pin(samples.take_until(self.0.closing.clone().cancelled_owned()))))
+        Ok(Response::new(samples.take_until(self.0.closing.clone().cancelled_owned()).boxed()))
     }
 
     async fn export_report(

@@ -5,16 +5,21 @@ use std::sync::Arc;
 use accelerd_engine::Context;
 use accelerd_kernels::ops::encode::{OutputType, Pooling, Precision};
 use accelerd_models::{Kind, LongInput, TruncationSide};
-use accelerd_proto::v1::{self as pb, embed_request::Input as PbInput, embed_service_server::EmbedService};
-use futures::{StreamExt, stream::BoxStream};
-use tonic::{Request, Response, Status, Streaming};
+use accelerd_proto::v1::{self as pb, embed_request::Input as PbInput};
+use futures::StreamExt;
+use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
     auth::caller::Caller,
     embedder::{Embedded, Input, LoadedModel, ModelSource, Options, RerankQuery, RerankResult, Span, Tokens},
     error::ApiError,
-    grpc::{context::context, convert},
+    grpc::{
+        call::{Requests, Responses},
+        context::context,
+        convert,
+        handlers::EmbedService,
+    },
     status::item_error,
 };
 
@@ -29,35 +34,23 @@ impl Embed {
     pub(super) fn new(app: &Arc<App>) -> Self {
         Self(Arc::clone(app))
     }
-
-    /// Embeds the batches of a stream.
-    pub(super) fn embed_batches(
-        &self,
-        caller: Caller,
-        context: Context,
-        batches: BoxStream<'static, Result<pb::EmbedStreamRequest, Status>>,
-    ) -> BoxStream<'static, Result<pb::EmbedStreamResponse, Status>> {
-        let app = Arc::clone(&self.0);
-        let embed = move |batch| embed_batch(Arc::clone(&app), batch, caller.clone(), context.clone());
-        batches.map(embed).buffer_unordered(WINDOW).boxed()
-    }
 }
 
-#[tonic::async_trait]
 impl EmbedService for Embed {
-    type EmbedStreamStream = BoxStream<'static, Result<pb::EmbedStreamResponse, Status>>;
-
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
         Ok(Response::new(run_embed(&self.0, request.into_inner(), false, &caller, context).await?))
     }
 
-    async fn embed_stream(
+    fn embed_stream(
         &self,
-        request: Request<Streaming<pb::EmbedStreamRequest>>,
-    ) -> Result<Response<Self::EmbedStreamStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(Response::new(self.embed_batches(caller, context, request.into_inner().boxed())))
+        caller: Caller,
+        context: Context,
+        batches: Requests<pb::EmbedStreamRequest>,
+    ) -> Responses<pb::EmbedStreamResponse> {
+        let app = Arc::clone(&self.0);
+        let embed = move |batch| embed_batch(Arc::clone(&app), batch, caller.clone(), context.clone());
+        batches.map(embed).buffer_unordered(WINDOW).boxed()
     }
 
     async fn rerank(&self, request: Request<pb::RerankRequest>) -> Result<Response<pb::RerankResponse>, Status> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use accelerd_kernels::ops::translate::{Request as TranslationRequest, Translation};
-use accelerd_proto::v1::{self as pb, kernel_service_server::KernelService};
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use accelerd_proto::v1 as pb;
+use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -14,7 +14,13 @@ use self::{
     launch::{benchmark_request, launch_request, launched, measured},
     program::{constants, dialect, targets},
 };
-use crate::{app::App, auth::caller::Caller, error::ApiError, grpc::context::context, kernels::launch::Launcher};
+use crate::{
+    app::App,
+    auth::caller::Caller,
+    error::ApiError,
+    grpc::{call::Responses, context::context, handlers::KernelService},
+    kernels::launch::Launcher,
+};
 
 mod dataset;
 mod describe;
@@ -45,10 +51,7 @@ fn translation_request(request: pb::TranslateRequest) -> Result<TranslationReque
     })
 }
 
-#[tonic::async_trait]
 impl KernelService for Kernels {
-    type GenerateDatasetStream = BoxStream<'static, Result<pb::GenerateDatasetResponse, Status>>;
-
     async fn translate(
         &self,
         request: Request<pb::TranslateRequest>,
@@ -103,7 +106,7 @@ impl KernelService for Kernels {
     async fn generate_dataset(
         &self,
         request: Request<pb::GenerateDatasetRequest>,
-    ) -> Result<Response<Self::GenerateDatasetStream>, Status> {
+    ) -> Result<Response<Responses<pb::GenerateDatasetResponse>>, Status> {
         let context = context(&request);
         let pairs = self.0.dataset(context, &dataset_request(request.get_ref())?)?;
         Ok(Response::new(pairs.map_ok(dataset_response).map_err(Status::from).boxed()))

@@ -11,6 +11,7 @@ pub mod device;
 mod dtype;
 pub mod embed;
 mod encode;
+mod handlers;
 mod kernel;
 pub mod parse;
 mod receive;

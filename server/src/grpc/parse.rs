@@ -7,21 +7,25 @@ use accelerd_kernels::ops::parse::{
     Class, Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
     SourceType, size_of,
 };
-use accelerd_proto::v1::{self as pb, parse_service_server::ParseService};
-use futures::{StreamExt, stream::BoxStream};
+use accelerd_proto::v1 as pb;
+use futures::StreamExt;
 use opentelemetry::{
     KeyValue,
     metrics::{Counter, Histogram, Meter},
 };
 use prost::Message;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
     auth::caller::Caller,
     config::{Limits, to_usize},
     error::ApiError,
-    grpc::context::context,
+    grpc::{
+        call::{Requests, Responses},
+        context::context,
+        handlers::ParseService,
+    },
     layers::timing,
     status::{item_error, response_too_large},
 };
@@ -60,35 +64,23 @@ impl Parser {
     pub(super) fn screen(&self, length: u64, context: &Context) -> Result<Arrival, Status> {
         Ok(self.0.lane.screen(size_of(length, 1), length, context).map_err(ApiError::from)?)
     }
-
-    /// Parses the batches of a stream.
-    pub(super) fn parse_batches(
-        &self,
-        _: Caller,
-        context: Context,
-        batches: BoxStream<'static, Result<pb::ParseStreamRequest, Status>>,
-    ) -> BoxStream<'static, Result<pb::ParseStreamResponse, Status>> {
-        let state = Arc::clone(&self.0);
-        batches.map(move |batch| Arc::clone(&state).step(batch, context.clone())).buffer_unordered(WINDOW).boxed()
-    }
 }
 
-#[tonic::async_trait]
 impl ParseService for Parser {
-    type ParseStreamStream = BoxStream<'static, Result<pb::ParseStreamResponse, Status>>;
-
     async fn parse(&self, mut request: Request<pb::ParseRequest>) -> Result<Response<pb::ParseResponse>, Status> {
         let context = context(&request);
         let arrival = request.extensions_mut().remove::<Arc<Arrival>>();
         Ok(Response::new(self.0.parse(request.into_inner(), context, arrival).await?))
     }
 
-    async fn parse_stream(
+    fn parse_stream(
         &self,
-        request: Request<Streaming<pb::ParseStreamRequest>>,
-    ) -> Result<Response<Self::ParseStreamStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(Response::new(self.parse_batches(caller, context, request.into_inner().boxed())))
+        _: Caller,
+        context: Context,
+        batches: Requests<pb::ParseStreamRequest>,
+    ) -> Responses<pb::ParseStreamResponse> {
+        let state = Arc::clone(&self.0);
+        batches.map(move |batch| Arc::clone(&state).step(batch, context.clone())).buffer_unordered(WINDOW).boxed()
     }
 }
 

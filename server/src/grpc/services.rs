@@ -1,4 +1,4 @@
-//! Routes calls to the services: methods with large messages through [`super::call`], the others through generated servers.
+//! Routes calls to the functions of the services, by the table of methods.
 
 use std::{
     convert::Infallible,
@@ -7,35 +7,27 @@ use std::{
     task::{self, Poll},
 };
 
-use accelerd_proto::v1::{
-    device_service_server::DeviceServiceServer,
-    embed_service_server::{EmbedService as _, EmbedServiceServer},
-    kernel_service_server::{KernelService as _, KernelServiceServer},
-    parse_service_server::{ParseService as _, ParseServiceServer},
-    similarity_service_server::{SimilarityService as _, SimilarityServiceServer},
-    tensor_service_server::{TensorService as _, TensorServiceServer},
-    verify_service_server::{VerifyService as _, VerifyServiceServer},
-};
+use accelerd_proto::methods::{Method, MethodId};
 use bytes::Bytes;
 use http_body::Body as HttpBody;
 use tonic::{
     body::Body,
     codegen::{BoxFuture, StdError},
-    server::NamedService,
     service::Routes,
 };
 use tower::Service;
 
 use super::{
-    call::{CallRunner, RequestScreen, call_of},
+    call::{CallRunner, RequestScreen, call_of, serve_server_stream, serve_unary},
     device, embed,
     encode::ChargedBody,
+    handlers::{
+        DeviceService as _, EmbedService as _, KernelService as _, ParseService as _, SimilarityService as _,
+        TensorService as _, VerifyService as _,
+    },
     kernel, parse, similarity, tensor, verify,
 };
 use crate::{app::App, status, transport::MAX_UNACCOUNTED_REQUEST};
-
-/// The method whose requests are refused by their length.
-const PARSE: &str = "/accelerd.v1.ParseService/Parse";
 
 /// The services of the main port.
 #[derive(Clone)]
@@ -43,30 +35,18 @@ pub(crate) struct Services(Arc<Table>);
 
 struct Table {
     calls: CallRunner,
-    /// The same for [`PARSE`].
+    /// The same for `Parse`, whose requests are refused by their length.
     parse_calls: CallRunner,
-    embed: Arc<embed::Embed>,
-    similarity: Arc<similarity::Similarity>,
-    parse: Arc<parse::Parser>,
-    tensor: Arc<tensor::Tensors>,
-    verify: Arc<verify::Verifier>,
-    kernel: Arc<kernel::Kernels>,
-    embed_server: EmbedServiceServer<embed::Embed>,
-    similarity_server: SimilarityServiceServer<similarity::Similarity>,
-    parse_server: ParseServiceServer<parse::Parser>,
-    tensor_server: TensorServiceServer<tensor::Tensors>,
-    verify_server: VerifyServiceServer<verify::Verifier>,
-    kernel_server: KernelServiceServer<kernel::Kernels>,
-    device_server: DeviceServiceServer<device::Devices>,
+    /// Maximum size of the messages of methods with small requests.
+    max_message: usize,
+    device_service: Arc<device::Devices>,
+    embed_service: Arc<embed::Embed>,
+    kernel_service: Arc<kernel::Kernels>,
+    parse_service: Arc<parse::Parser>,
+    similarity_service: Arc<similarity::Similarity>,
+    tensor_service: Arc<tensor::Tensors>,
+    verify_service: Arc<verify::Verifier>,
     other: Routes,
-}
-
-/// Sets the message size limits of a generated server.
-macro_rules! limited {
-    ($service:expr, $app:expr) => {{
-        let limit = $app.config.server.max_message();
-        $service.max_decoding_message_size(limit).max_encoding_message_size(limit)
-    }};
 }
 
 impl Services {
@@ -78,30 +58,20 @@ impl Services {
         let embedder = app.embedder.clone();
         let dimensions = Arc::new(move |model: &str| embedder.model(model).map_or(0, |model| model.dimensions()));
         let calls = CallRunner { limit, offload: app.offload.handle().clone(), dimensions, screen: None };
-        let embed = Arc::new(embed::Embed::new(app));
-        let similarity = Arc::new(similarity::Similarity::new(app));
-        let parse = Arc::new(parse::Parser::new(app));
-        let tensor = Arc::new(tensor::Tensors::new(app));
-        let verify = Arc::new(verify::Verifier::new(app));
-        let kernel = Arc::new(kernel::Kernels::new(app));
-        let screen = Arc::clone(&parse);
-        let screen: RequestScreen = Arc::new(move |length, context| screen.screen(length, context));
+        let parse_service = Arc::new(parse::Parser::new(app));
+        let parser = Arc::clone(&parse_service);
+        let screen: RequestScreen = Arc::new(move |length, context| parser.screen(length, context));
         Self(Arc::new(Table {
             parse_calls: CallRunner { screen: Some(screen), ..calls.clone() },
             calls,
-            embed_server: limited!(EmbedServiceServer::from_arc(Arc::clone(&embed)), app),
-            similarity_server: limited!(SimilarityServiceServer::from_arc(Arc::clone(&similarity)), app),
-            parse_server: limited!(ParseServiceServer::from_arc(Arc::clone(&parse)), app),
-            tensor_server: limited!(TensorServiceServer::from_arc(Arc::clone(&tensor)), app),
-            verify_server: limited!(VerifyServiceServer::from_arc(Arc::clone(&verify)), app),
-            kernel_server: limited!(KernelServiceServer::from_arc(Arc::clone(&kernel)), app),
-            device_server: limited!(device::service(app), app),
-            embed,
-            similarity,
-            parse,
-            tensor,
-            verify,
-            kernel,
+            max_message: app.config.server.max_message(),
+            device_service: Arc::new(device::Devices::new(app)),
+            embed_service: Arc::new(embed::Embed::new(app)),
+            kernel_service: Arc::new(kernel::Kernels::new(app)),
+            parse_service,
+            similarity_service: Arc::new(similarity::Similarity::new(app)),
+            tensor_service: Arc::new(tensor::Tensors::new(app)),
+            verify_service: Arc::new(verify::Verifier::new(app)),
             other: other.prepare(),
         }))
     }
@@ -127,11 +97,6 @@ fn with_reflection(routes: Routes) -> Routes {
     }
 }
 
-/// Whether a path names a method of the service.
-fn routes_to<S: NamedService>(path: &str, _: &S) -> bool {
-    path.strip_prefix('/').and_then(|path| path.strip_prefix(S::NAME)).is_some_and(|rest| rest.starts_with('/'))
-}
-
 impl<B> Service<http::Request<B>> for Services
 where
     B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
@@ -146,66 +111,52 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let table = &self.0;
-        let calls = if request.uri().path() == PARSE { table.parse_calls.clone() } else { table.calls.clone() };
-        macro_rules! unary {
-            ($service:ident . $method:ident) => {{
-                let service = Arc::clone(&table.$service);
-                let handler = |request| async move { service.$method(request).await };
+        let Some(method) = Method::of_path(request.uri().path()) else {
+            return Box::pin(other(table.other.clone(), request));
+        };
+        let calls = if method.id == MethodId::ParseParse { &table.parse_calls } else { &table.calls }.clone();
+        macro_rules! run {
+            ($field:ident $name:ident unary small) => {
+                run!($field $name serve_unary)
+            };
+            ($field:ident $name:ident server_stream small) => {
+                run!($field $name serve_server_stream)
+            };
+            ($field:ident $name:ident unary $size:ident) => {{
+                let service = Arc::clone(&table.$field);
+                let handler = |request| async move { service.$name(request).await };
                 Box::pin(async move { Ok(calls.unary(request, handler).await) })
             }};
-        }
-        macro_rules! streaming {
-            ($service:ident . $method:ident) => {{
-                let service = Arc::clone(&table.$service);
-                let handler = move |caller, context, batches| service.$method(caller, context, batches);
+            ($field:ident $name:ident client_stream $size:ident) => {{
+                let service = Arc::clone(&table.$field);
+                let handler = |caller, context, requests| async move { service.$name(caller, context, requests).await };
+                Box::pin(async move { Ok(calls.client_stream(request, handler).await) })
+            }};
+            ($field:ident $name:ident $streaming:ident $size:ident) => {{
+                let service = Arc::clone(&table.$field);
+                let handler = move |caller, context, requests| service.$name(caller, context, requests);
                 Box::pin(ready(Ok(calls.stream(request, handler))))
             }};
-        }
-        macro_rules! generated {
-            ($server:ident) => {{
-                let server = table.$server.clone();
-                let path = request.uri().path().to_owned();
-                Box::pin(async move { Ok(with_method(calls.generated(request, server).await, &path)) })
+            ($field:ident $name:ident $serve:ident) => {{
+                let service = Arc::clone(&table.$field);
+                let handler = move |request| {
+                    let service = Arc::clone(&service);
+                    async move { service.$name(request).await }
+                };
+                let serve = $serve(table.max_message, handler);
+                Box::pin(async move { Ok(calls.small(request, serve).await) })
             }};
         }
-        let path = request.uri().path();
-        match path {
-            "/accelerd.v1.EmbedService/Embed" => unary!(embed.embed),
-            "/accelerd.v1.EmbedService/EmbedStream" => streaming!(embed.embed_batches),
-            "/accelerd.v1.EmbedService/Rerank" => unary!(embed.rerank),
-            "/accelerd.v1.EmbedService/Tokenize" => unary!(embed.tokenize),
-            "/accelerd.v1.KernelService/Benchmark" => unary!(kernel.benchmark),
-            "/accelerd.v1.KernelService/Evaluate" => unary!(kernel.evaluate),
-            "/accelerd.v1.KernelService/Compile" => unary!(kernel.compile),
-            "/accelerd.v1.KernelService/Launch" => unary!(kernel.launch),
-            "/accelerd.v1.KernelService/Translate" => unary!(kernel.translate),
-            PARSE => unary!(parse.parse),
-            "/accelerd.v1.ParseService/ParseStream" => streaming!(parse.parse_batches),
-            "/accelerd.v1.SimilarityService/Cluster" => unary!(similarity.cluster),
-            "/accelerd.v1.SimilarityService/FindSimilar" => unary!(similarity.find_similar),
-            "/accelerd.v1.SimilarityService/GetPoints" => unary!(similarity.get_points),
-            "/accelerd.v1.SimilarityService/Search" => unary!(similarity.search),
-            "/accelerd.v1.SimilarityService/Upsert" => unary!(similarity.upsert),
-            "/accelerd.v1.SimilarityService/UpsertStream" => streaming!(similarity.upsert_batches),
-            "/accelerd.v1.TensorService/CopyTensor" => unary!(tensor.copy_tensor),
-            "/accelerd.v1.TensorService/Execute" => unary!(tensor.execute),
-            "/accelerd.v1.TensorService/UploadTensor" => {
-                let service = Arc::clone(&table.tensor);
-                let handler = |caller, context, parts| async move { service.upload(caller, context, parts).await };
-                Box::pin(async move { Ok(calls.client_stream(request, handler).await) })
-            }
-            "/accelerd.v1.TensorService/DownloadTensor" => streaming!(tensor.download),
-            "/accelerd.v1.VerifyService/CompareOutputs" => unary!(verify.compare_outputs),
-            "/accelerd.v1.VerifyService/Verify" => streaming!(verify.verify_chunks),
-            _ if routes_to(path, &table.embed_server) => generated!(embed_server),
-            _ if routes_to(path, &table.similarity_server) => generated!(similarity_server),
-            _ if routes_to(path, &table.parse_server) => generated!(parse_server),
-            _ if routes_to(path, &table.tensor_server) => generated!(tensor_server),
-            _ if routes_to(path, &table.verify_server) => generated!(verify_server),
-            _ if routes_to(path, &table.kernel_server) => generated!(kernel_server),
-            _ if routes_to(path, &table.device_server) => generated!(device_server),
-            _ => Box::pin(other(table.other.clone(), request)),
+        macro_rules! dispatch {
+            ($($service:ident $field:ident {
+                $($id:ident $name:ident $cardinality:ident $size:ident $request:ident $response:ident;)*
+            })*) => {
+                match method.id {
+                    $($(MethodId::$id => run!($field $name $cardinality $size),)*)*
+                }
+            };
         }
+        accelerd_proto::with_all_services!(dispatch)
     }
 }
 
@@ -216,7 +167,7 @@ fn with_method(response: http::Response<Body>, path: &str) -> http::Response<Bod
     if is("grpc-status", b"12") && !has_message { status::unknown_method(path).into_http() } else { response }
 }
 
-/// Health and reflection, which run on the reactor.
+/// Health and reflection, which run on the reactor, and unknown methods.
 async fn other<B>(mut routes: Routes, request: http::Request<B>) -> Result<http::Response<Body>, Infallible>
 where
     B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,

@@ -8,19 +8,21 @@ use accelerd_kernels::ops::{
     cluster::{self as kmeans, Rows},
     similarity as search,
 };
-use accelerd_proto::v1::{self as pb, similarity_service_server::SimilarityService};
-use futures::{StreamExt as _, stream::BoxStream};
+use accelerd_proto::v1 as pb;
+use futures::StreamExt as _;
 use prost::Message as _;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
     auth::{caller::Caller, refusal::Refusal},
     error::ApiError,
     grpc::{
+        call::{Requests, Responses},
         context::context,
         convert::{self, matrix, tensor},
         embed::find_model,
+        handlers::SimilarityService,
     },
     layers::timing,
     status::item_error,
@@ -44,26 +46,9 @@ impl Similarity {
     pub(super) fn new(app: &Arc<App>) -> Self {
         Self(Arc::clone(app))
     }
-
-    /// Upserts the batches of a stream in order.
-    pub(super) fn upsert_batches(
-        &self,
-        caller: Caller,
-        context: Context,
-        batches: BoxStream<'static, Result<pb::UpsertStreamRequest, Status>>,
-    ) -> BoxStream<'static, Result<pb::UpsertStreamResponse, Status>> {
-        let app = Arc::clone(&self.0);
-        let prepared = batches.map(move |step| prepare_step(Arc::clone(&app), step, caller.clone(), context.clone()));
-        // Batches are prepared concurrently, enqueued in order, and acknowledged as they complete.
-        let queued = prepared.buffered(WINDOW).then(enqueue_step);
-        queued.map(await_step).buffer_unordered(WINDOW).boxed()
-    }
 }
 
-#[tonic::async_trait]
 impl SimilarityService for Similarity {
-    type UpsertStreamStream = BoxStream<'static, Result<pb::UpsertStreamResponse, Status>>;
-
     async fn find_similar(
         &self,
         request: Request<pb::FindSimilarRequest>,
@@ -135,12 +120,17 @@ impl SimilarityService for Similarity {
         Ok(Response::new(upsert_response(upserted)))
     }
 
-    async fn upsert_stream(
+    fn upsert_stream(
         &self,
-        request: Request<Streaming<pb::UpsertStreamRequest>>,
-    ) -> Result<Response<Self::UpsertStreamStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(Response::new(self.upsert_batches(caller, context, request.into_inner().boxed())))
+        caller: Caller,
+        context: Context,
+        batches: Requests<pb::UpsertStreamRequest>,
+    ) -> Responses<pb::UpsertStreamResponse> {
+        let app = Arc::clone(&self.0);
+        let prepared = batches.map(move |step| prepare_step(Arc::clone(&app), step, caller.clone(), context.clone()));
+        // Batches are prepared concurrently, enqueued in order, and acknowledged as they complete.
+        let queued = prepared.buffered(WINDOW).then(enqueue_step);
+        queued.map(await_step).buffer_unordered(WINDOW).boxed()
     }
 
     async fn delete_points(

@@ -7,19 +7,20 @@ use std::{
 
 use accelerd_engine::Context;
 use accelerd_kernels::ops::tensor::BenchmarkBound;
-use accelerd_proto::v1::{self as pb, tensor_service_server::TensorService};
-use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream::BoxStream};
+use accelerd_proto::v1 as pb;
+use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use tokio::time::timeout_at;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
     auth::caller::Caller,
     error::ApiError,
     grpc::{
-        call::{ChargedRequests, Requests},
+        call::{ChargedRequests, Requests, Responses},
         context::context,
         delivery::Delivery,
+        handlers::TensorService,
         tensor_graph::{attributes, data_parallel, node, response_bytes},
         tensor_value::{self, requested_time, sources, tensor_type},
     },
@@ -79,58 +80,6 @@ impl Tensors {
             },
             response_bytes,
         })
-    }
-
-    /// Makes the tensor of an upload resident.
-    pub(super) async fn upload(
-        &self,
-        caller: Caller,
-        context: Context,
-        mut parts: ChargedRequests<pb::UploadTensorRequest>,
-    ) -> Result<Response<pb::UploadTensorResponse>, Status> {
-        let (mut stalls_at, mut counted) = (Instant::now() + self.stall_timeout, 0);
-        let mut next = async |received: usize| {
-            if received >= counted + STALL_BYTES {
-                (stalls_at, counted) = (Instant::now() + self.stall_timeout, received);
-            }
-            match timeout_at(stalls_at.into(), parts.next()).await {
-                Ok(next) => next.transpose(),
-                Err(_elapsed) => Err(status::stalled()),
-            }
-        };
-        let missing = || ApiError::invalid("header", "expected a header in the first message, got none");
-        let (pb::UploadTensorRequest { header, mut data }, mut charge) = next(0).await?.ok_or_else(missing)?;
-        let header = upload_header(header.ok_or_else(missing)?)?;
-        let mut upload = TensorUpload::begin(&self.resident, &caller, context, header).await?;
-        loop {
-            upload.write(data).await?;
-            drop(charge);
-            let Some((part, its_charge)) = next(upload.received()).await? else { break };
-            if part.header.is_some() {
-                return Err(ApiError::invalid("header", "expected a header in the first message only").into());
-            }
-            (data, charge) = (part.data, its_charge);
-        }
-        let listed = upload.finish(&caller)?;
-        let response = pb::UploadTensorResponse { tensor: Some(tensor_value::resident(&listed)) };
-        Ok(self.respond(&caller, response, &[listed]))
-    }
-
-    /// The messages of a download.
-    pub(super) fn download(
-        &self,
-        caller: Caller,
-        context: Context,
-        mut requests: Requests<pb::DownloadTensorRequest>,
-    ) -> BoxStream<'static, Result<pb::DownloadTensorResponse, Status>> {
-        let resident = self.resident.clone();
-        let begin = async move {
-            let request = requests.next().await.transpose()?;
-            let request = request.ok_or_else(|| ApiError::invalid("handle", "expected a request, got none"))?;
-            let listed = resident.get(&caller, &request.handle)?;
-            Ok::<_, Status>(messages(resident, listed, context))
-        };
-        begin.try_flatten_stream().boxed()
     }
 
     /// A response with the handles of new tensors, which are freed unless it is sent: nobody else knows them.
@@ -216,10 +165,7 @@ fn op_times(measured: &MeasuredOp) -> pb::BenchmarkOpResponse {
     }
 }
 
-#[tonic::async_trait]
 impl TensorService for Tensors {
-    type DownloadTensorStream = BoxStream<'static, Result<pb::DownloadTensorResponse, Status>>;
-
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Result<Response<pb::ExecuteResponse>, Status> {
         let (caller, context) = (Caller::of(request.extensions()), context(&request));
         let call = self.graph_call(request.into_inner())?;
@@ -230,20 +176,52 @@ impl TensorService for Tensors {
 
     async fn upload_tensor(
         &self,
-        request: Request<Streaming<pb::UploadTensorRequest>>,
+        caller: Caller,
+        context: Context,
+        mut parts: ChargedRequests<pb::UploadTensorRequest>,
     ) -> Result<Response<pb::UploadTensorResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        let parts = request.into_inner().map(|part| part.map(|part| (part, None))).boxed();
-        self.upload(caller, context, parts).await
+        let (mut stalls_at, mut counted) = (Instant::now() + self.stall_timeout, 0);
+        let mut next = async |received: usize| {
+            if received >= counted + STALL_BYTES {
+                (stalls_at, counted) = (Instant::now() + self.stall_timeout, received);
+            }
+            match timeout_at(stalls_at.into(), parts.next()).await {
+                Ok(next) => next.transpose(),
+                Err(_elapsed) => Err(status::stalled()),
+            }
+        };
+        let missing = || ApiError::invalid("header", "expected a header in the first message, got none");
+        let (pb::UploadTensorRequest { header, mut data }, mut charge) = next(0).await?.ok_or_else(missing)?;
+        let header = upload_header(header.ok_or_else(missing)?)?;
+        let mut upload = TensorUpload::begin(&self.resident, &caller, context, header).await?;
+        loop {
+            upload.write(data).await?;
+            drop(charge);
+            let Some((part, its_charge)) = next(upload.received()).await? else { break };
+            if part.header.is_some() {
+                return Err(ApiError::invalid("header", "expected a header in the first message only").into());
+            }
+            (data, charge) = (part.data, its_charge);
+        }
+        let listed = upload.finish(&caller)?;
+        let response = pb::UploadTensorResponse { tensor: Some(tensor_value::resident(&listed)) };
+        Ok(self.respond(&caller, response, &[listed]))
     }
 
-    async fn download_tensor(
+    fn download_tensor(
         &self,
-        request: Request<pb::DownloadTensorRequest>,
-    ) -> Result<Response<Self::DownloadTensorStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        let requests = futures::stream::iter([Ok(request.into_inner())]).boxed();
-        Ok(Response::new(self.download(caller, context, requests)))
+        caller: Caller,
+        context: Context,
+        mut requests: Requests<pb::DownloadTensorRequest>,
+    ) -> Responses<pb::DownloadTensorResponse> {
+        let resident = self.resident.clone();
+        let begin = async move {
+            let request = requests.next().await.transpose()?;
+            let request = request.ok_or_else(|| ApiError::invalid("handle", "expected a request, got none"))?;
+            let listed = resident.get(&caller, &request.handle)?;
+            Ok::<_, Status>(messages(resident, listed, context))
+        };
+        begin.try_flatten_stream().boxed()
     }
 
     async fn free_tensors(

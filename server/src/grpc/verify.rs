@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use accelerd_engine::Context;
-use accelerd_proto::v1::{self as pb, verify_request::Part, verify_service_server::VerifyService};
-use futures::{StreamExt, TryFutureExt, TryStreamExt, future::ready, stream::BoxStream};
-use tonic::{Request, Response, Status, Streaming};
+use accelerd_proto::v1::{self as pb, verify_request::Part};
+use futures::{StreamExt, TryFutureExt, TryStreamExt, future::ready};
+use tonic::{Request, Response, Status};
 
 use self::{
     header::{chunk, verification_request},
@@ -16,7 +16,12 @@ use crate::{
     app::App,
     auth::caller::Caller,
     error::ApiError,
-    grpc::{call::Requests, context::context, tensor_value::sources},
+    grpc::{
+        call::{Requests, Responses},
+        context::context,
+        handlers::VerifyService,
+        tensor_value::sources,
+    },
     verification::{
         State,
         compare_outputs::{OutputsRequest, all_pass},
@@ -35,14 +40,26 @@ impl Verifier {
     pub(super) fn new(app: &Arc<App>) -> Self {
         Self(Arc::new(State::new(app)))
     }
+}
 
-    /// Verifies the chunks of a stream.
-    pub(super) fn verify_chunks(
+impl VerifyService for Verifier {
+    async fn compare_outputs(
+        &self,
+        request: Request<pb::CompareOutputsRequest>,
+    ) -> Result<Response<pb::CompareOutputsResponse>, Status> {
+        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let request = outputs_request(request.into_inner())?;
+        let reports = self.0.compare_outputs(&caller, context, request).await?;
+        let (passed, outputs) = (all_pass(&reports), reports.into_iter().map(comparison).collect());
+        Ok(Response::new(pb::CompareOutputsResponse { passed, outputs }))
+    }
+
+    fn verify(
         &self,
         caller: Caller,
         context: Context,
         mut requests: Requests<pb::VerifyRequest>,
-    ) -> BoxStream<'static, Result<pb::VerifyResponse, Status>> {
+    ) -> Responses<pb::VerifyResponse> {
         let state = Arc::clone(&self.0);
         let started = async move {
             let first = requests.next().await.transpose()?;
@@ -55,30 +72,6 @@ impl Verifier {
             Ok(answers.map_ok(response))
         };
         started.try_flatten_stream().boxed()
-    }
-}
-
-#[tonic::async_trait]
-impl VerifyService for Verifier {
-    type VerifyStream = BoxStream<'static, Result<pb::VerifyResponse, Status>>;
-
-    async fn compare_outputs(
-        &self,
-        request: Request<pb::CompareOutputsRequest>,
-    ) -> Result<Response<pb::CompareOutputsResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        let request = outputs_request(request.into_inner())?;
-        let reports = self.0.compare_outputs(&caller, context, request).await?;
-        let (passed, outputs) = (all_pass(&reports), reports.into_iter().map(comparison).collect());
-        Ok(Response::new(pb::CompareOutputsResponse { passed, outputs }))
-    }
-
-    async fn verify(
-        &self,
-        request: Request<Streaming<pb::VerifyRequest>>,
-    ) -> Result<Response<Self::VerifyStream>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
-        Ok(Response::new(self.verify_chunks(caller, context, request.into_inner().boxed())))
     }
 }
 

@@ -4,11 +4,12 @@ use std::{
     collections::HashMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock},
     task::{Context, Poll, ready},
     time::Instant,
 };
 
+use accelerd_proto::methods::Method;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -30,27 +31,27 @@ pub const TARGET: &str = "accelerd::request";
 const UNKNOWN: &str = "unknown";
 
 /// The label of a method by its path.
-fn method(path: &str) -> &'static str {
-    static METHODS: OnceLock<HashMap<&'static str, &'static str>> = OnceLock::new();
-    METHODS.get_or_init(methods).get(path).copied().unwrap_or(UNKNOWN)
+fn label(path: &str) -> &'static str {
+    match Method::of_path(path) {
+        Some(method) => &method.path[1..],
+        None => HEALTH_LABELS.get(path).copied().unwrap_or(UNKNOWN),
+    }
 }
 
-/// The served paths with their labels, leaked once so that labels are static.
-fn methods() -> HashMap<&'static str, &'static str> {
-    let sets = [accelerd_proto::DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
-    let files = sets.into_iter().filter_map(|set| prost_types::FileDescriptorSet::decode(set).ok());
-    let mut paths = HashMap::new();
-    for file in files.flat_map(|set| set.file) {
+/// The labels of the health service's methods by their paths, leaked once so that labels are static.
+static HEALTH_LABELS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
+    let set = prost_types::FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap_or_default();
+    let mut labels = HashMap::new();
+    for file in &set.file {
         for service in &file.service {
             for method in &service.method {
-                let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
-                let path: &'static str = path.leak();
-                paths.insert(path, &path[1..]);
+                let path: &'static str = format!("/{}.{}/{}", file.package(), service.name(), method.name()).leak();
+                labels.insert(path, &path[1..]);
             }
         }
     }
-    paths
-}
+    labels
+});
 
 /// The method in OpenTelemetry's semantic conventions, where unknown methods are `_OTHER`.
 fn rpc_method(method: &'static str) -> &'static str {
@@ -148,7 +149,7 @@ struct CallRecorder {
 
 impl CallRecorder {
     fn begin(metrics: Arc<Metrics>, path: &str, headers: &HeaderMap) -> Self {
-        let method = method(path);
+        let method = label(path);
         // OpenTelemetry's semantic conventions for RPC; rpc.system, rpc.service and rpc.grpc.status_code are those up to 1.37.
         let span = tracing::span!(target: TARGET, Level::DEBUG, "request",
             otel.name = if method == UNKNOWN { "grpc" } else { method }, otel.kind = "server", otel.status_code = Empty,
@@ -283,13 +284,14 @@ where
 mod tests {
     use std::convert::Infallible;
 
+    use accelerd_proto::methods::embed_service;
     use http_body_util::BodyExt;
     use tonic::body::Body;
     use tower::{ServiceExt, service_fn};
 
     use super::*;
 
-    const PATH: &str = "/accelerd.v1.EmbedService/Embed";
+    const PATH: &str = embed_service::EMBED.path();
 
     fn metrics() -> Arc<Metrics> {
         Arc::new(Metrics::new(None).expect("metrics without an endpoint"))
@@ -315,18 +317,14 @@ mod tests {
         let frames = futures::stream::iter(frames);
         call(&metrics, PATH, Response::new(Body::new(http_body_util::StreamBody::new(frames)))).await;
         call(&metrics, "/made.up/Path", Status::unimplemented("").into_http()).await;
-        let text = metrics.text();
-        for (method, code) in [
-            ("accelerd.v1.EmbedService/Embed", "NOT_FOUND"),
-            ("accelerd.v1.EmbedService/Embed", "OK"),
-            ("unknown", "UNIMPLEMENTED"),
-        ] {
+        let (text, label) = (metrics.text(), &PATH[1..]);
+        for (method, code) in [(label, "NOT_FOUND"), (label, "OK"), ("unknown", "UNIMPLEMENTED")] {
             let line = format!("accelerd_request_duration_seconds_count{{code=\"{code}\",method=\"{method}\"}} 1");
             assert!(text.contains(&line), "{line} in {text}");
         }
         for labels in [
-            "error_type=\"UNIMPLEMENTED\",rpc_method=\"_OTHER\",rpc_response_status_code=\"UNIMPLEMENTED\",rpc_system_name=\"grpc\"",
-            "rpc_method=\"accelerd.v1.EmbedService/Embed\",rpc_response_status_code=\"NOT_FOUND\",rpc_system_name=\"grpc\"",
+            "error_type=\"UNIMPLEMENTED\",rpc_method=\"_OTHER\",rpc_response_status_code=\"UNIMPLEMENTED\",rpc_system_name=\"grpc\"".to_owned(),
+            format!("rpc_method=\"{label}\",rpc_response_status_code=\"NOT_FOUND\",rpc_system_name=\"grpc\""),
         ] {
             let line = format!("rpc_server_call_duration_seconds_count{{{labels}}} 1");
             assert!(text.contains(&line), "{line} in {text}");

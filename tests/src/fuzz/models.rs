@@ -5,15 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use accelerd_proto::v1;
+use accelerd_proto::{
+    methods::{Rpc, embed_service},
+    v1,
+};
 use prost::Message;
 use tonic::{Code, Status};
 
-use super::{
-    changed_bytes, changed_json,
-    choices::Choices,
-    target::{Target, path_of},
-};
+use super::{changed_bytes, changed_json, choices::Choices, target::Target};
 
 /// Bytes of a file in a report.
 const REPORTED: usize = 2000;
@@ -130,27 +129,29 @@ async fn load(target: &Target, path: &Path, what: &str) {
     let request = v1::LoadModelRequest { name: name.clone(), path, ..Default::default() };
     // The case before failed if there still is one.
     let unload = v1::UnloadModelRequest { name: name.clone() };
-    let _left: Result<v1::UnloadModelResponse, _> = target.ask(&path_of("EmbedService/UnloadModel"), &unload).await;
-    let status = step(target, "LoadModel", &request, what).await;
+    let _left = target.ask(embed_service::UNLOAD_MODEL, &unload).await;
+    let status = step(target, embed_service::LOAD_MODEL, &request, what).await;
     if status.code() != Code::Ok {
         return;
     }
     let texts = ["a", "Zwölf \u{1f600} words of the text", "", "\0\u{202e} (["].map(ToOwned::to_owned).to_vec();
     let input = Some(v1::embed_request::Input::Texts(v1::TextInput { values: texts.clone() }));
-    step(target, "Embed", &v1::EmbedRequest { model: name.clone(), input, ..Default::default() }, what).await;
+    step(target, embed_service::EMBED, &v1::EmbedRequest { model: name.clone(), input, ..Default::default() }, what)
+        .await;
     let tokens = v1::TokenInput { ids: vec![0, 1, 2, 30], offsets: vec![0, 3, 4] };
     let input = Some(v1::embed_request::Input::Tokens(tokens));
-    step(target, "Embed", &v1::EmbedRequest { model: name.clone(), input, ..Default::default() }, what).await;
+    step(target, embed_service::EMBED, &v1::EmbedRequest { model: name.clone(), input, ..Default::default() }, what)
+        .await;
     let documents = Some(v1::TextInput { values: texts });
     let request = v1::RerankRequest { model: name, query: "words".into(), documents, ..Default::default() };
-    step(target, "Rerank", &request, what).await;
-    let unloaded: Result<v1::UnloadModelResponse, _> = target.ask(&path_of("EmbedService/UnloadModel"), &unload).await;
+    step(target, embed_service::RERANK, &request, what).await;
+    let unloaded = target.ask(embed_service::UNLOAD_MODEL, &unload).await;
     unloaded.unwrap_or_else(|status| panic!("it was loaded: {status:?} after {what}"));
 }
 
-async fn step(target: &Target, method: &str, request: &impl Message, what: &str) -> Status {
-    let (_, status) = target.call(&path_of(&format!("EmbedService/{method}")), vec![request.encode_to_vec()]).await;
-    target.assert_whole(&status, &format!("{method} of {what}")).await;
+async fn step<Q: Message, R>(target: &Target, method: Rpc<Q, R>, request: &Q, what: &str) -> Status {
+    let (_, status) = target.call(method.path(), vec![request.encode_to_vec()]).await;
+    target.assert_whole(&status, &format!("{} of {what}", method.path())).await;
     status
 }
 

@@ -3,7 +3,10 @@
 
 use std::sync::OnceLock;
 
-use accelerd_proto::v1;
+use accelerd_proto::{
+    methods::{kernel_service, tensor_service, verify_service},
+    v1,
+};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use tonic::{Code, Status};
@@ -12,11 +15,11 @@ use super::{
     choices::Choices,
     messages::{mutate, mutate_bytes, mutate_stream, text},
     seeds::{self, Residents, Seed},
-    target::{Target, path, path_of},
+    target::{Target, path},
 };
 
 /// Services whose methods are fuzzed.
-const SERVICES: [&str; 3] = ["accelerd.v1.TensorService", "accelerd.v1.KernelService", "accelerd.v1.VerifyService"];
+const SERVICES: [&str; 3] = [tensor_service::NAME, kernel_service::NAME, verify_service::NAME];
 /// Characters of a request in a report.
 const REPORTED: usize = 3000;
 
@@ -70,11 +73,9 @@ pub async fn run(target: &Target, method: &MethodDescriptor, data: &[u8]) -> Cod
 async fn residents(target: &Target) -> Residents {
     let header = v1::UploadTensorHeader { dtype: v1::Dtype::F32.into(), shape: vec![3], ..Default::default() };
     let upload = v1::UploadTensorRequest { header: Some(header), data: vec![0; 12].into() };
-    let uploaded: v1::UploadTensorResponse =
-        target.ask(&path_of("TensorService/UploadTensor"), &upload).await.expect("it is valid");
+    let uploaded = target.ask(tensor_service::UPLOAD_TENSOR, &upload).await.expect("it is valid");
     let compile = v1::CompileRequest { program: Some(seeds::program(seeds::KERNEL)), ..Default::default() };
-    let compiled: v1::CompileResponse =
-        target.ask(&path_of("KernelService/Compile"), &compile).await.expect("it is valid");
+    let compiled = target.ask(kernel_service::COMPILE, &compile).await.expect("it is valid");
     Residents {
         handle: uploaded.tensor.map(|tensor| tensor.handle).unwrap_or_default(),
         kernel_id: compiled.kernel.map(|kernel| kernel.id).unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use accelerd_proto::v1;
+use accelerd_proto::{methods::similarity_service, v1};
 use accelerd_store::Manifest;
 use prost::Message;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::{
     choices::Choices,
     judge,
     models::entries,
-    target::{Target, path_of, url},
+    target::{Target, url},
 };
 
 /// Name of the table of contents in a snapshot.
@@ -34,8 +34,7 @@ pub async fn write(target: &Target) -> PathBuf {
         metric: v1::Metric::Dot.into(),
         ..Default::default()
     };
-    let method = |name: &str| path_of(&format!("SimilarityService/{name}"));
-    let _: v1::CreateCollectionResponse = target.ask(&method("CreateCollection"), &create).await.expect("created");
+    target.ask(similarity_service::CREATE_COLLECTION, &create).await.expect("created");
     let data = [1.0_f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes).concat().into();
     let vectors = v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![2, DIMENSIONS], data };
     let value = |kind| v1::Value { kind: Some(kind) };
@@ -52,10 +51,10 @@ pub async fn write(target: &Target) -> PathBuf {
         payloads: vec![payload.clone(), payload],
         ..Default::default()
     };
-    let _: v1::UpsertResponse = target.ask(&method("Upsert"), &upsert).await.expect("stored");
+    target.ask(similarity_service::UPSERT, &upsert).await.expect("stored");
     let folder = target.folder().join("seed");
     let create = v1::CreateSnapshotRequest { collection: name, url: url(&folder) };
-    let written: v1::CreateSnapshotResponse = target.ask(&method("CreateSnapshot"), &create).await.expect("written");
+    let written = target.ask(similarity_service::CREATE_SNAPSHOT, &create).await.expect("written");
     let at = written.snapshot.map(|snapshot| snapshot.url).unwrap_or_default();
     PathBuf::from(at.strip_prefix("file://").expect("a URL of a folder"))
 }
@@ -69,11 +68,10 @@ pub async fn run(target: &Target, seed: &Path, data: &[u8]) {
         fs::write(folder.join(name), bytes).expect("written");
     }
     let request = v1::RestoreCollectionRequest { url: url(folder), name: "fuzzed".into() };
-    let method = |name: &str| path_of(&format!("SimilarityService/{name}"));
     // The case before failed if there still is one.
     let delete = v1::DeleteCollectionRequest { name: "fuzzed".into() };
-    let _left: Result<v1::DeleteCollectionResponse, _> = target.ask(&method("DeleteCollection"), &delete).await;
-    let (_, status) = target.call(&method("RestoreCollection"), vec![request.encode_to_vec()]).await;
+    let _left = target.ask(similarity_service::DELETE_COLLECTION, &delete).await;
+    let (_, status) = target.call(similarity_service::RESTORE_COLLECTION.path(), vec![request.encode_to_vec()]).await;
     // A damaged snapshot has a code of its own.
     let judged = if status.code() == Code::DataLoss { tonic::Status::ok("") } else { status.clone() };
     let what = describe(folder);
@@ -81,7 +79,7 @@ pub async fn run(target: &Target, seed: &Path, data: &[u8]) {
     target.assert_whole(&judged, &what).await;
     if status.code() == Code::Ok {
         search(target, &what).await;
-        let deleted: Result<v1::DeleteCollectionResponse, _> = target.ask(&method("DeleteCollection"), &delete).await;
+        let deleted = target.ask(similarity_service::DELETE_COLLECTION, &delete).await;
         deleted.unwrap_or_else(|status| panic!("it was restored: {status:?} after {what}"));
     }
 }
@@ -97,9 +95,12 @@ async fn search(target: &Target, what: &str) {
         ..Default::default()
     };
     let scroll = v1::ScrollPointsRequest { collection: "fuzzed".into(), include_payload: true, ..Default::default() };
-    for (method, request) in [("Search", search.encode_to_vec()), ("ScrollPoints", scroll.encode_to_vec())] {
-        let (_, status) = target.call(&path_of(&format!("SimilarityService/{method}")), vec![request]).await;
-        target.assert_whole(&status, &format!("{method} of {what}")).await;
+    for (path, request) in [
+        (similarity_service::SEARCH.path(), search.encode_to_vec()),
+        (similarity_service::SCROLL_POINTS.path(), scroll.encode_to_vec()),
+    ] {
+        let (_, status) = target.call(path, vec![request]).await;
+        target.assert_whole(&status, &format!("{path} of {what}")).await;
     }
 }
 

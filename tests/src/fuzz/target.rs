@@ -9,7 +9,10 @@ use accelerd::{
     config::{environment, load},
     serve::Daemon,
 };
-use accelerd_proto::v1;
+use accelerd_proto::{
+    methods::{Rpc, tensor_service},
+    v1,
+};
 use accelerd_sandbox::Program;
 use bytes::Bytes;
 use prost::Message;
@@ -86,8 +89,8 @@ impl Target {
     ///
     /// # Errors
     /// The status with which it is refused.
-    pub async fn ask<R: Message + Default>(&self, path: &str, request: &impl Message) -> Result<R, Status> {
-        let (response, status) = self.call_patiently(path, vec![request.encode_to_vec()]).await;
+    pub async fn ask<Q: Message, R: Message + Default>(&self, method: Rpc<Q, R>, request: &Q) -> Result<R, Status> {
+        let (response, status) = self.call_patiently(method.path(), vec![request.encode_to_vec()]).await;
         if status.code() == Code::Ok { Ok(R::decode(response).expect("a response")) } else { Err(status) }
     }
 
@@ -101,20 +104,18 @@ impl Target {
         judged.unwrap_or_else(|reason| panic!("{reason}: {status:?} after {sent}"));
         let used = peak_bytes().saturating_sub(self.base_bytes);
         assert!(used < MAX_BYTES, "{used} bytes were used after {sent}");
-        let polite = self.ask::<v1::ExecuteResponse>(&path_of("TensorService/Execute"), &polite()).await;
+        let polite = self.ask(tensor_service::EXECUTE, &polite()).await;
         polite.unwrap_or_else(|status| panic!("a polite caller gets {status:?} after {sent}"));
         self.free_tensors().await;
     }
 
     /// Frees all resident tensors: each case starts without any.
     async fn free_tensors(&self) {
-        let list = path_of("TensorService/ListTensors");
-        let listed: v1::ListTensorsResponse = self.ask(&list, &v1::ListTensorsRequest {}).await.expect("a list");
+        let listed = self.ask(tensor_service::LIST_TENSORS, &v1::ListTensorsRequest {}).await.expect("a list");
         if !listed.tensors.is_empty() {
             let handles = listed.tensors.into_iter().map(|tensor| tensor.handle).collect();
             let request = v1::FreeTensorsRequest { handles };
-            let freed = self.ask::<v1::FreeTensorsResponse>(&path_of("TensorService/FreeTensors"), &request).await;
-            freed.expect("they were listed");
+            self.ask(tensor_service::FREE_TENSORS, &request).await.expect("they were listed");
         }
     }
 
@@ -145,11 +146,6 @@ fn settings(folder: &Path) -> [(&'static str, String); 11] {
 /// The path of a method.
 pub fn path(method: &MethodDescriptor) -> String {
     format!("/{}/{}", method.parent_service().full_name(), method.name())
-}
-
-/// The path of a method of the protocol.
-pub fn path_of(method: &str) -> String {
-    format!("/accelerd.v1.{method}")
 }
 
 /// The URL of a folder.

@@ -12,6 +12,7 @@ from . import _points, _upsert
 from ._aio_call import AsyncCaller
 from ._aio_runtime import Batches, numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed
+from ._methods import SimilarityService
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._results import CollectionInfo, Snapshot
@@ -85,7 +86,7 @@ class AsyncCollection:
         while not split.is_done:
             try:
                 left = max(deadline - time.monotonic(), 0.0)
-                async for response in self._caller.stream(_upsert.UPSERT_STREAM, split.requests(), left):
+                async for response in self._caller.stream(SimilarityService.UPSERT_STREAM, split.requests(), left):
                     split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
@@ -111,7 +112,7 @@ class AsyncCollection:
         """
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message async for _, step in numbered(steps) for message in bulk.messages(step))
-        async for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
+        async for response in self._caller.stream(SimilarityService.UPSERT_STREAM, requests, timeout):
             for inserted in bulk.on_response(response):
                 yield inserted
 

@@ -12,6 +12,7 @@ from . import _embed
 from ._aio_call import AsyncCaller
 from ._aio_runtime import Batches, numbered
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._methods import EmbedService
 from ._results import Model, Ranked
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class AsyncEmbedCalls:
         """
         encode = _embed.stream_encoder(output, options)
         requests = (encode(at, texts) async for at, texts in numbered(batches))
-        async for response in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
+        async for response in self._caller.stream(EmbedService.EMBED_STREAM, requests, timeout):
             yield _embed.outcome(response)
 
     async def rerank(

@@ -19,6 +19,7 @@ from ._kernel_benchmark import BenchmarkOptions, KernelBenchmark
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
 from ._launch import Grid, KernelDevice, KernelInfo, Outputs
+from ._methods import KernelService
 from ._tensor_factory import TensorFactory
 
 T = TypeVar("T")
@@ -348,7 +349,7 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
             test_percent,
             device,
         )
-        return mapped(_dataset.pair, self._caller.stream(_dataset.GENERATE, requests, timeout))
+        return mapped(_dataset.pair, self._caller.stream(KernelService.GENERATE_DATASET, requests, timeout))
 
     async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:
         """Return the kernels that the daemon keeps, most recently used first."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 from . import _parse
 from ._aio_call import AsyncCaller
 from ._aio_runtime import Batches, numbered
+from ._methods import ParseService
 from ._parse import Mode, Parsed, ParseOutcome, Source
 
 
@@ -152,5 +153,5 @@ class AsyncParseCalls:
         """
         stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
         requests = (stream.request(at, sources) async for at, sources in numbered(batches))
-        async for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
+        async for response in self._caller.stream(ParseService.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)

@@ -12,6 +12,7 @@ from ._aio_conversions import Conversions
 from ._array_api import ArrayApi
 from ._data_parallel import DataParallel
 from ._graph import Keep
+from ._methods import TensorService
 from ._resident import ResidentTensor
 from ._tensor import Dtype, Value
 from ._tensor_factory import GraphOutputs, TensorFactory
@@ -195,13 +196,15 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         settings = self._caller.settings
         requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
         timeout = settings.timeout if timeout is None else timeout
-        return _resident.uploaded([one async for one in self._caller.stream(_resident.UPLOAD, requests, timeout)])
+        return _resident.uploaded(
+            [one async for one in self._caller.stream(TensorService.UPLOAD_TENSOR, requests, timeout)]
+        )
 
     async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
         if isinstance(content, Value):
             return content.numpy()
         download, requests = _resident.Download(content), [_resident.download_request(content)]
         timeout = self._caller.settings.timeout if timeout is None else timeout
-        async for part in self._caller.stream(_resident.DOWNLOAD, requests, timeout):
+        async for part in self._caller.stream(TensorService.DOWNLOAD_TENSOR, requests, timeout):
             download.add(part)
         return download.numpy()

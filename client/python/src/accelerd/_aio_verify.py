@@ -11,8 +11,9 @@ from ._aio_tensor import AsyncTensor
 from ._domain import Domain
 from ._function import Computed, Side
 from ._launch import KernelDevice
+from ._methods import VerifyService
 from ._tensor_factory import TensorFactory
-from ._verification import VERIFY, Cases, Progress, Verification, VerifyOptions
+from ._verification import Cases, Progress, Verification, VerifyOptions
 from ._verify import Compared, ComparisonReport, PolicyOptions
 from ._verify_report import VerifyReport
 
@@ -140,7 +141,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         )
         timeout = self._caller.settings.timeout if timeout is None else timeout
         with run.explained():
-            async for response in self._caller.stream(VERIFY, run.requests(), timeout):
+            async for response in self._caller.stream(VerifyService.VERIFY, run.requests(), timeout):
                 run.on_response(response)
         return run.report()
 

@@ -13,6 +13,7 @@ from . import _points, _upsert
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered, sleep
 from ._errors import AccelerdError, MessageTooLargeError, malformed
+from ._methods import SimilarityService
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._results import CollectionInfo, Snapshot
@@ -86,7 +87,7 @@ class Collection:
         while not split.is_done:
             try:
                 left = max(deadline - time.monotonic(), 0.0)
-                for response in self._caller.stream(_upsert.UPSERT_STREAM, split.requests(), left):
+                for response in self._caller.stream(SimilarityService.UPSERT_STREAM, split.requests(), left):
                     split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
@@ -112,7 +113,7 @@ class Collection:
         """
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message for _, step in numbered(steps) for message in bulk.messages(step))
-        for response in self._caller.stream(_upsert.UPSERT_STREAM, requests, timeout):
+        for response in self._caller.stream(SimilarityService.UPSERT_STREAM, requests, timeout):
             yield from bulk.on_response(response)
 
     def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:

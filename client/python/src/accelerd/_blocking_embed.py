@@ -13,6 +13,7 @@ from . import _embed
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered
 from ._embed import EmbedOptions, EmbedOutcome, Quantized, Tokens
+from ._methods import EmbedService
 from ._results import Model, Ranked
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ class EmbedCalls:
         """
         encode = _embed.stream_encoder(output, options)
         requests = (encode(at, texts) for at, texts in numbered(batches))
-        for response in self._caller.stream(_embed.EMBED_STREAM, requests, timeout):
+        for response in self._caller.stream(EmbedService.EMBED_STREAM, requests, timeout):
             yield _embed.outcome(response)
 
     def rerank(

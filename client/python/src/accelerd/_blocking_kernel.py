@@ -20,6 +20,7 @@ from ._kernel_benchmark import BenchmarkOptions, KernelBenchmark
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
 from ._launch import Grid, KernelDevice, KernelInfo, Outputs
+from ._methods import KernelService
 from ._tensor_factory import TensorFactory
 
 T = TypeVar("T")
@@ -349,7 +350,7 @@ class KernelCalls(TensorFactory[Tensor]):
             test_percent,
             device,
         )
-        return mapped(_dataset.pair, self._caller.stream(_dataset.GENERATE, requests, timeout))
+        return mapped(_dataset.pair, self._caller.stream(KernelService.GENERATE_DATASET, requests, timeout))
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
         """Return the kernels that the daemon keeps, most recently used first."""

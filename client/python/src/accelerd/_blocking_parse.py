@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 from . import _parse
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered
+from ._methods import ParseService
 from ._parse import Mode, Parsed, ParseOutcome, Source
 
 
@@ -153,5 +154,5 @@ class ParseCalls:
         """
         stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
         requests = (stream.request(at, sources) for at, sources in numbered(batches))
-        for response in self._caller.stream(_parse.PARSE_STREAM, requests, timeout):
+        for response in self._caller.stream(ParseService.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)

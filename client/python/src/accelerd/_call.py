@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 FIRST_WAIT = 0.05
 MAX_WAIT = 2.0
-PACKAGE = "accelerd.v1"
 #: The daemon's default limit.
 DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
@@ -39,16 +38,16 @@ _UNKNOWN_AUTHORITY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (unable to get|self
 class Method:
     """A gRPC method."""
 
-    service: str
-    name: str
+    #: HTTP/2 path.
+    path: str
     response: type[Message]
     #: Whether a call may be retried although the daemon may have executed it.
-    is_idempotent: bool = True
+    is_idempotent: bool
 
     @property
-    def path(self) -> str:
-        """HTTP/2 path."""
-        return f"/{PACKAGE}.{self.service}/{self.name}"
+    def name(self) -> str:
+        """Name within its service."""
+        return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ._call import Method
 from ._errors import malformed
 from ._kernel import TARGETS, KernelTarget
 from ._kernel_program import DIALECTS, KernelDialect
@@ -15,8 +14,6 @@ from ._message import choice, message
 from ._proto import kernel_pb2 as pb
 from ._timing import seconds
 from ._visible import visible
-
-GENERATE = Method("KernelService", "GenerateDataset", pb.GenerateDatasetResponse)
 
 #: What a kernel of a data set is an example of.
 DatasetCategory: TypeAlias = Literal[

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ._call import Method, Operation
+from ._call import Operation
+from ._methods import DeviceService
 from ._proto import device_pb2 as pb
 from ._results import Device, Stats, device, stats
-
-LIST_DEVICES = Method("DeviceService", "ListDevices", pb.ListDevicesResponse)
-GET_STATS = Method("DeviceService", "GetStats", pb.GetStatsResponse)
 
 
 def list_devices() -> Operation[list[Device]]:
     """List the devices."""
-    return Operation(LIST_DEVICES, pb.ListDevicesRequest(), lambda response: [device(one) for one in response.devices])
+    return Operation(
+        DeviceService.LIST_DEVICES, pb.ListDevicesRequest(), lambda response: [device(one) for one in response.devices]
+    )
 
 
 def get_stats() -> Operation[Stats]:
     """Get the statistics."""
-    return Operation(GET_STATS, pb.GetStatsRequest(), stats)
+    return Operation(DeviceService.GET_STATS, pb.GetStatsRequest(), stats)

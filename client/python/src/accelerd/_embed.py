@@ -9,21 +9,14 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, Type
 import numpy as np
 from numpy.typing import NDArray
 
-from ._call import Method, Operation, Part, Settings, SplitOperation, parts_by_bytes
+from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._dlpack import refuse_masked
 from ._errors import AccelerdError, from_item, malformed
 from ._message import message
+from ._methods import EmbedService
 from ._proto import embed_pb2 as pb
 from ._results import Model, Ranked, model
 from ._tensor import to_array
-
-EMBED = Method("EmbedService", "Embed", pb.EmbedResponse)
-EMBED_STREAM = Method("EmbedService", "EmbedStream", pb.EmbedStreamResponse)
-RERANK = Method("EmbedService", "Rerank", pb.RerankResponse)
-TOKENIZE = Method("EmbedService", "Tokenize", pb.TokenizeResponse)
-LIST_MODELS = Method("EmbedService", "ListModels", pb.ListModelsResponse)
-LOAD_MODEL = Method("EmbedService", "LoadModel", pb.LoadModelResponse)
-UNLOAD_MODEL = Method("EmbedService", "UnloadModel", pb.UnloadModelResponse)
 
 # The daemon's default limit per request.
 MAX_TEXTS = 16_384
@@ -185,7 +178,7 @@ def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Se
     def operation(part: Part) -> Operation[Any]:
         request = pb.EmbedRequest(texts=text_input(texts[part.start : part.stop]), spans=_spans(options, part))
         request.MergeFrom(common)
-        return Operation(EMBED, request, vectors)
+        return Operation(EmbedService.EMBED, request, vectors)
 
     sizes = (_utf8_size(text) + prompt + _TEXT_OVERHEAD for text in texts)
     return SplitOperation(_parts(sizes, len(texts), limit, options), operation, _joined)
@@ -204,7 +197,7 @@ def embed_tokens(
         listed = pb.TokenInput(ids=chosen.tolist(), offsets=(bounds - bounds[:1]).tolist())
         request = pb.EmbedRequest(tokens=listed, spans=_spans(options, part))
         request.MergeFrom(common)
-        return Operation(EMBED, request, vectors)
+        return Operation(EmbedService.EMBED, request, vectors)
 
     # At most five bytes per id, and five per offset.
     sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
@@ -277,7 +270,9 @@ def rerank(
         raw_scores=raw_scores,
         max_tokens=max_tokens,
     )
-    return Operation(RERANK, request, lambda response: [Ranked(one.index, one.score) for one in response.results])
+    return Operation(
+        EmbedService.RERANK, request, lambda response: [Ranked(one.index, one.score) for one in response.results]
+    )
 
 
 def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens]:
@@ -287,12 +282,14 @@ def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens]:
         ids, offsets = response.tokens.ids, response.tokens.offsets
         return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
 
-    return Operation(TOKENIZE, message(pb.TokenizeRequest, model=model, texts=text_input(texts)), decode)
+    return Operation(EmbedService.TOKENIZE, message(pb.TokenizeRequest, model=model, texts=text_input(texts)), decode)
 
 
 def list_models() -> Operation[list[Model]]:
     """List the loaded models."""
-    return Operation(LIST_MODELS, pb.ListModelsRequest(), lambda response: [model(one) for one in response.models])
+    return Operation(
+        EmbedService.LIST_MODELS, pb.ListModelsRequest(), lambda response: [model(one) for one in response.models]
+    )
 
 
 def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> Operation[Model]:
@@ -306,9 +303,11 @@ def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> 
         aliases=aliases,
         precision=number(pb.Precision, "PRECISION", precision),
     )
-    return Operation(LOAD_MODEL, request, lambda response: model(response.model))
+    return Operation(EmbedService.LOAD_MODEL, request, lambda response: model(response.model))
 
 
 def unload_model(name: str) -> Operation[str]:
     """Unload a model."""
-    return Operation(UNLOAD_MODEL, message(pb.UnloadModelRequest, name=name), lambda response: str(response.name))
+    return Operation(
+        EmbedService.UNLOAD_MODEL, message(pb.UnloadModelRequest, name=name), lambda response: str(response.name)
+    )

@@ -10,17 +10,16 @@ import numpy as np
 from google.protobuf.duration_pb2 import Duration
 
 from . import _wire
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import malformed, too_large
 from ._kernel_program import Program
 from ._message import duration, extents, message
+from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._tensor import Dtype, Value, dtype_number
 from ._timing import seconds
 from ._wire import Chunk
-
-EVALUATE = Method("KernelService", "Evaluate", pb.EvaluateResponse)
 
 EvaluationVerdict: TypeAlias = Literal[
     "passed",
@@ -170,7 +169,7 @@ def evaluate(
         raise too_large(
             f"an evaluation of {entry}", size, settings.max_message_bytes, "; upload() sends an array in chunks"
         )
-    return Operation(EVALUATE, b"".join(chunks), _decoded)
+    return Operation(KernelService.EVALUATE, b"".join(chunks), _decoded)
 
 
 def _request(subject: pb.CudaSubject, options: EvaluationOptions) -> pb.EvaluateRequest:

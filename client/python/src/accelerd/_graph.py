@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import InvalidArgumentError, malformed, too_large
 from ._expression import Application, Content, Expression, Result, describe, encode_attribute
+from ._methods import TensorService
 from ._proto import tensor_pb2 as pb
 from ._resident import ResidentTensor, duration
 from ._tensor import Value
 from ._wire import Chunk, field, size
 
-EXECUTE = Method("TensorService", "Execute", pb.ExecuteResponse)
-#: A call that was executed twice would keep its outputs twice.
-EXECUTE_AND_KEEP = Method("TensorService", "Execute", pb.ExecuteResponse, is_idempotent=False)
+#: For calls that keep no outputs: others would keep them twice.
+EXECUTE = replace(TensorService.EXECUTE, is_idempotent=True)
 
 _WORD = re.compile(r"\w+")
 
@@ -92,7 +93,7 @@ class GraphCall:
             shown = ", ".join(repr(value) for value in list(self._inputs.values())[:4])
             what = f"a graph with {len(self._inputs)} inputs ({shown}{', ...' if len(self._inputs) > 4 else ''})"
             raise too_large(what, size(chunks), settings.max_message_bytes)
-        method = EXECUTE if keep is None else EXECUTE_AND_KEEP
+        method = EXECUTE if keep is None else TensorService.EXECUTE
         return Operation(method, b"".join(chunks), self._received)
 
     def _received(self, response: pb.ExecuteResponse) -> None:

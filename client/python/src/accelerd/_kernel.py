@@ -10,18 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import InvalidArgumentError, malformed, too_large
 from ._kernel_captures import Constant
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelModule, KernelSource
 from ._message import choice, message
+from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
 from ._proto import tensor_pb2
 from ._tensor import NUMPY_DTYPES, dtype_name
 from ._visible import visible
-
-TRANSLATE = Method("KernelService", "Translate", pb.TranslateResponse)
 
 KernelTarget: TypeAlias = Literal["cuda", "wasm", "ptx"]
 
@@ -219,7 +218,7 @@ def translate(
     ).SerializeToString()
     if len(request) > settings.max_message_bytes:
         raise too_large("a module of kernels", len(request), settings.max_message_bytes)
-    return Operation(TRANSLATE, request, lambda response: _translation(response, module))
+    return Operation(KernelService.TRANSLATE, request, lambda response: _translation(response, module))
 
 
 def _items(argument: str, values: Sequence[Any]) -> Sequence[Any]:

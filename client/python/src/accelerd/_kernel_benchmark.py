@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from . import _wire
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import malformed, too_large
 from ._kernel_fault import KernelFault, fault
 from ._kernel_program import Program
 from ._launch import DEVICE_NAMES, KernelDevice, Launch
 from ._message import message
+from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
 from ._timing import seconds
 from ._wire import Chunk
-
-BENCHMARK = Method("KernelService", "Benchmark", pb.BenchmarkResponse)
 
 BenchmarkVerdict: TypeAlias = Literal["passed", "fault", "mismatch", "implausible_time"]
 _VERDICTS = get_args(BenchmarkVerdict)
@@ -103,7 +102,7 @@ def benchmark(
     if (size := _wire.size(chunks)) > settings.max_message_bytes:
         what, hint = f"a benchmark of {launch.kernel.name}", "; upload() sends an array in chunks"
         raise too_large(what, size, settings.max_message_bytes, hint)
-    return Operation(BENCHMARK, b"".join(chunks), lambda response: _decoded(response, launch))
+    return Operation(KernelService.BENCHMARK, b"".join(chunks), lambda response: _decoded(response, launch))
 
 
 def _decoded(response: pb.BenchmarkResponse, launch: Launch) -> KernelBenchmark:

@@ -9,24 +9,20 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from . import _wire
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import malformed, too_large
 from ._kernel import KernelParam, received_param
 from ._kernel_arguments import array_of, struct_type
 from ._kernel_fault import fault
 from ._kernel_program import KernelDialect, Program
 from ._message import choice, extents, message
+from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._rows import Rows
 from ._tensor import Value
 from ._visible import visible
 from ._wire import Chunk
-
-COMPILE = Method("KernelService", "Compile", pb.CompileResponse)
-LAUNCH = Method("KernelService", "Launch", pb.LaunchResponse)
-LIST = Method("KernelService", "ListKernels", pb.ListKernelsResponse)
-EVICT = Method("KernelService", "EvictKernel", pb.EvictKernelResponse, is_idempotent=False)
 
 #: Extents of a grid of threads.
 Grid: TypeAlias = "int | Sequence[int]"
@@ -77,19 +73,21 @@ def compile_kernel(program: Program, settings: Settings) -> Operation[Mapping[st
     request = pb.CompileRequest(program=program.message).SerializeToString()
     if len(request) > settings.max_message_bytes:
         raise too_large("a module of kernels", len(request), settings.max_message_bytes)
-    return Operation(COMPILE, request, lambda response: _fields(response.kernel, program))
+    return Operation(KernelService.COMPILE, request, lambda response: _fields(response.kernel, program))
 
 
 def list_kernels() -> Operation[list[Mapping[str, Any]]]:
     """Return the call that lists kernels."""
-    return Operation(LIST, pb.ListKernelsRequest(), lambda found: [_fields(one, None) for one in found.kernels])
+    return Operation(
+        KernelService.LIST_KERNELS, pb.ListKernelsRequest(), lambda found: [_fields(one, None) for one in found.kernels]
+    )
 
 
 def evict_kernel(kernel: KernelInfo | str) -> Operation[None]:
     """Return the call that drops a kernel."""
     kernel_id = kernel.id if isinstance(kernel, KernelInfo) else kernel
     request = message(pb.EvictKernelRequest, {"kernel_id": "kernel"}, kernel_id=kernel_id)
-    return Operation(EVICT, request, lambda _: None)
+    return Operation(KernelService.EVICT_KERNEL, request, lambda _: None)
 
 
 def _fields(kernel: pb.Kernel, program: Program | None) -> Mapping[str, Any]:
@@ -157,7 +155,7 @@ class Launch:
         """Return the call, by the kernel's id or with its program, which compiles it if that is necessary."""
         chunks = self.chunks(with_program)
         self._check_size(_wire.size(chunks), settings.max_message_bytes)
-        return Operation(LAUNCH, b"".join(chunks), self._decoded)
+        return Operation(KernelService.LAUNCH, b"".join(chunks), self._decoded)
 
     def _check_size(self, size: int, limit: int) -> None:
         if size > limit:

@@ -12,10 +12,11 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ._call import Method, Operation, Part, Settings, SplitOperation, parts_by_bytes
+from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._diagnostic import Diagnostic, received_diagnostic
 from ._errors import AccelerdError, from_item, malformed
 from ._kinds import FIELDS, KINDS, OPERATORS
+from ._methods import ParseService
 from ._proto import parse_pb2 as pb
 from ._tree import Tree
 from ._visible import visible
@@ -26,8 +27,6 @@ Output: TypeAlias = Literal["tree", "tokens", "comments", "outline", "line_start
 Mode: TypeAlias = Literal["exec", "eval", "single"]
 Root = TypeVar("Root", bound=ast.mod)
 
-PARSE = Method("ParseService", "Parse", pb.ParseResponse)
-PARSE_STREAM = Method("ParseService", "ParseStream", pb.ParseStreamResponse)
 # Versions of the grammar that the daemon supports; a newer Python uses the newest.
 _OLDEST, _NEWEST = 8, 14
 # Bound on the size of a response relative to its request: about 1.7 for trees, and more with tokens.
@@ -364,7 +363,7 @@ def parse(sources: Iterable[Source], options: ParseOptions, settings: Settings) 
 
     def operation(part: Part) -> Operation[list[Parsed[Any]]]:
         request = options.request(data[part.start : part.stop], types[part.start : part.stop])
-        return Operation(PARSE, request, lambda response: parsed(request, response))
+        return Operation(ParseService.PARSE, request, lambda response: parsed(request, response))
 
     return SplitOperation(
         parts_by_bytes(map(len, data), limit, _MAX_SOURCES) if data else [],

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Operation
+from ._call import Operation
 from ._embed import text_input
 from ._errors import malformed
 from ._message import message
+from ._methods import SimilarityService
 from ._payload import (
     Id,
     Ids,
@@ -27,19 +28,6 @@ from ._proto import tensor_pb2
 from ._results import CollectionInfo, Snapshot, collection, snapshot
 from ._similar import metric_number
 from ._tensor import encode, to_array, to_rows
-
-_SERVICE = "SimilarityService"
-CREATE = Method(_SERVICE, "CreateCollection", pb.CreateCollectionResponse, is_idempotent=False)
-GET = Method(_SERVICE, "GetCollection", pb.GetCollectionResponse)
-LIST = Method(_SERVICE, "ListCollections", pb.ListCollectionsResponse)
-DELETE = Method(_SERVICE, "DeleteCollection", pb.DeleteCollectionResponse, is_idempotent=False)
-DELETE_POINTS = Method(_SERVICE, "DeletePoints", pb.DeletePointsResponse)
-SEARCH = Method(_SERVICE, "Search", pb.SearchResponse)
-GET_POINTS = Method(_SERVICE, "GetPoints", pb.GetPointsResponse)
-SCROLL = Method(_SERVICE, "ScrollPoints", pb.ScrollPointsResponse)
-COUNT = Method(_SERVICE, "CountPoints", pb.CountPointsResponse)
-CREATE_SNAPSHOT = Method(_SERVICE, "CreateSnapshot", pb.CreateSnapshotResponse, is_idempotent=False)
-RESTORE = Method(_SERVICE, "RestoreCollection", pb.RestoreCollectionResponse, is_idempotent=False)
 
 FUSIONS: dict[str, pb.Fusion] = {
     "relative_score": pb.FUSION_RELATIVE_SCORE,
@@ -117,36 +105,44 @@ def create(
         durable=bool(durable),
         durability=_DURABILITIES[None if durable is None else bool(durable)],
     )
-    return Operation(CREATE, request, lambda _: None)
+    return Operation(SimilarityService.CREATE_COLLECTION, request, lambda _: None)
 
 
 def list_collections() -> Operation[list[CollectionInfo]]:
     """List all collections."""
     return Operation(
-        LIST, pb.ListCollectionsRequest(), lambda response: [collection(one) for one in response.collections]
+        SimilarityService.LIST_COLLECTIONS,
+        pb.ListCollectionsRequest(),
+        lambda response: [collection(one) for one in response.collections],
     )
 
 
 def restore(url: str, name: str) -> Operation[str]:
     """Restore a collection from a snapshot. The result is its name."""
     request = message(pb.RestoreCollectionRequest, url=url, name=name)
-    return Operation(RESTORE, request, lambda response: str(response.collection.name))
+    return Operation(SimilarityService.RESTORE_COLLECTION, request, lambda response: str(response.collection.name))
 
 
 def describe(name: str) -> Operation[CollectionInfo]:
     """Describe a collection."""
-    return Operation(GET, message(pb.GetCollectionRequest, name=name), lambda response: collection(response.collection))
+    return Operation(
+        SimilarityService.GET_COLLECTION,
+        message(pb.GetCollectionRequest, name=name),
+        lambda response: collection(response.collection),
+    )
 
 
 def delete(name: str) -> Operation[None]:
     """Delete a collection."""
-    return Operation(DELETE, message(pb.DeleteCollectionRequest, name=name), lambda _: None)
+    return Operation(
+        SimilarityService.DELETE_COLLECTION, message(pb.DeleteCollectionRequest, name=name), lambda _: None
+    )
 
 
 def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
     """Create a snapshot."""
     request = message(pb.CreateSnapshotRequest, collection=name, url=url)
-    return Operation(CREATE_SNAPSHOT, request, lambda response: snapshot(response.snapshot))
+    return Operation(SimilarityService.CREATE_SNAPSHOT, request, lambda response: snapshot(response.snapshot))
 
 
 def _condition(name: str, test: Any) -> pb.Condition:
@@ -260,12 +256,12 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
 
 def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
     """Search; the result is a list of hits per query."""
-    return Operation(SEARCH, _search_request(name, options), _read_hits)
+    return Operation(SimilarityService.SEARCH, _search_request(name, options), _read_hits)
 
 
 def search_columns(name: str, options: SearchOptions) -> Operation[Hits]:
     """Search; the result is columns of hits."""
-    return Operation(SEARCH, _search_request(name, options), _read_hit_columns)
+    return Operation(SimilarityService.SEARCH, _search_request(name, options), _read_hit_columns)
 
 
 def _hit_columns(response: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[int | str], NDArray[np.float32]]:
@@ -295,7 +291,7 @@ def _read_hit_columns(response: pb.SearchResponse) -> Hits:
 def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[list[Point]]:
     """Get points by id."""
     request = pb.GetPointsRequest(collection=name, ids=Ids(ids).message(), include_vectors=vectors, columns=True)
-    return Operation(GET_POINTS, request, lambda response: _read_points(response, vectors))
+    return Operation(SimilarityService.GET_POINTS, request, lambda response: _read_points(response, vectors))
 
 
 class Scroll:
@@ -340,7 +336,7 @@ class Scroll:
             self.is_done = not response.next_cursor
             return read(response)
 
-        return Operation(SCROLL, request, decode)
+        return Operation(SimilarityService.SCROLL_POINTS, request, decode)
 
 
 def _read_vectors(response: Any, has_vectors: bool, count: int) -> NDArray[np.float32] | None:
@@ -369,7 +365,7 @@ def _read_point_columns(response: Any, has_vectors: bool) -> Points:
 def count(name: str, where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> Operation[int]:
     """Count points."""
     request = pb.CountPointsRequest(collection=name, filter=make_filter(where, where_not))
-    return Operation(COUNT, request, lambda response: int(response.point_count))
+    return Operation(SimilarityService.COUNT_POINTS, request, lambda response: int(response.point_count))
 
 
 def delete_points(
@@ -380,4 +376,4 @@ def delete_points(
 ) -> Operation[int]:
     """Delete points."""
     request = pb.DeletePointsRequest(collection=name, filter=make_filter(where, where_not, ids))
-    return Operation(DELETE_POINTS, request, lambda response: int(response.deleted_count))
+    return Operation(SimilarityService.DELETE_POINTS, request, lambda response: int(response.deleted_count))

@@ -12,20 +12,15 @@ from google.protobuf.duration_pb2 import Duration
 from numpy.typing import NDArray
 
 from . import _message
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import malformed
+from ._methods import TensorService
 from ._proto import tensor_pb2 as pb
 from ._tensor import NUMPY_DTYPES, Value, dtype_name, dtype_number
 from ._times import to_datetime
 from ._types import TensorType
 from ._visible import visible
 from ._wire import Chunk, field
-
-UPLOAD = Method("TensorService", "UploadTensor", pb.UploadTensorResponse, is_idempotent=False)
-DOWNLOAD = Method("TensorService", "DownloadTensor", pb.DownloadTensorResponse)
-FREE = Method("TensorService", "FreeTensors", pb.FreeTensorsResponse, is_idempotent=False)
-LIST = Method("TensorService", "ListTensors", pb.ListTensorsResponse)
-COPY = Method("TensorService", "CopyTensor", pb.CopyTensorResponse, is_idempotent=False)
 
 #: Bytes of a message of an upload. A larger tensor is sent in several.
 CHUNK_BYTES = 1 << 20
@@ -144,17 +139,19 @@ class Download:
 def free(tensors: Sequence[ResidentTensor]) -> Operation[None]:
     """Return the call that frees tensors."""
     request = pb.FreeTensorsRequest(handles=[tensor.handle for tensor in tensors])
-    return Operation(FREE, request, lambda _: None)
+    return Operation(TensorService.FREE_TENSORS, request, lambda _: None)
 
 
 def list_tensors() -> Operation[list[ResidentTensor]]:
     """Return the call that lists tensors."""
     return Operation(
-        LIST, pb.ListTensorsRequest(), lambda found: [ResidentTensor.received(one) for one in found.tensors]
+        TensorService.LIST_TENSORS,
+        pb.ListTensorsRequest(),
+        lambda found: [ResidentTensor.received(one) for one in found.tensors],
     )
 
 
 def copy(tensor: ResidentTensor, device: str, ttl: float | None) -> Operation[ResidentTensor]:
     """Return the call that copies a tensor."""
     request = pb.CopyTensorRequest(handle=tensor.handle, device=device, ttl=duration(ttl))
-    return Operation(COPY, request, lambda response: ResidentTensor.received(response.tensor))
+    return Operation(TensorService.COPY_TENSOR, request, lambda response: ResidentTensor.received(response.tensor))

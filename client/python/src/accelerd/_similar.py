@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Operation, Part, Settings, SplitOperation
+from ._call import Operation, Part, Settings, SplitOperation
 from ._errors import too_large
 from ._message import message
+from ._methods import SimilarityService
 from ._payload import read_ids
 from ._proto import similarity_pb2 as pb
 from ._results import Clusters, Similar
 from ._tensor import encode, to_array, to_rows
 from ._wire import Chunk, field, size
-
-FIND_SIMILAR = Method("SimilarityService", "FindSimilar", pb.FindSimilarResponse)
-CLUSTER = Method("SimilarityService", "Cluster", pb.ClusterResponse)
 
 METRICS: dict[str, pb.Metric] = {
     "cosine": pb.METRIC_COSINE,
@@ -84,7 +82,7 @@ def find_similar(
             options.SerializeToString(),
         ]
         return Operation(
-            FIND_SIMILAR,
+            SimilarityService.FIND_SIMILAR,
             b"".join(chunks),
             lambda response: Similar(to_array(response.indices), to_array(response.scores)),
         )
@@ -166,13 +164,13 @@ class KMeans:
         chunks: list[Chunk] = [*field(1, encode(rows)), self._message.SerializeToString()]
         if size(chunks) > settings.max_message_bytes:
             return None
-        return Operation(CLUSTER, b"".join(chunks), _clusters)
+        return Operation(SimilarityService.CLUSTER, b"".join(chunks), _clusters)
 
     def collection(self, name: str) -> Operation[Clusters]:
         """Return the call for all points of a collection."""
         request = pb.ClusterRequest(collection=name)
         request.MergeFrom(self._message)
-        return Operation(CLUSTER, request, _clusters)
+        return Operation(SimilarityService.CLUSTER, request, _clusters)
 
 
 def _clusters(response: pb.ClusterResponse) -> Clusters:

@@ -9,16 +9,14 @@ from typing import Any, TypedDict
 
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Operation, Part, Settings, parts_by_bytes
+from ._call import Operation, Part, Settings, parts_by_bytes
 from ._embed import MAX_TEXTS, text_input
 from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large
+from ._methods import SimilarityService
 from ._payload import Id, Ids, Payloads, PayloadTable
 from ._proto import similarity_pb2 as pb
 from ._tensor import encode, to_rows
 from ._wire import Chunk, field, varint
-
-UPSERT = Method("SimilarityService", "Upsert", pb.UpsertResponse)
-UPSERT_STREAM = Method("SimilarityService", "UpsertStream", pb.UpsertStreamResponse)
 
 # Size of the messages of a bulk write. Larger ones are slower: a message is copied before it is sent, and the daemon
 # processes it only when it is complete.
@@ -83,7 +81,7 @@ class Upsert:
         encoded = self.encode(self.whole)
         if len(encoded) > self._limit:
             return None
-        return Operation(UPSERT, encoded, lambda response: int(response.inserted_count))
+        return Operation(SimilarityService.UPSERT, encoded, lambda response: int(response.inserted_count))
 
     def _min_bytes(self) -> int:
         return sum(map(len, self._texts or ())) if self._rows is None else self._rows.nbytes

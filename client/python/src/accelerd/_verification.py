@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Part, Settings
+from ._call import Part, Settings
 from ._domain import Domain
 from ._errors import malformed, too_large
 from ._function import Side
@@ -28,7 +28,6 @@ from ._wire import Chunk, field
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # In typing since Python 3.11.
 
-VERIFY = Method("VerifyService", "Verify", pb.VerifyResponse)
 
 #: Cases that are generated, unless a number is given.
 DEFAULT_COUNT = 100_000

@@ -9,18 +9,17 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Method, Operation, Settings
+from ._call import Operation, Settings
 from ._errors import malformed, too_large
 from ._lazy import LazyTensor
 from ._message import by_name, choice, message
+from ._methods import VerifyService
 from ._proto import tensor_pb2
 from ._proto import verify_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
 from ._tensor import NUMPY_DTYPES, Value, dtype_name
 from ._visible import visible
 from ._wire import Chunk, field, size
-
-COMPARE = Method("VerifyService", "CompareOutputs", pb.CompareOutputsResponse)
 
 #: The name of an output that is given without one.
 SINGLE = "output"
@@ -268,7 +267,7 @@ def compare(
     if size(chunks) > settings.max_message_bytes:
         what, hint = f"a comparison of {', '.join(actual)}", "; upload() sends a tensor in chunks"
         raise too_large(what, size(chunks), settings.max_message_bytes, hint)
-    return Operation(COMPARE, b"".join(chunks), lambda response: _report(response, row_verdicts))
+    return Operation(VerifyService.COMPARE_OUTPUTS, b"".join(chunks), lambda response: _report(response, row_verdicts))
 
 
 def _report(response: pb.CompareOutputsResponse, row_verdicts: bool) -> ComparisonReport:

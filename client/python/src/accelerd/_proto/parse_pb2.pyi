@@ -1,4 +1,5 @@
 from accelerd._proto import error_pb2 as _error_pb2
+from accelerd._proto import options_pb2 as _options_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor

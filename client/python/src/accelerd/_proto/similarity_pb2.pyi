@@ -2,6 +2,7 @@ import datetime
 
 from accelerd._proto import embed_pb2 as _embed_pb2
 from accelerd._proto import error_pb2 as _error_pb2
+from accelerd._proto import options_pb2 as _options_pb2
 from accelerd._proto import tensor_pb2 as _tensor_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
