@@ -6,7 +6,7 @@ use accelerd_tensor::AttentionStep;
 use super::{
     super::prelude::PRELUDE,
     Attention, LAUNCH,
-    variant::{Mma, Variant, simt_tile},
+    variant::{Mma, TILES_LAUNCH, Variant, simt_tile},
 };
 use crate::cuda::{COMMON, JitSource, MMA, Source, TENSOR_MAP_BYTES, TMA, WGMMA, cu};
 
@@ -14,6 +14,7 @@ const HEADERS: &[Source] = &[
     COMMON,
     PRELUDE,
     LAUNCH,
+    TILES_LAUNCH,
     MMA,
     WGMMA,
     TMA,
