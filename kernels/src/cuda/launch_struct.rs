@@ -205,10 +205,11 @@ pub(crate) fn hidden_by_macros(sources: &[super::Source]) -> Vec<&'static str> {
         let defined = source.text.lines().filter_map(|line| line.trim_start().strip_prefix("#define "));
         defined.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
     };
-    let (generated, written): (Vec<_>, Vec<_>) = sources.iter().partition(|source| is_generated(source));
+    let (generated, written): (Vec<&super::Source>, Vec<&super::Source>) =
+        sources.iter().partition(|source| is_generated(source));
     let constants = generated.iter().flat_map(|source| source.text.lines().filter_map(constant));
     let names: Vec<_> = constants.chain(generated.iter().flat_map(|source| macros(source))).collect();
-    written.into_iter().flat_map(|source| macros(source)).filter(|name| names.contains(name)).collect()
+    written.into_iter().flat_map(macros).filter(|name| names.contains(name)).collect()
 }
 
 #[cfg(test)]

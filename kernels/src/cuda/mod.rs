@@ -71,7 +71,7 @@ pub(crate) use slices::Slices;
 pub(crate) use stats::FallbackCounters;
 pub(crate) use stream::StreamPriority;
 pub use subject_device::{SubjectDevice, SubjectLaunch, SubjectOutcome};
-pub(crate) use tensor_map::{TENSOR_MAP_BYTES, TMA_ALIGNMENT, TensorMap, TmaBox};
+pub(crate) use tensor_map::{TENSOR_MAP_BYTES, TENSOR_MAP_LAUNCH, TMA_ALIGNMENT, TensorMap, TmaBox};
 pub use user_compiler::{KernelResources, UserCode, UserCompiler};
 pub use user_device::{GpuProperties, UserDevice, UserError, UserThreads};
 pub use worker::Worker;

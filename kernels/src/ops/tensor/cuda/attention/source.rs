@@ -8,7 +8,7 @@ use super::{
     Attention, LAUNCH,
     variant::{Mma, TILES_LAUNCH, Variant, simt_tile},
 };
-use crate::cuda::{COMMON, JitSource, MMA, Source, TENSOR_MAP_BYTES, TMA, WGMMA, cu};
+use crate::cuda::{COMMON, JitSource, MMA, Source, TENSOR_MAP_BYTES, TENSOR_MAP_LAUNCH, TMA, WGMMA, cu};
 
 const HEADERS: &[Source] = &[
     COMMON,
@@ -17,6 +17,7 @@ const HEADERS: &[Source] = &[
     TILES_LAUNCH,
     MMA,
     WGMMA,
+    TENSOR_MAP_LAUNCH,
     TMA,
     cu!("common/activation.cuh"),
     cu!("attention/online_softmax.cuh"),

@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{COMMON, Grid, JitSource, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Source, TMA, WGMMA, cu, launch_structs},
+    cuda::{
+        COMMON, Grid, JitSource, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Source, TENSOR_MAP_LAUNCH, TMA, WGMMA, cu,
+        launch_structs,
+    },
 };
 
 launch_structs! {
@@ -90,6 +93,7 @@ const HEADERS: &[Source] = &[
     cu!("tensor/conv_simt.cuh"),
     cu!("tensor/conv_pack.cuh"),
     cu!("tensor/conv_mma.cuh"),
+    TENSOR_MAP_LAUNCH,
     TMA,
     PINGPONG_LAUNCH,
     MAINLOOP_MMA,

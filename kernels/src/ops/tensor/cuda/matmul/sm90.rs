@@ -15,8 +15,8 @@ use super::{
 use crate::{
     OpError,
     cuda::{
-        COMMON, Grid, JitSource, MAINLOOP_SM90, MMA, Source, TENSOR_MAP_BYTES, TMA, TMA_ALIGNMENT, TensorMap, TmaBox,
-        WGMMA, cu,
+        COMMON, Grid, JitSource, MAINLOOP_SM90, MMA, Source, TENSOR_MAP_BYTES, TENSOR_MAP_LAUNCH, TMA, TMA_ALIGNMENT,
+        TensorMap, TmaBox, WGMMA, cu,
     },
 };
 
@@ -26,6 +26,7 @@ const HEADERS: &[Source] = &[
     LAUNCH,
     MMA,
     WGMMA,
+    TENSOR_MAP_LAUNCH,
     TMA,
     PINGPONG_LAUNCH,
     MAINLOOP_SM90,
