@@ -3,8 +3,8 @@
 use super::{
     certificate::certified_hits,
     kernels::{
-        BLOCK_ROWS, BLOCK_THREADS, BUFFER_BYTES, COMPACT, COMPACT_ROWS, KEYS_PER_THREAD, NO_COUNT, NO_MASK, PRUNE,
-        QUANTISE_QUERIES, QUERY_F32, QUERY_I8X2, QUERY_NONE, QUERY_THREADS, QueryMeta, RAISE_THRESHOLD, REFINE,
+        BLOCK_ROWS, BLOCK_THREADS, BUFFER_BYTES, COMPACT, COMPACT_ROWS, KEYS_PER_THREAD, MAX_STAGES, NO_COUNT, NO_MASK,
+        PRUNE, QUANTISE_QUERIES, QUERY_F32, QUERY_I8X2, QUERY_NONE, QUERY_THREADS, QueryMeta, RAISE_THRESHOLD, REFINE,
         RESCORE, SCAN_GEMV, SCAN_MMA, SCAN_WGMMA, SELECT_THREADS, SORT_THREADS, STAGE_ALIGNMENT, ScanMode, ScanShape,
         SearchParams, SearchStatus, TOP_K, WGMMA_THREADS, mma_shared_bytes, wgmma_stage_bytes,
     },
@@ -438,7 +438,8 @@ impl Launch {
             return Self { kernel, blocks, threads: BLOCK_THREADS, shared, stages: 0 };
         }
         let stage = wgmma_stage_bytes(tiling.queries);
-        let stages = (caps.shared_bytes.saturating_sub(STAGE_ALIGNMENT + BUFFER_BYTES) / stage).clamp(2, 8);
+        let stages =
+            (caps.shared_bytes.saturating_sub(STAGE_ALIGNMENT + BUFFER_BYTES) / stage).clamp(2, MAX_STAGES.min(8));
         let paired = size == 1 && query_tiles.is_multiple_of(2);
         let kernel = &SCAN_WGMMA[format as usize - 1][size + usize::from(paired)];
         let blocks = if paired { (sm_count / 2 * 2).max(2) } else { sm_count };
@@ -448,7 +449,7 @@ impl Launch {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::kernels::MAX_STAGES, *};
+    use super::*;
 
     #[test]
     fn masks_are_uploaded_once() {
