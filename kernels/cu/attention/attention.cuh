@@ -4,8 +4,7 @@
 #include "common/activation.cuh"
 #include "common/tiled.cuh"
 #include "launch/attention.cuh"
-
-#define NO_WINDOW 0xffffffffu
+#include "launch/work_items.cuh"
 
 // AttentionParams: out = softmax(scale * q k^T + bias) v, for each head within each sequence.
 //   qkv: a row has heads of `padded_head_dim` columns, of which `head_dim` are in use and the others zeros: `heads` of queries,
@@ -15,8 +14,8 @@
 //   relative_bias f32[heads, 2 * max_seqlen - 1] or null: entry key - query + max_seqlen - 1 is added to a score
 //   out_bf16: out is bfloat16 although q, k and v are binary16; for the tensor core kernels
 //   reverse: the last work items first
-//   work_items u32[.., 2]: a sequence and its first query row. `long_items` have 128 queries each, of sequences of more than 64
-//   tokens, with a block per head; then come `whole_items` of sequences of 33 to 64 tokens, with a block per head;
+//   work_items u32[.., 2]: a sequence and its first query row. `long_items` have LONG_QUERIES = 128 queries each, of sequences of more than
+//   WHOLE_SEQUENCE = 64 tokens, with a block per head; then come `whole_items` of sequences of 33 to 64 tokens, with a block per head;
 //   `middle_items` of at most 32 tokens, with a block per two heads; `short_items` of at most 16, with a block per four heads
 
 // The bias of a score.

@@ -9,10 +9,13 @@
 // sequences of at most 64 tokens and of longer ones. Queries, keys, values and probabilities are binary16 even in bfloat16 models:
 // they fit its range, and its three extra bits matter where scores amplify rounding errors. The output is bfloat16 with
 // `out_bf16`.
-// A block of 128 threads processes a work item and head, or for short sequences an item and 2 or 4 heads; a warp has 16 or 32
+// A block processes a work item and head, or for short sequences an item and 2 or 4 heads; a warp has 16 or 32
 // queries. Keys and values are in shared memory, 64 rows at a time; those of longer sequences are loaded two steps ahead. Scores
 // and accumulators are f32, with online softmax.
-//   dynamic shared memory: 256 * D bytes, and 768 * D for longer sequences
+//   MMA_THREADS threads; dynamic shared memory: mma_kv_bytes(D), and MMA_KV_STAGES times as much for longer sequences
+static_assert(MMA_THREADS == 128, "four warps, of 16 or 32 queries each");
+static_assert(WHOLE_SEQUENCE == 64 && LONG_QUERIES % (2 * 64) == 0, "keys and values of 64 rows at a time");
+
 #if __CUDA_ARCH__ >= 800
 
 // The swizzled shared-memory offset of a 16-byte chunk of one of 64 rows: free of bank conflicts for 8 consecutive rows.
@@ -33,7 +36,7 @@ template <int D, int W>
 __device__ __forceinline__ void load_short_kv(const AttentionParams& params, const QueryTile& tile, u32 head, u32 keys, u32 values) {
     constexpr u32 CHUNKS = D / 8, SIZE = 16 * W;
 #pragma unroll
-    for (u32 at = threadIdx.x; at < 64 * CHUNKS; at += 128) {
+    for (u32 at = threadIdx.x; at < 64 * CHUNKS; at += MMA_THREADS) {
         const u32 row = at / CHUNKS, chunk = at % CHUNKS;
         const u32 mine = W == 4 ? head : min(head + row / SIZE, params.heads - 1);
         const u32 token = min(row % SIZE, tile.length - 1);
@@ -49,8 +52,8 @@ __device__ __forceinline__ void load_short_kv(const AttentionParams& params, con
 // swizzle.
 template <int D>
 struct RowCopies {
-    // Rows that the 128 threads copy at once.
-    static constexpr u32 CHUNKS = D / 8, ROWS = 128 / CHUNKS;
+    // Rows that the threads copy at once.
+    static constexpr u32 CHUNKS = D / 8, ROWS = MMA_THREADS / CHUNKS;
     const u8* qkv;
     u64 row_tile_bytes;
     u32 start, length, first_row, chunk, to;
@@ -283,10 +286,11 @@ __device__ __forceinline__ void read_queries(MmaState<D, M>& state, u32 queries,
     }
 }
 
-// Keys and values of a head in three stages of shared memory.
+// Keys and values of a head in stages of shared memory.
 template <int D>
 struct KvStages {
-    static constexpr u32 COUNT = 3, BYTES = 128 * D;
+    static constexpr u32 COUNT = MMA_KV_STAGES, BYTES = 128 * D;
+    static_assert(2 * BYTES == mma_kv_bytes(D), "the launch allocates another size");
     const RowCopies<D>& copies;
     const u8* heads[2];
     u32 shared, last_key;
@@ -352,7 +356,7 @@ __device__ __forceinline__ void attention_mma_long(const AttentionParams& params
     const u32 start = params.cu_seqlens[item.x], length = params.cu_seqlens[item.x + 1] - start;
     constexpr u32 TILES = D < 128 ? 2 : 1;
 #pragma unroll 1
-    for (u32 query = item.y; query < min(item.y + 128, length); query += 64 * TILES) {
+    for (u32 query = item.y; query < min(item.y + LONG_QUERIES, length); query += 64 * TILES) {
         attend_query_tile<D, TILES>(params, start, length, query, head, smem_address(shared));
     }
 }
@@ -363,23 +367,23 @@ template <int D>
 __device__ __forceinline__ void attention_mma(const AttentionParams& params) {
     griddepcontrol_launch_dependents();
     extern __shared__ __align__(128) u8 shared[];
-    const u32 keys = smem_address(shared), values = keys + 128 * D;
+    const u32 keys = smem_address(shared), values = keys + KvStages<D>::BYTES;
     const u32 pairs = (params.heads + 1) / 2, fours = (params.heads + 3) / 4;
     const uint2* items = params.work_items + params.long_items;
     u32 block = block_index(params);
     if (block < params.whole_items * params.heads) {
-        attend_short_sequence<D, 4>(params, items[block / params.heads].x, block % params.heads, keys, values);
+        attend_short_sequence<D, WHOLE_SEQUENCE / 16>(params, items[block / params.heads].x, block % params.heads, keys, values);
         return;
     }
     block -= params.whole_items * params.heads;
     items += params.whole_items;
     if (block < params.middle_items * pairs) {
-        attend_short_sequence<D, 2>(params, items[block / pairs].x, block % pairs * 2, keys, values);
+        attend_short_sequence<D, MIDDLE_SEQUENCE / 16>(params, items[block / pairs].x, block % pairs * 2, keys, values);
         return;
     }
     block -= params.middle_items * pairs;
     items += params.middle_items;
-    attend_short_sequence<D, 1>(params, items[block / fours].x, block % fours * 4, keys, values);
+    attend_short_sequence<D, SHORT_SEQUENCE / 16>(params, items[block / fours].x, block % fours * 4, keys, values);
 }
 
 #else

@@ -5,12 +5,14 @@
 
 // attention_simt_{dtype}: attention (see attention.cuh) for heads of any size up to 1024, padded to 32 bytes or not at all.
 // One warp per row and head: each lane scores one key of 32, then accumulates some of the columns.
-//   grid: rows / 4 rounded up, heads; 128 threads; dynamic shared memory: 4 * 2 * head_dim f32
+//   grid: rows / SIMT_ROWS rounded up, heads; SIMT_THREADS threads; dynamic shared memory: simt_shared_bytes(head_dim)
+static_assert(SIMT_THREADS == 32 * SIMT_ROWS, "a warp for each row");
+
 template <int ELEMENT>
 __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
     griddepcontrol_launch_and_wait();
     extern __shared__ float shared[];
-    const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31, row = blockIdx.x * 4 + warp, head = blockIdx.y;
+    const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31, row = blockIdx.x * SIMT_ROWS + warp, head = blockIdx.y;
     if (row >= params.rows) return;
     float* query = shared + warp * 2 * params.head_dim;
     float* acc = query + params.head_dim;
@@ -53,14 +55,14 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) attention_simt_f32(const __grid_constant__ AttentionParams params) {
+extern "C" __global__ void __launch_bounds__(SIMT_THREADS) attention_simt_f32(const __grid_constant__ AttentionParams params) {
     attention_simt<F32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) attention_simt_f16(const __grid_constant__ AttentionParams params) {
+extern "C" __global__ void __launch_bounds__(SIMT_THREADS) attention_simt_f16(const __grid_constant__ AttentionParams params) {
     attention_simt<F16>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) attention_simt_bf16(const __grid_constant__ AttentionParams params) {
+extern "C" __global__ void __launch_bounds__(SIMT_THREADS) attention_simt_bf16(const __grid_constant__ AttentionParams params) {
     attention_simt<BF16>(params);
 }

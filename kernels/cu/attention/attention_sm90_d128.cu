@@ -9,7 +9,7 @@
 // time, running ahead into the next item; a head is two consecutive columns of 128 bytes. As in FlashAttention-3 (Shah and others,
 // 2024), the softmax of a warpgroup overlaps its preceding product with values and the products of the other warpgroup: named
 // barriers make them alternate. For the alignment of rows see attention_sm90_d64.cuh.
-//   384 threads, one block a multiprocessor; dynamic shared memory: SMEM_BYTES_D128 bytes
+//   D128_THREADS threads, one block a multiprocessor; dynamic shared memory: D128_SMEM_BYTES
 #define KV_TILE_D128 128
 #define COLUMN_BYTES Q_TILE_BYTES
 #define HEAD_BYTES (2 * COLUMN_BYTES)
@@ -17,8 +17,9 @@
 // more.
 #define CONSUMER_REGISTERS_D128 232
 #define PRODUCER_REGISTERS_D128 40
-static_assert(128 * (2 * CONSUMER_REGISTERS_D128 + PRODUCER_REGISTERS_D128) <= 384 * (65536 / 384 / 8 * 8), "more registers than there are");
-#define SMEM_BYTES_D128 (6 * HEAD_BYTES + 1024)
+static_assert(128 * (2 * CONSUMER_REGISTERS_D128 + PRODUCER_REGISTERS_D128) <= D128_THREADS * (65536 / D128_THREADS / 8 * 8), "more registers than there are");
+static_assert(D128_THREADS == 3 * 128 && LONG_QUERIES == 2 * 64, "two consumer warpgroups of 64 queries each, and the producer's");
+static_assert(6 * HEAD_BYTES + 2 * 32 + 6 * 16 <= D128_SMEM_BYTES, "work items and barriers");
 // Rings of two slots each.
 #define KEYS_RING 0
 #define VALUES_RING 2
@@ -121,7 +122,7 @@ __device__ __forceinline__ void producer_d128(const AttentionParams& params, con
                 publish(item);
                 const u32 query = item.start + item.query, slot = queries.stage;
                 if (copies) {
-                    load_head(params, smem.at(QUERIES_RING, slot), item.column, query, min(query + 128, end),
+                    load_head(params, smem.at(QUERIES_RING, slot), item.column, query, min(query + LONG_QUERIES, end),
                               smem.full(QUERIES_RING, slot));
                 }
                 queries.advance();
@@ -418,6 +419,6 @@ __device__ __forceinline__ void attention_sm90_d128(const AttentionParams& param
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(384, 1) attention_sm90_128(const __grid_constant__ AttentionParams params) {
+extern "C" __global__ void __launch_bounds__(D128_THREADS, 1) attention_sm90_128(const __grid_constant__ AttentionParams params) {
     attention_sm90_d128(params);
 }

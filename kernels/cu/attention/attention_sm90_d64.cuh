@@ -10,16 +10,15 @@
 // each of the same 64 queries. A producer warp loads queries, and 64 keys and values at a time, running ahead into the next item. A
 // block has two such teams. Rows are loaded from a multiple of 8 of the packed batch, because the swizzle depends on the row in the
 // batch; products start at the sequence's own first row, so that the order of sums depends on the sequence alone.
-//   640 threads, one block a multiprocessor; dynamic shared memory: 2 * TEAM_SMEM_BYTES bytes
+//   D64_THREADS threads, one block a multiprocessor; dynamic shared memory: D64_SMEM_BYTES
 #define KV_TILE 64
-#define KV_TILE_BYTES (72 * 128)
-#define Q_TILE_BYTES (136 * 128)
-#define KV_STAGES 4
 #define CONSUMER_REGISTERS 112
 // How far, in powers of two, a score may exceed the running maximum before the accumulators are rescaled. Probabilities stay within
 // binary16.
 #define RESCALE_THRESHOLD 8.0f
-#define TEAM_SMEM_BYTES (2 * KV_STAGES * KV_TILE_BYTES + 2 * Q_TILE_BYTES + 1024)
+static_assert(D64_THREADS == 5 * 128, "two warpgroups for each team, and the producers'");
+static_assert(KV_TILE_BYTES == (KV_TILE + 8) * 128 && Q_TILE_BYTES == (LONG_QUERIES + 8) * 128, "tiles and what precedes them");
+static_assert(2 * KV_STAGES * KV_TILE_BYTES + 2 * Q_TILE_BYTES + 2 * 32 + KV_STAGES * 24 + 2 * 16 <= TEAM_SMEM_BYTES, "work items and barriers");
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -29,9 +28,9 @@ __device__ __forceinline__ void store_words(u32 shared, u32 a, u32 b, u32 c, u32
 
 // Heads in a 128-byte column, and queries of a team's tile.
 template <int D>
-constexpr u32 HEADS_PER_COLUMN = D < 64 ? 64 / D : 1;
+constexpr u32 HEADS_PER_COLUMN = D < COLUMN_WIDTH ? COLUMN_WIDTH / D : 1;
 template <int D>
-constexpr u32 TEAM_Q_TILE = 128 / HEADS_PER_COLUMN<D>;
+constexpr u32 TEAM_Q_TILE = LONG_QUERIES / HEADS_PER_COLUMN<D>;
 
 // A team's unit of work: a tile of queries of a sequence and column, and the range of keys they attend to.
 struct WorkItem {

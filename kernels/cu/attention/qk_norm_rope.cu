@@ -8,7 +8,7 @@
 //   query_weight, query_bias, key_weight, key_bias f32: of the normalised width; biases may be null
 //   rotary f32[.., rotary_dims]: per position the cosines of rotary_dims / 2 angles, then their sines; null: no rotation
 //   kind: 0 for no norm; all_heads: the norm spans all heads of a row
-// One block of 256 threads per row; dynamic shared memory: (heads + kv_heads) * head_dim f32. Sums are f32 in a fixed tree.
+// One block of QK_NORM_ROPE_THREADS threads per row; dynamic shared memory: qk_norm_rope_shared_bytes(heads + kv_heads, head_dim). Sums are f32 in a fixed tree.
 
 // Normalises `count` numbers in shared memory, by the threads of a warp (stride 32) or of the block.
 template <typename Sum>
@@ -85,8 +85,8 @@ __device__ __forceinline__ void qk_norm_rope(const QkNormRopeParams& params) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) qk_norm_rope_f32(const __grid_constant__ QkNormRopeParams params) { qk_norm_rope<F32>(params); }
+extern "C" __global__ void __launch_bounds__(QK_NORM_ROPE_THREADS) qk_norm_rope_f32(const __grid_constant__ QkNormRopeParams params) { qk_norm_rope<F32>(params); }
 
-extern "C" __global__ void __launch_bounds__(256) qk_norm_rope_f16(const __grid_constant__ QkNormRopeParams params) { qk_norm_rope<F16>(params); }
+extern "C" __global__ void __launch_bounds__(QK_NORM_ROPE_THREADS) qk_norm_rope_f16(const __grid_constant__ QkNormRopeParams params) { qk_norm_rope<F16>(params); }
 
-extern "C" __global__ void __launch_bounds__(256) qk_norm_rope_bf16(const __grid_constant__ QkNormRopeParams params) { qk_norm_rope<BF16>(params); }
+extern "C" __global__ void __launch_bounds__(QK_NORM_ROPE_THREADS) qk_norm_rope_bf16(const __grid_constant__ QkNormRopeParams params) { qk_norm_rope<BF16>(params); }

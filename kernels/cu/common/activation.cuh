@@ -12,15 +12,6 @@ __device__ __forceinline__ float exp2_approx(float x) {
 
 #define LOG2_E 1.4426950408889634f
 
-// The epilogue of a linear layer, after the bias.
-#define PLAIN 0
-#define GELU 1
-#define GELU_TANH 2
-#define RELU 3
-#define SILU 4
-// No activation; the output is binary16 whatever the other element types are, saturated to its range.
-#define CLAMP_F16 5
-
 // x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, where erfc is 2^(-|x| p(|x|)) for a polynomial p fitted to it: at most
 // 3e-7 from the true value, for any x; that is below half a step of bfloat16 wherever the value exceeds 1e-4.
 __device__ __forceinline__ float gelu(float x) {
@@ -43,14 +34,4 @@ __device__ __forceinline__ float silu(float x) { return __fdividef(x, 1.0f + exp
 __device__ __forceinline__ float gelu_tanh(float x) {
     const float u2 = x * fmaf(0.1029432397f * x, x, 2.3022081986f);
     return __fdividef(x, 1.0f + exp2_approx(-u2));
-}
-
-template <int ACTIVATION>
-__device__ __forceinline__ float activate(float x) {
-    if (ACTIVATION == GELU) return gelu(x);
-    if (ACTIVATION == GELU_TANH) return gelu_tanh(x);
-    if (ACTIVATION == RELU) return fmaxf(x, 0.0f);
-    if (ACTIVATION == SILU) return silu(x);
-    if (ACTIVATION == CLAMP_F16) return clamp_f16(x);
-    return x;
 }

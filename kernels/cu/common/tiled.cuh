@@ -1,6 +1,6 @@
 // The tiled layout of activations and weights, element types, and packed sequences.
 //
-// A matrix is stored in tiles of 128 rows by 128 bytes of each row (64 columns of 16 bits, 32 of f32); the tiles of the same
+// A matrix is stored in tiles of TILE_ROWS = 128 rows by 128 bytes of each row (64 columns of 16 bits, 32 of f32); the tiles of the same
 // rows are consecutive. Within a tile, the 16-byte chunk c of row r is at r * 128 + ((c ^ (r & 7)) << 4): the 128-byte swizzle
 // that tensor cores read from shared memory without bank conflicts, so a tile is copied as it is. Rows are padded to whole
 // tiles with undefined contents, columns to whole tiles with zeros.
@@ -13,11 +13,7 @@
 // or sequence alone, so the bits of a sequence are independent of the batch.
 #pragma once
 #include "common/common.cuh"
-
-// Element types.
-#define F32 0
-#define F16 1
-#define BF16 2
+#include "launch/tiled.cuh"
 
 // Modules with one element type get it as -DDTYPE=f16 or -DDTYPE=bf16. INSTANCE(gemm_sm90, 128x256) is then the kernel's name,
 // gemm_sm90_bf16_128x256, and ELEMENT_TYPE its template argument.
@@ -29,9 +25,6 @@
 #define EXPAND_TYPE(dtype) JOIN_TOKENS(DTYPE_, dtype)
 #define INSTANCE(kernel, shape) EXPAND_NAME(kernel, DTYPE, shape)
 #define ELEMENT_TYPE EXPAND_TYPE(DTYPE)
-
-#define TILE_ROWS 128u
-#define TILE_BYTES 16384u
 
 // The byte offset of a 16-byte chunk of a row.
 __device__ __forceinline__ u64 chunk_offset(u32 row, u32 chunk, u32 tiles_per_row) {

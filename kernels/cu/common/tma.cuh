@@ -5,10 +5,12 @@
 // are loaded as zeros, and are not stored. Coordinates start with the innermost dimension.
 #pragma once
 #include "common/wgmma.cuh"
+#include "launch/tensor_map.cuh"
 
 struct __align__(64) TensorMap {
     u64 words[16];
 };
+static_assert(sizeof(TensorMap) == TENSOR_MAP_BYTES, "the host passes another size");
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 

@@ -3,6 +3,18 @@
 #pragma once
 #include "common/mma.cuh"
 
+// The attribute of a kernel with clusters of so many blocks, 1, 2 or 4.
+#define CLUSTER_OF(blocks) EXPAND_CLUSTER(blocks)
+#define EXPAND_CLUSTER(blocks) CLUSTER_OF_##blocks
+#define CLUSTER_OF_1
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define CLUSTER_OF_2 __cluster_dims__(2, 1, 1)
+#define CLUSTER_OF_4 __cluster_dims__(4, 1, 1)
+#else
+#define CLUSTER_OF_2
+#define CLUSTER_OF_4
+#endif
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // mbarriers: a phase completes after all expected arrivals and transaction bytes.

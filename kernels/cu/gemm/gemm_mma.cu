@@ -2,18 +2,13 @@
 
 #include "gemm/gemm_mma.cuh"
 
-extern "C" __global__ void __launch_bounds__(256, 1) INSTANCE(gemm_mma, 256x128)(const __grid_constant__ LinearParams layer) {
-    gemm_mma<ELEMENT_TYPE, 4, 2, 64, 64, 3>(layer);
-}
+#define TILE(shape, field) GEMM_MMA_##shape##_##field
+#define TILE_THREADS(shape) gemm_mma_threads(TILE(shape, rows), TILE(shape, columns), TILE(shape, warp_rows), TILE(shape, warp_columns))
+#define GEMM_MMA_INSTANCE(shape)                                                                                                           \
+    extern "C" __global__ void __launch_bounds__(TILE_THREADS(shape), TILE(shape, min_blocks))                                             \
+    INSTANCE(gemm_mma, shape)(const __grid_constant__ LinearParams layer) {                                                                \
+        gemm_mma<ELEMENT_TYPE, TILE(shape, rows) / TILE(shape, warp_rows), TILE(shape, columns) / TILE(shape, warp_columns),               \
+                 TILE(shape, warp_rows), TILE(shape, warp_columns), TILE(shape, stages)>(layer);                                           \
+    }
 
-extern "C" __global__ void __launch_bounds__(128, 2) INSTANCE(gemm_mma, 128x128)(const __grid_constant__ LinearParams layer) {
-    gemm_mma<ELEMENT_TYPE, 2, 2, 64, 64, 3>(layer);
-}
-
-extern "C" __global__ void __launch_bounds__(128) INSTANCE(gemm_mma, 64x64)(const __grid_constant__ LinearParams layer) {
-    gemm_mma<ELEMENT_TYPE, 2, 2, 32, 32, 4>(layer);
-}
-
-extern "C" __global__ void __launch_bounds__(128) INSTANCE(gemm_mma, 64x16)(const __grid_constant__ LinearParams layer) {
-    gemm_mma<ELEMENT_TYPE, 4, 1, 16, 16, 6>(layer);
-}
+GEMM_MMA(GEMM_MMA_INSTANCE)

@@ -4,6 +4,7 @@
 #include "gemm/epilogue.cuh"
 #include "gemm/mainloop_mma.cuh"
 #include "gemm/tile_scheduler.cuh"
+#include "launch/gemm_mma.cuh"
 
 // gemm_mma_{dtype}_{M}x{N}: a linear layer (see linear.cuh) of 16-bit elements with f32 accumulators.
 // A block computes M x N tiles of the output, and each of its warps WARP_M x WARP_N of them. Copies of k tiles (128 bytes of each
@@ -11,17 +12,16 @@
 // accumulator adds its products in the order of k, 16 at a time, whatever the tile: the kernels of all tiles give the same bits.
 // The bias is added in f32, before the activation.
 //
-//   256x128  256 threads, 64 x 64 a warp: highest arithmetic intensity in shared memory
-//   128x128  128 threads, 64 x 64 a warp: two blocks a multiprocessor overlap each other's epilogues
-//   64x64    128 threads, 32 x 32 a warp: for hundreds of rows
-//   64x16    128 threads, 16 x 16 a warp: for so few rows that reading the weights dominates
-//   grid: at most one block a tile; dynamic shared memory: STAGES * (M + N) * 128 bytes
+// The tiles are listed in ops/encode/cuda/gemm_mma.rs.
+//   grid: at most one block a tile; THREADS threads; dynamic shared memory: STAGES * STAGE_BYTES
 template <int WARPS_M, int WARPS_N, int WARP_M, int WARP_N, int STAGE_COUNT>
 struct MmaTile {
     static constexpr u32 M = WARPS_M * WARP_M, N = WARPS_N * WARP_N, THREADS = 32 * WARPS_M * WARPS_N, STAGES = STAGE_COUNT;
     static constexpr u32 STAGE_BYTES = (M + N) * 128;
     static_assert(N <= TILE_ROWS, "the columns of a block are in one tile of the weight");
     static_assert(WARP_M % 16 == 0 && WARP_N % 16 == 0, "whole fragments");
+    static_assert(THREADS == gemm_mma_threads(M, N, WARP_M, WARP_N), "the launch has other threads");
+    static_assert(STAGES * STAGE_BYTES == gemm_mma_shared_bytes(STAGES, M, N), "the launch allocates another size");
 };
 
 #if __CUDA_ARCH__ >= 800

@@ -8,7 +8,7 @@
 // A block processes 128 x 192 tiles. The producer warp loads k tiles into shared memory; two consumer warpgroups each compute
 // every second tile, so that the epilogue of one overlaps the mainloop of the other. Blocks 2 i and 2 i + 1 form a cluster with
 // consecutive row tiles of the same columns; each multicasts half of the weight to both.
-//   384 threads, one block a multiprocessor, an even number of blocks; dynamic shared memory: SHARED bytes
+//   PINGPONG_THREADS threads, one block a multiprocessor, an even number of blocks; dynamic shared memory: SHARED bytes
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // Multicasts `count` rows of the weight, within one of its tiles, to both blocks.
@@ -21,7 +21,7 @@ __device__ __forceinline__ void load_weight_multicast(const LinearParams& layer,
 template <int STAGES>
 __device__ __forceinline__ void pingpong_producer(const LinearParams& layer, u32 data, u32 full, u32 empty) {
     typedef PingpongSmem<STAGES> Smem;
-    const TileScheduler<128, 192, 2> tiles(layer);
+    const TileScheduler<PINGPONG_ROWS, PINGPONG_COLUMNS, 2> tiles(layer);
     auto rows_bytes = [&](u32 row) { return row < layer.rows ? min((layer.rows - row + 7) / 8 * 8, 128) * 128 : 0; };
     auto load_weight = [&](u32 column, u32 bytes, u32 k_tile, u32 to, u32 here) {
         const u32 weight = to + Smem::A_BYTES;
@@ -93,7 +93,7 @@ __device__ __forceinline__ void pingpong_consumer(const LinearParams& layer, u32
     typedef PingpongSmem<STAGES> Smem;
     typedef typename WgmmaFor<ELEMENT>::Type Wgmma;
     const u32 warp = threadIdx.x / 32 % 4;
-    const TileScheduler<128, 192, 2> tiles(layer);
+    const TileScheduler<PINGPONG_ROWS, PINGPONG_COLUMNS, 2> tiles(layer);
     EpilogueStaging<1> staging = {buffer, 0};
     PingpongMainloop<STAGES, 2> mainloop(layer.k_tiles, data, full, empty, order);
     float acc[2][96];

@@ -1,6 +1,7 @@
 // GEMM in f32 arithmetic without tensor cores: for f32 models and for devices before sm_80.
 
 #include "gemm/linear.cuh"
+#include "launch/gemm_simt.cuh"
 
 // Activations by the precise math functions. Not inlined, since a thread calls it 32 times.
 __device__ __noinline__ float activate_any(float x, u32 activation) {
@@ -16,15 +17,16 @@ __device__ __forceinline__ float activate_precise(float x, u32 activation) {
 }
 
 // gemm_simt_{dtype}: a linear layer (see linear.cuh); products and sums in f32, in the order of k.
-// A block of 256 threads computes 128 x 64 outputs, a thread 8 x 4 of them: rows thread / 16 + 16 i and columns thread % 16 + 16 j.
+// A block computes SIMT_ROWS x SIMT_COLUMNS outputs, a thread 8 x 4 of them: rows thread / 16 + 16 i and columns thread % 16 + 16 j.
 // Each 16 columns hold 8 of the gate and 8 of the up projection.
 #define SLICE 16
+static_assert(SIMT_ROWS == 8 * 16 && SIMT_COLUMNS == 4 * 16 && SIMT_THREADS == 16 * 16, "the outputs of a thread");
 
 // Loads SLICE columns of ROWS rows from `row` into shared memory, transposed.
 template <int ELEMENT, int ROWS>
 __device__ __forceinline__ void load_slice(float (*to)[ROWS + 4], const u8* from, u32 row, u32 slice, u32 k_tiles) {
     constexpr u32 SIZE = Chunk<ELEMENT>::SIZE, CHUNKS = SLICE / SIZE;
-    for (u32 at = threadIdx.x; at < ROWS * CHUNKS; at += 256) {
+    for (u32 at = threadIdx.x; at < ROWS * CHUNKS; at += SIMT_THREADS) {
         const u32 row_in_tile = at / CHUNKS, chunk = at % CHUNKS;
         float numbers[SIZE];
         Chunk<ELEMENT>::read(*(const uint4*)(from + chunk_offset(row + row_in_tile, slice * CHUNKS + chunk, k_tiles)), numbers);
@@ -37,14 +39,15 @@ template <int ELEMENT>
 __device__ __forceinline__ void gemm_simt(const LinearParams& layer) {
     griddepcontrol_launch_and_wait();
     constexpr u32 SIZE = Chunk<ELEMENT>::SIZE;
-    __shared__ __align__(16) float rows[SLICE][128 + 4];
-    __shared__ __align__(16) float weights[SLICE][64 + 4];
-    const u32 n_tiles = (layer.columns + 63) / 64, row = blockIdx.x / n_tiles * 128, column = blockIdx.x % n_tiles * 64;
+    __shared__ __align__(16) float rows[SLICE][SIMT_ROWS + 4];
+    __shared__ __align__(16) float weights[SLICE][SIMT_COLUMNS + 4];
+    const u32 n_tiles = (layer.columns + SIMT_COLUMNS - 1) / SIMT_COLUMNS;
+    const u32 row = blockIdx.x / n_tiles * SIMT_ROWS, column = blockIdx.x % n_tiles * SIMT_COLUMNS;
     const u32 x = threadIdx.x % 16, y = threadIdx.x / 16;
     float sums[8][4] = {};
     for (u32 slice = 0; slice < layer.k_tiles * 8 * SIZE / SLICE; slice++) {
-        load_slice<ELEMENT, 128>(rows, layer.x, row, slice, layer.k_tiles);
-        load_slice<ELEMENT, 64>(weights, layer.weight, column, slice, layer.k_tiles);
+        load_slice<ELEMENT, SIMT_ROWS>(rows, layer.x, row, slice, layer.k_tiles);
+        load_slice<ELEMENT, SIMT_COLUMNS>(weights, layer.weight, column, slice, layer.k_tiles);
         __syncthreads();
 #pragma unroll
         for (u32 k = 0; k < SLICE; k++) {
@@ -83,14 +86,14 @@ __device__ __forceinline__ void gemm_simt(const LinearParams& layer) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) gemm_simt_f32(const __grid_constant__ LinearParams layer) {
+extern "C" __global__ void __launch_bounds__(SIMT_THREADS) gemm_simt_f32(const __grid_constant__ LinearParams layer) {
     gemm_simt<F32>(layer);
 }
 
-extern "C" __global__ void __launch_bounds__(256) gemm_simt_f16(const __grid_constant__ LinearParams layer) {
+extern "C" __global__ void __launch_bounds__(SIMT_THREADS) gemm_simt_f16(const __grid_constant__ LinearParams layer) {
     gemm_simt<F16>(layer);
 }
 
-extern "C" __global__ void __launch_bounds__(256) gemm_simt_bf16(const __grid_constant__ LinearParams layer) {
+extern "C" __global__ void __launch_bounds__(SIMT_THREADS) gemm_simt_bf16(const __grid_constant__ LinearParams layer) {
     gemm_simt<BF16>(layer);
 }

@@ -1,20 +1,20 @@
 // GEMM for linear layers with few rows on Hopper. On other devices the kernels are empty.
 
 #include "gemm/gemm_sm90.cuh"
+#include "launch/gemm_skinny.cuh"
 
 // gemm_skinny_{dtype}_{N}: a linear layer (see linear.cuh) with so few rows that latency dominates: of the weights from memory,
-// and of the preceding grid. A block computes one tile of 64 rows by N = 8, 16, 24, 32 or 48 columns, a divisor of the layer's
+// and of the preceding grid. A block computes one tile of 64 rows by N columns, a divisor of the layer's
 // columns; a gated layer takes no 8 or 24. A warpgroup copies all weights of its columns before it waits for the preceding grid;
 // then one warp copies the rows, STAGE_K_TILES k tiles a stage, and the warpgroup multiplies stage by stage: issuing narrow
 // wgmmas takes longer than computing them, so a stage issues many. Products are added in the order of the other GEMM kernels,
 // 16 at a time: the bits are equal, which tests verify.
 //   stages: at most MAX_STAGES
-//   grid: tiles; 160 threads
+//   grid: tiles; SKINNY_THREADS threads
 //   dynamic shared memory: barriers, BARRIER_BYTES; weights, k_tiles * N * 128; stages, each STAGE_K_TILES * 128 bytes of each
 //   row, rows rounded up to a multiple of 8; and a tail that completes 64 rows of the last k tile
-#define STAGE_K_TILES 4
-#define MAX_STAGES 64
-#define BARRIER_BYTES (2 * MAX_STAGES * 8)
+static_assert(SKINNY_ROWS == 64, "the rows of a wgmma");
+static_assert(SKINNY_THREADS == 128 + 32, "a consumer warpgroup and the producer");
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -27,15 +27,15 @@ struct SkinnyTile {
 
     __device__ __forceinline__ SkinnyTile(const LinearParams& layer, u32 columns, u32 stages, u32 shared) : stages(stages) {
         const u32 n_tiles = layer.columns / columns;
-        row = blockIdx.x / n_tiles * 64;
+        row = blockIdx.x / n_tiles * SKINNY_ROWS;
         column = blockIdx.x % n_tiles * columns;
         full = shared;
         empty = full + MAX_STAGES * 8;
         weights = shared + BARRIER_BYTES;
-        rows = weights + layer.k_tiles * columns * 128;
+        rows = weights + skinny_weight_bytes(layer.k_tiles, columns);
         // Rows past the end are not loaded; accumulators of stale shared memory are never stored.
-        stride = (min(layer.rows, 64u) + 7) / 8 * 1024;
-        bytes = (min(layer.rows - row, 64u) + 7) / 8 * 1024;
+        stride = skinny_k_tile_bytes(min(layer.rows, SKINNY_ROWS));
+        bytes = skinny_k_tile_bytes(min(layer.rows - row, SKINNY_ROWS));
     }
 };
 
@@ -179,27 +179,10 @@ __device__ __forceinline__ void gemm_skinny(const LinearParams& layer, u32 stage
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(160)
-INSTANCE(gemm_skinny, 8)(const __grid_constant__ LinearParams layer, u32 stages) {
-    gemm_skinny<ELEMENT_TYPE, 8>(layer, stages);
-}
+#define GEMM_SKINNY_INSTANCE(shape)                                                                                                        \
+    extern "C" __global__ void __launch_bounds__(SKINNY_THREADS)                                                                           \
+    INSTANCE(gemm_skinny, shape)(const __grid_constant__ LinearParams layer, u32 stages) {                                                 \
+        gemm_skinny<ELEMENT_TYPE, GEMM_SKINNY_##shape##_columns>(layer, stages);                                                           \
+    }
 
-extern "C" __global__ void __launch_bounds__(160)
-INSTANCE(gemm_skinny, 16)(const __grid_constant__ LinearParams layer, u32 stages) {
-    gemm_skinny<ELEMENT_TYPE, 16>(layer, stages);
-}
-
-extern "C" __global__ void __launch_bounds__(160)
-INSTANCE(gemm_skinny, 24)(const __grid_constant__ LinearParams layer, u32 stages) {
-    gemm_skinny<ELEMENT_TYPE, 24>(layer, stages);
-}
-
-extern "C" __global__ void __launch_bounds__(160)
-INSTANCE(gemm_skinny, 32)(const __grid_constant__ LinearParams layer, u32 stages) {
-    gemm_skinny<ELEMENT_TYPE, 32>(layer, stages);
-}
-
-extern "C" __global__ void __launch_bounds__(160)
-INSTANCE(gemm_skinny, 48)(const __grid_constant__ LinearParams layer, u32 stages) {
-    gemm_skinny<ELEMENT_TYPE, 48>(layer, stages);
-}
+GEMM_SKINNY(GEMM_SKINNY_INSTANCE)

@@ -2,22 +2,14 @@
 
 #include "gemm/gemm_sm90.cuh"
 
-extern "C" __global__ void CLUSTER_OF_2 __launch_bounds__(384, 1) INSTANCE(gemm_sm90, 128x256)(const __grid_constant__ LinearParams layer) {
-    gemm_sm90<ELEMENT_TYPE, 2, 256, 4, 2>(layer);
-}
+#define TILE(shape, field) GEMM_SM90_##shape##_##field
+#define GEMM_SM90_INSTANCE(shape)                                                                                                          \
+    static_assert(SmemLayout<TILE(shape, rows) / 64, TILE(shape, columns), TILE(shape, stages)>::STAGING == TILE(shape, buffers) &&        \
+                      SmemLayout<TILE(shape, rows) / 64, TILE(shape, columns), TILE(shape, stages)>::THREADS == TILE(shape, threads),      \
+                  "the launch has other staging buffers or threads");                                                                     \
+    extern "C" __global__ void CLUSTER_OF(TILE(shape, cluster)) __launch_bounds__(TILE(shape, threads), TILE(shape, min_blocks))           \
+    INSTANCE(gemm_sm90, shape)(const __grid_constant__ LinearParams layer) {                                                               \
+        gemm_sm90<ELEMENT_TYPE, TILE(shape, rows) / 64, TILE(shape, columns), TILE(shape, stages), TILE(shape, cluster)>(layer);           \
+    }
 
-extern "C" __global__ void __launch_bounds__(384, 1) INSTANCE(gemm_sm90, 128x192)(const __grid_constant__ LinearParams layer) {
-    gemm_sm90<ELEMENT_TYPE, 2, 192, 4>(layer);
-}
-
-extern "C" __global__ void __launch_bounds__(288, 2) INSTANCE(gemm_sm90, 128x128)(const __grid_constant__ LinearParams layer) {
-    gemm_sm90<ELEMENT_TYPE, 2, 128, 3>(layer);
-}
-
-extern "C" __global__ void __launch_bounds__(160) INSTANCE(gemm_sm90, 64x64)(const __grid_constant__ LinearParams layer) {
-    gemm_sm90<ELEMENT_TYPE, 1, 64, 6>(layer);
-}
-
-extern "C" __global__ void __launch_bounds__(160) INSTANCE(gemm_sm90, 64x16)(const __grid_constant__ LinearParams layer) {
-    gemm_sm90<ELEMENT_TYPE, 1, 16, 10>(layer);
-}
+GEMM_SM90(GEMM_SM90_INSTANCE)

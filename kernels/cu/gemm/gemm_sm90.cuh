@@ -4,6 +4,7 @@
 #include "gemm/epilogue.cuh"
 #include "gemm/mainloop_sm90.cuh"
 #include "gemm/tile_scheduler.cuh"
+#include "launch/gemm_sm90.cuh"
 
 // gemm_sm90_{dtype}_{M}x{N}: a linear layer (see linear.cuh) of 16-bit elements with f32 accumulators.
 // A block processes M x N tiles of the output. The producer warp copies k tiles (128 bytes of each row) into a ring of
@@ -11,12 +12,8 @@
 // accumulator adds its products in the order of k, 16 at a time, whatever the tile: all GEMM kernels give the same bits.
 // The bias is added in f32, before the activation.
 //
-//   128x256  384 threads: highest arithmetic intensity in shared memory. Blocks 2 i and 2 i + 1 form a cluster with
-//            consecutive row tiles of the same columns; each multicasts half of the weight to both
-//   128x192  384 threads, for columns that are not a multiple of 256; not for gated layers
-//   128x128  288 threads, two blocks a multiprocessor, which overlap each other's epilogues
-//   64x64    160 threads
-//   64x16    160 threads
+// The tiles are listed in ops/encode/cuda/gemm.rs. Where a cluster has two blocks, 2 i and 2 i + 1, they have consecutive row tiles of the same
+// columns, and each multicasts half of the weight to both. Tiles of 192 columns are not for gated layers.
 //   dynamic shared memory: SHARED bytes
 template <int CONSUMERS, int TILE_N, int STAGES>
 struct SmemLayout {
@@ -24,6 +21,9 @@ struct SmemLayout {
     // Each warp stages 16 rows of 64 output columns, where a tile is that wide; wide tiles alternate two buffers.
     static constexpr u32 STAGING = TILE_N > 128 ? 2 : TILE_N >= 64 ? 1 : 0, STAGING_BYTES = 2048;
     static constexpr u32 SHARED = STAGES * STAGE_BYTES + 4 * CONSUMERS * STAGING * STAGING_BYTES + STAGES * 16;
+    // The producer is a warp, or where consumers take its registers a warpgroup.
+    static constexpr u32 THREADS = 128 * CONSUMERS + (TILE_N > 128 ? 128 : 32);
+    static_assert(SHARED == gemm_sm90_shared_bytes(STAGES, TILE_M, TILE_N, STAGING), "the launch allocates another size");
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -222,11 +222,7 @@ __device__ __forceinline__ void gemm_sm90(const LinearParams& layer) {
     cluster_sync();
 }
 
-#define CLUSTER_OF_2 __cluster_dims__(2, 1, 1)
-
 #else
-
-#define CLUSTER_OF_2
 
 template <int ELEMENT, int CONSUMERS, int TILE_N, int STAGES, int BLOCKS = 1>
 __device__ __forceinline__ void gemm_sm90(const LinearParams& layer) {}

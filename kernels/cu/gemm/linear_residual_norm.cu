@@ -15,7 +15,7 @@
 //     loads the residual of the block's next tile.
 //   - A warp publishes sums of squares only after it has read all sums of values, and starts a tile only after its counterpart in
 //     the other warpgroup has read all sums of squares of the preceding tile. So one slot suffices for each.
-//   384 threads, one block a multiprocessor, at most BLOCKS times as many blocks as clusters fit at once; dynamic shared memory:
+//   PINGPONG_THREADS threads, one block a multiprocessor, at most BLOCKS times as many blocks as clusters fit at once; dynamic shared memory:
 //   SHARED bytes
 
 template <int STAGES>
@@ -27,6 +27,7 @@ struct ResidualNormSmem {
     // Barriers: full, empty and order; then per warp and half one for each kind of sum, and one for each warpgroup's residual.
     static constexpr u32 SUM_BARRIERS_AT = BARRIERS_AT + (2 * STAGES + 2) * 8, RESIDUAL_BARRIERS_AT = SUM_BARRIERS_AT + 128,
                          SHARED = RESIDUAL_BARRIERS_AT + 128;
+    static_assert(SHARED == residual_norm_shared_bytes(STAGES), "the launch allocates another size");
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -44,10 +45,10 @@ template <int BLOCKS>
 struct ClusterTileScheduler {
     u32 count, reverse;
 
-    __device__ __forceinline__ ClusterTileScheduler(const LinearParams& layer) : count((layer.rows + 127) / 128), reverse(layer.reverse) {}
+    __device__ __forceinline__ ClusterTileScheduler(const LinearParams& layer) : count((layer.rows + PINGPONG_ROWS - 1) / PINGPONG_ROWS), reverse(layer.reverse) {}
     static __device__ __forceinline__ u32 first() { return blockIdx.x / BLOCKS; }
     static __device__ __forceinline__ u32 stride() { return gridDim.x / BLOCKS; }
-    __device__ __forceinline__ u32 row(u32 tile) const { return (reverse ? count - 1 - tile : tile) * 128; }
+    __device__ __forceinline__ u32 row(u32 tile) const { return (reverse ? count - 1 - tile : tile) * PINGPONG_ROWS; }
 };
 
 // The producer, one thread: loads the k tiles of all of a block's tiles. The weights of the first stages are loaded before the
@@ -349,21 +350,19 @@ __device__ __forceinline__ void linear_residual_norm(const LinearResidualNormPar
     cluster_sync();
 }
 
-#define CLUSTER_OF(blocks) __cluster_dims__(blocks, 1, 1)
-
 #else
-
-#define CLUSTER_OF(blocks)
 
 template <int ELEMENT, int STAGES, int BLOCKS>
 __device__ __forceinline__ void linear_residual_norm(const LinearResidualNormParams& params) {}
 
 #endif
 
-extern "C" __global__ void CLUSTER_OF(2) __launch_bounds__(384, 1) INSTANCE(linear_residual_norm, 384)(const __grid_constant__ LinearResidualNormParams params) {
-    linear_residual_norm<ELEMENT_TYPE, 4, 2>(params);
-}
+#define FUSED(width, field) LINEAR_RESIDUAL_NORM_##width##_##field
+#define LINEAR_RESIDUAL_NORM_INSTANCE(width)                                                                                               \
+    static_assert(FUSED(width, columns) == PINGPONG_COLUMNS * FUSED(width, cluster), "a block for each tile of columns");                  \
+    extern "C" __global__ void CLUSTER_OF(FUSED(width, cluster)) __launch_bounds__(PINGPONG_THREADS, 1)                                    \
+    INSTANCE(linear_residual_norm, width)(const __grid_constant__ LinearResidualNormParams params) {                                       \
+        linear_residual_norm<ELEMENT_TYPE, RESIDUAL_NORM_STAGES, FUSED(width, cluster)>(params);                                           \
+    }
 
-extern "C" __global__ void CLUSTER_OF(4) __launch_bounds__(384, 1) INSTANCE(linear_residual_norm, 768)(const __grid_constant__ LinearResidualNormParams params) {
-    linear_residual_norm<ELEMENT_TYPE, 4, 4>(params);
-}
+LINEAR_RESIDUAL_NORM(LINEAR_RESIDUAL_NORM_INSTANCE)

@@ -5,6 +5,7 @@
 // of the warpgroup's rows, GROUPS times 64, and of the columns; and release(stage), which lets the producer fill it again.
 #pragma once
 #include "common/wgmma.cuh"
+#include "launch/pingpong.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -57,11 +58,15 @@ __device__ __forceinline__ void release_stage(u32 empty) {
 
 // Ping-pong: two consumer warpgroups alternate, as in CUTLASS's KernelTmaWarpSpecializedPingpong. Each computes every second tile, of 128 rows and
 // 192 columns, so that the epilogue of one overlaps the mainloop of the other.
+static_assert(PINGPONG_ROWS == 128 && PINGPONG_COLUMNS == 192, "the accumulators of a warpgroup, and the halves that blocks of a cluster load");
+static_assert(PINGPONG_THREADS == 3 * 128, "two consumer warpgroups and the producer's");
+
 template <int STAGES, int BUFFERS = 1>
 struct PingpongSmem {
-    static constexpr u32 TILE_N = 192, A_BYTES = 128 * 128, STAGE_BYTES = A_BYTES + TILE_N * 128;
+    static constexpr u32 TILE_N = PINGPONG_COLUMNS, A_BYTES = PINGPONG_ROWS * 128, STAGE_BYTES = A_BYTES + TILE_N * 128;
     // Buffers of 16 rows of 128 bytes for each consumer warp.
     static constexpr u32 STAGING = 8 * BUFFERS * 2048, SHARED = STAGES * STAGE_BYTES + STAGING + STAGES * 16 + 16;
+    static_assert(SHARED == pingpong_shared_bytes(STAGES, BUFFERS), "the launch allocates another size");
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

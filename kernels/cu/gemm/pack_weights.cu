@@ -29,7 +29,7 @@ __device__ __forceinline__ float load_as_f32(const u8* from, u64 at, u32 type) {
     return type == F16 ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
-extern "C" __global__ void __launch_bounds__(256) pack_weights(const __grid_constant__ PackWeightsParams params) {
+extern "C" __global__ void __launch_bounds__(PACK_WEIGHTS_THREADS) pack_weights(const __grid_constant__ PackWeightsParams params) {
     const u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     const u32 chunks = params.tiles_per_row * 8, each = params.to_type == F32 ? 4 : 8;
     if (at >= (u64)params.to_rows * chunks) return;

@@ -129,23 +129,25 @@ __device__ __forceinline__ void store_best(Best<CHECKED>& found, const AssignPar
 //   half_norms f32: |c|^2 / 2; norms f32[count]: |x|^2
 //   labels u32[count], scores f32[count]: the nearest centre, ties to the lowest, and its score
 //   list u32[count]: with CHECKED, the rows to be assigned exactly; state->ambiguous is their number
-// A warp takes 32 rows, a block of 8 warps 256. The error of a score is at most score_error.
+// A warp takes 32 rows, a block ASSIGN_ROWS. The error of a score is at most score_error.
+
+static_assert(ASSIGN_ROWS == 32 * BLOCK_WARPS && BLOCK_THREADS == 32 * BLOCK_WARPS && NARROW_TILE == 64, "the copies of a thread");
 
 // Up to 128 dimensions: a warp keeps its rows in registers and streams all centres, 64 at a time.
 template <int CHUNKS, bool CHECKED>
 __device__ __forceinline__ void assign_resident(const AssignParams& in) {
     constexpr u32 STRIDE = CHUNKS * 64 + (CHUNKS % 2 ? 0 : 64);  // 64 more than a multiple of 128: no bank conflicts
-    constexpr u32 TILE = 64, N = CHUNKS == 4 ? 2 : 4;  // tiles of 8 centres at once: as many as registers allow
+    constexpr u32 TILE = NARROW_TILE, N = CHUNKS == 4 ? 2 : 4;  // tiles of 8 centres at once: as many as registers allow
     __shared__ __align__(128) u8 stages[2][TILE * STRIDE];
     if (!CHECKED && in.state->done) return;
     const u32 lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
-    const u32 first = blockIdx.x * 256 + (threadIdx.x >> 5) * 32;
+    const u32 first = blockIdx.x * ASSIGN_ROWS + (threadIdx.x >> 5) * 32;
 
     auto load_centers = [&](u32 tile) {
         const u8* from = (const u8*)in.centers + (u64)tile * TILE * (CHUNKS * 64);
 #pragma unroll
         for (int i = 0; i < CHUNKS; ++i) {
-            const u32 vector = threadIdx.x + 256 * i, center = vector / (CHUNKS * 4), part = vector % (CHUNKS * 4);
+            const u32 vector = threadIdx.x + BLOCK_THREADS * i, center = vector / (CHUNKS * 4), part = vector % (CHUNKS * 4);
             cp_async(stages[tile & 1] + center * STRIDE + part * 16, from + center * (CHUNKS * 64) + part * 16);
         }
     };
@@ -209,12 +211,12 @@ __device__ __forceinline__ void assign_resident(const AssignParams& in) {
 // coordinate.
 template <bool SPLIT, bool CHECKED>
 __device__ __forceinline__ void assign_streaming(const AssignParams& in) {
-    constexpr u32 TILE = SPLIT ? 64 : 128, PARTS = SPLIT ? 2 : 1, N = TILE / 8;
+    constexpr u32 TILE = SPLIT ? NARROW_TILE : WIDE_TILE, PARTS = SPLIT ? 2 : 1, N = TILE / 8;
     constexpr u32 STRIDE = 192;  // 64 columns, and 64 bytes more than a multiple of 128: no bank conflicts
     __shared__ __align__(128) u8 stages[2][PARTS][TILE * STRIDE];
     if (!CHECKED && in.state->done) return;
     const u32 lane = threadIdx.x & 31, group = lane >> 2, quad = lane & 3;
-    const u32 first = blockIdx.x * 256 + (threadIdx.x >> 5) * 32;
+    const u32 first = blockIdx.x * ASSIGN_ROWS + (threadIdx.x >> 5) * 32;
     const u32 slabs = in.pitch / 64, steps = in.tiles * slabs;
 
     auto load_centers = [&](u32 step) {
@@ -224,7 +226,7 @@ __device__ __forceinline__ void assign_streaming(const AssignParams& in) {
             const u16* from = (p ? in.centers_low : in.centers) + (u64)tile * TILE * in.pitch + slab * 64;
 #pragma unroll
             for (int i = 0; i < TILE / 32; ++i) {
-                const u32 vector = threadIdx.x + 256 * i, center = vector / 8, part = vector % 8;
+                const u32 vector = threadIdx.x + BLOCK_THREADS * i, center = vector / 8, part = vector % 8;
                 cp_async(stages[step & 1][p] + center * STRIDE + part * 16, from + (u64)center * in.pitch + part * 8);
             }
         }
@@ -297,27 +299,27 @@ __device__ __forceinline__ void assign_streaming(const AssignParams& in) {
     store_best(found, in, first, SPLIT ? 0x1p-20f : 0x1p-10f);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) kmeans_assign_64(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) kmeans_assign_64(AssignParams in) {
     assign_resident<2, false>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 2) kmeans_assign_128(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) kmeans_assign_128(AssignParams in) {
     assign_resident<4, false>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 2) kmeans_assign_64_checked(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) kmeans_assign_64_checked(AssignParams in) {
     assign_resident<2, true>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 2) kmeans_assign_128_checked(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) kmeans_assign_128_checked(AssignParams in) {
     assign_resident<4, true>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 1) kmeans_assign_any(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) kmeans_assign_any(AssignParams in) {
     assign_streaming<false, false>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 1) kmeans_assign_split(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) kmeans_assign_split(AssignParams in) {
     assign_streaming<true, false>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 1) kmeans_assign_any_checked(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) kmeans_assign_any_checked(AssignParams in) {
     assign_streaming<false, true>(in);
 }
-extern "C" __global__ void __launch_bounds__(256, 1) kmeans_assign_split_checked(AssignParams in) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) kmeans_assign_split_checked(AssignParams in) {
     assign_streaming<true, true>(in);
 }

@@ -5,13 +5,13 @@
 
 #include "kmeans/state.cuh"
 
-#define TRIALS 8  // candidates per pass over the rows
+static_assert(BLOCK_THREADS == 32 * BLOCK_WARPS, "whole warps");
 
 // kmeans_normalise_rows: scales rows f32[count, dim] to unit length, with norms in f64; zero rows stay. One warp per
 // row.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_normalise_rows(float* rows, u32 count, u32 dim) {
-    const u32 lane = threadIdx.x & 31, row = blockIdx.x * 8 + (threadIdx.x >> 5);
+    const u32 lane = threadIdx.x & 31, row = blockIdx.x * BLOCK_WARPS + (threadIdx.x >> 5);
     if (row >= count) return;
     float* x = rows + (u64)row * dim;
     double squares = 0;
@@ -22,15 +22,15 @@ kmeans_normalise_rows(float* rows, u32 count, u32 dim) {
 }
 
 // kmeans_column_sums: column sums over a block's share of the rows, and their largest magnitude.
-//   sums f64[gridDim.x, dim], maxima f32[gridDim.x]. Blocks of 256.
-extern "C" __global__ void __launch_bounds__(256)
+//   sums f64[gridDim.x, dim], maxima f32[gridDim.x]. Blocks of BLOCK_THREADS.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_column_sums(const float* __restrict__ rows, double* __restrict__ sums, float* __restrict__ maxima, u32 count,
                    u32 dim, u32 share) {
-    __shared__ double partial[256];
-    __shared__ float warp_maxima[8];
+    __shared__ double partial[BLOCK_THREADS];
+    __shared__ float warp_maxima[BLOCK_WARPS];
     const u32 first = min(blockIdx.x * share, count), end = min(first + share, count);
     // Consecutive threads take consecutive columns; if rows are short, groups of threads take interleaved rows.
-    const u32 width = min(256u, dim), groups = 256 / width, group = threadIdx.x / width, own = threadIdx.x % width;
+    const u32 width = min(BLOCK_THREADS, dim), groups = BLOCK_THREADS / width, group = threadIdx.x / width, own = threadIdx.x % width;
     float largest = 0;
     for (u32 base = 0; base < dim; base += width) {
         const u32 column = base + own;
@@ -55,16 +55,16 @@ kmeans_column_sums(const float* __restrict__ rows, double* __restrict__ sums, fl
     if ((threadIdx.x & 31) == 0) warp_maxima[threadIdx.x >> 5] = largest;
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int i = 1; i < 8; ++i) largest = fmaxf(largest, warp_maxima[i]);
+        for (int i = 1; i < BLOCK_WARPS; ++i) largest = fmaxf(largest, warp_maxima[i]);
         maxima[blockIdx.x] = largest;
     }
 }
 
-// kmeans_mean_and_scale: mean f32[dim] and state->scale, from the results of kmeans_column_sums. One block of 1024.
-extern "C" __global__ void __launch_bounds__(1024)
+// kmeans_mean_and_scale: mean f32[dim] and state->scale, from the results of kmeans_column_sums. One block of WIDE_THREADS.
+extern "C" __global__ void __launch_bounds__(WIDE_THREADS)
 kmeans_mean_and_scale(const double* __restrict__ sums, const float* __restrict__ maxima, float* mean,
                       KMeansState* state, u32 count, u32 dim, u32 shares) {
-    for (u32 column = threadIdx.x; column < dim; column += 1024) {
+    for (u32 column = threadIdx.x; column < dim; column += WIDE_THREADS) {
         double sum = 0;
 #pragma unroll 8
         for (u32 at = 0; at < shares; ++at) sum += sums[(u64)at * dim + column];
@@ -87,16 +87,16 @@ kmeans_mean_and_scale(const double* __restrict__ sums, const float* __restrict__
 //   norms f32[count]: squared centred norms; state->sum_squares: their sum
 //   partial_sums f64[gridDim.x]: added by the last block
 // One warp per row, grid-stride; 8 warps per block.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_center_rows(const float* __restrict__ rows, const float* __restrict__ mean, u16* __restrict__ high,
                    u16* __restrict__ low, float* __restrict__ norms, double* partial_sums, KMeansState* state,
                    u32 count, u32 dim, u32 pitch) {
     __shared__ double scratch[32];
     __shared__ u32 last;
-    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * 8 + (threadIdx.x >> 5);
+    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * BLOCK_WARPS + (threadIdx.x >> 5);
     const float scale = state->scale;
     double total = 0;
-    for (u32 row = warp; row < count; row += gridDim.x * 8) {
+    for (u32 row = warp; row < count; row += gridDim.x * BLOCK_WARPS) {
         double squares = 0;
         // Two columns at a time: centred rows are aligned to 64 bytes.
         for (u32 column = 2 * lane; column < pitch; column += 64) {
@@ -127,7 +127,7 @@ kmeans_center_rows(const float* __restrict__ rows, const float* __restrict__ mea
     if (!last) return;
     __threadfence();
     total = 0;
-    for (u32 at = threadIdx.x; at < gridDim.x; at += 256) total += __ldcg(partial_sums + at);
+    for (u32 at = threadIdx.x; at < gridDim.x; at += BLOCK_THREADS) total += __ldcg(partial_sums + at);
     __syncthreads();
     total = block_sum(total, scratch);
     if (threadIdx.x == 0) state->sum_squares = total, state->ticket = 0;
@@ -149,12 +149,13 @@ extern "C" __global__ void kmeans_reset(KMeansState* state, double tolerance, u3
 //   remaining f32[trials, stride]: the minimum of that and the distance to the candidate; stride is a multiple of 128
 //   partial_sums f64[trials, gridDim.x]: sums over the block's share of the rows, a multiple of 128
 // Differences are computed in f32, so equal rows have distance 0. 8 lanes share 4 rows at a time; 8 warps per block.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_init_distances(const u16* __restrict__ rows, const u32* __restrict__ candidates,
                       const float* __restrict__ nearest, float* __restrict__ remaining,
                       double* __restrict__ partial_sums, const KMeansState* state, u32 count, u32 stride, u32 pitch,
                       u32 share, u32 trials) {
     constexpr u32 COLUMNS = 128;
+    static_assert(SHARE_STEP == 16 * BLOCK_WARPS && TRIALS == 8, "16 rows of each warp, and a lane for each candidate");
     __shared__ float table[TRIALS][COLUMNS];
     __shared__ double sums[TRIALS][33];
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, sub = lane & 7, quarter = lane >> 3;
@@ -162,14 +163,14 @@ kmeans_init_distances(const u16* __restrict__ rows, const u32* __restrict__ cand
     const u32 start = blockIdx.x * share, end = min(start + share, count);
     const float* before = nearest ? nearest + (u64)state->best * stride : nullptr;
     double sum = 0;
-    for (u32 tile = start; tile < end; tile += 128) {
+    for (u32 tile = start; tile < end; tile += SHARE_STEP) {
         const u32 first = tile + warp * 16 + quarter * 4;
         float squares[4][TRIALS] = {};
         for (u32 base = 0; base < pitch; base += COLUMNS) {
             // A single slab of the candidates stays in shared memory; several are reloaded for every 128 rows.
             if (tile == start || pitch > COLUMNS) {
                 __syncthreads();
-                for (u32 at = threadIdx.x; at < TRIALS * COLUMNS; at += 256) {
+                for (u32 at = threadIdx.x; at < TRIALS * COLUMNS; at += BLOCK_THREADS) {
                     const u32 t = base_trial + at / COLUMNS, column = base + at % COLUMNS;
                     const bool inside = t < trials && column < pitch;
                     table[at / COLUMNS][at % COLUMNS] =
@@ -310,15 +311,15 @@ __device__ u32 sample_index(u32 len, double& target, At at) {
 //   remaining, partial_sums: of kmeans_init_distances with `share` rows per block; uniform f64[next]: one number per
 //     sample
 //   candidates u32[trials]: the last candidates, replaced by the next; chosen u32[step + 1]: the centres' rows
-// One block of 256.
-extern "C" __global__ void __launch_bounds__(256)
+// One block of BLOCK_THREADS.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_init_choose(const float* __restrict__ remaining, const double* __restrict__ partial_sums,
                    const double* __restrict__ uniform, u32* candidates, u32* chosen, KMeansState* state, u32 count,
                    u32 stride, u32 share, u32 blocks, u32 trials, u32 next, u32 step) {
-    __shared__ double totals[64];
+    __shared__ double totals[MAX_TRIALS];
     __shared__ u32 best;
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    for (u32 trial = warp; trial < trials; trial += 8) {
+    for (u32 trial = warp; trial < trials; trial += BLOCK_WARPS) {
         double sum = 0;
         for (u32 at = lane; at < blocks; at += 32) sum += partial_sums[(u64)trial * blocks + at];
         sum = warp_sum(sum);
@@ -336,7 +337,7 @@ kmeans_init_choose(const float* __restrict__ remaining, const double* __restrict
     __syncthreads();
     const u32 winner = best;
     const double total = totals[winner];
-    for (u32 draw = warp; draw < next; draw += 8) {
+    for (u32 draw = warp; draw < next; draw += BLOCK_WARPS) {
         const double u = uniform[draw];
         u32 row = min((u32)(u * (double)count), count - 1);
         if (total > 0) {

@@ -8,7 +8,7 @@
 
 #include "kmeans/state.cuh"
 
-#define SEGMENT 64  // sorted rows that one warp sums
+static_assert(BLOCK_THREADS == 32 * BLOCK_WARPS && SORT_THREADS == 32 * SORT_WARPS, "whole warps");
 
 // --- Counting sort of rows by centre ---
 
@@ -20,11 +20,11 @@ __device__ __forceinline__ volatile u32* warp_counters(
 
 // kmeans_count_labels: the number of rows per centre in each run of `run` rows, a multiple of 32.
 //   counts u32[runs, clusters]; center_counts u32[clusters], zero before. One warp per run.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
 kmeans_count_labels(const u32* __restrict__ labels, u32* counts, u32* center_counts, const KMeansState* state,
                     u32 count, u32 clusters, u32 run, u32 runs, u32 in_shared) {
     extern __shared__ u32 shared[];
-    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * 4 + (threadIdx.x >> 5);
+    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * SORT_WARPS + (threadIdx.x >> 5);
     if (state->done || warp >= runs) return;
     volatile u32* counters = warp_counters(shared, counts, warp, clusters, in_shared);
     for (u32 center = lane; center < clusters; center += 32) counters[center] = 0;
@@ -52,8 +52,8 @@ __device__ __forceinline__ float distance(float norm, float score, float noise) 
 
 // kmeans_reseed_empty: moves the rows farthest from their centres to empty clusters, at most 32 per iteration and never
 // the last row of a cluster, ties to the lowest row; then writes center_offsets u32[clusters + 1], the prefix sums of
-// center_counts. One block of 1024.
-extern "C" __global__ void __launch_bounds__(1024)
+// center_counts. One block of WIDE_THREADS.
+extern "C" __global__ void __launch_bounds__(WIDE_THREADS)
 kmeans_reseed_empty(u32* labels, float* scores, const float* __restrict__ norms, u32* counts, u32* center_counts,
                     u32* center_offsets, const KMeansState* state, u32 count, u32 clusters, u32 run, float noise) {
     __shared__ u32 sums[32], empty, farthest_row[32];
@@ -64,7 +64,7 @@ kmeans_reseed_empty(u32* labels, float* scores, const float* __restrict__ norms,
     for (int round = 0; round < 32; ++round) {
         if (threadIdx.x == 0) empty = clusters;
         __syncthreads();
-        for (u32 center = next + threadIdx.x; center < clusters; center += 1024) {
+        for (u32 center = next + threadIdx.x; center < clusters; center += WIDE_THREADS) {
             if (center_counts[center] == 0) {
                 atomicMin(&empty, center);
                 break;
@@ -75,7 +75,7 @@ kmeans_reseed_empty(u32* labels, float* scores, const float* __restrict__ norms,
         if (target == clusters) break;
         float best = 0.0f;
         u32 row = count;
-        for (u32 at = threadIdx.x; at < count; at += 1024) {
+        for (u32 at = threadIdx.x; at < count; at += WIDE_THREADS) {
             const float far = distance(norms[at], scores[at], noise);
             if (far > best && center_counts[labels[at]] > 1) best = far, row = at;
         }
@@ -108,9 +108,9 @@ kmeans_reseed_empty(u32* labels, float* scores, const float* __restrict__ norms,
         if (none) break;
         next = target + 1;
     }
-    // Exclusive prefix sums of center_counts, 1024 at a time.
+    // Exclusive prefix sums of center_counts, WIDE_THREADS at a time.
     u32 before = 0;
-    for (u32 base = 0; base < clusters; base += 1024) {
+    for (u32 base = 0; base < clusters; base += WIDE_THREADS) {
         const u32 center = base + threadIdx.x, total = center < clusters ? center_counts[center] : 0;
         u32 sum = total;
 #pragma unroll
@@ -134,7 +134,7 @@ kmeans_reseed_empty(u32* labels, float* scores, const float* __restrict__ norms,
 
 // kmeans_scan_counts: exclusive scan of counts over the runs, giving the sorted position of each run's rows of each
 // centre. A block of 32 warps takes 32 centres, a warp a share of the runs.
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(WIDE_THREADS)
 kmeans_scan_counts(u32* counts, const u32* __restrict__ center_offsets, const KMeansState* state, u32 clusters,
                    u32 runs) {
     __shared__ u32 sums[32][33];
@@ -160,11 +160,11 @@ kmeans_scan_counts(u32* counts, const u32* __restrict__ center_offsets, const KM
 }
 
 // kmeans_scatter_rows: writes the rows sorted by centre, ascending within a centre, to order u32[count].
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
 kmeans_scatter_rows(const u32* __restrict__ labels, u32* counts, u32* __restrict__ order, const KMeansState* state,
                     u32 count, u32 clusters, u32 run, u32 runs, u32 in_shared) {
     extern __shared__ u32 shared[];
-    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * 4 + (threadIdx.x >> 5);
+    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * SORT_WARPS + (threadIdx.x >> 5);
     if (state->done || warp >= runs) return;
     volatile u32* counters = warp_counters(shared, counts, warp, clusters, in_shared);
     if (in_shared) {
@@ -198,7 +198,7 @@ template <int V>
 __device__ __forceinline__ void sum_segment(const float* __restrict__ rows, const u32* __restrict__ order,
                                             const u32* __restrict__ labels, float* __restrict__ segment_sums,
                                             const KMeansState* state, u32 count, u32 dim) {
-    const u32 lane = threadIdx.x & 31, segment = blockIdx.x * 8 + (threadIdx.x >> 5);
+    const u32 lane = threadIdx.x & 31, segment = blockIdx.x * BLOCK_WARPS + (threadIdx.x >> 5);
     const u32 first = segment * SEGMENT, column = (blockIdx.y * 32 + lane) * V;
     if (state->done || first >= count) return;
     const u32 len = min(count - first, (u32)SEGMENT);
@@ -243,22 +243,22 @@ __device__ __forceinline__ void sum_segment(const float* __restrict__ rows, cons
     flush(current);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_sum_segments_f32(const float* rows, const u32* order, const u32* labels, float* segment_sums,
                         const KMeansState* state, u32 count, u32 dim) {
     sum_segment<1>(rows, order, labels, segment_sums, state, count, dim);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_sum_segments_f32x4(const float* rows, const u32* order, const u32* labels, float* segment_sums,
                           const KMeansState* state, u32 count, u32 dim) {
     sum_segment<4>(rows, order, labels, segment_sums, state, count, dim);
 }
 
-// Writes a centre's centred coordinates and half norm, from the f32 numbers that the block has written. 128 threads.
+// Writes a centre's centred coordinates and half norm, from the f32 numbers that the block has written. CENTER_THREADS threads.
 __device__ __forceinline__ void store_center(const CenterBuffers& to, u32 center, float scale, double* scratch) {
     double squares = 0;
-    for (u32 column = threadIdx.x; column < to.dim; column += 128) {
+    for (u32 column = threadIdx.x; column < to.dim; column += CENTER_THREADS) {
         const float x = centered(to.exact[(u64)center * to.dim + column], to.mean[column], scale);
         const u64 at = (u64)center * to.pitch + column;
         store_centered(to.centered + at, to.low ? to.low + at : nullptr, x);
@@ -271,8 +271,8 @@ __device__ __forceinline__ void store_center(const CenterBuffers& to, u32 center
 // kmeans_update_centers: moves every centre to the mean of its rows, normalised if `spherical`; an empty cluster keeps
 // its centre. Increments the iterations, sets done if the squared movement is at most state->tolerance, zeros
 // center_counts.
-//   movements f64[clusters]: squared movements. One block of 128 per centre.
-extern "C" __global__ void __launch_bounds__(128)
+//   movements f64[clusters]: squared movements. One block of CENTER_THREADS per centre.
+extern "C" __global__ void __launch_bounds__(CENTER_THREADS)
 kmeans_update_centers(CenterBuffers to, const float* __restrict__ segment_sums, const u32* __restrict__ center_offsets,
                       u32* center_counts, double* movements, KMeansState* state, u32 spherical) {
     __shared__ double scratch[32];
@@ -285,7 +285,7 @@ kmeans_update_centers(CenterBuffers to, const float* __restrict__ segment_sums, 
         double length = 0;
         if (spherical) {
             double squares = 0;
-            for (u32 column = threadIdx.x; column < to.dim; column += 128) {
+            for (u32 column = threadIdx.x; column < to.dim; column += CENTER_THREADS) {
                 double sum = 0;
                 for (u32 s = first; s < stop; ++s) sum += (double)segment_sums[((u64)s + center) * to.dim + column];
                 squares += sum * sum;
@@ -295,7 +295,7 @@ kmeans_update_centers(CenterBuffers to, const float* __restrict__ segment_sums, 
         }
         const double divisor = spherical ? length : (double)(end - begin) * (double)state->scale;
         if (divisor > 0) {
-            for (u32 column = threadIdx.x; column < to.dim; column += 128) {
+            for (u32 column = threadIdx.x; column < to.dim; column += CENTER_THREADS) {
                 double sum = 0;
 #pragma unroll 8
                 for (u32 s = first; s < stop; ++s) sum += (double)segment_sums[((u64)s + center) * to.dim + column];
@@ -321,7 +321,7 @@ kmeans_update_centers(CenterBuffers to, const float* __restrict__ segment_sums, 
     __threadfence();
     double total = 0;
     float max_norm = 0;
-    for (u32 c = threadIdx.x; c < to.clusters; c += 128) {
+    for (u32 c = threadIdx.x; c < to.clusters; c += CENTER_THREADS) {
         total += __ldcg(movements + c);
         max_norm = fmaxf(max_norm, __ldcg(to.half_norms + c));
     }
@@ -339,13 +339,13 @@ kmeans_update_centers(CenterBuffers to, const float* __restrict__ segment_sums, 
     if (total <= state->tolerance) state->done = 1;
 }
 
-// kmeans_set_centers: the initial centres, which are the rows chosen u32[clusters]. One block of 128 per centre.
-extern "C" __global__ void __launch_bounds__(128)
+// kmeans_set_centers: the initial centres, which are the rows chosen u32[clusters]. One block of CENTER_THREADS per centre.
+extern "C" __global__ void __launch_bounds__(CENTER_THREADS)
 kmeans_set_centers(CenterBuffers to, const float* __restrict__ rows, const u32* __restrict__ chosen,
                    const KMeansState* state) {
     __shared__ double scratch[32];
     const u64 row = chosen[blockIdx.x];
-    for (u32 column = threadIdx.x; column < to.dim; column += 128) {
+    for (u32 column = threadIdx.x; column < to.dim; column += CENTER_THREADS) {
         to.exact[(u64)blockIdx.x * to.dim + column] = rows[row * to.dim + column];
     }
     store_center(to, blockIdx.x, state->scale, scratch);
@@ -353,29 +353,29 @@ kmeans_set_centers(CenterBuffers to, const float* __restrict__ rows, const u32* 
 
 // --- Exact assignment and inertia ---
 
-// kmeans_assign_exact: assigns the listed rows in f64 from the f32 numbers, ties to the lowest centre. A block of 256
-// takes 8 rows, a thread every 256th centre.
-extern "C" __global__ void __launch_bounds__(256)
+// kmeans_assign_exact: assigns the listed rows in f64 from the f32 numbers, ties to the lowest centre. A block takes
+// 8 rows, a thread every BLOCK_THREADS-th centre.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_assign_exact(const float* __restrict__ rows, const float* __restrict__ centers, const u32* __restrict__ list,
                     u32* labels, const KMeansState* state, u32 clusters, u32 dim) {
     constexpr int ROWS = 8, COLUMNS = 64;
     __shared__ float x[ROWS][COLUMNS];
-    __shared__ double distances[ROWS][8];
-    __shared__ u32 indices[ROWS][8];
+    __shared__ double distances[ROWS][BLOCK_WARPS];
+    __shared__ u32 indices[ROWS][BLOCK_WARPS];
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, len = state->ambiguous;
     for (u32 base = blockIdx.x * ROWS; base < len; base += gridDim.x * ROWS) {
         double best[ROWS];
         u32 index[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) best[r] = __longlong_as_double(0x7ff0000000000000ll), index[r] = 0xffffffffu;
-        for (u32 tile = 0; tile < clusters; tile += 256) {
+        for (u32 tile = 0; tile < clusters; tile += BLOCK_THREADS) {
             const u32 center = tile + threadIdx.x;
             const float* from = centers + (u64)min(center, clusters - 1) * dim;
             double sum[ROWS] = {};
             for (u32 column = 0; column < dim; column += COLUMNS) {
                 const u32 width = min(dim - column, (u32)COLUMNS);
                 __syncthreads();
-                for (u32 at = threadIdx.x; at < ROWS * COLUMNS; at += 256) {
+                for (u32 at = threadIdx.x; at < ROWS * COLUMNS; at += BLOCK_THREADS) {
                     const u32 r = at / COLUMNS, c = at % COLUMNS;
                     const u64 row = list[min(base + r, len - 1)];
                     x[r][c] = c < width ? rows[row * dim + column + c] : 0.0f;
@@ -410,7 +410,7 @@ kmeans_assign_exact(const float* __restrict__ rows, const float* __restrict__ ce
             const u32 r = threadIdx.x;
             double least = distances[r][0];
             u32 found = indices[r][0];
-            for (int w = 1; w < 8; ++w) {
+            for (int w = 1; w < BLOCK_WARPS; ++w) {
                 const double other = distances[r][w];
                 if (other < least || (other == least && indices[r][w] < found)) least = other, found = indices[r][w];
             }
@@ -422,14 +422,14 @@ kmeans_assign_exact(const float* __restrict__ rows, const float* __restrict__ ce
 
 // kmeans_inertia: the sum of squared distances of all rows to their centres in f64; the last block adds
 // partial_sums f64[gridDim.x] in order. One warp per row, grid-stride; 8 warps per block.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS)
 kmeans_inertia(const float* __restrict__ rows, const float* __restrict__ centers, const u32* __restrict__ labels,
                double* partial_sums, KMeansState* state, u32 count, u32 dim) {
     __shared__ double scratch[32];
     __shared__ u32 last;
-    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * 8 + (threadIdx.x >> 5);
+    const u32 lane = threadIdx.x & 31, warp = blockIdx.x * BLOCK_WARPS + (threadIdx.x >> 5);
     double sum = 0;
-    for (u32 row = warp; row < count; row += gridDim.x * 8) {
+    for (u32 row = warp; row < count; row += gridDim.x * BLOCK_WARPS) {
         const float* x = rows + (u64)row * dim;
         const float* c = centers + (u64)labels[row] * dim;
         for (u32 column = lane; column < dim; column += 32) {
@@ -447,7 +447,7 @@ kmeans_inertia(const float* __restrict__ rows, const float* __restrict__ centers
     if (!last) return;
     __threadfence();
     double total = 0;
-    for (u32 at = threadIdx.x; at < gridDim.x; at += 256) total += __ldcg(partial_sums + at);
+    for (u32 at = threadIdx.x; at < gridDim.x; at += BLOCK_THREADS) total += __ldcg(partial_sums + at);
     __syncthreads();
     total = block_sum(total, scratch);
     if (threadIdx.x == 0) state->inertia = total, state->ticket = 0;

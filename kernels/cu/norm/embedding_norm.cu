@@ -10,11 +10,6 @@
 //   f32_mask: which operands are f32 where the compute type has 16 bits: F32_WORD_EMBEDDINGS, ..
 // A token's position is its index in its sequence plus `position_offset`.
 
-#define F32_WORD_EMBEDDINGS 1
-#define F32_POSITION_EMBEDDINGS 2
-#define F32_TOKEN_TYPE_EMBEDDINGS 4
-#define F32_OUT 8
-
 template <int ELEMENT, int VALUES, int WARPS, bool PRELOAD = false>
 __device__ __forceinline__ void embedding_norm(const EmbeddingNormParams& params) {
     griddepcontrol_launch_dependents();
@@ -56,34 +51,34 @@ __device__ __forceinline__ void embedding_norm(const EmbeddingNormParams& params
     });
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_f32_1024(const __grid_constant__ EmbeddingNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_f32_1024(const __grid_constant__ EmbeddingNormParams params) {
     embedding_norm<F32, 32, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_f32_4096(const __grid_constant__ EmbeddingNormParams params) {
-    embedding_norm<F32, 16, 8>(params);
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_f32_4096(const __grid_constant__ EmbeddingNormParams params) {
+    embedding_norm<F32, 16, ROW_THREADS / 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_f16_1024(const __grid_constant__ EmbeddingNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_f16_1024(const __grid_constant__ EmbeddingNormParams params) {
     embedding_norm<F16, 32, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_f16_1024_preload(const __grid_constant__ EmbeddingNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_f16_1024_preload(const __grid_constant__ EmbeddingNormParams params) {
     embedding_norm<F16, 32, 1, true>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_f16_4096(const __grid_constant__ EmbeddingNormParams params) {
-    embedding_norm<F16, 16, 8>(params);
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_f16_4096(const __grid_constant__ EmbeddingNormParams params) {
+    embedding_norm<F16, 16, ROW_THREADS / 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_bf16_1024(const __grid_constant__ EmbeddingNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_bf16_1024(const __grid_constant__ EmbeddingNormParams params) {
     embedding_norm<BF16, 32, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_bf16_1024_preload(const __grid_constant__ EmbeddingNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_bf16_1024_preload(const __grid_constant__ EmbeddingNormParams params) {
     embedding_norm<BF16, 32, 1, true>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) embedding_norm_bf16_4096(const __grid_constant__ EmbeddingNormParams params) {
-    embedding_norm<BF16, 16, 8>(params);
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) embedding_norm_bf16_4096(const __grid_constant__ EmbeddingNormParams params) {
+    embedding_norm<BF16, 16, ROW_THREADS / 32>(params);
 }

@@ -4,9 +4,6 @@
 #include "common/tiled.cuh"
 #include "launch/norm.cuh"
 
-#define LAYER_NORM 1
-#define RMS_NORM 2
-
 // NormParams: kind is 0 for no norm, LAYER_NORM or RMS_NORM. weight and bias are f32, padded to whole tiles; bias may be null.
 //
 // All kernels sum a row of 16-bit elements of at most 1,024 columns in the same order, so that their bits agree. Tile t of the

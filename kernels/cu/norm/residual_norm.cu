@@ -46,50 +46,50 @@ __device__ __forceinline__ void residual_norm(const ResidualNormParams& params) 
     });
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f32_1024(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f32_1024(const __grid_constant__ ResidualNormParams params) {
     residual_norm<F32, 32, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f32_4096(const __grid_constant__ ResidualNormParams params) {
-    residual_norm<F32, 16, 8>(params);
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f32_4096(const __grid_constant__ ResidualNormParams params) {
+    residual_norm<F32, 16, ROW_THREADS / 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f16_512(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f16_512(const __grid_constant__ ResidualNormParams params) {
     residual_norm<F16, 16, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f16_1024(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f16_1024(const __grid_constant__ ResidualNormParams params) {
     residual_norm<F16, 32, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f16_512_preload(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f16_512_preload(const __grid_constant__ ResidualNormParams params) {
     residual_norm<F16, 16, 1, true>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f16_1024_preload(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f16_1024_preload(const __grid_constant__ ResidualNormParams params) {
     residual_norm<F16, 32, 1, true>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_f16_4096(const __grid_constant__ ResidualNormParams params) {
-    residual_norm<F16, 16, 8>(params);
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_f16_4096(const __grid_constant__ ResidualNormParams params) {
+    residual_norm<F16, 16, ROW_THREADS / 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_bf16_512(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_bf16_512(const __grid_constant__ ResidualNormParams params) {
     residual_norm<BF16, 16, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_bf16_1024(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_bf16_1024(const __grid_constant__ ResidualNormParams params) {
     residual_norm<BF16, 32, 1>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_bf16_512_preload(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_bf16_512_preload(const __grid_constant__ ResidualNormParams params) {
     residual_norm<BF16, 16, 1, true>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_bf16_1024_preload(const __grid_constant__ ResidualNormParams params) {
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_bf16_1024_preload(const __grid_constant__ ResidualNormParams params) {
     residual_norm<BF16, 32, 1, true>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256) residual_norm_bf16_4096(const __grid_constant__ ResidualNormParams params) {
-    residual_norm<BF16, 16, 8>(params);
+extern "C" __global__ void __launch_bounds__(ROW_THREADS) residual_norm_bf16_4096(const __grid_constant__ ResidualNormParams params) {
+    residual_norm<BF16, 16, ROW_THREADS / 32>(params);
 }

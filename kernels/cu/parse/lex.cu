@@ -12,7 +12,7 @@
 __device__ void load(Tile& t, const LexBatch& b) {
     load_bytes(t, b);
     const u32 words = b.tiles * TILE_WORDS, first = blockIdx.x * TILE_WORDS;
-    for (u32 i = threadIdx.x; i < SPAN_WORDS; i += THREADS) {
+    for (u32 i = threadIdx.x; i < SPAN_WORDS; i += LEX_THREADS) {
         const bool there = first + i < words;
         t.identifier[i] = there ? b.text_bits[first + i] : 0;
         t.stop[i] = there ? b.text_bits[words + first + i] : ~0u;
@@ -21,7 +21,7 @@ __device__ void load(Tile& t, const LexBatch& b) {
     }
     t.line[threadIdx.x] = b.line_bits[first + threadIdx.x];
     t.special[threadIdx.x] = b.line_bits[words + first + threadIdx.x];
-    for (u32 i = threadIdx.x; i < SPAN / 16; i += THREADS) ((uint4*)t.marks)[i] = make_uint4(0, 0, 0, 0);
+    for (u32 i = threadIdx.x; i < SPAN / 16; i += LEX_THREADS) ((uint4*)t.marks)[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
         t.identifier[SPAN_WORDS] = 0;
         t.stop[SPAN_WORDS] = t.newline[SPAN_WORDS] = ~0u;
@@ -167,7 +167,7 @@ __device__ void write_tokens(Tile& t, const LexBatch& b) {
     }
     const u32 before = block_exclusive_scan(first + second, t.scratch, &total);
     if (threadIdx.x == 0) b.tile_counts[t.number] = (total & 0xffff) | (u64)(total >> 16) << 31;
-    for (u32 i = threadIdx.x; i < SPAN_WORDS; i += THREADS) {
+    for (u32 i = threadIdx.x; i < SPAN_WORDS; i += LEX_THREADS) {
         b.token_bits[bits + i] = t.start[i];
         b.token_bits[bits + SPAN_WORDS + i] = t.last[i];
         b.token_bits[bits + 2 * SPAN_WORDS + i] = t.comment[i];
@@ -182,7 +182,7 @@ __device__ void write_tokens(Tile& t, const LexBatch& b) {
 
 // Writes the ends of tokens that began on earlier lines.
 __device__ void write_multiline_ends(const Tile& t, const LexBatch& b) {
-    for (u32 i = threadIdx.x; i < min(t.multiline_count, MAX_MULTILINE); i += THREADS) {
+    for (u32 i = threadIdx.x; i < min(t.multiline_count, MAX_MULTILINE); i += LEX_THREADS) {
         const u32 at = t.multiline_ends[i] & 0xffff, end = at + (t.multiline_ends[i] >> 16), source = source_at(t, at);
         const u32 to = atomicAdd(&b.counts->multiline, 1);
         if (to >= b.list_cap) break;
@@ -193,7 +193,7 @@ __device__ void write_multiline_ends(const Tile& t, const LexBatch& b) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 6) lex_lines(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_THREADS, 6) lex_lines(LexBatch b) {
     __shared__ Tile t;
     load(t, b);
     __syncthreads();

@@ -5,10 +5,7 @@
 
 #include "launch/lex.cuh"
 
-// A block lexes the lines that start in its tile of the text, and sees HALO bytes beyond it.
-#define TILE 8192u
-#define HALO 2048u
-#define SPAN (TILE + HALO)
+// Words of bitmaps over the text that a block sees, and over its tile.
 #define SPAN_WORDS (SPAN / 32)
 #define TILE_WORDS (TILE / 32)
 
@@ -104,10 +101,10 @@ __device__ __forceinline__ u32 block_exclusive_scan(u32 x, u32* scratch, u32* to
 }
 
 // Exclusive scan of an array in place, by an associative `combine(earlier, later)` with identity `none`; returns the
-// total. One block of 1,024 threads; `scratch` holds 33 values.
+// total. One block of LEX_WIDE_THREADS threads; `scratch` holds 33 values.
 template <typename Combine>
 __device__ u64 array_exclusive_scan(u64* values, u32 count, u64 none, u64* scratch, Combine combine) {
-    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, share = (count + 1023) / 1024;
+    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5, share = (count + LEX_WIDE_THREADS - 1) / LEX_WIDE_THREADS;
     const u32 from = min(threadIdx.x * share, count), end = min(from + share, count);
     u64 own = none;
     for (u32 i = from; i < end; i++) own = combine(own, values[i]);

@@ -4,7 +4,6 @@
 
 #include "parse/lex.cuh"
 
-#define MAX_SPECIAL 512u
 #define MAX_MULTILINE 512u
 #define FRONT 16u
 
@@ -36,8 +35,7 @@ __device__ __forceinline__ bool is_identifier_char(u32 c) {
     return (c | 0x20) - 'a' < 26u || c - '0' < 10u || c == '_';
 }
 
-// Loads the bytes. Blocks of THREADS threads.
-#define THREADS 256u
+// Loads the bytes. Blocks of LEX_THREADS threads.
 __device__ inline void load_bytes(Bytes& t, const LexBatch& b) {
     const u32 tile = blockIdx.x, skipped = tile ? 0 : FRONT / 16;
     const uint4* from = (const uint4*)(b.text + (u64)tile * TILE) - FRONT / 16;
@@ -45,9 +43,9 @@ __device__ inline void load_bytes(Bytes& t, const LexBatch& b) {
     const uint4 newlines = make_uint4(0x0a0a0a0au, 0x0a0a0a0au, 0x0a0a0a0au, 0x0a0a0a0au);
     if (threadIdx.x < skipped) to[threadIdx.x] = newlines;
     if (threadIdx.x == 0) to[(FRONT + SPAN) / 16] = newlines;
-    for (u32 i = threadIdx.x + skipped; i < (FRONT + SPAN) / 16; i += THREADS) to[i] = from[i];
+    for (u32 i = threadIdx.x + skipped; i < (FRONT + SPAN) / 16; i += LEX_THREADS) to[i] = from[i];
     const u32 first = b.tile_sources[tile], last = b.tile_sources[tile + 2];
-    for (u32 word = threadIdx.x; word < TILE_WORDS; word += THREADS)
+    for (u32 word = threadIdx.x; word < TILE_WORDS; word += LEX_THREADS)
         t.source[word] = (u16)(last_at_most(b.source_starts, first, last, tile * TILE + word * 32) - first);
     if (threadIdx.x == 0) {
         t.number = tile;

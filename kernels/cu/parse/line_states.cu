@@ -4,8 +4,6 @@
 
 #include "parse/line_states.cuh"
 
-#define SCAN_THREADS 1024u
-
 // Bits of a byte's class.
 enum : u32 { IS_IDENTIFIER = 1, IS_STOP = 2, IS_NEWLINE = 4, IS_RETURN = 8 };
 
@@ -48,7 +46,7 @@ __device__ void note_carriage_returns(const StateTile& t, const LexBatch& b, u32
 
 // Classifies bytes into bitmaps, 32 per thread.
 __device__ void classify(StateTile& t, const LexBatch& b) {
-    for (u32 word = threadIdx.x; word < t.words; word += THREADS) {
+    for (u32 word = threadIdx.x; word < t.words; word += LEX_THREADS) {
         const uint4* from = (const uint4*)(t.text + FRONT) + 2 * word;
         const uint4 low = from[0], high = from[1];
         const u32 bytes[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -98,7 +96,7 @@ __device__ void mark_line_of(StateTile& t, u32 at) {
 
 // Finds special lines: those with three quotes, or a backslash before the newline.
 __device__ void find_special(StateTile& t) {
-    for (u32 word = threadIdx.x; word < t.words; word += THREADS) {
+    for (u32 word = threadIdx.x; word < t.words; word += LEX_THREADS) {
         const u32 stop = t.stop[word] & ~t.newline[word], next_stop = t.stop[word + 1], next = t.newline[word + 1];
         const u32 newline = t.newline[word];
         const u32 triple = stop & __funnelshift_r(stop, next_stop, 1) & __funnelshift_r(stop, next_stop, 2);
@@ -118,7 +116,7 @@ __device__ void find_special(StateTile& t) {
 
 // The state map of each special line; that of a source's first line is constant.
 __device__ void map_special(StateTile& t, const LexBatch& b) {
-    for (u32 i = threadIdx.x; i < t.specials * MAP_CLASSES; i += THREADS) {
+    for (u32 i = threadIdx.x; i < t.specials * MAP_CLASSES; i += LEX_THREADS) {
         const u32 number = i / MAP_CLASSES, of = i % MAP_CLASSES;
         const u32 at = select(t.special, t.special_ranks, TILE_WORDS, number);
         const bool first = (at & 31) == 0 && starts_source(t, b, at);
@@ -148,14 +146,14 @@ __device__ void write_bits(const StateTile& t, const LexBatch& b) {
     b.text_bits[2 * words + to] = t.newline[word];
     b.line_bits[to] = t.line[word];
     b.line_bits[words + to] = t.special[word];
-    for (u32 i = threadIdx.x; i < t.specials; i += THREADS) b.special_maps[t.number * MAX_SPECIAL + i] = t.map[i];
+    for (u32 i = threadIdx.x; i < t.specials; i += LEX_THREADS) b.special_maps[t.number * MAX_SPECIAL + i] = t.map[i];
 }
 
-extern "C" __global__ void __launch_bounds__(256) lex_line_states(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_THREADS) lex_line_states(LexBatch b) {
     __shared__ StateTile t;
     load_bytes(t, b);
     t.classes[threadIdx.x] = (u8)class_of(threadIdx.x);
-    for (u32 i = threadIdx.x; i < MAX_SPECIAL; i += THREADS) t.map[i] = 0;
+    for (u32 i = threadIdx.x; i < MAX_SPECIAL; i += LEX_THREADS) t.map[i] = 0;
     __syncthreads();
     if (threadIdx.x < 32) find_end(t);
     __syncthreads();
@@ -181,7 +179,7 @@ struct ComposeTiles {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(1024) lex_scan_states(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_WIDE_THREADS) lex_scan_states(LexBatch b) {
     __shared__ u64 scratch[33];
     const u64 total = array_exclusive_scan(b.tile_maps, b.tiles, (u64)MAP_IDENTITY << 32, scratch, ComposeTiles());
     if (threadIdx.x == 0) b.counts->lines = b.line_bases[b.sources] = (u32)total;

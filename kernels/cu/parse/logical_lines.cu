@@ -5,9 +5,9 @@
 
 #include "parse/lex.cuh"
 
-#define THREADS 256u
 #define LINES_A_THREAD 4u
-#define LINES_A_BLOCK (THREADS * LINES_A_THREAD)
+#define LINES_A_BLOCK (LEX_THREADS * LINES_A_THREAD)
+static_assert(LINES_A_BLOCK == ROWS_PER_BLOCK && LEX_WIDE_THREADS == ROWS_PER_BLOCK, "the launch has other blocks");
 // Deeper brackets fall back to the CPU, which reports CPython's limit of 200.
 #define MAX_DEPTH_BEFORE 180
 #define MAX_LOOKAHEAD 4096u
@@ -152,7 +152,7 @@ __device__ void write_min_depths(const LexBatch& b, u32 tile, u32 least, u32* bl
 }
 
 // lex_logical_lines: bracket depths and logical lines, without their ends.
-extern "C" __global__ void __launch_bounds__(256) lex_logical_lines(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_THREADS) lex_logical_lines(LexBatch b) {
     if (is_full(b)) return;
     __shared__ u64 scratch[33];
     __shared__ u32 ticket, block_min_depth;
@@ -236,12 +236,12 @@ extern "C" __global__ void lex_match_brackets(LexBatch b) {
     }
 }
 
-// lex_min_columns: minimum column of 32 logical lines, and of 1,024. Blocks of 1,024 threads.
-extern "C" __global__ void __launch_bounds__(1024) lex_min_columns(LexBatch b) {
+// lex_min_columns: minimum column of 32 logical lines, and of 1,024. Blocks of LEX_WIDE_THREADS threads.
+extern "C" __global__ void __launch_bounds__(LEX_WIDE_THREADS) lex_min_columns(LexBatch b) {
     if (is_full(b)) return;
     __shared__ u32 least[32];
     const u32 lines = b.counts->logical, line = global_thread();
-    if (blockIdx.x * 1024 >= lines) return;
+    if (blockIdx.x * ROWS_PER_BLOCK >= lines) return;
     u32 column = line < lines ? b.logical_columns[line] : ~0u;
 #pragma unroll
     for (u32 step = 16; step > 0; step >>= 1) column = min(column, __shfl_xor_sync(FULL_WARP, column, step));

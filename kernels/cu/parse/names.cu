@@ -4,9 +4,9 @@
 
 #include "parse/lex.cuh"
 
-#define THREADS 256u
 #define WORDS_A_THREAD 4u
-#define WORDS_A_BLOCK (THREADS * WORDS_A_THREAD)
+#define WORDS_A_BLOCK (LEX_THREADS * WORDS_A_THREAD)
+static_assert(WORDS_A_BLOCK == ROWS_PER_BLOCK, "the launch has other blocks");
 #define TOKENS_A_BLOCK 1024u
 
 // lex_first_names: marks first occurrences. Grid-stride: one thread per slot.
@@ -23,7 +23,7 @@ struct AddSums {
 };
 
 // lex_name_ranks: first occurrences before each word of the bitmap, and one past the last.
-extern "C" __global__ void __launch_bounds__(256) lex_name_ranks(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_THREADS) lex_name_ranks(LexBatch b) {
     if (is_full(b)) return;
     __shared__ u32 scratch[33];
     __shared__ u32 ticket;
@@ -92,11 +92,11 @@ __device__ void number_token(const LexBatch& b, u32 token, u32 first_source, u32
 }
 
 // lex_number_names: payloads and columns of names.
-extern "C" __global__ void __launch_bounds__(256) lex_number_names(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_THREADS) lex_number_names(LexBatch b) {
     if (is_full(b)) return;
     __shared__ u32 range[2];
     const u32 tokens = b.counts->tokens, sources = b.sources;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i <= sources; i += gridDim.x * THREADS)
+    for (u32 i = blockIdx.x * LEX_THREADS + threadIdx.x; i <= sources; i += gridDim.x * LEX_THREADS)
         b.name_bases[i] = names_before(b, b.token_bases[i]);
     for (u32 from = blockIdx.x * TOKENS_A_BLOCK; from < tokens; from += gridDim.x * TOKENS_A_BLOCK) {
         const u32 end = min(from + TOKENS_A_BLOCK, tokens);
@@ -104,6 +104,6 @@ extern "C" __global__ void __launch_bounds__(256) lex_number_names(LexBatch b) {
         if (threadIdx.x < 2)
             range[threadIdx.x] = last_at_most(b.token_bases, 0, sources - 1, threadIdx.x ? end - 1 : from);
         __syncthreads();
-        for (u32 token = from + threadIdx.x; token < end; token += THREADS) number_token(b, token, range[0], range[1]);
+        for (u32 token = from + threadIdx.x; token < end; token += LEX_THREADS) number_token(b, token, range[0], range[1]);
     }
 }

@@ -21,7 +21,7 @@ struct TokenTile : Bytes {
 __device__ void load(TokenTile& t, const LexBatch& b) {
     load_bytes(t, b);
     const u32 bits = blockIdx.x * 3 * SPAN_WORDS;
-    for (u32 i = threadIdx.x; i < SPAN_WORDS; i += THREADS) {
+    for (u32 i = threadIdx.x; i < SPAN_WORDS; i += LEX_THREADS) {
         t.start[i] = b.token_bits[bits + i];
         t.last[i] = b.token_bits[bits + SPAN_WORDS + i];
         t.comment[i] = b.token_bits[bits + 2 * SPAN_WORDS + i];
@@ -116,7 +116,7 @@ __device__ u32 token_at(const TokenTile& t, const LexBatch& b, u32 at, u32 lengt
 
 __device__ void write_tokens(const TokenTile& t, const LexBatch& b) {
     const u8* marks = b.marks + (u64)t.number * SPAN;
-    for (u32 i = threadIdx.x; i < t.tokens; i += THREADS) {
+    for (u32 i = threadIdx.x; i < t.tokens; i += LEX_THREADS) {
         const u32 to = t.token_base + i;
         if (to >= b.token_cap) break;
         const u32 at = select(t.start, t.start_ranks, SPAN_WORDS, i), end = next_set(t.last, at) + 1;
@@ -132,7 +132,7 @@ __device__ void write_tokens(const TokenTile& t, const LexBatch& b) {
 }
 
 __device__ void write_comments(const TokenTile& t, const LexBatch& b) {
-    for (u32 i = threadIdx.x; i < t.comments; i += THREADS) {
+    for (u32 i = threadIdx.x; i < t.comments; i += LEX_THREADS) {
         const u32 to = t.comment_base + i;
         if (to >= b.comment_cap) break;
         const u32 at = select(t.comment, t.comment_ranks, SPAN_WORDS, i);
@@ -144,11 +144,11 @@ __device__ void write_comments(const TokenTile& t, const LexBatch& b) {
 
 // Writes the bases of lines, and of sources.
 __device__ void write_bases(const TokenTile& t, const LexBatch& b) {
-    for (u32 i = threadIdx.x; i < t.lines; i += THREADS) {
+    for (u32 i = threadIdx.x; i < t.lines; i += LEX_THREADS) {
         const u32 at = select(t.line, t.line_ranks, TILE_WORDS, i), to = t.line_base + i;
         if (to < b.line_cap) b.line_tokens[to] = t.token_base + rank(t.start, t.start_ranks, at);
     }
-    for (u32 word = threadIdx.x; word < TILE_WORDS; word += THREADS) {
+    for (u32 word = threadIdx.x; word < TILE_WORDS; word += LEX_THREADS) {
         if (!(t.line[word] & 1) || !starts_source(t, b, word * 32)) continue;
         const u32 source = source_at(t, word * 32);
         b.line_bases[source] = t.line_base + t.line_ranks[word];
@@ -157,7 +157,7 @@ __device__ void write_bases(const TokenTile& t, const LexBatch& b) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) lex_tokens(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_THREADS) lex_tokens(LexBatch b) {
     __shared__ TokenTile t;
     load(t, b);
     __syncthreads();
@@ -172,7 +172,7 @@ struct AddCounts {
     __device__ u64 operator()(u64 first, u64 second) const { return first + second; }
 };
 
-extern "C" __global__ void __launch_bounds__(1024) lex_scan_counts(LexBatch b) {
+extern "C" __global__ void __launch_bounds__(LEX_WIDE_THREADS) lex_scan_counts(LexBatch b) {
     __shared__ u64 scratch[33];
     const u64 total = array_exclusive_scan(b.tile_counts, b.tiles, 0, scratch, AddCounts());
     if (threadIdx.x > 0) return;

@@ -54,6 +54,8 @@ enum Counter {
     COUNT_SHARES, COUNT_LONG, COUNT_SEGMENTS, COUNT_APPENDING, COUNT_LONG_APPENDING, COUNT_LONG_TEXTS, COUNT_TEXT_SHARES,
     COUNT_EXTRA_SHARES,
 };
+static_assert(COUNT_EXTRA_SHARES + 1 == COUNTERS, "the host allocates another number");
+static_assert(LINE_THREADS == BLOCK_LINES, "a thread takes a line");
 
 struct Sizes {
     u32 nodes, values, head;

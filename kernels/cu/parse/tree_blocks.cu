@@ -246,7 +246,7 @@ struct Lines {
 
 // tree_blocks: writes the nesting of each line of the sources without an error so far; sources with an error fall back.
 // One thread per line.
-extern "C" __global__ void __launch_bounds__(256) tree_blocks(const __grid_constant__ TreeBatch batch) {
+extern "C" __global__ void __launch_bounds__(TREE_THREADS) tree_blocks(const __grid_constant__ TreeBatch batch) {
     const u32 line = blockIdx.x * blockDim.x + threadIdx.x;
     if (line >= lines_of(batch)) return;
     const u32 source = batch.line_sources[line];

@@ -375,7 +375,7 @@ __device__ __forceinline__ u32 take_long_string(const TreeBatch& batch, Counter 
 
 // tree_literals: type and range of each value, and its size in `extra`; long strings are only listed. Grid-stride: one
 // thread per value.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(TREE_THREADS)
     tree_literals(const __grid_constant__ TreeBatch batch, const __grid_constant__ Literals literals) {
     const u32 count = literal_count(batch, literals.cap);
     for (u32 value = blockIdx.x * blockDim.x + threadIdx.x; value < count; value += gridDim.x * blockDim.x) {
@@ -393,7 +393,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // tree_long_strings: the same for long strings. One warp per string, by tickets.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(TREE_THREADS)
     tree_long_strings(const __grid_constant__ TreeBatch batch, const __grid_constant__ Literals literals) {
     const u32 count = batch.counters[COUNT_LONG_TEXTS];
     for (u32 at; (at = take_long_string(batch, COUNT_TEXT_SHARES)) < count;) {
@@ -416,7 +416,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS)
 }
 
 // tree_extra: appends values to `extra`. First one warp per long string, then one thread per value.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(TREE_THREADS)
     tree_extra(const __grid_constant__ TreeBatch batch, const __grid_constant__ Literals literals) {
     const u32 longs = batch.counters[COUNT_LONG_APPENDING], count = batch.counters[COUNT_APPENDING];
     for (u32 at; (at = take_long_string(batch, COUNT_EXTRA_SHARES)) < longs;) {
@@ -431,7 +431,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // tree_summary: by source, and one past the last: rows, values and bytes of `extra` before it, and its fallback
 // reasons. One thread per source.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(TREE_THREADS)
     tree_summary(const __grid_constant__ TreeBatch batch, const __grid_constant__ Literals literals, uint4* summary) {
     const u32 source = blockIdx.x * blockDim.x + threadIdx.x;
     if (source > batch.source_count) return;

@@ -4,7 +4,7 @@
 
 // tree_segments: offsets of each segment's nodes and values in its line, and the line's totals. Grid-stride: one warp
 // per long line.
-extern "C" __global__ void __launch_bounds__(256) tree_segments(const __grid_constant__ TreeBatch batch) {
+extern "C" __global__ void __launch_bounds__(TREE_THREADS) tree_segments(const __grid_constant__ TreeBatch batch) {
     const u32 count = batch.counters[COUNT_LONG], warps = gridDim.x * blockDim.x / 32;
     for (u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32; at < count; at += warps) {
         const u32 line = batch.long_lines[at];
@@ -94,7 +94,7 @@ struct Merger {
 
 // tree_merge: merges the nodes of split lines.
 //   writes merged, spill, and rows, tokens and sources of the values in them. Grid-stride: one warp per segment.
-extern "C" __global__ void __launch_bounds__(256) tree_merge(
+extern "C" __global__ void __launch_bounds__(TREE_THREADS) tree_merge(
     const __grid_constant__ TreeBatch batch, u32* value_rows, u32* value_tokens, u32* value_sources) {
     const u32 count = min(batch.counters[COUNT_SEGMENTS], batch.segment_cap), warps = gridDim.x * blockDim.x / 32;
     for (u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32; at < count; at += warps) {

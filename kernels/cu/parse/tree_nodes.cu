@@ -58,7 +58,7 @@ __device__ __forceinline__ void write_row(const TreeBatch& batch, const NodeColu
 
 // tree_nodes: writes the rows of lines that were not split, coalesced; sources with an error fall back. NODES_LINES
 // lines per block, whose threads take their rows in turn.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(TREE_THREADS)
     tree_nodes(const __grid_constant__ TreeBatch batch, const __grid_constant__ NodeColumns rows) {
     __shared__ u32 bases[NODES_LINES + 1];
     const u32 first = blockIdx.x * NODES_LINES, lines = lines_of(batch);
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // tree_nodes_split: the same for split lines. Grid-stride: one warp per segment.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(TREE_THREADS)
     tree_nodes_split(const __grid_constant__ TreeBatch batch, const __grid_constant__ NodeColumns rows) {
     const u32 count = min(batch.counters[COUNT_SEGMENTS], batch.segment_cap), warps = gridDim.x * blockDim.x / 32;
     for (u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32; number < count; number += warps) {

@@ -48,9 +48,9 @@ __device__ bool mark_fields(const TreeBatch& batch, u32 first, u32 end, u32 toke
 // tree_lines: source, column and first terminal of each line, its replacement fields, and the minimum columns of 32 and
 // 1,024 lines.
 //   also writes long_lines. One thread per line, 1,024 per block.
-extern "C" __global__ void __launch_bounds__(1024) tree_lines(const __grid_constant__ TreeBatch batch) {
+extern "C" __global__ void __launch_bounds__(LINE_THREADS) tree_lines(const __grid_constant__ TreeBatch batch) {
     __shared__ u32 least[32];
-    const u32 line = blockIdx.x * 1024 + threadIdx.x;
+    const u32 line = blockIdx.x * BLOCK_LINES + threadIdx.x;
     u32 column = 0xffff;
     if (line < lines_of(batch)) {
         const u32 source = owner_of(batch.logical_bases, batch.source_count + 1, line);
@@ -119,16 +119,16 @@ __device__ __forceinline__ u32 local_key(u32 key) {
 }
 
 __device__ __forceinline__ u32 global_key(u32 local) {
-    const u32 slice = (blockIdx.x * 1024) >> SLICE_BITS;
+    const u32 slice = (blockIdx.x * BLOCK_LINES) >> SLICE_BITS;
     return local < LONG_KEYS ? local : local + slice * SHORT_KEYS;
 }
 
 // tree_sort_count: histogram of keys, added to zeros. One thread per line or segment, 1,024 per block.
-extern "C" __global__ void __launch_bounds__(1024) tree_sort_count(const __grid_constant__ TreeBatch batch, u32* counts) {
+extern "C" __global__ void __launch_bounds__(LINE_THREADS) tree_sort_count(const __grid_constant__ TreeBatch batch, u32* counts) {
     __shared__ u32 local[LONG_KEYS + SHORT_KEYS];
     for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) local[at] = 0;
     __syncthreads();
-    const u32 key = sort_key(batch, blockIdx.x * 1024 + threadIdx.x);
+    const u32 key = sort_key(batch, blockIdx.x * BLOCK_LINES + threadIdx.x);
     if (key != NONE) atomicAdd(&local[local_key(key)], 1u);
     __syncthreads();
     for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) {
@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(1024) tree_sort_count(const __grid_
 }
 
 // tree_sort_scan: exclusive scan of the histogram in place; the total follows. One block.
-extern "C" __global__ void __launch_bounds__(1024) tree_sort_scan(u32* counts, u32 keys) {
+extern "C" __global__ void __launch_bounds__(LINE_THREADS) tree_sort_scan(u32* counts, u32 keys) {
     __shared__ u64 scratch[33];
     u64 before = 0, total;
     for (u32 tile = 0; tile < keys; tile += blockDim.x) {
@@ -151,12 +151,12 @@ extern "C" __global__ void __launch_bounds__(1024) tree_sort_scan(u32* counts, u
 }
 
 // tree_sort_scatter: the units by key, unordered within a key. One thread per line or segment, 1,024 per block.
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(LINE_THREADS)
     tree_sort_scatter(const __grid_constant__ TreeBatch batch, u32* starts, u32* order) {
     __shared__ u32 local[LONG_KEYS + SHORT_KEYS];
     for (u32 at = threadIdx.x; at < LONG_KEYS + SHORT_KEYS; at += blockDim.x) local[at] = 0;
     __syncthreads();
-    const u32 line = blockIdx.x * 1024 + threadIdx.x;
+    const u32 line = blockIdx.x * BLOCK_LINES + threadIdx.x;
     const u32 key = sort_key(batch, line);
     const u32 rank = key == NONE ? 0 : atomicAdd(&local[local_key(key)], 1u);
     __syncthreads();

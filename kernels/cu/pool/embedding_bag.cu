@@ -1,6 +1,6 @@
 // Static embeddings: the mean of a sequence's rows of an int8 table, truncated and optionally normalised.
 
-#include "common/common.cuh"
+#include "launch/embed.cuh"
 
 // Adds 4 adjacent columns of a row; each product is rounded before it is added. PACKED loads them as one word, which requires
 // 4-byte alignment.
@@ -37,10 +37,10 @@ __device__ double squared_length(const float* vector, u32 dimensions, double* la
 // embed_pool_i8, embed_pool_i8x4: one vector per sequence.
 //   values i8[V, dim] row-major, scales f32[V]: a row of the table is scale * values
 //   ids u32[tokens], each below V
-//   sequences u32[n, 4]: first token, end, dimensions (at most dim), flags (bit 0: normalise to unit length)
+//   sequences u32[n, 4]: first token, end, dimensions (at most dim), flags (NORMALIZE: to unit length)
 //   offsets u64[n]: the start of each vector in out
 //   out f32: `dimensions` numbers per sequence
-// One block of 64 threads per sequence; a thread sums 4 adjacent columns at a time. Sums are f32 in the order of the tokens, with
+// One block of EMBED_THREADS threads per sequence; a thread sums 4 adjacent columns at a time. Sums are f32 in the order of the tokens, with
 // each product and each sum rounded, then divided by the number of tokens; the length is summed in f64 in the CPU's order. All
 // bits equal the CPU's. A sequence without tokens gives zeros, and zeros stay zeros. The x4 kernel needs a dim that is a multiple
 // of 4; it may read, but never writes, columns past `dimensions`.
@@ -65,7 +65,7 @@ __device__ __forceinline__ void pool(const i8* __restrict__ values, const float*
             if (column + i < dimensions) vector[column + i] = end > first ? __fdiv_rn(sums[i], tokens) : 0.0f;
         }
     }
-    if (!(sequence[3] & 1)) return;
+    if (!(sequence[3] & NORMALIZE)) return;
     __syncthreads();
     const double length = __dsqrt_rn(squared_length(vector, dimensions, lanes));
     if (!(length > 0)) return;
@@ -75,13 +75,13 @@ __device__ __forceinline__ void pool(const i8* __restrict__ values, const float*
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(EMBED_THREADS)
 embed_pool_i8(const i8* __restrict__ values, const float* __restrict__ scales, const u32* __restrict__ ids,
               const u32* __restrict__ sequences, const u64* __restrict__ offsets, float* out, u32 dim) {
     pool<false>(values, scales, ids, sequences, offsets, out, dim);
 }
 
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __launch_bounds__(EMBED_THREADS)
 embed_pool_i8x4(const i8* __restrict__ values, const float* __restrict__ scales, const u32* __restrict__ ids,
                 const u32* __restrict__ sequences, const u64* __restrict__ offsets, float* out, u32 dim) {
     pool<true>(values, scales, ids, sequences, offsets, out, dim);

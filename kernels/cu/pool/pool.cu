@@ -3,22 +3,14 @@
 #include "common/tiled.cuh"
 #include "launch/pool.cuh"
 
-// Reductions.
-#define MEAN_POOL 0
-#define WEIGHTED_MEAN_POOL 1
-#define MAX_POOL 2
-
-// Output types, after F32, F16 and BF16.
-#define INT8 3
-#define BINARY 4
-
-// pool_{dtype}_{columns}: one block of 128 threads per output row.
+// pool_{dtype}_{columns}: one block of POOL_THREADS threads per output row.
 //   hidden_states: tiled, at most `columns`, `tiles_per_row` tiles a row
 //   rows: per output row the tokens from .. to, the leading dimensions to keep, the byte offset in `out`, the index in `scales`
 //   out: of any alignment; scales f32: one per int8 row, max |x| / 127
 // Each warp reduces every fourth token in order, then the four partial results are combined, all in f32. A long range is reduced in
 // spans of SPAN tokens, which bounds the rounding error. An empty range gives zeros, and zeros stay zeros.
-//   dynamic shared memory: 4 * `tiles_per_row` * (columns of a tile) f32
+//   dynamic shared memory: pool_shared_bytes of the columns of all tiles
+static_assert(POOL_WARPS == 4 && POOL_THREADS == 32 * POOL_WARPS, "four partial results are combined");
 
 // Tokens summed in sequence.
 #define SPAN 2048u
@@ -91,7 +83,7 @@ __device__ __forceinline__ void store_unaligned(u8* to, u32 bits) {
 
 __device__ __forceinline__ void write_row(const PoolParams& params, const PooledRow& row, const float* x, float* scratch) {
     u8* out = params.out + row.offset;
-    if (row.output == BINARY) {
+    if (row.output == OUTPUT_BINARY) {
         for (u32 byte = threadIdx.x; byte < (row.dimensions + 7) / 8; byte += blockDim.x) {
             u32 bits = 0;
             for (u32 i = 0; i < 8; i++) bits |= (8 * byte + i < row.dimensions && x[8 * byte + i] > 0.0f ? 128u : 0u) >> i;
@@ -99,7 +91,7 @@ __device__ __forceinline__ void write_row(const PoolParams& params, const Pooled
         }
         return;
     }
-    if (row.output == INT8) {
+    if (row.output == OUTPUT_INT8) {
         float max_abs = 0.0f;
         for (u32 i = threadIdx.x; i < row.dimensions; i += blockDim.x) max_abs = fmaxf(max_abs, fabsf(x[i]));
         max_abs = warp_max(max_abs);
@@ -115,8 +107,8 @@ __device__ __forceinline__ void write_row(const PoolParams& params, const Pooled
         return;
     }
     for (u32 i = threadIdx.x; i < row.dimensions; i += blockDim.x) {
-        if (row.output == F32) store_unaligned<4>(out + 4 * i, __float_as_uint(x[i]));
-        else if (row.output == F16) store_unaligned<2>(out + 2 * i, f32_to_f16(x[i]));
+        if (row.output == OUTPUT_F32) store_unaligned<4>(out + 4 * i, __float_as_uint(x[i]));
+        else if (row.output == OUTPUT_F16) store_unaligned<2>(out + 2 * i, f32_to_f16(x[i]));
         else store_unaligned<2>(out + 2 * i, f32_to_bf16(x[i]));
     }
 }
@@ -156,26 +148,26 @@ __device__ __forceinline__ void pool_row(const PoolParams& params) {
     write_row(params, row, partial_sums, scratch);
 }
 
-extern "C" __global__ void __launch_bounds__(128) pool_f32_1024(const __grid_constant__ PoolParams params) {
+extern "C" __global__ void __launch_bounds__(POOL_THREADS) pool_f32_1024(const __grid_constant__ PoolParams params) {
     pool_row<F32, 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) pool_f32_4096(const __grid_constant__ PoolParams params) {
+extern "C" __global__ void __launch_bounds__(POOL_THREADS) pool_f32_4096(const __grid_constant__ PoolParams params) {
     pool_row<F32, 128>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) pool_f16_1024(const __grid_constant__ PoolParams params) {
+extern "C" __global__ void __launch_bounds__(POOL_THREADS) pool_f16_1024(const __grid_constant__ PoolParams params) {
     pool_row<F16, 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) pool_f16_4096(const __grid_constant__ PoolParams params) {
+extern "C" __global__ void __launch_bounds__(POOL_THREADS) pool_f16_4096(const __grid_constant__ PoolParams params) {
     pool_row<F16, 128>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) pool_bf16_1024(const __grid_constant__ PoolParams params) {
+extern "C" __global__ void __launch_bounds__(POOL_THREADS) pool_bf16_1024(const __grid_constant__ PoolParams params) {
     pool_row<BF16, 32>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(128) pool_bf16_4096(const __grid_constant__ PoolParams params) {
+extern "C" __global__ void __launch_bounds__(POOL_THREADS) pool_bf16_4096(const __grid_constant__ PoolParams params) {
     pool_row<BF16, 128>(params);
 }

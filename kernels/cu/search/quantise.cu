@@ -139,32 +139,32 @@ __device__ __forceinline__ void quantise(const float* __restrict__ originals, u8
 
 template <int FORMAT>
 __device__ __forceinline__ void quantise_rows(QUANTISE_PARAMS) {
-    const u32 at = blockIdx.x * 8 + threadIdx.x / 32;
+    const u32 at = blockIdx.x * BLOCK_ROWS + threadIdx.x / 32;
     if (at < count) quantise(originals, scan, rows, tile_max, first + at, k_tiles, pitch, metric, FORMAT);
 }
 
-extern "C" __global__ void __launch_bounds__(256) search_quantise_rows_f32(QUANTISE_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_quantise_rows_f32(QUANTISE_PARAMS) {
     quantise_rows<F32>(QUANTISE_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256) search_quantise_rows_f16(QUANTISE_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_quantise_rows_f16(QUANTISE_PARAMS) {
     quantise_rows<F16>(QUANTISE_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256) search_quantise_rows_bf16(QUANTISE_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_quantise_rows_bf16(QUANTISE_PARAMS) {
     quantise_rows<BF16>(QUANTISE_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256) search_quantise_rows_i8(QUANTISE_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_quantise_rows_i8(QUANTISE_PARAMS) {
     quantise_rows<I8>(QUANTISE_ARGS);
 }
 
 // search_pad_rows: pads rows of `dim` columns with zeros to `pitch` columns.
 //   packed f32[count, dim], padded f32[count, pitch]
 // One thread per column written.
-extern "C" __global__ void __launch_bounds__(256) search_pad_rows(
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_pad_rows(
     const float* __restrict__ packed, float* __restrict__ padded, u64 count, u32 dim, u32 pitch) {
-    const u64 at = (u64)blockIdx.x * 256 + threadIdx.x;
+    const u64 at = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (at >= count * pitch) return;
     const u32 column = at % pitch;
     padded[at] = column < dim ? packed[at / pitch * dim + column] : 0.0f;
@@ -238,7 +238,7 @@ __device__ __forceinline__ QueryMeta make_query_meta(
 //     `k_tiles` per query
 //   query_meta QueryMeta[gridDim.x], status SearchStatus[count], candidate_counts u32[count], set to 0
 // One block per query; blocks past `count` write padding queries without matches, which fill the last tile.
-extern "C" __global__ void __launch_bounds__(128) search_quantise_queries(const float* __restrict__ queries,
+extern "C" __global__ void __launch_bounds__(QUERY_THREADS) search_quantise_queries(const float* __restrict__ queries,
     const SearchParams* __restrict__ params, u8* __restrict__ copies, QueryMeta* __restrict__ query_meta,
     SearchStatus* __restrict__ status, u32* __restrict__ candidate_counts, u32 count, u32 pitch, u32 columns,
     u32 k_tiles, u32 tile, u32 format, u32 metric, u32 rows_are_exact) {

@@ -7,7 +7,7 @@
 // search_raise_threshold: raises each query's pruning threshold to the k-th best lower bound of its groups of rows.
 //   lower_bounds f32[queries, groups], the best lower bound of each group, minus infinity if it has no matching row
 // One block per query. The selection is approximate: up to k/8 + 2 more groups than k reach the threshold.
-extern "C" __global__ void __launch_bounds__(1024) search_raise_threshold(const float* __restrict__ lower_bounds,
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) search_raise_threshold(const float* __restrict__ lower_bounds,
     const SearchParams* __restrict__ params, const SearchStatus* __restrict__ status,
     QueryMeta* __restrict__ query_meta, u32 groups, u32 metric) {
     __shared__ u32 counters[32];
@@ -28,11 +28,12 @@ extern "C" __global__ void __launch_bounds__(1024) search_raise_threshold(const 
 // search_compact_candidates: stream compaction of the rows whose upper bound reaches the pruning threshold.
 //   upper_bounds f32[queries, stride], minus infinity for rows that do not match; stride a multiple of 4
 //   candidates (row, upper bound)[queries, capacity]; candidate_counts u32[queries] includes those beyond the capacity
-// Four rows per thread, 1024 per block; blockIdx.y is the query.
-extern "C" __global__ void __launch_bounds__(256) search_compact_candidates(const float* __restrict__ upper_bounds,
+// Four rows per thread, COMPACT_ROWS per block; blockIdx.y is the query.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_compact_candidates(const float* __restrict__ upper_bounds,
     const QueryMeta* __restrict__ query_meta, u32* __restrict__ candidate_counts, uint2* __restrict__ candidates,
     u32 stride, u32 capacity) {
-    const u32 query = blockIdx.y, first = (blockIdx.x * 256 + threadIdx.x) * 4;
+    const u32 query = blockIdx.y, first = (blockIdx.x * BLOCK_THREADS + threadIdx.x) * 4;
+    static_assert(COMPACT_ROWS == 4 * BLOCK_THREADS, "the launch has other blocks");
     const float threshold = query_meta[query].pruning_threshold;
     float4 four = make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
     if (first < stride) four = *(const float4*)(upper_bounds + (u64)query * stride + first);
@@ -58,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256) search_compact_candidates(cons
 //   survivors u32[queries, survivor_capacity]
 //   status: the number of survivors and the threshold, or OVERFLOWED if either list exceeded its capacity
 // One block per query.
-extern "C" __global__ void __launch_bounds__(1024) search_prune_candidates(const uint2* __restrict__ candidates,
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) search_prune_candidates(const uint2* __restrict__ candidates,
     const u32* __restrict__ candidate_counts, const RowMeta* __restrict__ rows,
     const QueryMeta* __restrict__ query_meta, const SearchParams* __restrict__ params,
     SearchStatus* __restrict__ status, u32* __restrict__ survivors, u32 capacity, u32 survivor_capacity, u32 metric) {
@@ -134,8 +135,8 @@ __device__ __forceinline__ u64 score_key(float score, u32 row, const SearchParam
 //   listed u32[queries or 1, listed_stride], or null for all rows; `count` of them, or as in `status` for NO_COUNT
 //   checked: nonzero if rows must be looked up in `deleted` and `masks`
 //   keys u64[queries, stride]
-// One warp per row, 8 warps per block; blockIdx.y is the query.
-extern "C" __global__ void __launch_bounds__(256) search_rescore(const float* __restrict__ originals,
+// One warp per row, BLOCK_ROWS warps per block; blockIdx.y is the query.
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS) search_rescore(const float* __restrict__ originals,
     const float* __restrict__ queries, const SearchParams* __restrict__ params, const SearchStatus* __restrict__ status,
     const u32* __restrict__ deleted, const u32* __restrict__ masks, const u32* __restrict__ listed,
     u64* __restrict__ keys, u64 listed_stride, u64 stride, u32 n, u32 pitch, u32 count, u32 mask_words, u32 checked,
@@ -145,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(256) search_rescore(const float* __
     const double squared_norm = status[query].squared_norm;
     u32 rows = count;
     if (count == NO_COUNT) rows = status[query].candidates == OVERFLOWED ? 0 : status[query].candidates;
-    for (u32 at = blockIdx.x * 8 + threadIdx.x / 32; at < rows; at += gridDim.x * 8) {
+    for (u32 at = blockIdx.x * BLOCK_ROWS + threadIdx.x / 32; at < rows; at += gridDim.x * BLOCK_ROWS) {
         const u32 row = listed ? listed[query * listed_stride + at] : at;
         u64 key = 0;
         if (row < n && (!checked || row_matches(row, query_params.mask, deleted, masks, mask_words))) {
@@ -184,7 +185,7 @@ __device__ __forceinline__ void sort_chunks(u64* keys, u64* shared, u32 count) {
 //   best u64[queries, best_stride]: `keep` keys of each chunk, padded with zeros, chunk after chunk
 //   work u64[queries, chunks, chunk]: used only if `chunk`, a power of two, exceeds SORTED
 // One block per chunk; blockIdx.y is the query.
-extern "C" __global__ void __launch_bounds__(512) search_top_k(const u64* __restrict__ keys,
+extern "C" __global__ void __launch_bounds__(SORT_THREADS) search_top_k(const u64* __restrict__ keys,
     const SearchStatus* __restrict__ status, u64* __restrict__ work, u64* __restrict__ best, u64 stride,
     u64 best_stride, u32 count, u32 chunk, u32 keep, u32 rounds) {
     __shared__ u64 shared[SORTED];
@@ -212,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(512) search_top_k(const u64* __rest
 
 // Capacities of search_refine: groups that reach the threshold, and candidates.
 #define MAX_GROUPS 2048u
-#define MAX_CANDIDATES (4 * 1024u)
+#define MAX_CANDIDATES (4 * SELECT_THREADS)
 
 // Warp-aggregated append: an index for each thread with `appends` set; the whole warp must call.
 __device__ __forceinline__ u32 warp_append(bool appends, u32* count) {
@@ -228,8 +229,8 @@ __device__ __forceinline__ u32 warp_append(bool appends, u32* count) {
 //   originals f32[n, pitch], rows RowMeta[n], queries f32[queries, pitch]
 //   best u64[queries, keep]: the best keys in descending order, padded with zeros
 //   status: the number of rescored candidates and the threshold, or OVERFLOWED if a capacity was exceeded
-// One block of 1024 threads per query.
-extern "C" __global__ void __launch_bounds__(1024) search_refine(const float* __restrict__ lower_bounds,
+// One block of SELECT_THREADS threads per query.
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) search_refine(const float* __restrict__ lower_bounds,
     const float* __restrict__ group_upper_bounds, const float* __restrict__ upper_bounds,
     const float* __restrict__ originals, const RowMeta* __restrict__ rows, const float* __restrict__ queries,
     const QueryMeta* __restrict__ query_meta, const SearchParams* __restrict__ params,
@@ -269,7 +270,7 @@ extern "C" __global__ void __launch_bounds__(1024) search_refine(const float* __
         }
     }
     __syncthreads();
-    for (u32 i = warp; i < min(counts[0], MAX_GROUPS); i += 32) {
+    for (u32 i = warp; i < min(counts[0], MAX_GROUPS); i += SELECT_THREADS / 32) {
         const u32 row = reached[i] * 32 + lane;
         const float bound = upper_bounds[(u64)query * groups * 32 + row];
         const bool reaches = bound > -INFINITY && bound >= threshold;
@@ -284,14 +285,14 @@ extern "C" __global__ void __launch_bounds__(1024) search_refine(const float* __
     }
 
     // Each thread takes its candidates out of the list, and puts back those that reach the raised threshold.
-    u64 entries[MAX_CANDIDATES / 1024];
+    u64 entries[MAX_CANDIDATES / SELECT_THREADS];
 #pragma unroll
-    for (u32 i = 0; i < MAX_CANDIDATES / 1024; i++) {
+    for (u32 i = 0; i < MAX_CANDIDATES / SELECT_THREADS; i++) {
         const u32 at = i * blockDim.x + threadIdx.x;
         entries[i] = at < count ? list[at] : 0;
     }
     if (count > query_params.k) {
-        BlockKeys<MAX_CANDIDATES / 1024> keys;
+        BlockKeys<MAX_CANDIDATES / SELECT_THREADS> keys;
         load_keys(keys, count, [&](u32 at) {
             const float bound = lower_from_upper(__uint_as_float((u32)(list[at] >> 32)), q, rows[(u32)list[at]]);
             return bound > -INFINITY ? sortable(bound) : 0;
@@ -301,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(1024) search_refine(const float* __
     }
     __syncthreads();
 #pragma unroll
-    for (u32 i = 0; i < MAX_CANDIDATES / 1024; i++) {
+    for (u32 i = 0; i < MAX_CANDIDATES / SELECT_THREADS; i++) {
         const bool reaches =
             i * blockDim.x + threadIdx.x < count && __uint_as_float((u32)(entries[i] >> 32)) >= threshold;
         const u32 at = warp_append(reaches, &counts[2]);
@@ -309,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(1024) search_refine(const float* __
     }
     __syncthreads();
     const u32 kept = counts[2];
-    for (u32 i = warp; i < kept; i += 32) {
+    for (u32 i = warp; i < kept; i += SELECT_THREADS / 32) {
         const u32 row = (u32)list[i];
         const float score =
             exact_score(queries + (u64)query * pitch, originals + (u64)row * pitch, pitch, squared_norm, metric);

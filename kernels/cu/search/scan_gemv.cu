@@ -244,50 +244,50 @@ __device__ __forceinline__ void scan_gemv(GEMV_PARAMS) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_f32_q1(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_f32_q1(GEMV_PARAMS) {
     scan_gemv<F32, 1>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_f32_q2(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_f32_q2(GEMV_PARAMS) {
     scan_gemv<F32, 2>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) search_scan_gemv_f32_q4(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) search_scan_gemv_f32_q4(GEMV_PARAMS) {
     scan_gemv<F32, 4>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_f16_q1(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_f16_q1(GEMV_PARAMS) {
     scan_gemv<F16, 1>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_f16_q2(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_f16_q2(GEMV_PARAMS) {
     scan_gemv<F16, 2>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) search_scan_gemv_f16_q4(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) search_scan_gemv_f16_q4(GEMV_PARAMS) {
     scan_gemv<F16, 4>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_bf16_q1(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_bf16_q1(GEMV_PARAMS) {
     scan_gemv<BF16, 1>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_bf16_q2(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_bf16_q2(GEMV_PARAMS) {
     scan_gemv<BF16, 2>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) search_scan_gemv_bf16_q4(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) search_scan_gemv_bf16_q4(GEMV_PARAMS) {
     scan_gemv<BF16, 4>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_i8_q1(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_i8_q1(GEMV_PARAMS) {
     scan_gemv<I8, 1>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) search_scan_gemv_i8_q2(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) search_scan_gemv_i8_q2(GEMV_PARAMS) {
     scan_gemv<I8, 2>(GEMV_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) search_scan_gemv_i8_q4(GEMV_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) search_scan_gemv_i8_q4(GEMV_PARAMS) {
     scan_gemv<I8, 4>(GEMV_ARGS);
 }

@@ -6,9 +6,9 @@
 
 // search_scan_mma_{format}_q{Q}: the contract is in scan_epilogue.cuh.
 // Tile shape: 128 rows by Q queries, k tiles of 128 bytes, 8 warps. A multistage pipeline of cp.async keeps three k
-// tiles in dynamic shared memory (3 * (16384 + 128 Q) bytes) and continues into the next tile. f32 rows are converted
+// tiles in dynamic shared memory (mma_shared_bytes(Q) bytes) and continues into the next tile. f32 rows are converted
 // to bfloat16 in registers.
-#define STAGES 3
+static_assert(BLOCK_THREADS == 8 * 32, "eight warps");
 
 #if __CUDA_ARCH__ >= 800
 
@@ -58,7 +58,7 @@ __device__ __forceinline__ void load_f32_rows(StagedRows& staged, const float* _
 __device__ __forceinline__ void store_bf16_rows(const StagedRows& staged, u8* stage) {
 #pragma unroll
     for (u32 i = 0; i < 4; i++) {
-        const u32 chunk = threadIdx.x + i * 256;
+        const u32 chunk = threadIdx.x + i * BLOCK_THREADS;
         const float4 a = staged.columns[2 * i], b = staged.columns[2 * i + 1];
         *(uint4*)(stage + swizzle128(chunk / 8, chunk % 8)) = make_uint4(
             f32_to_bf16x2(a.x, a.y), f32_to_bf16x2(a.z, a.w), f32_to_bf16x2(b.x, b.y), f32_to_bf16x2(b.z, b.w));
@@ -73,6 +73,7 @@ __device__ __forceinline__ void scan_mma(SCAN_PARAMS) {
     constexpr u32 WARPS_DOWN = Q == 16 ? 8 : 4, WARPS_ALONG = 8 / WARPS_DOWN;
     constexpr int I = 8 / WARPS_DOWN, J = Q / WARPS_ALONG / 8;
     constexpr u32 STAGE_BYTES = TILE_BYTES + Q * 128;
+    static_assert(MMA_STAGES * STAGE_BYTES == mma_shared_bytes(Q), "the launch allocates another size");
     extern __shared__ __align__(1024) u8 stages[];
 
     const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -89,13 +90,13 @@ __device__ __forceinline__ void scan_mma(SCAN_PARAMS) {
         } else {
             const u8* from = corpus + ((u64)row_tile * shape.k_tiles + at.step) * TILE_BYTES;
 #pragma unroll
-            for (u32 i = 0; i < TILE_BYTES / 16; i += 256) {
+            for (u32 i = 0; i < TILE_BYTES / 16; i += BLOCK_THREADS) {
                 cp_async(to + (i + threadIdx.x) * 16, from + (i + threadIdx.x) * 16);
             }
         }
         const u8* from = queries + ((u64)query_tile * shape.k_tiles + at.step) * (Q * 128);
 #pragma unroll
-        for (u32 i = 0; i < Q * 8; i += 256) {
+        for (u32 i = 0; i < Q * 8; i += BLOCK_THREADS) {
             if (i + threadIdx.x < Q * 8) {
                 cp_async(to + TILE_BYTES + (i + threadIdx.x) * 16, from + (i + threadIdx.x) * 16);
             }
@@ -108,17 +109,17 @@ __device__ __forceinline__ void scan_mma(SCAN_PARAMS) {
     Sum sums[I][4 * J] = {};
     Cursor at = {blockIdx.x, 0}, ahead = at;
 #pragma unroll
-    for (u32 stage = 0; stage < STAGES - 1; stage++) {
+    for (u32 stage = 0; stage < MMA_STAGES - 1; stage++) {
         issue_loads(ahead, stage);
         finish_loads(ahead, stage);
         cp_async_commit();
         ahead = advance(ahead, shape.k_tiles);
     }
-    for (u32 stage = 0; at.tile < tiles; at = advance(at, shape.k_tiles), stage = (stage + 1) % STAGES) {
+    for (u32 stage = 0; at.tile < tiles; at = advance(at, shape.k_tiles), stage = (stage + 1) % MMA_STAGES) {
         // This k tile has arrived, and all warps have read the previous one, whose stage is filled next.
-        cp_async_wait<STAGES - 2>();
+        cp_async_wait<MMA_STAGES - 2>();
         __syncthreads();
-        const u32 filled = (stage + STAGES - 1) % STAGES;
+        const u32 filled = (stage + MMA_STAGES - 1) % MMA_STAGES;
         issue_loads(ahead, filled);
         cp_async_commit();
 
@@ -160,10 +161,10 @@ __device__ __forceinline__ void scan_mma(SCAN_PARAMS) {}
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(256, 2) KERNEL_NAME(search_scan_mma_, DTYPE, _q16)(SCAN_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 2) KERNEL_NAME(search_scan_mma_, DTYPE, _q16)(SCAN_PARAMS) {
     scan_mma<SCAN_FORMAT, 16>(SCAN_ARGS);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) KERNEL_NAME(search_scan_mma_, DTYPE, _q128)(SCAN_PARAMS) {
+extern "C" __global__ void __launch_bounds__(BLOCK_THREADS, 1) KERNEL_NAME(search_scan_mma_, DTYPE, _q128)(SCAN_PARAMS) {
     scan_mma<SCAN_FORMAT, 128>(SCAN_ARGS);
 }

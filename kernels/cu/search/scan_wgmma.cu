@@ -13,9 +13,10 @@
 // Each block multicasts half of the rows to both, so that rows are read from L2 once. The number of query tiles must be
 // even.
 //
-//   dynamic shared memory: 1024 + `stages` * (32768 + 128 Q) bytes, 2 to 16 stages; 384 threads, one block per SM
-#define MAX_STAGES 16
+//   dynamic shared memory: STAGE_ALIGNMENT + `stages` * wgmma_stage_bytes(Q) bytes, 2 to MAX_STAGES stages; WGMMA_THREADS threads, one block
+//   per SM
 #define PRODUCER_THREADS 128
+static_assert(WGMMA_THREADS == PRODUCER_THREADS + 2 * 128, "two consumer warpgroups");
 // Capacity of the candidate buffer per tile; consumers evaluate the excess themselves.
 #define BUFFER_CAPACITY 256
 
@@ -92,6 +93,7 @@ __device__ __forceinline__ void produce(const u8* __restrict__ corpus, const u8*
 template <int Q, u32 BLOCKS>
 struct ConsumerStages {
     static constexpr u32 ROWS_BYTES = 2 * TILE_BYTES, STAGE_BYTES = ROWS_BYTES + Q * 128;
+    static_assert(STAGE_BYTES == wgmma_stage_bytes(Q), "the launch allocates another size");
     const Pipeline& pipeline;
     u32 count, group;
 
@@ -127,8 +129,9 @@ __device__ __forceinline__ void scan_wgmma(SCAN_PARAMS, u32 stages) {
     extern __shared__ u8 unaligned[];
     __shared__ __align__(8) u64 barriers[2 * MAX_STAGES + 4];
     __shared__ CandidateBuffer buffer;
+    static_assert(sizeof(barriers) + sizeof(buffer) <= BUFFER_BYTES, "the launch leaves less");
 
-    const u32 data = (smem_address(unaligned) + 1023) & ~1023u, full = smem_address(barriers);
+    const u32 data = (smem_address(unaligned) + STAGE_ALIGNMENT - 1) & ~(STAGE_ALIGNMENT - 1), full = smem_address(barriers);
     const Pipeline pipeline = {data, full, full + MAX_STAGES * 8, stages};
     const Pipeline lists = {0, full + 2 * MAX_STAGES * 8, full + (2 * MAX_STAGES + 2) * 8, 2};
     if (threadIdx.x == 0) {
@@ -196,28 +199,24 @@ __device__ __forceinline__ void scan_wgmma(SCAN_PARAMS, u32 stages) {
     cluster_sync();
 }
 
-#define CLUSTER_OF_2 __cluster_dims__(2, 1, 1)
-
 #else
-
-#define CLUSTER_OF_2
 
 template <int FORMAT, int Q, u32 BLOCKS>
 __device__ __forceinline__ void scan_wgmma(SCAN_PARAMS, u32 stages) {}
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(384, 1)
+extern "C" __global__ void __launch_bounds__(WGMMA_THREADS, 1)
     KERNEL_NAME(search_scan_wgmma_, DTYPE, _q16)(SCAN_PARAMS, u32 stages) {
     scan_wgmma<SCAN_FORMAT, 16, 1>(SCAN_ARGS, stages);
 }
 
-extern "C" __global__ void __launch_bounds__(384, 1)
+extern "C" __global__ void __launch_bounds__(WGMMA_THREADS, 1)
     KERNEL_NAME(search_scan_wgmma_, DTYPE, _q128)(SCAN_PARAMS, u32 stages) {
     scan_wgmma<SCAN_FORMAT, 128, 1>(SCAN_ARGS, stages);
 }
 
-extern "C" __global__ void CLUSTER_OF_2 __launch_bounds__(384, 1)
+extern "C" __global__ void CLUSTER_OF(2) __launch_bounds__(WGMMA_THREADS, 1)
     KERNEL_NAME(search_scan_wgmma_, DTYPE, _q128_cluster2)(SCAN_PARAMS, u32 stages) {
     scan_wgmma<SCAN_FORMAT, 128, 2>(SCAN_ARGS, stages);
 }

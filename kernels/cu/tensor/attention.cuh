@@ -10,6 +10,7 @@
 #pragma once
 #include "common/activation.cuh"
 #include "tensor/attention_launch.cuh"
+#include "tensor/attention_tiles.cuh"
 
 __device__ __forceinline__ float exp2_of(float x) { return exp2_approx(x); }
 __device__ __forceinline__ double exp2_of(double x) { return exp2(x); }

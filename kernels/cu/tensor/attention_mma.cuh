@@ -7,19 +7,23 @@
 //
 // A warp has 16 TILES queries and all keys of a tile, so that a softmax stays within 4 lanes. Keys and values have one buffer each: values are
 // copied while scores are computed, and the next keys while probabilities are used.
-//   dynamic shared memory: QUERY_BYTES + KEY_BYTES + VALUE_BYTES
+//   dynamic shared memory: mma_shared_bytes
 
 #pragma once
 #include "attention/online_softmax.cuh"
 #include "common/mma.cuh"
 #include "tensor/attention_tile.cuh"
 
-constexpr u32 THREADS = 128;
-constexpr u32 KEYS = 64;
-constexpr u32 QUERIES = 64 * TILES;
+constexpr u32 THREADS = MMA_THREADS;
+constexpr u32 KEYS = MMA_ROWS;
+constexpr u32 QUERIES = MMA_ROWS * TILES;
 constexpr u32 WARP_QUERIES = 16 * TILES;
 constexpr u32 QUERY_BYTES = QUERIES * 2 * (DIM > VALUE_DIM ? DIM : VALUE_DIM);
 constexpr u32 KEY_BYTES = KEYS * 2 * DIM;
+static_assert(MMA_ROWS == 16 * (THREADS / 32), "a tile of 16 queries for each warp");
+static_assert(QUERY_BYTES + KEY_BYTES + KEYS * 2 * VALUE_DIM == mma_shared_bytes(TILES, DIM > VALUE_DIM ? DIM : VALUE_DIM, DIM, VALUE_DIM),
+              "the launch allocates another size");
+static_assert(COMBINE_ROWS == THREADS / 32, "a warp combines a row");
 
 #if __CUDA_ARCH__ >= 800
 

@@ -3,9 +3,9 @@
 #pragma once
 #include "tensor/attention.cuh"
 
-constexpr int ROW_THREADS = 128;
-constexpr int ROW_ITEMS = 8;
-constexpr int ROW_COLUMNS = ROW_THREADS * ROW_ITEMS;
+constexpr int THREADS = ROW_THREADS;
+constexpr int ROW_ITEMS = ROW_COLUMNS / THREADS;
+static_assert(ROW_ITEMS * THREADS == ROW_COLUMNS, "a thread has whole columns");
 
 // The largest or the sum of all threads, in all of them.
 template <bool IS_MAX>
@@ -20,21 +20,21 @@ __device__ __forceinline__ Compute block_reduce(Compute x, Compute* scratch) {
     __syncthreads();
     x = scratch[0];
 #pragma unroll
-    for (int warp = 1; warp < ROW_THREADS / 32; warp++) x = !IS_MAX ? x + scratch[warp] : x > scratch[warp] ? x : scratch[warp];
+    for (int warp = 1; warp < THREADS / 32; warp++) x = !IS_MAX ? x + scratch[warp] : x > scratch[warp] ? x : scratch[warp];
     return x;
 }
 
 // The grid is all rows by the parts of their columns.
 __device__ __forceinline__ void attention_rows(const Attention& attention) {
-    __shared__ Compute probabilities[ROW_THREADS], scratch[ROW_THREADS / 32];
+    __shared__ Compute probabilities[THREADS], scratch[THREADS / 32];
     const int query = (int)(blockIdx.x % (u32)attention.queries);
     const Head head = head_of(attention, blockIdx.x / (u32)attention.queries);
     const Element* row = head.query + query * attention.query_strides[2];
-    const i64 first = (i64)blockIdx.y * ROW_COLUMNS;
+    const i64 first = (i64)blockIdx.y * (int)ROW_COLUMNS;
     const int end = end_of_keys(head, query + 1);
     const Compute scale = base2_scale(attention);
     Compute acc[ROW_ITEMS] = {}, row_max = -INFINITY, row_sum = 0;
-    for (int from = 0; from < end; from += ROW_THREADS) {
+    for (int from = 0; from < end; from += THREADS) {
         const int key = from + (int)threadIdx.x;
         Compute score = -INFINITY;
         if (key < end) {
@@ -52,10 +52,10 @@ __device__ __forceinline__ void attention_rows(const Attention& attention) {
         row_sum = row_sum * correction + block_reduce<false>(probability, scratch);
         probabilities[threadIdx.x] = probability;
         __syncthreads();
-        const int count = min(end - from, ROW_THREADS);
+        const int count = min(end - from, THREADS);
 #pragma unroll
         for (int item = 0; item < ROW_ITEMS; item++) {
-            const i64 column = first + item * ROW_THREADS + threadIdx.x;
+            const i64 column = first + item * THREADS + threadIdx.x;
             if (column >= attention.value_dim) break;
             Compute sum = acc[item] * correction;
             for (int k = 0; k < count; k++) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ void attention_rows(const Attention& attention) {
     const Compute factor = row_factor(row_sum);
 #pragma unroll
     for (int item = 0; item < ROW_ITEMS; item++) {
-        const i64 column = first + item * ROW_THREADS + threadIdx.x;
+        const i64 column = first + item * THREADS + threadIdx.x;
         if (column >= attention.value_dim) break;
         ((Element*)attention.output)[(head.row + query) * attention.value_dim + column] = narrow(acc[item] * factor);
     }

@@ -7,12 +7,14 @@
 #include "tensor/attention.cuh"
 #include "tensor/pack.cuh"
 
-constexpr int SIDE = 16;             // threads that share 4 rows of queries
+constexpr int SIDE = SIMT_SIDE;      // threads that share 4 rows of queries
 constexpr int THREADS = QUERIES / 4 * SIDE;
 constexpr int PITCH = DIM + 4;       // of a row in shared memory: a multiple of 16 bytes that spreads rows over the banks
 constexpr int SCORE_PITCH = KEYS + 4;
 constexpr int PER_ROW = KEYS / SIDE; // scores of a thread in a row
 constexpr int GROUPS = DIM / (4 * SIDE);
+static_assert(sizeof(float) * ((QUERIES + KEYS) * PITCH + QUERIES * SCORE_PITCH) == simt_shared_bytes(QUERIES, KEYS, DIM),
+              "the launch allocates another size");
 
 // Copies `rows` rows of `columns` columns to `to`, with zeros up to ROWS and DIM.
 template <int ROWS>

@@ -7,7 +7,7 @@
 // Two consumer warpgroups have 64 queries each of an item, a tile of 128 queries of a head. A producer loads queries, and 128 keys and values
 // at a time, running ahead into the next item. The softmax of a warpgroup overlaps its preceding product with values and the products of
 // the other warpgroup.
-//   384 threads, one block a multiprocessor; dynamic shared memory: 6 * HEAD_BYTES + 1024 bytes
+//   SM90_THREADS threads, one block a multiprocessor; dynamic shared memory: sm90_shared_bytes(DIM)
 
 #pragma once
 #include "attention/online_softmax.cuh"
@@ -15,9 +15,12 @@
 #include "common/tma.cuh"
 #include "tensor/attention_tile.cuh"
 
-constexpr u32 THREADS = 384, QUERIES = 128, KEYS = 128;
+constexpr u32 THREADS = SM90_THREADS, QUERIES = SM90_ROWS, KEYS = SM90_ROWS;
 // 64 columns of 128 rows; a head has one or two such panels.
-constexpr u32 PANEL_BYTES = 128 * 128, PANELS = DIM / 64, HEAD_BYTES = PANELS * PANEL_BYTES;
+constexpr u32 PANEL_BYTES = SM90_BOX_ROWS * 128, PANELS = DIM / 64, HEAD_BYTES = PANELS * PANEL_BYTES;
+static_assert(THREADS == 3 * 128 && QUERIES == 2 * 64 && KEYS == 128, "two consumer warpgroups of 64 queries each, and the producer's");
+static_assert(SM90_BOX_ROWS == QUERIES && SM90_BOX_ROWS == KEYS, "a copy loads a panel");
+static_assert(6 * HEAD_BYTES + 1024 == sm90_shared_bytes(DIM), "the launch allocates another size");
 // Rings of two slots each.
 constexpr u32 KEY_RING = 0, VALUE_RING = 2, QUERY_RING = 4;
 // Heads that causal attention interleaves, so that long items come first and keys and values stay in the L2 cache.

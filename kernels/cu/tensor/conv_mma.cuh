@@ -4,7 +4,7 @@
 // A block of 256 threads computes CHANNELS output channels of a group at 128 positions, in steps of 128 bytes of terms: 64 of 16 bits or 32
 // of 32 bits. Filters and windows of a step are rows of 128 bytes in shared memory, their chunks of 16 bytes swizzled as wgmma expects;
 // STAGES steps take turns, and are filled by cp.async, with zeros in the padding.
-//   dynamic shared memory: STAGES * (CHANNELS + 128) * 128 bytes, and 1024 for alignment
+//   dynamic shared memory: conv_mma_shared_bytes(CHANNELS)
 // OPERANDS also names Mma, what multiplies; ELEMENT_BYTES are those of packed elements.
 #pragma once
 #include "common/wgmma.cuh"
@@ -13,7 +13,7 @@
 
 #if __CUDA_ARCH__ >= 800
 
-constexpr int POSITIONS = 128, ROW_BYTES = 128, STAGES = 3, THREADS = 256;
+constexpr int POSITIONS = MMA_POSITIONS, ROW_BYTES = MMA_ROW_BYTES, STAGES = MMA_STAGES, THREADS = CONV_THREADS;
 // Floats from a channel to the next in the sums of a block; 8 modulo the banks, so that rows of fragments are free of conflicts.
 constexpr int SUMS_PITCH = POSITIONS + 8;
 
@@ -179,8 +179,10 @@ __device__ __forceinline__ void write_sums(const Conv& conv, const float* sums, 
 template <int CHANNELS, int V, bool HAS_BIAS, typename OPERANDS, int ELEMENT_BYTES>
 __device__ __forceinline__ void conv_mma(const Conv& conv, u64 workspace) {
     extern __shared__ u8 dynamic_shared[];
-    const u32 unaligned = smem_address(dynamic_shared), shared = (unaligned + 1023) & ~1023u;
+    const u32 unaligned = smem_address(dynamic_shared), shared = (unaligned + MMA_ALIGNMENT - 1) & ~(MMA_ALIGNMENT - 1);
     constexpr u32 STAGE_BYTES = (CHANNELS + POSITIONS) * ROW_BYTES;
+    static_assert(STAGES * STAGE_BYTES + MMA_ALIGNMENT == conv_mma_shared_bytes(CHANNELS), "the launch allocates another size");
+    static_assert(CHANNELS * SUMS_PITCH * sizeof(float) <= STAGES * STAGE_BYTES, "the sums take the place of the stages");
     typedef ConvLoader<CHANNELS, ELEMENT_BYTES> Loader;
     const i64 terms = conv.kernel[0] * conv.kernel[1] * conv.padded_channels;
     const int k_tiles = (int)((terms + Loader::STEP - 1) / Loader::STEP);

@@ -25,11 +25,11 @@ __device__ __forceinline__ void pack_filters(const Conv& conv, u64 workspace) {
     }
 }
 
-// Packs images to Element[batch][height][width][groups][padded channels] at `images_offset` of the workspace. A block of 256 threads
+// Packs images to Element[batch][height][width][groups][padded channels] at `images_offset` of the workspace. A block
 // transposes TILE packed channels of TILE positions; a thread reads V neighbouring positions at a time, and writes 16 bytes.
 template <typename Element, int V>
 __device__ __forceinline__ void pack_images(const Conv& conv, u64 workspace) {
-    constexpr int TILE = 64, THREADS = 256, CHUNK = 16 / sizeof(Element), CHUNKS = TILE / CHUNK;
+    constexpr int TILE = PACK_TILE, THREADS = CONV_THREADS, CHUNK = 16 / sizeof(Element), CHUNKS = TILE / CHUNK;
     // Odd rows spread the chunks that are read together over the banks.
     __shared__ Element tile[TILE][TILE + 1];
     const i64 area = conv.height * conv.width, group_channels = conv.channels / conv.groups;

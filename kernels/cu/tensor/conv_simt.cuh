@@ -3,8 +3,9 @@
 #pragma once
 #include "tensor/conv.cuh"
 
-constexpr int DEPTH = 8;  // terms between two barriers; the padded channels are a multiple
-constexpr int SIDE = 16;  // the block is SIDE * SIDE threads, each with PER_SIDE * PER_SIDE sums
+constexpr int DEPTH = SIMT_DEPTH;  // terms between two barriers; the padded channels are a multiple
+constexpr int SIDE = SIMT_SIDE;    // the block is SIDE * SIDE threads, each with PER_SIDE * PER_SIDE sums
+static_assert(SIDE * SIDE == CONV_THREADS, "the launch has other threads");
 
 // Packs filters to Sum[groups][terms][out_channels of a group].
 template <typename OPERANDS>

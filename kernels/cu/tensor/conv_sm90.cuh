@@ -15,8 +15,8 @@ template <int V, bool HAS_BIAS, typename OPERANDS>
 struct ConvProblem {
     typedef typename OPERANDS::Wgmma Wgmma;
     typedef typename OPERANDS::Element Element;
-    static constexpr int STAGES = 5, BUFFERS = 1;
-    static constexpr u32 PER_BLOCK = 192;
+    static constexpr int STAGES = SM90_STAGES, BUFFERS = SM90_BUFFERS;
+    static constexpr u32 PER_BLOCK = PINGPONG_COLUMNS;
     const Conv& conv;
     const TensorMap &filters, &images;
     u32 k_tiles, pairs, channel_tiles, per_tap;

@@ -15,8 +15,9 @@
 
 #pragma once
 #include "tensor/offsets.cuh"
+#include "tensor/templates_launch.cuh"
 
-constexpr int INDEX_THREADS = 256, INDEX_UNROLL = 4;
+constexpr int THREADS = WORDS_THREADS, UNROLL = INDEX_UNROLL;
 
 static __device__ __noinline__ void report_index(u64* status, u64 report, i64 index, u64 extent) {
     if (atomicCAS(status, 0ull, report) != 0) return;
@@ -38,24 +39,24 @@ __device__ __forceinline__ void copy_by_index(const u64* words) {
     const Word* input = (const Word*)words[4];
     const Subscript* subscripts = (const Subscript*)words[5];
     Word* output = (Word*)words[6];
-    const u64 first = (u64)blockIdx.x * (INDEX_THREADS * INDEX_UNROLL) + threadIdx.x;
-    i64 offsets[INDEX_UNROLL][3] = {};
-    i64 chosen[INDEX_UNROLL];
+    const u64 first = (u64)blockIdx.x * (THREADS * UNROLL) + threadIdx.x;
+    i64 offsets[UNROLL][3] = {};
+    i64 chosen[UNROLL];
 #pragma unroll
-    for (int u = 0; u < INDEX_UNROLL; u++) {
-        const u64 at = first + u * INDEX_THREADS;
+    for (int u = 0; u < UNROLL; u++) {
+        const u64 at = first + u * THREADS;
         chosen[u] = -1;
         if (at >= count) continue;
         add_offsets<RANK, 3>((Index)at, words + 8, words + 8 + RANK, offsets[u]);
         chosen[u] = chosen_offset(words, (i64)subscripts[offsets[u][1]]);
     }
-    Word values[INDEX_UNROLL] = {};
+    Word values[UNROLL] = {};
 #pragma unroll
-    for (int u = 0; u < INDEX_UNROLL; u++) {
+    for (int u = 0; u < UNROLL; u++) {
         if (chosen[u] >= 0) values[u] = input[offsets[u][0] + (i64)((u64)chosen[u] * stride)];
     }
 #pragma unroll
-    for (int u = 0; u < INDEX_UNROLL; u++) {
-        if (first + u * INDEX_THREADS < count) output[offsets[u][2]] = values[u];
+    for (int u = 0; u < UNROLL; u++) {
+        if (first + u * THREADS < count) output[offsets[u][2]] = values[u];
     }
 }

@@ -14,8 +14,7 @@ template <bool HAS_BIAS, typename OPERANDS>
 struct LinearProblem {
     typedef typename OPERANDS::Wgmma Wgmma;
     typedef typename OPERANDS::Element Element;
-    // A store reads one buffer while the other is filled.
-    static constexpr int STAGES = 4, BUFFERS = 2;
+    static constexpr int STAGES = LINEAR_STAGES, BUFFERS = LINEAR_BUFFERS;
     const MatMul& product;
     const TensorMap &a, &b, &output;
     u32 k_tiles, across, down, pairs;

@@ -13,7 +13,7 @@ struct TileRow {
 };
 
 constexpr int WARP = 32;
-constexpr int WARPS = 8;
+constexpr int WARPS = TILE_THREADS / WARP;
 
 // A part of the tiled space that a tile covers, at a position with a lane and a warp added.
 template <int EDGE, int RANK>
@@ -90,7 +90,7 @@ __device__ __forceinline__ void compute_tile(const Space& space, const TileOrigi
     }
 }
 
-// The block has WARP * WARPS threads.
+// The block has TILE_THREADS threads.
 template <int EDGE, int RANK, typename OPERANDS>
 __device__ __forceinline__ void map_tile(const Space& space, const OPERANDS& operands) {
     __shared__ typename OPERANDS::template Tile<EDGE> tile;

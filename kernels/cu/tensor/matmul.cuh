@@ -6,10 +6,11 @@
 #include "common/common.cuh"
 #include "tensor/matmul_launch.cuh"
 
-constexpr int EDGE = 64;   // rows and columns of a block's tile of the result
-constexpr int DEPTH = 16;  // terms of the sums between two barriers
-constexpr int SIDE = 16;   // the block is SIDE * SIDE threads, each with PER_SIDE * PER_SIDE elements
+constexpr int EDGE = MATMUL_EDGE;  // rows and columns of a block's tile of the result
+constexpr int DEPTH = 16;          // terms of the sums between two barriers
+constexpr int SIDE = 16;           // the block is SIDE * SIDE threads, each with PER_SIDE * PER_SIDE elements
 constexpr int PER_SIDE = EDGE / SIDE;
+static_assert(SIDE * SIDE == MATMUL_THREADS, "the launch has other threads");
 
 // Stages EDGE lines of DEPTH terms as to[term][line]; zeros beyond the matrix. Neighbouring threads read along the terms or the lines,
 // whichever is contiguous.

@@ -105,10 +105,4 @@ __device__ __forceinline__ u32 stored(float sum, i64 index) {
     return element;
 }
 
-#define CLUSTER_OF_2 __cluster_dims__(2, 1, 1)
-
-#else
-
-#define CLUSTER_OF_2
-
 #endif

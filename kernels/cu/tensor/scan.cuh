@@ -15,12 +15,13 @@
 
 #pragma once
 #include "tensor/pack.cuh"
+#include "tensor/templates_launch.cuh"
 
-constexpr int SCAN_THREADS = 256, SCAN_WARPS = SCAN_THREADS / 32;
+constexpr int SCAN_THREADS = WORDS_THREADS, SCAN_WARPS = SCAN_THREADS / 32;
 // Vectors of a thread; each warp has one total for each, 32 together.
-constexpr int SCAN_ROUNDS = 4;
-constexpr int SCAN_TILE = SCAN_THREADS * SCAN_ROUNDS * VEC;
-static_assert(SCAN_ROUNDS * SCAN_WARPS == 32, "a warp scans the totals of a tile");
+constexpr int ROUNDS = SCAN_ROUNDS;
+constexpr int SCAN_TILE = SCAN_THREADS * ROUNDS * VEC;
+static_assert(ROUNDS * SCAN_WARPS == 32, "a warp scans the totals of a tile");
 
 __device__ __forceinline__ Value scan_identity() { return Operator::identity(); }
 __device__ __forceinline__ Value combine(Value a, Value b) { return Operator::combine(a, b); }
@@ -110,14 +111,14 @@ __device__ __forceinline__ void scan_row_totals(const u64* words) {
     const Element* from = (const Element*)words[0] + blockIdx.x * words[4];
     Value total = scan_identity();
     for (u64 start = part.begin; start < part.end; start += SCAN_TILE) {
-        Value values[SCAN_ROUNDS][VEC];
+        Value values[ROUNDS][VEC];
 #pragma unroll
-        for (int u = 0; u < SCAN_ROUNDS; u++) {
+        for (int u = 0; u < ROUNDS; u++) {
             const u64 at = start + (u * SCAN_THREADS + threadIdx.x) * VEC;
             load_scanned(from + at, at < part.end, values[u]);
         }
 #pragma unroll
-        for (int u = 0; u < SCAN_ROUNDS; u++) total = combine(total, values[u][VEC - 1]);
+        for (int u = 0; u < ROUNDS; u++) total = combine(total, values[u][VEC - 1]);
     }
     total = block_combine(total);
     if (threadIdx.x == 0) ((Value*)words[2])[blockIdx.x * words[7] + blockIdx.y] = total;
@@ -138,14 +139,14 @@ __device__ __forceinline__ void scan_rows(const u64* words) {
     // The totals of a tile are read until the barrier of the next one, which has the other buffer.
     u32 buffer = 0;
     for (u64 start = part.begin; start < part.end; start += SCAN_TILE, buffer ^= 1) {
-        Value values[SCAN_ROUNDS][VEC], inclusive[SCAN_ROUNDS];
+        Value values[ROUNDS][VEC], inclusive[ROUNDS];
 #pragma unroll
-        for (int u = 0; u < SCAN_ROUNDS; u++) {
+        for (int u = 0; u < ROUNDS; u++) {
             const u64 at = start + (u * SCAN_THREADS + threadIdx.x) * VEC;
             load_scanned(from + at, at < part.end, values[u]);
         }
 #pragma unroll
-        for (int u = 0; u < SCAN_ROUNDS; u++) {
+        for (int u = 0; u < ROUNDS; u++) {
             inclusive[u] = warp_scan(values[u][VEC - 1]);
             if (lane == 31) totals[buffer][u * SCAN_WARPS + warp] = inclusive[u];
         }
@@ -153,7 +154,7 @@ __device__ __forceinline__ void scan_rows(const u64* words) {
         const Value scanned = warp_scan(totals[buffer][lane]);
         const Value exclusive = lane_before(scanned);
 #pragma unroll
-        for (int u = 0; u < SCAN_ROUNDS; u++) {
+        for (int u = 0; u < ROUNDS; u++) {
             const u64 at = start + (u * SCAN_THREADS + threadIdx.x) * VEC;
             const Value of_warp = combine(carry, __shfl_sync(FULL_WARP, exclusive, u * SCAN_WARPS + warp));
             const Value before = combine(of_warp, lane_before(inclusive[u]));

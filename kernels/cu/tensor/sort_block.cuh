@@ -12,8 +12,9 @@
 
 #pragma once
 #include "tensor/sort_key.cuh"
+#include "tensor/templates_launch.cuh"
 
-constexpr u32 SORT_THREADS = 256;
+constexpr u32 SORT_THREADS = WORDS_THREADS;
 
 template <typename KEY>
 struct Entry;

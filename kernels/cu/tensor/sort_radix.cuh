@@ -13,9 +13,11 @@
 
 #pragma once
 #include "tensor/sort_key.cuh"
+#include "tensor/templates_launch.cuh"
 
-constexpr u32 RADIX_THREADS = 256, RADIX_WARPS = RADIX_THREADS / 32, DIGITS = 256;
-constexpr u32 RADIX_ITEMS = sizeof(Key) == 8 ? 8 : 12;
+constexpr u32 RADIX_THREADS = WORDS_THREADS, RADIX_WARPS = RADIX_THREADS / 32, DIGITS = RADIX_DIGITS;
+constexpr u32 RADIX_ITEMS = sizeof(Key) == 8 ? RADIX_ITEMS_64 : RADIX_ITEMS_32;
+static_assert(DIGITS == RADIX_THREADS, "a thread counts a digit");
 constexpr u32 RADIX_TILE = RADIX_THREADS * RADIX_ITEMS;
 
 __device__ __forceinline__ u32 digit_of(const u64* words, Key key) { return (u32)(key >> words[10]) & (DIGITS - 1); }

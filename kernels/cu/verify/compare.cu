@@ -2,41 +2,19 @@
 // largest errors, and which tiles and rows have a mismatch.
 
 #include "common/common.cuh"
+#include "launch/compare.cuh"
 #include "verify/element.cuh"
 
-#define THREADS 256
+#define THREADS ((int)COMPARE_THREADS)
 // Vectors of 16 bytes that a thread loads of each tensor at a time.
 #define VECTORS 4
-// Bytes of each tensor that a block compares at a time.
-#define TILE_BYTES (16 * THREADS * VECTORS)
+static_assert(TILE_BYTES == 16 * THREADS * VECTORS, "the launch has other tiles");
 
-#define BUCKETS 65
-// Classes that are counted, after the buckets. Pairs with equal bits are the rest.
-enum Class { EQUAL, ZERO_SIGN, WITHIN_TOLERANCE, MISMATCH, NAN_EQUAL, NAN_MISMATCH, INFINITY_MISMATCH, CLASSES };
-#define COUNTERS (BUCKETS + CLASSES)
-
-enum Flag {
-    HAS_CLOSE = 1,
-    HAS_MAX_ULPS = 2,
-    HAS_MAX_NORM = 4,
-    ALL_RULES = 8,
-    NAN_EQUALS = 16,
-    NAN_SAME_BITS = 32,
-    INFINITY_FORBIDDEN = 64,
-    DISTINGUISH_ZERO_SIGN = 128,
-    MARK_ROWS = 256
-};
-
-struct Params {
-    u64 elements;
-    // At least 1.
-    u64 row_elements;
-    u64 max_ulps;
-    double atol, rtol;
-    // Bounds the absolute error by this multiple of the largest expected number.
-    double max_norm;
-    u32 flags, reserved;
-};
+// Classes that are counted, after the buckets.
+enum Class { EQUAL, ZERO_SIGN, WITHIN_TOLERANCE, MISMATCH, NAN_EQUAL, NAN_MISMATCH, INFINITY_MISMATCH, LAST_CLASS = INFINITY_MISMATCH };
+static_assert(LAST_CLASS + 1 == CLASSES, "the host reads other classes");
+#define BUCKETS ((int)HISTOGRAM_BUCKETS)
+#define COUNTERS (BUCKETS + (int)CLASSES)
 
 // What all blocks add to, zeros at first. Numbers that are not negative are in the order of their bits.
 struct Totals {

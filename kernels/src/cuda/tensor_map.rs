@@ -2,11 +2,15 @@
 
 use cudarc::driver::sys;
 
-use super::{device::Device, memory::DevicePtr};
+use super::{device::Device, launch_structs, memory::DevicePtr};
 use crate::OpError;
 
-/// Bytes of an encoded map, which is an argument of a kernel.
-pub(crate) const TENSOR_MAP_BYTES: usize = 128;
+launch_structs! {
+    pub(crate) header TENSOR_MAP_LAUNCH = "launch/tensor_map.cuh";
+
+    /// Bytes of an encoded map, which is an argument of a kernel.
+    pub(crate) const TENSOR_MAP_BYTES: usize = 128;
+}
 /// What addresses and strides are multiples of, in bytes.
 pub(crate) const TMA_ALIGNMENT: usize = 16;
 const ELEMENT_BYTES: usize = 2;

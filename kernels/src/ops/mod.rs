@@ -23,3 +23,16 @@ pub fn modules() -> Vec<&'static Module> {
     ]
     .concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::cuda::hidden_by_macros;
+
+    #[test]
+    fn no_source_hides_a_generated_constant() {
+        for module in super::modules() {
+            let sources = [module.headers, &[module.source]].concat();
+            assert!(hidden_by_macros(&sources).is_empty(), "{}: {:?}", module.name, hidden_by_macros(&sources));
+        }
+    }
+}

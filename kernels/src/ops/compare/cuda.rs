@@ -16,13 +16,48 @@ use super::{
 };
 use crate::{
     OpError,
-    cuda::{Args, Buffer, COMMON, Grid, Kernel, Module, Source, Worker, cu},
+    cuda::{Args, Buffer, COMMON, Grid, Kernel, Module, Source, Worker, cu, launch_structs},
     ops::tensor::TensorInput,
 };
 
-const THREADS: u32 = 256;
-/// Bytes of each tensor that a block compares at a time.
-const TILE_BYTES: usize = 16 << 10;
+launch_structs! {
+    header LAUNCH = "launch/compare.cuh";
+
+    const COMPARE_THREADS: u32 = 256;
+    /// Bytes of each tensor that a block compares at a time.
+    const TILE_BYTES: usize = 16384;
+    /// Counters: the buckets of the histogram, then the classes, of which pairs with equal bits are the rest.
+    const HISTOGRAM_BUCKETS: usize = 65;
+    const CLASSES: usize = 7;
+
+    /// Bits of `flags`.
+    const HAS_CLOSE: u32 = 1;
+    const HAS_MAX_ULPS: u32 = 2;
+    const HAS_MAX_NORM: u32 = 4;
+    const ALL_RULES: u32 = 8;
+    const NAN_EQUALS: u32 = 16;
+    const NAN_SAME_BITS: u32 = 32;
+    const INFINITY_FORBIDDEN: u32 = 64;
+    const DISTINGUISH_ZERO_SIGN: u32 = 128;
+    const MARK_ROWS: u32 = 256;
+
+    /// Parameters of a comparison.
+    struct Params {
+        elements: u64,
+        /// At least 1.
+        row_elements: u64,
+        max_ulps: u64,
+        atol: f64,
+        rtol: f64,
+        /// Bounds the absolute error by this multiple of the largest expected number.
+        max_norm: f64,
+        flags: u32,
+        reserved: u32,
+    }
+}
+
+const _: () = assert!(HISTOGRAM_BUCKETS == BUCKETS && CLASSES == Class::InfinityMismatch as usize + 1);
+
 /// Blocks for each multiprocessor, which take tiles in turn: a multiple of 2, 3, 4 and 6, of which as many as registers allow run at once.
 const BLOCKS: usize = 12;
 
@@ -46,7 +81,7 @@ macro_rules! kernels {
         static MODULE: Module = Module {
             name: "compare",
             source: cu!("verify/compare.cu"),
-            headers: &[COMMON, ELEMENT],
+            headers: &[COMMON, ELEMENT, LAUNCH],
             defines: &[],
             kernels: &[$($constant.compare, $constant.norm),*],
         };
@@ -60,21 +95,6 @@ kernels!(
 
 pub(crate) static MODULES: &[&Module] = &[&MODULE];
 
-/// The kernel's `Params`.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Params {
-    elements: u64,
-    row_elements: u64,
-    max_ulps: u64,
-    atol: f64,
-    rtol: f64,
-    max_norm: f64,
-    flags: u32,
-    reserved: u32,
-}
-
-const CLASSES: usize = 7;
 /// Words of the kernel's `Totals`: the histogram, the classes, and the bits of norm, excess and ratio.
 const TOTALS: usize = BUCKETS + CLASSES + 3;
 
@@ -172,7 +192,7 @@ impl<'a> Launched<'a> {
         let kernels = kernels(pair.dtype);
         if pair.policy.rules.max_norm.is_some() {
             let mut args = Args::new().ptr(expected).ptr(launched.totals.ptr()).u64(pair.elements as u64);
-            worker.launch(&kernels.norm, grid, THREADS, 0, &mut args)?;
+            worker.launch(&kernels.norm, grid, COMPARE_THREADS, 0, &mut args)?;
         }
         let mut args = Args::new()
             .ptr(actual)
@@ -182,7 +202,7 @@ impl<'a> Launched<'a> {
             .ptr(launched.tiles.ptr())
             .ptr(launched.rows.ptr())
             .value(params(pair));
-        worker.launch(&kernels.compare, grid, THREADS, 0, &mut args)?;
+        worker.launch(&kernels.compare, grid, COMPARE_THREADS, 0, &mut args)?;
         Ok(launched)
     }
 
@@ -268,17 +288,16 @@ fn add_maxima(to: &mut Comparison, [absolute, relative, ulps]: &Maxima) {
 fn params(pair: &Pair) -> Params {
     let (policy, rules) = (&pair.policy, &pair.policy.rules);
     let tolerances = rules.tolerances();
-    // The bits of the kernel's `Flag`.
     let flags = [
-        rules.close.is_some(),
-        rules.max_ulps.is_some(),
-        rules.max_norm.is_some(),
-        rules.combination == Combination::All,
-        policy.nan == NanPolicy::Equal,
-        policy.nan == NanPolicy::SameBits,
-        policy.infinity == InfinityPolicy::Forbidden,
-        policy.distinguish_zero_sign,
-        pair.rows > 0,
+        (HAS_CLOSE, rules.close.is_some()),
+        (HAS_MAX_ULPS, rules.max_ulps.is_some()),
+        (HAS_MAX_NORM, rules.max_norm.is_some()),
+        (ALL_RULES, rules.combination == Combination::All),
+        (NAN_EQUALS, policy.nan == NanPolicy::Equal),
+        (NAN_SAME_BITS, policy.nan == NanPolicy::SameBits),
+        (INFINITY_FORBIDDEN, policy.infinity == InfinityPolicy::Forbidden),
+        (DISTINGUISH_ZERO_SIGN, policy.distinguish_zero_sign),
+        (MARK_ROWS, pair.rows > 0),
     ];
     Params {
         elements: pair.elements as u64,
@@ -287,7 +306,7 @@ fn params(pair: &Pair) -> Params {
         atol: tolerances.atol,
         rtol: tolerances.rtol,
         max_norm: rules.max_norm.unwrap_or_default(),
-        flags: flags.iter().rev().fold(0, |flags, flag| flags << 1 | u32::from(*flag)),
+        flags: flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum(),
         reserved: 0,
     }
 }

@@ -5,14 +5,21 @@ use std::sync::Arc;
 use super::{EmbedRequest, Table};
 use crate::{
     OpError,
-    cuda::{Args, Buffer, COMMON, Grid, Kernel, Module, Worker, cu},
+    cuda::{Args, Buffer, COMMON, Grid, Kernel, Module, Worker, cu, launch_structs},
 };
 
 const PARAMS: &[usize] = &[8, 8, 8, 8, 8, 8, 4];
 const POOL: Kernel = Kernel { name: "embed_pool_i8", params: PARAMS };
 const POOL_X4: Kernel = Kernel { name: "embed_pool_i8x4", params: PARAMS };
-const THREADS: u32 = 64;
-const NORMALIZE: u32 = 1;
+
+launch_structs! {
+    header LAUNCH = "launch/embed.cuh";
+
+    const EMBED_THREADS: u32 = 64;
+    /// A flag of a sequence: its vector is normalised.
+    const NORMALIZE: u32 = 1;
+}
+
 /// Words of a sequence in the upload: the offset of its vector (u64) and four words of description.
 const TEXT_WORDS: usize = 6;
 
@@ -21,7 +28,7 @@ pub(crate) static MODULES: &[&Module] = &[&MODULE];
 static MODULE: Module = Module {
     name: "embed",
     source: cu!("pool/embedding_bag.cu"),
-    headers: &[COMMON],
+    headers: &[COMMON, LAUNCH],
     defines: &[],
     kernels: &[POOL, POOL_X4],
 };
@@ -80,7 +87,7 @@ fn pool(
         .ptr(out.ptr())
         .u32(dim);
     let kernel = if dim.is_multiple_of(4) { POOL_X4 } else { POOL };
-    worker.launch(&kernel, Grid::x(layout.texts), THREADS, 0, &mut args)?;
+    worker.launch(&kernel, Grid::x(layout.texts), EMBED_THREADS, 0, &mut args)?;
     worker.download(&out, ..)
 }
 

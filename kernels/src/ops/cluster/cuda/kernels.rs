@@ -5,6 +5,32 @@ use crate::cuda::{COMMON, Kernel, Module, Source, cu, launch_structs};
 launch_structs! {
     header LAUNCH = "launch/kmeans.cuh";
 
+    /// Threads of a block of most kernels, and its warps.
+    pub(super) const BLOCK_THREADS: u32 = 256;
+    pub(super) const BLOCK_WARPS: usize = 8;
+    /// Those of the kernels that are one block, or take 32 centres.
+    pub(super) const WIDE_THREADS: u32 = 1024;
+    /// Those of the kernels with a block for each centre.
+    pub(super) const CENTER_THREADS: u32 = 128;
+    /// Those of the sort, whose warps have a run of rows each.
+    pub(super) const SORT_THREADS: u32 = 128;
+    pub(super) const SORT_WARPS: usize = 4;
+    /// Dynamic shared memory of the sort: a counter for each centre and warp.
+    pub(super) const fn counter_bytes(clusters: usize) -> usize { SORT_WARPS * clusters * 4 }
+
+    /// Rows of a block of the assignment, and centres of a tile: where a warp keeps rows in registers or rows are split, and else.
+    pub(super) const ASSIGN_ROWS: usize = 256;
+    pub(super) const NARROW_TILE: usize = 64;
+    pub(super) const WIDE_TILE: usize = 128;
+
+    /// Sorted rows that one warp sums.
+    pub(super) const SEGMENT: usize = 64;
+    /// Candidates per pass over the rows, and the most per step.
+    pub(super) const TRIALS: usize = 8;
+    pub(super) const MAX_TRIALS: usize = 64;
+    /// Blocks of the initialisation have multiples of so many rows.
+    pub(super) const SHARE_STEP: usize = 128;
+
     /// The state of a run; the host reads it every few iterations.
     pub(super) struct KMeansState {
         /// Converged: later kernels of the iteration return at once.

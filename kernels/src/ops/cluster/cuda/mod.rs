@@ -16,9 +16,10 @@ use input::Input;
 pub(crate) use kernels::MODULES;
 use kernels::{
     ASSIGN_64, ASSIGN_64_CHECKED, ASSIGN_128, ASSIGN_128_CHECKED, ASSIGN_ANY, ASSIGN_ANY_CHECKED, ASSIGN_EXACT,
-    ASSIGN_SPLIT, ASSIGN_SPLIT_CHECKED, AssignParams, CENTER_ROWS, COLUMN_SUMS, COUNT_LABELS, CenterBuffers, INERTIA,
-    INIT_CHOOSE, INIT_DISTANCES, KMeansState, MEAN_AND_SCALE, NORMALISE_ROWS, RESEED_EMPTY, RESET, SCAN_COUNTS,
-    SCATTER_ROWS, SET_CENTERS, SUM_SEGMENTS, SUM_SEGMENTS_X4, UPDATE_CENTERS,
+    ASSIGN_ROWS, ASSIGN_SPLIT, ASSIGN_SPLIT_CHECKED, AssignParams, BLOCK_THREADS, BLOCK_WARPS, CENTER_ROWS,
+    CENTER_THREADS, COLUMN_SUMS, COUNT_LABELS, CenterBuffers, INERTIA, INIT_CHOOSE, INIT_DISTANCES, KMeansState,
+    MEAN_AND_SCALE, NARROW_TILE, NORMALISE_ROWS, RESEED_EMPTY, RESET, SCAN_COUNTS, SCATTER_ROWS, SET_CENTERS,
+    SORT_THREADS, SORT_WARPS, SUM_SEGMENTS, SUM_SEGMENTS_X4, TRIALS, UPDATE_CENTERS, WIDE_THREADS, WIDE_TILE,
 };
 use shape::{KMeansShape, word};
 
@@ -31,8 +32,6 @@ use crate::{
     cuda::{Args, Buffer, DevicePtr, Grid, Kernel, Worker},
 };
 
-/// Candidates per pass of the initialisation, as in the kernels.
-const TRIALS: usize = 8;
 /// Iterations between two reads of the state.
 const READBACK_INTERVAL: usize = 4;
 /// Below this potential relative to the rows' squared norms, one binary16 per coordinate is too coarse: at it, rounding
@@ -136,14 +135,14 @@ impl<'a> KMeansRun<'a> {
 
     /// The grid of kernels with a warp per row, grid-stride.
     fn row_grid(&self) -> Grid {
-        Grid::x(word(self.shape.count.div_ceil(8).min(self.worker.sm_count() as usize * 8)))
+        Grid::x(word(self.shape.count.div_ceil(BLOCK_WARPS).min(self.worker.sm_count() as usize * 8)))
     }
 
     fn center(&self) -> Result<(), OpError> {
         let KMeansShape { count, dim, .. } = self.shape;
         if self.request.spherical {
             let args = Args::new().ptr(self.rows.ptr()).u32(word(count)).u32(word(dim));
-            self.launch(&NORMALISE_ROWS, Grid::x(word(count.div_ceil(8))), 256, args)?;
+            self.launch(&NORMALISE_ROWS, Grid::x(word(count.div_ceil(BLOCK_WARPS))), BLOCK_THREADS, args)?;
         }
         let blocks = (self.worker.sm_count() as usize * 4).min(count.div_ceil(64));
         let share = count.div_ceil(blocks);
@@ -151,10 +150,10 @@ impl<'a> KMeansRun<'a> {
         let largest = self.worker.alloc::<f32>(blocks)?;
         let args = Args::new().ptr(self.rows.ptr()).ptr(sums.ptr()).ptr(largest.ptr());
         let args = args.u32(word(count)).u32(word(dim)).u32(word(share));
-        self.launch(&COLUMN_SUMS, Grid::x(word(blocks)), 256, args)?;
+        self.launch(&COLUMN_SUMS, Grid::x(word(blocks)), BLOCK_THREADS, args)?;
         let args = Args::new().ptr(sums.ptr()).ptr(largest.ptr()).ptr(self.mean.ptr()).ptr(self.state.ptr());
         let args = args.u32(word(count)).u32(word(dim)).u32(word(blocks));
-        self.launch(&MEAN_AND_SCALE, Grid::x(1), 1024, args)?;
+        self.launch(&MEAN_AND_SCALE, Grid::x(1), WIDE_THREADS, args)?;
         self.center_rows(DevicePtr::NULL)
     }
 
@@ -162,7 +161,7 @@ impl<'a> KMeansRun<'a> {
         let args = Args::new().ptr(self.rows.ptr()).ptr(self.mean.ptr()).ptr(self.high.ptr()).ptr(low);
         let args = args.ptr(self.norms.ptr()).ptr(self.partial_sums.ptr()).ptr(self.state.ptr());
         let args = args.u32(word(self.shape.count)).u32(word(self.shape.dim)).u32(word(self.shape.pitch));
-        self.launch(&CENTER_ROWS, self.row_grid(), 256, args)
+        self.launch(&CENTER_ROWS, self.row_grid(), BLOCK_THREADS, args)
     }
 
     /// The result with the least inertia over all initialisations, ties to the first.
@@ -204,7 +203,7 @@ impl<'a> KMeansRun<'a> {
         }
         let args =
             Args::new().value(self.center_buffers()).ptr(self.rows.ptr()).ptr(chosen.ptr()).ptr(self.state.ptr());
-        self.launch(&SET_CENTERS, Grid::x(word(self.shape.clusters)), 128, args)?;
+        self.launch(&SET_CENTERS, Grid::x(word(self.shape.clusters)), CENTER_THREADS, args)?;
         self.iterate(precision)?;
         self.assign(precision, true)?;
         self.finish()?;
@@ -252,7 +251,7 @@ impl<'a> KMeansRun<'a> {
             let args = args.ptr(candidates.ptr()).ptr(chosen.ptr()).ptr(self.state.ptr());
             let args = args.u32(word(count)).u32(word(stride)).u32(word(self.shape.share));
             let args = args.u32(word(self.shape.shares)).u32(word(measured)).u32(word(next)).u32(word(step));
-            self.launch(&INIT_CHOOSE, Grid::x(1), 256, args)?;
+            self.launch(&INIT_CHOOSE, Grid::x(1), BLOCK_THREADS, args)?;
         }
         Ok(chosen)
     }
@@ -268,7 +267,8 @@ impl<'a> KMeansRun<'a> {
         let args = Args::new().ptr(self.high.ptr()).ptr(candidates.ptr()).ptr(known).ptr(remaining.ptr());
         let args = args.ptr(self.partial_sums.ptr()).ptr(self.state.ptr());
         let args = args.u32(word(count)).u32(word(stride)).u32(word(pitch)).u32(word(share)).u32(word(trials));
-        self.launch(&INIT_DISTANCES, Grid::xy(word(shares), word(trials.div_ceil(TRIALS))), 256, args)
+        let grid = Grid::xy(word(shares), word(trials.div_ceil(TRIALS)));
+        self.launch(&INIT_DISTANCES, grid, BLOCK_THREADS, args)
     }
 
     fn center_buffers(&self) -> CenterBuffers {
@@ -307,14 +307,14 @@ impl<'a> KMeansRun<'a> {
     fn assign(&self, precision: Precision, checked: bool) -> Result<(), OpError> {
         let KMeansShape { count, dim, clusters, pitch, .. } = self.shape;
         let (kernel, tile) = match (precision, pitch, checked) {
-            (Precision::Split, _, false) => (ASSIGN_SPLIT, 64),
-            (Precision::Split, _, true) => (ASSIGN_SPLIT_CHECKED, 64),
-            (Precision::Single, 64, false) => (ASSIGN_64, 64),
-            (Precision::Single, 64, true) => (ASSIGN_64_CHECKED, 64),
-            (Precision::Single, 128, false) => (ASSIGN_128, 64),
-            (Precision::Single, 128, true) => (ASSIGN_128_CHECKED, 64),
-            (Precision::Single, _, false) => (ASSIGN_ANY, 128),
-            (Precision::Single, _, true) => (ASSIGN_ANY_CHECKED, 128),
+            (Precision::Split, _, false) => (ASSIGN_SPLIT, NARROW_TILE),
+            (Precision::Split, _, true) => (ASSIGN_SPLIT_CHECKED, NARROW_TILE),
+            (Precision::Single, 64, false) => (ASSIGN_64, NARROW_TILE),
+            (Precision::Single, 64, true) => (ASSIGN_64_CHECKED, NARROW_TILE),
+            (Precision::Single, 128, false) => (ASSIGN_128, NARROW_TILE),
+            (Precision::Single, 128, true) => (ASSIGN_128_CHECKED, NARROW_TILE),
+            (Precision::Single, _, false) => (ASSIGN_ANY, WIDE_TILE),
+            (Precision::Single, _, true) => (ASSIGN_ANY_CHECKED, WIDE_TILE),
         };
         let assign = AssignParams {
             rows: self.high.ptr().address(),
@@ -332,18 +332,18 @@ impl<'a> KMeansRun<'a> {
             pitch: word(pitch),
             dim: word(dim),
         };
-        self.launch(&kernel, Grid::x(word(count.div_ceil(256))), 256, Args::new().value(assign))
+        self.launch(&kernel, Grid::x(word(count.div_ceil(ASSIGN_ROWS))), BLOCK_THREADS, Args::new().value(assign))
     }
 
     /// Reseeds empty clusters and sorts the rows by centre.
     fn sort_rows(&self, precision: Precision) -> Result<(), OpError> {
         let KMeansShape { count, clusters, run, runs, .. } = self.shape;
-        let (grid, shared) = (Grid::x(word(runs.div_ceil(4))), self.shape.counter_bytes());
+        let (grid, shared) = (Grid::x(word(runs.div_ceil(SORT_WARPS))), self.shape.counter_bytes());
         let sizes = |args: Args| {
             args.u32(word(count)).u32(word(clusters)).u32(word(run)).u32(word(runs)).u32(u32::from(shared > 0))
         };
         let args = Args::new().ptr(self.labels.ptr()).ptr(self.counts.ptr()).ptr(self.center_counts.ptr());
-        self.worker.launch(&COUNT_LABELS, grid, 128, word(shared), &mut sizes(args.ptr(self.state.ptr())))?;
+        self.worker.launch(&COUNT_LABELS, grid, SORT_THREADS, word(shared), &mut sizes(args.ptr(self.state.ptr())))?;
         let args = Args::new().ptr(self.labels.ptr()).ptr(self.scores.ptr()).ptr(self.norms.ptr());
         let args = args
             .ptr(self.counts.ptr())
@@ -351,12 +351,12 @@ impl<'a> KMeansRun<'a> {
             .ptr(self.center_offsets.ptr())
             .ptr(self.state.ptr());
         let args = args.u32(word(count)).u32(word(clusters)).u32(word(run)).f32(precision.noise());
-        self.launch(&RESEED_EMPTY, Grid::x(1), 1024, args)?;
+        self.launch(&RESEED_EMPTY, Grid::x(1), WIDE_THREADS, args)?;
         let args = Args::new().ptr(self.counts.ptr()).ptr(self.center_offsets.ptr()).ptr(self.state.ptr());
         let args = args.u32(word(clusters)).u32(word(runs));
-        self.launch(&SCAN_COUNTS, Grid::x(word(clusters.div_ceil(32))), 1024, args)?;
+        self.launch(&SCAN_COUNTS, Grid::x(word(clusters.div_ceil(32))), WIDE_THREADS, args)?;
         let args = Args::new().ptr(self.labels.ptr()).ptr(self.counts.ptr()).ptr(self.order.ptr());
-        self.worker.launch(&SCATTER_ROWS, grid, 128, word(shared), &mut sizes(args.ptr(self.state.ptr())))
+        self.worker.launch(&SCATTER_ROWS, grid, SORT_THREADS, word(shared), &mut sizes(args.ptr(self.state.ptr())))
     }
 
     /// Moves the centres to the mean of their rows.
@@ -365,12 +365,12 @@ impl<'a> KMeansRun<'a> {
         let (kernel, columns) = if dim.is_multiple_of(4) { (SUM_SEGMENTS_X4, 128) } else { (SUM_SEGMENTS, 32) };
         let args = Args::new().ptr(self.rows.ptr()).ptr(self.order.ptr()).ptr(self.labels.ptr());
         let args = args.ptr(self.segment_sums.ptr()).ptr(self.state.ptr()).u32(word(count)).u32(word(dim));
-        let grid = Grid::xy(word(self.shape.segments().div_ceil(8)), word(dim.div_ceil(columns)));
-        self.launch(&kernel, grid, 256, args)?;
+        let grid = Grid::xy(word(self.shape.segments().div_ceil(BLOCK_WARPS)), word(dim.div_ceil(columns)));
+        self.launch(&kernel, grid, BLOCK_THREADS, args)?;
         let args = Args::new().value(self.center_buffers()).ptr(self.segment_sums.ptr()).ptr(self.center_offsets.ptr());
         let args = args.ptr(self.center_counts.ptr()).ptr(self.movements.ptr()).ptr(self.state.ptr());
         let args = args.u32(u32::from(self.request.spherical));
-        self.launch(&UPDATE_CENTERS, Grid::x(word(clusters)), 128, args)
+        self.launch(&UPDATE_CENTERS, Grid::x(word(clusters)), CENTER_THREADS, args)
     }
 
     /// Assigns the ambiguous rows exactly and sums the inertia.
@@ -378,10 +378,10 @@ impl<'a> KMeansRun<'a> {
         let KMeansShape { count, dim, clusters, .. } = self.shape;
         let args = Args::new().ptr(self.rows.ptr()).ptr(self.centers.ptr()).ptr(self.order.ptr());
         let args = args.ptr(self.labels.ptr()).ptr(self.state.ptr()).u32(word(clusters)).u32(word(dim));
-        self.launch(&ASSIGN_EXACT, Grid::x(self.worker.sm_count() * 4), 256, args)?;
+        self.launch(&ASSIGN_EXACT, Grid::x(self.worker.sm_count() * 4), BLOCK_THREADS, args)?;
         let args = Args::new().ptr(self.rows.ptr()).ptr(self.centers.ptr()).ptr(self.labels.ptr());
         let args = args.ptr(self.partial_sums.ptr()).ptr(self.state.ptr()).u32(word(count)).u32(word(dim));
-        self.launch(&INERTIA, self.row_grid(), 256, args)
+        self.launch(&INERTIA, self.row_grid(), BLOCK_THREADS, args)
     }
 }
 

@@ -1,13 +1,8 @@
 //! The sizes of a k-means run on a GPU.
 
+use super::kernels::{MAX_TRIALS, SEGMENT, SHARE_STEP, WIDE_TILE, counter_bytes};
 use crate::{OpError, ops::cluster::random::trials};
 
-/// Centres are padded to a multiple of the largest tile of the assignment.
-const CENTER_TILE: usize = 128;
-/// Sorted rows per segment sum, as in the kernels.
-const SEGMENT: usize = 64;
-/// The most candidates per step, as in the kernels.
-const MAX_TRIALS: usize = 64;
 /// Dynamic shared memory available without opting in. The sort keeps its counters there if they fit.
 const SHARED_BYTES: usize = 48 << 10;
 /// The most counters of the sort: 128 MiB.
@@ -21,7 +16,7 @@ pub(super) struct KMeansShape {
     pub(super) clusters: usize,
     /// Columns of centred rows.
     pub(super) pitch: usize,
-    /// Rows of the centred centres.
+    /// Rows of the centred centres: a multiple of the largest tile of the assignment.
     pub(super) padded: usize,
     /// Rows per run of the sort, and the number of runs.
     pub(super) run: usize,
@@ -47,17 +42,17 @@ impl KMeansShape {
             let share = rows.div_ceil(most.clamp(1, rows.div_ceil(step))).next_multiple_of(step);
             (share, rows.div_ceil(share))
         };
-        let (share, shares) = run(count, 128, 2 * units);
+        let (share, shares) = run(count, SHARE_STEP, 2 * units);
         let (run, runs) = run(count, 32, (16 * units).min(MAX_COUNTERS / clusters));
         Ok(Self {
             count,
             dim,
             clusters,
             pitch: dim.next_multiple_of(if dim <= 128 { dim.next_power_of_two().max(64) } else { 64 }),
-            padded: clusters.next_multiple_of(CENTER_TILE),
+            padded: clusters.next_multiple_of(WIDE_TILE),
             run,
             runs,
-            stride: count.next_multiple_of(128),
+            stride: count.next_multiple_of(SHARE_STEP),
             trials: trials(clusters).min(MAX_TRIALS),
             share,
             shares,
@@ -68,9 +63,9 @@ impl KMeansShape {
         self.count.div_ceil(SEGMENT)
     }
 
-    /// Dynamic shared memory of the sort's counters, 4 warps per block; 0 if they do not fit.
+    /// Dynamic shared memory of the sort's counters; 0 if they do not fit.
     pub(super) fn counter_bytes(&self) -> usize {
-        let bytes = 4 * self.clusters * size_of::<u32>();
+        let bytes = counter_bytes(self.clusters);
         if bytes <= SHARED_BYTES { bytes } else { 0 }
     }
 }
@@ -90,7 +85,7 @@ mod tests {
         for count in [1, 31, 32, 33, 127, 128, 129, 1025, 99_999, 1_000_000] {
             for clusters in [1, 2, 256, 5000] {
                 let Ok(shape) = KMeansShape::new(count, 17, clusters, 132) else { continue };
-                assert!(shape.share % 128 == 0 && shape.run % 32 == 0);
+                assert!(shape.share % SHARE_STEP == 0 && shape.run % 32 == 0);
                 assert!(shape.share * shape.shares >= count && shape.share * (shape.shares - 1) < count);
                 assert!(shape.run * shape.runs >= count && shape.run * (shape.runs - 1) < count);
                 assert!(shape.runs * clusters <= MAX_COUNTERS);

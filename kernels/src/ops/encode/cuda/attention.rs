@@ -1,9 +1,9 @@
 //! Self-attention: QK norm and rotary embedding, then the attention kernels of `cu/attention`.
 
 use super::{
-    device_batch::DeviceBatch,
+    device_batch::{DeviceBatch, WORK_ITEMS_LAUNCH},
     head_dim::{MMA_HEAD_DIMS, mma_head_dim_index, padded_head_dim},
-    hidden_states::HiddenStates,
+    hidden_states::{HiddenStates, TILED, TILED_LAUNCH},
     launch::{LaunchContext, fit, kernel},
     norm::{NORM, NORM_LAUNCH, norm_kind},
     weights::Weight,
@@ -14,11 +14,12 @@ use crate::{
     ops::encode::{Attention, DType, QkNorm},
 };
 
-/// The window of a layer that has none.
-const NO_WINDOW: u32 = u32::MAX;
-
 launch_structs! {
     header QK_NORM_ROPE_LAUNCH = "launch/qk_norm_rope.cuh";
+
+    const QK_NORM_ROPE_THREADS: u32 = 256;
+    /// Dynamic shared memory: the queries and keys of a row.
+    const fn qk_norm_rope_shared_bytes(heads: usize, head_dim: usize) -> usize { heads * head_dim * 4 }
 
     /// Parameters of `qk_norm_rope`.
     pub(super) struct QkNormRopeParams {
@@ -44,6 +45,38 @@ launch_structs! {
 
 launch_structs! {
     header ATTENTION_LAUNCH = "launch/attention.cuh";
+
+    /// The window of a layer that has none.
+    const NO_WINDOW: u32 = u32::MAX;
+
+    const MMA_THREADS: u32 = 128;
+    /// Keys and values of 64 rows of a head.
+    const fn mma_kv_bytes(dim: usize) -> usize { 2 * 64 * dim * 2 }
+    /// For longer sequences, they have several stages.
+    const MMA_KV_STAGES: usize = 3;
+
+    /// Rows of a block of `attention_simt`, each of a warp.
+    const SIMT_ROWS: usize = 4;
+    const SIMT_THREADS: u32 = 128;
+    /// Dynamic shared memory: a query and its output for each row.
+    const fn simt_shared_bytes(head_dim: usize) -> usize { SIMT_ROWS * 2 * head_dim * 4 }
+
+    /// Rows of keys and values, of a tile of 64, and of queries, of a tile of 128, in shared memory: loads start at a multiple of 8.
+    const KV_TILE_BYTES: u32 = (64 + 8) * 128;
+    const Q_TILE_BYTES: u32 = (128 + 8) * 128;
+    /// Of the Hopper kernels for heads of up to 64 columns: two teams of two consumer warpgroups, each with its own pipeline, and a
+    /// warpgroup of producers.
+    const D64_THREADS: u32 = 640;
+    const KV_STAGES: u32 = 4;
+    /// Keys and values, two slots of queries, and work items and barriers.
+    const TEAM_SMEM_BYTES: u32 = 2 * KV_STAGES * KV_TILE_BYTES + 2 * Q_TILE_BYTES + 1024;
+    const D64_SMEM_BYTES: u32 = 2 * TEAM_SMEM_BYTES;
+    /// Columns of 128 bytes that a team processes at once: one head of 64 columns, or two of 32.
+    const COLUMN_WIDTH: usize = 64;
+    /// Of the kernel for heads of 128 columns: two consumer warpgroups and a warpgroup of the producer.
+    const D128_THREADS: u32 = 384;
+    /// A head is two columns of 128 bytes; two slots each of keys, values and queries, and work items and barriers.
+    const D128_SMEM_BYTES: u32 = 6 * 2 * Q_TILE_BYTES + 1024;
 
     /// Parameters of all attention kernels.
     pub(super) struct AttentionParams {
@@ -103,27 +136,16 @@ pub(super) struct Sm90Kernel {
     pub(super) shared_bytes: u32,
 }
 
-/// Two teams of two consumer warpgroups, each with its own pipeline.
-const fn two_teams(name: &'static str) -> Sm90Kernel {
-    Sm90Kernel {
-        kernel: kernel::<AttentionParams>(name),
-        threads: 640,
-        shared_bytes: 2 * (2 * 4 * 72 * 128 + 2 * 136 * 128 + 1024),
-    }
+const fn sm90(name: &'static str, threads: u32, shared_bytes: u32) -> Sm90Kernel {
+    Sm90Kernel { kernel: kernel::<AttentionParams>(name), threads, shared_bytes }
 }
 
 /// By [`MMA_HEAD_DIMS`].
 pub(super) const ATTENTION_SM90: [Sm90Kernel; 3] = [
-    two_teams("attention_sm90_32"),
-    two_teams("attention_sm90_64"),
-    Sm90Kernel {
-        kernel: kernel::<AttentionParams>("attention_sm90_128"),
-        threads: 384,
-        shared_bytes: 6 * 2 * 136 * 128 + 1024,
-    },
+    sm90("attention_sm90_32", D64_THREADS, D64_SMEM_BYTES),
+    sm90("attention_sm90_64", D64_THREADS, D64_SMEM_BYTES),
+    sm90("attention_sm90_128", D128_THREADS, D128_SMEM_BYTES),
 ];
-/// Columns of 128 bytes that a team processes at once: one head of 64 columns, or two of 32.
-const COLUMN_WIDTH: usize = 64;
 
 /// The `mma.sync` kernels for a head size, if any. They read binary16.
 fn mma_kernels(dtype: DType, head: usize, capability: (u32, u32)) -> Option<&'static [Kernel; 2]> {
@@ -177,12 +199,12 @@ pub(super) fn qk_norm_rope(
         all_heads: matches!(params.query_norm, Some((QkNorm::AllHeads, ..))).into(),
         epsilon: queries.map_or(0.0, |norm| norm.epsilon),
     };
-    let shared_bytes = fit((params.heads + params.kv_heads) * params.head_dim * 4)?;
+    let shared_bytes = fit(qk_norm_rope_shared_bytes(params.heads + params.kv_heads, params.head_dim))?;
     let grid = Grid::x(fit(launch.rows)?);
     launch.worker.launch_pdl(
         &QK_NORM_ROPE[qkv.dtype as usize],
         grid,
-        256,
+        QK_NORM_ROPE_THREADS,
         shared_bytes,
         &mut Args::new().value(rope_params),
     )
@@ -228,20 +250,22 @@ pub(super) fn attention(
     let mut args = Args::new().value(attention_params);
     if let Some([short, long]) = mma_kernels(launch.dtype, params.head_dim, launch.worker.compute_capability()) {
         let [short_blocks, long_blocks] = items.blocks(params.heads);
-        launch.worker.launch_pdl(short, Grid::x(fit(short_blocks)?), 128, fit(256 * padded)?, &mut args)?;
+        let kv_bytes = mma_kv_bytes(padded);
+        launch.worker.launch_pdl(short, Grid::x(fit(short_blocks)?), MMA_THREADS, fit(kv_bytes)?, &mut args)?;
         let (biased, capability) =
             (params.slopes.or(params.relative_bias).is_some(), launch.worker.compute_capability());
         if let Some(sm90) = sm90_kernel([params.heads, params.kv_heads, padded], biased, capability) {
             let grid = Grid::x(fit(long_blocks)?.min(launch.worker.sm_count()));
             return launch.worker.launch_pdl(&sm90.kernel, grid, sm90.threads, sm90.shared_bytes, &mut args);
         }
-        return launch.worker.launch_pdl(long, Grid::x(fit(long_blocks)?), 128, fit(768 * padded)?, &mut args);
+        let (grid, shared_bytes) = (Grid::x(fit(long_blocks)?), fit(MMA_KV_STAGES * kv_bytes)?);
+        return launch.worker.launch_pdl(long, grid, MMA_THREADS, shared_bytes, &mut args);
     }
-    let grid = Grid::xy(fit(launch.rows.div_ceil(4))?, fit(params.heads)?);
-    launch.worker.launch_pdl(&ATTENTION_SIMT[launch.dtype as usize], grid, 128, fit(32 * params.head_dim)?, &mut args)
+    let grid = Grid::xy(fit(launch.rows.div_ceil(SIMT_ROWS))?, fit(params.heads)?);
+    let shared_bytes = fit(simt_shared_bytes(params.head_dim))?;
+    launch.worker.launch_pdl(&ATTENTION_SIMT[launch.dtype as usize], grid, SIMT_THREADS, shared_bytes, &mut args)
 }
 
-const TILED: Source = cu!("common/tiled.cuh");
 const ACTIVATION: Source = cu!("common/activation.cuh");
 const ATTENTION: Source = cu!("attention/attention.cuh");
 const ONLINE_SOFTMAX: Source = cu!("attention/online_softmax.cuh");
@@ -250,10 +274,12 @@ const ATTENTION_SM90_HEADER: Source = cu!("attention/attention_sm90_d64.cuh");
 const WARP_SCHEDULER: Source = cu!("attention/warp_scheduler.cuh");
 const SM90_HEADERS: &[Source] = &[
     COMMON,
+    TILED_LAUNCH,
     TILED,
     ACTIVATION,
     MMA,
     WGMMA,
+    WORK_ITEMS_LAUNCH,
     ATTENTION_LAUNCH,
     ATTENTION,
     ONLINE_SOFTMAX,
@@ -268,7 +294,7 @@ pub(super) static MODULES: [&Module; 5] =
 static QK_NORM_ROPE_MODULE: Module = Module {
     name: "qk_norm_rope",
     source: cu!("attention/qk_norm_rope.cu"),
-    headers: &[COMMON, TILED, NORM_LAUNCH, NORM, QK_NORM_ROPE_LAUNCH],
+    headers: &[COMMON, TILED_LAUNCH, TILED, NORM_LAUNCH, NORM, QK_NORM_ROPE_LAUNCH],
     defines: &[],
     kernels: &QK_NORM_ROPE,
 };
@@ -276,7 +302,7 @@ static QK_NORM_ROPE_MODULE: Module = Module {
 static ATTENTION_SIMT_MODULE: Module = Module {
     name: "attention_simt",
     source: cu!("attention/attention_simt.cu"),
-    headers: &[COMMON, TILED, ACTIVATION, ATTENTION_LAUNCH, ATTENTION],
+    headers: &[COMMON, TILED_LAUNCH, TILED, ACTIVATION, WORK_ITEMS_LAUNCH, ATTENTION_LAUNCH, ATTENTION],
     defines: &[],
     kernels: &ATTENTION_SIMT,
 };
@@ -284,7 +310,18 @@ static ATTENTION_SIMT_MODULE: Module = Module {
 static ATTENTION_MMA_MODULE: Module = Module {
     name: "attention_mma",
     source: cu!("attention/attention_mma.cu"),
-    headers: &[COMMON, TILED, ACTIVATION, MMA, ATTENTION_LAUNCH, ATTENTION, ONLINE_SOFTMAX, ATTENTION_MMA_HEADER],
+    headers: &[
+        COMMON,
+        TILED_LAUNCH,
+        TILED,
+        ACTIVATION,
+        MMA,
+        WORK_ITEMS_LAUNCH,
+        ATTENTION_LAUNCH,
+        ATTENTION,
+        ONLINE_SOFTMAX,
+        ATTENTION_MMA_HEADER,
+    ],
     defines: &[],
     kernels: &[
         ATTENTION_MMA[0][0],

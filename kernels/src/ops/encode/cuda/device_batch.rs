@@ -1,23 +1,25 @@
 //! A batch in a GPU's memory, and how attention divides it among blocks.
 
-use super::launch::fit;
+use super::{gemm::SKINNY_ROWS, launch::fit};
 use crate::{
     OpError,
-    cuda::{Buffer, Shape, Worker},
+    cuda::{Buffer, Shape, Worker, launch_structs},
     ops::encode::Batch,
 };
 
-/// Queries of a long work item.
-const QUERIES: usize = 128;
-/// The longest sequences whose work items cover one, two and four heads.
-const WHOLE_SEQUENCE: usize = 64;
-const MIDDLE_SEQUENCE: usize = 32;
-const SHORT_SEQUENCE: usize = 16;
+launch_structs! {
+    pub(super) header WORK_ITEMS_LAUNCH = "launch/work_items.cuh";
+
+    /// Queries of a long work item.
+    const LONG_QUERIES: usize = 128;
+    /// The longest sequences whose work items cover one, two and four heads.
+    const WHOLE_SEQUENCE: usize = 64;
+    const MIDDLE_SEQUENCE: usize = 32;
+    const SHORT_SEQUENCE: usize = 16;
+}
 
 /// The most rows of a captured pass: with more, kernels take longer than their launches.
 const MAX_ROWS: usize = 1024;
-/// Rows of a tile of the skinny GEMM.
-const ROWS: usize = 64;
 
 /// One buffer with the work items, ids, token type ids and cumulative sequence lengths of a batch.
 #[derive(Debug)]
@@ -56,7 +58,7 @@ impl WorkItems {
         for (sequence, ends) in cu_seqlens.windows(2).enumerate() {
             let length = (ends[1] - ends[0]) as usize;
             let Some(class) = length_class(length) else { continue };
-            for query in (0..length).step_by(if class == 0 { QUERIES } else { WHOLE_SEQUENCE }) {
+            for query in (0..length).step_by(if class == 0 { LONG_QUERIES } else { WHOLE_SEQUENCE }) {
                 classes[class].push([fit(sequence)?, fit(query)?]);
             }
         }
@@ -112,10 +114,10 @@ impl ShapeBucket {
     /// The bucket of a small batch. Surplus rows must fit one sequence.
     pub(super) fn of(batch: &Batch, max_tokens: usize) -> Option<Self> {
         let (rows, sequences) = (batch.ids.len(), batch.cu_seqlens.len().checked_sub(1)?.next_power_of_two());
-        let bucket = if rows <= ROWS {
+        let bucket = if rows <= SKINNY_ROWS {
             rows.next_power_of_two().max(16)
         } else {
-            rows.next_multiple_of(ROWS.max(rows.next_power_of_two() / 8))
+            rows.next_multiple_of(SKINNY_ROWS.max(rows.next_power_of_two() / 8))
         };
         let mut classes = [false; 4];
         for ends in batch.cu_seqlens.windows(2) {
@@ -136,7 +138,7 @@ impl ShapeBucket {
     /// The most work items that a batch of this bucket can have.
     fn items(self) -> WorkItemCounts {
         // A long sequence has at most one item per 64 tokens, and all but its last item are full.
-        let long = (self.rows / WHOLE_SEQUENCE).min((self.rows + (QUERIES - 1) * self.sequences) / QUERIES);
+        let long = (self.rows / WHOLE_SEQUENCE).min((self.rows + (LONG_QUERIES - 1) * self.sequences) / LONG_QUERIES);
         let shorter = |class: usize, above: usize| {
             if self.classes[class] { self.sequences.min(self.rows / (above + 1)) } else { 0 }
         };

@@ -6,13 +6,12 @@ use super::{
     attention::{attention, qk_norm_rope},
     device_batch::DeviceBatch,
     gemm::{
-        CLAMP_F16, LinearResidualNorm, LinearResidualNormParams, activation_code, launch_gemm, linear_params,
-        linear_residual_norm,
+        LinearResidualNorm, LinearResidualNormParams, activation_code, launch_gemm, linear_params, linear_residual_norm,
     },
     head_dim::padded_head_dim,
     hidden_states::{HiddenStates, TensorPool},
     launch::{LaunchContext, fit},
-    linear::LinearParams,
+    linear::{CLAMP_F16, LinearParams, PLAIN},
     norm::{
         EmbeddingNormParams, F32_OUT, F32_POSITION_EMBEDDINGS, F32_TOKEN_TYPE_EMBEDDINGS, F32_WORD_EMBEDDINGS, NO_NORM,
         embedding_norm, norm_params, residual_norm,
@@ -144,7 +143,7 @@ impl Primitives for ForwardPass<'_> {
         let columns = linear.weight.rows as usize;
         let out_dtype = linear.weight.out_dtype;
         let (activation, gated) = match epilogue {
-            Epilogue::Bias if out_dtype == self.launch.dtype => (0, false),
+            Epilogue::Bias if out_dtype == self.launch.dtype => (PLAIN, false),
             Epilogue::Bias => (CLAMP_F16, false),
             Epilogue::Activation(activation) => (activation_code(activation), false),
             Epilogue::GatedActivation(activation) => (activation_code(activation), true),
@@ -213,12 +212,12 @@ impl Primitives for ForwardPass<'_> {
             residual: residual.address(),
             norm: norm_params(norm),
         });
-        let (kernel, grid) = (fused.kernel(self.launch.dtype), Grid::x(fit(clusters)? * fused.blocks));
+        let (kernel, grid) = (fused.kernel(self.launch.dtype), Grid::x(fit(clusters)? * fused.cluster));
         self.launch.worker.launch_pdl(
             &kernel,
             grid,
             LinearResidualNorm::THREADS,
-            LinearResidualNorm::SHARED_BYTES,
+            LinearResidualNorm::shared_bytes()?,
             &mut args,
         )?;
         self.queued([self.launch.rows, linear.outputs, linear.inputs])?;

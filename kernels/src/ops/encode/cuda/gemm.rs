@@ -2,111 +2,32 @@
 
 use super::{
     gemm_mma::{MMA_CAPABILITY, launch_gemm_mma},
-    hidden_states::HiddenStates,
-    launch::{LaunchContext, fit, kernel},
-    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILE_SCHEDULER, TILED},
+    gemm_tiles::{GEMM_PINGPONG_LAUNCH, GEMM_SM90_LAUNCH, PINGPONG_KERNELS, SM90_KERNELS, tile_for},
+    hidden_states::{HiddenStates, TILED, TILED_LAUNCH},
+    launch::{LaunchContext, fit, kernel, kernel_of},
+    linear::{
+        ACTIVATION, EPILOGUE, GELU, GELU_TANH, LINEAR, LINEAR_LAUNCH, LinearParams, PLAIN, RELU, SILU, TILE_SCHEDULER,
+    },
     norm::{NORM, NORM_LAUNCH, NormParams},
     weights::Weight,
 };
 use crate::{
     OpError,
-    cuda::{Args, COMMON, Grid, Kernel, MAINLOOP_SM90, MMA, Module, Source, WGMMA, cu, launch_structs},
+    cuda::{
+        Args, COMMON, Grid, Kernel, MAINLOOP_SM90, MMA, Module, PINGPONG_COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS,
+        PINGPONG_THREADS, Source, WGMMA, cu, launch_structs,
+    },
     ops::encode::{Activation, DType, Linear},
 };
 
-/// The epilogue that clamps to binary16 and writes it, whatever the compute type.
-pub(super) const CLAMP_F16: u32 = 5;
+launch_structs! {
+    header GEMM_SIMT_LAUNCH = "launch/gemm_simt.cuh";
 
-/// A tile shape of the Hopper GEMMs with its kernels and launch parameters.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tile {
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) threads: u32,
-    pub(super) shared_bytes: u32,
-    pub(super) blocks_per_sm: usize,
-    /// Blocks per cluster. They have consecutive row tiles of the same columns and load the weight by multicast.
-    pub(super) cluster: usize,
-    pub(super) f16: Kernel,
-    pub(super) bf16: Kernel,
+    /// Rows and columns of a block's tile.
+    const SIMT_ROWS: usize = 128;
+    const SIMT_COLUMNS: usize = 64;
+    const SIMT_THREADS: u32 = 256;
 }
-
-impl Tile {
-    pub(super) fn kernel(&self, dtype: DType) -> Kernel {
-        if dtype == DType::F16 { self.f16 } else { self.bf16 }
-    }
-}
-
-const fn shared_bytes(stages: u32, rows: u32, columns: u32, staging: u32) -> u32 {
-    stages * (rows + columns) * 128 + staging * 2048 + stages * 16
-}
-
-/// The highest arithmetic intensity in shared memory.
-pub(super) const TILE_128X256: Tile = Tile {
-    rows: 128,
-    columns: 256,
-    threads: 384,
-    shared_bytes: shared_bytes(4, 128, 256, 16),
-    blocks_per_sm: 1,
-    cluster: 2,
-    f16: kernel::<LinearParams>("gemm_sm90_f16_128x256"),
-    bf16: kernel::<LinearParams>("gemm_sm90_bf16_128x256"),
-};
-/// For many rows and few k tiles, with columns in multiples of 192: the epilogue overlaps the next mainloop.
-pub(super) const PINGPONG_128X192: Tile = Tile {
-    rows: 128,
-    columns: 192,
-    threads: 384,
-    shared_bytes: shared_bytes(5, 128, 192, 8) + 16,
-    blocks_per_sm: 1,
-    cluster: 2,
-    f16: kernel::<LinearParams>("gemm_pingpong_f16_128x192"),
-    bf16: kernel::<LinearParams>("gemm_pingpong_bf16_128x192"),
-};
-/// For columns that are not a multiple of 256.
-pub(super) const TILE_128X192: Tile = Tile {
-    rows: 128,
-    columns: 192,
-    threads: 384,
-    shared_bytes: shared_bytes(4, 128, 192, 16),
-    blocks_per_sm: 1,
-    cluster: 1,
-    f16: kernel::<LinearParams>("gemm_sm90_f16_128x192"),
-    bf16: kernel::<LinearParams>("gemm_sm90_bf16_128x192"),
-};
-/// For thousands of rows.
-pub(super) const TILE_128X128: Tile = Tile {
-    rows: 128,
-    columns: 128,
-    threads: 288,
-    shared_bytes: shared_bytes(3, 128, 128, 8),
-    blocks_per_sm: 2,
-    cluster: 1,
-    f16: kernel::<LinearParams>("gemm_sm90_f16_128x128"),
-    bf16: kernel::<LinearParams>("gemm_sm90_bf16_128x128"),
-};
-/// For hundreds of rows.
-pub(super) const TILE_64X64: Tile = Tile {
-    rows: 64,
-    columns: 64,
-    threads: 160,
-    shared_bytes: shared_bytes(6, 64, 64, 4),
-    blocks_per_sm: 2,
-    cluster: 1,
-    f16: kernel::<LinearParams>("gemm_sm90_f16_64x64"),
-    bf16: kernel::<LinearParams>("gemm_sm90_bf16_64x64"),
-};
-/// For so few rows that reading the weights dominates.
-pub(super) const TILE_64X16: Tile = Tile {
-    rows: 64,
-    columns: 16,
-    threads: 160,
-    shared_bytes: shared_bytes(10, 64, 16, 0),
-    blocks_per_sm: 2,
-    cluster: 1,
-    f16: kernel::<LinearParams>("gemm_sm90_f16_64x16"),
-    bf16: kernel::<LinearParams>("gemm_sm90_bf16_64x16"),
-};
 
 /// By dtype: f32 arithmetic without tensor cores, on any device.
 const GEMM_SIMT: [Kernel; 3] = [
@@ -115,13 +36,8 @@ const GEMM_SIMT: [Kernel; 3] = [
     kernel::<LinearParams>("gemm_simt_bf16"),
 ];
 
-/// Rows of a skinny tile.
-pub(super) const SKINNY_ROWS: usize = 64;
 /// With more rows, other tiles are faster.
 const MAX_SKINNY_ROWS: usize = 128;
-const STAGE_K_TILES: usize = 4;
-const MAX_STAGES: usize = 64;
-const BARRIER_BYTES: usize = 2 * MAX_STAGES * 8;
 /// The most shared memory of a block. A deep pipeline hides the latency of the rows, which gains more than leaving room
 /// for blocks of the next launch to prefetch their weights.
 const SMEM_BYTES: usize = 224 << 10;
@@ -131,23 +47,36 @@ const MAX_WEIGHT_BYTES: usize = 96 << 10;
 #[derive(Clone, Copy, Debug)]
 struct SkinnyTile {
     columns: usize,
-    f16: Kernel,
-    bf16: Kernel,
+    kernels: [Kernel; 2],
 }
 
-const fn skinny_tile(columns: usize, f16: &'static str, bf16: &'static str) -> SkinnyTile {
-    const PARAMS: &[usize] = &[size_of::<LinearParams>(), size_of::<u32>()];
-    SkinnyTile { columns, f16: Kernel { name: f16, params: PARAMS }, bf16: Kernel { name: bf16, params: PARAMS } }
-}
+const SKINNY_PARAMS: &[usize] = &[size_of::<LinearParams>(), size_of::<u32>()];
 
-/// In ascending order of columns.
-const SKINNY_TILES: [SkinnyTile; 5] = [
-    skinny_tile(8, "gemm_skinny_f16_8", "gemm_skinny_bf16_8"),
-    skinny_tile(16, "gemm_skinny_f16_16", "gemm_skinny_bf16_16"),
-    skinny_tile(24, "gemm_skinny_f16_24", "gemm_skinny_bf16_24"),
-    skinny_tile(32, "gemm_skinny_f16_32", "gemm_skinny_bf16_32"),
-    skinny_tile(48, "gemm_skinny_f16_48", "gemm_skinny_bf16_48"),
-];
+launch_structs! {
+    header GEMM_SKINNY_LAUNCH = "launch/gemm_skinny.cuh";
+
+    /// Rows of a tile.
+    pub(super) const SKINNY_ROWS: usize = 64;
+    const SKINNY_THREADS: u32 = 160;
+    /// K tiles of a stage.
+    const STAGE_K_TILES: usize = 4;
+    const MAX_STAGES: usize = 64;
+    const BARRIER_BYTES: usize = 2 * MAX_STAGES * 8;
+    /// Shared memory of all weights of so many columns.
+    const fn skinny_weight_bytes(k_tiles: usize, columns: usize) -> usize { k_tiles * columns * 128 }
+    /// Shared memory of a k tile of the rows.
+    #[allow(clippy::manual_div_ceil, reason = "CUDA has the same expression")]
+    const fn skinny_k_tile_bytes(rows: usize) -> usize { (rows + 7) / 8 * 1024 }
+
+    // In ascending order of columns.
+    instances SKINNY_TILES: [SkinnyTile; 5], SKINNY_KERNELS = GEMM_SKINNY("gemm_skinny", SKINNY_PARAMS) {
+        "8": { columns: 8 },
+        "16": { columns: 16 },
+        "24": { columns: 24 },
+        "32": { columns: 32 },
+        "48": { columns: 48 },
+    }
+}
 
 /// The launch of a GEMM with few rows.
 #[derive(Clone, Copy, Debug)]
@@ -159,8 +88,6 @@ pub(super) struct SkinnyGemm {
 }
 
 impl SkinnyGemm {
-    pub(super) const THREADS: u32 = 160;
-
     /// The narrowest tile with at most one block per multiprocessor: latency dominates, and each block reads all rows. None
     /// where the layer does not fit.
     pub(super) fn of(rows: usize, columns: usize, k_tiles: usize, gated: bool, sm_count: usize) -> Option<Self> {
@@ -169,11 +96,11 @@ impl SkinnyGemm {
             columns.is_multiple_of(tile.columns)
                 && (!gated || tile.columns.is_multiple_of(16))
                 && blocks(tile) <= sm_count
-                && k_tiles * tile.columns * 128 <= MAX_WEIGHT_BYTES
+                && skinny_weight_bytes(k_tiles, tile.columns) <= MAX_WEIGHT_BYTES
         };
         let tile = SKINNY_TILES.iter().filter(|_| rows <= MAX_SKINNY_ROWS).find(fits)?;
-        let weights = BARRIER_BYTES + k_tiles * tile.columns * 128;
-        let k_tile = rows.min(SKINNY_ROWS).next_multiple_of(8) * 128;
+        let weights = BARRIER_BYTES + skinny_weight_bytes(k_tiles, tile.columns);
+        let k_tile = skinny_k_tile_bytes(rows.min(SKINNY_ROWS));
         let tail = SKINNY_ROWS * 128 - k_tile;
         let most = (SMEM_BYTES - weights - tail) / (STAGE_K_TILES * k_tile);
         let stages = k_tiles.div_ceil(STAGE_K_TILES).min(most.min(MAX_STAGES));
@@ -182,12 +109,10 @@ impl SkinnyGemm {
     }
 
     pub(super) fn kernel(&self, dtype: DType) -> Kernel {
-        if dtype == DType::F16 { self.tile.f16 } else { self.tile.bf16 }
+        kernel_of(&self.tile.kernels, dtype)
     }
 }
 
-/// Rows of a tile of the fused kernel.
-const RESIDUAL_NORM_ROWS: usize = 128;
 /// Not measured with fewer rows.
 const MIN_ROWS: usize = 4096;
 /// The fused kernel is faster with one wave of row tiles, or with enough waves to overlap the epilogue.
@@ -197,100 +122,77 @@ launch_structs! {
     header LINEAR_RESIDUAL_NORM_LAUNCH = "launch/linear_residual_norm.cuh",
         includes "launch/linear.cuh", "launch/norm.cuh";
 
+    /// Stages of k tiles in shared memory.
+    const RESIDUAL_NORM_STAGES: usize = 4;
+    /// Dynamic shared memory: stages of k tiles, staging of the epilogue, row sums, column factors, and barriers.
+    const fn residual_norm_shared_bytes(stages: usize) -> usize {
+        stages * (128 + 192) * 128 + 128 * 192 * 2 + 2 * 4 * 128 * 4 + 3 * 192 * 4 + (2 * stages + 2 + 32) * 8
+    }
+
     /// Parameters of `linear_residual_norm`.
     pub(super) struct LinearResidualNormParams {
         pub(super) layer: LinearParams,
         pub(super) residual: "const u8*",
         pub(super) norm: NormParams,
     }
+
+    // By width: a cluster of one block per 192 columns computes a row tile.
+    instances FUSED: [LinearResidualNorm; 2], FUSED_KERNELS = LINEAR_RESIDUAL_NORM("linear_residual_norm", FUSED_PARAMS) {
+        "384": { columns: 384, cluster: 2 },
+        "768": { columns: 768, cluster: 4 },
+    }
 }
 
-/// The fused kernels for a width. A cluster of one block per 192 columns computes a row tile.
+const FUSED_PARAMS: &[usize] = &[size_of::<LinearResidualNormParams>()];
+
+/// The fused kernels for a width.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinearResidualNorm {
     columns: usize,
-    pub(super) blocks: u32,
-    f16: Kernel,
-    bf16: Kernel,
+    /// Blocks of a cluster.
+    pub(super) cluster: u32,
+    kernels: [Kernel; 2],
 }
 
-const LINEAR_RESIDUAL_NORM: [LinearResidualNorm; 2] = [
-    LinearResidualNorm {
-        columns: 384,
-        blocks: 2,
-        f16: kernel::<LinearResidualNormParams>("linear_residual_norm_f16_384"),
-        bf16: kernel::<LinearResidualNormParams>("linear_residual_norm_bf16_384"),
-    },
-    LinearResidualNorm {
-        columns: 768,
-        blocks: 4,
-        f16: kernel::<LinearResidualNormParams>("linear_residual_norm_f16_768"),
-        bf16: kernel::<LinearResidualNormParams>("linear_residual_norm_bf16_768"),
-    },
-];
-
 impl LinearResidualNorm {
-    pub(super) const THREADS: u32 = 384;
-    /// Stages, epilogue staging, row sums, column factors and barriers.
-    pub(super) const SHARED_BYTES: u32 =
-        4 * (128 + 192) * 128 + 128 * 192 * 2 + 2 * 4 * 128 * 4 + 3 * 192 * 4 + (2 * 4 + 2 + 32) * 8;
+    pub(super) const THREADS: u32 = PINGPONG_THREADS;
 
     pub(super) fn of(rows: usize, columns: usize) -> Option<&'static Self> {
-        LINEAR_RESIDUAL_NORM.iter().find(|fused| fused.columns == columns).filter(|_| rows >= MIN_ROWS)
+        FUSED.iter().find(|fused| fused.columns == columns).filter(|_| rows >= MIN_ROWS)
     }
 
     pub(super) fn kernel(&self, dtype: DType) -> Kernel {
-        if dtype == DType::F16 { self.f16 } else { self.bf16 }
+        kernel_of(&self.kernels, dtype)
+    }
+
+    pub(super) fn shared_bytes() -> Result<u32, OpError> {
+        fit(residual_norm_shared_bytes(RESIDUAL_NORM_STAGES))
     }
 
     /// Clusters of a launch, where the device holds at most `most` at once.
     pub(super) fn clusters(rows: usize, most: usize) -> usize {
-        rows.div_ceil(RESIDUAL_NORM_ROWS).min(most)
+        rows.div_ceil(PINGPONG_ROWS).min(most)
     }
 
     /// Whether the fused kernel on `clusters` clusters is faster than a GEMM of cost `alone` and a norm. In the cost unit of
     /// [`tile_for`] per 64 x 64 outputs: a k tile costs 100.
     pub(super) fn is_faster(&self, rows: usize, k_tiles: usize, clusters: usize, alone: usize) -> bool {
-        let waves = rows.div_ceil(RESIDUAL_NORM_ROWS).div_ceil(clusters);
+        let waves = rows.div_ceil(PINGPONG_ROWS).div_ceil(clusters);
         // The epilogue costs ten k tiles and overlaps the next mainloop.
         let fused = waves * ((118 * k_tiles).max(1200) + 300) + if waves > 1 { 600 } else { 0 };
         // Three passes over the rows, and a launch.
         let norm = rows * self.columns / 3400 + 1000;
-        (waves == 1 || waves >= MIN_WAVES) && fused < alone / (RESIDUAL_NORM_ROWS * 192) + norm
+        (waves == 1 || waves >= MIN_WAVES) && fused < alone / (PINGPONG_ROWS * PINGPONG_COLUMNS) + norm
     }
 }
 
-/// The tile with the least estimated cost, and that cost. All tiles give the same bits.
-pub(super) fn tile_for(rows: usize, columns: usize, k_tiles: usize, gated: bool, sm_count: usize) -> (Tile, usize) {
-    // Cost per 64 x 64 outputs of a multiprocessor: of a k tile (smaller tiles reread more), of the epilogue of a tile, and
-    // of the last epilogue, which overlaps nothing.
-    let candidates = [
-        (TILE_128X256, 100, 235, 0),
-        (PINGPONG_128X192, 106, 60, 400),
-        (TILE_128X192, 102, 180, 0),
-        (TILE_128X128, 130, 0, 0),
-        (TILE_64X64, 224, 0, 0),
-        (TILE_64X16, 448, 0, 0),
-    ];
-    let cost = |(tile, k_tile, tile_end, end): &(Tile, usize, usize, usize)| {
-        let tiles = rows.div_ceil(tile.rows * tile.cluster) * tile.cluster * columns.div_ceil(tile.columns);
-        let waves = tiles.div_ceil(sm_count * tile.blocks_per_sm);
-        let each = tile.blocks_per_sm.min(tiles.div_ceil(sm_count)) * tile.rows * tile.columns;
-        (waves * (k_tile * k_tiles + tile_end) + end) * each
-    };
-    let fits =
-        |(tile, ..): &&(Tile, usize, usize, usize)| tile.columns != 192 || (columns.is_multiple_of(192) && !gated);
-    let costs = candidates.iter().filter(fits).map(|candidate| (candidate.0, cost(candidate)));
-    costs.min_by_key(|(_, cost)| *cost).unwrap_or((TILE_128X256, usize::MAX))
-}
-
-/// The epilogue codes of `common/activation.cuh`. GELU there is exact enough to serve both precisions.
+/// The kernels' code of an activation. Their GELU is exact enough to serve both precisions.
 pub(super) fn activation_code(activation: Activation) -> u32 {
     match activation {
-        Activation::Gelu => 1,
-        Activation::GeluTanh => 2,
-        Activation::Relu => 3,
-        Activation::Silu => 4,
+        Activation::Gelu => GELU,
+        Activation::GeluTanh => GELU_TANH,
+        Activation::Relu => RELU,
+        Activation::Silu => SILU,
     }
 }
 
@@ -310,7 +212,7 @@ pub(super) fn linear_params(
         columns: linear.weight.rows,
         k_tiles: linear.weight.tiles_per_row,
         out_tiles_per_row: out.tiles_per_row,
-        activation: 0,
+        activation: PLAIN,
         gated: 0,
         reverse: 0,
         unused: 0,
@@ -333,8 +235,8 @@ pub(super) fn linear_residual_norm(
         return Ok(None);
     };
     let kernel = fused.kernel(launch.dtype);
-    let most =
-        launch.worker.clusters(&kernel, fused.blocks, LinearResidualNorm::THREADS, LinearResidualNorm::SHARED_BYTES)?;
+    let shared_bytes = LinearResidualNorm::shared_bytes()?;
+    let most = launch.worker.clusters(&kernel, fused.cluster, LinearResidualNorm::THREADS, shared_bytes)?;
     let clusters = LinearResidualNorm::clusters(rows, most as usize);
     let alone = tile_for(rows, columns, k_tiles, false, launch.worker.sm_count() as usize).1;
     Ok(fused.is_faster(rows, k_tiles, clusters, alone).then_some((fused, clusters)))
@@ -353,9 +255,9 @@ pub(super) fn launch_gemm(launch: &LaunchContext<'_>, layer: LinearParams) -> Re
 }
 
 fn launch_gemm_simt(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
-    let blocks = fit(launch.rows.div_ceil(128) * layer.columns.div_ceil(64) as usize)?;
+    let blocks = fit(launch.rows.div_ceil(SIMT_ROWS) * (layer.columns as usize).div_ceil(SIMT_COLUMNS))?;
     let kernel = &GEMM_SIMT[launch.dtype as usize];
-    launch.worker.launch_pdl(kernel, Grid::x(blocks), 256, 0, &mut Args::new().value(layer))
+    launch.worker.launch_pdl(kernel, Grid::x(blocks), SIMT_THREADS, 0, &mut Args::new().value(layer))
 }
 
 fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
@@ -365,14 +267,15 @@ fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(
         let (grid, kernel, shared_bytes) =
             (Grid::x(fit(skinny.blocks)?), skinny.kernel(launch.dtype), fit(skinny.shared_bytes)?);
         let mut args = args.u32(fit(skinny.stages)?);
-        return launch.worker.launch_pdl(&kernel, grid, SkinnyGemm::THREADS, shared_bytes, &mut args);
+        return launch.worker.launch_pdl(&kernel, grid, SKINNY_THREADS, shared_bytes, &mut args);
     }
     let (tile, _) = tile_for(rows, columns, layer.k_tiles as usize, layer.gated != 0, sm_count as usize);
     let cluster = tile.cluster;
     let blocks = rows.div_ceil(tile.rows * cluster) * cluster * columns.div_ceil(tile.columns);
     let most = (tile.blocks_per_sm * sm_count as usize / cluster * cluster).max(cluster);
     let grid = Grid::x(fit(blocks.min(most))?);
-    launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, tile.threads, tile.shared_bytes, &mut args)
+    let shared_bytes = fit(tile.shared_bytes())?;
+    launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, tile.threads, shared_bytes, &mut args)
 }
 
 const GEMM_SM90: Source = cu!("gemm/gemm_sm90.cuh");
@@ -380,30 +283,39 @@ const GEMM_PINGPONG: Source = cu!("gemm/gemm_pingpong.cuh");
 
 const SM90_HEADERS: &[Source] = &[
     COMMON,
+    TILED_LAUNCH,
     TILED,
     ACTIVATION,
     MMA,
     WGMMA,
+    PINGPONG_LAUNCH,
     MAINLOOP_SM90,
     LINEAR_LAUNCH,
     LINEAR,
     EPILOGUE,
     TILE_SCHEDULER,
+    GEMM_SM90_LAUNCH,
     GEMM_SM90,
+    GEMM_PINGPONG_LAUNCH,
     GEMM_PINGPONG,
+    GEMM_SKINNY_LAUNCH,
 ];
 const RESIDUAL_NORM_HEADERS: &[Source] = &[
     COMMON,
+    TILED_LAUNCH,
     TILED,
     ACTIVATION,
     MMA,
     WGMMA,
+    PINGPONG_LAUNCH,
     MAINLOOP_SM90,
     LINEAR_LAUNCH,
     LINEAR,
     EPILOGUE,
     TILE_SCHEDULER,
+    GEMM_SM90_LAUNCH,
     GEMM_SM90,
+    GEMM_PINGPONG_LAUNCH,
     GEMM_PINGPONG,
     NORM_LAUNCH,
     NORM,
@@ -425,7 +337,7 @@ pub(super) static MODULES: [&Module; 9] = [
 static GEMM_SIMT_MODULE: Module = Module {
     name: "gemm_simt",
     source: cu!("gemm/gemm_simt.cu"),
-    headers: &[COMMON, TILED, ACTIVATION, LINEAR_LAUNCH, LINEAR],
+    headers: &[COMMON, TILED_LAUNCH, TILED, ACTIVATION, LINEAR_LAUNCH, LINEAR, GEMM_SIMT_LAUNCH],
     defines: &[],
     kernels: &GEMM_SIMT,
 };
@@ -435,7 +347,7 @@ static GEMM_SM90_F16: Module = Module {
     source: cu!("gemm/gemm_sm90.cu"),
     headers: SM90_HEADERS,
     defines: &["DTYPE=f16"],
-    kernels: &[TILE_128X256.f16, TILE_128X192.f16, TILE_128X128.f16, TILE_64X64.f16, TILE_64X16.f16],
+    kernels: &SM90_KERNELS[0],
 };
 
 static GEMM_SM90_BF16: Module = Module {
@@ -443,7 +355,7 @@ static GEMM_SM90_BF16: Module = Module {
     source: cu!("gemm/gemm_sm90.cu"),
     headers: SM90_HEADERS,
     defines: &["DTYPE=bf16"],
-    kernels: &[TILE_128X256.bf16, TILE_128X192.bf16, TILE_128X128.bf16, TILE_64X64.bf16, TILE_64X16.bf16],
+    kernels: &SM90_KERNELS[1],
 };
 
 static GEMM_PINGPONG_F16: Module = Module {
@@ -451,7 +363,7 @@ static GEMM_PINGPONG_F16: Module = Module {
     source: cu!("gemm/gemm_pingpong.cu"),
     headers: SM90_HEADERS,
     defines: &["DTYPE=f16"],
-    kernels: &[PINGPONG_128X192.f16],
+    kernels: &PINGPONG_KERNELS[0],
 };
 
 static GEMM_PINGPONG_BF16: Module = Module {
@@ -459,7 +371,7 @@ static GEMM_PINGPONG_BF16: Module = Module {
     source: cu!("gemm/gemm_pingpong.cu"),
     headers: SM90_HEADERS,
     defines: &["DTYPE=bf16"],
-    kernels: &[PINGPONG_128X192.bf16],
+    kernels: &PINGPONG_KERNELS[1],
 };
 
 static GEMM_SKINNY_F16: Module = Module {
@@ -467,7 +379,7 @@ static GEMM_SKINNY_F16: Module = Module {
     source: cu!("gemm/gemm_skinny.cu"),
     headers: SM90_HEADERS,
     defines: &["DTYPE=f16"],
-    kernels: &[SKINNY_TILES[0].f16, SKINNY_TILES[1].f16, SKINNY_TILES[2].f16, SKINNY_TILES[3].f16, SKINNY_TILES[4].f16],
+    kernels: &SKINNY_KERNELS[0],
 };
 
 static GEMM_SKINNY_BF16: Module = Module {
@@ -475,13 +387,7 @@ static GEMM_SKINNY_BF16: Module = Module {
     source: cu!("gemm/gemm_skinny.cu"),
     headers: SM90_HEADERS,
     defines: &["DTYPE=bf16"],
-    kernels: &[
-        SKINNY_TILES[0].bf16,
-        SKINNY_TILES[1].bf16,
-        SKINNY_TILES[2].bf16,
-        SKINNY_TILES[3].bf16,
-        SKINNY_TILES[4].bf16,
-    ],
+    kernels: &SKINNY_KERNELS[1],
 };
 
 static LINEAR_RESIDUAL_NORM_F16: Module = Module {
@@ -489,7 +395,7 @@ static LINEAR_RESIDUAL_NORM_F16: Module = Module {
     source: cu!("gemm/linear_residual_norm.cu"),
     headers: RESIDUAL_NORM_HEADERS,
     defines: &["DTYPE=f16"],
-    kernels: &[LINEAR_RESIDUAL_NORM[0].f16, LINEAR_RESIDUAL_NORM[1].f16],
+    kernels: &FUSED_KERNELS[0],
 };
 
 static LINEAR_RESIDUAL_NORM_BF16: Module = Module {
@@ -497,25 +403,12 @@ static LINEAR_RESIDUAL_NORM_BF16: Module = Module {
     source: cu!("gemm/linear_residual_norm.cu"),
     headers: RESIDUAL_NORM_HEADERS,
     defines: &["DTYPE=bf16"],
-    kernels: &[LINEAR_RESIDUAL_NORM[0].bf16, LINEAR_RESIDUAL_NORM[1].bf16],
+    kernels: &FUSED_KERNELS[1],
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tiles_are_chosen_to_fill_the_device() {
-        let tile = |rows, columns, k_tiles| tile_for(rows, columns, k_tiles, false, 132).0;
-        assert_eq!([1, 32, 64].map(|rows| tile(rows, 768, 12).columns), [16; 3]);
-        let large =
-            |columns, k_tiles| (tile(1 << 18, columns, k_tiles).columns, tile(1 << 18, columns, k_tiles).cluster);
-        assert_eq!(large(768, 48), (256, 2), "many k tiles");
-        assert_eq!([large(768, 12), large(3072, 12), large(1152, 6)], [(192, 2); 3], "few k tiles");
-        assert_eq!(large(1024, 16), (256, 2), "192 do not divide them");
-        assert_eq!(tile_for(1 << 18, 1152, 6, true, 132).0.columns % 128, 0, "a gated tile has whole halves");
-        assert!((64..=192).contains(&tile(1024, 1152, 6).columns));
-    }
 
     #[test]
     fn skinny_tiles_fill_the_multiprocessors() {

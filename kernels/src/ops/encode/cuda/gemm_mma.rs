@@ -2,12 +2,13 @@
 //! `cu/gemm/gemm_mma.cu` and the choice among them by shape.
 
 use super::{
-    launch::{LaunchContext, fit, kernel},
-    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILE_SCHEDULER, TILED},
+    hidden_states::{TILED, TILED_LAUNCH},
+    launch::{LaunchContext, fit, kernel_of},
+    linear::{ACTIVATION, EPILOGUE, LINEAR, LINEAR_LAUNCH, LinearParams, TILE_SCHEDULER},
 };
 use crate::{
     OpError,
-    cuda::{Args, COMMON, Grid, Kernel, MAINLOOP_MMA, MMA, Module, Source, cu},
+    cuda::{Args, COMMON, Grid, Kernel, MAINLOOP_MMA, MMA, Module, Source, cu, launch_structs},
     ops::encode::DType,
 };
 
@@ -19,7 +20,10 @@ pub(super) const MMA_CAPABILITY: (u32, u32) = (8, 0);
 struct MmaTile {
     rows: usize,
     columns: usize,
-    threads: u32,
+    /// Rows and columns of a warp.
+    warp_rows: usize,
+    warp_columns: usize,
+    /// Stages of k tiles in shared memory.
     stages: usize,
     /// Blocks that a multiprocessor runs at once, where its shared memory suffices.
     blocks_per_sm: usize,
@@ -29,69 +33,59 @@ struct MmaTile {
     /// Time per element of the output that its k tiles do not account for, in the same unit: that of the epilogue, unless other
     /// blocks hide it.
     ends: usize,
-    f16: Kernel,
-    bf16: Kernel,
+    kernels: [Kernel; 2],
 }
 
-/// By descending size, with the times measured on an H200.
-const TILES: [MmaTile; 4] = [
-    MmaTile {
-        rows: 256,
-        columns: 128,
-        threads: 256,
-        stages: 3,
-        blocks_per_sm: 1,
-        cost: 100,
-        ends: 100,
-        f16: kernel::<LinearParams>("gemm_mma_f16_256x128"),
-        bf16: kernel::<LinearParams>("gemm_mma_bf16_256x128"),
-    },
-    MmaTile {
-        rows: 128,
-        columns: 128,
-        threads: 128,
-        stages: 3,
-        blocks_per_sm: 2,
-        cost: 104,
-        ends: 50,
-        f16: kernel::<LinearParams>("gemm_mma_f16_128x128"),
-        bf16: kernel::<LinearParams>("gemm_mma_bf16_128x128"),
-    },
-    MmaTile {
-        rows: 64,
-        columns: 64,
-        threads: 128,
-        stages: 4,
-        blocks_per_sm: 3,
-        cost: 150,
-        ends: 50,
-        f16: kernel::<LinearParams>("gemm_mma_f16_64x64"),
-        bf16: kernel::<LinearParams>("gemm_mma_bf16_64x64"),
-    },
-    MmaTile {
-        rows: 64,
-        columns: 16,
-        threads: 128,
-        stages: 6,
-        blocks_per_sm: 3,
-        cost: 300,
-        ends: 100,
-        f16: kernel::<LinearParams>("gemm_mma_f16_64x16"),
-        bf16: kernel::<LinearParams>("gemm_mma_bf16_64x16"),
-    },
-];
+const LINEAR_PARAMS: &[usize] = &[size_of::<LinearParams>()];
+
+launch_structs! {
+    header GEMM_MMA_LAUNCH = "launch/gemm_mma.cuh";
+
+    /// Threads of a block: a warp for each of its tiles.
+    const fn gemm_mma_threads(rows: usize, columns: usize, warp_rows: usize, warp_columns: usize) -> usize {
+        32 * (rows / warp_rows) * (columns / warp_columns)
+    }
+    /// Dynamic shared memory: stages of k tiles.
+    const fn gemm_mma_shared_bytes(stages: usize, rows: usize, columns: usize) -> usize {
+        stages * (rows + columns) * 128
+    }
+
+    // By descending size, with the times measured on an H200.
+    instances TILES: [MmaTile; 4], KERNELS = GEMM_MMA("gemm_mma", LINEAR_PARAMS) {
+        // The highest arithmetic intensity in shared memory.
+        "256x128": { rows: 256, columns: 128, warp_rows: 64, warp_columns: 64, stages: 3 }
+            cuda { min_blocks: 1 }
+            rust { blocks_per_sm: 1, cost: 100, ends: 100 },
+        // Two blocks of a multiprocessor overlap each other's epilogues.
+        "128x128": { rows: 128, columns: 128, warp_rows: 64, warp_columns: 64, stages: 3 }
+            cuda { min_blocks: 2 }
+            rust { blocks_per_sm: 2, cost: 104, ends: 50 },
+        // For hundreds of rows.
+        "64x64": { rows: 64, columns: 64, warp_rows: 32, warp_columns: 32, stages: 4 }
+            cuda { min_blocks: 0 }
+            rust { blocks_per_sm: 3, cost: 150, ends: 50 },
+        // For so few rows that reading the weights dominates.
+        "64x16": { rows: 64, columns: 16, warp_rows: 16, warp_columns: 16, stages: 6 }
+            cuda { min_blocks: 0 }
+            rust { blocks_per_sm: 3, cost: 300, ends: 100 },
+    }
+}
 
 impl MmaTile {
     fn shared_bytes(&self) -> usize {
-        self.stages * (self.rows + self.columns) * 128
+        gemm_mma_shared_bytes(self.stages, self.rows, self.columns)
+    }
+
+    fn threads(&self) -> usize {
+        gemm_mma_threads(self.rows, self.columns, self.warp_rows, self.warp_columns)
     }
 
     fn tiles(&self, rows: usize, columns: usize) -> usize {
         rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
     }
 
-    fn kernel(&self, dtype: DType) -> &Kernel {
-        if dtype == DType::F16 { &self.f16 } else { &self.bf16 }
+    fn kernel(&self, dtype: DType) -> Kernel {
+        kernel_of(&self.kernels, dtype)
     }
 
     /// Estimated time of a layer: that of the multiprocessor with the most tiles, which share its tensor cores.
@@ -104,8 +98,9 @@ impl MmaTile {
 /// The tile with the least estimated time for a layer of rows, columns and k tiles, among those that fit the shared memory of a
 /// block; the smallest fits that of any device. All tiles give the same bits.
 fn tile_for(shape: [usize; 3], sm_count: usize, shared_bytes: usize) -> &'static MmaTile {
-    let fitting = TILES.iter().filter(|tile| tile.shared_bytes() <= shared_bytes);
-    fitting.min_by_key(|tile| tile.time(shape, sm_count)).unwrap_or(&TILES[3])
+    const ALL: &[MmaTile] = &TILES;
+    let fitting = ALL.iter().filter(|tile| tile.shared_bytes() <= shared_bytes);
+    fitting.min_by_key(|tile| tile.time(shape, sm_count)).unwrap_or(&ALL[ALL.len() - 1])
 }
 
 pub(super) fn launch_gemm_mma(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
@@ -113,12 +108,13 @@ pub(super) fn launch_gemm_mma(launch: &LaunchContext<'_>, layer: LinearParams) -
     let (sm_count, shared_bytes) = (launch.worker.sm_count() as usize, launch.worker.shared_bytes() as usize);
     let tile = tile_for([rows, columns, k_tiles], sm_count, shared_bytes);
     let blocks = tile.tiles(rows, columns).min(sm_count * tile.blocks_per_sm);
-    let (grid, shared_bytes) = (Grid::x(fit(blocks)?), fit(tile.shared_bytes())?);
-    launch.worker.launch_pdl(tile.kernel(launch.dtype), grid, tile.threads, shared_bytes, &mut Args::new().value(layer))
+    let (grid, threads, shared_bytes) = (Grid::x(fit(blocks)?), fit(tile.threads())?, fit(tile.shared_bytes())?);
+    launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, threads, shared_bytes, &mut Args::new().value(layer))
 }
 
 const HEADERS: &[Source] = &[
     COMMON,
+    TILED_LAUNCH,
     TILED,
     ACTIVATION,
     MMA,
@@ -127,6 +123,7 @@ const HEADERS: &[Source] = &[
     LINEAR,
     EPILOGUE,
     TILE_SCHEDULER,
+    GEMM_MMA_LAUNCH,
     cu!("gemm/gemm_mma.cuh"),
 ];
 
@@ -137,7 +134,7 @@ static GEMM_MMA_F16: Module = Module {
     source: cu!("gemm/gemm_mma.cu"),
     headers: HEADERS,
     defines: &["DTYPE=f16"],
-    kernels: &[TILES[0].f16, TILES[1].f16, TILES[2].f16, TILES[3].f16],
+    kernels: &KERNELS[0],
 };
 
 static GEMM_MMA_BF16: Module = Module {
@@ -145,7 +142,7 @@ static GEMM_MMA_BF16: Module = Module {
     source: cu!("gemm/gemm_mma.cu"),
     headers: HEADERS,
     defines: &["DTYPE=bf16"],
-    kernels: &[TILES[0].bf16, TILES[1].bf16, TILES[2].bf16, TILES[3].bf16],
+    kernels: &KERNELS[1],
 };
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     OpError,
-    cuda::{Buffer, Worker},
+    cuda::{Buffer, Source, Worker, cu, launch_structs},
     ops::encode::{DType, NormPlacement},
 };
 
@@ -26,9 +26,30 @@ impl DType {
     }
 }
 
-/// Rows of a tile.
-pub(super) const TILE_ROWS: usize = 128;
-const TILE_BYTES: usize = 128 * TILE_ROWS;
+launch_structs! {
+    pub(super) header TILED_LAUNCH = "launch/tiled.cuh";
+
+    /// Element types.
+    const F32: u32 = 0;
+    const F16: u32 = 1;
+    const BF16: u32 = 2;
+
+    /// Rows of a tile.
+    pub(super) const TILE_ROWS: usize = 128;
+    const TILE_BYTES: usize = TILE_ROWS * 128;
+}
+
+/// The layout of hidden states and weights; it includes [`TILED_LAUNCH`].
+pub(super) const TILED: Source = cu!("common/tiled.cuh");
+
+/// The kernels' code of an element type.
+pub(super) fn element_type(dtype: DType) -> u32 {
+    match dtype {
+        DType::F32 => F32,
+        DType::F16 => F16,
+        DType::Bf16 => BF16,
+    }
+}
 
 /// Buffers of dropped tensors, reused by later ones of the same pass. Reuse is safe because one stream orders all uses.
 #[derive(Debug)]

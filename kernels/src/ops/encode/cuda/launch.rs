@@ -37,6 +37,11 @@ pub(super) const fn kernel<T>(name: &'static str) -> Kernel {
     Kernel { name, params: const { &[size_of::<T>()] } }
 }
 
+/// The kernel for a 16-bit type, of those for f16 and bf16.
+pub(super) fn kernel_of([f16, bf16]: &[Kernel; 2], dtype: DType) -> Kernel {
+    if dtype == DType::F16 { *f16 } else { *bf16 }
+}
+
 /// Narrows a size to a 32-bit kernel parameter.
 pub(super) fn fit(size: usize) -> Result<u32, OpError> {
     u32::try_from(size).map_err(|_| OpError::Invalid(format!("{size} exceeds the 32 bits of a kernel parameter")))

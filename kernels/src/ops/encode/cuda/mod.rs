@@ -5,6 +5,7 @@ mod device_batch;
 mod forward;
 mod gemm;
 mod gemm_mma;
+mod gemm_tiles;
 mod graph_cache;
 mod head_dim;
 mod hidden_states;

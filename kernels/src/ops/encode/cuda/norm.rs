@@ -1,7 +1,7 @@
 //! Embeddings and norms: the kernels of `cu/norm`, which read and write whole rows of hidden states.
 
 use super::{
-    hidden_states::HiddenStates,
+    hidden_states::{HiddenStates, TILED, TILED_LAUNCH},
     launch::{LaunchContext, fit, kernel},
     weights::Weight,
 };
@@ -14,7 +14,20 @@ use crate::{
 launch_structs! {
     pub(super) header NORM_LAUNCH = "launch/norm.cuh";
 
-    /// Parameters of a norm: kind 0 is no norm, 1 layer norm, 2 RMS norm.
+    /// Kinds of norms; 0 is none.
+    const LAYER_NORM: u32 = 1;
+    const RMS_NORM: u32 = 2;
+
+    /// The most threads of a block. A row has a warp, or where it is wide such a block.
+    const ROW_THREADS: u32 = 256;
+
+    /// Bits of `f32_mask`: operands in f32 although the compute type has 16 bits.
+    pub(super) const F32_WORD_EMBEDDINGS: u32 = 1;
+    pub(super) const F32_POSITION_EMBEDDINGS: u32 = 2;
+    pub(super) const F32_TOKEN_TYPE_EMBEDDINGS: u32 = 4;
+    pub(super) const F32_OUT: u32 = 8;
+
+    /// Parameters of a norm.
     pub(super) struct NormParams {
         pub(super) weight: "const float*",
         pub(super) bias: "const float*",
@@ -58,15 +71,11 @@ launch_structs! {
 
 pub(super) const NO_NORM: NormParams = NormParams { weight: 0, bias: 0, kind: 0, epsilon: 0.0 };
 
-/// Bits of [`EmbeddingNormParams::f32_mask`]: operands in f32 although the compute type has 16 bits.
-pub(super) const F32_WORD_EMBEDDINGS: u32 = 1;
-pub(super) const F32_POSITION_EMBEDDINGS: u32 = 2;
-pub(super) const F32_TOKEN_TYPE_EMBEDDINGS: u32 = 4;
-pub(super) const F32_OUT: u32 = 8;
-
 /// Launches of at most this many rows have about one warp for each scheduler of a multiprocessor, and wait for the norm's
 /// weights as long as for the rows: their kernels load the weights first.
 const PRELOAD_ROWS: usize = 512;
+/// Their threads per block.
+const PRELOAD_THREADS: u32 = 128;
 
 /// The most columns that each instance of a row kernel supports. Where a smaller instance would not be faster, the next one
 /// fills its place.
@@ -138,8 +147,8 @@ pub(super) fn norm_params(norm: &encode::Norm<Weight>) -> NormParams {
 
 pub(super) fn norm_kind(kind: NormKind) -> u32 {
     match kind {
-        NormKind::Layer => 1,
-        NormKind::Rms => 2,
+        NormKind::Layer => LAYER_NORM,
+        NormKind::Rms => RMS_NORM,
     }
 }
 
@@ -161,10 +170,11 @@ fn launch_rows<T: bytemuck::Pod>(
 ) -> Result<(), OpError> {
     let (width, dtype, rows) = (width_class(launch.dtype, tiles_per_row)?, launch.dtype as usize, launch.rows);
     let preload = preload[dtype].get(width);
-    let (kernel, threads, blocks) = match preload.filter(|_| rows <= PRELOAD_ROWS) {
-        Some(kernel) => (kernel, 128, rows.div_ceil(4)),
-        None => (&kernels[dtype][width], 256, if preload.is_some() { rows.div_ceil(8) } else { rows }),
+    let (kernel, threads) = match preload.filter(|_| rows <= PRELOAD_ROWS) {
+        Some(kernel) => (kernel, PRELOAD_THREADS),
+        None => (&kernels[dtype][width], ROW_THREADS),
     };
+    let blocks = if preload.is_some() { rows.div_ceil(threads as usize / 32) } else { rows };
     launch.worker.launch_pdl(kernel, Grid::x(fit(blocks)?), threads, 0, &mut Args::new().value(value))
 }
 
@@ -197,7 +207,7 @@ pub(super) fn residual_norm(
 }
 
 pub(super) const NORM: Source = cu!("norm/norm.cuh");
-const HEADERS: &[Source] = &[COMMON, cu!("common/tiled.cuh"), NORM_LAUNCH, NORM, cu!("norm/row.cuh")];
+const HEADERS: &[Source] = &[COMMON, TILED_LAUNCH, TILED, NORM_LAUNCH, NORM, cu!("norm/row.cuh")];
 
 pub(super) static MODULES: [&Module; 2] = [&EMBEDDING_NORM_MODULE, &RESIDUAL_NORM_MODULE];
 

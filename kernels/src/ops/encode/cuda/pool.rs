@@ -1,7 +1,7 @@
 //! Pooling: the kernel of `cu/pool/pool.cu`, and the device buffer that holds its output.
 
 use super::{
-    hidden_states::HiddenStates,
+    hidden_states::{HiddenStates, TILED, TILED_LAUNCH},
     launch::{fit, kernel},
     norm::width_class,
 };
@@ -13,6 +13,24 @@ use crate::{
 
 launch_structs! {
     header POOL_LAUNCH = "launch/pool.cuh";
+
+    /// Warps of a block, each with partial results.
+    const POOL_WARPS: usize = 4;
+    const POOL_THREADS: u32 = 128;
+    /// Dynamic shared memory: the partial results of rows of so many columns.
+    const fn pool_shared_bytes(columns: usize) -> usize { POOL_WARPS * columns * 4 }
+
+    /// Reductions.
+    const MEAN_POOL: u32 = 0;
+    const WEIGHTED_MEAN_POOL: u32 = 1;
+    const MAX_POOL: u32 = 2;
+
+    /// Output types.
+    const OUTPUT_F32: u32 = 0;
+    const OUTPUT_F16: u32 = 1;
+    const OUTPUT_BF16: u32 = 2;
+    const OUTPUT_INT8: u32 = 3;
+    const OUTPUT_BINARY: u32 = 4;
 
     /// A row of the output: tokens `from..to`, its leading dimensions, its byte offset, and its index among the scales.
     pub(super) struct PooledRow {
@@ -80,9 +98,11 @@ impl OutputBuffer {
     ) -> Result<PooledOutput, OpError> {
         if !self.rows.is_empty() {
             let kernel = &POOL[dtype as usize][width_class(dtype, hidden_states.tiles_per_row)?];
-            let shared_bytes = hidden_states.tiles_per_row * fit(dtype.tile_columns())? * 16;
+            let columns = hidden_states.tiles_per_row as usize * dtype.tile_columns();
+            let shared_bytes = fit(pool_shared_bytes(columns))?;
             let grid = Grid::x(fit(self.rows.len())?);
-            worker.launch_pdl(kernel, grid, 128, shared_bytes, &mut Args::new().value(self.params(hidden_states)))?;
+            let mut args = Args::new().value(self.params(hidden_states));
+            worker.launch_pdl(kernel, grid, POOL_THREADS, shared_bytes, &mut args)?;
         }
         self.download(worker)
     }
@@ -123,16 +143,16 @@ impl Layout {
                 scale_index: fit(layout.scale_bytes / 4)?,
                 offset: layout.bytes as u64,
                 reduction: match row.reduce {
-                    Reduction::Mean => 0,
-                    Reduction::WeightedMean => 1,
-                    Reduction::Max => 2,
+                    Reduction::Mean => MEAN_POOL,
+                    Reduction::WeightedMean => WEIGHTED_MEAN_POOL,
+                    Reduction::Max => MAX_POOL,
                 },
                 output: match row.output {
-                    OutputType::F32 => 0,
-                    OutputType::F16 => 1,
-                    OutputType::Bf16 => 2,
-                    OutputType::Int8 => 3,
-                    OutputType::Binary => 4,
+                    OutputType::F32 => OUTPUT_F32,
+                    OutputType::F16 => OUTPUT_F16,
+                    OutputType::Bf16 => OUTPUT_BF16,
+                    OutputType::Int8 => OUTPUT_INT8,
+                    OutputType::Binary => OUTPUT_BINARY,
                 },
                 normalize: row.normalize.into(),
                 unused: 0,
@@ -147,7 +167,7 @@ impl Layout {
 pub(super) static POOL_MODULE: Module = Module {
     name: "pool",
     source: cu!("pool/pool.cu"),
-    headers: &[COMMON, cu!("common/tiled.cuh"), POOL_LAUNCH],
+    headers: &[COMMON, TILED_LAUNCH, TILED, POOL_LAUNCH],
     defines: &[],
     kernels: &[POOL[0][0], POOL[0][2], POOL[1][0], POOL[1][2], POOL[2][0], POOL[2][2]],
 };

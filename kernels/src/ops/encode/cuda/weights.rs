@@ -1,7 +1,9 @@
 //! The encoder's weights on a device: in the compute type, tiled, and permuted as the kernels expect.
 
 use super::{
+    gemm_tiles::MAX_COLUMNS,
     head_dim::{mma_head_dim_index, padded_head_dim},
+    hidden_states::{TILED, TILED_LAUNCH, element_type},
     launch::{fit, kernel},
 };
 use crate::{
@@ -12,6 +14,9 @@ use crate::{
 
 launch_structs! {
     header PACK_WEIGHTS_LAUNCH = "launch/pack_weights.cuh";
+
+    /// Threads of a block of `pack_weights`.
+    const PACK_WEIGHTS_THREADS: u32 = 256;
 
     /// Parameters of `pack_weights`.
     pub(super) struct PackWeightsParams {
@@ -33,10 +38,6 @@ launch_structs! {
 }
 
 pub(super) const PACK_WEIGHTS: Kernel = kernel::<PackWeightsParams>("pack_weights");
-const THREADS: u32 = 256;
-
-/// Columns of the widest GEMM tile: weights are padded to a multiple of it in rows.
-const MAX_TILE_N: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Weight {
@@ -229,7 +230,7 @@ impl Loader<'_> {
     /// f32, permuted and zero-padded to whole GEMM tiles.
     fn numbers(&self, from: &Tensor, layout: Layout) -> Result<Weight, OpError> {
         let numbers = from.to_f32();
-        let count = layout.count(numbers.len(), self.dtype.tile_columns()).next_multiple_of(MAX_TILE_N);
+        let count = layout.count(numbers.len(), self.dtype.tile_columns()).next_multiple_of(MAX_COLUMNS);
         let at = |at| layout.source(at, numbers.len()).map_or(0.0, |source| numbers[source]);
         let ordered: Vec<f32> = (0..count).map(at).collect();
         let buffer = self.worker.upload_new::<u8>(bytemuck::cast_slice(&ordered))?;
@@ -250,7 +251,7 @@ impl Loader<'_> {
         };
         let tile = self.dtype.tile_columns();
         let to_rows = if row_major.is_some() { from_rows } else { rows.count(from_rows, tile) };
-        let stored_rows = if row_major.is_some() { to_rows } else { to_rows.next_multiple_of(MAX_TILE_N) };
+        let stored_rows = if row_major.is_some() { to_rows } else { to_rows.next_multiple_of(MAX_COLUMNS) };
         let dtype = row_major.unwrap_or(self.dtype);
         let tiles_per_row = columns.count(from_columns, tile) / dtype.tile_columns();
         let source = self.worker.upload_new::<u8>(from.bytes())?;
@@ -261,8 +262,8 @@ impl Loader<'_> {
             to: buffer.ptr().address(),
             from_rows: fit(from_rows)?,
             from_columns: fit(from_columns)?,
-            from_type: from.dtype() as u32,
-            to_type: dtype as u32,
+            from_type: element_type(from.dtype()),
+            to_type: element_type(dtype),
             to_rows: fit(stored_rows)?,
             tiles_per_row: fit(tiles_per_row)?,
             head_dim: fit(rows.heads().0)?,
@@ -272,8 +273,8 @@ impl Loader<'_> {
             column_padded_head_dim: fit(columns.heads().1)?,
             row_major: row_major.is_some().into(),
         };
-        let blocks = fit((stored_rows * tiles_per_row * 8).div_ceil(THREADS as usize))?;
-        self.worker.launch(&PACK_WEIGHTS, Grid::x(blocks), THREADS, 0, &mut Args::new().value(pack))?;
+        let blocks = fit((stored_rows * tiles_per_row * 8).div_ceil(PACK_WEIGHTS_THREADS as usize))?;
+        self.worker.launch(&PACK_WEIGHTS, Grid::x(blocks), PACK_WEIGHTS_THREADS, 0, &mut Args::new().value(pack))?;
         Ok(Weight {
             buffer,
             rows: fit(to_rows)?,
@@ -288,7 +289,7 @@ impl Loader<'_> {
 pub(super) static PACK_MODULE: Module = Module {
     name: "pack_weights",
     source: cu!("gemm/pack_weights.cu"),
-    headers: &[COMMON, cu!("common/tiled.cuh"), PACK_WEIGHTS_LAUNCH],
+    headers: &[COMMON, TILED_LAUNCH, TILED, PACK_WEIGHTS_LAUNCH],
     defines: &[],
     kernels: &[PACK_WEIGHTS],
 };

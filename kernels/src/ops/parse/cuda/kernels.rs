@@ -5,6 +5,20 @@ use crate::cuda::{COMMON, Kernel, Module, Source, cu, launch_structs};
 launch_structs! {
     header LEX_LAUNCH = "launch/lex.cuh";
 
+    /// A block lexes the lines that start in its tile of the text, and sees so many bytes beyond it.
+    pub(super) const TILE: usize = 8192;
+    pub(super) const HALO: usize = 2048;
+    pub(super) const SPAN: usize = TILE + HALO;
+    /// Special lines of a tile whose state maps are stored.
+    pub(super) const MAX_SPECIAL: usize = 512;
+    /// Threads of a block of most kernels.
+    pub(super) const LEX_THREADS: u32 = 256;
+    /// Those of the kernels that scan an array as one block, or take a line each.
+    pub(super) const LEX_WIDE_THREADS: u32 = 1024;
+    /// Physical lines per block of `lex_logical_lines`, words per block of `lex_name_ranks`, and logical lines per block of
+    /// `lex_min_columns`.
+    pub(super) const ROWS_PER_BLOCK: usize = 1024;
+
     /// What the lexer's kernels count in a batch; zeroed.
     #[derive(PartialEq, Eq)]
     pub(super) struct LexCounts {
@@ -115,6 +129,14 @@ launch_structs! {
 launch_structs! {
     header TREE_LAUNCH = "launch/tree.cuh";
 
+    /// Threads of a block of most kernels.
+    pub(super) const TREE_THREADS: u32 = 256;
+    /// Those of the kernels of lines and units, which take one each.
+    pub(super) const LINE_THREADS: u32 = 1024;
+    pub(super) const BLOCK_LINES: usize = 1024;
+    /// Words of `counters`.
+    pub(super) const COUNTERS: usize = 8;
+
     /// Node slots per token.
     pub(super) const SLOTS_PER_TOKEN: usize = 2;
     /// Longer lines are scanned by a warp, and split into units where possible.
@@ -134,6 +156,7 @@ launch_structs! {
     /// device memory. Threads of a warp are at different heights: only in shared memory does that cost nothing.
     pub(super) const SHARED_SYMBOLS: u32 = 22;
     pub(super) const SHARED_ROOTS: u32 = 14;
+    pub(super) const LR_STACK_BYTES: u32 = LR_THREADS * (SHARED_SYMBOLS + SHARED_ROOTS) * 4;
     /// Lines per block of `tree_nodes`.
     pub(super) const NODES_LINES: usize = 256;
     /// Threads per block of device-wide scans.
@@ -384,7 +407,7 @@ pub(super) const TREE_EXTRA: Kernel = Kernel { name: "tree_extra", params: &[BAT
 pub(super) const TREE_SUMMARY: Kernel = Kernel { name: "tree_summary", params: &[BATCH, LITERALS, 8] };
 
 const LEX_BATCH: Source = cu!("parse/lex.cuh");
-const TILE: Source = cu!("parse/lex_tile.cuh");
+const LEX_TILE: Source = cu!("parse/lex_tile.cuh");
 const MARKS: Source = cu!("parse/lex_marks.cuh");
 const TREE: Source = cu!("parse/tree.cuh");
 const TREE_ENUMS: Source = cu!("parse/tree_enums.cuh");
@@ -408,7 +431,7 @@ pub(crate) static MODULES: &[&Module] = &[
 static LINE_STATES: Module = Module {
     name: "parse_line_states",
     source: cu!("parse/line_states.cu"),
-    headers: &[COMMON, LEX_LAUNCH, LEX_BATCH, TILE, cu!("parse/line_states.cuh")],
+    headers: &[COMMON, LEX_LAUNCH, LEX_BATCH, LEX_TILE, cu!("parse/line_states.cuh")],
     defines: &[],
     kernels: &[LEX_LINE_STATES, LEX_SCAN_STATES],
 };
@@ -416,7 +439,7 @@ static LINE_STATES: Module = Module {
 static LEXER: Module = Module {
     name: "parse_lex",
     source: cu!("parse/lex.cu"),
-    headers: &[COMMON, LEX_LAUNCH, LEX_BATCH, TILE, MARKS, cu!("parse/lex_number.cuh"), cu!("parse/lex_line.cuh")],
+    headers: &[COMMON, LEX_LAUNCH, LEX_BATCH, LEX_TILE, MARKS, cu!("parse/lex_number.cuh"), cu!("parse/lex_line.cuh")],
     defines: &[],
     kernels: &[LEX_LINES],
 };
@@ -424,7 +447,7 @@ static LEXER: Module = Module {
 static TOKENS: Module = Module {
     name: "parse_tokens",
     source: cu!("parse/tokens.cu"),
-    headers: &[COMMON, LEX_LAUNCH, LEX_BATCH, TILE, MARKS, cu!("parse/token_kinds.cuh")],
+    headers: &[COMMON, LEX_LAUNCH, LEX_BATCH, LEX_TILE, MARKS, cu!("parse/token_kinds.cuh")],
     defines: &[],
     kernels: &[LEX_TOKENS, LEX_SCAN_COUNTS],
 };

@@ -12,9 +12,10 @@ use super::{
     kernels::{
         LEX_FIRST_NAMES, LEX_INDENTATION, LEX_LINE_STATES, LEX_LINES, LEX_LOGICAL_LINES, LEX_MATCH_BRACKETS,
         LEX_MIN_COLUMNS, LEX_MULTILINE_ENDS, LEX_NAME_RANKS, LEX_NUMBER_NAMES, LEX_SCAN_COUNTS, LEX_SCAN_STATES,
-        LEX_SOFT_KEYWORDS, LEX_TOKENS, LexBatch, LexCounts,
+        LEX_SOFT_KEYWORDS, LEX_THREADS, LEX_TOKENS, LEX_WIDE_THREADS, LexBatch, LexCounts, MAX_SPECIAL, ROWS_PER_BLOCK,
+        SPAN, TILE,
     },
-    pack::{SPAN, Sources, TILE, to_u32},
+    pack::{Sources, to_u32},
 };
 use crate::{
     OpError,
@@ -121,31 +122,26 @@ fn seed() -> u64 {
     *SEED.get_or_init(|| RandomState::new().hash_one(0x9e37_79b9_u32))
 }
 
-/// Physical lines per block of `lex_logical_lines`, and words per block of `lex_name_ranks`.
-const ROWS_PER_BLOCK: usize = 1024;
-/// Special lines of a tile whose state maps are stored; mirrors `cu/parse/lex_tile.cuh`.
-const MAX_SPECIAL: usize = 512;
-
 fn launch(batch: &LexBatch, worker: &Worker) -> Result<(), OpError> {
     let run = |kernel: &Kernel, blocks: usize, threads: u32| {
         worker.launch(kernel, Grid::x(to_u32(blocks)), threads, 0, &mut Args::new().value(*batch))
     };
     let sms = worker.sm_count() as usize;
     let tiles = batch.tiles as usize;
-    run(&LEX_LINE_STATES, tiles, 256)?;
-    run(&LEX_SCAN_STATES, 1, 1024)?;
-    run(&LEX_LINES, tiles, 256)?;
-    run(&LEX_SCAN_COUNTS, 1, 1024)?;
-    run(&LEX_TOKENS, tiles, 256)?;
-    run(&LEX_MULTILINE_ENDS, sms * 8, 256)?;
-    run(&LEX_LOGICAL_LINES, (batch.line_cap as usize).div_ceil(ROWS_PER_BLOCK), 256)?;
-    run(&LEX_MATCH_BRACKETS, sms * 8, 256)?;
-    run(&LEX_MIN_COLUMNS, (batch.logical_cap as usize).div_ceil(ROWS_PER_BLOCK), 1024)?;
-    run(&LEX_INDENTATION, sms * 8, 256)?;
-    run(&LEX_SOFT_KEYWORDS, sms * 4, 256)?;
-    run(&LEX_FIRST_NAMES, sms * 8, 256)?;
-    run(&LEX_NAME_RANKS, (batch.token_cap as usize / 32 + 1).div_ceil(ROWS_PER_BLOCK), 256)?;
-    run(&LEX_NUMBER_NAMES, sms * 8, 256)
+    run(&LEX_LINE_STATES, tiles, LEX_THREADS)?;
+    run(&LEX_SCAN_STATES, 1, LEX_WIDE_THREADS)?;
+    run(&LEX_LINES, tiles, LEX_THREADS)?;
+    run(&LEX_SCAN_COUNTS, 1, LEX_WIDE_THREADS)?;
+    run(&LEX_TOKENS, tiles, LEX_THREADS)?;
+    run(&LEX_MULTILINE_ENDS, sms * 8, LEX_THREADS)?;
+    run(&LEX_LOGICAL_LINES, (batch.line_cap as usize).div_ceil(ROWS_PER_BLOCK), LEX_THREADS)?;
+    run(&LEX_MATCH_BRACKETS, sms * 8, LEX_THREADS)?;
+    run(&LEX_MIN_COLUMNS, (batch.logical_cap as usize).div_ceil(ROWS_PER_BLOCK), LEX_WIDE_THREADS)?;
+    run(&LEX_INDENTATION, sms * 8, LEX_THREADS)?;
+    run(&LEX_SOFT_KEYWORDS, sms * 4, LEX_THREADS)?;
+    run(&LEX_FIRST_NAMES, sms * 8, LEX_THREADS)?;
+    run(&LEX_NAME_RANKS, (batch.token_cap as usize / 32 + 1).div_ceil(ROWS_PER_BLOCK), LEX_THREADS)?;
+    run(&LEX_NUMBER_NAMES, sms * 8, LEX_THREADS)
 }
 
 /// Rows that the tables have room for.

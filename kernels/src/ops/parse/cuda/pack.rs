@@ -14,6 +14,7 @@ use bytes::Bytes;
 use super::{
     fallback::{Batch, BatchSource, Fallback, has_named_character},
     fallback_reason::{REASON_LITERAL, REASON_MODE},
+    kernels::{HALO, TILE},
 };
 use crate::{
     OpError,
@@ -160,10 +161,6 @@ impl AsRef<str> for DecodedSource<'_> {
     }
 }
 
-/// Bytes of text per block, and how many it sees beyond; mirror `cu/parse/lex.cuh`.
-pub(super) const TILE: usize = 8192;
-const HALO: usize = 2048;
-pub(super) const SPAN: usize = TILE + HALO;
 /// Alignment of sources.
 const ALIGNMENT: usize = 32;
 /// The most bytes of a slice: counts have 31 bits.

@@ -16,12 +16,12 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{
     kernels::{
-        LONG_KEYS, LR_THREADS, Literals, LrParams, MAX_RANGES, NODES_LINES, NodeColumns, SCAN_THREADS, SHARED_ROOTS,
-        SHARED_SYMBOLS, SHORT_KEYS, SHORT_TOKENS, SLICE_BITS, SLOTS_PER_TOKEN, SPLIT_THREADS, Segment, TREE_BLOCKS,
-        TREE_EXTRA, TREE_EXTRA_REDUCE, TREE_EXTRA_SCAN, TREE_LINES, TREE_LITERALS, TREE_LONG_STRINGS, TREE_LR,
-        TREE_LR_SHARED, TREE_MERGE, TREE_NODES, TREE_NODES_SPLIT, TREE_ROWS_REDUCE, TREE_ROWS_SCAN, TREE_SEGMENTS,
-        TREE_SORT_COUNT, TREE_SORT_SCAN, TREE_SORT_SCATTER, TREE_SOURCES, TREE_SPLIT, TREE_SUMMARY, TableOffsets,
-        TreeBatch,
+        BLOCK_LINES, COUNTERS, LINE_THREADS, LONG_KEYS, LR_STACK_BYTES, LR_THREADS, Literals, LrParams, MAX_RANGES,
+        NODES_LINES, NodeColumns, SCAN_THREADS, SHORT_KEYS, SHORT_TOKENS, SLICE_BITS, SLOTS_PER_TOKEN, SPLIT_THREADS,
+        Segment, TREE_BLOCKS, TREE_EXTRA, TREE_EXTRA_REDUCE, TREE_EXTRA_SCAN, TREE_LINES, TREE_LITERALS,
+        TREE_LONG_STRINGS, TREE_LR, TREE_LR_SHARED, TREE_MERGE, TREE_NODES, TREE_NODES_SPLIT, TREE_ROWS_REDUCE,
+        TREE_ROWS_SCAN, TREE_SEGMENTS, TREE_SORT_COUNT, TREE_SORT_SCAN, TREE_SORT_SCATTER, TREE_SOURCES, TREE_SPLIT,
+        TREE_SUMMARY, TREE_THREADS, TableOffsets, TreeBatch,
     },
     pack::to_u32,
 };
@@ -137,13 +137,8 @@ pub(super) fn trees(lexed: &Lexed, versions: &[u8], worker: &Worker) -> Result<T
     Ok(launch.trees)
 }
 
-/// Lines per block of most kernels.
-const BLOCK_LINES: usize = 1024;
 /// Tokens per segment that is allocated. A line that gets none is parsed whole, or falls back.
 const TOKENS_PER_SEGMENT: usize = 16;
-/// Mirrors `Counter`.
-const COUNTERS: usize = 8;
-const LR_STACK_BYTES: u32 = LR_THREADS * (SHARED_SYMBOLS + SHARED_ROOTS) * 4;
 /// Bytes of source from which on fallback reasons are downloaded before the trees are finished.
 const EARLY_BYTES: usize = 256 << 10;
 
@@ -223,15 +218,20 @@ impl Launch<'_> {
     /// Facts of lines, split lines, and the order in which units are parsed.
     fn order(&self) -> Result<(), OpError> {
         let scratch = &self.scratch;
-        self.launch(&TREE_SOURCES, Grid::x(to_u32(self.lexed.sources.div_ceil(256))), 256, self.args())?;
-        self.launch(&TREE_LINES, self.by_lines(BLOCK_LINES), 1024, self.args())?;
+        self.launch(
+            &TREE_SOURCES,
+            Grid::x(to_u32(self.lexed.sources.div_ceil(TREE_THREADS as usize))),
+            TREE_THREADS,
+            self.args(),
+        )?;
+        self.launch(&TREE_LINES, self.by_lines(BLOCK_LINES), LINE_THREADS, self.args())?;
         self.launch(&TREE_SPLIT, self.full_grid(), SPLIT_THREADS, self.args())?;
         let items = Grid::x(to_u32(items(self.lexed).div_ceil(BLOCK_LINES)));
-        self.launch(&TREE_SORT_COUNT, items, 1024, self.args().ptr(scratch.keys.ptr()))?;
+        self.launch(&TREE_SORT_COUNT, items, LINE_THREADS, self.args().ptr(scratch.keys.ptr()))?;
         let starts = Args::new().ptr(scratch.keys.ptr()).u32(to_u32(keys(self.lexed)));
-        self.launch(&TREE_SORT_SCAN, Grid::x(1), 1024, starts)?;
+        self.launch(&TREE_SORT_SCAN, Grid::x(1), LINE_THREADS, starts)?;
         let order = self.args().ptr(scratch.keys.ptr()).ptr(scratch.order.ptr());
-        self.launch(&TREE_SORT_SCATTER, items, 1024, order)
+        self.launch(&TREE_SORT_SCATTER, items, LINE_THREADS, order)
     }
 
     /// Starts to download the reasons known so far: those of sources with the longest lines, which take the CPU longest, are
@@ -265,14 +265,14 @@ impl Launch<'_> {
         } else {
             self.worker.launch(&TREE_LR, Grid::x(self.worker.sm_count()), LR_THREADS, LR_STACK_BYTES, &mut args)?;
         }
-        self.launch(&TREE_SEGMENTS, self.full_grid(), 256, self.args())?;
+        self.launch(&TREE_SEGMENTS, self.full_grid(), TREE_THREADS, self.args())?;
         self.launch(&TREE_ROWS_REDUCE, self.full_grid(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
         self.launch(&TREE_ROWS_SCAN, self.full_grid(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
         let [nodes, tokens, sources, ..] = &scratch.values;
         self.launch(
             &TREE_MERGE,
             self.full_grid(),
-            256,
+            TREE_THREADS,
             self.args().ptr(nodes.ptr()).ptr(tokens.ptr()).ptr(sources.ptr()),
         )
     }
@@ -292,9 +292,9 @@ impl Launch<'_> {
             value_tokens: tokens.ptr().address(),
             value_sources: sources.ptr().address(),
         };
-        self.launch(&TREE_BLOCKS, self.by_lines(256), 256, self.args())?;
-        self.launch(&TREE_NODES, self.by_lines(NODES_LINES), 256, self.args().value(columns))?;
-        self.launch(&TREE_NODES_SPLIT, self.full_grid(), 256, self.args().value(columns))
+        self.launch(&TREE_BLOCKS, self.by_lines(TREE_THREADS as usize), TREE_THREADS, self.args())?;
+        self.launch(&TREE_NODES, self.by_lines(NODES_LINES), TREE_THREADS, self.args().value(columns))?;
+        self.launch(&TREE_NODES_SPLIT, self.full_grid(), TREE_THREADS, self.args().value(columns))
     }
 
     /// The value columns and the summary.
@@ -322,13 +322,13 @@ impl Launch<'_> {
             extra_cap: to_u32(trees.extra.len()),
         };
         let args = || self.args().value(literals);
-        self.launch(&TREE_LITERALS, self.full_grid(), 256, args())?;
-        self.launch(&TREE_LONG_STRINGS, self.full_grid(), 256, args())?;
+        self.launch(&TREE_LITERALS, self.full_grid(), TREE_THREADS, args())?;
+        self.launch(&TREE_LONG_STRINGS, self.full_grid(), TREE_THREADS, args())?;
         self.launch(&TREE_EXTRA_REDUCE, self.full_grid(), SCAN_THREADS, args().ptr(scratch.sums.ptr()))?;
         self.launch(&TREE_EXTRA_SCAN, self.full_grid(), SCAN_THREADS, args().ptr(scratch.sums.ptr()))?;
-        self.launch(&TREE_EXTRA, self.full_grid(), 256, args())?;
-        let sources = Grid::x(to_u32((self.lexed.sources + 1).div_ceil(256)));
-        self.launch(&TREE_SUMMARY, sources, 256, args().ptr(trees.summary.ptr()))
+        self.launch(&TREE_EXTRA, self.full_grid(), TREE_THREADS, args())?;
+        let sources = Grid::x(to_u32((self.lexed.sources + 1).div_ceil(TREE_THREADS as usize)));
+        self.launch(&TREE_SUMMARY, sources, TREE_THREADS, args().ptr(trees.summary.ptr()))
     }
 }
 

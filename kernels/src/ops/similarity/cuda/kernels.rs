@@ -1,6 +1,8 @@
 //! The kernels of search: their sources, their parameters, and the constants and structs they share with the host.
 
-use crate::cuda::{COMMON, Kernel, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Module, Source, WGMMA, cu, launch_structs};
+use crate::cuda::{
+    COMMON, Kernel, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Module, PINGPONG_LAUNCH, Source, WGMMA, cu, launch_structs,
+};
 
 const BOUNDS: Source = cu!("search/bounds.cuh");
 const TOPK: Source = cu!("search/topk.cuh");
@@ -17,6 +19,34 @@ launch_structs! {
     pub(super) const SORTED: usize = 4096;
     /// Keys that a thread of the selecting kernels holds.
     pub(super) const KEYS_PER_THREAD: usize = 32;
+
+    /// Threads of a block, and its rows where each has a warp.
+    pub(super) const BLOCK_THREADS: u32 = 256;
+    pub(super) const BLOCK_ROWS: usize = 8;
+    /// Those that quantise a query.
+    pub(super) const QUERY_THREADS: u32 = 128;
+    /// The most of the kernels that select keys of a query, and all of the one that does everything for it.
+    pub(super) const SELECT_THREADS: u32 = 1024;
+    /// Those that sort keys.
+    pub(super) const SORT_THREADS: u32 = 512;
+    /// Rows of a block that compacts candidates.
+    pub(super) const COMPACT_ROWS: usize = 1024;
+
+    /// Stages of a k tile of rows and queries in shared memory, of scans by `mma.sync`.
+    const MMA_STAGES: usize = 3;
+    /// Their dynamic shared memory.
+    pub(super) const fn mma_shared_bytes(queries: usize) -> usize { MMA_STAGES * (TILE_BYTES + 128 * queries) }
+
+    /// Of scans by `wgmma`: two consumer warpgroups of 128 rows each, and the producer's.
+    pub(super) const WGMMA_THREADS: u32 = 384;
+    pub(super) const MAX_STAGES: usize = 16;
+    /// A k tile of rows and queries, in dynamic shared memory.
+    pub(super) const fn wgmma_stage_bytes(queries: usize) -> usize { 2 * TILE_BYTES + 128 * queries }
+    /// The alignment of stages, of which the start of the dynamic shared memory may lack some.
+    pub(super) const STAGE_ALIGNMENT: usize = 1024;
+    /// The most static shared memory: barriers and candidate buffers.
+    pub(super) const BUFFER_BYTES: usize = 8192;
+
     /// The mask of a query without one.
     pub(super) const NO_MASK: u32 = u32::MAX;
     /// The count to be read from the status.
@@ -205,7 +235,7 @@ const fn mma_module(name: &'static str, defines: &'static [&'static str], kernel
 }
 
 const fn wgmma_module(name: &'static str, defines: &'static [&'static str], kernels: &'static [Kernel]) -> Module {
-    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, WGMMA, MAINLOOP_SM90, EPILOGUE];
+    let headers = &[COMMON, LAUNCH, BOUNDS, MMA, WGMMA, PINGPONG_LAUNCH, MAINLOOP_SM90, EPILOGUE];
     Module { name, source: cu!("search/scan_wgmma.cu"), headers, defines, kernels }
 }
 

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use super::{
-    kernels::{COSINE, DOT, PAD_ROWS, QUANTISE_ROWS, ROW_ALIGNMENT, RowMeta, SQUARED_L2, TILE_BYTES, TILE_ROWS},
+    kernels::{
+        BLOCK_ROWS, BLOCK_THREADS, COSINE, DOT, PAD_ROWS, QUANTISE_ROWS, ROW_ALIGNMENT, RowMeta, SQUARED_L2,
+        TILE_BYTES, TILE_ROWS,
+    },
     plan::ScanFormat,
 };
 use crate::{
@@ -121,7 +124,13 @@ impl DeviceRows {
                 .u64(count as u64)
                 .u32(to_u32(self.dim)?)
                 .u32(to_u32(pitch)?);
-            worker.launch(&PAD_ROWS, Grid::x(to_u32((count * pitch).div_ceil(256))?), 256, 0, &mut args)?;
+            worker.launch(
+                &PAD_ROWS,
+                Grid::x(to_u32((count * pitch).div_ceil(BLOCK_THREADS as usize))?),
+                BLOCK_THREADS,
+                0,
+                &mut args,
+            )?;
         }
         Ok(())
     }
@@ -139,7 +148,7 @@ impl DeviceRows {
             .u32(to_u32(pitch(self.dim))?)
             .u32(metric_code(self.metric));
         let kernel = &QUANTISE_ROWS[self.format as usize];
-        worker.launch(kernel, Grid::x(to_u32(count.div_ceil(8))?), 256, 0, &mut args)
+        worker.launch(kernel, Grid::x(to_u32(count.div_ceil(BLOCK_ROWS))?), BLOCK_THREADS, 0, &mut args)
     }
 
     /// The rows that scans read: the quantised copy, or the originals.

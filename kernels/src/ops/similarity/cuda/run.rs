@@ -3,9 +3,10 @@
 use super::{
     certificate::certified_hits,
     kernels::{
-        COMPACT, KEYS_PER_THREAD, NO_COUNT, NO_MASK, PRUNE, QUANTISE_QUERIES, QUERY_F32, QUERY_I8X2, QUERY_NONE,
-        QueryMeta, RAISE_THRESHOLD, REFINE, RESCORE, SCAN_GEMV, SCAN_MMA, SCAN_WGMMA, ScanMode, ScanShape,
-        SearchParams, SearchStatus, TILE_BYTES, TOP_K,
+        BLOCK_ROWS, BLOCK_THREADS, BUFFER_BYTES, COMPACT, COMPACT_ROWS, KEYS_PER_THREAD, MAX_STAGES, NO_COUNT, NO_MASK,
+        PRUNE, QUANTISE_QUERIES, QUERY_F32, QUERY_I8X2, QUERY_NONE, QUERY_THREADS, QueryMeta, RAISE_THRESHOLD, REFINE,
+        RESCORE, SCAN_GEMV, SCAN_MMA, SCAN_WGMMA, SELECT_THREADS, SORT_THREADS, STAGE_ALIGNMENT, ScanMode, ScanShape,
+        SearchParams, SearchStatus, TOP_K, WGMMA_THREADS, mma_shared_bytes, wgmma_stage_bytes,
     },
     plan::{DeviceCaps, QuerySpec, ScanFormat, SearchPlan, SearchProblem, SortRounds, TileConfig, Workspace},
     rows::{DeviceRows, k_tiles, metric_code, to_u32},
@@ -17,8 +18,8 @@ use crate::{
     ops::similarity::{metric::Metric, request::Hit},
 };
 
-/// The most static shared memory of the wgmma kernels: barriers and candidate buffers.
-const BUFFER_BYTES: usize = 8 << 10;
+/// Threads of a block that selects few keys.
+const FEW_THREADS: u32 = 256;
 
 /// The rows to search, and the worker that searches them.
 #[derive(Clone, Copy)]
@@ -197,15 +198,14 @@ impl Run<'_> {
             .u32(copy)
             .u32(self.metric())
             .u32(rows_are_exact.into());
-        self.context.worker.launch(&QUANTISE_QUERIES, Grid::x(to_u32(sizes.padded)?), 128, 0, &mut args)
+        self.context.worker.launch(&QUANTISE_QUERIES, Grid::x(to_u32(sizes.padded)?), QUERY_THREADS, 0, &mut args)
     }
 
     fn scan_gemv(&self, width: usize) -> Result<(), OpError> {
-        const WARPS: usize = 8;
         let Workspace { sizes, .. } = &self.layout;
         let format = self.problem.format;
         let resident = self.context.caps.sm_count as usize * if width < 4 { 2 } else { 1 };
-        let blocks = self.problem.rows.div_ceil(32 * WARPS).min(resident);
+        let blocks = self.problem.rows.div_ceil(32 * BLOCK_ROWS).min(resident);
         let shared = width * sizes.columns * format.gemv_bytes();
         let kernel = &SCAN_GEMV[format as usize][width.ilog2() as usize];
         for first in (0..self.problem.queries).step_by(width) {
@@ -227,7 +227,8 @@ impl Run<'_> {
                 .u32(to_u32(sizes.pitch)?)
                 .u32(to_u32(sizes.columns)?)
                 .u32(to_u32(sizes.mask_words)?);
-            self.context.worker.launch(kernel, Grid::x(to_u32(blocks)?), 256, to_u32(shared)?, &mut args)?;
+            let grid = Grid::x(to_u32(blocks)?);
+            self.context.worker.launch(kernel, grid, BLOCK_THREADS, to_u32(shared)?, &mut args)?;
         }
         Ok(())
     }
@@ -288,7 +289,7 @@ impl Run<'_> {
             .ptr(self.at::<QueryMeta>(self.layout.query_meta))
             .u32(to_u32(groups)?)
             .u32(self.metric());
-        let threads = if groups <= 256 * KEYS_PER_THREAD { 256 } else { 1024 };
+        let threads = if groups <= FEW_THREADS as usize * KEYS_PER_THREAD { FEW_THREADS } else { SELECT_THREADS };
         self.context.worker.launch(&RAISE_THRESHOLD, Grid::x(self.queries()?), threads, 0, &mut args)
     }
 
@@ -301,8 +302,8 @@ impl Run<'_> {
             .ptr(self.at::<u64>(self.layout.candidates))
             .u32(to_u32(sizes.stride)?)
             .u32(to_u32(sizes.capacity)?);
-        let grid = Grid::xy(to_u32(sizes.stride.div_ceil(1024))?, self.queries()?);
-        self.context.worker.launch(&COMPACT, grid, 256, 0, &mut args)
+        let grid = Grid::xy(to_u32(sizes.stride.div_ceil(COMPACT_ROWS))?, self.queries()?);
+        self.context.worker.launch(&COMPACT, grid, BLOCK_THREADS, 0, &mut args)
     }
 
     fn prune(&self) -> Result<(), OpError> {
@@ -318,7 +319,7 @@ impl Run<'_> {
             .u32(to_u32(sizes.capacity)?)
             .u32(to_u32(sizes.survivors)?)
             .u32(self.metric());
-        let threads = if self.problem.k <= 256 { 256 } else { 1024 };
+        let threads = if self.problem.k <= 256 { FEW_THREADS } else { SELECT_THREADS };
         self.context.worker.launch(&PRUNE, Grid::x(self.queries()?), threads, 0, &mut args)
     }
 
@@ -350,9 +351,9 @@ impl Run<'_> {
             .u32(checked.into())
             .u32(self.metric());
         let most = (self.context.caps.sm_count as usize * 16).div_ceil(self.problem.queries).max(4);
-        let wanted = if direct { self.listed.count.div_ceil(8) } else { self.problem.k };
+        let wanted = if direct { self.listed.count.div_ceil(BLOCK_ROWS) } else { self.problem.k };
         let grid = Grid::xy(to_u32(wanted.clamp(1, most))?, self.queries()?);
-        self.context.worker.launch(&RESCORE, grid, 256, 0, &mut args)
+        self.context.worker.launch(&RESCORE, grid, BLOCK_THREADS, 0, &mut args)
     }
 
     fn top_k(&self) -> Result<(), OpError> {
@@ -376,7 +377,7 @@ impl Run<'_> {
                 .u32(to_u32(k)?)
                 .u32(to_u32(round)?);
             let grid = Grid::xy(to_u32(*chunks)?, self.queries()?);
-            self.context.worker.launch(&TOP_K, grid, 512, 0, &mut args)?;
+            self.context.worker.launch(&TOP_K, grid, SORT_THREADS, 0, &mut args)?;
             (keys, stride) = (best, chunks * k);
         }
         Ok(())
@@ -399,7 +400,7 @@ impl Run<'_> {
             .u32(to_u32(sizes.pitch)?)
             .u32(to_u32(self.problem.k)?)
             .u32(self.metric());
-        self.context.worker.launch(&REFINE, Grid::x(self.queries()?), 1024, 0, &mut args)
+        self.context.worker.launch(&REFINE, Grid::x(self.queries()?), SELECT_THREADS, 0, &mut args)
     }
 
     fn hits(&self, specs: &[QuerySpec<'_>]) -> Result<Vec<Option<Vec<Hit>>>, OpError> {
@@ -422,6 +423,7 @@ struct Launch {
     blocks: usize,
     threads: u32,
     shared: usize,
+    /// Of scans by `wgmma`, whose kernels take them as an argument.
     stages: usize,
 }
 
@@ -430,16 +432,18 @@ impl Launch {
         let size = usize::from(tiling.queries != 16);
         let sm_count = caps.sm_count as usize;
         if !tiling.wgmma {
-            let shared = 3 * (TILE_BYTES + 128 * tiling.queries);
+            let shared = mma_shared_bytes(tiling.queries);
             let blocks = sm_count * if tiling.queries == 16 { 2 } else { 1 };
-            return Self { kernel: &SCAN_MMA[format as usize][size], blocks, threads: 256, shared, stages: 3 };
+            let kernel = &SCAN_MMA[format as usize][size];
+            return Self { kernel, blocks, threads: BLOCK_THREADS, shared, stages: 0 };
         }
-        let stage = 2 * TILE_BYTES + 128 * tiling.queries;
-        let stages = (caps.shared_bytes.saturating_sub(1024 + BUFFER_BYTES) / stage).clamp(2, 8);
+        let stage = wgmma_stage_bytes(tiling.queries);
+        let stages =
+            (caps.shared_bytes.saturating_sub(STAGE_ALIGNMENT + BUFFER_BYTES) / stage).clamp(2, MAX_STAGES.min(8));
         let paired = size == 1 && query_tiles.is_multiple_of(2);
         let kernel = &SCAN_WGMMA[format as usize - 1][size + usize::from(paired)];
         let blocks = if paired { (sm_count / 2 * 2).max(2) } else { sm_count };
-        Self { kernel, blocks, threads: 384, shared: 1024 + stages * stage, stages }
+        Self { kernel, blocks, threads: WGMMA_THREADS, shared: STAGE_ALIGNMENT + stages * stage, stages }
     }
 }
 
@@ -466,7 +470,7 @@ mod tests {
                     "{} of {bytes}",
                     launch.shared
                 );
-                assert!(!wgmma || launch.stages >= 4);
+                assert!(!wgmma || (4..=MAX_STAGES).contains(&launch.stages));
             }
         }
     }

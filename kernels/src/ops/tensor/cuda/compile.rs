@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use crate::cuda::{Arch, JitSource, compile_jit, jit_ptx};
+use crate::cuda::{Arch, JitSource, compile_jit, hidden_by_macros, jit_ptx};
 
 /// Sources that are all compiled for every architecture.
 const FEW: usize = 8;
@@ -17,8 +17,11 @@ const FEW: usize = 8;
 /// change from source to source. The folder of NVRTC is that of `ACCELERD_NVRTC_PATH`.
 ///
 /// # Panics
-/// With the compiler's log of the first source that does not compile.
+/// With the compiler's log of the first source that does not compile, or if a header hides a generated constant.
 pub(super) fn compiles(sources: &[JitSource]) {
+    for source in sources {
+        assert!(hidden_by_macros(source.headers).is_empty(), "{:?}", hidden_by_macros(source.headers));
+    }
     let path = folder();
     let cache = tempfile::tempdir().expect("a temporary folder");
     let compile = |source: &JitSource, arch| {

@@ -5,6 +5,7 @@ use accelerd_tensor::IndexStep;
 
 use super::{
     buffers::{Address, BufferSizes},
+    headers::INDEX_UNROLL,
     launches::{Argument, Launches},
     map::collapse::Collapsed,
     status::report_of,
@@ -12,8 +13,6 @@ use super::{
 };
 use crate::OpError;
 
-/// Words that a thread copies, as in `tensor/index.cuh`.
-const UNROLL: usize = 4;
 /// Bytes of the widest access to memory.
 const MAX_WORD_BYTES: usize = 16;
 
@@ -36,7 +35,7 @@ pub(super) fn prepare(step: &IndexStep, sizes: &BufferSizes) -> Result<Launches,
     arguments.extend(copy.space.extents.iter().map(|extent| word(*extent)));
     arguments.extend(copy.space.strides.iter().flatten().map(|stride| signed(*stride)));
     let text = source(step, copy.space.rank(), elements * step.output.dtype.size(), count);
-    let grid = [count.div_ceil(THREADS * UNROLL), 1];
+    let grid = [count.div_ceil(THREADS * INDEX_UNROLL), 1];
     Ok(Launches::one(launch("tensor_index", "copy_by_index", &text, grid, arguments)?))
 }
 

@@ -2,28 +2,23 @@
 
 use accelerd_ir::Dtype;
 
-use crate::cuda::{Source, cu};
+pub(super) use crate::cuda::{
+    PINGPONG_COLUMNS as COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS as ROWS, PINGPONG_THREADS as THREADS,
+};
+use crate::cuda::{Source, cu, pingpong_shared_bytes};
 
 /// The compute capability with `wgmma`.
 pub(super) const HOPPER: (u32, u32) = (9, 0);
-/// Rows and columns of a block's tile.
-pub(super) const ROWS: usize = 128;
-pub(super) const COLUMNS: usize = 192;
 /// Terms of 16 bits of a k tile.
 pub(super) const TERMS: usize = 64;
 /// With fewer tiles, a device has idle multiprocessors.
 pub(super) const MIN_TILES: usize = 128;
-pub(super) const THREADS: u32 = 384;
 /// Blocks of a cluster.
 pub(super) const CLUSTER: u32 = 2;
 
-/// A k tile of a block's rows and columns.
-const STAGE_BYTES: u32 = (128 + 192) * 128;
-const _: () = assert!(STAGE_BYTES as usize == (ROWS + COLUMNS) * 128, "128 bytes of each row and column");
-
-/// Dynamic shared memory: stages of k tiles, staging buffers of each consumer warp, and barriers.
-pub(super) const fn shared_bytes(stages: u32, buffers: u32) -> u32 {
-    stages * (STAGE_BYTES + 16) + 8 * buffers * 2048 + 16
+/// Dynamic shared memory of so many stages of k tiles, and staging buffers of each consumer warp.
+pub(super) fn shared_bytes(stages: usize, buffers: usize) -> u32 {
+    u32::try_from(pingpong_shared_bytes(stages, buffers)).expect("a few stages")
 }
 
 /// The schedule; it includes those of the mainloop and of tensor maps.

@@ -12,6 +12,7 @@ use accelerd_tensor::{ScanKind, ScanStep};
 
 use super::{
     buffers::{Address, BufferSizes},
+    headers::SCAN_ROUNDS,
     launches::{Argument, Launch, Launches},
     words::{THREADS, launch, word},
 };
@@ -19,8 +20,6 @@ use crate::OpError;
 
 /// Bytes of the widest access to memory.
 const MAX_VECTOR_BYTES: usize = 16;
-/// Vectors of a thread in a tile, as in `tensor/scan.cuh`.
-const ROUNDS: usize = 4;
 /// The longest row that a warp scans, if there are more than `MANY_ROWS`.
 const SHORT_ROW: usize = 2048;
 const WARP: usize = 32;
@@ -81,7 +80,7 @@ impl Scan<'_> {
             return Ok(Launches::one(short));
         }
         let most = if self.outer >= MANY_ROWS { 1 } else { TARGET_BLOCKS / self.outer };
-        let parts = Parts::new(self.extent, most, THREADS * ROUNDS * vec);
+        let parts = Parts::new(self.extent, most, THREADS * SCAN_ROUNDS * vec);
         let grid = [self.outer, parts.count];
         let scan = self.launch("tensor_scan_rows", "scan_rows", vec, grid, parts)?;
         if parts.count == 1 {

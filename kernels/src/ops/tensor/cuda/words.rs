@@ -1,5 +1,6 @@
 //! Kernels whose arguments are words that a template reads by their position.
 
+pub(super) use super::headers::WORDS_THREADS as THREADS;
 use super::{
     headers::HEADERS,
     launches::{Argument, Launch},
@@ -9,9 +10,6 @@ use crate::{
     OpError,
     cuda::{Grid, JitSource},
 };
-
-/// Threads of a block.
-pub(super) const THREADS: usize = 256;
 
 /// A launch of `function` of a template, which `text` configures and includes. Blocks have [`THREADS`] threads. Products and sums are
 /// rounded separately.

@@ -6,16 +6,18 @@ use accelerd_tensor::AttentionStep;
 use super::{
     super::prelude::PRELUDE,
     Attention, LAUNCH,
-    variant::{Mma, Variant, simt_tile},
+    variant::{Mma, TILES_LAUNCH, Variant, simt_tile},
 };
-use crate::cuda::{COMMON, JitSource, MMA, Source, TENSOR_MAP_BYTES, TMA, WGMMA, cu};
+use crate::cuda::{COMMON, JitSource, MMA, Source, TENSOR_MAP_BYTES, TENSOR_MAP_LAUNCH, TMA, WGMMA, cu};
 
 const HEADERS: &[Source] = &[
     COMMON,
     PRELUDE,
     LAUNCH,
+    TILES_LAUNCH,
     MMA,
     WGMMA,
+    TENSOR_MAP_LAUNCH,
     TMA,
     cu!("common/activation.cuh"),
     cu!("attention/online_softmax.cuh"),

@@ -4,21 +4,50 @@
 use accelerd_ir::Dtype;
 
 use super::super::{launches::blocks_x, pingpong::HOPPER};
-use crate::{OpError, cuda::Grid};
+use crate::{
+    OpError,
+    cuda::{Grid, launch_structs},
+};
+
+launch_structs! {
+    pub(super) header TILES_LAUNCH = "tensor/attention_tiles.cuh";
+
+    /// Queries of a block for each tile of its warps, and keys of a tile.
+    const MMA_ROWS: usize = 64;
+    const MMA_THREADS: u32 = 128;
+    /// Dynamic shared memory: queries or results, of as many columns as the `widest` of both, keys and values.
+    const fn mma_shared_bytes(tiles: usize, widest: usize, dim: usize, value_dim: usize) -> usize {
+        MMA_ROWS * 2 * (tiles * widest + dim + value_dim)
+    }
+    /// Rows of a block that combines parts.
+    pub(super) const COMBINE_ROWS: usize = 4;
+
+    /// Queries and keys of a tile on Hopper.
+    const SM90_ROWS: usize = 128;
+    const SM90_THREADS: u32 = 384;
+    /// Rows that one copy loads.
+    pub(super) const SM90_BOX_ROWS: u32 = 128;
+    /// Dynamic shared memory: two slots each of queries, keys and values, and barriers.
+    const fn sm90_shared_bytes(dim: usize) -> usize { 6 * SM90_ROWS * dim * 2 + 1024 }
+
+    /// Threads that share 4 rows of queries on general-purpose cores.
+    const SIMT_SIDE: usize = 16;
+    /// Dynamic shared memory: queries, keys or values, and probabilities.
+    const fn simt_shared_bytes(queries: usize, keys: usize, dim: usize) -> usize {
+        4 * ((queries + keys) * (dim + 4) + queries * (keys + 4))
+    }
+
+    const ROW_THREADS: u32 = 128;
+    /// Columns of a block that computes a row.
+    const ROW_COLUMNS: usize = 1024;
+}
 
 /// Columns up to which rows are kept in shared memory.
 const MAX_DIM: usize = 256;
-/// Queries of a block for each tile of its warps, and keys of a tile.
-const MMA_ROWS: usize = 64;
-const MMA_THREADS: u32 = 128;
 /// The first compute capability with tensor cores for 16-bit types.
 const TENSOR_CORES: (u32, u32) = (8, 0);
-/// Queries and keys of a tile on Hopper, and the widest rows there.
-const SM90_QUERIES: usize = 128;
+/// The widest rows on Hopper.
 const SM90_MAX_DIM: usize = 128;
-const SM90_THREADS: u32 = 384;
-/// Rows that one copy loads.
-pub(super) const SM90_ROWS_OF_BOX: u32 = 128;
 /// Distance between rows up to which offsets within a tile fit 32 bits.
 const MAX_STRIDE: usize = 1 << 24;
 /// Blocks that fill a large device. With fewer, the keys are split; with twice as many, blocks have twice the queries.
@@ -27,11 +56,6 @@ const TARGET_BLOCKS: usize = 128;
 const MIN_PART_TILES: usize = 4;
 /// Parts of the keys: at most the lanes of the warp that combines them.
 const MAX_PARTS: usize = 32;
-/// Rows of a block that combines parts.
-pub(super) const COMBINE_ROWS: usize = 4;
-const ROW_THREADS: u32 = 128;
-/// Columns of a block that computes a row.
-const ROW_COLUMNS: usize = 1024;
 
 /// What is computed.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +87,7 @@ impl Problem {
     /// tile of keys, which a length would have to hide.
     fn fits_sm90(&self) -> bool {
         let widest = self.dim.max(self.value_dim);
-        let fills_tiles = self.queries.min(self.keys) >= SM90_QUERIES && widest > SM90_MAX_DIM / 4;
+        let fills_tiles = self.queries.min(self.keys) >= SM90_ROWS && widest > SM90_MAX_DIM / 4;
         fills_tiles && widest <= SM90_MAX_DIM && self.fits_maps && !self.has_lengths
     }
 }
@@ -173,7 +197,7 @@ impl Variant {
     pub(super) fn grid(self, problem: &Problem) -> Result<Grid, OpError> {
         let heads = problem.batch * problem.heads;
         match self {
-            Self::Sm90 { .. } => Ok(Grid::x(blocks_x(heads * problem.queries.div_ceil(SM90_QUERIES))?)),
+            Self::Sm90 { .. } => Ok(Grid::x(blocks_x(heads * problem.queries.div_ceil(SM90_ROWS))?)),
             Self::Mma(mma) => {
                 let tiles = problem.queries.div_ceil(MMA_ROWS * mma.tiles);
                 Ok(Grid::x(blocks_x(heads * tiles * mma.parts)?))
@@ -194,8 +218,7 @@ impl Variant {
         match self {
             Self::Sm90 { .. } => SM90_THREADS,
             Self::Mma(_) => MMA_THREADS,
-            // 16 threads for each 4 queries.
-            Self::Simt { dim, .. } => u32::try_from(simt_tile(dim).0 * 4).unwrap_or(u32::MAX),
+            Self::Simt { dim, .. } => u32::try_from(simt_tile(dim).0 / 4 * SIMT_SIDE).unwrap_or(u32::MAX),
             Self::Rows => ROW_THREADS,
         }
     }
@@ -203,14 +226,11 @@ impl Variant {
     /// Dynamic shared memory.
     pub(super) fn shared_bytes(self) -> u32 {
         let bytes = match self {
-            // Two slots each of queries, keys and values, and barriers.
-            Self::Sm90 { dim } => 6 * SM90_QUERIES * dim * 2 + 1024,
-            Self::Mma(Mma { dim, value_dim, tiles, .. }) => {
-                2 * MMA_ROWS * (tiles * dim.max(value_dim) + dim + value_dim)
-            }
+            Self::Sm90 { dim } => sm90_shared_bytes(dim),
+            Self::Mma(Mma { dim, value_dim, tiles, .. }) => mma_shared_bytes(tiles, dim.max(value_dim), dim, value_dim),
             Self::Simt { dim, .. } => {
                 let (queries, keys) = simt_tile(dim);
-                size_of::<f32>() * ((queries + keys) * (dim + 4) + queries * (keys + 4))
+                simt_shared_bytes(queries, keys, dim)
             }
             Self::Rows => 0,
         };

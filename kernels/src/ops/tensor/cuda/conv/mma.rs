@@ -2,15 +2,10 @@
 
 use accelerd_tensor::{Accumulate, ConvStep, Dtype};
 
-use super::{super::launches::Launches, Checked, Kernel, MIN_BLOCKS, packed::Packed};
+use super::{
+    super::launches::Launches, Checked, Kernel, MIN_BLOCKS, MMA_POSITIONS, conv_mma_shared_bytes, packed::Packed,
+};
 use crate::OpError;
-
-/// Positions of a block's tile, bytes of a step's rows, and steps in shared memory.
-const POSITIONS: usize = 128;
-const ROW_BYTES: usize = 128;
-const STAGES: usize = 3;
-/// The alignment of the stages, of which the start of the shared memory may lack some.
-const STAGE_ALIGNMENT: usize = 1024;
 
 /// What the tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +47,7 @@ impl Multiplied {
 pub(super) fn prepare(checked: &Checked<'_>, multiplied: Multiplied) -> Result<Launches, OpError> {
     let size = checked.step.output.dtype.size();
     let packed = Packed::new(checked)?;
-    let is_large = checked.outputs() > 64 && checked.blocks(128, POSITIONS) >= MIN_BLOCKS;
+    let is_large = checked.outputs() > 64 && checked.blocks(128, MMA_POSITIONS) >= MIN_BLOCKS;
     let channels = if is_large { 128 } else { 64 };
     let multiply = Kernel {
         template: "tensor_conv_mma",
@@ -65,8 +60,8 @@ pub(super) fn prepare(checked: &Checked<'_>, multiplied: Multiplied) -> Result<L
             checked.has_bias()
         ),
     };
-    let shared_bytes = STAGES * (channels + POSITIONS) * ROW_BYTES + STAGE_ALIGNMENT;
-    let shared_bytes = u32::try_from(shared_bytes).map_err(|error| OpError::Invalid(error.to_string()))?;
-    let launch = checked.launch(&multiply, packed.conv, checked.blocks(channels, POSITIONS), shared_bytes)?;
+    let shared_bytes =
+        u32::try_from(conv_mma_shared_bytes(channels)).map_err(|error| OpError::Invalid(error.to_string()))?;
+    let launch = checked.launch(&multiply, packed.conv, checked.blocks(channels, MMA_POSITIONS), shared_bytes)?;
     Ok(packed.followed_by(launch))
 }

@@ -14,16 +14,45 @@ use super::{
     buffers::{Address, BufferSizes},
     launches::{Argument, Launch, Launches, blocks_x},
     operands::operands,
-    pingpong::PINGPONG,
+    pingpong::{PINGPONG, PINGPONG_LAUNCH},
     prelude::{NO_FMA, PRELUDE},
 };
 use crate::{
     OpError,
-    cuda::{COMMON, Grid, JitSource, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Source, TMA, WGMMA, cu, launch_structs},
+    cuda::{
+        COMMON, Grid, JitSource, MAINLOOP_MMA, MAINLOOP_SM90, MMA, Source, TENSOR_MAP_LAUNCH, TMA, WGMMA, cu,
+        launch_structs,
+    },
 };
 
 launch_structs! {
     header LAUNCH = "tensor/conv_launch.cuh";
+
+    /// Threads of a block, but for Hopper's.
+    const CONV_THREADS: u32 = 256;
+
+    /// Terms between two barriers on the general-purpose cores, of one channel each.
+    const SIMT_DEPTH: usize = 8;
+    /// The edge of a tile is as many times the sums of a thread along it.
+    const SIMT_SIDE: usize = 16;
+
+    /// Channels and positions that a block packs.
+    const PACK_TILE: usize = 64;
+
+    /// On tensor cores: positions of a block's tile, bytes of a step's rows, and steps in shared memory.
+    const MMA_POSITIONS: usize = 128;
+    const MMA_ROW_BYTES: usize = 128;
+    const MMA_STAGES: usize = 3;
+    /// The alignment of the stages, of which the start of the shared memory may lack some.
+    const MMA_ALIGNMENT: usize = 1024;
+    /// Dynamic shared memory.
+    const fn conv_mma_shared_bytes(channels: usize) -> usize {
+        MMA_STAGES * (channels + MMA_POSITIONS) * MMA_ROW_BYTES + MMA_ALIGNMENT
+    }
+
+    /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp.
+    const SM90_STAGES: usize = 5;
+    const SM90_BUFFERS: usize = 1;
 
     /// A convolution. Pairs are of height and width.
     struct Conv {
@@ -64,13 +93,14 @@ const HEADERS: &[Source] = &[
     cu!("tensor/conv_simt.cuh"),
     cu!("tensor/conv_pack.cuh"),
     cu!("tensor/conv_mma.cuh"),
+    TENSOR_MAP_LAUNCH,
     TMA,
+    PINGPONG_LAUNCH,
     MAINLOOP_MMA,
     MAINLOOP_SM90,
     PINGPONG,
     cu!("tensor/conv_sm90.cuh"),
 ];
-const THREADS: u32 = 256;
 /// With fewer blocks of large tiles, smaller ones use more of a device.
 const MIN_BLOCKS: usize = 128;
 /// Exclusive bound of the extents of tiled kernels, which step through images and kernels in 32 bits.
@@ -102,7 +132,7 @@ fn direct(checked: &Checked<'_>) -> Result<Launches, OpError> {
     let kernel =
         Kernel { template: "tensor_conv_direct", header: "conv_direct", members: "", blocks_per_sm: 1, call: &call };
     let conv = checked.conv(0, 0);
-    Ok(Launches::one(checked.launch(&kernel, conv, results.div_ceil(THREADS as usize), 0)?))
+    Ok(Launches::one(checked.launch(&kernel, conv, results.div_ceil(CONV_THREADS as usize), 0)?))
 }
 
 /// A step whose views fit each other.
@@ -262,7 +292,7 @@ impl<'a> Checked<'a> {
         let &Kernel { template, header, blocks_per_sm, call, .. } = kernel;
         let text = format!(
             "#include \"ir/prelude.cuh\"\n#include \"tensor/{header}.cuh\"\n\n{operands}\nextern \"C\" __global__ void \
-             __launch_bounds__({THREADS}, {blocks_per_sm}) {template}(const Conv conv, const u64 workspace) {{\n    {call};\n}}\n"
+             __launch_bounds__({CONV_THREADS}, {blocks_per_sm}) {template}(const Conv conv, const u64 workspace) {{\n    {call};\n}}\n"
         );
         let options = vec![NO_FMA.to_owned()];
         let params = vec![size_of::<Conv>(), size_of::<u64>()];
@@ -273,7 +303,7 @@ impl<'a> Checked<'a> {
             ..Launch::new(
                 JitSource { template, text, headers: HEADERS, options, params },
                 Grid::x(blocks_x(blocks)?),
-                THREADS,
+                CONV_THREADS,
                 arguments,
             )
         })
@@ -282,7 +312,7 @@ impl<'a> Checked<'a> {
 
 /// Blocks that pack elements, which take turns if there are many.
 fn pack_blocks(elements: usize) -> usize {
-    elements.div_ceil(THREADS as usize).min(1 << 16)
+    elements.div_ceil(CONV_THREADS as usize).min(1 << 16)
 }
 
 fn invalid(expected: &str) -> OpError {

@@ -4,14 +4,12 @@ use accelerd_tensor::Plan;
 
 use super::{
     super::launches::{Launch, Launches},
-    Checked, Conv, Kernel, pack_blocks,
+    Checked, Conv, Kernel, PACK_TILE, pack_blocks,
 };
 use crate::OpError;
 
 /// Bytes that are copied at once.
 const CHUNK_BYTES: usize = 16;
-/// Channels and positions that a block packs.
-const TILE: usize = 64;
 
 /// Packed operands, and the launches that pack them.
 pub(super) struct Packed {
@@ -47,7 +45,7 @@ impl Packed {
             call: &format!("pack_images<Operands::Element, {input_vector}>(conv, workspace)"),
             ..pack_filters
         };
-        let image_blocks = batch * packed_channels.div_ceil(TILE) * area.div_ceil(TILE);
+        let image_blocks = batch * packed_channels.div_ceil(PACK_TILE) * area.div_ceil(PACK_TILE);
         let launches = vec![
             checked.pack(&pack_filters, conv, pack_blocks(filters))?,
             checked.pack(&pack_images, conv, image_blocks)?,

@@ -2,22 +2,18 @@
 
 use accelerd_tensor::Dtype;
 
-use super::{super::launches::Launches, Checked, Kernel, MIN_BLOCKS, pack_blocks};
+use super::{super::launches::Launches, Checked, Kernel, MIN_BLOCKS, SIMT_DEPTH, SIMT_SIDE, pack_blocks};
 use crate::OpError;
-
-/// Terms between two barriers, of one channel each.
-const DEPTH: usize = 8;
-/// The edge of a tile is as many times the sums of a thread along it.
-const SIDE: usize = 16;
 
 /// The launches that pack the filters and multiply.
 pub(super) fn prepare(checked: &Checked<'_>) -> Result<Launches, OpError> {
     let dtype = checked.step.output.dtype;
-    let padded_channels = checked.group_channels().next_multiple_of(DEPTH);
+    let padded_channels = checked.group_channels().next_multiple_of(SIMT_DEPTH);
     let filters = checked.step.weight.layout.shape[0] * checked.terms(padded_channels);
     let conv = checked.conv(padded_channels, 0);
-    let is_large =
-        dtype != Dtype::F64 && checked.outputs() > 4 * SIDE && checked.blocks(8 * SIDE, 8 * SIDE) >= MIN_BLOCKS;
+    let is_large = dtype != Dtype::F64
+        && checked.outputs() > 4 * SIMT_SIDE
+        && checked.blocks(8 * SIMT_SIDE, 8 * SIMT_SIDE) >= MIN_BLOCKS;
     let per_side = if is_large { 8 } else { 4 };
     let pack = Kernel {
         template: "tensor_conv_pack_filters",
@@ -30,7 +26,7 @@ pub(super) fn prepare(checked: &Checked<'_>) -> Result<Launches, OpError> {
         format!("conv_simt<{per_side}, {}, {}, Operands>(conv, workspace)", checked.vector(4), checked.has_bias());
     let multiply =
         Kernel { template: "tensor_conv_simt", header: "conv_simt", members: "", blocks_per_sm: 2, call: &call };
-    let blocks = checked.blocks(SIDE * per_side, SIDE * per_side);
+    let blocks = checked.blocks(SIMT_SIDE * per_side, SIMT_SIDE * per_side);
     Ok(Launches {
         launches: vec![checked.pack(&pack, conv, pack_blocks(filters))?, checked.launch(&multiply, conv, blocks, 0)?],
         workspace_bytes: filters * dtype.compute().size(),

@@ -9,7 +9,7 @@ use super::{
         pingpong::{self, wgmma},
         prelude::NO_FMA,
     },
-    Checked, Conv, HEADERS,
+    Checked, Conv, HEADERS, SM90_BUFFERS, SM90_STAGES,
     packed::Packed,
 };
 use crate::{
@@ -37,7 +37,7 @@ pub(super) fn prepare(checked: &Checked<'_>, capability: (u32, u32)) -> Result<O
         waves: Some(1),
         pdl: true,
         cluster: pingpong::CLUSTER,
-        shared_bytes: pingpong::shared_bytes(5, 1),
+        shared_bytes: pingpong::shared_bytes(SM90_STAGES, SM90_BUFFERS),
         maps: vec![filters(checked, &packed), images(checked, &packed)],
         ..Launch::new(
             source(checked),
@@ -116,10 +116,11 @@ fn narrow(extent: usize) -> u32 {
 fn source(checked: &Checked<'_>) -> JitSource {
     let (step, dtype) = (checked.step, checked.step.output.dtype);
     let operands = operands(dtype, step.epilogue.as_ref(), &wgmma(dtype));
-    let (vector, has_bias, threads) = (checked.vector(8), checked.has_bias(), pingpong::THREADS);
+    let (vector, has_bias) = (checked.vector(8), checked.has_bias());
+    let (threads, cluster) = (pingpong::THREADS, pingpong::CLUSTER);
     let text = format!(
         "#include \"ir/prelude.cuh\"\n#include \"tensor/conv_sm90.cuh\"\n\n{operands}\n\
-         extern \"C\" __global__ void CLUSTER_OF_2 __launch_bounds__({threads}, 1) tensor_conv_sm90(const __grid_constant__ Conv conv,\n    \
+         extern \"C\" __global__ void CLUSTER_OF({cluster}) __launch_bounds__({threads}, 1) tensor_conv_sm90(const __grid_constant__ Conv conv,\n    \
          const __grid_constant__ TensorMap filters, const __grid_constant__ TensorMap images) {{\n\
          #ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    conv_sm90<{vector}, {has_bias}, Operands>(conv, filters, images);\n#endif\n}}\n"
     );

@@ -7,6 +7,9 @@ use crate::cuda::launch_structs;
 launch_structs! {
     pub(super) header LAUNCH = "tensor/views_launch.cuh";
 
+    /// Threads of a block that computes tiles.
+    pub(super) const TILE_THREADS: u32 = 256;
+
     /// What is iterated over.
     pub(super) struct Space {
         /// Number of vectors, or of tiles.

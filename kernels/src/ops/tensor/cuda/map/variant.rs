@@ -5,7 +5,7 @@ use accelerd_ir::scalar::{BinaryOp, Function, Inst, UnaryOp};
 use super::{
     super::buffers::Address,
     collapse::Collapsed,
-    space::{Space, padded},
+    space::{Space, TILE_THREADS, padded},
 };
 
 /// The widest access of a thread.
@@ -58,7 +58,7 @@ impl Schedule {
     pub(super) fn threads(self) -> u32 {
         match self {
             Self::Vectors { .. } => 128,
-            Self::Tiles { .. } => 256,
+            Self::Tiles { .. } => TILE_THREADS,
         }
     }
 }

@@ -22,6 +22,13 @@ use crate::{
 launch_structs! {
     header LAUNCH = "tensor/matmul_launch.cuh";
 
+    /// Rows and columns of a block's tile on the general-purpose cores.
+    const MATMUL_EDGE: usize = 64;
+    const MATMUL_THREADS: u32 = 256;
+    /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp. A store reads one while the other is filled.
+    const LINEAR_STAGES: usize = 4;
+    const LINEAR_BUFFERS: usize = 2;
+
     /// A batch of products. Strides are in elements: of the batch, the rows and the columns.
     struct MatMul {
         a: u64,

@@ -9,23 +9,21 @@ use super::{
         operands::operands,
         prelude::{NO_FMA, PRELUDE},
     },
-    Checked, LAUNCH, MatMul,
+    Checked, LAUNCH, MATMUL_EDGE, MATMUL_THREADS, MatMul,
 };
 use crate::cuda::{COMMON, Grid, JitSource, Source, cu};
 
 const HEADERS: &[Source] = &[COMMON, LAUNCH, PRELUDE, cu!("tensor/matmul.cuh")];
-const THREADS: u32 = 256;
-/// Rows and columns of a block's tile.
-const EDGE: usize = 64;
 
 /// The launch of a product.
 pub(super) fn prepare(step: &MatMulStep, checked: &Checked) -> Launches {
     let Checked { batch, m, n, .. } = *checked;
-    let tiles = (batch as u64).saturating_mul(m.div_ceil(EDGE) as u64).saturating_mul(n.div_ceil(EDGE) as u64);
+    let tiles =
+        (batch as u64).saturating_mul(m.div_ceil(MATMUL_EDGE) as u64).saturating_mul(n.div_ceil(MATMUL_EDGE) as u64);
     Launches::one(Launch::new(
         Variant::of(step).source(step.epilogue.as_ref()),
         Grid::x(i32::try_from(tiles).unwrap_or(i32::MAX).cast_unsigned()),
-        THREADS,
+        MATMUL_THREADS,
         checked.arguments(step),
     ))
 }
@@ -51,7 +49,7 @@ impl Variant {
         let operands = operands(dtype, epilogue, "");
         let text = format!(
             "#include \"ir/prelude.cuh\"\n#include \"tensor/matmul.cuh\"\n\n{operands}\n\
-             extern \"C\" __global__ void __launch_bounds__({THREADS}) tensor_matmul(const MatMul product) {{\n    \
+             extern \"C\" __global__ void __launch_bounds__({MATMUL_THREADS}) tensor_matmul(const MatMul product) {{\n    \
              matmul<{a}, {b}, {has_bias}, Operands>(product);\n}}\n"
         );
         let options = vec![NO_FMA.to_owned()];

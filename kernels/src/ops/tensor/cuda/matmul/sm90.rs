@@ -7,21 +7,32 @@ use super::{
         buffers::Address,
         launches::{Launch, Launches, MapArgument, Pointer, blocks_x},
         operands::operands,
-        pingpong::{self, PINGPONG, wgmma},
+        pingpong::{self, PINGPONG, PINGPONG_LAUNCH, wgmma},
         prelude::{NO_FMA, PRELUDE},
     },
-    Checked, LAUNCH, MatMul,
+    Checked, LAUNCH, LINEAR_BUFFERS, LINEAR_STAGES, MatMul,
 };
 use crate::{
     OpError,
     cuda::{
-        COMMON, Grid, JitSource, MAINLOOP_SM90, MMA, Source, TENSOR_MAP_BYTES, TMA, TMA_ALIGNMENT, TensorMap, TmaBox,
-        WGMMA, cu,
+        COMMON, Grid, JitSource, MAINLOOP_SM90, MMA, Source, TENSOR_MAP_BYTES, TENSOR_MAP_LAUNCH, TMA, TMA_ALIGNMENT,
+        TensorMap, TmaBox, WGMMA, cu,
     },
 };
 
-const HEADERS: &[Source] =
-    &[COMMON, PRELUDE, LAUNCH, MMA, WGMMA, TMA, MAINLOOP_SM90, PINGPONG, cu!("tensor/linear_sm90.cuh")];
+const HEADERS: &[Source] = &[
+    COMMON,
+    PRELUDE,
+    LAUNCH,
+    MMA,
+    WGMMA,
+    TENSOR_MAP_LAUNCH,
+    TMA,
+    PINGPONG_LAUNCH,
+    MAINLOOP_SM90,
+    PINGPONG,
+    cu!("tensor/linear_sm90.cuh"),
+];
 /// Extents up to which coordinates are 32 bits.
 const MAX_EXTENT: usize = 1 << 30;
 
@@ -42,7 +53,7 @@ pub(super) fn prepare(
         waves: Some(1),
         pdl: true,
         cluster: pingpong::CLUSTER,
-        shared_bytes: pingpong::shared_bytes(4, 2),
+        shared_bytes: pingpong::shared_bytes(LINEAR_STAGES, LINEAR_BUFFERS),
         maps: maps(step, checked),
         ..Launch::new(source(step), Grid::x(blocks), pingpong::THREADS, checked.arguments(step))
     })))
@@ -93,10 +104,10 @@ pub(super) fn source(step: &MatMulStep) -> JitSource {
     let dtype = step.output.dtype;
     let operands = operands(dtype, step.epilogue.as_ref(), &wgmma(dtype));
     let has_bias = step.bias.is_some();
-    let threads = pingpong::THREADS;
+    let (threads, cluster) = (pingpong::THREADS, pingpong::CLUSTER);
     let text = format!(
         "#include \"ir/prelude.cuh\"\n#include \"tensor/linear_sm90.cuh\"\n\n{operands}\n\
-         extern \"C\" __global__ void CLUSTER_OF_2 __launch_bounds__({threads}, 1) tensor_linear_sm90(const __grid_constant__ MatMul product,\n    \
+         extern \"C\" __global__ void CLUSTER_OF({cluster}) __launch_bounds__({threads}, 1) tensor_linear_sm90(const __grid_constant__ MatMul product,\n    \
          const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap output) {{\n\
          #ifdef __CUDA_ARCH_FEAT_SM90_ALL\n    linear_sm90<{has_bias}, Operands>(product, a, b, output);\n#endif\n}}\n"
     );

@@ -2,6 +2,7 @@
 
 use super::{
     super::{
+        headers::{RADIX_DIGITS, RADIX_ITEMS_32, RADIX_ITEMS_64},
         launches::{Argument, Launch, Launches},
         words::{THREADS, launch, word},
     },
@@ -9,7 +10,6 @@ use super::{
 };
 use crate::OpError;
 
-const DIGITS: usize = 256;
 const DIGIT_BITS: usize = 8;
 /// Blocks that rows are split into.
 const TARGET_BLOCKS: usize = 1024;
@@ -44,7 +44,7 @@ impl Sort<'_> {
         for pass in 0..passes {
             let kernels = [
                 Some(("tensor_sort_count", "radix_count", self.rows * layout.parts)),
-                (layout.parts > 1).then_some(("tensor_sort_scan", "radix_scan", self.rows * DIGITS)),
+                (layout.parts > 1).then_some(("tensor_sort_scan", "radix_scan", self.rows * RADIX_DIGITS)),
                 Some(("tensor_sort_move", "radix_move", self.rows * layout.parts)),
             ];
             for (template, function, blocks) in kernels.into_iter().flatten() {
@@ -86,7 +86,7 @@ impl Sort<'_> {
     }
 
     fn layout(&self, passes: usize) -> Layout {
-        let tile = THREADS * if self.key_bytes() == 8 { 8 } else { 12 };
+        let tile = THREADS * if self.key_bytes() == 8 { RADIX_ITEMS_64 } else { RADIX_ITEMS_32 };
         let part = self.columns.div_ceil((TARGET_BLOCKS / self.rows).max(1)).next_multiple_of(tile);
         let parts = self.columns.div_ceil(part);
         let mut bytes = 0;
@@ -100,9 +100,9 @@ impl Sort<'_> {
         let buffers = [1, 2].map(|nth| if passes > nth { elements } else { 0 });
         let keys = buffers.map(|elements| place(elements * self.key_bytes()));
         let indices = buffers.map(|elements| place(elements * INDEX_BYTES));
-        let counters = place(self.rows * DIGITS * parts * COUNTER_BYTES);
+        let counters = place(self.rows * RADIX_DIGITS * parts * COUNTER_BYTES);
         // The counters of a single part are the totals.
-        let totals = if parts > 1 { place(self.rows * DIGITS * COUNTER_BYTES) } else { counters };
+        let totals = if parts > 1 { place(self.rows * RADIX_DIGITS * COUNTER_BYTES) } else { counters };
         Layout { part, parts, keys, indices, counters, totals, bytes }
     }
 }
