@@ -49,8 +49,9 @@ impl From<ApiError> for Status {
             }
             ApiError::Denied(_) => with_reason(Code::PermissionDenied, message, "NOT_ALLOWED", HashMap::new()),
             ApiError::DataLoss(_) => with_reason(Code::DataLoss, message, "DATA_LOSS", HashMap::new()),
-            ApiError::ResponseTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
-            ApiError::OutputsTooLarge { bytes, limit } => too_large(message, bytes as u64, limit as u64),
+            ApiError::ResponseTooLarge { bytes, limit } | ApiError::OutputsTooLarge { bytes, limit } => {
+                too_large(message, bytes as u64, limit as u64)
+            }
             ApiError::TranslationTooLarge { limit } => {
                 let metadata = [("limit".to_owned(), limit.to_string())];
                 with_reason(Code::ResourceExhausted, message, "MESSAGE_TOO_LARGE", metadata.into())

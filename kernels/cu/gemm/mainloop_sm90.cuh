@@ -59,6 +59,7 @@ __device__ __forceinline__ void release_stage(u32 empty) {
 // Ping-pong: two consumer warpgroups alternate, as in CUTLASS's KernelTmaWarpSpecializedPingpong. Each computes every second tile, of 128 rows and
 // 192 columns, so that the epilogue of one overlaps the mainloop of the other.
 static_assert(PINGPONG_ROWS == 128 && PINGPONG_COLUMNS == 192, "the accumulators of a warpgroup, and the halves that blocks of a cluster load");
+static_assert(PINGPONG_TERMS * 2 == 128, "128 bytes of each row and column");
 static_assert(PINGPONG_THREADS == 3 * 128, "two consumer warpgroups and the producer's");
 
 template <int STAGES, int BUFFERS = 1>

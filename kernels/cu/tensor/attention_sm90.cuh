@@ -17,8 +17,9 @@
 
 constexpr u32 THREADS = SM90_THREADS, QUERIES = SM90_ROWS, KEYS = SM90_ROWS;
 // 64 columns of 128 rows; a head has one or two such panels.
-constexpr u32 PANEL_BYTES = SM90_BOX_ROWS * 128, PANELS = DIM / 64, HEAD_BYTES = PANELS * PANEL_BYTES;
+constexpr u32 PANEL_BYTES = SM90_BOX_ROWS * 128, PANELS = DIM / SM90_BOX_COLUMNS, HEAD_BYTES = PANELS * PANEL_BYTES;
 static_assert(THREADS == 3 * 128 && QUERIES == 2 * 64 && KEYS == 128, "two consumer warpgroups of 64 queries each, and the producer's");
+static_assert(2 * SM90_BOX_COLUMNS == 128, "a row of a panel");
 static_assert(SM90_BOX_ROWS == QUERIES && SM90_BOX_ROWS == KEYS, "a copy loads a panel");
 static_assert(6 * HEAD_BYTES + 1024 == sm90_shared_bytes(DIM), "the launch allocates another size");
 // Rings of two slots each.

@@ -10,6 +10,9 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+static_assert(BOX_COLUMNS == PINGPONG_TERMS && A_BOX_ROWS == PINGPONG_ROWS && 2 * B_BOX_ROWS == PINGPONG_COLUMNS && OUTPUT_BOX_ROWS == 16,
+              "the copies of a block have other boxes");
+
 template <bool HAS_BIAS, typename OPERANDS>
 struct LinearProblem {
     typedef typename OPERANDS::Wgmma Wgmma;

@@ -64,7 +64,9 @@ pub use memory::{Buffer, DevicePtr};
 pub(crate) use module::{COMMON, MAINLOOP_MMA, MAINLOOP_SM90, MMA, TMA, WGMMA, cu};
 pub use module::{Kernel, Module, Source};
 pub use nvrtc::ptx;
-pub(crate) use pingpong::{PINGPONG_COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS, PINGPONG_THREADS, pingpong_shared_bytes};
+pub(crate) use pingpong::{
+    PINGPONG_COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS, PINGPONG_TERMS, PINGPONG_THREADS, pingpong_shared_bytes,
+};
 pub(crate) use pinned::{PinnedBlock, PinnedPool};
 pub use product::{Compute, Element, Epilogue, Product};
 pub(crate) use slices::Slices;

@@ -8,7 +8,9 @@ launch_structs! {
     /// Rows and columns of a block's tile.
     pub(crate) const PINGPONG_ROWS: usize = 128;
     pub(crate) const PINGPONG_COLUMNS: usize = 192;
-    /// Those of the consumer warpgroups, and of the producer's.
+    /// Terms of 16 bits of a k tile.
+    pub(crate) const PINGPONG_TERMS: usize = 64;
+    /// Threads of the consumer warpgroups, and of the producer's.
     pub(crate) const PINGPONG_THREADS: u32 = 384;
     /// Dynamic shared memory: stages of k tiles, staging buffers of each consumer warp, and barriers.
     pub(crate) const fn pingpong_shared_bytes(stages: usize, buffers: usize) -> usize {

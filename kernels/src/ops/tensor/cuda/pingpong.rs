@@ -3,14 +3,13 @@
 use accelerd_ir::Dtype;
 
 pub(super) use crate::cuda::{
-    PINGPONG_COLUMNS as COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS as ROWS, PINGPONG_THREADS as THREADS,
+    PINGPONG_COLUMNS as COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS as ROWS, PINGPONG_TERMS as TERMS,
+    PINGPONG_THREADS as THREADS,
 };
 use crate::cuda::{Source, cu, pingpong_shared_bytes};
 
 /// The compute capability with `wgmma`.
 pub(super) const HOPPER: (u32, u32) = (9, 0);
-/// Terms of 16 bits of a k tile.
-pub(super) const TERMS: usize = 64;
 /// With fewer tiles, a device has idle multiprocessors.
 pub(super) const MIN_TILES: usize = 128;
 /// Blocks of a cluster.

@@ -223,7 +223,7 @@ fn map(view: &View) -> TensorMap {
     TensorMap {
         extents: [3, 2, 1, 0].map(|dim| shape[dim] as u64).to_vec(),
         strides: [2, 1, 0].map(stride).to_vec(),
-        boxes: TmaBox::Tile(vec![64, variant::SM90_BOX_ROWS, 1, 1]),
+        boxes: TmaBox::Tile(vec![variant::SM90_BOX_COLUMNS, variant::SM90_BOX_ROWS, 1, 1]),
     }
 }
 

@@ -25,7 +25,8 @@ launch_structs! {
     /// Queries and keys of a tile on Hopper.
     const SM90_ROWS: usize = 128;
     const SM90_THREADS: u32 = 384;
-    /// Rows that one copy loads.
+    /// Columns and rows that one copy loads.
+    pub(super) const SM90_BOX_COLUMNS: u32 = 64;
     pub(super) const SM90_BOX_ROWS: u32 = 128;
     /// Dynamic shared memory: two slots each of queries, keys and values, and barriers.
     const fn sm90_shared_bytes(dim: usize) -> usize { 6 * SM90_ROWS * dim * 2 + 1024 }

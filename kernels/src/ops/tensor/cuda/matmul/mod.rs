@@ -28,6 +28,11 @@ launch_structs! {
     /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp. A store reads one while the other is filled.
     const LINEAR_STAGES: usize = 4;
     const LINEAR_BUFFERS: usize = 2;
+    /// Boxes of its tensor maps: the columns of all, and the rows of both factors and of the results.
+    const BOX_COLUMNS: u32 = 64;
+    const A_BOX_ROWS: u32 = 128;
+    const B_BOX_ROWS: u32 = 96;
+    const OUTPUT_BOX_ROWS: u32 = 16;
 
     /// A batch of products. Strides are in elements: of the batch, the rows and the columns.
     struct MatMul {

@@ -10,7 +10,7 @@ use super::{
         pingpong::{self, PINGPONG, PINGPONG_LAUNCH, wgmma},
         prelude::{NO_FMA, PRELUDE},
     },
-    Checked, LAUNCH, LINEAR_BUFFERS, LINEAR_STAGES, MatMul,
+    A_BOX_ROWS, B_BOX_ROWS, BOX_COLUMNS, Checked, LAUNCH, LINEAR_BUFFERS, LINEAR_STAGES, MatMul, OUTPUT_BOX_ROWS,
 };
 use crate::{
     OpError,
@@ -81,21 +81,21 @@ fn fits(step: &MatMulStep, checked: &Checked) -> bool {
 
 /// The tensor maps of both factors and of the results.
 fn maps(step: &MatMulStep, checked: &Checked) -> Vec<MapArgument> {
-    let map = |view: &View, at, [batch, row, column]: [usize; 3], tile_columns, tile_rows| {
+    let map = |view: &View, at, [batch, row, column]: [usize; 3], box_rows| {
         let (shape, strides) = (&view.layout.shape, &view.layout.strides);
         let is_shared = strides[batch] == 0;
         let stride = |dim: usize| TensorMap::stride_bytes(shape[dim], strides[dim]);
         let map = TensorMap {
             extents: vec![shape[column] as u64, shape[row] as u64, if is_shared { 1 } else { shape[batch] as u64 }],
             strides: vec![stride(row), stride(batch)],
-            boxes: TmaBox::Tile(vec![tile_columns, tile_rows, 1]),
+            boxes: TmaBox::Tile(vec![BOX_COLUMNS, box_rows, 1]),
         };
         MapArgument { map, at: Pointer::View(at) }
     };
     vec![
-        map(&step.a, checked.a, [0, 1, 2], 64, 128),
-        map(&step.b, checked.b, [0, 2, 1], 64, 96),
-        map(&step.output, checked.output, [0, 1, 2], 64, 16),
+        map(&step.a, checked.a, [0, 1, 2], A_BOX_ROWS),
+        map(&step.b, checked.b, [0, 2, 1], B_BOX_ROWS),
+        map(&step.output, checked.output, [0, 1, 2], OUTPUT_BOX_ROWS),
     ]
 }
 
