@@ -36,7 +36,7 @@ kernels:
 loom:
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --package accelerd-engine --package accelerd-ledger --locked --lib loom
 
-# Checks protocol, chart, images and scripts.
+# Checks protocol, chart, images, scripts and the links of documents.
 deploy:
     PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy
 

@@ -1,4 +1,4 @@
-"""The Dockerfile, the compose file, the scrape configuration and the scripts pass their linters."""
+"""The Dockerfile, the compose file, the scrape configuration and the scripts pass their linters; links between documents lead to files."""
 
 import re
 import subprocess
@@ -62,6 +62,18 @@ def test_compose_builds_the_targets_of_the_dockerfile():
     compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
     targets = {service["build"]["target"] for service in compose["services"].values() if "build" in service}
     assert targets == {"cpu", "cuda"}
+
+
+def links(document):
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    return [target for target in targets if "://" not in target and not target.startswith("mailto:")]
+
+
+def test_links_between_files_lead_somewhere():
+    found = [(document, target) for document in tracked("*.md") for target in links(document)]
+    assert len(found) > 100
+    assert [] == [(document, target) for document, target in found if not (ROOT / document).parent.joinpath(target).exists()]
 
 
 def test_shell_scripts_pass_shellcheck():

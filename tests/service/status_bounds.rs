@@ -119,7 +119,7 @@ async fn an_unknown_method_and_an_unknown_service_of_health_are_named_within_the
     let server = TestServer::start().await;
     let pool = DescriptorPool::decode(accelerd_proto::DESCRIPTORS).expect("the descriptors");
     let empty = DynamicMessage::new(pool.services().next().expect("one").methods().next().expect("one").input());
-    for path in [&*format!("{}s", embed_service::EMBED.path()), "/no.Service/Method"] {
+    for path in [&*format!("/{}/NoMethod", embed_service::NAME), "/no.Service/Method"] {
         let headers = status_of(&server, path, &empty).await;
         let status = Status::from_header_map(&headers).expect("a status");
         assert_eq!(status.code(), Code::Unimplemented);
