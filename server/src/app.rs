@@ -169,7 +169,7 @@ impl App {
         let ledger = ledger::open(&config);
         resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
         let (messages, requests) = (ledger::messages(&ledger, &config)?, ledger::requests(&ledger, &config)?);
-        let found = devices.map_or_else(|| discover(&config, &ledger, load_progress), Ok)?;
+        let found = devices.map_or_else(|| discover(&config, &ledger, &load_progress), Ok)?;
         let fallback = found.fallback;
         log_devices(&found.devices, fallback.as_deref());
         let devices = found.devices.clone();
@@ -339,10 +339,10 @@ fn preload_models(embedder: &Embedder, config: &Config, cancel: &CancellationTok
 }
 
 /// Finds the devices of this machine, and loads the kernels of GPUs.
-fn discover(config: &Config, ledger: &Arc<Ledger>, progress: Arc<LoadProgress>) -> Result<Discovered, DiscoverError> {
-    let (ledger, load_progress) = (Arc::clone(ledger), Arc::clone(&progress));
+fn discover(config: &Config, ledger: &Arc<Ledger>, progress: &Arc<LoadProgress>) -> Result<Discovered, DiscoverError> {
+    let (ledger, load_progress) = (Arc::clone(ledger), Arc::clone(progress));
     let settings = kernels::Settings { ledger, load_progress, ..config.devices() };
-    log_kernels(&progress, || kernels::discover(&settings))
+    log_kernels(progress, || kernels::discover(&settings))
 }
 
 fn log_devices(devices: &[Device], fallback: Option<&str>) {
