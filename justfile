@@ -19,8 +19,10 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# Runs all Rust tests: units, properties, kernels for every architecture, parity, service, durability, import rules.
+# Lists what takes longest to build, and runs all Rust tests: units, properties, kernels for every architecture, parity, service, durability, import rules.
 test:
+    cargo test --workspace --locked --no-run --timings
+    python3 tests/build_times.py "${CARGO_TARGET_DIR:-target}/cargo-timings/cargo-timing.html"
     cargo test --workspace --locked
 
 # Runs the same tests with a GPU, and those that need one; a missing device fails.
