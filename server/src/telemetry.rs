@@ -29,6 +29,7 @@ use tracing_subscriber::{
     EnvFilter, Layer, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
+use self::log_fields::VisibleJson;
 use crate::{
     config::{LogFormat, Telemetry, log_filter},
     series_limit,
@@ -77,11 +78,13 @@ impl Logs {
             let accelerd_spans = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with("accelerd"));
             tracing_opentelemetry::layer().with_tracer(provider.tracer("accelerd")).with_filter(accelerd_spans)
         });
-        let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+        let lines = tracing_subscriber::fmt::layer();
         let lines = if is_json(settings.log_format) {
-            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
+            let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            lines.with_writer(|| VisibleJson(io::stderr())).boxed()
         } else {
-            lines.with_ansi(io::stderr().is_terminal()).fmt_fields(log_fields::visible()).boxed()
+            let lines = lines.with_ansi(io::stderr().is_terminal()).fmt_fields(log_fields::visible());
+            lines.with_writer(io::stderr).boxed()
         };
         let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans);
         subscriber.try_init().map_err(TelemetryError::new)?;

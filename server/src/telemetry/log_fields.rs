@@ -1,7 +1,9 @@
-//! Fields of the text log, with control characters escaped: texts of callers would otherwise act on the terminal of whoever reads the log, or
-//! forge lines.
+//! Control characters in logs are escaped: texts of callers would otherwise act on the terminal of whoever reads the log, or forge lines.
 
-use std::fmt::{self, Write};
+use std::{
+    fmt::{self, Write as _},
+    io,
+};
 
 use tracing_subscriber::{
     field::MakeExt,
@@ -24,12 +26,38 @@ pub(super) fn visible() -> impl for<'writer> FormatFields<'writer> {
 /// Escapes what acts on a terminal or on the order of the text around it, or ends a line.
 struct Escaped<'a, 'w>(&'a mut Writer<'w>);
 
-impl Write for Escaped<'_, '_> {
+impl fmt::Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         text.chars().try_for_each(|c| {
-            let is_hidden = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            if is_hidden { write!(self.0, "{}", c.escape_default()) } else { self.0.write_char(c) }
+            if is_hidden(c) { write!(self.0, "{}", c.escape_default()) } else { self.0.write_char(c) }
         })
+    }
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes lines of JSON. Its strings have no ASCII control character; this escapes the others.
+pub(super) struct VisibleJson<W>(pub(super) W);
+
+impl<W: io::Write> io::Write for VisibleJson<W> {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let mut visible = String::with_capacity(lines.len());
+        for c in String::from_utf8_lossy(lines).chars() {
+            if c != '\n' && is_hidden(c) {
+                // Each of these is one unit of UTF-16.
+                let _ = write!(visible, "\\u{:04x}", u32::from(c));
+            } else {
+                visible.push(c);
+            }
+        }
+        self.0.write_all(visible.as_bytes())?;
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -98,5 +126,17 @@ mod tests {
             assert!(rest.chars().all(|c| !c.is_control() && !('\u{2028}'..='\u{202e}').contains(&c)), "{rest:?}");
             assert_eq!(rest.matches("\\u{1b}]0;title").count(), 7, "{rest}");
         }
+    }
+
+    #[test]
+    fn lines_of_json_show_control_characters_and_keep_their_values() {
+        let mut written = vec![];
+        let text = "name \u{7f}\u{9b}31m\u{202e} \u{1f600}";
+        let line = format!("{}\n", serde_json::json!({ "text": text }));
+        io::Write::write_all(&mut VisibleJson(&mut written), line.as_bytes()).expect("memory");
+        let visible = String::from_utf8(written).expect("text");
+        assert_eq!(visible, "{\"text\":\"name \\u007f\\u009b31m\\u202e \u{1f600}\"}\n");
+        let read: serde_json::Value = serde_json::from_str(&visible).expect("JSON");
+        assert_eq!(read["text"], text);
     }
 }
