@@ -19,7 +19,7 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# Lists what takes longest to build, and runs all Rust tests: units, properties, kernels for every architecture, parity, service, durability, import rules.
+# Lists what takes longest to build, and runs all Rust tests, with kernels for every architecture.
 test:
     cargo test --workspace --locked --no-run --timings
     python3 tests/build_times.py "${CARGO_TARGET_DIR:-target}/cargo-timings/cargo-timing.html"

@@ -41,8 +41,8 @@ pub trait Op: 'static {
         None
     }
 
-    /// Whether the CPU may compute a request that its GPU has no memory for. Its operands must be in host memory. By default a
-    /// request qualifies if it may run on any device.
+    /// Returns true if the CPU may compute a request for which its GPU has no memory. The request's operands must be in host
+    /// memory. By default a request qualifies if it may run on any device.
     fn cpu_fallback(request: &Self::Request) -> bool {
         Self::device_affinity(request).is_none()
     }

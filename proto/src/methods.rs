@@ -6,7 +6,7 @@ pub use prost_types::method_options::IdempotencyLevel;
 
 include!(concat!(env!("OUT_DIR"), "/methods.rs"));
 
-/// What the .proto files say of a method besides its messages.
+/// A method of the protocol with the options of its .proto file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     /// Identifies the method.
@@ -17,19 +17,19 @@ pub struct Method {
     pub service: &'static str,
     /// Name within its service.
     pub name: &'static str,
-    /// Whether a call has a stream of requests.
+    /// True if a call has a stream of requests.
     pub client_streaming: bool,
-    /// Whether a call has a stream of responses.
+    /// True if a call has a stream of responses.
     pub server_streaming: bool,
     /// The lowest role whose callers may call it.
     pub role: Role,
-    /// Whether a call may be repeated.
+    /// The conditions under which a call may be repeated.
     pub idempotency: IdempotencyLevel,
     /// The size of its requests.
     pub size_class: SizeClass,
 }
 
-/// What a caller may do, as in options.proto.
+/// The rights of a caller, as in options.proto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Compute, search and look.
@@ -66,7 +66,7 @@ impl Method {
         None
     }
 
-    /// Whether a call may be repeated although the daemon may have executed it.
+    /// Returns true if a call may be repeated although the daemon may have executed it.
     #[must_use]
     pub const fn is_idempotent(&self) -> bool {
         !matches!(self.idempotency, IdempotencyLevel::IdempotencyUnknown)
@@ -112,7 +112,7 @@ impl<Q, R> Rpc<Q, R> {
         self.path
     }
 
-    /// Whether a call may be repeated although the daemon may have executed it.
+    /// Returns true if a call may be repeated although the daemon may have executed it.
     #[must_use]
     pub const fn is_idempotent(&self) -> bool {
         self.is_idempotent

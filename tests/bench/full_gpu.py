@@ -44,7 +44,7 @@ PIECES = [1024 * MIB, 64 * MIB, 2 * MIB]
 TOP_UP_EVERY = 0.05
 LARGE_DIM, SMALL_ROWS, SMALL_DIM = 768, 100_000, 256
 CONCURRENT_CALLERS = 4
-# A daemon can start in this much free memory, but the large collection does not fit beside it.
+# A daemon can start in this much free memory, but the large collection does not fit in what the daemon leaves.
 START_MIB = 2048
 
 

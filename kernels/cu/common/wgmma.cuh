@@ -3,7 +3,7 @@
 #pragma once
 #include "common/mma.cuh"
 
-// The attribute of a kernel with clusters of so many blocks, 1, 2 or 4.
+// The attribute of a kernel whose clusters have `blocks` blocks: 1, 2 or 4.
 #define CLUSTER_OF(blocks) EXPAND_CLUSTER(blocks)
 #define EXPAND_CLUSTER(blocks) CLUSTER_OF_##blocks
 #define CLUSTER_OF_1

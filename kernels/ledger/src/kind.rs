@@ -67,7 +67,7 @@ impl Kind {
     ];
 
     /// The kinds that are evicted, in this order: first what allowances hold unused, then what is cheapest to make again.
-    /// Of child processes, those that no call uses are. Collections, tensors and pinned memory are never evicted.
+    /// Child processes are evicted while no call uses them. Collections, tensors and pinned memory are never evicted.
     pub const EVICTION: [Self; 7] =
         [Self::Messages, Self::Requests, Self::Sandbox, Self::Graphs, Self::Indexes, Self::Copies, Self::Models];
 

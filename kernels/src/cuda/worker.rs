@@ -204,7 +204,7 @@ impl Worker {
         self.device().free_bytes()
     }
 
-    /// Fails if so many bytes cannot be allocated even after all caches are freed. A caller that allocates several parts asks first:
+    /// Fails if `bytes` cannot be allocated even after all caches are freed. A caller that allocates several parts asks first:
     /// otherwise caches would be evicted for the parts that fit, although the whole does not.
     pub(crate) fn check_attainable(&self, bytes: u64) -> Result<(), OpError> {
         self.device().enter()?;

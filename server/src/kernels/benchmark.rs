@@ -35,12 +35,12 @@ const COPIES: usize = 5;
 #[derive(Debug)]
 pub(crate) struct BenchmarkRequest {
     pub(crate) launch: LaunchRequest,
-    /// What computes the expected results; the kernel itself on the CPU if there is none.
+    /// Computes the expected results. Without it, the kernel itself computes them on the CPU.
     pub(crate) reference: Option<Program>,
     pub(crate) options: BenchmarkOptions,
 }
 
-/// How a kernel is measured.
+/// The settings of a measurement.
 #[derive(Debug, Default)]
 pub(crate) struct BenchmarkOptions {
     /// Arrays whose elements are the same in all runs.
@@ -51,7 +51,7 @@ pub(crate) struct BenchmarkOptions {
     pub(crate) rtol: Option<f64>,
 }
 
-/// What runs of a kernel have shown.
+/// The times and results of a kernel's runs.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) device: KernelDevice,
@@ -64,7 +64,7 @@ pub(crate) struct Measured {
     pub(crate) min_time: Duration,
 }
 
-/// What a benchmark amounts to.
+/// The verdict of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BenchmarkVerdict {
     Passed,
@@ -73,7 +73,7 @@ pub(crate) enum BenchmarkVerdict {
     ImplausibleTime,
 }
 
-/// How an array of a run differs from what is expected.
+/// The difference between an array of a run and the expected array.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputMismatch {
     pub(crate) output: String,

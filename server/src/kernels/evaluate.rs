@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{auth::caller::Caller, error::ApiError, sandbox::Turn};
 
-/// What an evaluation amounts to.
+/// The verdict of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,
@@ -46,7 +46,7 @@ pub(crate) enum Verdict {
     ImplausibleTime,
 }
 
-/// What an evaluation found.
+/// The results of an evaluation.
 #[derive(Debug)]
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
@@ -87,7 +87,7 @@ impl Judgement {
     }
 }
 
-/// What computes the expected results.
+/// Computes the expected results.
 enum Reference {
     Kernel(Arc<CompiledKernel>, Vec<u64>),
     /// By the position of the parameter.
@@ -289,7 +289,7 @@ impl Evaluation {
         arrays.map(|param| param.of.bytes() as u64).sum()
     }
 
-    /// How each launch is made.
+    /// The shape of each launch.
     fn config(&self) -> SubjectConfig {
         let param = |(nth, param): (usize, &runs::Param)| match self.plan.layout.array(nth) {
             Some(range) => SubjectParam::Address(range.start),

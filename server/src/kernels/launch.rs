@@ -29,7 +29,7 @@ use crate::{
 /// The most iterations of all loops of a thread, unless the client sets it.
 const LOOP_BUDGET: u64 = 1 << 32;
 
-/// What runs kernels.
+/// Runs kernels of clients.
 #[derive(Clone)]
 pub(crate) struct Launcher {
     pub(crate) kernels: KernelCache,
@@ -39,7 +39,7 @@ pub(crate) struct Launcher {
     pub(crate) resident: ResidentTensors,
     /// Memory of admitted requests.
     pub(crate) requests: Arc<Allowance>,
-    /// Whether CUDA C++ of clients runs.
+    /// True if the settings allow CUDA C++ of clients.
     pub(crate) runs_cuda_source: bool,
     /// The most bytes of a source.
     pub(crate) max_source: usize,
@@ -72,7 +72,7 @@ pub(crate) struct LaunchRequest {
     pub(crate) device: KernelDevice,
 }
 
-/// What a launch did.
+/// The results of a launch.
 #[derive(Debug)]
 pub(crate) struct Launched {
     /// The arrays that were wanted, or what a thread did.
@@ -264,7 +264,7 @@ impl Launcher {
     }
 }
 
-/// What the sandbox runs.
+/// The launch that the sandbox runs.
 fn launch(kernel: &CompiledKernel, bound: &BoundLaunch, loop_budget: u64) -> Launch {
     let image = &bound.image;
     let head = (RESERVED, Bytes::copy_from_slice(&image.head));

@@ -330,15 +330,16 @@ impl Shared {
         }
     }
 
-    /// How many of the idle processes must end, so that not more than `processes` are left that do not pause.
+    /// Number of idle processes that must end, so that at most `processes` are left that do not pause.
     fn surplus(&self, idle: usize, processes: usize) -> usize {
         let used = self.pool.taken().saturating_sub(self.queue().paused());
         (idle + used).saturating_sub(processes).min(idle)
     }
 
-    /// Ends up to `count` processes that no call uses, because their memory is needed elsewhere. Returns for how many less memory is reserved.
+    /// Ends up to `count` processes that no call uses, because their memory is needed elsewhere. Returns the number of processes whose
+    /// memory is free now.
     fn end_idle(&self, count: u64) -> u64 {
-        // Who holds these reserves memory just now.
+        // Their holder reserves memory just now; it must not wait for itself.
         let (Ok(mut reserved), Ok(mut idle_memory)) = (self.memory.try_lock(), self.idle_memory.try_lock()) else {
             return 0;
         };

@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{auth::caller::Caller, error::ApiError};
 
-/// How a graph runs on several devices.
+/// The options of a graph that runs on several devices.
 #[derive(Debug)]
 pub(crate) struct DataParallel {
     /// Names of devices, one for each shard; all GPUs if there are none.

@@ -47,7 +47,7 @@ pub(crate) struct GraphRequest {
     pub(crate) response_bytes: fn(&[TensorType], &[bool]) -> usize,
 }
 
-/// What a graph computed.
+/// The outputs of a graph.
 #[derive(Debug)]
 pub(crate) struct GraphOutputs {
     /// The outputs that are not kept, in their order.

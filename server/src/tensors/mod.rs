@@ -25,7 +25,7 @@ use accelerd_kernels::{
 use self::table::TensorTable;
 use crate::auth::Auth;
 
-/// What the tensors of all callers share. Clones share it.
+/// The state that the tensors of all callers share. Clones share it, too.
 #[derive(Clone)]
 pub(crate) struct Tensors {
     pub(crate) table: Arc<TensorTable>,
@@ -46,7 +46,7 @@ impl Tensors {
         self.engine.lane(self.lanes.clone())
     }
 
-    /// Whether a device is lost.
+    /// Returns true if a device is lost.
     fn is_lost(&self) -> impl Fn(DeviceId) -> bool + use<> {
         let losses = self.engine.losses();
         move |device| losses.borrow().iter().any(|loss| loss.device == device)

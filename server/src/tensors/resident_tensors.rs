@@ -365,7 +365,7 @@ impl<'a> TensorUpload<'a> {
     }
 }
 
-/// Whether the CPU cannot read an input in place.
+/// Returns true if the CPU cannot read an input in place.
 pub(crate) fn is_on_gpu(input: &TensorInput) -> bool {
     matches!(input, TensorInput::Resident(tensor) if tensor.device() != DeviceId::Cpu)
 }

@@ -18,7 +18,7 @@ pub(crate) struct OutputsRequest {
     pub(crate) policies: Policies,
     /// The most mismatches to list of each output.
     pub(crate) max_mismatches: Option<u32>,
-    /// Whether the report says which rows fail.
+    /// True if the report lists the rows that fail.
     pub(crate) row_verdicts: bool,
 }
 
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-/// Whether all outputs pass.
+/// Returns true if all outputs pass.
 pub(crate) fn all_pass(reports: &[OutputReport]) -> bool {
     reports.iter().all(|report| report.verdict == OutputVerdict::Passed)
 }

@@ -29,7 +29,7 @@ const CANDIDATE_ELEMENTS: usize = 1 << 20;
 /// The most elements of a case that is shrunk. Planning the changes of a larger one takes too much time and memory.
 const MAX_SHRUNK_ELEMENTS: usize = 1 << 14;
 
-/// How long a case is shrunk.
+/// Maximum time for which a case is shrunk.
 const SHRINK_TIME: Duration = Duration::from_secs(5);
 
 /// The most bytes of a case in a response, without its values.
@@ -43,11 +43,11 @@ pub(crate) struct Counterexample {
     pub(crate) found: CaseResult,
     /// `None` if there is no simpler one.
     pub(crate) shrunk: Option<CaseResult>,
-    /// How the subject must end, if that is stated.
+    /// The required end of the subject, if it is stated.
     pub(crate) expected_outcome: Option<CaseOutcome>,
 }
 
-/// What both sides have for a case.
+/// The results of both sides for a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CaseResult {
     pub(crate) inputs: Vec<Named>,

@@ -52,7 +52,7 @@ pub(super) struct Evaluated {
     pub(super) run_time: Duration,
 }
 
-/// What a side has for the cases.
+/// The results of a side for the cases.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SideResult {
     pub(super) tensors: Vec<Named>,
@@ -68,7 +68,7 @@ pub(super) struct Evaluator {
     pub(super) turns: Turns,
 }
 
-/// What the functions computed.
+/// The results of the functions.
 struct Runs {
     inputs: Vec<Column>,
     time: Duration,
@@ -77,7 +77,7 @@ struct Runs {
     reference: Option<Ran>,
 }
 
-/// What both sides have for cases, to be compared.
+/// The results of both sides, to be compared.
 struct Results {
     inputs: Vec<Column>,
     run_time: Duration,

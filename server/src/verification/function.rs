@@ -25,14 +25,14 @@ pub(super) enum Function {
     Wasm(WasmFunction),
 }
 
-/// What a case may use.
+/// The limits of a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) case: CaseLimits,
     pub(super) loop_budget: u64,
 }
 
-/// What a function computed.
+/// The results of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     /// One for each case.

@@ -18,14 +18,14 @@ use crate::{error::ApiError, kernels::launch::KernelDevice};
 /// The most iterations of all loops of a case if a request does not say how many.
 const DEFAULT_LOOP_BUDGET: u64 = 1 << 32;
 
-/// What is verified, and how.
+/// The request of a verification: its sides and its policy.
 #[derive(Debug)]
 pub(crate) struct VerificationRequest {
     pub(crate) subject: StatedSide,
     pub(crate) reference: StatedSide,
     pub(crate) policies: Policies,
     pub(crate) outcome_policy: OutcomePolicy,
-    /// How the subject must end; empty if the policy decides.
+    /// The required ends of the subject; empty if the policy decides.
     pub(crate) expected_outcome: String,
     pub(crate) limits: StatedLimits,
     pub(crate) max_mismatches: Option<u32>,
@@ -38,7 +38,7 @@ pub(crate) struct VerificationRequest {
     pub(crate) generator: Option<CaseGenerator>,
 }
 
-/// What a case may use, as far as a client says it.
+/// The limits of a case that a client sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatedLimits {
     pub(crate) timeout: Option<Duration>,
@@ -52,7 +52,7 @@ pub(super) struct Header {
     pub(super) sides: Sides,
     pub(super) policies: Policies,
     pub(super) outcome_policy: OutcomePolicy,
-    /// How the subject must end; `None` if the policy decides.
+    /// The required end of the subject; `None` if the policy decides.
     pub(super) expected_outcome: Option<CaseOutcome>,
     pub(super) limits: Limits,
     pub(super) max_mismatches: usize,
@@ -66,7 +66,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// How the subject must end in a case of a chunk, if its cases or all cases say it.
+    /// The required end of the subject in a case of a chunk, if its cases or all cases state it.
     pub(super) fn expected_outcome(&self, of_cases: &[Option<CaseOutcome>], case: usize) -> Option<CaseOutcome> {
         of_cases.get(case).copied().flatten().or(self.expected_outcome)
     }

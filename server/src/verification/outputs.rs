@@ -19,7 +19,7 @@ use crate::{
 /// A tensor that a caller passes, and its name.
 pub(crate) type NamedSource = (String, TensorSource);
 
-/// Whether an output passes.
+/// Returns true if an output passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputVerdict {
     Passed,
@@ -36,7 +36,7 @@ pub(super) struct Output {
     pub(super) policy: Policy,
     /// Why the elements are not compared.
     pub(super) incomparable: Option<OutputVerdict>,
-    /// Whether elements are compared by rank.
+    /// True if elements are compared by rank.
     pub(super) any_order: bool,
     inputs: [TensorInput; 2],
 }

@@ -48,7 +48,7 @@ const MAX_VERDICTS: u64 = 1 << 20;
 /// The chunks of a client. An error of the connection ends the call.
 pub(crate) type Chunks<E> = BoxStream<'static, Result<Chunk, E>>;
 
-/// What a verification answers.
+/// A response of a verification.
 pub(crate) enum Answer {
     /// For each chunk.
     Cases(CaseVerdicts),

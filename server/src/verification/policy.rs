@@ -22,9 +22,9 @@ pub(crate) struct OutputPolicy {
     pub(crate) nan: NanPolicy,
     pub(crate) infinity: InfinityPolicy,
     pub(crate) distinguish_zero_sign: bool,
-    /// Whether shapes may differ if the numbers of elements are equal.
+    /// True if shapes may differ when the numbers of elements are equal.
     pub(crate) ignores_shape: bool,
-    /// Whether elements are compared by rank.
+    /// True if elements are compared by rank.
     pub(crate) any_order: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct OutputPolicy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tolerance {
     Exact,
-    /// What is not set is that of the element type.
+    /// Fields that are not set have the value of the element type.
     Close(CloseBounds),
     /// The most representable numbers between two.
     Ulp(u64),
@@ -92,12 +92,12 @@ impl Policies {
 }
 
 impl OutputPolicy {
-    /// Whether two equal infinities pass.
+    /// True if two equal infinities pass.
     pub(super) fn infinities_pass(&self) -> bool {
         self.infinity == InfinityPolicy::Equal
     }
 
-    /// Whether two NaN pass, whatever their bits.
+    /// True if two NaN pass, whatever their bits.
     pub(super) fn nans_pass(&self) -> bool {
         self.nan == NanPolicy::Equal
     }

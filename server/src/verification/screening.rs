@@ -46,7 +46,7 @@ pub(super) struct ScreenedCases {
     pub(super) outputs: Vec<String>,
 }
 
-/// What a GPU has decided.
+/// The decisions of a GPU.
 #[derive(Debug, PartialEq)]
 pub(super) struct Decided {
     /// Cases.

@@ -55,7 +55,7 @@ impl TensorInput {
         }
     }
 
-    /// Whether the tensor is in host memory.
+    /// Returns true if the tensor is in host memory.
     pub(in crate::ops) fn is_on_host(&self) -> bool {
         self.device().is_none_or(|device| device == DeviceId::Cpu)
     }

@@ -7,7 +7,7 @@ use accelerd_ir::{
 };
 use accelerd_kernels::ops::compare::Close;
 
-/// How a run of a kernel ended.
+/// The end of a kernel's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunVerdict {
     /// With the interpreter's bits.
@@ -21,7 +21,7 @@ pub(crate) enum RunVerdict {
     Failed,
 }
 
-/// What comparisons found.
+/// The results of comparisons.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Agreement {
     pub(crate) elements: u64,

@@ -28,7 +28,7 @@ launch_structs! {
     /// Candidates per pass over the rows, and the most per step.
     pub(super) const TRIALS: usize = 8;
     pub(super) const MAX_TRIALS: usize = 64;
-    /// Blocks of the initialisation have multiples of so many rows.
+    /// The rows of a block of the initialisation are a multiple of this.
     pub(super) const SHARE_STEP: usize = 128;
 
     /// The state of a run; the host reads it every few iterations.

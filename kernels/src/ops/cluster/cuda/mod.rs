@@ -338,7 +338,8 @@ impl<'a> KMeansRun<'a> {
     /// Reseeds empty clusters and sorts the rows by centre.
     fn sort_rows(&self, precision: Precision) -> Result<(), OpError> {
         let KMeansShape { count, clusters, run, runs, .. } = self.shape;
-        let (grid, shared) = (Grid::x(word(runs.div_ceil(SORT_WARPS))), self.shape.counter_bytes());
+        let grid = Grid::x(word(runs.div_ceil(SORT_WARPS)));
+        let shared = self.shape.counter_bytes();
         let sizes = |args: Args| {
             args.u32(word(count)).u32(word(clusters)).u32(word(run)).u32(word(runs)).u32(u32::from(shared > 0))
         };

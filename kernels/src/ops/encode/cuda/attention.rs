@@ -258,7 +258,8 @@ pub(super) fn attention(
             let grid = Grid::x(fit(long_blocks)?.min(launch.worker.sm_count()));
             return launch.worker.launch_pdl(&sm90.kernel, grid, sm90.threads, sm90.shared_bytes, &mut args);
         }
-        let (grid, shared_bytes) = (Grid::x(fit(long_blocks)?), fit(MMA_KV_STAGES * kv_bytes)?);
+        let grid = Grid::x(fit(long_blocks)?);
+        let shared_bytes = fit(MMA_KV_STAGES * kv_bytes)?;
         return launch.worker.launch_pdl(long, grid, MMA_THREADS, shared_bytes, &mut args);
     }
     let grid = Grid::xy(fit(launch.rows.div_ceil(SIMT_ROWS))?, fit(params.heads)?);

@@ -212,7 +212,8 @@ impl Primitives for ForwardPass<'_> {
             residual: residual.address(),
             norm: norm_params(norm),
         });
-        let (kernel, grid) = (fused.kernel(self.launch.dtype), Grid::x(fit(clusters)? * fused.cluster));
+        let kernel = fused.kernel(self.launch.dtype);
+        let grid = Grid::x(fit(clusters)? * fused.cluster);
         self.launch.worker.launch_pdl(
             &kernel,
             grid,

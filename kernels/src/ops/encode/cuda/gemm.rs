@@ -62,7 +62,7 @@ launch_structs! {
     const STAGE_K_TILES: usize = 4;
     const MAX_STAGES: usize = 64;
     const BARRIER_BYTES: usize = 2 * MAX_STAGES * 8;
-    /// Shared memory of all weights of so many columns.
+    /// Shared memory of the weights of `columns` columns, in bytes.
     const fn skinny_weight_bytes(k_tiles: usize, columns: usize) -> usize { k_tiles * columns * 128 }
     /// Shared memory of a k tile of the rows.
     #[allow(clippy::manual_div_ceil, reason = "CUDA has the same expression")]

@@ -108,7 +108,9 @@ pub(super) fn launch_gemm_mma(launch: &LaunchContext<'_>, layer: LinearParams) -
     let (sm_count, shared_bytes) = (launch.worker.sm_count() as usize, launch.worker.shared_bytes() as usize);
     let tile = tile_for([rows, columns, k_tiles], sm_count, shared_bytes);
     let blocks = tile.tiles(rows, columns).min(sm_count * tile.blocks_per_sm);
-    let (grid, threads, shared_bytes) = (Grid::x(fit(blocks)?), fit(tile.threads())?, fit(tile.shared_bytes())?);
+    let grid = Grid::x(fit(blocks)?);
+    let threads = fit(tile.threads())?;
+    let shared_bytes = fit(tile.shared_bytes())?;
     launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, threads, shared_bytes, &mut Args::new().value(layer))
 }
 

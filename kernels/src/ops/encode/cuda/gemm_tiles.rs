@@ -27,7 +27,7 @@ pub(super) struct Tile {
     kernels: [Kernel; 2],
 }
 
-/// How the warpgroups of a block divide its tiles, in CUTLASS's words.
+/// The kernel schedule of CUTLASS by which the warpgroups of a block divide its tiles.
 #[derive(Clone, Copy, Debug)]
 enum Schedule {
     /// All consumers compute a tile together.

@@ -17,7 +17,7 @@ launch_structs! {
     /// Warps of a block, each with partial results.
     const POOL_WARPS: usize = 4;
     const POOL_THREADS: u32 = 128;
-    /// Dynamic shared memory: the partial results of rows of so many columns.
+    /// Dynamic shared memory of the partial results of rows with `columns` columns, in bytes.
     const fn pool_shared_bytes(columns: usize) -> usize { POOL_WARPS * columns * 4 }
 
     /// Reductions.

@@ -5,7 +5,7 @@ use crate::cuda::{COMMON, Kernel, Module, Source, cu, launch_structs};
 launch_structs! {
     header LEX_LAUNCH = "launch/lex.cuh";
 
-    /// A block lexes the lines that start in its tile of the text, and sees so many bytes beyond it.
+    /// A block lexes the lines that start in its tile of the text. It also reads the halo, the bytes after the tile.
     pub(super) const TILE: usize = 8192;
     pub(super) const HALO: usize = 2048;
     pub(super) const SPAN: usize = TILE + HALO;

@@ -15,7 +15,7 @@ pub(super) const MIN_TILES: usize = 128;
 /// Blocks of a cluster.
 pub(super) const CLUSTER: u32 = 2;
 
-/// Dynamic shared memory of so many stages of k tiles, and staging buffers of each consumer warp.
+/// Dynamic shared memory, in bytes, for `stages` stages of k tiles and `buffers` staging buffers of each consumer warp.
 pub(super) fn shared_bytes(stages: usize, buffers: usize) -> u32 {
     u32::try_from(pingpong_shared_bytes(stages, buffers)).expect("a few stages")
 }

@@ -116,8 +116,10 @@ fn narrow(extent: usize) -> u32 {
 fn source(checked: &Checked<'_>) -> JitSource {
     let (step, dtype) = (checked.step, checked.step.output.dtype);
     let operands = operands(dtype, step.epilogue.as_ref(), &wgmma(dtype));
-    let (vector, has_bias) = (checked.vector(8), checked.has_bias());
-    let (threads, cluster) = (pingpong::THREADS, pingpong::CLUSTER);
+    let vector = checked.vector(8);
+    let has_bias = checked.has_bias();
+    let threads = pingpong::THREADS;
+    let cluster = pingpong::CLUSTER;
     let text = format!(
         "#include \"ir/prelude.cuh\"\n#include \"tensor/conv_sm90.cuh\"\n\n{operands}\n\
          extern \"C\" __global__ void CLUSTER_OF({cluster}) __launch_bounds__({threads}, 1) tensor_conv_sm90(const __grid_constant__ Conv conv,\n    \

@@ -104,7 +104,8 @@ pub(super) fn source(step: &MatMulStep) -> JitSource {
     let dtype = step.output.dtype;
     let operands = operands(dtype, step.epilogue.as_ref(), &wgmma(dtype));
     let has_bias = step.bias.is_some();
-    let (threads, cluster) = (pingpong::THREADS, pingpong::CLUSTER);
+    let threads = pingpong::THREADS;
+    let cluster = pingpong::CLUSTER;
     let text = format!(
         "#include \"ir/prelude.cuh\"\n#include \"tensor/linear_sm90.cuh\"\n\n{operands}\n\
          extern \"C\" __global__ void CLUSTER_OF({cluster}) __launch_bounds__({threads}, 1) tensor_linear_sm90(const __grid_constant__ MatMul product,\n    \
