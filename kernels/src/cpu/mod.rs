@@ -104,27 +104,45 @@ impl Pool {
 
     /// Runs `work` on the pool's threads and waits for it.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.threads.install(work)
+        let mut work = Some(work);
+        let mut done = None;
+        self.install_dyn(&mut || done = work.take().map(|work| work()));
+        done.expect("the pool runs the work once")
+    }
+
+    /// As [`Self::install`]. The code of rayon exists once for all work, not once for each closure: it took a quarter of the crate's compilation.
+    fn install_dyn(&self, work: &mut (dyn FnMut() + Send)) {
+        self.threads.install(work);
     }
 
     /// Runs `work` on the calling thread and the tasks it spawns on the pool's threads; waits for both.
     pub fn scope<'s, R>(&self, work: impl FnOnce(&rayon::Scope<'s>) -> R) -> R {
-        self.threads.in_place_scope(work)
+        let mut work = Some(work);
+        let mut done = None;
+        self.scope_dyn(&mut |scope| done = work.take().map(|work| work(scope)));
+        done.expect("the pool runs the work once")
+    }
+
+    fn scope_dyn<'s>(&self, work: &mut dyn FnMut(&rayon::Scope<'s>)) {
+        self.threads.in_place_scope(work);
     }
 
     /// Runs `work` concurrently `parts` times and returns the results in no particular order. One run takes place on
     /// the calling thread, which does not wait for a pool thread to wake; the others run on the pool's threads.
     pub fn run_parallel<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
         let done = Mutex::new(Vec::with_capacity(parts));
-        let run = || {
-            let one = work();
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-        };
+        self.run_parallel_dyn(parts, &|| {
+            let result = work();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run_parallel_dyn(&self, parts: usize, run: &(dyn Fn() + Sync)) {
         self.scope(|scope| {
             (1..parts).for_each(|_| scope.spawn(|_| run()));
             run();
         });
-        done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work` on the pool's threads without waiting for it.

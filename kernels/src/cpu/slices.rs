@@ -3,9 +3,15 @@
 //! what another worker hands over meanwhile waits for a few slices, not for the whole batch.
 
 use std::{
+    cell::UnsafeCell,
     collections::VecDeque,
+    ops::Range,
     panic::{self, AssertUnwindSafe},
-    sync::{Mutex, PoisonError, mpsc},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
 };
 
 use rayon::prelude::*;
@@ -53,21 +59,81 @@ impl Schedule<'_> {
         init: impl Fn() -> S + Sync + Send,
         work: impl Fn(&mut S, T) + Sync + Send,
     ) -> Result<(), OpError> {
-        match self {
-            Self::Inline => {
-                let mut state = init();
-                for item in items {
-                    work(&mut state, item);
-                }
-                Ok(())
+        with_indices(items, cost, init, work, |costs, body| {
+            match self {
+                Self::Inline => body(&mut (0..costs.len())),
+                Self::Slice => split(costs.len(), body),
+                Self::Slices(worker) => return worker.distribute(costs, body),
             }
-            Self::Slice => {
-                items.into_par_iter().for_each_init(init, work);
-                Ok(())
-            }
-            Self::Slices(worker) => worker.for_each(items, cost, init, work),
-        }
+            Ok(())
+        })
     }
+}
+
+/// Work on the items with the indices that an iterator returns. How work is distributed does not depend on the type of its items:
+/// the threads' code exists once, not once for each operation and type.
+type Body<'a> = &'a (dyn Fn(&mut dyn Iterator<Item = usize>) + Sync);
+
+/// Items that several threads take, each one once.
+struct Cells<T>(Vec<UnsafeCell<Option<T>>>);
+
+// SAFETY: a cell is accessed by `take` only, whose callers access different cells.
+unsafe impl<T: Send> Sync for Cells<T> {}
+
+impl<T> Cells<T> {
+    fn new(items: Vec<T>) -> Self {
+        Self(items.into_iter().map(|item| UnsafeCell::new(Some(item))).collect())
+    }
+
+    /// Takes the item at `index`.
+    ///
+    /// # Safety
+    /// Each index is taken by one call.
+    unsafe fn take(&self, index: usize) -> T {
+        // SAFETY: no other call accesses this cell.
+        let cell = unsafe { &mut *self.0[index].get() };
+        cell.take().expect("an index is distributed once")
+    }
+}
+
+/// Calls `distribute` with the costs of the items, and with the work on them by their indices, which it must run once for each index.
+fn with_indices<T: Send, S>(
+    items: Vec<T>,
+    cost: impl Fn(&T) -> u64,
+    init: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, T) + Sync,
+    distribute: impl FnOnce(&[u64], Body<'_>) -> Result<(), OpError>,
+) -> Result<(), OpError> {
+    let costs = costs_of(&items, &cost);
+    let cells = Cells::new(items);
+    let body = |indices: &mut dyn Iterator<Item = usize>| {
+        let mut state = None;
+        for index in indices {
+            // SAFETY: all callers of this function distribute each index once.
+            let item = unsafe { cells.take(index) };
+            work(state.get_or_insert_with(&init), item);
+        }
+    };
+    distribute(&costs, &body)
+}
+
+fn costs_of<T>(items: &[T], cost: &dyn Fn(&T) -> u64) -> Vec<u64> {
+    items.iter().map(cost).collect()
+}
+
+/// The next [`WINDOW`] items, or all if they are fewer.
+fn window<T>(items: &mut dyn Iterator<Item = T>) -> Vec<T> {
+    items.take(WINDOW).collect()
+}
+
+/// Runs work on `len` items, on the threads of the pool that this thread belongs to.
+fn split(len: usize, body: Body<'_>) {
+    let halves = |range: Range<usize>| {
+        let middle = usize::midpoint(range.start, range.end);
+        let right = (range.len() > 1).then_some(middle..range.end);
+        (range.start..right.as_ref().map_or(range.end, |right| right.start), right)
+    };
+    rayon::iter::split(0..len, halves).for_each(|mut range| body(&mut range));
 }
 
 /// The results of items, for which `run` is given a place each.
@@ -117,22 +183,20 @@ impl Worker {
         init: impl Fn() -> S + Sync + Send,
         work: impl Fn(&mut S, T) + Sync + Send,
     ) -> Result<(), OpError> {
-        let run = |items: Vec<T>| {
-            let mut state = init();
-            for item in items {
-                work(&mut state, item);
-            }
-        };
-        let total = items.iter().map(&cost).fold(0, u64::saturating_add);
+        with_indices(items, cost, init, work, |costs, body| self.distribute(costs, body))
+    }
+
+    fn distribute(&self, costs: &[u64], body: Body<'_>) -> Result<(), OpError> {
+        let total = total(costs);
         if is_tiny(total) {
-            run(items);
+            body(&mut (0..costs.len()));
             return self.preemption_point();
         }
         if self.fits_slice(total) {
-            self.pool().install(|| items.into_par_iter().for_each_init(&init, &work));
+            self.pool().install(|| split(costs.len(), body));
             return self.preemption_point();
         }
-        self.run_tasks(grouped(items, self.task_cost(total), cost), run)
+        self.run_tasks(grouped(costs, self.task_cost(total)), |mut group| body(&mut group))
     }
 
     /// As [`Self::for_each`], but work that fits a slice begins on the calling thread, which then does not wait for a thread of the pool
@@ -146,38 +210,27 @@ impl Worker {
     ) -> Result<(), OpError> {
         let mut items = items.into_iter();
         loop {
-            let window: Vec<T> = items.by_ref().take(WINDOW).collect();
+            let window = window(&mut items);
             let is_last = window.len() < WINDOW;
-            self.join_window(window, &cost, &init, &work)?;
+            with_indices(window, &cost, &init, &work, |costs, body| self.distribute_joining(costs, body))?;
             if is_last {
                 return Ok(());
             }
         }
     }
 
-    fn join_window<T: Send, S>(
-        &self,
-        items: Vec<T>,
-        cost: impl Fn(&T) -> u64,
-        init: impl Fn() -> S + Sync + Send,
-        work: impl Fn(&mut S, T) + Sync + Send,
-    ) -> Result<(), OpError> {
-        let total = items.iter().map(&cost).fold(0, u64::saturating_add);
+    fn distribute_joining(&self, costs: &[u64], body: Body<'_>) -> Result<(), OpError> {
+        let total = total(costs);
         if is_tiny(total) || !self.fits_slice(total) {
-            return self.for_each(items, cost, init, work);
+            return self.distribute(costs, body);
         }
         // The system may let a thread that wakes wait for this one, and leave another core idle: one more has a chance.
         let threads = self.pool().threads();
         let spare = usize::from(threads > 1 && total > SPARE_COST);
-        let parts = (threads + spare).min(items.len());
-        let queue = Mutex::new(items.into_iter());
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-        self.pool().run_parallel(parts, || {
-            let mut state = None;
-            while let Some(item) = next() {
-                work(state.get_or_insert_with(&init), item);
-            }
-        });
+        let parts = (threads + spare).min(costs.len());
+        let next = AtomicUsize::new(0);
+        let take = || Some(next.fetch_add(1, Relaxed)).filter(|index| *index < costs.len());
+        self.pool().run_parallel(parts, || body(&mut std::iter::from_fn(take)));
         self.preemption_point()
     }
 
@@ -235,33 +288,66 @@ impl Worker {
         most: usize,
         slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
     ) -> Result<(), OpError> {
+        let mut tasks = tasks.into_iter();
+        let places: Vec<Mutex<Option<T>>> = (0..most).map(|_| Mutex::default()).collect();
+        let place = |index: usize| places[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut load = |index| {
+            let task = tasks.next();
+            let is_loaded = task.is_some();
+            *place(index) = task;
+            is_loaded
+        };
+        let run = |index| {
+            let task = place(index).take().expect("a place that runs has a task");
+            let unfinished = slice(task)?;
+            let is_unfinished = unfinished.is_some();
+            *place(index) = unfinished;
+            Ok(is_unfinished)
+        };
+        self.run_places(most, &mut load, &run)
+    }
+
+    /// Runs the tasks in `count` places. `load` puts the next task into a place, and returns false if there is none. `run` runs one slice of
+    /// the task in a place, and returns true if the task is unfinished.
+    fn run_places(
+        &self,
+        count: usize,
+        load: &mut dyn FnMut(usize) -> bool,
+        run: &(dyn Fn(usize) -> Result<bool, OpError> + Sync),
+    ) -> Result<(), OpError> {
         let pool = self.pool();
         let _reservation = pool.reserve();
-        let (mut new, mut resumed, mut running) = (tasks.into_iter(), VecDeque::new(), 0);
+        let mut free: Vec<_> = (0..count).collect();
+        let mut unfinished = VecDeque::new();
         let (done, finished) = mpsc::channel();
-        let (slice, done) = (&slice, &done);
         pool.scope(|scope| {
             loop {
-                while running < most
-                    && let Some(task) = resumed.pop_front().or_else(|| new.next())
-                {
+                while let Some(place) = unfinished.pop_front().or_else(|| free.pop_if(|place| load(*place))) {
                     let done = done.clone();
                     scope.spawn(move |_| {
+                        let outcome = panic::catch_unwind(AssertUnwindSafe(|| run(place)));
                         // The receiver lives until all tasks have ended.
-                        let _ = done.send(panic::catch_unwind(AssertUnwindSafe(|| slice(task))));
+                        let _ = done.send((place, outcome));
                     });
-                    running += 1;
                 }
-                if running == 0 {
+                if free.len() == count {
                     return Ok(());
                 }
-                let outcome = finished.recv().expect("a running task sends its outcome");
-                running -= 1;
-                resumed.extend(outcome.unwrap_or_else(|panic| panic::resume_unwind(panic))?);
+                let (place, outcome) = finished.recv().expect("a running task sends its outcome");
+                if outcome.unwrap_or_else(|panic| panic::resume_unwind(panic))? {
+                    unfinished.push_back(place);
+                } else {
+                    free.push(place);
+                }
                 self.preemption_point()?;
             }
         })
     }
+}
+
+/// The sum of costs, or the largest number.
+pub(crate) fn total(costs: &[u64]) -> u64 {
+    costs.iter().copied().fold(0, u64::saturating_add)
 }
 
 /// Whether work is so little that handing it to the pool does not pay.
@@ -269,17 +355,20 @@ pub(crate) fn is_tiny(cost: u64) -> bool {
     cost <= INLINE_COST
 }
 
-/// Consecutive items that cost at most `most` together, or a single one.
-pub(crate) fn grouped<T>(items: Vec<T>, most: u64, cost: impl Fn(&T) -> u64) -> impl Iterator<Item = Vec<T>> {
-    let mut items = items.into_iter().peekable();
+/// Ranges of consecutive items that cost at most `most` together, or a single one.
+pub(crate) fn grouped(costs: &[u64], most: u64) -> impl Iterator<Item = Range<usize>> {
+    let mut next = 0;
     std::iter::from_fn(move || {
-        let mut group = vec![items.next()?];
-        let mut sum = cost(&group[0]);
-        while let Some(next) = items.next_if(|next| sum.saturating_add(cost(next)) <= most) {
-            sum = sum.saturating_add(cost(&next));
-            group.push(next);
+        let start = next;
+        let mut sum = *costs.get(start)?;
+        next += 1;
+        while let Some(cost) = costs.get(next)
+            && sum.saturating_add(*cost) <= most
+        {
+            sum = sum.saturating_add(*cost);
+            next += 1;
         }
-        Some(group)
+        Some(start..next)
     })
 }
 
@@ -453,9 +542,9 @@ mod tests {
 
     #[test]
     fn groups_are_consecutive_and_within_the_cost() {
-        let groups: Vec<_> = grouped(vec![3, 1, 1, 9, 2, 2, 2], 4, |x| *x).collect();
-        assert_eq!(groups, [vec![3, 1], vec![1], vec![9], vec![2, 2], vec![2]]);
-        assert_eq!(grouped(vec![], 4, |x: &u64| *x).count(), 0);
+        let groups: Vec<_> = grouped(&[3, 1, 1, 9, 2, 2, 2], 4).collect();
+        assert_eq!(groups, [0..2, 2..3, 3..4, 4..6, 6..7]);
+        assert_eq!(grouped(&[], 4).count(), 0);
     }
 
     #[test]

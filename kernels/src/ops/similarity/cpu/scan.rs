@@ -18,7 +18,7 @@ use crate::{
         Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
         simd::{Isa, Kernel, Lanes},
-        slices::{READ_COST, grouped},
+        slices::{READ_COST, grouped, total},
     },
     op::product,
 };
@@ -100,13 +100,13 @@ fn scan_in_slices<C: Collector>(
     worker: &Worker,
 ) -> Result<Vec<ScanThread<C>>, OpError> {
     let cost = |span: &Span<'_>| row_cost.saturating_mul(span.rows(scan.table.dim) as u64);
-    let total = spans.iter().map(cost).fold(0, u64::saturating_add);
+    let costs: Vec<_> = spans.iter().map(cost).collect();
     let parts = Mutex::new(vec![]);
     let lock = || parts.lock().unwrap_or_else(PoisonError::into_inner);
-    worker.run_tasks(grouped(spans, worker.task_cost(total), cost), |spans| {
+    worker.run_tasks(grouped(&costs, worker.task_cost(total(&costs))), |group| {
         let free = lock().pop();
         let mut own = free.unwrap_or_else(&part);
-        for span in &spans {
+        for span in &spans[group] {
             own.scan_span(scan, span);
         }
         lock().push(own);
