@@ -1,11 +1,12 @@
 //! The operations of scalar functions on blocks of elements: one loop for each operation and type.
 //!
-//! Operations without calls are compiled for each instruction set.
+//! Operations without calls are compiled for each instruction set. Elementary functions without a loop here are computed by their
+//! definition.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use accelerd_tensor::{
     Dtype,
-    scalar::{BinaryOp, UnaryOp},
+    scalar::{BinaryOp, UnaryOp, math as definition},
 };
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
@@ -252,6 +253,7 @@ fn unary_of_f32(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
         UnaryOp::IsNan => map1(a, out, |x: f32| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f32| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f32| u8::from(x.is_sign_negative())),
+        _ if op.is_elementary() => call1(a, out, |x| definition::unary_f32(op, x)),
         _ => return false,
     }
     true
@@ -288,6 +290,7 @@ fn unary_of_f64(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
         UnaryOp::IsNan => map1(a, out, |x: f64| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f64| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f64| u8::from(x.is_sign_negative())),
+        _ if op.is_elementary() => call1(a, out, |x| definition::unary(op, x)),
         _ => return false,
     }
     true
@@ -385,6 +388,7 @@ fn binary_of_f32(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
             if is_infinite { f32::INFINITY } else { (a * a + b * b).sqrt() as f32 }
         }),
         BinaryOp::CopySign => map2(a, b, out, f32::copysign),
+        _ if op.is_elementary() => call2(a, b, out, |a, b| definition::binary_f32(op, a, b)),
         _ => return false,
     }
     true
@@ -397,6 +401,7 @@ fn binary_of_f64(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
         BinaryOp::Atan2 => call2(a, b, out, f64::atan2),
         BinaryOp::Hypot => call2(a, b, out, f64::hypot),
         BinaryOp::CopySign => map2(a, b, out, f64::copysign),
+        _ if op.is_elementary() => call2(a, b, out, |a, b| definition::binary(op, a, b)),
         _ => return false,
     }
     true
