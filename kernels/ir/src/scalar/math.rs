@@ -13,7 +13,7 @@ use super::{
 /// # Panics
 /// If the operation is no elementary function.
 pub fn unary(op: UnaryOp, x: f64) -> f64 {
-    let function = op.row().function.expect("the operation is an elementary function");
+    let function = op.f64_function().expect("the operation is an elementary function");
     function(x)
 }
 
@@ -22,7 +22,7 @@ pub fn unary(op: UnaryOp, x: f64) -> f64 {
 /// # Panics
 /// If the operation is no elementary function.
 pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
-    let function = op.row().function.expect("the operation is an elementary function");
+    let function = op.f64_function().expect("the operation is an elementary function");
     function(x, y)
 }
 
@@ -59,7 +59,7 @@ impl MathOp {
         UnaryOp::elementary().map(Self::Unary).chain(BinaryOp::elementary().map(Self::Binary))
     }
 
-    /// Whether the operation is one of them.
+    /// Returns true if the operation is one of them.
     pub(crate) fn is_elementary(self) -> bool {
         match self {
             Self::Unary(op) => op.is_elementary(),

@@ -51,9 +51,14 @@ macro_rules! operations {
                 self.row().result(operands)
             }
 
-            /// Whether [`math`](super::math) computes it: math libraries approximate it.
+            /// Returns true for the functions of [`math`](super::math), which math libraries approximate.
             pub fn is_elementary(self) -> bool {
                 self.row().function.is_some()
+            }
+
+            /// The function of f64 of an elementary function; `None` for other operations.
+            pub fn f64_function(self) -> Option<$function> {
+                self.row().function
             }
 
             /// The elementary functions among the operations.

@@ -8,7 +8,7 @@ pub(super) type UnaryFunction = fn(f64) -> f64;
 /// The function of f64 of an operation of two operands.
 pub(super) type BinaryFunction = fn(f64, f64) -> f64;
 
-/// What is known of an operation. An elementary function has a function `F` of f64.
+/// The columns of the table. `F` is the type of an elementary function of f64.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<F> {
     /// Name of the operation, and its default in C++ and in the dialects of Python.
@@ -44,7 +44,7 @@ pub(super) enum Operands {
     Bits,
 }
 
-/// How an operation is written in CUDA C++.
+/// The form of an operation in CUDA C++.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Spelling {
     /// Call of the function of the math library; that of f32 ends in f.
@@ -63,7 +63,7 @@ pub(super) enum Cost {
     Function,
 }
 
-/// What a function of Python's module `math` returns.
+/// The result of a function of Python's module `math`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MathResult {
     /// The result of the operation.
@@ -158,7 +158,7 @@ impl<F: Copy> Row<F> {
         is_taken.then_some(result)
     }
 
-    /// How the operation is written for operands of a type that it takes.
+    /// The form in CUDA C++ for operands of a type that the operation takes.
     pub(crate) fn spelling(&self, operands: Dtype) -> Spelling {
         self.cpp[operands.kind() as usize]
     }
