@@ -40,6 +40,18 @@ fn each_operation_of_each_type_agrees_with_the_interpreter() {
 }
 
 #[test]
+fn inverse_hyperbolic_cosines_below_1_are_nan() {
+    for dtype in [Dtype::F32, Dtype::F64] {
+        let values = [0.99, 0.0, -1.0, -1e5, -3e5, -3e7, -1e30].map(|value| Literal::from_f64(dtype, value));
+        let bytes = values.iter().flat_map(|value| value.bits().to_le_bytes()[..dtype.size()].to_vec()).collect();
+        let mut builder = Builder::new(&[dtype]);
+        let param = builder.param(0);
+        let result = builder.unary(UnaryOp::Acosh, param).expect("of numbers");
+        check(&map_plan(&[dtype], &[values.len()], builder.finish(&[result])), &[bytes], 0.0, 0.0);
+    }
+}
+
+#[test]
 fn each_conversion_agrees_with_the_interpreter() {
     for from in Dtype::ALL {
         let mut builder = Builder::new(&[from]);
