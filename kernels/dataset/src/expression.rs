@@ -2,25 +2,26 @@
 
 use crate::{code::Code, frame::Frame, scope::Type};
 
-/// Elementary functions of one number: those of Warp and of Python, and what keeps their argument in their domain.
-const FUNCTIONS: [(&str, &str, Domain); 17] = [
-    ("wp.sin", "math.sin", Domain::Any),
-    ("wp.cos", "math.cos", Domain::Any),
-    ("wp.tanh", "math.tanh", Domain::Any),
-    ("wp.atan", "math.atan", Domain::Any),
-    ("wp.exp", "math.exp", Domain::Negative),
-    ("wp.sqrt", "math.sqrt", Domain::Positive),
-    ("wp.log", "math.log", Domain::AboveOne),
-    ("wp.log2", "math.log2", Domain::AboveOne),
-    ("wp.log10", "math.log10", Domain::AboveOne),
-    ("wp.tan", "math.tan", Domain::Bounded),
-    ("wp.sinh", "math.sinh", Domain::Bounded),
-    ("wp.cosh", "math.cosh", Domain::Bounded),
-    ("wp.asin", "math.asin", Domain::Bounded),
-    ("wp.acos", "math.acos", Domain::Bounded),
-    ("wp.degrees", "math.degrees", Domain::Any),
-    ("wp.radians", "math.radians", Domain::Any),
-    ("wp.erf", "math.erf", Domain::Any),
+/// Elementary functions of one number, with the same name in Warp and in Python's `math`, and what keeps their argument in their domain. A
+/// seed determines the kernels only while the list stays.
+const FUNCTIONS: [(&str, Domain); 17] = [
+    ("sin", Domain::Any),
+    ("cos", Domain::Any),
+    ("tanh", Domain::Any),
+    ("atan", Domain::Any),
+    ("exp", Domain::Negative),
+    ("sqrt", Domain::Positive),
+    ("log", Domain::AboveOne),
+    ("log2", Domain::AboveOne),
+    ("log10", Domain::AboveOne),
+    ("tan", Domain::Bounded),
+    ("sinh", Domain::Bounded),
+    ("cosh", Domain::Bounded),
+    ("asin", Domain::Bounded),
+    ("acos", Domain::Bounded),
+    ("degrees", Domain::Any),
+    ("radians", Domain::Any),
+    ("erf", Domain::Any),
 ];
 
 /// Where a function is defined.
@@ -93,7 +94,7 @@ impl Frame {
 
     /// An elementary function of a number.
     pub(crate) fn function(&mut self, argument: Code) -> Code {
-        let (warp, python, domain) = self.random.pick(&FUNCTIONS);
+        let (name, domain) = self.random.pick(&FUNCTIONS);
         let argument = match domain {
             Domain::Any => argument,
             Domain::Positive => self.magnitude(&argument),
@@ -101,7 +102,8 @@ impl Frame {
             Domain::AboveOne => Code::binary(&self.magnitude(&argument), "+", &Code::atom("1.0")),
             Domain::Bounded => self.clamp(argument, &Code::atom("-1.0"), &Code::atom("1.0")),
         };
-        Code::call(self.spell(warp, python), &[argument])
+        let module = if self.is_python() { "math" } else { "wp" };
+        Code::call(&format!("{module}.{name}"), &[argument])
     }
 
     /// A truth value: comparisons, and compounds of them.

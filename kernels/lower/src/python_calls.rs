@@ -2,7 +2,7 @@
 
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::Expr;
-use accelerd_ir::scalar::{BinaryOp, UnaryOp};
+use accelerd_ir::scalar::{BinaryOp, MathResult, UnaryOp};
 
 use crate::calls::Arguments;
 use crate::environment::shorten;
@@ -96,50 +96,41 @@ impl Lowerer<'_> {
     }
 
     fn math_of_one(&mut self, node: Node, name: &str, number: &Data, x: &Expr) -> Option<Data> {
-        let is_float = number.ty == Type::F64;
-        let test = |op| scalars::test(op, FLOAT, x.clone());
-        let truth = |value| Some(Data::scalar(Dtype::Bool, value));
-        let rounding = match name {
-            "floor" => Some(UnaryOp::Floor),
-            "ceil" => Some(UnaryOp::Ceil),
-            "trunc" => Some(UnaryOp::Trunc),
-            _ => None,
-        };
-        if let Some(op) = rounding {
-            if is_float {
-                return Some(self.rounded(node, op, x.clone()));
-            }
-            let (dtype, part) = number.as_scalar()?;
-            return Some(Data::scalar(INT, scalars::cast(dtype, INT, part.clone())));
-        }
         match name {
-            "isnan" => return truth(test(UnaryOp::IsNan)),
-            "isinf" => return truth(test(UnaryOp::IsInf)),
-            "isfinite" => return truth(scalars::not(scalars::or(test(UnaryOp::IsNan), test(UnaryOp::IsInf)))),
-            "fabs" => return Some(Data::scalar(FLOAT, scalars::unary(UnaryOp::Abs, FLOAT, x.clone()))),
+            "isfinite" => {
+                let test = |op| scalars::test(op, FLOAT, x.clone());
+                let is_finite = scalars::not(scalars::or(test(UnaryOp::IsNan), test(UnaryOp::IsInf)));
+                return Some(Data::scalar(Dtype::Bool, is_finite));
+            }
             "degrees" => return Some(scaled(x, 180.0 / std::f64::consts::PI)),
             "radians" => return Some(scaled(x, std::f64::consts::PI / 180.0)),
             _ => {}
         }
-        let x = self.emitter.bind(FLOAT, x.clone());
-        let result = self.emitter.temp(FLOAT, scalars::unary(math_operation(name)?, FLOAT, x.clone()));
-        self.refuse_exceptional(node, &result, &[x]);
-        Some(Data::scalar(FLOAT, result))
+        let (op, returned) = UnaryOp::of_python(name)?;
+        match returned {
+            MathResult::Value => Some(Data::scalar(op.result(FLOAT)?, scalars::test(op, FLOAT, x.clone()))),
+            MathResult::Integer if number.ty == Type::F64 => Some(self.rounded(node, op, x.clone())),
+            MathResult::Integer => {
+                let (dtype, part) = number.as_scalar()?;
+                Some(Data::scalar(INT, scalars::cast(dtype, INT, part.clone())))
+            }
+            MathResult::Checked => {
+                let x = self.emitter.bind(FLOAT, x.clone());
+                let result = self.emitter.temp(FLOAT, scalars::unary(op, FLOAT, x.clone()));
+                self.refuse_exceptional(node, &result, &[x]);
+                Some(Data::scalar(FLOAT, result))
+            }
+        }
     }
 
     fn math_of_two(&mut self, node: Node, name: &str, x: &Expr, y: &Expr) -> Option<Data> {
         let (x, y) = (self.emitter.bind(FLOAT, x.clone()), self.emitter.bind(FLOAT, y.clone()));
-        let op = match name {
-            "atan2" => BinaryOp::Atan2,
-            "copysign" => BinaryOp::CopySign,
-            "hypot" => BinaryOp::Hypot,
-            "fmod" => BinaryOp::Rem,
-            "pow" => return Some(Data::scalar(FLOAT, self.float_power(node, x, y, false))),
-            _ => return None,
-        };
+        if name == "pow" {
+            return Some(Data::scalar(FLOAT, self.float_power(node, x, y, false)));
+        }
+        let (op, returned) = BinaryOp::of_python(name)?;
         let result = self.emitter.temp(FLOAT, scalars::binary(op, FLOAT, x.clone(), y.clone()));
-        // CPython's `hypot` overflows to infinity without an exception.
-        if name == "fmod" {
+        if returned == MathResult::Checked {
             self.refuse_exceptional(node, &result, &[x, y]);
         }
         Some(Data::scalar(FLOAT, result))
@@ -152,40 +143,13 @@ fn scaled(x: &Expr, factor: f64) -> Data {
 
 fn is_known(name: &str) -> bool {
     match name.strip_prefix("math.") {
-        Some(name) => math_operation(name).is_some() || OTHER.contains(&name),
+        Some(name) => {
+            let is_operation = UnaryOp::of_python(name).is_some() || BinaryOp::of_python(name).is_some();
+            is_operation || COMPOSITES.contains(&name)
+        }
         None => matches!(name, "abs" | "bool" | "float" | "int" | "len" | "max" | "min" | "round"),
     }
 }
 
-/// Functions of `math` that are more than an operation with its domain.
-const OTHER: [&str; 14] = [
-    "atan2", "ceil", "copysign", "degrees", "fabs", "floor", "fmod", "hypot", "isfinite", "isinf", "isnan", "pow",
-    "radians", "trunc",
-];
-
-fn math_operation(name: &str) -> Option<UnaryOp> {
-    Some(match name {
-        "sqrt" => UnaryOp::Sqrt,
-        "exp" => UnaryOp::Exp,
-        "exp2" => UnaryOp::Exp2,
-        "expm1" => UnaryOp::Expm1,
-        "log" => UnaryOp::Log,
-        "log2" => UnaryOp::Log2,
-        "log10" => UnaryOp::Log10,
-        "log1p" => UnaryOp::Log1p,
-        "sin" => UnaryOp::Sin,
-        "cos" => UnaryOp::Cos,
-        "tan" => UnaryOp::Tan,
-        "asin" => UnaryOp::Asin,
-        "acos" => UnaryOp::Acos,
-        "atan" => UnaryOp::Atan,
-        "sinh" => UnaryOp::Sinh,
-        "cosh" => UnaryOp::Cosh,
-        "tanh" => UnaryOp::Tanh,
-        "asinh" => UnaryOp::Asinh,
-        "acosh" => UnaryOp::Acosh,
-        "atanh" => UnaryOp::Atanh,
-        "erf" => UnaryOp::Erf,
-        _ => return None,
-    })
-}
+/// Functions of `math` that are no operation of the table in `accelerd-ir`.
+const COMPOSITES: [&str; 4] = ["degrees", "isfinite", "pow", "radians"];

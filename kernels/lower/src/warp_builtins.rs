@@ -13,25 +13,17 @@ use crate::value::{Data, Value};
 use crate::warp_operators::unified;
 use crate::warp_vectors::{from_vectors, of_two_vectors};
 
-/// The functions that [`Lowerer::warp_builtin`] has.
-const KNOWN: [&str; 94] = [
+/// The functions that [`Lowerer::warp_builtin`] has besides operations of the table in `accelerd-ir`.
+const COMPOSITES: [&str; 73] = [
     "abs",
-    "acos",
     "add",
     "argmax",
     "argmin",
-    "asin",
-    "atan",
-    "atan2",
     "bit_and",
     "bit_count",
     "bit_or",
     "bit_xor",
-    "ceil",
     "clamp",
-    "copysign",
-    "cos",
-    "cosh",
     "cross",
     "cw_div",
     "cw_mul",
@@ -41,9 +33,6 @@ const KNOWN: [&str; 94] = [
     "diag",
     "div",
     "dot",
-    "erf",
-    "exp",
-    "floor",
     "floordiv",
     "frac",
     "get_diag",
@@ -55,9 +44,6 @@ const KNOWN: [&str; 94] = [
     "length",
     "length_sq",
     "lerp",
-    "log",
-    "log10",
-    "log2",
     "lshift",
     "matrix_from_cols",
     "matrix_from_rows",
@@ -81,19 +67,13 @@ const KNOWN: [&str; 94] = [
     "quat_to_axis_angle",
     "quat_to_matrix",
     "radians",
-    "rint",
     "round",
     "rshift",
     "sign",
-    "sin",
-    "sinh",
     "skew",
     "smoothstep",
-    "sqrt",
     "step",
     "sub",
-    "tan",
-    "tanh",
     "trace",
     "transform_get_rotation",
     "transform_get_translation",
@@ -102,7 +82,6 @@ const KNOWN: [&str; 94] = [
     "transform_point",
     "transform_vector",
     "transpose",
-    "trunc",
     "unot",
     "spatial_top",
     "spatial_bottom",
@@ -113,7 +92,7 @@ const KNOWN: [&str; 94] = [
 
 /// Whether a function of this name is implemented.
 pub(crate) fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name)
+    UnaryOp::of_warp(name).is_some() || BinaryOp::of_warp(name).is_some() || COMPOSITES.contains(&name)
 }
 
 impl Lowerer<'_> {
@@ -124,7 +103,7 @@ impl Lowerer<'_> {
             let [left, right] = <[Data; 2]>::try_from(arguments).ok()?;
             return self.warp_operation(op, left, right).map(Value::Data);
         }
-        if let Some(op) = float_function(name) {
+        if let Some(op) = UnaryOp::of_warp(name) {
             let [Data { ty: Type::Scalar(dtype), parts, .. }] = &arguments[..] else { return None };
             return dtype.is_float().then(|| Data::scalar(*dtype, scalars::unary(op, *dtype, parts[0].clone())).into());
         }
@@ -205,10 +184,10 @@ impl Lowerer<'_> {
                 let parts = pairs().map(|(x, y)| extremum(name == "min", dtype, x, y)).collect();
                 Some(Data::new(a.ty.clone(), parts))
             }
-            "atan2" | "copysign" if is_same && is_scalar && dtype.is_float() => {
-                let op = if name == "atan2" { BinaryOp::Atan2 } else { BinaryOp::CopySign };
+            _ if let Some(op) = BinaryOp::of_warp(name) => {
+                let is_taken = is_same && is_scalar && dtype.is_float();
                 let (x, y) = pairs().next()?;
-                Some(Data::scalar(dtype, scalars::binary(op, dtype, x, y)))
+                is_taken.then(|| Data::scalar(dtype, scalars::binary(op, dtype, x, y)))
             }
             "cw_mul" | "cw_div" if is_same && matches!(a.ty, Type::Vector(..) | Type::Matrix(..)) => {
                 let op = if name == "cw_mul" { BinaryOp::Mul } else { BinaryOp::Div };
@@ -358,31 +337,6 @@ fn operator(name: &str) -> Option<Operator> {
         "bit_and" => Operator::BitAnd,
         "bit_or" => Operator::BitOr,
         "bit_xor" => Operator::BitXor,
-        _ => return None,
-    })
-}
-
-fn float_function(name: &str) -> Option<UnaryOp> {
-    Some(match name {
-        "sin" => UnaryOp::Sin,
-        "cos" => UnaryOp::Cos,
-        "tan" => UnaryOp::Tan,
-        "asin" => UnaryOp::Asin,
-        "acos" => UnaryOp::Acos,
-        "atan" => UnaryOp::Atan,
-        "sinh" => UnaryOp::Sinh,
-        "cosh" => UnaryOp::Cosh,
-        "tanh" => UnaryOp::Tanh,
-        "exp" => UnaryOp::Exp,
-        "log" => UnaryOp::Log,
-        "log2" => UnaryOp::Log2,
-        "log10" => UnaryOp::Log10,
-        "sqrt" => UnaryOp::Sqrt,
-        "erf" => UnaryOp::Erf,
-        "floor" => UnaryOp::Floor,
-        "ceil" => UnaryOp::Ceil,
-        "trunc" => UnaryOp::Trunc,
-        "rint" => UnaryOp::Round,
         _ => return None,
     })
 }

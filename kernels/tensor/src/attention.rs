@@ -6,8 +6,10 @@ use crate::{
     AttentionStep, GraphError, NodeSpec, TensorType,
     attributes::Attributes,
     dims::broadcast_shape,
-    op::{AttentionOp, Inferred, Op},
+    op::{AttentionOp, Op},
+    operation::{Operation, any},
     products,
+    signature::Results,
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
@@ -15,14 +17,7 @@ type Result<T> = std::result::Result<T, GraphError>;
 /// The names of the operands that are always there.
 const OPERANDS: [&str; 3] = ["query", "key", "value"];
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    if node.op != "scaled_dot_product_attention" {
-        return None;
-    }
-    let attributes = &Attributes::new(node);
-    let found = attention(node, attributes, operands);
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[any(&["scaled_dot_product_attention"], Results::untyped(1), attention)];
 
 /// PyTorch's: `query[..., H, L, E]`, `key[..., Hkv, S, E]` and `value[..., Hkv, S, Ev]`, then a mask that broadcasts to `[..., H, L, S]`
 /// and the lengths `i32[...]` of the keys, both optional. The type tells a mask from lengths.

@@ -4,22 +4,19 @@
 use crate::{
     Attribute, GraphError, NodeSpec, TensorType, Windows,
     attributes::Attributes,
-    op::{ConvOp, Inferred, Op},
+    op::{ConvOp, Op},
+    operation::{Operation, any},
     products::{accumulate, activation, common_type},
+    signature::Results,
     spatial::Spatial,
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "conv1d" => conv(node, attributes, operands, Spatial(1)),
-        "conv2d" => conv(node, attributes, operands, Spatial(2)),
-        _ => return None,
-    };
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    any(&["conv1d"], Results::untyped(1), |node, attributes, operands| conv(node, attributes, operands, Spatial(1))),
+    any(&["conv2d"], Results::untyped(1), |node, attributes, operands| conv(node, attributes, operands, Spatial(2))),
+];
 
 /// The operands are activations, which may lack the batch, weights, and maybe a bias for each output channel.
 fn conv(

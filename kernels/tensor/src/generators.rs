@@ -6,30 +6,23 @@ use accelerd_ir::{
 };
 
 use crate::{
-    Attribute, GraphError, NodeSpec, TensorType,
+    Attribute, GraphError, TensorType,
     attributes::Attributes,
-    op::{Inferred, Op},
+    op::Op,
+    operation::{Operation, generator},
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "full" => full(attributes),
-        "arange" => arange(attributes),
-        "linspace" => linspace(attributes),
-        _ => return None,
-    };
-    let found = found.and_then(|found| attributes.finish().map(|()| found));
-    Some(match operands.len() {
-        0 => found,
-        more => Err(GraphError::new(&node.name, "inputs", "0", more)),
-    })
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    generator(&["full"], Results::one(ShapeRule::Given, DtypeRule::OfValue), full),
+    generator(&["arange"], Results::one(ShapeRule::Range, DtypeRule::OfRange), arange),
+    generator(&["linspace"], Results::one(ShapeRule::Steps, DtypeRule::GivenOr(Dtype::F32)), linspace),
+];
 
 /// A generator whose elements `build` computes from their index.
-fn generator(
+fn elements(
     shape: Vec<usize>,
     build: impl FnOnce(&mut Builder) -> std::result::Result<ValueId, TypeError>,
 ) -> std::result::Result<(Op, TensorType), TypeError> {
@@ -59,7 +52,7 @@ fn full(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
         Attribute::Float(value) => Literal::from_f64(dtype.unwrap_or(Dtype::F32), value),
         Attribute::Text(_) | Attribute::Ints(_) => return Err(attributes.error("value", "a number", "something else")),
     };
-    let built = generator(shape, |builder| Ok(builder.literal(literal)));
+    let built = elements(shape, |builder| Ok(builder.literal(literal)));
     built.map_err(|error| attributes.error("dtype", "a type of numbers", error))
 }
 
@@ -83,7 +76,7 @@ fn arange(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
     )]
     let count = ((last - first) / by).ceil().max(0.0) as usize;
     let built = if let (Attribute::Int(start), Attribute::Int(step), true) = (start, step, !dtype.is_float()) {
-        generator(vec![count], |builder| {
+        elements(vec![count], |builder| {
             let (index, step) = (builder.index(), builder.literal(Literal::from_i64(Dtype::I64, *step)));
             let start = builder.literal(Literal::from_i64(Dtype::I64, *start));
             let scaled = builder.binary(BinaryOp::Mul, index, step)?;
@@ -91,7 +84,7 @@ fn arange(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
             Ok(builder.cast(value, dtype))
         })
     } else {
-        generator(vec![count], |builder| {
+        elements(vec![count], |builder| {
             let index = builder.index();
             let value = affine(builder, index, first, by)?;
             Ok(builder.cast(value, dtype))
@@ -109,7 +102,7 @@ fn linspace(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
     let dtype = attributes.dtype("dtype")?.unwrap_or(Dtype::F32);
     let last = steps.saturating_sub(1);
     let by = if count > 1 { (end - start) / last as f64 } else { 0.0 };
-    let built = generator(vec![count], |builder| {
+    let built = elements(vec![count], |builder| {
         let index = builder.index();
         let forward = affine(builder, index, start, by)?;
         let last = builder.literal(Literal::from_i64(Dtype::I64, last));

@@ -1,6 +1,6 @@
 //! A checked graph: operations in topological order, with the types of all values.
 
-mod composite;
+pub(crate) mod composite;
 
 use std::collections::HashMap;
 

@@ -6,24 +6,20 @@ use crate::{
     GraphError, IndexOp, NodeSpec, TensorType,
     attributes::Attributes,
     dims::{broadcast_shape, resolve_or_scalar},
-    op::{Inferred, Op},
-    view_ops::one,
+    op::Op,
+    operation::{Operation, any, one},
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "gather" => gather(node, attributes, operands),
-        "index_select" => index_select(node, attributes, operands),
-        "take_along_dim" => take_along_dim(node, attributes, operands),
-        "embedding" => embedding(node, attributes, operands),
-        "one_hot" => one_hot(node, attributes, operands),
-        _ => return None,
-    };
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    any(&["gather"], Results::one(ShapeRule::Second, DtypeRule::First), gather),
+    any(&["index_select"], Results::one(ShapeRule::IndexSelect, DtypeRule::First), index_select),
+    any(&["take_along_dim"], Results::one(ShapeRule::TakeAlongDim, DtypeRule::First), take_along_dim),
+    any(&["embedding"], Results::one(ShapeRule::Embedding, DtypeRule::First), embedding),
+    any(&["one_hot"], Results::one(ShapeRule::OneHot, DtypeRule::Is(Dtype::I64)), one_hot),
+];
 
 /// Elements and their indices.
 fn two<'a>(node: &NodeSpec, operands: &[&'a TensorType]) -> Result<(&'a TensorType, &'a TensorType)> {

@@ -20,6 +20,7 @@ mod infer;
 mod key;
 mod layout;
 mod op;
+mod operation;
 mod plan;
 mod planner;
 mod pooling;
@@ -28,6 +29,7 @@ mod reductions;
 mod row_access;
 mod row_ops;
 mod scans;
+mod signature;
 mod spatial;
 mod spec;
 mod view;
@@ -43,9 +45,11 @@ pub use key::GraphKey;
 pub use layout::{Layout, MAX_RANK};
 pub use plan::{
     Accumulate, ArgReduction, AttentionStep, ConvStep, Divisor, MapStep, MatMulStep, NormKind, NormStep, Plan,
-    PoolKind, PoolStep, PoolWindows, ReduceStep, Reduction, SoftmaxStep, Step, Windows,
+    PoolKind, PoolStep, PoolWindows, ReduceStep, SoftmaxStep, Step, Windows,
 };
+pub use reductions::{Combination, Reduction};
 pub use row_access::RowAccess;
+pub use signature::{Accepts, Condition, DtypeRule, Results, ShapeRule, Signature, Slot, signatures};
 pub use spec::{Attribute, GraphSpec, NodeSpec, TensorType};
 pub use view::{Location, View};
 pub use workload::Workload;

@@ -2,10 +2,7 @@
 
 use accelerd_ir::{Dtype, scalar::Function};
 
-use crate::{
-    Accumulate, GraphError, IndexOp, NormKind, PoolKind, PoolWindows, Reduction, ScanKind, TensorType, Windows,
-    spatial::Spatial,
-};
+use crate::{Accumulate, IndexOp, NormKind, PoolKind, PoolWindows, Reduction, ScanKind, Windows, spatial::Spatial};
 
 /// An operation whose attributes and operands are checked.
 #[derive(Clone, Debug)]
@@ -129,6 +126,3 @@ pub(crate) struct AttentionOp {
     pub(crate) scale: f64,
     pub(crate) accumulate: Accumulate,
 }
-
-/// What a family of operations says about a node: nothing if the name is not one of its operations.
-pub(crate) type Inferred = Option<Result<(Op, TensorType), GraphError>>;

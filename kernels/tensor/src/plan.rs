@@ -2,7 +2,7 @@
 
 use accelerd_ir::{Dtype, scalar::Function};
 
-use crate::{IndexStep, Layout, ScanStep, SortStep, TensorType, View};
+use crate::{IndexStep, Layout, Reduction, ScanStep, SortStep, TensorType, View};
 
 /// An executable graph.
 ///
@@ -82,23 +82,6 @@ pub struct ReduceStep {
     pub epilogue: Function,
     /// The result, of layout shape `outer`.
     pub output: View,
-}
-
-/// An associative combination of values. Sums of floating-point numbers are taken in an order that depends on the shape alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reduction {
-    /// Sum; 0 if there are none. Integers wrap.
-    Sum,
-    /// Product; 1 if there are none. Integers wrap.
-    Prod,
-    /// The least, NaN if any is. All of bool, true if there are none; of numbers there is at least one.
-    Min,
-    /// The greatest, NaN if any is. Any of bool, false if there are none; of numbers there is at least one.
-    Max,
-    /// Logarithm of the sum of exponentials, without overflow; -inf if there are none.
-    LogSumExp,
-    /// Sum of squared differences from the mean, without cancellation; 0 if there are none.
-    SquaredDeviations,
 }
 
 /// Writes the index of the first extreme value among the inner dimensions, row-major, as i64. NaN is the extreme value if there is one.

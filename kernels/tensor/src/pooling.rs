@@ -3,30 +3,34 @@
 use crate::{
     Divisor, GraphError, NodeSpec, PoolKind, PoolWindows, TensorType, Windows,
     attributes::Attributes,
-    op::{Inferred, Op, PoolOp},
+    op::{Op, PoolOp},
+    operation::{Checked, Operation, any, one},
+    signature::Results,
     spatial::Spatial,
-    view_ops::one,
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let (spatial, is_max, is_adaptive) = match node.op.as_str() {
-        "max_pool1d" => (1, true, false),
-        "max_pool2d" => (2, true, false),
-        "avg_pool1d" => (1, false, false),
-        "avg_pool2d" => (2, false, false),
-        "adaptive_max_pool1d" => (1, true, true),
-        "adaptive_max_pool2d" => (2, true, true),
-        "adaptive_avg_pool1d" => (1, false, true),
-        "adaptive_avg_pool2d" => (2, false, true),
-        _ => return None,
-    };
-    let found = images(node, operands, Spatial(spatial), is_max).and_then(|images| {
-        if is_adaptive { adaptive(attributes, &images, is_max) } else { sliding(node, attributes, &images, is_max) }
-    });
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
+pub(crate) const OPERATIONS: &[Operation] = &[
+    pool(&["max_pool1d"], |node, attributes, operands| sliding(node, attributes, operands, Spatial(1), true)),
+    pool(&["max_pool2d"], |node, attributes, operands| sliding(node, attributes, operands, Spatial(2), true)),
+    pool(&["avg_pool1d"], |node, attributes, operands| sliding(node, attributes, operands, Spatial(1), false)),
+    pool(&["avg_pool2d"], |node, attributes, operands| sliding(node, attributes, operands, Spatial(2), false)),
+    pool(&["adaptive_max_pool1d"], |node, attributes, operands| adaptive(node, attributes, operands, Spatial(1), true)),
+    pool(&["adaptive_max_pool2d"], |node, attributes, operands| adaptive(node, attributes, operands, Spatial(2), true)),
+    pool(&["adaptive_avg_pool1d"], |node, attributes, operands| {
+        adaptive(node, attributes, operands, Spatial(1), false)
+    }),
+    pool(&["adaptive_avg_pool2d"], |node, attributes, operands| {
+        adaptive(node, attributes, operands, Spatial(2), false)
+    }),
+];
+
+const fn pool(
+    names: &'static [&'static str],
+    check: fn(&NodeSpec, &Attributes<'_>, &[&TensorType]) -> Checked,
+) -> Operation {
+    any(names, Results::untyped(1), check)
 }
 
 /// The operand as `[leading dimensions.., height, width]`.
@@ -60,7 +64,14 @@ impl Images<'_> {
     }
 }
 
-fn adaptive(attributes: &Attributes<'_>, images: &Images<'_>, is_max: bool) -> Result<(Op, TensorType)> {
+fn adaptive(
+    node: &NodeSpec,
+    attributes: &Attributes<'_>,
+    operands: &[&TensorType],
+    spatial: Spatial,
+    is_max: bool,
+) -> Checked {
+    let images = images(node, operands, spatial, is_max)?;
     let wanted = attributes.required("output_size", images.spatial.pair(attributes, "output_size", 0)?)?;
     let extents = if images.spatial == Spatial(1) { [1, wanted[1]] } else { wanted };
     let kind = if is_max { PoolKind::Max } else { PoolKind::Average(Divisor::Elements) };
@@ -70,10 +81,11 @@ fn adaptive(attributes: &Attributes<'_>, images: &Images<'_>, is_max: bool) -> R
 fn sliding(
     node: &NodeSpec,
     attributes: &Attributes<'_>,
-    images: &Images<'_>,
+    operands: &[&TensorType],
+    spatial: Spatial,
     is_max: bool,
-) -> Result<(Op, TensorType)> {
-    let spatial = images.spatial;
+) -> Checked {
+    let images = images(node, operands, spatial, is_max)?;
     let kernel = attributes.required("kernel_size", spatial.pair(attributes, "kernel_size", 1)?)?;
     let stride = spatial.pair(attributes, "stride", 1)?.unwrap_or(kernel);
     let padding = spatial.pair(attributes, "padding", 0)?.unwrap_or([0; 2]);

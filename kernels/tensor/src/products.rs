@@ -8,20 +8,17 @@ use crate::{
     attributes::Attributes,
     dims::broadcast_shape,
     elementwise,
-    op::{Inferred, MatMulOp, Op},
+    op::{MatMulOp, Op},
+    operation::{Operation, any},
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "matmul" => matmul(node, attributes, operands),
-        "linear" => linear(node, attributes, operands),
-        _ => return None,
-    };
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    any(&["matmul"], Results::one(ShapeRule::MatMul, DtypeRule::Equal), matmul),
+    any(&["linear"], Results::one(ShapeRule::Linear, DtypeRule::First), linear),
+];
 
 /// NumPy's `matmul`: vectors count as a row on the left and a column on the right, leading dimensions broadcast.
 fn matmul(node: &NodeSpec, attributes: &Attributes<'_>, operands: &[&TensorType]) -> Result<(Op, TensorType)> {

@@ -1,150 +1,210 @@
-//! Reductions over dimensions.
+//! Reductions over dimensions: how values are combined, and the table of the operations that combine them.
 
-use accelerd_ir::{
-    Dtype, Kind,
-    scalar::{BinaryOp, Builder, Function, UnaryOp, ValueId},
-};
+use accelerd_ir::{Dtype, scalar::Function};
 
 use crate::{
-    GraphError, NodeSpec, Reduction, TensorType,
+    GraphError, NodeSpec, TensorType,
     attributes::Attributes,
     dims,
-    op::{Inferred, Op, ReduceOp},
-    view_ops::one,
+    elementwise::{Expr, Scope},
+    op::{Op, ReduceOp},
+    operation::{Checked, Operation, any, one},
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let plain = |name| Some(reduce(node, attributes, operands, name));
-    let found = match node.op.as_str() {
-        "sum" => plain(Name::Sum),
-        "mean" => plain(Name::Mean),
-        "prod" => plain(Name::Prod),
-        "amin" | "min" => plain(Name::Min),
-        "amax" | "max" => plain(Name::Max),
-        "all" => plain(Name::All),
-        "any" => plain(Name::Any),
-        "norm" => plain(Name::Norm),
-        "logsumexp" => plain(Name::LogSumExp),
-        "var" => plain(Name::Var),
-        "std" => plain(Name::Std),
-        "argmin" => Some(arg_reduce(node, attributes, operands, false)),
-        "argmax" => Some(arg_reduce(node, attributes, operands, true)),
-        _ => None,
-    };
-    found.map(|found| found.and_then(|found| attributes.finish().map(|()| found)))
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Name {
+/// An associative combination of values. Sums of floating-point numbers are taken in an order that depends on the shape alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// Sum; 0 if there are none. Integers wrap.
     Sum,
-    Mean,
+    /// Product; 1 if there are none. Integers wrap.
     Prod,
+    /// The least, NaN if any is. All of bool, true if there are none; of numbers there is at least one.
     Min,
+    /// The greatest, NaN if any is. Any of bool, false if there are none; of numbers there is at least one.
     Max,
-    All,
-    Any,
-    Norm,
+    /// Logarithm of the sum of exponentials, without overflow; -inf if there are none.
     LogSumExp,
-    Var,
-    Std,
+    /// Sum of squared differences from the mean, without cancellation; 0 if there are none.
+    SquaredDeviations,
 }
 
-fn reduce(
+/// The facts about a reduction that the backends need besides its code.
+#[derive(Clone, Copy, Debug)]
+pub struct Combination {
+    /// The template of the state in `tensor/states.cuh`.
+    pub state: &'static str,
+    /// Values in a state. States of several take many instructions to merge.
+    pub state_values: usize,
+    /// True where the result is one of the values, so that their grouping does not matter.
+    pub is_selection: bool,
+    /// True where only floating-point numbers are combined.
+    pub is_of_floats: bool,
+    /// Operations for each value.
+    pub operations: u64,
+    /// The reduction with the same result for truth values.
+    pub of_bool: Reduction,
+}
+
+impl Reduction {
+    /// All reductions.
+    pub const ALL: [Self; 6] = [Self::Sum, Self::Prod, Self::Min, Self::Max, Self::LogSumExp, Self::SquaredDeviations];
+
+    /// The facts about the reduction. The sum of truths is whether any is true, their product whether all are.
+    pub const fn combination(self) -> Combination {
+        match self {
+            Self::Sum => Combination { of_bool: Self::Max, ..Combination::of_values("SumState", self) },
+            Self::Prod => Combination { of_bool: Self::Min, ..Combination::of_values("ProdState", self) },
+            Self::Min => Combination { is_selection: true, ..Combination::of_values("MinState", self) },
+            Self::Max => Combination { is_selection: true, ..Combination::of_values("MaxState", self) },
+            Self::LogSumExp => Combination::of_floats("LogSumExpState", 2, self),
+            Self::SquaredDeviations => Combination::of_floats("DeviationsState", 3, self),
+        }
+    }
+}
+
+impl Combination {
+    /// Of values of any type, whose combination is the state.
+    const fn of_values(state: &'static str, of_bool: Reduction) -> Self {
+        Self { state, state_values: 1, is_selection: false, is_of_floats: false, operations: 1, of_bool }
+    }
+
+    /// Of floating-point numbers: difference from a maximum or a mean, function of it, sum.
+    const fn of_floats(state: &'static str, state_values: usize, of_bool: Reduction) -> Self {
+        Self { state, state_values, is_selection: false, is_of_floats: true, operations: 3, of_bool }
+    }
+}
+
+/// The operations that combine values.
+pub(crate) const REDUCTIONS: &[Combining] = &[
+    plain(&["sum"], SUM, Reduction::Sum),
+    Combining { epilogue: |sum, values| Ok(sum / values.count), ..plain(&["mean"], MEAN, Reduction::Sum) },
+    plain(&["prod"], SUM, Reduction::Prod),
+    Combining { needs_values: true, ..plain(&["amin", "min"], SAME, Reduction::Min) },
+    Combining { needs_values: true, ..plain(&["amax", "max"], SAME, Reduction::Max) },
+    plain(&["all"], TRUTH, Reduction::Min),
+    plain(&["any"], TRUTH, Reduction::Max),
+    Combining { prologue: |x| x * x, epilogue: |sum, _| Ok(sum.sqrt()), ..plain(&["norm"], SPREAD, Reduction::Sum) },
+    plain(&["logsumexp"], FLOAT_SPREAD, Reduction::LogSumExp),
+    Combining {
+        epilogue: |squares, values| Ok(squares / values.degrees_of_freedom()?),
+        ..plain(&["var"], SPREAD, Reduction::SquaredDeviations)
+    },
+    Combining {
+        epilogue: |squares, values| Ok((squares / values.degrees_of_freedom()?).sqrt()),
+        ..plain(&["std"], SPREAD, Reduction::SquaredDeviations)
+    },
+];
+
+/// The operations that find an index.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    any(&["argmin"], INDEX, |node, attributes, operands| arg_reduce(node, attributes, operands, false)),
+    any(&["argmax"], INDEX, |node, attributes, operands| arg_reduce(node, attributes, operands, true)),
+];
+
+const INDEX: Results = Results::one(ShapeRule::Reduced, DtypeRule::Is(Dtype::I64));
+
+/// An operation that combines the values of an operand. Values are combined in [`Dtype::compute`] of the type of the result: a 16-bit type
+/// given as `dtype` is where the result is rounded.
+pub(crate) struct Combining {
+    pub(crate) names: &'static [&'static str],
+    pub(crate) results: Results,
+    dtype: ResultType,
+    /// From an element, in the type in which values are combined.
+    prologue: for<'a> fn(Expr<'a>) -> Expr<'a>,
+    reduction: Reduction,
+    /// From the combination.
+    epilogue: for<'a> fn(Expr<'a>, &Values<'_>) -> Result<Expr<'a>>,
+    /// True where the combination of no values is an error.
+    needs_values: bool,
+}
+
+/// The values of which a result is made.
+struct Values<'a> {
+    count: f64,
+    attributes: &'a Attributes<'a>,
+}
+
+impl Values<'_> {
+    /// Their number less the attribute `correction`.
+    fn degrees_of_freedom(&self) -> Result<f64> {
+        let correction = self.attributes.float("correction")?.unwrap_or(1.0);
+        Ok((self.count - correction).max(0.0))
+    }
+}
+
+/// An operation whose result is the combination of the elements.
+const fn plain(names: &'static [&'static str], (rule, dtype): TypeRule, reduction: Reduction) -> Combining {
+    let results = Results::one(ShapeRule::Reduced, rule);
+    Combining { names, results, dtype, prologue: |x| x, reduction, epilogue: |x, _| Ok(x), needs_values: false }
+}
+
+/// The type of a result from attributes and the type of the elements.
+type ResultType = fn(&Attributes<'_>, Dtype) -> Result<Dtype>;
+type TypeRule = (DtypeRule, ResultType);
+
+const SAME: TypeRule = (DtypeRule::First, |_, x| Ok(x));
+const TRUTH: TypeRule = (DtypeRule::Is(Dtype::Bool), |_, _| Ok(Dtype::Bool));
+const SUM: TypeRule = (DtypeRule::Sum, sum_type);
+const MEAN: TypeRule = (DtypeRule::Mean, mean_type);
+const SPREAD: TypeRule = (DtypeRule::Spread, |attributes, x| mean_type(attributes, float(attributes, x)?));
+const FLOAT_SPREAD: TypeRule =
+    (DtypeRule::FloatSpread, |attributes, x| mean_type(attributes, if x.is_float() { x } else { Dtype::F32 }));
+
+/// The attribute `dtype`, by default that of the elements. Integers and bool become i64, unless they are of u64.
+pub(crate) fn sum_type(attributes: &Attributes<'_>, x: Dtype) -> Result<Dtype> {
+    let wide = if x.is_float() || x == Dtype::U64 { x } else { Dtype::I64 };
+    Ok(attributes.dtype("dtype")?.unwrap_or(wide))
+}
+
+/// The attribute `dtype`, by default that of the elements.
+fn mean_type(attributes: &Attributes<'_>, x: Dtype) -> Result<Dtype> {
+    float(attributes, attributes.dtype("dtype")?.unwrap_or(x))
+}
+
+fn float(attributes: &Attributes<'_>, dtype: Dtype) -> Result<Dtype> {
+    let refused = || GraphError::new(&attributes.node().name, "inputs[0]", "floating-point elements", dtype);
+    dtype.is_float().then_some(dtype).ok_or_else(refused)
+}
+
+/// The reduction of a node and the type of its result; `None` if the operation combines no values.
+pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Option<Checked> {
+    let operation = REDUCTIONS.iter().find(|operation| operation.names.contains(&node.op.as_str()))?;
+    Some(operation.infer(node, operands))
+}
+
+impl Combining {
+    fn infer(&self, node: &NodeSpec, operands: &[&TensorType]) -> Checked {
+        let attributes = &Attributes::new(node);
+        let x = one(node, operands)?;
+        let (dims, shape) = dimensions(attributes, x)?;
+        let count: usize = dims.iter().map(|&dim| x.shape[dim]).product();
+        let dtype = (self.dtype)(attributes, x.dtype)?;
+        if self.needs_values && count == 0 && shape.iter().product::<usize>() > 0 {
+            return Err(GraphError::new(&node.name, "inputs[0]", "at least one element to reduce", "none"));
+        }
+        let accumulate = dtype.compute();
+        let values = Values { count: count as f64, attributes };
+        let prologue = function(node, x.dtype, |element| Ok((self.prologue)(element.cast(accumulate))))?;
+        let epilogue = function(node, accumulate, |value| Ok((self.epilogue)(value, &values)?.cast(dtype)))?;
+        attributes.finish()?;
+        let op = ReduceOp { dims, prologue, reduction: self.reduction, accumulate, epilogue };
+        Ok((Op::Reduce(op), TensorType { dtype, shape }))
+    }
+}
+
+/// A function of one parameter.
+fn function(
     node: &NodeSpec,
-    attributes: &Attributes<'_>,
-    operands: &[&TensorType],
-    name: Name,
-) -> Result<(Op, TensorType)> {
-    let x = one(node, operands)?;
-    let (dims, shape) = dimensions(attributes, x)?;
-    let count: usize = dims.iter().map(|&dim| x.shape[dim]).product();
-    let dtype = result_type(node, attributes, name, x.dtype)?;
-    let unsupported =
-        || GraphError::new(&node.name, "inputs[0]", "elements that are reduced by this operation", x.dtype);
-    if matches!(name, Name::Min | Name::Max) && count == 0 && shape.iter().product::<usize>() > 0 {
-        return Err(GraphError::new(&node.name, "inputs[0]", "at least one element to reduce", "none"));
-    }
-    // A 16-bit type given as `dtype` is where the result is rounded; the sum is taken in f32.
-    let accumulate = match name {
-        Name::All | Name::Any => Dtype::Bool,
-        Name::Sum
-        | Name::Mean
-        | Name::Prod
-        | Name::Min
-        | Name::Max
-        | Name::Norm
-        | Name::LogSumExp
-        | Name::Var
-        | Name::Std => dtype.compute(),
-    };
-    let reduction = match name {
-        Name::Sum | Name::Mean | Name::Norm => Reduction::Sum,
-        Name::Prod => Reduction::Prod,
-        Name::Min | Name::All => Reduction::Min,
-        Name::Max | Name::Any => Reduction::Max,
-        Name::LogSumExp => Reduction::LogSumExp,
-        Name::Var | Name::Std => Reduction::SquaredDeviations,
-    };
-    let prologue = function(x.dtype, |builder, element| {
-        let element = builder.cast(element, accumulate);
-        if name == Name::Norm { builder.binary(BinaryOp::Mul, element, element).ok() } else { Some(element) }
-    });
-    let divisor = match name {
-        Name::Mean => Some(count as f64),
-        Name::Var | Name::Std => Some((count as f64 - correction(attributes)?).max(0.0)),
-        Name::Sum | Name::Prod | Name::Min | Name::Max | Name::All | Name::Any | Name::Norm | Name::LogSumExp => None,
-    };
-    let epilogue = function(accumulate, |builder, mut value| {
-        if let Some(divisor) = divisor {
-            let divisor = builder.number(accumulate, divisor);
-            value = builder.binary(BinaryOp::Div, value, divisor).ok()?;
-        }
-        if matches!(name, Name::Norm | Name::Std) {
-            value = builder.unary(UnaryOp::Sqrt, value).ok()?;
-        }
-        Some(builder.cast(value, dtype))
-    });
-    let prologue = prologue.ok_or_else(unsupported)?;
-    let epilogue = epilogue.ok_or_else(unsupported)?;
-    Ok((Op::Reduce(ReduceOp { dims, prologue, reduction, accumulate, epilogue }), TensorType { dtype, shape }))
-}
-
-/// A function of one parameter; `None` if a type does not support what `build` needs.
-fn function(param: Dtype, build: impl FnOnce(&mut Builder, ValueId) -> Option<ValueId>) -> Option<Function> {
-    let mut builder = Builder::new(&[param]);
-    let param = builder.param(0);
-    let result = build(&mut builder, param)?;
-    Some(builder.finish(&[result]))
-}
-
-/// The type of the result: that of `dtype` if it is set, else PyTorch's for elements of type `x`.
-fn result_type(node: &NodeSpec, attributes: &Attributes<'_>, name: Name, x: Dtype) -> Result<Dtype> {
-    let floats_only = |dtype: Dtype| {
-        let refused = || GraphError::new(&node.name, "inputs[0]", "floating-point elements", dtype);
-        dtype.is_float().then_some(dtype).ok_or_else(refused)
-    };
-    match name {
-        Name::Sum | Name::Prod => {
-            let wide = if x.is_float() { x } else { Dtype::I64 };
-            Ok(attributes.dtype("dtype")?.unwrap_or(if x == Dtype::U64 { Dtype::U64 } else { wide }))
-        }
-        Name::Mean => floats_only(attributes.dtype("dtype")?.unwrap_or(x)),
-        Name::Min | Name::Max => Ok(x),
-        Name::All | Name::Any => Ok(Dtype::Bool),
-        Name::LogSumExp if x.kind() != Kind::Float => floats_only(attributes.dtype("dtype")?.unwrap_or(Dtype::F32)),
-        Name::Norm | Name::Var | Name::Std | Name::LogSumExp => {
-            floats_only(x)?;
-            floats_only(attributes.dtype("dtype")?.unwrap_or(x))
-        }
-    }
-}
-
-/// What is subtracted from the number of values before squares are averaged.
-fn correction(attributes: &Attributes<'_>) -> Result<f64> {
-    Ok(attributes.float("correction")?.unwrap_or(1.0))
+    param: Dtype,
+    build: impl for<'a> FnOnce(Expr<'a>) -> Result<Expr<'a>>,
+) -> Result<Function> {
+    let scope = Scope::new(&[param]);
+    let result = build(scope.param(0))?;
+    let expected = "elements that are reduced by this operation";
+    scope.finish(result).map_err(|_| GraphError::new(&node.name, "inputs[0]", expected, param))
 }
 
 /// The dimensions to reduce in ascending order, all by default, and the shape that is left.
@@ -165,12 +225,7 @@ fn dimensions(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Vec<usize>
     Ok((dims, shape))
 }
 
-fn arg_reduce(
-    node: &NodeSpec,
-    attributes: &Attributes<'_>,
-    operands: &[&TensorType],
-    is_max: bool,
-) -> Result<(Op, TensorType)> {
+fn arg_reduce(node: &NodeSpec, attributes: &Attributes<'_>, operands: &[&TensorType], is_max: bool) -> Checked {
     let x = one(node, operands)?;
     if let Some(dims) = attributes.ints("dim")?.filter(|dims| dims.len() > 1) {
         return Err(attributes.error("dim", "one dimension, or none for all", format!("{} dimensions", dims.len())));

@@ -6,23 +6,21 @@ use crate::{
     GraphError, NodeSpec, NormKind, TensorType,
     attributes::Attributes,
     dims,
-    op::{Inferred, NormOp, Op},
-    view_ops::one,
+    op::{NormOp, Op},
+    operation::{Operation, any, one},
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "softmax" => softmax(node, attributes, operands, false),
-        "log_softmax" => softmax(node, attributes, operands, true),
-        "layer_norm" => norm(node, attributes, operands, NormKind::Layer),
-        "rms_norm" => norm(node, attributes, operands, NormKind::Rms),
-        _ => return None,
-    };
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    any(&["softmax"], OF_FIRST, |node, attributes, operands| softmax(node, attributes, operands, false)),
+    any(&["log_softmax"], OF_FIRST, |node, attributes, operands| softmax(node, attributes, operands, true)),
+    any(&["layer_norm"], OF_FIRST, |node, attributes, operands| norm(node, attributes, operands, NormKind::Layer)),
+    any(&["rms_norm"], OF_FIRST, |node, attributes, operands| norm(node, attributes, operands, NormKind::Rms)),
+];
+
+const OF_FIRST: Results = Results::one(ShapeRule::First, DtypeRule::First);
 
 fn floats(node: &NodeSpec, nth: usize, x: &TensorType) -> Result<()> {
     let refused = || GraphError::new(&node.name, format!("inputs[{nth}]"), "floating-point elements", x.dtype);

@@ -6,22 +6,21 @@ use crate::{
     GraphError, NodeSpec, ScanKind, SortStep, TensorType,
     attributes::Attributes,
     dims::resolve_or_scalar,
-    op::{Inferred, Op},
-    view_ops::one,
+    op::Op,
+    operation::{Operation, any, one},
+    reductions::sum_type,
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "cumsum" => scan(node, attributes, operands, ScanKind::Sum),
-        "cumprod" => scan(node, attributes, operands, ScanKind::Prod),
-        "argsort" => argsort(node, attributes, operands),
-        _ => return None,
-    };
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    any(&["cumsum"], SCANNED, |node, attributes, operands| scan(node, attributes, operands, ScanKind::Sum)),
+    any(&["cumprod"], SCANNED, |node, attributes, operands| scan(node, attributes, operands, ScanKind::Prod)),
+    any(&["argsort"], Results::one(ShapeRule::First, DtypeRule::Is(Dtype::I64)), argsort),
+];
+
+const SCANNED: Results = Results::one(ShapeRule::First, DtypeRule::Sum);
 
 /// Integers and bool become i64, as in sums.
 fn scan(
@@ -33,8 +32,7 @@ fn scan(
     let x = one(node, operands)?;
     let dim = attributes.required("dim", attributes.int("dim")?)?;
     let dim = resolve_or_scalar(attributes, "dim", dim, x.shape.len())?;
-    let wide = if x.dtype.is_float() || x.dtype == Dtype::U64 { x.dtype } else { Dtype::I64 };
-    let dtype = attributes.dtype("dtype")?.unwrap_or(wide);
+    let dtype = sum_type(attributes, x.dtype)?;
     if dtype == Dtype::Bool {
         return Err(attributes.error("dtype", "a type of numbers", dtype));
     }

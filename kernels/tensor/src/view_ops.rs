@@ -6,36 +6,34 @@ use crate::{
     GraphError, NodeSpec, TensorType,
     attributes::Attributes,
     dims,
-    op::{Inferred, Op, ViewOp},
+    op::{Op, ViewOp},
+    operation::{Checked, Operation, any, unary},
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-pub(crate) fn infer(node: &NodeSpec, operands: &[&TensorType]) -> Inferred {
-    let attributes = &Attributes::new(node);
-    let found = match node.op.as_str() {
-        "reshape" | "view" => one(node, operands).and_then(|x| reshape(attributes, x)),
-        "flatten" => one(node, operands).and_then(|x| flatten(attributes, x)),
-        "squeeze" => one(node, operands).and_then(|x| squeeze(attributes, x)),
-        "unsqueeze" => one(node, operands).and_then(|x| unsqueeze(attributes, x)),
-        "permute" => one(node, operands).and_then(|x| permute(attributes, x)),
-        "transpose" => one(node, operands).and_then(|x| transpose(attributes, x)),
-        "expand" | "broadcast_to" => one(node, operands).and_then(|x| expand(attributes, x)),
-        "slice" => one(node, operands).and_then(|x| slice(attributes, x)),
-        "select" => one(node, operands).and_then(|x| select(attributes, x)),
-        "flip" => one(node, operands).and_then(|x| flip(attributes, x)),
-        "concat" | "cat" => concat(node, attributes, operands),
-        _ => return None,
-    };
-    Some(found.and_then(|found| attributes.finish().map(|()| found)))
-}
+pub(crate) const OPERATIONS: &[Operation] = &[
+    view(&["reshape", "view"], ShapeRule::Reshape, reshape),
+    view(&["flatten"], ShapeRule::Flatten, flatten),
+    view(&["squeeze"], ShapeRule::Squeeze, squeeze),
+    view(&["unsqueeze"], ShapeRule::Unsqueeze, unsqueeze),
+    view(&["permute"], ShapeRule::Permute, permute),
+    view(&["transpose"], ShapeRule::Transpose, transpose),
+    view(&["expand", "broadcast_to"], ShapeRule::Expand, expand),
+    view(&["slice"], ShapeRule::Slice, slice),
+    view(&["select"], ShapeRule::Select, select),
+    view(&["flip"], ShapeRule::First, flip),
+    any(&["concat", "cat"], Results::one(ShapeRule::Concat, DtypeRule::Promoted), concat),
+];
 
-/// The only operand.
-pub(crate) fn one<'a>(node: &NodeSpec, operands: &[&'a TensorType]) -> Result<&'a TensorType> {
-    match operands {
-        [x] => Ok(x),
-        _ => Err(GraphError::new(&node.name, "inputs", "1", operands.len())),
-    }
+/// A view of the elements of one operand.
+const fn view(
+    names: &'static [&'static str],
+    shape: ShapeRule,
+    check: fn(&Attributes<'_>, &TensorType) -> Checked,
+) -> Operation {
+    unary(names, Results::one(shape, DtypeRule::First), check)
 }
 
 fn with_shape(op: ViewOp, x: &TensorType, shape: Vec<usize>) -> (Op, TensorType) {

@@ -6,7 +6,7 @@ use accelerd_ir::scalar::{Function, Inst};
 
 use crate::{
     Accumulate, ArgReduction, AttentionStep, ConvStep, Dtype, IndexStep, MapStep, MatMulStep, NormKind, NormStep, Plan,
-    PoolStep, PoolWindows, ReduceStep, Reduction, ScanStep, SoftmaxStep, SortStep, Step, TensorType, View,
+    PoolStep, PoolWindows, ReduceStep, ScanStep, SoftmaxStep, SortStep, Step, TensorType, View,
 };
 
 /// Bytes and operations of a step or a plan.
@@ -116,11 +116,7 @@ fn map(step: &MapStep) -> Workload {
 }
 
 fn reduce(step: &ReduceStep) -> Workload {
-    let of_each = match step.reduction {
-        Reduction::Sum | Reduction::Prod | Reduction::Min | Reduction::Max => 1,
-        // Difference from the maximum or the mean, exponential or square, sum.
-        Reduction::LogSumExp | Reduction::SquaredDeviations => 3,
-    };
+    let of_each = step.reduction.combination().operations;
     let (outer, inner) = (product(&step.outer), product(&step.inner));
     let inside = outer.saturating_mul(inner).saturating_mul(operations(&step.prologue).saturating_add(of_each));
     let operations = inside.saturating_add(outer.saturating_mul(operations(&step.epilogue)));

@@ -11,8 +11,7 @@ pub(crate) const REM: &str = "rem";
 pub(crate) fn operands(name: &str) -> Option<(usize, bool)> {
     let (name, suffix) = name.rsplit_once('_').unwrap_or((name, "f64"));
     let count = match MathOp::parse(name) {
-        Some(MathOp::Unary(_)) => 1,
-        Some(MathOp::Binary(_)) => 2,
+        Some(function) => function.arity(),
         None if name == REM => 2,
         None => return None,
     };

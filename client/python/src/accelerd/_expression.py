@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ._inference import infer
+from ._operations import OPERATIONS
 from ._proto import tensor_pb2 as pb
 from ._resident import ResidentTensor
 from ._tensor import Value, dtype_name
@@ -71,7 +72,9 @@ def apply(op: str, operands: Iterable[Expression], attributes: Mapping[str, Attr
         raise TypeError(f"op: expected a str such as 'add', got {type(op).__name__}")
     plain = {name: attribute(name, value) for name, value in attributes.items() if value is not None}
     application = Application(op, tuple(operands), plain, _caller())
-    return [Expression(Result(application, nth)) for nth in range(_result_count(op, plain))]
+    operation = OPERATIONS.get(op)
+    count = 1 if operation is None else operation.result_count(plain)
+    return [Expression(Result(application, nth)) for nth in range(count)]
 
 
 def type_of(expression: Expression) -> TensorType | None:
@@ -122,21 +125,6 @@ def _inferred(application: Application, contents: Iterable[Content]) -> Sequence
     except OperandError as error:
         application.error = type(error)(f"{application.op}: {error}")
         return ()
-
-
-def _result_count(op: str, attributes: Mapping[str, Plain]) -> int:
-    """Return how many results an operation has."""
-    if op in ("cummax", "cummin", "kthvalue", "sort", "std_mean", "topk", "var_mean"):
-        return 2
-    if op == "median":
-        return 2 if "dim" in attributes else 1
-    if op == "batch_norm":
-        return 3 if attributes.get("training") and attributes.get("track_running_stats", True) else 1
-    if op == "sgd":
-        return 2 if attributes.get("momentum") else 1
-    if op in ("adam", "adamw"):
-        return 4 if attributes.get("amsgrad") else 3
-    return 1
 
 
 def attribute(name: str, value: Any) -> Plain:

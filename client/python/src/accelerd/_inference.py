@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
+from ._operation import Operation
+from ._operations import OPERATIONS
 from ._types import (
-    BOOL,
     FLOAT,
     INTEGER,
     DtypeError,
@@ -29,131 +30,193 @@ from ._types import (
     scalar_kind,
 )
 
-Operands: TypeAlias = "Sequence[TensorType]"
-Attributes: TypeAlias = "Mapping[str, Any]"
-Rule: TypeAlias = "Callable[[Operands, Attributes], Sequence[TensorType]]"
 
-_FLOAT_OPS = """
-acos acosh addcdiv asin asinh atan atan2 atanh copysign cos cosh div elu erf erfc exp exp2 expm1 gelu hypot leaky_relu
-lerp log log10 log1p log2 logaddexp logit reciprocal rsqrt sigmoid silu sin sinh softplus softsign sqrt tan tanh
-true_divide xlogy
-"""
-_SAME_OPS = """
-abs add addcmul bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp floor
-floor_divide fmax fmin fmod hardtanh heaviside masked_fill maximum minimum mul nan_to_num neg positive pow relu relu6
-remainder round sign square sub threshold trunc where
-"""
-_BOOL_OPS = """
-eq ge gt isfinite isinf isnan le logical_and logical_not logical_or logical_xor lt ne signbit
-"""
-#: Numbers in these attributes are operands.
-_SCALARS = {"clamp": ("min", "max"), "heaviside": ("values",), "lerp": ("weight",)}
-#: The operand that is a condition, and has no part in the common type.
-_CONDITIONS = {"where": 0, "masked_fill": 1}
+class _Call(NamedTuple):
+    """An operation applied to operands."""
+
+    operation: Operation
+    operands: Sequence[TensorType]
+    attributes: Mapping[str, Any]
+
+    def only(self) -> TensorType:
+        """Return the only operand."""
+        (x,) = self.operands
+        return x
 
 
-def infer(op: str, operands: Operands, attributes: Attributes) -> Sequence[TensorType] | None:
+def infer(op: str, operands: Sequence[TensorType], attributes: Mapping[str, Any]) -> Sequence[TensorType] | None:
     """Return the types of the results of an operation; None if they are not known here.
 
     Raises:
         OperandError: The operands or attributes do not fit the operation.
     """
-    rule = _RULES.get(op)
-    if rule is None:
+    operation = OPERATIONS.get(op)
+    if operation is None or not operation.results:
         return None
+    call = _Call(operation, operands, attributes)
+    rules = [(_DTYPES[dtype], _SHAPES[shape]) for shape, dtype in operation.results]
     try:
-        return rule(operands, attributes)
+        count = operation.result_count(attributes)
+        return [TensorType(dtype(call), tuple(shape(call))) for dtype, shape in rules[:count]]
     except OperandError:
         raise
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return None
 
 
-def _elementwise(op: str, result: Callable[[str], str]) -> Rule:
-    names = _SCALARS.get(op, ("input", "other"))
-    condition = _CONDITIONS.get(op)
-
-    def rule(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-        dtypes = [one.dtype for nth, one in enumerate(operands) if nth != condition]
-        scalars = [scalar_kind(attributes[name]) for name in names if name in attributes]
-        found = result(common(dtypes, scalars))
-        if attributes.get("rounding_mode") not in (None, "none"):
-            found = common(dtypes, scalars)
-        return [TensorType(found, broadcast(one.shape for one in operands))]
-
-    return rule
+# Rules of element types.
 
 
-def _float(dtype: str) -> str:
+def _common(call: _Call) -> str:
+    dtypes = [one.dtype for nth, one in enumerate(call.operands) if nth != call.operation.condition]
+    return common(
+        dtypes, [scalar_kind(call.attributes[name]) for name in call.operation.scalars if name in call.attributes]
+    )
+
+
+def _float(call: _Call) -> str:
+    return _or_f32(_common(call))
+
+
+def _or_f32(dtype: str) -> str:
     return dtype if kind(dtype) == FLOAT else "f32"
 
 
-def _to(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    return [TensorType(attributes["dtype"], operands[0].shape)]
+def _quotient(call: _Call) -> str:
+    is_rounded = call.attributes.get("rounding_mode") not in (None, "none")
+    return _common(call) if is_rounded else _float(call)
 
 
-def _first(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    return [operands[0]]
+def _comparison(call: _Call) -> str:
+    _common(call)
+    return "bool"
 
 
-def _reshaped(shape: Callable[[tuple[int, ...], Attributes], Sequence[int]]) -> Rule:
-    """Return the rule of an operation that changes the shape alone."""
+def _sum(call: _Call) -> str:
+    dtype = call.only().dtype
+    return _given(call, dtype if kind(dtype) == FLOAT or dtype == "u64" else "i64")
 
-    def rule(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-        (x,) = operands
-        return [TensorType(x.dtype, tuple(shape(x.shape, attributes)))]
 
-    return rule
+def _mean(call: _Call) -> str:
+    return _floating(_given(call, call.only().dtype))
+
+
+def _spread(call: _Call) -> str:
+    return _floating(_given(call, _floating(call.only().dtype)))
+
+
+def _float_spread(call: _Call) -> str:
+    return _floating(_given(call, _or_f32(call.only().dtype)))
+
+
+def _floating(dtype: str) -> str:
+    if kind(dtype) != FLOAT:
+        raise DtypeError(f"expected a floating-point type, got {dtype}")
+    return dtype
+
+
+def _equal(call: _Call) -> str:
+    a, b = call.operands
+    if a.dtype != b.dtype:
+        raise DtypeError(f"expected equal element types, got {a.dtype} and {b.dtype}")
+    return a.dtype
+
+
+def _of_value(call: _Call) -> str:
+    return _given(call, ("bool", "i64", "f32")[scalar_kind(call.attributes["value"])])
+
+
+def _of_range(call: _Call) -> str:
+    is_whole = max(map(scalar_kind, _range_numbers(call))) == INTEGER
+    return _given(call, "i64" if is_whole else "f32")
+
+
+def _given(call: _Call, default: str) -> str:
+    """Return the attribute `dtype`, by default another type."""
+    found: str = call.attributes.get("dtype") or default
+    return found
+
+
+_DTYPES: dict[str, Callable[[_Call], str]] = {
+    "bool": lambda _: "bool",
+    "common": _common,
+    "comparison": _comparison,
+    "equal": _equal,
+    "first": lambda call: call.operands[0].dtype,
+    "float": _float,
+    "float_spread": _float_spread,
+    "given": lambda call: call.attributes["dtype"],
+    "given_or_f32": lambda call: _given(call, "f32"),
+    "given_or_i64": lambda call: _given(call, "i64"),
+    "i64": lambda _: "i64",
+    "mean": _mean,
+    "of_range": _of_range,
+    "of_value": _of_value,
+    "promoted": lambda call: reduce(promote, (one.dtype for one in call.operands)),
+    "quotient": _quotient,
+    "second": lambda call: call.operands[1].dtype,
+    "spread": _spread,
+    "sum": _sum,
+    "third": lambda call: call.operands[2].dtype,
+}
+
+
+# Rules of shapes.
 
 
 def _listed(value: Any) -> list[int]:
     return list(value) if isinstance(value, list) else [value]
 
 
-def _reshape(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    wanted, count = _listed(attributes["shape"]), math.prod(shape)
+def _reshape(call: _Call) -> Sequence[int]:
+    shape, wanted = call.only().shape, _listed(call.attributes["shape"])
+    count = math.prod(shape)
     if -1 in wanted:
-        at = wanted.index(-1)
-        wanted[at] = count // math.prod(wanted[:at] + wanted[at + 1 :])
+        free = wanted.index(-1)
+        wanted[free] = count // math.prod(wanted[:free] + wanted[free + 1 :])
     if math.prod(wanted) != count or min(wanted, default=0) < 0:
-        raise ShapeError(f"shape: expected extents of {count} elements, got {attributes['shape']}")
+        raise ShapeError(f"shape: expected extents of {count} elements, got {call.attributes['shape']}")
     return wanted
 
 
-def _flatten(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
+def _flatten(call: _Call) -> Sequence[int]:
+    shape = call.only().shape
     if not shape:
         return [1]
-    first, last = (axis_of(attributes.get(name, at), len(shape)) for name, at in (("start_dim", 0), ("end_dim", -1)))
+    bounds = (call.attributes.get("start_dim", 0), call.attributes.get("end_dim", -1))
+    first, last = (axis_of(bound, len(shape)) for bound in bounds)
     return [*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]]
 
 
-def _squeeze(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    chosen = attributes.get("dim")
+def _squeeze(call: _Call) -> Sequence[int]:
+    shape, chosen = call.only().shape, call.attributes.get("dim")
     dims = [] if chosen == [] else _axes(chosen, len(shape))
     return [extent for dim, extent in enumerate(shape) if extent != 1 or dim not in dims]
 
 
-def _unsqueeze(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    dim = axis_of(attributes["dim"], len(shape) + 1)
+def _unsqueeze(call: _Call) -> Sequence[int]:
+    shape = call.only().shape
+    dim = axis_of(call.attributes["dim"], len(shape) + 1)
     return [*shape[:dim], 1, *shape[dim:]]
 
 
-def _permute(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    dims = [axis_of(dim, len(shape)) for dim in _listed(attributes["dims"])]
+def _permute(call: _Call) -> Sequence[int]:
+    shape = call.only().shape
+    dims = [axis_of(dim, len(shape)) for dim in _listed(call.attributes["dims"])]
     if sorted(dims) != list(range(len(shape))):
-        raise ShapeError(f"dims: expected each dimension of {shape} once, got {attributes['dims']}")
+        raise ShapeError(f"dims: expected each dimension of {shape} once, got {call.attributes['dims']}")
     return [shape[dim] for dim in dims]
 
 
-def _transpose(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    a, b = (axis_of(attributes[name], len(shape)) for name in ("dim0", "dim1"))
-    found = list(shape)
-    found[a], found[b] = found[b], found[a]
-    return found
+def _transpose(call: _Call) -> Sequence[int]:
+    shape = list(call.only().shape)
+    a, b = (axis_of(call.attributes[name], len(shape)) for name in ("dim0", "dim1"))
+    shape[a], shape[b] = shape[b], shape[a]
+    return shape
 
 
-def _expand(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    wanted = _listed(attributes["shape"])
+def _expand(call: _Call) -> Sequence[int]:
+    shape, wanted = call.only().shape, _listed(call.attributes["shape"])
     missing = len(wanted) - len(shape)
     found = [shape[dim - missing] if extent == -1 else extent for dim, extent in enumerate(wanted)]
     if not broadcasts(shape, tuple(found)):
@@ -161,27 +224,30 @@ def _expand(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
     return found
 
 
-def _slice(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    dim = axis_of(attributes.get("dim", 0), len(shape))
-    chosen = slice(*(attributes.get(name) for name in ("start", "end", "step")))
+def _slice(call: _Call) -> Sequence[int]:
+    shape = call.only().shape
+    dim = axis_of(call.attributes.get("dim", 0), len(shape))
+    chosen = slice(*(call.attributes.get(name) for name in ("start", "end", "step")))
     return [*shape[:dim], len(range(*chosen.indices(shape[dim]))), *shape[dim + 1 :]]
 
 
-def _select(shape: tuple[int, ...], attributes: Attributes) -> Sequence[int]:
-    dim = axis_of(attributes["dim"], len(shape))
-    if not -shape[dim] <= attributes["index"] < shape[dim]:
-        raise OperandIndexError(out_of_range(attributes["index"], shape[dim], dim))
+def _select(call: _Call) -> Sequence[int]:
+    shape, index = call.only().shape, call.attributes["index"]
+    dim = axis_of(call.attributes["dim"], len(shape))
+    if not -shape[dim] <= index < shape[dim]:
+        raise OperandIndexError(out_of_range(index, shape[dim], dim))
     return [*shape[:dim], *shape[dim + 1 :]]
 
 
-def _concat(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    shape = list(operands[0].shape)
-    dim = axis_of(attributes.get("dim", 0), len(shape))
-    if len({(one.shape[:dim], one.shape[dim + 1 :]) for one in operands}) > 1:
-        got = ", ".join(str(one.shape) for one in operands)
+def _concat(call: _Call) -> Sequence[int]:
+    shapes = [one.shape for one in call.operands]
+    found = list(shapes[0])
+    dim = axis_of(call.attributes.get("dim", 0), len(found))
+    if len({(shape[:dim], shape[dim + 1 :]) for shape in shapes}) > 1:
+        got = ", ".join(map(str, shapes))
         raise ShapeError(f"expected shapes that differ in dimension {dim} alone, got {got}")
-    shape[dim] = sum(one.shape[dim] for one in operands)
-    return [TensorType(reduce(promote, (one.dtype for one in operands)), tuple(shape))]
+    found[dim] = sum(shape[dim] for shape in shapes)
+    return found
 
 
 def _axes(dim: Any, rank: int) -> list[int]:
@@ -189,177 +255,97 @@ def _axes(dim: Any, rank: int) -> list[int]:
     return list(range(rank)) if dim in (None, []) else [axis_of(one, rank) for one in _listed(dim)]
 
 
-def _reduced(shape: tuple[int, ...], attributes: Attributes) -> tuple[int, ...]:
-    dims = _axes(attributes.get("dim"), len(shape))
-    kept = 1 if attributes.get("keepdim") else None
+def _reduced(call: _Call) -> Sequence[int]:
+    shape = call.only().shape
+    dims = _axes(call.attributes.get("dim"), len(shape))
+    kept = 1 if call.attributes.get("keepdim") else None
     extents = [kept if dim in dims else extent for dim, extent in enumerate(shape)]
-    return tuple(extent for extent in extents if extent is not None)
+    return [extent for extent in extents if extent is not None]
 
 
-def _reduction(result: Callable[[str, Attributes], str], count: int = 1) -> Rule:
-    def rule(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-        (x,) = operands
-        return [TensorType(result(x.dtype, attributes), _reduced(x.shape, attributes))] * count
-
-    return rule
-
-
-def _accumulated(dtype: str, attributes: Attributes) -> str:
-    found: str = attributes.get("dtype") or (dtype if kind(dtype) == FLOAT or dtype == "u64" else "i64")
-    return found
-
-
-def _averaged(dtype: str, attributes: Attributes) -> str:
-    found: str = attributes.get("dtype") or dtype
-    if kind(found) != FLOAT:
-        raise DtypeError(f"expected a floating-point type, got {found}")
-    return found
-
-
-def _log_sum(dtype: str, attributes: Attributes) -> str:
-    return _averaged(_float(dtype), attributes)
-
-
-def _scan(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    (x,) = operands
-    return [TensorType(_accumulated(x.dtype, attributes), x.shape)]
-
-
-def _sort(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    (x,) = operands
-    return [x, TensorType("i64", x.shape)]
-
-
-def _argsort(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    return _sort(operands, attributes)[1:]
-
-
-def _topk(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    (x,) = operands
-    shape = list(x.shape)
+def _topk(call: _Call) -> Sequence[int]:
+    shape = list(call.only().shape)
     if shape:
-        shape[axis_of(attributes.get("dim", -1), len(shape))] = attributes["k"]
-    return [TensorType(x.dtype, tuple(shape)), TensorType("i64", tuple(shape))]
+        shape[axis_of(call.attributes.get("dim", -1), len(shape))] = call.attributes["k"]
+    return shape
 
 
-def _matmul(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    a, b = operands
-    left = _transposed(a.shape, attributes.get("transpose_a"))
-    right = _transposed(b.shape, attributes.get("transpose_b"))
+def _matmul(call: _Call) -> Sequence[int]:
+    a, b = call.operands
+    left = _transposed(a.shape, call.attributes.get("transpose_a"))
+    right = _transposed(b.shape, call.attributes.get("transpose_b"))
     inner = right[-2] if len(right) > 1 else right[0]
-    if a.dtype != b.dtype:
-        raise DtypeError(f"expected equal element types, got {a.dtype} and {b.dtype}")
     if left[-1] != inner:
         raise ShapeError(f"expected as many columns as rows, got shapes {left} and {right}")
     rows, columns = left[-2:-1], right[-1:] if len(right) > 1 else ()
-    return [TensorType(a.dtype, (*broadcast([left[:-2], right[:-2]]), *rows, *columns))]
+    return [*broadcast([left[:-2], right[:-2]]), *rows, *columns]
 
 
 def _transposed(shape: tuple[int, ...], is_transposed: Any) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
 
 
-def _linear(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    x, weight = operands[:2]
-    return [TensorType(x.dtype, (*x.shape[:-1], weight.shape[0]))]
+def _linear(call: _Call) -> Sequence[int]:
+    x, weight = call.operands[:2]
+    return [*x.shape[:-1], weight.shape[0]]
 
 
-def _full(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    by_kind = {BOOL: "bool", INTEGER: "i64", FLOAT: "f32"}[scalar_kind(attributes["value"])]
-    return [TensorType(attributes.get("dtype", by_kind), tuple(_listed(attributes["shape"])))]
+def _range_numbers(call: _Call) -> tuple[float, float, float]:
+    """Return start, end and step of `arange`."""
+    return call.attributes.get("start", 0), call.attributes["end"], call.attributes.get("step", 1)
 
 
-def _arange(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    start, end, step = attributes.get("start", 0), attributes["end"], attributes.get("step", 1)
-    is_whole = max(map(scalar_kind, (start, end, step))) == INTEGER
-    count = max(math.ceil((float(end) - float(start)) / float(step)), 0)
-    return [TensorType(attributes.get("dtype", "i64" if is_whole else "f32"), (count,))]
+def _range(call: _Call) -> Sequence[int]:
+    start, end, step = map(float, _range_numbers(call))
+    return [max(math.ceil((end - start) / step), 0)]
 
 
-def _linspace(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    return [TensorType(attributes.get("dtype", "f32"), (attributes["steps"],))]
-
-
-def _random(dtype: str) -> Rule:
-    def rule(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-        return [TensorType(attributes.get("dtype", dtype), tuple(_listed(attributes["shape"])))]
-
-    return rule
-
-
-def _gather(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    x, index = operands
-    return [TensorType(x.dtype, index.shape)]
-
-
-def _index_select(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    x, index = operands
+def _index_select(call: _Call) -> Sequence[int]:
+    x, index = call.operands
     shape = list(x.shape)
     if shape:
-        shape[axis_of(attributes["dim"], len(shape))] = math.prod(index.shape)
-    return [TensorType(x.dtype, tuple(shape))]
+        shape[axis_of(call.attributes["dim"], len(shape))] = math.prod(index.shape)
+    return shape
 
 
-def _take_along_dim(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    x, index = operands
-    if "dim" not in attributes:
-        return [TensorType(x.dtype, (math.prod(index.shape),))]
-    dim = axis_of(attributes["dim"], len(x.shape)) if x.shape else 0
+def _take_along_dim(call: _Call) -> Sequence[int]:
+    x, index = call.operands
+    if "dim" not in call.attributes:
+        return [math.prod(index.shape)]
+    dim = axis_of(call.attributes["dim"], len(x.shape)) if x.shape else 0
     around = broadcast([(*shape[:dim], 1, *shape[dim + 1 :]) for shape in (x.shape, index.shape) if shape])
-    return [TensorType(x.dtype, (*around[:dim], *index.shape[dim : dim + 1], *around[dim + 1 :]))]
+    return [*around[:dim], *index.shape[dim : dim + 1], *around[dim + 1 :]]
 
 
-def _embedding(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    weight, indices = operands
-    return [TensorType(weight.dtype, (*indices.shape, weight.shape[1]))]
+def _embedding(call: _Call) -> Sequence[int]:
+    weight, indices = call.operands
+    return [*indices.shape, weight.shape[1]]
 
 
-def _one_hot(operands: Operands, attributes: Attributes) -> Sequence[TensorType]:
-    return [TensorType("i64", (*operands[0].shape, attributes["num_classes"]))]
-
-
-def _unchanged(dtype: str, attributes: Attributes) -> str:
-    return dtype
-
-
-_RULES: dict[str, Rule] = {
-    **{op: _elementwise(op, _float) for op in _FLOAT_OPS.split()},
-    **{op: _elementwise(op, lambda dtype: dtype) for op in _SAME_OPS.split()},
-    **{op: _elementwise(op, lambda _: "bool") for op in _BOOL_OPS.split()},
-    **dict.fromkeys(("batch_norm", "dropout", "group_norm", "instance_norm", "layer_norm", "normalize"), _first),
-    **dict.fromkeys(("bernoulli", "flip", "log_softmax", "msort", "rms_norm", "softmax"), _first),
-    **dict.fromkeys(("amax", "amin", "max", "min"), _reduction(_unchanged)),
-    **dict.fromkeys(("prod", "sum"), _reduction(_accumulated)),
-    **dict.fromkeys(("mean", "norm", "std", "var"), _reduction(_averaged)),
-    **dict.fromkeys(("std_mean", "var_mean"), _reduction(_averaged, 2)),
-    **dict.fromkeys(("all", "any"), _reduction(lambda *_: "bool")),
-    **dict.fromkeys(("argmax", "argmin"), _reduction(lambda *_: "i64")),
-    **dict.fromkeys(("cumprod", "cumsum"), _scan),
-    **dict.fromkeys(("broadcast_to", "expand"), _reshaped(_expand)),
-    **dict.fromkeys(("cat", "concat"), _concat),
-    **dict.fromkeys(("reshape", "view"), _reshaped(_reshape)),
-    **dict.fromkeys(("rand", "randn"), _random("f32")),
-    "arange": _arange,
-    "argsort": _argsort,
+_SHAPES: dict[str, Callable[[_Call], Sequence[int]]] = {
+    "broadcast": lambda call: broadcast(one.shape for one in call.operands),
+    "concat": _concat,
     "embedding": _embedding,
-    "flatten": _reshaped(_flatten),
-    "full": _full,
-    "gather": _gather,
+    "expand": _expand,
+    "first": lambda call: call.operands[0].shape,
+    "flatten": _flatten,
+    "given": lambda call: _listed(call.attributes["shape"]),
     "index_select": _index_select,
     "linear": _linear,
-    "linspace": _linspace,
-    "logsumexp": _reduction(_log_sum),
     "matmul": _matmul,
-    "one_hot": _one_hot,
-    "permute": _reshaped(_permute),
-    "randint": _random("i64"),
-    "select": _reshaped(_select),
-    "slice": _reshaped(_slice),
-    **dict.fromkeys(("cummax", "cummin", "sort"), _sort),
-    "squeeze": _reshaped(_squeeze),
+    "one_hot": lambda call: [*call.operands[0].shape, call.attributes["num_classes"]],
+    "permute": _permute,
+    "range": _range,
+    "reduced": _reduced,
+    "reshape": _reshape,
+    "second": lambda call: call.operands[1].shape,
+    "select": _select,
+    "slice": _slice,
+    "squeeze": _squeeze,
+    "steps": lambda call: [call.attributes["steps"]],
     "take_along_dim": _take_along_dim,
-    "to": _to,
+    "third": lambda call: call.operands[2].shape,
     "topk": _topk,
-    "transpose": _reshaped(_transpose),
-    "unsqueeze": _reshaped(_unsqueeze),
+    "transpose": _transpose,
+    "unsqueeze": _unsqueeze,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +14,12 @@ from ._dlpack import host_array
 from ._expression import Attribute, Expression, Result, apply
 from ._graph import GraphCall
 from ._lazy import Array, LazyTensor, T, is_array, is_scalar
+from ._operations import SeveralResults
 from ._proto.tensor_pb2 import DTYPE_BF16
 from ._resident import ResidentTensor
 from ._tensor import NUMPY_DTYPES, Dtype, Value, dtype_number
 
 C = TypeVar("C")
-
-#: Operations that always have several results.
-SeveralResults: TypeAlias = Literal[
-    "adam", "adamw", "cummax", "cummin", "kthvalue", "sort", "std_mean", "topk", "var_mean"
-]
 
 
 class TensorFactory(Generic[T]):

@@ -6,7 +6,7 @@
 use super::{
     BinaryOp, Function, Inst, Literal, UnaryOp, ValueId,
     elementary::{self, Native},
-    math,
+    elementary_binary, elementary_unary, math,
 };
 use crate::{Dtype, Kind};
 
@@ -70,26 +70,7 @@ fn unary_of_float(op: UnaryOp, a: Literal) -> Literal {
         UnaryOp::Trunc => x.trunc(),
         UnaryOp::Round => x.round_ties_even(),
         UnaryOp::Sqrt => x.sqrt(),
-        UnaryOp::Exp
-        | UnaryOp::Exp2
-        | UnaryOp::Expm1
-        | UnaryOp::Log
-        | UnaryOp::Log2
-        | UnaryOp::Log10
-        | UnaryOp::Log1p
-        | UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Tan
-        | UnaryOp::Asin
-        | UnaryOp::Acos
-        | UnaryOp::Atan
-        | UnaryOp::Sinh
-        | UnaryOp::Cosh
-        | UnaryOp::Tanh
-        | UnaryOp::Asinh
-        | UnaryOp::Acosh
-        | UnaryOp::Atanh
-        | UnaryOp::Erf => {
+        elementary_unary!() => {
             if dtype == Dtype::F32 {
                 elementary::unary(&mut Native, op, x)
             } else {
@@ -147,7 +128,7 @@ fn binary_of_floats(op: BinaryOp, a: Literal, b: Literal) -> Literal {
         BinaryOp::Mul => x * y,
         BinaryOp::Div => x / y,
         BinaryOp::Rem => x % y,
-        BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot => {
+        elementary_binary!() => {
             if dtype == Dtype::F32 {
                 elementary::binary(&mut Native, op, x, y)
             } else {

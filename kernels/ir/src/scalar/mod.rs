@@ -12,11 +12,14 @@ mod function;
 pub(crate) mod interpret;
 mod literal;
 pub mod math;
-mod op;
+mod operations;
 mod round;
+mod row;
 
 pub use builder::{Builder, TypeError};
 pub use function::{Function, Inst, Value, ValueId};
 pub use interpret::interpret;
 pub use literal::Literal;
-pub use op::{BinaryOp, UnaryOp};
+pub use operations::{BinaryOp, UnaryOp};
+pub(crate) use operations::{elementary_binary, elementary_unary};
+pub use row::MathResult;

@@ -1,10 +1,7 @@
 //! Kernels whose results are exact.
 
 use accelerd_ir::{
-    kernel::{
-        Expr, Kernel, Stmt,
-        cuda::{binary_ulp, unary_ulp},
-    },
+    kernel::{Expr, Kernel, Stmt},
     scalar::{BinaryOp, UnaryOp},
 };
 
@@ -47,13 +44,13 @@ fn exact_expr(expr: &mut Expr) {
     match expr {
         Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => {}
         Expr::Unary(op, a) => {
-            if unary_ulp(*op) > 0 {
+            if op.is_elementary() {
                 *op = UnaryOp::Sqrt;
             }
             exact_expr(a);
         }
         Expr::Binary(op, a, b) => {
-            if binary_ulp(*op) > 0 {
+            if op.is_elementary() {
                 *op = BinaryOp::Div;
             }
             exact_expr(a);

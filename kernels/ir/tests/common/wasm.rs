@@ -54,8 +54,8 @@ impl Machine {
         for op in MathOp::all() {
             let name = op.name();
             match op {
-                MathOp::Unary(op) => linker.func_wrap(wasm::MATH, &name, move |x: f64| math::unary(op, x)),
-                MathOp::Binary(op) => linker.func_wrap(wasm::MATH, &name, move |x: f64, y: f64| math::binary(op, x, y)),
+                MathOp::Unary(op) => linker.func_wrap(wasm::MATH, name, move |x: f64| math::unary(op, x)),
+                MathOp::Binary(op) => linker.func_wrap(wasm::MATH, name, move |x: f64, y: f64| math::binary(op, x, y)),
             }
             .expect("names are unique");
         }

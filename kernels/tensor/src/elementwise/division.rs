@@ -7,7 +7,7 @@ use super::{
     operation::{Body, Call, Operation, PAIR, binary},
     typing::{
         Accepts::Numbers,
-        Typing::{By, Float, Same},
+        Typing::{Float, Quotient, Same},
     },
 };
 use crate::{GraphError, attributes::Attributes};
@@ -16,7 +16,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "div",
         slots: PAIR,
-        typing: By(|attributes| Ok(Rounding::of(attributes)?.map_or(Float, |_| Same(Numbers)))),
+        typing: Quotient(|attributes| Ok(Rounding::of(attributes)?.is_some())),
         body: Body::Call(div),
     },
     binary("floor_divide", Same(Numbers), floor_divide),

@@ -21,9 +21,14 @@ mod unary;
 
 use accelerd_ir::{Dtype, scalar::Function};
 pub(crate) use expr::{Expr, Scope};
+pub use operands::Slot;
 use operation::Operation;
+pub use typing::Accepts;
 
-use crate::{GraphError, NodeSpec};
+use crate::{
+    GraphError, NodeSpec,
+    signature::{Results, ShapeRule, Signature},
+};
 
 /// The operations by family.
 const FAMILIES: [&[Operation]; 8] = [
@@ -68,6 +73,20 @@ pub(crate) fn function(node: &NodeSpec, operands: &[Dtype]) -> Option<Result<Fun
 /// The names of the elementwise operations, aliases included.
 pub fn names() -> impl Iterator<Item = &'static str> {
     operations().map(|operation| operation.name).chain(ALIASES.iter().map(|(alias, _)| *alias))
+}
+
+/// What clients know of the operations, aliases included.
+pub(crate) fn signatures() -> impl Iterator<Item = Signature> {
+    let of = |name: &'static str, operation: &Operation| Signature {
+        name,
+        alias_of: (name != operation.name).then_some(operation.name),
+        operands: operation.slots,
+        accepts: operation.typing.accepts(),
+        results: Results::one(ShapeRule::Broadcast, operation.typing.rule()),
+    };
+    let named = |name: &str| operations().find(|operation| operation.name == name);
+    let aliases = ALIASES.iter().filter_map(move |(alias, name)| Some(of(alias, named(name)?)));
+    operations().map(move |operation| of(operation.name, operation)).chain(aliases)
 }
 
 fn operations() -> impl Iterator<Item = &'static Operation> {

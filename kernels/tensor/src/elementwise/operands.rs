@@ -7,7 +7,7 @@ use crate::{Attribute, GraphError, attributes::Attributes};
 
 /// An operand of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
+pub enum Slot {
     /// A tensor.
     Tensor,
     /// A tensor of type bool, which has no part in the common type.

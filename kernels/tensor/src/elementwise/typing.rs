@@ -2,11 +2,11 @@
 
 use accelerd_ir::{Dtype, Kind};
 
-use crate::{Attribute, GraphError, attributes::Attributes};
+use crate::{Attribute, GraphError, attributes::Attributes, signature::DtypeRule};
 
-/// Element types that an operation takes.
+/// The common types that an operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Accepts {
+pub enum Accepts {
     /// All.
     Any,
     /// Integers and floating-point numbers.
@@ -30,8 +30,8 @@ pub(super) enum Typing {
     Logic,
     /// The attribute `dtype`.
     Cast,
-    /// One of the others, by attributes.
-    By(fn(&Attributes<'_>) -> Result<Typing, GraphError>),
+    /// The types of a quotient: `Float`, or `Same` of numbers if it is rounded to an integer, which the function tells.
+    Quotient(fn(&Attributes<'_>) -> Result<bool, GraphError>),
 }
 
 /// The types of one call of an operation.
@@ -95,8 +95,31 @@ impl Typing {
             }
             Self::Logic => of_compute(Dtype::Bool, Dtype::Bool),
             Self::Cast => of_compute(common()?, attributes.required("dtype", attributes.dtype("dtype")?)?),
-            Self::By(choose) => choose(attributes)?.resolve(attributes, tensors, scalars)?,
+            Self::Quotient(is_rounded) => {
+                let typing = if is_rounded(attributes)? { Self::Same(Accepts::Numbers) } else { Self::Float };
+                typing.resolve(attributes, tensors, scalars)?
+            }
         })
+    }
+
+    /// The common types of the operands that it takes whatever the attributes are.
+    pub(super) fn accepts(self) -> Accepts {
+        match self {
+            Self::Same(accepts) => accepts,
+            Self::Float | Self::Comparison | Self::Logic | Self::Cast | Self::Quotient(_) => Accepts::Any,
+        }
+    }
+
+    /// The rule of the type of the result.
+    pub(super) fn rule(self) -> DtypeRule {
+        match self {
+            Self::Same(_) => DtypeRule::Common,
+            Self::Float => DtypeRule::Float,
+            Self::Comparison => DtypeRule::Comparison,
+            Self::Logic => DtypeRule::Is(Dtype::Bool),
+            Self::Cast => DtypeRule::Given,
+            Self::Quotient(_) => DtypeRule::Quotient,
+        }
     }
 }
 

@@ -93,13 +93,13 @@ fn define_math(linker: &mut Linker<StoreData>) -> Result<()> {
         match function {
             MathOp::Unary(op) => {
                 linker.func_wrap(MATH, &format!("{name}_f32"), move |x: f32| math::unary_f32(op, x))?;
-                for name in doubles(&name) {
+                for name in doubles(name) {
                     linker.func_wrap(MATH, &name, move |x: f64| math::unary(op, x))?;
                 }
             }
             MathOp::Binary(op) => {
                 linker.func_wrap(MATH, &format!("{name}_f32"), move |x: f32, y: f32| math::binary_f32(op, x, y))?;
-                for name in doubles(&name) {
+                for name in doubles(name) {
                     linker.func_wrap(MATH, &name, move |x: f64, y: f64| math::binary(op, x, y))?;
                 }
             }

@@ -9,86 +9,18 @@ import numpy as np
 from .._lazy import Array, Operand, T, is_scalar
 from .._tensor import public_dtype
 from .._types import INTEGER, kind
-from ._dtypes import Dtypes
-from ._namespace import Binary, Unary
+from ._functions import Functions
+from ._namespace import Unary
 
 
-class Elementwise(Dtypes[T]):
-    """Functions of each element; operands broadcast."""
+class Elementwise(Functions[T]):
+    """Functions of each element that are more than one operation, or have another name than it; operands broadcast."""
 
     __slots__ = ()
 
-    abs = Unary("abs")
-    acos = Unary("acos")
-    acosh = Unary("acosh")
-    asin = Unary("asin")
-    asinh = Unary("asinh")
-    atan = Unary("atan")
-    atanh = Unary("atanh")
-    bitwise_invert = Unary("bitwise_not")
-    ceil = Unary("ceil")
-    cos = Unary("cos")
-    cosh = Unary("cosh")
-    erf = Unary("erf")
-    erfc = Unary("erfc")
-    exp = Unary("exp")
-    exp2 = Unary("exp2")
-    expm1 = Unary("expm1")
-    floor = Unary("floor")
-    isfinite = Unary("isfinite")
-    isinf = Unary("isinf")
-    isnan = Unary("isnan")
-    log = Unary("log")
-    log10 = Unary("log10")
-    log1p = Unary("log1p")
-    log2 = Unary("log2")
-    logical_not = Unary("logical_not")
-    negative = Unary("neg")
-    positive = Unary("positive")
-    reciprocal = Unary("reciprocal")
-    round = Unary("round")
-    rsqrt = Unary("rsqrt")
-    sign = Unary("sign")
-    signbit = Unary("signbit")
-    sin = Unary("sin")
-    sinh = Unary("sinh")
-    sqrt = Unary("sqrt")
-    square = Unary("square")
-    tan = Unary("tan")
-    tanh = Unary("tanh")
-    trunc = Unary("trunc")
     # Of real numbers, the only ones that there are.
     conj = Unary("positive")
     real = Unary("positive")
-
-    add = Binary("add")
-    atan2 = Binary("atan2")
-    bitwise_and = Binary("bitwise_and")
-    bitwise_left_shift = Binary("bitwise_left_shift")
-    bitwise_or = Binary("bitwise_or")
-    bitwise_right_shift = Binary("bitwise_right_shift")
-    bitwise_xor = Binary("bitwise_xor")
-    copysign = Binary("copysign")
-    divide = Binary("div")
-    equal = Binary("eq")
-    floor_divide = Binary("floor_divide")
-    fmod = Binary("fmod")
-    greater = Binary("gt")
-    greater_equal = Binary("ge")
-    hypot = Binary("hypot")
-    less = Binary("lt")
-    less_equal = Binary("le")
-    logaddexp = Binary("logaddexp")
-    logical_and = Binary("logical_and")
-    logical_or = Binary("logical_or")
-    logical_xor = Binary("logical_xor")
-    maximum = Binary("maximum")
-    minimum = Binary("minimum")
-    multiply = Binary("mul")
-    not_equal = Binary("ne")
-    pow = Binary("pow")
-    remainder = Binary("remainder")
-    subtract = Binary("sub")
 
     def where(self, condition: Array, x1: Operand, x2: Operand, /) -> T:
         """Choose elements of `x1` where the condition is true, and of `x2` elsewhere."""

@@ -5,21 +5,13 @@ from __future__ import annotations
 from .._expression import Attribute
 from .._lazy import Array, T
 from ._indexing import Indexing
-from ._namespace import Function, Unary, present
+from ._namespace import Function, present
 
 
 class Networks(Indexing[T]):
     """Functions that the standard does not have. Keyword arguments are PyTorch's, as `gelu(x, approximate="tanh")`."""
 
     __slots__ = ()
-
-    elu = Unary("elu")
-    gelu = Unary("gelu")
-    leaky_relu = Unary("leaky_relu")
-    relu = Unary("relu")
-    sigmoid = Unary("sigmoid")
-    silu = Unary("silu")
-    softplus = Unary("softplus")
 
     # Operands in PyTorch's order, as `cross_entropy(logits, target, weight, label_smoothing=0.1)`.
     batch_norm = Function("batch_norm")

@@ -10,7 +10,6 @@ import numpy as np
 from .._dlpack import host_array
 from .._lazy import Array, T
 from .._types import axis_of
-from ._namespace import Reduction
 from ._statistics import Statistics
 
 
@@ -18,9 +17,6 @@ class Searching(Statistics[T]):
     """Functions about order and indices. NaN is greater than any number; equal elements keep their order."""
 
     __slots__ = ()
-
-    argmax = Reduction("argmax")
-    argmin = Reduction("argmin")
 
     def sort(
         self, x: Array, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True

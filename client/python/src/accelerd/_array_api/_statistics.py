@@ -10,21 +10,13 @@ from .._lazy import Array, Axis, T
 from .._tensor import Dtype
 from .._types import is_unsigned
 from ._manipulation import Manipulation
-from ._namespace import Reduction, reduced, typed
+from ._namespace import reduced, typed
 
 
 class Statistics(Manipulation[T]):
     """Reductions over some dimensions, by default all, and scans along one."""
 
     __slots__ = ()
-
-    all = Reduction("all")
-    any = Reduction("any")
-    logsumexp = Reduction("logsumexp")
-    max = Reduction("amax")
-    mean = Reduction("mean")
-    min = Reduction("amin")
-    norm = Reduction("norm")
 
     def sum(
         self,

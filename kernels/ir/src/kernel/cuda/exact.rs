@@ -2,7 +2,6 @@
 
 use crate::Dtype;
 use crate::kernel::{AtomicOp, Expr, Kernel, Place, Stmt};
-use crate::scalar::{BinaryOp, UnaryOp};
 
 /// What limits the agreement of two executions of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,64 +38,6 @@ impl Exactness {
     /// Whether a standalone program has the bits of the interpreter: it has no approximated operation and no atomic sum.
     pub(super) fn is_program_exact(&self) -> bool {
         self.approximations == 0 && self.float_sums == 0
-    }
-}
-
-/// The greatest error of an operation in CUDA's math library, in units of the last place: that of f32 or f64, whichever is
-/// greater, as the CUDA C++ Programming Guide states it. 0 for operations that are rounded correctly.
-pub fn unary_ulp(op: UnaryOp) -> u32 {
-    match op {
-        UnaryOp::Neg
-        | UnaryOp::Abs
-        | UnaryOp::Sign
-        | UnaryOp::Floor
-        | UnaryOp::Ceil
-        | UnaryOp::Trunc
-        | UnaryOp::Round
-        | UnaryOp::Sqrt
-        | UnaryOp::Not
-        | UnaryOp::IsNan
-        | UnaryOp::IsInf
-        | UnaryOp::SignBit => 0,
-        UnaryOp::Expm1 | UnaryOp::Log | UnaryOp::Log2 | UnaryOp::Log1p | UnaryOp::Cosh => 1,
-        UnaryOp::Exp
-        | UnaryOp::Exp2
-        | UnaryOp::Log10
-        | UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Asin
-        | UnaryOp::Acos
-        | UnaryOp::Atan
-        | UnaryOp::Tanh
-        | UnaryOp::Erf => 2,
-        UnaryOp::Sinh | UnaryOp::Asinh | UnaryOp::Atanh => 3,
-        UnaryOp::Tan | UnaryOp::Acosh => 4,
-    }
-}
-
-/// As [`unary_ulp`].
-pub fn binary_ulp(op: BinaryOp) -> u32 {
-    match op {
-        BinaryOp::Pow => 4,
-        BinaryOp::Atan2 | BinaryOp::Hypot => 3,
-        BinaryOp::Add
-        | BinaryOp::Sub
-        | BinaryOp::Mul
-        | BinaryOp::Div
-        | BinaryOp::Rem
-        | BinaryOp::Min
-        | BinaryOp::Max
-        | BinaryOp::CopySign
-        | BinaryOp::And
-        | BinaryOp::Or
-        | BinaryOp::Xor
-        | BinaryOp::Shl
-        | BinaryOp::Shr
-        | BinaryOp::Eq
-        | BinaryOp::Ne
-        | BinaryOp::Lt
-        | BinaryOp::Le
-        | BinaryOp::MulHigh => 0,
     }
 }
 
@@ -166,11 +107,11 @@ impl Counter<'_> {
         match expr {
             Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => {}
             Expr::Unary(op, a) => {
-                self.approximated(unary_ulp(*op), a);
+                self.approximated(op.max_ulp(), a);
                 self.expr(a);
             }
             Expr::Binary(op, a, b) => {
-                self.approximated(binary_ulp(*op), a);
+                self.approximated(op.max_ulp(), a);
                 self.expr(a);
                 self.expr(b);
             }

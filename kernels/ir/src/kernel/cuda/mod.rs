@@ -40,7 +40,7 @@ mod stmt;
 mod usage;
 
 pub use device::{DeviceCode, Options, device, one_thread_prelude, prelude};
-pub use exact::{Exactness, binary_ulp, unary_ulp};
+pub use exact::Exactness;
 pub use layout::{Launch, Layout, ParamLayout};
 pub use param_block::ParamBlock;
 pub use standalone::{Example, Files, standalone};

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use crate::kernel::Kernel;
+use crate::scalar::{BinaryOp, UnaryOp};
 
-/// Words that would be a keyword, a type, a variable or a macro in emitted code, and functions that emitted code calls.
+/// Words that would be a keyword, a type, a variable or a macro in emitted code, and some functions that it calls.
 const RESERVED: [&str; 4] = [
     // Keywords of C++20.
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const \
@@ -18,10 +19,8 @@ const RESERVED: [&str; 4] = [
     "threadIdx blockIdx blockDim gridDim warpSize dim3 size_t linux unix i386",
     // Of emitted code.
     "ir launch params thread rest main std read_inputs write_outputs has_read",
-    // Functions that are called; those of f32 end in f.
-    "abs ceil copysign exp fabs floor fmod hypot isinf isnan max min pow rint sqrt trunc acos acosh asin asinh atan atan2 atanh cos cosh \
-     erf exp2 expm1 log log10 log1p log2 sin sinh tan tanh atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr \
-     atomicXor",
+    // Functions that are called besides those of the table of operations.
+    "abs isinf isnan max min atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr atomicXor",
 ];
 
 /// The identifiers that are taken in a scope.
@@ -72,8 +71,10 @@ fn identifier(wanted: &str) -> String {
     if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("v{name}") }
 }
 
-static RESERVED_WORDS: LazyLock<HashSet<&str>> =
-    LazyLock::new(|| RESERVED.iter().flat_map(|words| words.split_ascii_whitespace()).collect());
+static RESERVED_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let words = RESERVED.iter().flat_map(|words| words.split_ascii_whitespace());
+    words.chain(UnaryOp::cuda_calls()).chain(BinaryOp::cuda_calls()).collect()
+});
 
 /// Functions of f32 end in f.
 fn is_reserved(name: &str) -> bool {

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, slice};
 
 use crate::kernel::{Expr, Kernel, LocalId, Stmt, races::Access, visit};
-use crate::scalar::math::{BINARY, UNARY};
 
 /// The most statements of a kernel that is split. Its code stands in the program once for each thread that a thread of the device runs.
 const MAX_STMTS: usize = 12;
@@ -55,8 +54,8 @@ fn size_without_loops(body: &[Stmt]) -> Option<usize> {
 fn has_elementary(body: &[Stmt]) -> bool {
     let mut found = false;
     visit::each_expr(body, &mut |expr| {
-        found |= matches!(expr, Expr::Unary(op, _) if UNARY.contains(op));
-        found |= matches!(expr, Expr::Binary(op, ..) if BINARY.contains(op));
+        found |= matches!(expr, Expr::Unary(op, _) if op.is_elementary());
+        found |= matches!(expr, Expr::Binary(op, ..) if op.is_elementary());
     });
     found
 }

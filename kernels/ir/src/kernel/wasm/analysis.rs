@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use crate::kernel::{Expr, LocalId, ParamId, Place, Stmt};
-use crate::scalar::math::{BINARY, UNARY};
 
 /// Operations of an elementary function, about.
 const ELEMENTARY: usize = 50;
@@ -24,10 +23,8 @@ pub(super) fn operations(body: &[Stmt]) -> usize {
 fn operations_of(expr: &Expr) -> usize {
     match expr {
         Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => 0,
-        Expr::Unary(op, a) => operations_of(a) + if UNARY.contains(op) { ELEMENTARY } else { 1 },
-        Expr::Binary(op, a, b) => {
-            operations_of(a) + operations_of(b) + if BINARY.contains(op) { ELEMENTARY } else { 1 }
-        }
+        Expr::Unary(op, a) => operations_of(a) + if op.is_elementary() { ELEMENTARY } else { 1 },
+        Expr::Binary(op, a, b) => operations_of(a) + operations_of(b) + if op.is_elementary() { ELEMENTARY } else { 1 },
         Expr::Select(condition, a, b) => operations_of(condition) + operations_of(a) + operations_of(b) + 1,
         Expr::Cast(_, a) | Expr::Bitcast(_, a) => operations_of(a) + 1,
     }

@@ -20,7 +20,6 @@ use super::{
 use crate::Dtype;
 use crate::kernel::{Expr, FaultKind, FaultRecord, LocalId, ParamId, Place, Stmt};
 use crate::scalar::elementary::takes_angle;
-use crate::scalar::math::{BINARY, UNARY};
 use crate::scalar::{BinaryOp, Literal, UnaryOp};
 
 /// Lanes of a vector.
@@ -443,13 +442,13 @@ impl Lanes<'_, '_> {
                 self.code().sink().local_get(at);
                 Some(Dtype::I32)
             }
-            Expr::Unary(op, a) if UNARY.contains(op) => {
+            Expr::Unary(op, a) if op.is_elementary() => {
                 self.expr(a).filter(|dtype| *dtype == Dtype::F32)?;
                 let scalar = takes_angle(*op).then(|| self.scope.emitter.functions.helper(Helper::UnaryF32(*op)));
                 unary_vector(self.code(), *op, scalar);
                 Some(Dtype::F32)
             }
-            Expr::Binary(op, a, b) if BINARY.contains(op) => {
+            Expr::Binary(op, a, b) if op.is_elementary() => {
                 self.expr(a).filter(|dtype| *dtype == Dtype::F32)?;
                 self.expr(b)?;
                 binary_vector(self.code(), *op);

@@ -46,10 +46,7 @@ pub(super) use abi::{SHAPE, STRIDES};
 pub use image::{ArgumentMismatch, ImageArgument, ImageError, MemoryImage};
 
 use super::{Expr, Kernel, KernelError, visit};
-use crate::{
-    Dtype,
-    scalar::math::{BINARY, MathOp, UNARY},
-};
+use crate::{Dtype, scalar::math::MathOp};
 use helper::Functions;
 
 /// The name of the exported memory.
@@ -73,8 +70,8 @@ pub fn math_ops(kernel: &Kernel) -> Vec<MathOp> {
     let mut ops: Vec<MathOp> = vec![];
     visit::each_expr(&kernel.body, &mut |expr| {
         let op = match expr {
-            Expr::Unary(op, a) if UNARY.contains(op) && is_f64(a) => MathOp::Unary(*op),
-            Expr::Binary(op, a, _) if BINARY.contains(op) && is_f64(a) => MathOp::Binary(*op),
+            Expr::Unary(op, a) if op.is_elementary() && is_f64(a) => MathOp::Unary(*op),
+            Expr::Binary(op, a, _) if op.is_elementary() && is_f64(a) => MathOp::Binary(*op),
             Expr::Literal(_)
             | Expr::Local(_)
             | Expr::Param(..)
@@ -98,9 +95,8 @@ fn assemble(functions: &Functions, run: code::Code) -> Vec<u8> {
     let (mut types, mut imports, mut indices, mut bodies) =
         (TypeSection::new(), ImportSection::new(), FunctionSection::new(), CodeSection::new());
     for op in functions.imports() {
-        imports.import(MATH, &op.name(), EntityType::Function(types.len()));
-        let operands = if matches!(op, MathOp::Unary(_)) { 1 } else { 2 };
-        types.ty().function(vec![ValType::F64; operands], [ValType::F64]);
+        imports.import(MATH, op.name(), EntityType::Function(types.len()));
+        types.ty().function(vec![ValType::F64; op.arity()], [ValType::F64]);
     }
     let run_index = functions.run_index();
     let helpers = functions.helpers().map(|(signature, code)| (signature, code.clone()));

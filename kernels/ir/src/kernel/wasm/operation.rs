@@ -10,7 +10,7 @@ use super::{
 };
 use crate::Dtype;
 use crate::scalar::math::MathOp;
-use crate::scalar::{BinaryOp, Literal, UnaryOp};
+use crate::scalar::{BinaryOp, Literal, UnaryOp, elementary_binary, elementary_unary};
 
 /// The code of a function, and the functions that it may call.
 pub(super) struct Emitter<'f> {
@@ -201,26 +201,7 @@ impl Emitter<'_> {
             UnaryOp::Sqrt => {
                 by_float!(self, dtype, f32_sqrt, f64_sqrt);
             }
-            UnaryOp::Exp
-            | UnaryOp::Exp2
-            | UnaryOp::Expm1
-            | UnaryOp::Log
-            | UnaryOp::Log2
-            | UnaryOp::Log10
-            | UnaryOp::Log1p
-            | UnaryOp::Sin
-            | UnaryOp::Cos
-            | UnaryOp::Tan
-            | UnaryOp::Asin
-            | UnaryOp::Acos
-            | UnaryOp::Atan
-            | UnaryOp::Sinh
-            | UnaryOp::Cosh
-            | UnaryOp::Tanh
-            | UnaryOp::Asinh
-            | UnaryOp::Acosh
-            | UnaryOp::Atanh
-            | UnaryOp::Erf => self.math_unary(op, dtype),
+            elementary_unary!() => self.math_unary(op, dtype),
         }
     }
 
@@ -315,7 +296,7 @@ impl Emitter<'_> {
                 let signed = dtype.is_signed();
                 self.call(if dtype.size() == 8 { Helper::Rem64 { signed } } else { Helper::Rem32 { signed } });
             }
-            BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot => self.math_binary(op, dtype),
+            elementary_binary!() => self.math_binary(op, dtype),
             BinaryOp::Min if dtype.is_float() => {
                 by_float!(self, dtype, f32_min, f64_min);
             }

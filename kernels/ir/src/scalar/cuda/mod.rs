@@ -9,7 +9,7 @@ pub(crate) mod elementary;
 use std::fmt::Write as _;
 
 use crate::Dtype;
-use crate::scalar::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId};
+use crate::scalar::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId, row::Spelling};
 
 /// What emitted functions call. It stands once, before them.
 pub const PRELUDE: &str = include_str!("../prelude.cuh");
@@ -66,20 +66,10 @@ fn is_narrow(function: &Function) -> bool {
     !function.params().is_empty() && function.params().iter().copied().chain(results).all(is_16_bit)
 }
 
-/// The function of the prelude that takes the place of an elementary function of f32 in narrow functions.
-fn narrow_unary(op: UnaryOp) -> Option<&'static str> {
-    const NAMES: [(UnaryOp, &str); 3] = [
-        (UnaryOp::Exp, "ir::exp_for_16_bits"),
-        (UnaryOp::Tanh, "ir::tanh_for_16_bits"),
-        (UnaryOp::Erf, "ir::erf_for_16_bits"),
-    ];
-    NAMES.into_iter().find_map(|(of, name)| (of == op).then_some(name))
-}
-
 fn expression(function: &Function, inst: Inst, dtype: Dtype) -> String {
     if let Inst::Unary(op, a) = inst
         && function.dtype(a) == Dtype::F32
-        && let Some(name) = narrow_unary(op).filter(|_| is_narrow(function))
+        && let Some(name) = op.row().cpp_for_16_bits.filter(|_| is_narrow(function))
     {
         return format!("{name}({})", variable(a));
     }
@@ -110,84 +100,44 @@ fn literal(value: Literal) -> String {
 }
 
 pub(crate) fn unary(op: UnaryOp, dtype: Dtype, a: &str) -> String {
-    let function = |name| call(name, dtype, &[a]);
-    match op {
-        UnaryOp::Neg if dtype.is_float() => format!("-{a}"),
-        UnaryOp::Neg => wrapping(dtype, &format!("0 - {}", bits(dtype, a))),
-        UnaryOp::Abs if dtype.is_float() => function("fabs"),
-        UnaryOp::Abs => wrapping(dtype, &format!("{a} < 0 ? 0 - {x} : {x}", x = bits(dtype, a))),
-        UnaryOp::Sign if dtype.is_float() => format!("ir::sign({a})"),
-        UnaryOp::Sign => format!("({})(({a} > 0) - ({a} < 0))", ctype(dtype)),
-        UnaryOp::Not if dtype == Dtype::Bool => format!("!{a}"),
-        UnaryOp::Not => wrapping(dtype, &format!("~{}", bits(dtype, a))),
-        UnaryOp::IsNan => format!("{a} != {a}"),
-        UnaryOp::IsInf => format!("ir::is_inf({a})"),
-        UnaryOp::SignBit => format!("ir::sign_bit({a})"),
-        UnaryOp::Floor => function("floor"),
-        UnaryOp::Ceil => function("ceil"),
-        UnaryOp::Trunc => function("trunc"),
-        UnaryOp::Round => function("rint"),
-        UnaryOp::Sqrt => function("sqrt"),
-        UnaryOp::Exp => function("exp"),
-        UnaryOp::Exp2 => function("exp2"),
-        UnaryOp::Expm1 => function("expm1"),
-        UnaryOp::Log => function("log"),
-        UnaryOp::Log2 => function("log2"),
-        UnaryOp::Log10 => function("log10"),
-        UnaryOp::Log1p => function("log1p"),
-        UnaryOp::Sin => function("sin"),
-        UnaryOp::Cos => function("cos"),
-        UnaryOp::Tan => function("tan"),
-        UnaryOp::Asin => function("asin"),
-        UnaryOp::Acos => function("acos"),
-        UnaryOp::Atan => function("atan"),
-        UnaryOp::Sinh => function("sinh"),
-        UnaryOp::Cosh => function("cosh"),
-        UnaryOp::Tanh => function("tanh"),
-        UnaryOp::Asinh => function("asinh"),
-        UnaryOp::Acosh => function("acosh"),
-        UnaryOp::Atanh => function("atanh"),
-        UnaryOp::Erf => function("erf"),
-    }
+    spell(op.row().spelling(dtype), dtype, &[a])
 }
 
 pub(crate) fn binary(op: BinaryOp, dtype: Dtype, a: &str, b: &str) -> String {
-    let is_float = dtype.is_float();
-    let function = |name| call(name, dtype, &[a, b]);
-    let operator = |operator| {
-        if is_float {
-            format!("{a} {operator} {b}")
-        } else {
-            wrapping(dtype, &format!("{} {operator} {}", bits(dtype, a), bits(dtype, b)))
+    spell(op.row().spelling(dtype), dtype, &[a, b])
+}
+
+/// An operation on operands of a type.
+fn spell(spelling: Spelling, dtype: Dtype, operands: &[&str]) -> String {
+    match spelling {
+        Spelling::Call(name) => {
+            let suffix = if dtype == Dtype::F32 { "f" } else { "" };
+            format!("{name}{suffix}({})", operands.join(", "))
         }
-    };
-    match op {
-        BinaryOp::Add => operator("+"),
-        BinaryOp::Sub => operator("-"),
-        BinaryOp::Mul => operator("*"),
-        BinaryOp::Div if is_float => operator("/"),
-        BinaryOp::Div => format!("ir::quotient({a}, {b})"),
-        BinaryOp::Rem if is_float => function("fmod"),
-        BinaryOp::Rem => format!("ir::remainder({a}, {b})"),
-        BinaryOp::Pow => function("pow"),
-        BinaryOp::Atan2 => function("atan2"),
-        BinaryOp::Min if is_float => format!("ir::minimum({a}, {b})"),
-        BinaryOp::Min => format!("{b} < {a} ? {b} : {a}"),
-        BinaryOp::Max if is_float => format!("ir::maximum({a}, {b})"),
-        BinaryOp::Max => format!("{a} < {b} ? {b} : {a}"),
-        BinaryOp::CopySign => function("copysign"),
-        BinaryOp::Hypot => function("hypot"),
-        BinaryOp::And => operator("&"),
-        BinaryOp::Or => operator("|"),
-        BinaryOp::Xor => operator("^"),
-        BinaryOp::Shl => format!("ir::shift_left({a}, {b})"),
-        BinaryOp::Shr => format!("ir::shift_right({a}, {b})"),
-        BinaryOp::Eq => format!("{a} == {b}"),
-        BinaryOp::Ne => format!("{a} != {b}"),
-        BinaryOp::Lt => format!("{a} < {b}"),
-        BinaryOp::Le => format!("{a} <= {b}"),
-        BinaryOp::MulHigh => format!("ir::mul_high({a}, {b})"),
+        Spelling::Infix(operator) if dtype.is_float() => operands.join(&format!(" {operator} ")),
+        Spelling::Infix(operator) => {
+            let unsigned: Vec<_> = operands.iter().map(|operand| bits(dtype, operand)).collect();
+            format!("({})({})", value_type(dtype), unsigned.join(&format!(" {operator} ")))
+        }
+        Spelling::Text(template) => filled(template, dtype, operands),
     }
+}
+
+/// A template of [`Spelling::Text`] with its placeholders replaced.
+fn filled(template: &str, dtype: Dtype, operands: &[&str]) -> String {
+    let mut parts = template.split(['{', '}']);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    while let (Some(placeholder), Some(rest)) = (parts.next(), parts.next()) {
+        match placeholder {
+            "a" => text.push_str(operands[0]),
+            "b" => text.push_str(operands[1]),
+            "ua" => text.push_str(&bits(dtype, operands[0])),
+            "t" => text.push_str(value_type(dtype)),
+            _ => unreachable!("no placeholder is called {placeholder}"),
+        }
+        text.push_str(rest);
+    }
+    text
 }
 
 pub(crate) fn cast(from: Dtype, to: Dtype, a: &str) -> String {
@@ -204,18 +154,7 @@ pub(crate) fn cast(from: Dtype, to: Dtype, a: &str) -> String {
     }
 }
 
-/// A function of the math library; those of f32 end in f.
-pub(crate) fn call(name: &str, dtype: Dtype, operands: &[&str]) -> String {
-    let suffix = if dtype == Dtype::F32 { "f" } else { "" };
-    format!("{name}{suffix}({})", operands.join(", "))
-}
-
 /// An integer or bool as an unsigned integer that is not promoted: overflow of signed integers is undefined.
 fn bits(dtype: Dtype, a: &str) -> String {
     format!("({}){a}", if dtype.size() == 8 { "unsigned long long" } else { "unsigned int" })
-}
-
-/// The low bits of an unsigned expression; of a bool it is 0 or 1.
-fn wrapping(dtype: Dtype, expression: &str) -> String {
-    format!("({})({expression})", value_type(dtype))
 }

@@ -1,11 +1,12 @@
 //! The operations of scalar functions on blocks of elements: one loop for each operation and type.
 //!
-//! Operations without calls are compiled for each instruction set.
+//! Operations without calls are compiled for each instruction set. Elementary functions of f64, and those of f32 without a loop here, are
+//! computed by their definition.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use accelerd_tensor::{
     Dtype,
-    scalar::{BinaryOp, UnaryOp},
+    scalar::{BinaryOp, UnaryOp, math as definition},
 };
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
@@ -246,12 +247,13 @@ fn unary_of_f32(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
         UnaryOp::Cosh => real1(a, out, math::cosh::<true>, math::cosh::<false>),
         UnaryOp::Tanh => real1(a, out, math::tanh::<true>, math::tanh::<false>),
         UnaryOp::Asinh => call1(a, out, |x: f32| libm::asinh(x.into()) as f32),
-        UnaryOp::Acosh => call1(a, out, |x: f32| libm::acosh(x.into()) as f32),
+        UnaryOp::Acosh => call1(a, out, |x: f32| definition::unary(op, x.into()) as f32),
         UnaryOp::Atanh => call1(a, out, |x: f32| libm::atanh(x.into()) as f32),
         UnaryOp::Erf => real1(a, out, math::erf::<true>, math::erf::<false>),
         UnaryOp::IsNan => map1(a, out, |x: f32| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f32| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f32| u8::from(x.is_sign_negative())),
+        _ if op.is_elementary() => call1(a, out, |x| definition::unary_f32(op, x)),
         _ => return false,
     }
     true
@@ -259,32 +261,16 @@ fn unary_of_f32(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
 fn unary_of_f64(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
+    if let Some(function) = op.f64_function() {
+        call1(a, out, function);
+        return true;
+    }
     match op {
         UnaryOp::Floor => map1(a, out, f64::floor),
         UnaryOp::Ceil => map1(a, out, f64::ceil),
         UnaryOp::Trunc => map1(a, out, f64::trunc),
         UnaryOp::Round => map1(a, out, f64::round_ties_even),
         UnaryOp::Sqrt => map1(a, out, f64::sqrt),
-        UnaryOp::Exp => call1(a, out, f64::exp),
-        UnaryOp::Exp2 => call1(a, out, f64::exp2),
-        UnaryOp::Expm1 => call1(a, out, f64::exp_m1),
-        UnaryOp::Log => call1(a, out, f64::ln),
-        UnaryOp::Log2 => call1(a, out, f64::log2),
-        UnaryOp::Log10 => call1(a, out, f64::log10),
-        UnaryOp::Log1p => call1(a, out, f64::ln_1p),
-        UnaryOp::Sin => call1(a, out, f64::sin),
-        UnaryOp::Cos => call1(a, out, f64::cos),
-        UnaryOp::Tan => call1(a, out, f64::tan),
-        UnaryOp::Asin => call1(a, out, f64::asin),
-        UnaryOp::Acos => call1(a, out, f64::acos),
-        UnaryOp::Atan => call1(a, out, f64::atan),
-        UnaryOp::Sinh => call1(a, out, f64::sinh),
-        UnaryOp::Cosh => call1(a, out, f64::cosh),
-        UnaryOp::Tanh => call1(a, out, f64::tanh),
-        UnaryOp::Asinh => call1(a, out, libm::asinh),
-        UnaryOp::Acosh => call1(a, out, libm::acosh),
-        UnaryOp::Atanh => call1(a, out, libm::atanh),
-        UnaryOp::Erf => call1(a, out, libm::erf),
         UnaryOp::IsNan => map1(a, out, |x: f64| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f64| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f64| u8::from(x.is_sign_negative())),
@@ -385,19 +371,20 @@ fn binary_of_f32(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
             if is_infinite { f32::INFINITY } else { (a * a + b * b).sqrt() as f32 }
         }),
         BinaryOp::CopySign => map2(a, b, out, f32::copysign),
+        _ if op.is_elementary() => call2(a, b, out, |a, b| definition::binary_f32(op, a, b)),
         _ => return false,
     }
     true
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
 fn binary_of_f64(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
-    match op {
-        BinaryOp::Pow => call2(a, b, out, f64::powf),
-        BinaryOp::Atan2 => call2(a, b, out, f64::atan2),
-        BinaryOp::Hypot => call2(a, b, out, f64::hypot),
-        BinaryOp::CopySign => map2(a, b, out, f64::copysign),
-        _ => return false,
+    if let Some(function) = op.f64_function() {
+        call2(a, b, out, function);
+        return true;
     }
-    true
+    if op == BinaryOp::CopySign {
+        map2(a, b, out, f64::copysign);
+        return true;
+    }
+    false
 }

@@ -3,21 +3,18 @@
 //! The score of the target is the sum over the classes of the scores that an elementwise comparison leaves: one reduction, which reads the
 //! scores once.
 
-use crate::{Attribute, Dtype, TensorType, elementwise::Expr, graph::ValueId};
+use crate::{Attribute, Dtype, TensorType, elementwise::Expr, graph::ValueId, signature::Results};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result, extents, named},
     losses::Reduction,
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "nll_loss" => Some(nll_loss(g)),
-        "cross_entropy" => Some(cross_entropy(g)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("nll_loss", Results::untyped(1), nll_loss),
+    composite("cross_entropy", Results::untyped(1), cross_entropy),
+];
 
 /// A loss under construction.
 struct ClassLoss {

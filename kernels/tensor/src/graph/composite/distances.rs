@@ -2,20 +2,21 @@
 
 use accelerd_ir::scalar::BinaryOp;
 
-use crate::{Attribute, Dtype, TensorType, graph::ValueId};
+use crate::{
+    Attribute, Dtype, TensorType,
+    graph::ValueId,
+    signature::{DtypeRule, Results, ShapeRule},
+};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result, extents, named},
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "normalize" => Some(normalize(g)),
-        "cosine_similarity" => Some(cosine_similarity(g)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("normalize", Results::one(ShapeRule::First, DtypeRule::First), normalize),
+    composite("cosine_similarity", Results::untyped(1), cosine_similarity),
+];
 
 /// Elements divided by the `p`-norm over `dim`, or by `eps` if that is greater.
 fn normalize(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {

@@ -1,19 +1,24 @@
 //! Cumulative extremes with their indices.
 
-use crate::{Attribute, Dtype, ScanKind, TensorType, dims::resolve_or_scalar, graph::ValueId, op::Op};
+use crate::{
+    Attribute, Dtype, ScanKind, TensorType,
+    dims::resolve_or_scalar,
+    graph::ValueId,
+    op::Op,
+    signature::{DtypeRule, Results, ShapeRule},
+};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result},
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "cummax" => Some(cumulative(g, ScanKind::Max)),
-        "cummin" => Some(cumulative(g, ScanKind::Min)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("cummax", RESULTS, |g| cumulative(g, ScanKind::Max)),
+    composite("cummin", RESULTS, |g| cumulative(g, ScanKind::Min)),
+];
+
+const RESULTS: Results = Results::two(ShapeRule::First, [DtypeRule::First, DtypeRule::Is(Dtype::I64)]);
 
 /// The extreme value up to each element, and the index of the last element that equals it. From the first NaN on the values are NaN, and
 /// the indices those of the last NaN.

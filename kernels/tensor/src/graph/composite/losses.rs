@@ -1,9 +1,9 @@
 //! Losses of predictions and targets, element by element.
 
-use crate::{Attribute, Dtype, Layout, elementwise::Expr, graph::ValueId};
+use crate::{Attribute, Dtype, Layout, elementwise::Expr, graph::ValueId, signature::Results};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result, named},
 };
 
@@ -17,18 +17,15 @@ pub(super) enum Reduction {
     BatchMean,
 }
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "mse_loss" => Some(of_distance(g, |d| d * d)),
-        "l1_loss" => Some(of_distance(g, |d| d)),
-        "smooth_l1_loss" => Some(smooth_l1_loss(g)),
-        "huber_loss" => Some(huber_loss(g)),
-        "binary_cross_entropy" => Some(binary_cross_entropy(g)),
-        "binary_cross_entropy_with_logits" => Some(binary_cross_entropy_with_logits(g)),
-        "kl_div" => Some(kl_div(g)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("mse_loss", Results::untyped(1), |g| of_distance(g, |d| d * d)),
+    composite("l1_loss", Results::untyped(1), |g| of_distance(g, |d| d)),
+    composite("smooth_l1_loss", Results::untyped(1), smooth_l1_loss),
+    composite("huber_loss", Results::untyped(1), huber_loss),
+    composite("binary_cross_entropy", Results::untyped(1), binary_cross_entropy),
+    composite("binary_cross_entropy_with_logits", Results::untyped(1), binary_cross_entropy_with_logits),
+    composite("kl_div", Results::untyped(1), kl_div),
+];
 
 impl Reduction {
     /// The attribute `reduction`, by default the mean.

@@ -1,7 +1,7 @@
 //! Operations that are made of others, and those with several results.
 //!
-//! A node of the caller expands into nodes of the graph, each with one result. A family of composites is a function that adds them to an
-//! [`Expansion`] and returns the results; it says nothing of operations that are not its own.
+//! A node of the caller expands into nodes of the graph, each with one result. A composite is a function that adds them to an
+//! [`Expansion`] and returns the results.
 
 mod class_losses;
 mod distances;
@@ -17,22 +17,42 @@ mod statistics;
 
 pub(crate) use expansion::Expansion;
 
-use crate::{Graph, GraphError, NodeSpec, graph::ValueId};
+use crate::{Graph, GraphError, NodeSpec, graph::ValueId, signature::Results};
 
-/// The results of a composite, at least one; `None` if the name is not one of the family's operations.
-type Expanded = Option<expansion::Result<Vec<ValueId>>>;
+/// An entry of the table of composites.
+pub(crate) struct Composite {
+    pub(crate) name: &'static str,
+    /// The attribute with which the name means an operation of another table.
+    pub(crate) unless: Option<&'static str>,
+    pub(crate) results: Results,
+    /// Returns at least one result.
+    expand: fn(&mut Expansion<'_>) -> expansion::Result<Vec<ValueId>>,
+}
 
-const FAMILIES: [fn(&str, &mut Expansion<'_>) -> Expanded; 9] = [
-    statistics::expand,
-    normalization::expand,
-    losses::expand,
-    class_losses::expand,
-    distances::expand,
-    extremes::expand,
-    optimizers::expand,
-    random::expand,
-    sorting::expand,
+const fn composite(
+    name: &'static str,
+    results: Results,
+    expand: fn(&mut Expansion<'_>) -> expansion::Result<Vec<ValueId>>,
+) -> Composite {
+    Composite { name, unless: None, results, expand }
+}
+
+/// The composites by family.
+const FAMILIES: [&[Composite]; 9] = [
+    statistics::OPERATIONS,
+    normalization::OPERATIONS,
+    losses::OPERATIONS,
+    class_losses::OPERATIONS,
+    distances::OPERATIONS,
+    extremes::OPERATIONS,
+    optimizers::OPERATIONS,
+    random::OPERATIONS,
+    sorting::OPERATIONS,
 ];
+
+pub(crate) fn operations() -> impl Iterator<Item = &'static Composite> {
+    FAMILIES.into_iter().flatten()
+}
 
 /// Adds the nodes of a composite to a graph and returns its results; `None` if the operation is no composite.
 pub(crate) fn expand(
@@ -40,7 +60,11 @@ pub(crate) fn expand(
     node: &NodeSpec,
     operands: &[ValueId],
 ) -> Option<Result<Vec<ValueId>, GraphError>> {
+    let composite = operations().find(|composite| composite.name == node.op)?;
     let mut expansion = Expansion::new(graph, node, operands);
-    let results = FAMILIES.into_iter().find_map(|family| family(&node.op, &mut expansion))?;
+    if composite.unless.is_some_and(|attribute| expansion.attributes.get(attribute).is_some()) {
+        return None;
+    }
+    let results = (composite.expand)(&mut expansion);
     Some(results.and_then(|results| expansion.attributes.finish().map(|()| results)))
 }

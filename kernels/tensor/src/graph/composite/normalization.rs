@@ -1,20 +1,32 @@
 //! Normalisation of channels: batch, group and instance norm.
 
-use crate::{Attribute, TensorType, graph::ValueId};
+use crate::{
+    Attribute, TensorType,
+    graph::ValueId,
+    signature::{Condition, DtypeRule, Results, ShapeRule},
+};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result, extents, named},
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "batch_norm" => Some(batch_norm(g)),
-        "group_norm" => Some(group_norm(g)),
-        "instance_norm" => Some(instance_norm(g)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("batch_norm", TRAINED, batch_norm),
+    composite("group_norm", NORMALIZED, group_norm),
+    composite("instance_norm", NORMALIZED, instance_norm),
+];
+
+const NORMALIZED: Results = Results::one(ShapeRule::First, DtypeRule::First);
+/// The new running statistics have the types of the old ones.
+const TRAINED: Results = Results {
+    types: [
+        Some((ShapeRule::First, DtypeRule::First)),
+        Some((ShapeRule::Second, DtypeRule::Second)),
+        Some((ShapeRule::Third, DtypeRule::Third)),
+    ],
+    ..NORMALIZED.or(3, &[Condition::True("training"), Condition::NotFalse("track_running_stats")])
+};
 
 /// What is subtracted from elements and what they are multiplied by, then weight and bias if they are there; all broadcast with them.
 struct Affine {

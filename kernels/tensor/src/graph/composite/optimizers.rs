@@ -5,21 +5,25 @@
 
 use accelerd_ir::scalar::Literal;
 
-use crate::{Dtype, TensorType, elementwise::Expr, graph::ValueId};
+use crate::{
+    Dtype, TensorType,
+    elementwise::Expr,
+    graph::ValueId,
+    signature::{Condition, Results},
+};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result},
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "sgd" => Some(sgd(g)),
-        "adam" => Some(adam(g, Decay::OfGradient)),
-        "adamw" => Some(adam(g, Decay::OfParameter)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("sgd", Results::untyped(1).or(2, &[Condition::True("momentum")]), sgd),
+    composite("adam", MOMENTS, |g| adam(g, Decay::OfGradient)),
+    composite("adamw", MOMENTS, |g| adam(g, Decay::OfParameter)),
+];
+
+const MOMENTS: Results = Results::untyped(3).or(4, &[Condition::True("amsgrad")]);
 
 /// What weight decay changes.
 #[derive(Clone, Copy, PartialEq)]

@@ -12,24 +12,25 @@ use crate::{
     generators,
     graph::ValueId,
     row_ops::fraction_bits,
+    signature::{DtypeRule, Results, ShapeRule},
 };
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result},
     philox::Stream,
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "rand" => Some(floats(g, uniform)),
-        "randn" => Some(floats(g, normal)),
-        "randint" => Some(randint(g)),
-        "bernoulli" => Some(bernoulli(g)),
-        "dropout" => Some(dropout(g)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("rand", FLOATS, |g| floats(g, uniform)),
+    composite("randn", FLOATS, |g| floats(g, normal)),
+    composite("randint", Results::one(ShapeRule::Given, DtypeRule::GivenOr(Dtype::I64)), randint),
+    composite("bernoulli", OF_FIRST, bernoulli),
+    composite("dropout", OF_FIRST, dropout),
+];
+
+const FLOATS: Results = Results::one(ShapeRule::Given, DtypeRule::GivenOr(Dtype::F32));
+const OF_FIRST: Results = Results::one(ShapeRule::First, DtypeRule::First);
 
 /// Floating-point numbers of the attributes `shape` and `dtype`.
 fn floats(g: &mut Expansion<'_>, number: impl for<'s> FnOnce(&Stream<'s>, Dtype) -> Expr<'s>) -> Result<Vec<ValueId>> {

@@ -1,23 +1,28 @@
 //! Values in sorted order together with their indices: a sort of the indices, by which the values are then gathered.
 
-use crate::{Attribute, Dtype, TensorType, graph::ValueId, op::Op, scans::sorted_dim};
+use crate::{
+    Attribute, Dtype, TensorType,
+    graph::ValueId,
+    op::Op,
+    scans::sorted_dim,
+    signature::{Condition, DtypeRule, Results, ShapeRule},
+};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result},
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "sort" => Some(sort(g)),
-        "msort" => Some(msort(g)),
-        "topk" => Some(topk(g)),
-        "kthvalue" => Some(kthvalue(g)),
-        "median" => Some(median(g)),
-        "take_along_dim" if g.attributes.get("dim").is_none() => Some(take_flat(g)),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] = &[
+    composite("sort", ORDERED, sort),
+    composite("msort", Results::one(ShapeRule::First, DtypeRule::First), msort),
+    composite("topk", Results::two(ShapeRule::TopK, [DtypeRule::First, DtypeRule::Is(Dtype::I64)]), topk),
+    composite("kthvalue", Results::untyped(2), kthvalue),
+    composite("median", Results::untyped(1).or(2, &[Condition::Set("dim")]), median),
+    Composite { unless: Some("dim"), ..composite("take_along_dim", Results::untyped(1), take_flat) },
+];
+
+const ORDERED: Results = Results::two(ShapeRule::First, [DtypeRule::First, DtypeRule::Is(Dtype::I64)]);
 
 fn only(g: &Expansion<'_>) -> Result<ValueId> {
     match g.operands() {

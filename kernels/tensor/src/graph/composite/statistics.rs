@@ -1,19 +1,20 @@
 //! Variance or standard deviation together with the mean.
 
-use crate::{Attribute, graph::ValueId};
+use crate::{
+    Attribute,
+    graph::ValueId,
+    signature::{DtypeRule, Results, ShapeRule},
+};
 
 use super::{
-    Expanded,
+    Composite, composite,
     expansion::{Expansion, Result},
 };
 
-pub(super) fn expand(op: &str, g: &mut Expansion<'_>) -> Expanded {
-    match op {
-        "var_mean" => Some(with_mean(g, "var")),
-        "std_mean" => Some(with_mean(g, "std")),
-        _ => None,
-    }
-}
+pub(super) const OPERATIONS: &[Composite] =
+    &[composite("var_mean", RESULTS, |g| with_mean(g, "var")), composite("std_mean", RESULTS, |g| with_mean(g, "std"))];
+
+const RESULTS: Results = Results::two(ShapeRule::Reduced, [DtypeRule::Spread; 2]);
 
 /// The results are that of the reduction `name`, and the mean.
 fn with_mean(g: &mut Expansion<'_>, name: &str) -> Result<Vec<ValueId>> {

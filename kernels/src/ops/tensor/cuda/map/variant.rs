@@ -1,6 +1,6 @@
 //! How an elementwise step iterates: what its generated text depends on in addition to the function.
 
-use accelerd_ir::scalar::{BinaryOp, Function, Inst, UnaryOp};
+use accelerd_ir::scalar::{Function, Inst};
 
 use super::{
     super::buffers::Address,
@@ -159,10 +159,9 @@ fn is_narrow(collapsed: &Collapsed) -> bool {
 /// Estimated length of the code of one element.
 pub(in super::super) fn weight(function: &Function) -> usize {
     let weight = |inst| match inst {
-        Inst::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not | UnaryOp::Sqrt, _) => 1,
-        Inst::Unary(..) | Inst::Binary(BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Hypot | BinaryOp::Rem, ..) => 16,
-        Inst::Binary(BinaryOp::Div, ..) => 8,
-        Inst::Param(_) | Inst::Index | Inst::Literal(_) | Inst::Binary(..) | Inst::Select(..) | Inst::Cast(_) => 1,
+        Inst::Unary(op, _) => op.code_length(),
+        Inst::Binary(op, ..) => op.code_length(),
+        Inst::Param(_) | Inst::Index | Inst::Literal(_) | Inst::Select(..) | Inst::Cast(_) => 1,
     };
     function.values().iter().map(|value| weight(value.inst)).sum::<usize>().max(1)
 }
