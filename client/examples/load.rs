@@ -53,7 +53,8 @@ fn texts(call: u64, batch: u64) -> impl Iterator<Item = String> {
 }
 
 async fn make(collection: &Collection, text_field: &str) -> Result<(), Error> {
-    let (model, text_field) = ("builtin".to_owned(), text_field.to_owned());
+    let model = "builtin".to_owned();
+    let text_field = text_field.to_owned();
     match collection.create(&CollectionOptions { model, text_field, ..CollectionOptions::default() }).await {
         Err(error) if error.code() != Code::AlreadyExists => Err(error),
         _ => Ok(()),

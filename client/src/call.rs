@@ -267,7 +267,7 @@ impl<R> BoundedStreaming<R> {
     }
 }
 
-/// Whether a call failed because of its deadline.
+/// Returns true if a call failed because of its deadline.
 fn is_late(status: &Status, until: Instant) -> bool {
     // The transport's own timer reports CANCELLED.
     status.code() == Code::DeadlineExceeded || (status.code() == Code::Cancelled && Instant::now() >= until)

@@ -20,7 +20,7 @@ pub struct ClusterOptions {
     pub tolerance: Option<f64>,
     /// Initialisations to run, of which the result with the lowest inertia is returned; 0 means 1.
     pub init_count: u32,
-    /// Whether to normalise rows and centers (spherical k-means).
+    /// True to normalise rows and centers (spherical k-means).
     pub spherical: bool,
     /// Seed of the initialisations.
     pub seed: u64,
@@ -44,7 +44,7 @@ pub struct Clusters {
     pub inertia: f64,
     /// Iterations of the best initialisation.
     pub iteration_count: u32,
-    /// Whether the tolerance was reached.
+    /// True if the tolerance was reached.
     pub converged: bool,
     /// Id of each row, if the rows are those of a collection.
     pub ids: Option<Ids>,

@@ -31,7 +31,7 @@ pub struct CollectionOptions {
     pub model: String,
     /// Payload field to index for [`SearchOptions::hybrid`]; empty for none.
     pub text_field: String,
-    /// Whether acknowledged writes survive a crash; `None` means that they do if the daemon has a data folder.
+    /// True if acknowledged writes survive a crash; `None` means that they do if the daemon has a data folder.
     pub durable: Option<bool>,
 }
 
@@ -69,7 +69,7 @@ pub struct Upserted {
 pub struct UpsertOutcome {
     /// Index of the batch.
     pub sequence: u64,
-    /// What was written, or why the batch failed. A failed batch does not end the stream.
+    /// Counts of the written points, or the reason of the failure. A failed batch does not end the stream.
     pub result: Result<Upserted>,
 }
 
@@ -84,9 +84,9 @@ pub struct SearchOptions {
     pub score_threshold: Option<f32>,
     /// Which points to search; `None` means all.
     pub filter: Option<Filter>,
-    /// Whether to omit payloads.
+    /// True to omit payloads.
     pub no_payload: bool,
-    /// Whether to combine full-text search with vector search. Requires a collection with a text field.
+    /// True to combine full-text search with vector search. Requires a collection with a text field.
     pub hybrid: bool,
     /// Fusion of the two rankings of a hybrid search; default relative score.
     pub fusion: Fusion,
@@ -154,7 +154,7 @@ pub struct Hit {
 pub struct SearchResults {
     /// The hits of each query, best first.
     pub results: Vec<Vec<Hit>>,
-    /// Whether the ranking is certified to equal the exact one.
+    /// True if the ranking is certified to equal the exact one.
     pub exact: bool,
     /// Server-side timings.
     pub timings: Timings,
@@ -178,9 +178,9 @@ pub struct ScrollOptions {
     pub limit: u32,
     /// Which points to return; `None` means all.
     pub filter: Option<Filter>,
-    /// Whether to omit payloads.
+    /// True to omit payloads.
     pub no_payload: bool,
-    /// Whether to return vectors.
+    /// True to return vectors.
     pub with_vectors: bool,
 }
 

@@ -98,7 +98,7 @@ impl Builder {
         self
     }
 
-    /// Whether to request server-side timings of each call.
+    /// Requests server-side timings of each call.
     #[must_use]
     pub fn timings(mut self, enabled: bool) -> Self {
         self.settings.timings = enabled;
@@ -141,7 +141,7 @@ impl Builder {
         self
     }
 
-    /// Whether to send the token over plaintext to other machines, where everyone on the network path can read it; default
+    /// Sends the token over plaintext to other machines, where everyone on the network path can read it; default
     /// false. For networks that encrypt by other means, such as a service mesh.
     #[must_use]
     pub fn allow_plaintext_token(mut self, allowed: bool) -> Self {

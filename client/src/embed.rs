@@ -17,7 +17,7 @@ pub struct EmbedOptions {
     pub model: String,
     /// Leading dimensions to keep (Matryoshka embeddings); 0 keeps all.
     pub dimensions: u32,
-    /// Whether to return vectors without scaling them to unit length.
+    /// True to return vectors without scaling them to unit length.
     pub keep_length: bool,
     /// Pooling over tokens.
     pub pooling: proto::Pooling,
@@ -29,11 +29,11 @@ pub struct EmbedOptions {
     pub prompt: Option<String>,
     /// Side on which a long text is truncated.
     pub truncation_side: proto::TruncationSide,
-    /// How a long text is handled.
+    /// Treatment of a long text.
     pub long_input: proto::LongInput,
     /// Maximum tokens of a text; 0 means the model's default.
     pub max_tokens: u32,
-    /// Whether a GPU computes GELU by the error function instead of an approximation.
+    /// True if a GPU computes GELU by the error function instead of an approximation.
     pub exact_gelu: bool,
 }
 
@@ -154,7 +154,8 @@ impl Client {
         batches: impl Stream<Item = Vec<String>> + Send + 'static,
         options: &EmbedOptions,
     ) -> Result<BoxStream<'static, Result<EmbedOutcome>>> {
-        let (options, mut sequences) = (options.clone(), 0..);
+        let options = options.clone();
+        let mut sequences = 0..;
         let requests = batches.map(move |texts| proto::EmbedStreamRequest {
             sequence: sequences.next().unwrap_or_default(),
             embed: Some(options.request(Input::Texts(proto::TextInput { values: texts }))),

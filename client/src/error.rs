@@ -186,7 +186,7 @@ impl Error {
         self.failure().and_then(|f| f.retry_after)
     }
 
-    /// Whether the code is `NotFound`.
+    /// Returns true if the code is `NotFound`.
     pub fn is_not_found(&self) -> bool {
         self.code() == Code::NotFound
     }

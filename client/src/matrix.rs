@@ -84,8 +84,8 @@ impl<T: Element> Matrix<T> {
     }
 
     /// A row; `None` if out of bounds.
-    pub fn row(&self, at: usize) -> Option<&[T]> {
-        (at < self.rows).then(|| &self.as_slice()[at * self.dim..][..self.dim])
+    pub fn row(&self, index: usize) -> Option<&[T]> {
+        (index < self.rows).then(|| &self.as_slice()[index * self.dim..][..self.dim])
     }
 
     /// The rows in order.
@@ -105,7 +105,7 @@ impl<T: Element> Matrix<T> {
         if tensor.dtype != i32::from(T::DTYPE) {
             return Err(malformed(format!("dtype {}, expected {:?}", tensor.dtype, T::DTYPE)));
         }
-        let extent = |at: usize| tensor.shape.get(at).map_or(Ok(1), |extent| usize::try_from(*extent));
+        let extent = |dim: usize| tensor.shape.get(dim).map_or(Ok(1), |extent| usize::try_from(*extent));
         let (Ok(rows), Ok(dim), 1..=2) = (extent(0), extent(1), tensor.shape.len()) else {
             return Err(malformed(format!("shape {:?}", tensor.shape)));
         };

@@ -52,16 +52,16 @@ impl Ids {
         }
     }
 
-    /// Whether there are no ids.
+    /// Returns true if there are no ids.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// An id; `None` if the index is out of bounds.
-    pub fn get(&self, at: usize) -> Option<Id> {
+    pub fn get(&self, index: usize) -> Option<Id> {
         match self {
-            Self::Numbers(numbers) => numbers.get(at).copied().map(Id::Number),
-            Self::Uuids(uuids) => uuids.get(at).cloned().map(Id::Uuid),
+            Self::Numbers(numbers) => numbers.get(index).copied().map(Id::Number),
+            Self::Uuids(uuids) => uuids.get(index).cloned().map(Id::Uuid),
         }
     }
 }

@@ -50,8 +50,8 @@ impl FromStr for Priority {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|priority| priority.name() == text);
-        found.ok_or_else(|| format!("expected low, normal or high, got {text:?}"))
+        let priority = Self::ALL.into_iter().find(|priority| priority.name() == text);
+        priority.ok_or_else(|| format!("expected low, normal or high, got {text:?}"))
     }
 }
 

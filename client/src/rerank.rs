@@ -14,7 +14,7 @@ use crate::{
 pub struct RerankOptions {
     /// Maximum number of results; 0 means all documents.
     pub top_n: u32,
-    /// Whether to return the classifier's logits instead of activated scores.
+    /// True to return the classifier's logits instead of activated scores.
     pub raw_scores: bool,
     /// Maximum tokens of a query and a document together; 0 means the model's default.
     pub max_tokens: u32,
@@ -43,7 +43,9 @@ impl Client {
         options: &RerankOptions,
     ) -> Result<Reranked> {
         let RerankOptions { top_n, raw_scores, max_tokens } = *options;
-        let (model, query, documents) = (model.into(), query.into(), Some(text_input(documents)));
+        let model = model.into();
+        let query = query.into();
+        let documents = Some(text_input(documents));
         let request = proto::RerankRequest { model, query, documents, top_n, raw_scores, max_tokens };
         let reply = self.unary(embed_service::RERANK, request).await?;
         let proto::RerankResponse { results, token_counts, model } = reply.message;

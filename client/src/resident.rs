@@ -121,7 +121,8 @@ fn described(tensor: Option<ResidentTensor>) -> Result<ResidentTensor> {
 
 /// A time as a message; the daemon refuses one that is too long.
 pub(crate) fn duration(time: Duration) -> prost_types::Duration {
-    let (seconds, nanos) = (i64::try_from(time.as_secs()), i32::try_from(time.subsec_nanos()));
+    let seconds = i64::try_from(time.as_secs());
+    let nanos = i32::try_from(time.subsec_nanos());
     prost_types::Duration { seconds: seconds.unwrap_or(i64::MAX), nanos: nanos.unwrap_or_default() }
 }
 

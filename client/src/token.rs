@@ -38,7 +38,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Whether nobody on the network can read what is sent to an address: it has TLS or is on this machine.
+/// Returns true if nobody on the network can read messages to an address: it has TLS or is on this machine.
 pub(crate) fn is_private(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let is_loopback = || {

@@ -16,7 +16,9 @@ const DEADLINE: Duration = Duration::from_secs(3);
 async fn an_open_loop_counts_answers_refusals_and_expired_calls_by_priority() {
     let fake = FakeDaemon::default();
     let url = format!("http://{}", fake.listen().await);
-    let (refused, expired, failed) = (10, 3, 2);
+    let refused = 10;
+    let expired = 3;
+    let failed = 2;
     fake.fail_next((0..refused).map(|_| busy(Some(Duration::from_millis(1)))));
     fake.fail_next((0..expired).map(|_| Status::deadline_exceeded("in the queue")));
     fake.fail_next((0..failed).map(|_| Status::internal("kernel")));

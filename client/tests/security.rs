@@ -17,7 +17,8 @@ fn presenting(tls: Tls, key: &CertifiedKey) -> Tls {
 }
 
 async fn served(client_certificates: ClientCertificates) -> (FakeDaemon, Certificates, String) {
-    let (fake, certificates) = (FakeDaemon::default(), Certificates::new());
+    let fake = FakeDaemon::default();
+    let certificates = Certificates::new();
     let address = fake.listen_tls(&certificates, client_certificates).await;
     (fake, certificates, format!("https://localhost:{}", address.port()))
 }

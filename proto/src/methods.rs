@@ -1,6 +1,6 @@
 //! The methods of `accelerd.v1` with the options that the .proto files give them.
 
-use std::marker::PhantomData;
+use std::{fmt, marker::PhantomData};
 
 pub use prost_types::method_options::IdempotencyLevel;
 
@@ -29,8 +29,8 @@ pub struct Method {
     pub size_class: SizeClass,
 }
 
-/// The rights of a caller, as in options.proto.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The rights of a caller, as in options.proto. Each role includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Compute, search and look.
     Read,
@@ -49,6 +49,27 @@ pub enum SizeClass {
     Variable,
     /// Mostly bulk data or long computations.
     Large,
+}
+
+impl Role {
+    /// All roles, the lowest first.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+
+    /// The name in settings and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl Method {

@@ -26,7 +26,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{app::App, start::Starting};
 
-/// What the port shows: health and metrics at once, the rest when the daemon has started.
+/// State that the port shows: health and metrics at once, the rest when the daemon has started.
 #[derive(Clone)]
 pub(crate) struct AdminState {
     pub(crate) starting: Starting,

@@ -34,7 +34,7 @@ use crate::{
     transport::{memory::TransportMemory, offload::Offload},
 };
 
-/// How long an object store may take to list a folder before the start fails.
+/// Maximum time of an object store to list a folder before the start fails.
 const SNAPSHOT_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the daemon did not start.
@@ -124,13 +124,13 @@ pub struct App {
     pub(crate) sandboxes: Sandboxes,
     /// Processes that compile and run kernels for GPUs, and the compiled kernels.
     pub(crate) cuda_kernels: Arc<CudaKernels>,
-    /// Who may call what.
+    /// Authentication and the rights of callers.
     pub auth: Arc<Auth>,
     /// Readiness and liveness.
     pub health: Reporter,
     /// Instruments and their exporters.
     pub metrics: Arc<Metrics>,
-    /// What is held of host and device memory.
+    /// Ledger of host and device memory.
     pub ledger: Arc<Ledger>,
     /// Memory of admitted requests.
     pub(crate) requests: Arc<Allowance>,
@@ -168,12 +168,13 @@ impl App {
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
         resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
-        let (messages, requests) = (ledger::messages(&ledger, &config)?, ledger::requests(&ledger, &config)?);
-        let found = devices.map_or_else(|| discover(&config, &ledger, &load_progress), Ok)?;
-        let fallback = found.fallback;
-        log_devices(&found.devices, fallback.as_deref());
-        let devices = found.devices.clone();
-        let engine = Arc::new(start_engine(found.devices, &config, &metrics)?);
+        let messages = ledger::messages(&ledger, &config)?;
+        let requests = ledger::requests(&ledger, &config)?;
+        let discovered = devices.map_or_else(|| discover(&config, &ledger, &load_progress), Ok)?;
+        let fallback = discovered.fallback;
+        log_devices(&discovered.devices, fallback.as_deref());
+        let devices = discovered.devices.clone();
+        let engine = Arc::new(start_engine(discovered.devices, &config, &metrics)?);
         engine.charge_to(Arc::clone(&requests));
         let lanes = &config.lanes;
         let tables = engine.lane(lanes.lane(&lanes.embed));
@@ -198,8 +199,8 @@ impl App {
         progress.begin(Phase::Services);
         ledger::connect(&ledger, &embedder, &collections, &devices);
         ledger::cap_tensors(&ledger, &config, &devices);
-        let (find_similar, cluster) =
-            (engine.lane(lanes.lane(&lanes.find_similar)), engine.lane(lanes.lane(&lanes.cluster)));
+        let find_similar = engine.lane(lanes.lane(&lanes.find_similar));
+        let cluster = engine.lane(lanes.lane(&lanes.cluster));
         let translate = engine.lane(lanes.lane(&lanes.translate));
         let kernels = KernelCache::new(&config, &ledger, translate.clone());
         let tensors = Tensors {
@@ -252,7 +253,7 @@ impl App {
         futures::future::join_all(all).await.into_iter().sum()
     }
 
-    /// What runs kernels, with lanes of its own.
+    /// Returns a launcher of kernels with lanes of its own.
     pub(crate) fn launcher(&self) -> Launcher {
         Launcher {
             kernels: self.kernels.clone(),
@@ -340,7 +341,8 @@ fn preload_models(embedder: &Embedder, config: &Config, cancel: &CancellationTok
 
 /// Finds the devices of this machine, and loads the kernels of GPUs.
 fn discover(config: &Config, ledger: &Arc<Ledger>, progress: &Arc<LoadProgress>) -> Result<Discovered, DiscoverError> {
-    let (ledger, load_progress) = (Arc::clone(ledger), Arc::clone(progress));
+    let ledger = Arc::clone(ledger);
+    let load_progress = Arc::clone(progress);
     let settings = kernels::Settings { ledger, load_progress, ..config.devices() };
     log_kernels(progress, || kernels::discover(&settings))
 }
@@ -357,9 +359,12 @@ fn log_devices(devices: &[Device], fallback: Option<&str>) {
 
 /// Logs the detected memory and the budgets, and warns if their limit exceeds it.
 fn log_memory(config: &Config) {
-    let (memory, derived) = (config.process_memory.to_string(), config.derived.join(", "));
-    let (store, models) = (config.store.memory_limit, config.models.memory_limit);
-    let (admission, transport) = (config.admission.max_bytes, config.admission.max_message_memory);
+    let memory = config.process_memory.to_string();
+    let derived = config.derived.join(", ");
+    let store = config.store.memory_limit;
+    let models = config.models.memory_limit;
+    let admission = config.admission.max_bytes;
+    let transport = config.admission.max_message_memory;
     let cap = |size: ByteSize| if size.as_u64() == 0 { "none".to_owned() } else { size.to_string() };
     tracing::info!(
         memory,

@@ -1,4 +1,4 @@
-//! What the loss of all GPUs means for the daemon's health: only a new process can use them again.
+//! The daemon's health after the loss of all GPUs: only a new process can use them again.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ mod tests {
     async fn only_the_loss_of_the_last_gpu_counts() {
         let (losses, receiver) = watch::channel(vec![]);
         let closing = CancellationToken::new();
-        let (gpus, token) = ([FIRST, SECOND], closing.clone());
+        let gpus = [FIRST, SECOND];
+        let token = closing.clone();
         let waiting = tokio::spawn(async move { all_lost(&gpus, receiver, &token).await });
         losses.send_modify(|losses| losses.push(loss(FIRST)));
         losses.send_modify(|losses| losses.push(loss(DeviceId::Cpu)));

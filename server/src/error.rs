@@ -92,7 +92,7 @@ pub enum ApiError {
     /// A thread of the daemon panicked.
     #[error("{0}")]
     ThreadPanic(String),
-    /// A limit of the ledger is reached. The text says for what the memory was needed, if it names that.
+    /// A limit of the ledger is reached. The text names the purpose of the memory, if it is known.
     #[error("{context}{refusal}")]
     MemoryLimit {
         /// Empty, or a clause that ends with a colon and a space.
@@ -134,7 +134,7 @@ pub enum ApiError {
         model: String,
         /// Path of the item of the request, as in `texts.values[3]`.
         item: String,
-        /// Empty, or a clause that says what may help.
+        /// Empty, or a clause with a remedy.
         hint: &'static str,
     },
     /// Code of clients does not run: there are no processes for it.

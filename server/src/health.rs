@@ -140,7 +140,7 @@ impl Reporter {
     }
 }
 
-/// What the name in a health check refers to.
+/// Subject of a health check, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     Liveness,

@@ -27,7 +27,7 @@ pub(crate) fn open(config: &Config) -> Arc<Ledger> {
     ledger
 }
 
-/// What connections, request messages and responses have: an allowance, and a reserve for connections and small calls.
+/// Returns the memory of connections, request messages and responses: an allowance, and a reserve for connections and small calls.
 pub(crate) fn messages(ledger: &Ledger, config: &Config) -> Result<LedgerPart, Exceeded> {
     let cap = Limit { bytes: config.admission.max_message_memory.as_u64(), setting: "admission.max_message_memory" };
     let reserve = (guarantee(config.memory.host_limit.as_u64()) / 2).min(reserved_for_small_calls(cap.bytes));
@@ -134,7 +134,8 @@ pub(crate) fn connect(ledger: &Ledger, embedder: &Embedder, collections: &Arc<Co
 
 /// Connects the copies of collections on a GPU.
 fn connect_device(ledger: &Ledger, collections: &Arc<Collections>, device: &Device) {
-    let (id, place) = (device.id(), device.id().place());
+    let id = device.id();
+    let place = device.id().place();
     let weak = Arc::downgrade(collections);
     ledger.on_eviction(place, Kind::Copies, move |bytes| {
         weak.upgrade().map_or(0, |collections| collections.evict_device_copies(id, bytes))

@@ -49,7 +49,7 @@ pub enum RunError {
         calls: u64,
         /// Connections that were still open.
         connections: usize,
-        /// What did not end.
+        /// Parts that did not end.
         hung: Vec<String>,
     },
     /// A signal came during the start, and the start did not stop within `drain.timeout`.
@@ -71,7 +71,7 @@ enum Shutdown {
     Restart,
 }
 
-/// How the daemon ended.
+/// End of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// The process is to exit.
@@ -81,7 +81,7 @@ enum Ended {
 }
 
 impl RunError {
-    /// Whether threads were left behind that may be stuck in the CUDA driver, whose exit handlers would wait for them.
+    /// Returns true if threads were left behind that may be stuck in the CUDA driver, whose exit handlers would wait for them.
     pub fn leaves_threads(&self) -> bool {
         match self {
             Self::DrainTimeout { hung, .. } => !hung.is_empty(),
@@ -98,10 +98,10 @@ impl RunError {
 /// Linux's number of SIGXFSZ on x86-64 and ARM: a write would exceed the file size limit of the process.
 const SIGXFSZ: i32 = 25;
 
-/// What the export of the last spans gets at least.
+/// Minimum time of the export of the last spans.
 const MIN_FLUSH_TIME: Duration = Duration::from_millis(500);
 
-/// How long after the end of a drain the process is ended, if it is still there.
+/// Time after the end of a drain until the process is ended, if it is still there.
 const STUCK_GRACE: Duration = Duration::from_secs(5);
 
 /// The signals that end the daemon.
@@ -131,7 +131,7 @@ enum ShutdownSignal {
     Interrupt,
 }
 
-/// How long to keep serving after a signal. Ctrl-C at a terminal skips the delay: no load balancer is involved.
+/// Returns the time to keep serving after a signal. Ctrl-C at a terminal skips the delay: no load balancer is involved.
 fn endpoint_delay(signal: ShutdownSignal, at_terminal: bool, configured: Duration) -> Duration {
     if signal == ShutdownSignal::Interrupt && at_terminal { Duration::ZERO } else { configured }
 }
@@ -182,7 +182,8 @@ async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     let begin = Instant::now();
     // With a handler, which stays installed, the write fails with EFBIG, as on a full disk. By default the process ends.
     drop(signal(SignalKind::from_raw(SIGXFSZ))?);
-    let (mut signals, mut hangup) = (ShutdownSignals::new()?, signal(SignalKind::hangup())?);
+    let mut signals = ShutdownSignals::new()?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let logs = Logs::install(&config.telemetry)?;
     let drain = config.drain.clone();
     let cancel = CancellationToken::new();
@@ -190,7 +191,9 @@ async fn serve<F: Future<Output = Result<Daemon, StartError>>>(
     let Some(daemon) = wait_for_start(starting, &cancel, drain.timeout, &mut signals).await? else {
         return Ok(Ended::Stopped);
     };
-    let (grpc, admin, health) = (daemon.grpc_addr(), daemon.admin_addr(), daemon.health_addr());
+    let grpc = daemon.grpc_addr();
+    let admin = daemon.admin_addr();
+    let health = daemon.health_addr();
     tracing::info!(%grpc, %admin, %health, version = env!("CARGO_PKG_VERSION"), took = ?begin.elapsed(), "serving");
     let shutdown = loop {
         tokio::select! {
@@ -323,13 +326,14 @@ mod tests {
         Drained { complete, aborted_connections: 0, aborted_calls: 0, hung }
     }
 
-    /// How a drain ends that takes an hour, with signals after these numbers of minutes.
+    /// Runs a drain that takes an hour, with signals after these numbers of minutes. Returns its end.
     async fn drain(shutdown: Shutdown, complete: bool, signals: &[u64]) -> Result<Ended, RunError> {
         let minutes = |count: u64| Duration::from_secs(60 * count);
-        let (start, draining) = (tokio::time::Instant::now(), async {
+        let start = tokio::time::Instant::now();
+        let draining = async {
             sleep(minutes(60)).await;
             drained(complete)
-        });
+        };
         let mut signals = signals.iter();
         wait_for_drain(draining, shutdown, minutes(60), async || match signals.next() {
             Some(at) => tokio::time::sleep_until(start + minutes(*at)).await,

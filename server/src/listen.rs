@@ -43,7 +43,7 @@ const NOT_HTTP2: &[u8] =
     b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain\r\ncontent-length: 39\r\n\
     connection: close\r\n\r\nthis port serves gRPC over HTTP/2 only\n";
 
-/// How long a closed connection is still read: unread data would make the kernel reset it and discard responses in flight.
+/// Time that a closed connection is still read: unread data would make the kernel reset it and discard responses in flight.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Pause after a failed accept, which usually means that file descriptors are exhausted.
@@ -292,7 +292,8 @@ impl<S> Acceptor<S> {
     {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
         let number = CONNECTIONS.fetch_add(1, Relaxed);
-        let (service, peer) = (self.service.clone(), Arc::new(Peer { connection: number, ..peer }));
+        let service = self.service.clone();
+        let peer = Arc::new(Peer { connection: number, ..peer });
         let graceful = self.http2.serve(&mut io, service, connection, &peer, &self.shutdown).await;
         if graceful {
             tokio::select! {
@@ -333,7 +334,7 @@ async fn wait_for_preface(stream: &TcpStream, limit: Duration) -> io::Result<boo
     timeout(limit, preface).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Whether bytes begin a request of HTTP/1: a method, and not the preface.
+/// Returns true if bytes begin a request of HTTP/1: a method, and not the preface.
 fn is_http1(seen: &[u8]) -> bool {
     let method = seen.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     method > 0 && seen.get(method) == Some(&b' ') && !PREFACE.starts_with(seen)

@@ -224,7 +224,8 @@ fn whole(&CpuFallback { lane, items, bytes, .. }: &CpuFallback) -> FallbackStats
 }
 
 fn fallback_labels(fallback: &FallbackStats, device: DeviceId) -> [KeyValue; 3] {
-    let (lane, reason) = (KeyValue::new("lane", fallback.op), KeyValue::new("reason", fallback.reason));
+    let lane = KeyValue::new("lane", fallback.op);
+    let reason = KeyValue::new("reason", fallback.reason);
     [lane, reason, KeyValue::new("device", device.to_string())]
 }
 

@@ -53,7 +53,7 @@ fn anonymous() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Whether resident memory is high, with hysteresis.
+/// Detects high resident memory, with hysteresis.
 #[derive(Debug)]
 struct Pressure {
     high: u64,
@@ -62,7 +62,7 @@ struct Pressure {
 }
 
 impl Pressure {
-    /// High is what leaves three quarters of the reserve, low what leaves seven eighths.
+    /// The upper threshold leaves three quarters of the reserve, the lower one seven eighths.
     fn new(memory: u64, reserve: u64) -> Self {
         let less = |eighths| memory.saturating_sub(reserve / 8 * eighths);
         Self { high: less(6), low: less(7), is_high: false }

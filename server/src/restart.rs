@@ -20,7 +20,7 @@ const VARIABLE: &str = "ACCELERD_RESTARTS";
 const MAX_RESTARTS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// How often a refused restart is considered again.
+/// Interval at which a refused restart is considered again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why the daemon does not start again.
@@ -37,7 +37,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it stands for the rest of the process's life.
+    /// Returns true if it stands for the rest of the process's life.
     fn is_final(self) -> bool {
         match self {
             Self::Never | Self::Kubernetes => true,
@@ -62,10 +62,10 @@ impl fmt::Display for Refusal {
 pub(crate) struct History(Vec<u64>);
 
 impl History {
-    /// What the previous image handed over. Anything that is not a number is left out.
+    /// Reads the values that the previous image handed over. Anything that is not a number is left out.
     pub(crate) fn read(environment: impl Iterator<Item = (String, String)>) -> Self {
-        let mut found = environment.filter(|(name, _)| name == VARIABLE);
-        let times = found.next().map(|(_, value)| value.split(',').filter_map(|time| time.parse().ok()).collect());
+        let mut values = environment.filter(|(name, _)| name == VARIABLE);
+        let times = values.next().map(|(_, value)| value.split(',').filter_map(|time| time.parse().ok()).collect());
         Self(times.unwrap_or_default())
     }
 
@@ -92,7 +92,7 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What decides about a restart, besides the collections.
+/// Rules of a restart, besides those about collections.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) setting: Restart,

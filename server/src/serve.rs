@@ -48,7 +48,7 @@ const HEALTH_MEMORY: u64 = 32 << 20;
 /// The part of a drain's timeout that is kept for closing collections and exporting telemetry: a tenth, and at most this.
 const MAX_RELEASE_SHARE: Duration = Duration::from_secs(3);
 
-/// What they get at least, however short the timeout is.
+/// Their minimum time, however short the timeout is.
 const MIN_RELEASE_TIME: Duration = Duration::from_secs(1);
 
 /// A running daemon. [`Daemon::shutdown`] ends it gracefully; dropping it aborts its connections.
@@ -84,13 +84,13 @@ impl Drop for Listeners {
 /// Outcome of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Whether every accepted call completed, and everything was released, in time.
+    /// True if every accepted call completed, and everything was released, in time.
     pub complete: bool,
     /// Connections that were aborted.
     pub aborted_connections: usize,
     /// Calls that were aborted.
     pub aborted_calls: u64,
-    /// What did not end in time and was left behind.
+    /// Parts that did not end in time and were left behind.
     pub hung: Vec<String>,
 }
 
@@ -116,14 +116,18 @@ impl Daemon {
         let admin = bind_tcp("server.admin_listen", config.server.admin_listen)?;
         let health = bind_tcp("server.health_listen", config.server.health_listen)?;
         let unix = config.server.uds().map(bind_unix).transpose()?;
-        let (grpc_addr, admin_addr, health_addr) = (local_addr(&grpc), local_addr(&admin), local_addr(&health));
+        let grpc_addr = local_addr(&grpc);
+        let admin_addr = local_addr(&admin);
+        let health_addr = local_addr(&health);
 
-        let (shutdown, probes_shutdown) = (ShutdownTokens::default(), ShutdownTokens::default());
+        let shutdown = ShutdownTokens::default();
+        let probes_shutdown = ShutdownTokens::default();
         let closing = shutdown.closing.clone();
         let starting = Starting::new(&config.telemetry, closing.clone())?;
         let (probes, admin_app) = serve_probes(&starting, &config.server, probes_shutdown.clone(), health, admin);
 
-        let (started, progress) = (starting.clone(), starting.progress.clone());
+        let started = starting.clone();
+        let progress = starting.progress.clone();
         let starting = tokio::task::spawn_blocking(move || App::start(config, devices, started, closing, &cancel));
         let app = starting.await.map_err(|error| StartError::Threads(error.into()))??;
         let tls = tls::open(&app.config.tls).map_err(StartError::Tls)?.map(Arc::new);
@@ -245,7 +249,7 @@ fn serve_probes(
     (Listeners { shutdown, connections }, app)
 }
 
-/// The part of a drain's timeout that is kept for what follows the calls.
+/// The part of a drain's timeout that is kept for the steps after the calls.
 fn release_share(limit: Duration) -> Duration {
     (limit / 10).min(MAX_RELEASE_SHARE)
 }
@@ -262,20 +266,22 @@ impl Release {
         Self { end: Instant::now() + limit.max(MIN_RELEASE_TIME), hung: vec![] }
     }
 
-    /// Closes connections and collections, exports the last metrics, and stops all threads. Returns what hangs.
+    /// Closes connections and collections, exports the last metrics, and stops all threads. Returns the names of those that hang.
     async fn run(mut self, daemon: Daemon) -> Vec<String> {
         let Daemon { app, main, probes, reactors, .. } = daemon;
         self.wait("the connections", main.connections.closed()).await;
         drop((main, probes));
         self.wait("the collections", app.collections.close()).await;
-        // Half of the step's time, so that the names of what hangs come back in time.
-        let (engine, limit) = (Arc::clone(&app), self.left() / 4);
+        // Half of the step's time, so that the names of threads that hang come back in time.
+        let engine = Arc::clone(&app);
+        let limit = self.left() / 4;
         let stop = tokio::task::spawn_blocking(move || engine.engine.stop_within(limit));
         let stopped = self.wait("the engine", stop).await;
         if let Some(Ok(left)) = &stopped {
             self.hung.extend(left.iter().map(ToString::to_string));
         }
-        let (metrics, limit) = (Arc::clone(&app.metrics), self.left() / 2);
+        let metrics = Arc::clone(&app.metrics);
+        let limit = self.left() / 2;
         self.wait("the export of metrics", tokio::task::spawn_blocking(move || metrics.flush(limit))).await;
         let release = move || {
             if let Some(reactors) = Arc::into_inner(reactors) {
@@ -320,8 +326,11 @@ fn stack(app: &Arc<App>) -> impl HttpService<TraceBody<DeadlineBody>> {
 fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
     let devices = app.engine.devices();
     let gpus: Vec<_> = devices.iter().map(|(device, _)| device.id()).filter(|id| *id != DeviceId::Cpu).collect();
-    let (losses, health, requested) = (app.engine.losses(), app.health.clone(), app.restart.clone());
-    let (cpu_may_serve, grace) = (app.config.backend.kind != BackendKind::Cuda, app.config.cuda.lost_grace);
+    let losses = app.engine.losses();
+    let health = app.health.clone();
+    let requested = app.restart.clone();
+    let cpu_may_serve = app.config.backend.kind != BackendKind::Cuda;
+    let grace = app.config.cuda.lost_grace;
     let policy = restart::Policy::detect(app.config.cuda.restart);
     let weak = Arc::downgrade(app);
     let has_in_memory_collections = move || {
@@ -342,7 +351,7 @@ fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
     });
 }
 
-/// How often the memory of expired and lost tensors is freed. Their handles are refused at once.
+/// Interval at which the memory of expired and lost tensors is freed. Their handles are refused at once.
 const TENSOR_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Frees expired and lost tensors until the daemon closes. Holds the app weakly.
@@ -375,7 +384,8 @@ fn watch_credentials(app: &App, tls: Option<Arc<TlsConfig>>, closing: Cancellati
         value,
         reloads: counter("accelerd_principals_reloads", "Changes of the file of principals, by outcome: ok, failed."),
     });
-    let (now, interval) = (Arc::new(Notify::new()), app.config.tls.reload_interval);
+    let now = Arc::new(Notify::new());
+    let interval = app.config.tls.reload_interval;
     let watching = reload::watch(certificates.into_iter().chain(principals).collect(), interval, Arc::clone(&now));
     tokio::spawn(async move { closing.run_until_cancelled(watching).await });
     now

@@ -1,4 +1,4 @@
-//! What exists before the daemon serves: its health, its metrics, and the progress of its start.
+//! State that exists before the daemon serves: its health, its metrics, and the progress of its start.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -16,7 +16,7 @@ use crate::{
     telemetry::{Metrics, TelemetryError},
 };
 
-/// What probes and scrapes see while the daemon starts.
+/// State that probes and scrapes see while the daemon starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Starting {
     pub(crate) health: Reporter,
@@ -103,14 +103,17 @@ pub(crate) fn log_kernels<T>(progress: &Arc<LoadProgress>, load: impl FnOnce() -
     let log = tokio::spawn(async move {
         loop {
             tokio::time::sleep(LOG_INTERVAL).await;
-            let (modules, loaded, compiled) = (shared.total(), shared.loaded(), shared.compiled());
+            let modules = shared.total();
+            let loaded = shared.loaded();
+            let compiled = shared.compiled();
             tracing::info!(modules, loaded, compiled, "loading the kernels of GPUs");
         }
     });
     let began = Instant::now();
     let result = load();
     log.abort();
-    let (modules, compiled) = (progress.total(), progress.compiled());
+    let modules = progress.total();
+    let compiled = progress.compiled();
     if modules > 0 {
         tracing::info!(modules, compiled, elapsed = ?began.elapsed(), "loaded the kernels of GPUs");
     }

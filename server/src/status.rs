@@ -214,7 +214,8 @@ fn out_of_memory(device: DeviceId, requested: u64, free: u64) -> ErrorDetails {
 
 /// The caller may not do this.
 pub(crate) fn refused(refusal: &Refusal) -> Status {
-    let (message, reason) = (refusal.to_string(), refusal.reason());
+    let message = refusal.to_string();
+    let reason = refusal.reason();
     match refusal {
         Refusal::NoCredentials | Refusal::WrongCredentials(_) => {
             with_reason(Code::Unauthenticated, message, reason, HashMap::new())
@@ -269,7 +270,7 @@ fn from_exceeded(refusal: &Exceeded, message: String) -> Status {
     bounds::status(Code::ResourceExhausted, &message, &details)
 }
 
-/// Transport memory is exhausted. `kind` names what it was needed for.
+/// Transport memory is exhausted. `kind` names the use that it was needed for.
 pub(crate) fn transport_memory_full(kind: &str, asked: u64, held: u64, limit: u64) -> Status {
     let message =
         format!("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}");
@@ -292,6 +293,13 @@ pub(crate) fn metadata_too_large(asked: usize, limit: usize) -> Status {
 /// A request message exceeds the configured limit.
 pub(crate) fn message_too_large(asked: u64, limit: u64) -> Status {
     too_large(format!("the request message has {asked} bytes, expected at most {limit}"), asked, limit)
+}
+
+/// The bytes of a request are not one message of the method.
+pub(crate) fn malformed_message(reason: &str) -> Status {
+    let mut details = ErrorDetails::with_bad_request_violation("request", reason);
+    details.set_error_info("MALFORMED_MESSAGE", DOMAIN, HashMap::new());
+    bounds::status(Code::InvalidArgument, &format!("malformed request message: {reason}"), &details)
 }
 
 /// A response would exceed the maximum message size.
@@ -465,8 +473,9 @@ mod tests {
 
     #[test]
     fn a_request_that_would_miss_its_deadline_has_a_retry_delay_and_the_estimate() {
-        let (estimated, left, retry_after) =
-            (Duration::from_millis(900), Duration::from_millis(200), Duration::from_millis(700));
+        let estimated = Duration::from_millis(900);
+        let left = Duration::from_millis(200);
+        let retry_after = Duration::from_millis(700);
         let status = status(SubmitError::WouldMissDeadline { estimated, left, retry_after });
         assert_eq!((status.code(), reason(&status).as_str()), (Code::ResourceExhausted, "WOULD_MISS_DEADLINE"));
         assert_eq!(status.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));

@@ -39,7 +39,8 @@ pub(crate) fn open(settings: &Tls) -> Result<Option<TlsConfig>, String> {
     if !settings.client_ca.as_os_str().is_empty() {
         files.push(settings.client_ca.clone());
     }
-    let (names, client_certificates) = (files.clone(), settings.client_certificates);
+    let names = files.clone();
+    let client_certificates = settings.client_certificates;
     Reloadable::open(files, move |contents, _| configure(&names, contents, client_certificates)).map(Some)
 }
 
@@ -53,7 +54,7 @@ fn configure(
     let in_file = |at: usize, error: &dyn std::fmt::Display| format!("{}: {error}", files[at].display());
     let chain = certificates(&contents[0]).map_err(|error| in_file(0, &error))?;
     let key = PrivateKeyDer::from_pem_slice(&contents[1]);
-    // The error might show what stands in place of a key.
+    // The error might show the text in place of a key.
     let key = key.map_err(|_| in_file(1, &"expected a private key in PEM"))?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;

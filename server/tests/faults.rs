@@ -68,7 +68,8 @@ async fn a_connection_that_is_not_http2_is_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_above_the_limit_are_closed_if_none_is_idle() {
     let daemon = daemon(|config| config.server.max_connections = 2).await;
-    let (mut first, mut second) = (client(&daemon).await, client(&daemon).await);
+    let mut first = client(&daemon).await;
+    let mut second = client(&daemon).await;
     let mut open = vec![];
     for client in [&mut first, &mut second] {
         open.push(client.embed_stream(tokio_stream::pending()).await.expect("within the cap"));

@@ -121,7 +121,8 @@ impl Daemon {
 /// The daemon's address and the log line with its budgets.
 fn until_serving(log: ChildStderr) -> (String, Value) {
     let mut log = BufReader::new(log);
-    let (mut budgets, mut line) = (Value::Null, String::new());
+    let mut budgets = Value::Null;
+    let mut line = String::new();
     loop {
         line.clear();
         assert!(log.read_line(&mut line).expect("readable") > 0, "it ended before it served");
@@ -299,7 +300,8 @@ fn write_model(folder: &Path) {
     tensors.push((layer("intermediate.dense.bias"), vec![INTERMEDIATE]));
     tensors.push((layer("output.dense.weight"), vec![HIDDEN, INTERMEDIATE]));
     tensors.push((layer("output.dense.bias"), vec![HIDDEN]));
-    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    let mut header = serde_json::Map::new();
+    let mut end = 0;
     for (name, shape) in tensors {
         let start = end;
         end += 2 * shape.iter().product::<u64>();
@@ -313,7 +315,7 @@ fn write_model(folder: &Path) {
     fs::write(folder.join("model.safetensors"), file).expect("written");
 }
 
-/// What one side of the load got: answers, and refusals.
+/// Answers and refusals of one side of the load.
 #[derive(Debug, Default)]
 struct Outcome {
     answered: usize,
@@ -349,7 +351,8 @@ impl Outcome {
 
 /// Loads models from `folder` under several names, and embeds with each.
 async fn load_models(channel: Channel, folder: &Path) -> Outcome {
-    let (mut client, mut outcome) = (EmbedServiceClient::new(channel), Outcome::default());
+    let mut client = EmbedServiceClient::new(channel);
+    let mut outcome = Outcome::default();
     for at in 0..8 {
         let path = folder.to_str().expect("text").to_owned();
         let request = v1::LoadModelRequest { name: format!("m{at}"), path, ..v1::LoadModelRequest::default() };
@@ -373,7 +376,8 @@ async fn load_models(channel: Channel, folder: &Path) -> Outcome {
 }
 
 async fn embed_texts(channel: Channel) -> Outcome {
-    let (mut client, mut outcome) = (EmbedServiceClient::new(channel), Outcome::default());
+    let mut client = EmbedServiceClient::new(channel);
+    let mut outcome = Outcome::default();
     for _ in 0..24 {
         let values = (0..2048).map(|at| format!("text {at} ").repeat(100)).collect();
         let input = Some(Input::Texts(v1::TextInput { values }));
@@ -420,7 +424,8 @@ async fn memory_that_is_filled_from_all_sides_stays_within_the_limit_and_returns
     assert_eq!(at_rest.limit_bytes, budgets().host_limit);
     let mut client = daemon.client().await;
     create(&mut client, DIM, "").await;
-    let (channel, others) = (daemon.channel().await, daemon.client().await);
+    let channel = daemon.channel().await;
+    let others = daemon.client().await;
     let ((count, refused), models, embedded, parsed, clustered) = tokio::join!(
         fill(&mut client, DIM, |_| None),
         load_models(channel.clone(), folder.path()),

@@ -254,7 +254,8 @@ async fn sigterm_under_load_loses_no_accepted_call() {
     let (answered, mut answers) = tokio::sync::mpsc::unbounded_channel();
     let mut callers = vec![];
     for _ in 0..8 {
-        let (mut embed, answered) = (running.embed().await, answered.clone());
+        let mut embed = running.embed().await;
+        let answered = answered.clone();
         callers.push(tokio::spawn(async move {
             loop {
                 match embed.embed(one_text()).await {
@@ -317,7 +318,8 @@ async fn many_durable_collections_share_few_threads_and_descriptors() {
     let write = |number: u64| {
         let mut similarity = similarity.clone();
         async move {
-            let (name, metric) = (format!("c{number}"), v1::Metric::Dot.into());
+            let name = format!("c{number}");
+            let metric = v1::Metric::Dot.into();
             let create =
                 v1::CreateCollectionRequest { name, dimensions: 1, metric, durable: true, ..Default::default() };
             let collection = create.name.clone();

@@ -168,7 +168,8 @@ async fn batches_of_a_stream_link_to_its_call_and_contain_their_kernels() {
 async fn a_collector_receives_the_clients_trace_and_metrics() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let collector = format!("http://{}", listener.local_addr().expect("an address"));
-    let ((trace_sender, mut traces), (metric_sender, mut metrics)) = (unbounded_channel(), unbounded_channel());
+    let (trace_sender, mut traces) = unbounded_channel();
+    let (metric_sender, mut metrics) = unbounded_channel();
     let services = Server::builder()
         .add_service(TraceServiceServer::new(Collector(trace_sender)))
         .add_service(MetricsServiceServer::new(Collector(metric_sender)));

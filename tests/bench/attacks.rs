@@ -185,7 +185,8 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
         }
         Attack::Wide => {
             let mut client = SimilarityServiceClient::connect(format!("http://{address}")).await?;
-            let (rows, queries) = (20_000_u64, 8);
+            let rows = 20_000_u64;
+            let queries = 8;
             let vectors = |rows: u64| Tensor {
                 dtype: Dtype::F32.into(),
                 shape: vec![i64::try_from(rows).expect("a count"), 16],
@@ -202,7 +203,8 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
             let query = Some(v1::search_request::Query::Vectors(vectors(queries)));
             let search = v1::SearchRequest { collection: name(), query, limit: 16_000, ..Default::default() };
             for _ in 0..100 {
-                let (search, address) = (search.clone(), format!("http://{address}"));
+                let search = search.clone();
+                let address = format!("http://{address}");
                 all.spawn(async move {
                     let Ok(client) = SimilarityServiceClient::connect(address).await else { return };
                     let mut client = client.max_decoding_message_size(1 << 30);
@@ -228,7 +230,8 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
 
 /// Calls until the time is up, sometimes on a new connection; returns the refused calls and the time of each call.
 async fn polite(address: SocketAddr, time: Duration) -> (usize, Vec<Duration>) {
-    let (mut refused, mut times) = (0, vec![]);
+    let mut refused = 0;
+    let mut times = vec![];
     let begin = Instant::now();
     let mut client = None;
     while begin.elapsed() < time {

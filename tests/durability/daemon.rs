@@ -53,7 +53,8 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts a daemon on a data folder and a snapshot folder, with a small log so that checkpoints are frequent.
     pub(crate) async fn start(data: &Path, snapshots: &Path) -> Self {
-        let (data_dir, snapshot_url) = (data.display().to_string(), format!("file://{}", snapshots.display()));
+        let data_dir = data.display().to_string();
+        let snapshot_url = format!("file://{}", snapshots.display());
         let settings = [
             ("ACCELERD__STORE__WAL_LIMIT", "64KiB"),
             ("ACCELERD__STORE__DATA_DIR", &data_dir),

@@ -231,7 +231,8 @@ fn k(k: i64) -> (&'static str, Attribute) {
 
 /// Values and indices in order along a dimension of `extent` elements.
 fn sort_graph(of: &TensorType, along: i64, extent: i64) -> GraphSpec {
-    let (descending, least) = (("descending", Attribute::Bool(true)), ("largest", Attribute::Bool(false)));
+    let descending = ("descending", Attribute::Bool(true));
+    let least = ("largest", Attribute::Bool(false));
     let mut nodes = vec![
         node("sort", "sort", &["x"], &[dim(along)]),
         node("descending", "sort", &["x"], &[dim(along), descending.clone()]),

@@ -221,7 +221,8 @@ fn compare_apart(
             same(&got[token], &expected[token], of_states).map_err(|e| format!("token {token} of text {text}: {e}"))?;
         }
         if !tokens.is_empty() {
-            let (got, expected) = (mean(&got[tokens.clone()]), mean(&expected[tokens]));
+            let got = mean(&got[tokens.clone()]);
+            let expected = mean(&expected[tokens]);
             same(&got, &expected, of_means).map_err(|e| format!("text {text}: {e}"))?;
         }
     }
@@ -279,7 +280,8 @@ fn mean(vectors: &[Vec<f64>]) -> Vec<f64> {
 /// NaN is never close.
 fn same(got: &[f64], expected: &[f64], bar: f64) -> Result<(), String> {
     let size = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let (near, ratio) = (cosine(got, expected), size(got) / size(expected));
+    let near = cosine(got, expected);
+    let ratio = size(got) / size(expected);
     if near >= bar && (ratio - 1.0).abs() <= (2.0 - 2.0 * bar).sqrt() {
         return Ok(());
     }

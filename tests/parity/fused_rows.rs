@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Operations that compute `a`, and one that reads its rows.
 struct FusedRows {
     nodes: Vec<NodeSpec>,
-    /// Whether all of it is one step.
+    /// True if all of it is one step.
     is_one_step: bool,
 }
 
@@ -40,7 +40,7 @@ fn other_type(dtype: Dtype) -> Dtype {
     if dtype == Dtype::F32 { Dtype::Bf16 } else { Dtype::F32 }
 }
 
-/// What the graphs read.
+/// Returns the inputs of the graphs.
 fn tensors(dtype: Dtype, [rows, columns]: [usize; 2]) -> [(&'static str, TensorType); 10] {
     let of = |shape: &[usize]| tensor(dtype, shape);
     [

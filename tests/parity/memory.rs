@@ -338,7 +338,8 @@ async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> 
     let path = encoders().join("bert").to_string_lossy().into_owned();
     let bert = embedder.preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() }).await;
     let bert = bert.map_err(|error| error.to_string())?;
-    let (options, text) = (Options::default(), || Input::Texts(vec!["the def".to_owned()]));
+    let options = Options::default();
+    let text = || Input::Texts(vec!["the def".to_owned()]);
     let expected =
         embedder.embed(&bert, text(), &options, Context::default()).await.map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;

@@ -185,7 +185,8 @@ fn compare(of: &TensorType, expected: &[u8], got: &[u8], factor: f64) -> Result<
             word[..size].copy_from_slice(bytes);
             Literal::from_bits(of.dtype, u64::from_le_bytes(word))
         });
-        let (a, b) = (want.as_f64(), is.as_f64());
+        let a = want.as_f64();
+        let b = is.as_f64();
         let close = (a - b).abs() <= factor * (absolute + relative * a.abs());
         if want != is && !close && !(a.is_nan() && b.is_nan()) {
             return Err(format!("element {at} of {:?}: expected {want:?}, got {is:?}", of.shape));
@@ -211,7 +212,7 @@ fn elementwise(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     if checked < 20 { Err(format!("only {checked} operations take {dtype}")) } else { Ok(()) }
 }
 
-/// What an operation cannot do without.
+/// Returns the attributes that an operation needs.
 fn attributes(op: &str) -> Vec<(&'static str, Attribute)> {
     match op {
         "to" | "cast" => vec![("dtype", Attribute::Text("f32".to_owned()))],
@@ -282,7 +283,8 @@ fn set_attributes(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
 /// Operations without operands. The numbers of `linspace` are also those of its definition.
 fn generators(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let of = ("dtype", Attribute::Text(dtype.name().to_owned()));
-    let (int, float) = (|name, value| (name, Attribute::Int(value)), |name, value| (name, Attribute::Float(value)));
+    let int = |name, value| (name, Attribute::Int(value));
+    let float = |name, value| (name, Attribute::Float(value));
     let [start, end] = [-2.5, 60.25];
     let numbers = |steps| {
         let attributes = [float("start", start), float("end", end), int("steps", steps), of.clone()];
@@ -321,7 +323,8 @@ fn casts(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
 fn views(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let int = Attribute::Int;
     let ints = |values: &[i64]| Attribute::Ints(values.to_vec());
-    let (inputs, maximum) = ([("x", tensor(dtype, &[5, 33, 18])), ("row", tensor(dtype, &[18]))], "maximum");
+    let inputs = [("x", tensor(dtype, &[5, 33, 18])), ("row", tensor(dtype, &[18]))];
+    let maximum = "maximum";
     let nodes = vec![
         node("permuted", "permute", &["x"], &[("dims", ints(&[2, 0, 1]))]),
         node("matrix_transpose", "transpose", &["x"], &[("dim0", int(1)), ("dim1", int(2))]),
@@ -558,8 +561,8 @@ fn random_graph(random: &mut StdRng) -> GraphSpec {
     let mut names = vec!["xc".to_owned(), "yc".to_owned()];
     for nth in 0..random.random_range(3..30) {
         let name = format!("n{nth}");
-        let (a, b) =
-            (names[random.random_range(0..names.len())].clone(), names[random.random_range(0..names.len())].clone());
+        let a = names[random.random_range(0..names.len())].clone();
+        let b = names[random.random_range(0..names.len())].clone();
         let keep = [("dim", Attribute::Int(1)), ("keepdim", Attribute::Bool(true))];
         match random.random_range(0..9) {
             0 | 1 => nodes.push(node(&name, "maximum", &[&a, &b], &[])),

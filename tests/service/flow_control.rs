@@ -147,7 +147,8 @@ async fn unread_responses_stay_charged_and_other_calls_are_served() {
         body.send_data(message.clone(), true).expect("the request is sent");
         calls.push(tokio::spawn(response));
     }
-    let (mut answered, mut refused) = (vec![], 0);
+    let mut answered = vec![];
+    let mut refused = 0;
     for call in calls {
         let response = call.await.expect("no panic").expect("an answer");
         match Status::from_header_map(response.headers()) {
@@ -476,7 +477,8 @@ impl AsyncRead for Late {
         if *self.may_read.borrow() {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        let (mut may_read, waker) = (self.may_read.clone(), cx.waker().clone());
+        let mut may_read = self.may_read.clone();
+        let waker = cx.waker().clone();
         tokio::spawn(async move {
             let _dropped = may_read.wait_for(|may_read| *may_read).await;
             waker.wake();
@@ -503,7 +505,7 @@ impl AsyncWrite for Late {
     }
 }
 
-/// Whether the daemon answers on a connection.
+/// Returns true if the daemon answers on a connection.
 async fn is_served(sender: &mut SendRequest<Bytes>) -> bool {
     if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
         return false;
@@ -550,7 +552,7 @@ async fn a_call_on_its_way_to_a_connection_that_is_closed_at_the_limit_is_served
     let (mut first, connection) = handshake(late, 65_535).await;
     tokio::spawn(connection);
     assert!(is_served(&mut first).await);
-    // What the daemon says from now on reaches the client after its next call is sent.
+    // Frames of the daemon from now on reach the client after its next call is sent.
     reads.send(false).expect("it is open");
     let mut second = raw(&server, 65_535).await;
     assert!(is_served(&mut second).await);

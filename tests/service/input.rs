@@ -2,10 +2,19 @@
 
 use std::time::Duration;
 
-use accelerd_proto::v1::{self, Metric, embed_service_client::EmbedServiceClient};
-use tonic::{Code, Request};
+use accelerd_proto::{
+    methods::METHODS,
+    v1::{self, Metric, embed_service_client::EmbedServiceClient},
+};
+use bytes::Bytes;
+use h2::client::ResponseFuture;
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt;
 
-use super::harness::{TestServer, assert_refused, bare, numbers, tensor, texts};
+use super::{
+    flow_control::{open, raw},
+    harness::{TestServer, assert_refused, bare, numbers, tensor, texts},
+};
 
 fn find_similar(queries: v1::Tensor, corpus: v1::Tensor, k: u32) -> v1::FindSimilarRequest {
     v1::FindSimilarRequest { queries: Some(queries), corpus: Some(corpus), k, ..v1::FindSimilarRequest::default() }
@@ -224,6 +233,39 @@ async fn an_expired_deadline_is_deadline_exceeded() {
     request.set_timeout(Duration::from_nanos(1));
     let status = embed.embed(request).await.expect_err("the deadline has passed");
     assert_eq!(status.code(), Code::DeadlineExceeded, "{status:?}");
+    server.assert_serving().await;
+}
+
+/// The status of a call, in the headers or after the messages of its response.
+async fn status_of(response: ResponseFuture) -> Status {
+    let response = response.await.expect("an answer");
+    if let Some(status) = Status::from_header_map(response.headers()) {
+        return status;
+    }
+    let mut body = response.into_body();
+    while let Some(message) = body.data().await {
+        message.expect("the call is not reset");
+    }
+    let trailers = body.trailers().await.expect("the call is not reset").expect("trailers");
+    Status::from_header_map(&trailers).expect("a status")
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_are_an_invalid_argument_of_every_method() {
+    let server = TestServer::start().await;
+    let sender = raw(&server, 1 << 20).await;
+    // A field of length 5 that ends after a byte; a length that the body falls short of; an unknown compression flag.
+    let bodies: [&[u8]; 3] = [&[0, 0, 0, 0, 3, 0x0a, 5, b'a'], &[0, 0, 0, 0, 9, 0x0a], &[7, 0, 0, 0, 0]];
+    for method in &METHODS {
+        for body in bodies {
+            let (response, mut request) = open(&mut sender.clone(), method.path).await;
+            request.send_data(Bytes::from_static(body), true).expect("the call takes the body");
+            let status = status_of(response).await;
+            assert_eq!(status.code(), Code::InvalidArgument, "{}, {body:?}: {status:?}", method.path);
+            let reason = status.get_details_error_info().expect("a reason").reason;
+            assert_eq!(reason, "MALFORMED_MESSAGE", "{}, {body:?}: {status:?}", method.path);
+        }
+    }
     server.assert_serving().await;
 }
 

@@ -17,7 +17,7 @@ use super::harness::{TestServer, bare};
 /// The most bytes of a status as it is sent.
 const MAX_STATUS_BYTES: usize = 4096;
 
-/// How deep messages are filled.
+/// Depth to which messages are filled.
 const DEPTH: usize = 5;
 
 fn scalar(kind: &Kind, text: &str) -> Option<Value> {
@@ -104,7 +104,8 @@ async fn no_request_makes_a_status_that_clients_do_not_accept() {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         for (choice, text) in ["x".repeat(3000), "\u{20ac}\n\"".repeat(1000), "a/../%".repeat(700)].iter().enumerate() {
             let headers = status_of(&server, &path, &filled(&method.input(), text, choice, DEPTH)).await;
-            let (bytes, status) = (status_bytes(&headers), Status::from_header_map(&headers).expect("a status"));
+            let bytes = status_bytes(&headers);
+            let status = Status::from_header_map(&headers).expect("a status");
             assert!(bytes <= MAX_STATUS_BYTES, "{path}: {bytes} bytes: {status:?}");
             refused += usize::from(status.code() != Code::Ok);
             cut += usize::from(status.message().contains("_bytes_left_out]"));

@@ -17,7 +17,8 @@ use super::harness::TestServer;
 
 /// The names of all operations and attributes, from the tables of their documentation.
 fn documented() -> (Vec<String>, Vec<String>) {
-    let (mut operations, mut attributes) = (vec![], vec!["input".to_owned(), "other".to_owned(), "dim".to_owned()]);
+    let mut operations = vec![];
+    let mut attributes = vec!["input".to_owned(), "other".to_owned(), "dim".to_owned()];
     let rows = include_str!("../../docs/tensor.md").lines().skip_while(|line| !line.starts_with("| family"));
     for row in rows.skip(2).take_while(|line| line.starts_with('|')) {
         let cell = row.splitn(3, '|').nth(2).unwrap_or_default();
@@ -111,7 +112,7 @@ fn attribute() -> impl Strategy<Value = Option<Value>> {
     ]
 }
 
-/// What a node reads: an input, a node before or after it, a further result, or nothing that exists.
+/// Operand of a node: an input, a node before or after it, a further result, or a name that does not exist.
 fn operand() -> impl Strategy<Value = String> {
     let inputs = good_inputs().into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
     let odd = ["n0:1", "n1:2", "n0:0", "x:1", "unknown", "", "n0:18446744073709551616"];
@@ -174,7 +175,8 @@ fn check(status: &Status) -> TestCaseResult {
     prop_assert_eq!(status.code(), Code::InvalidArgument, "{:?}", status);
     let violations = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
     prop_assert_eq!(violations.len(), 1, "{:?}", status);
-    let (field, said) = (&violations[0].field, &violations[0].description);
+    let field = &violations[0].field;
+    let said = &violations[0].description;
     prop_assert!(!field.is_empty() && said.contains("expected ") && said.contains("got "), "{:?}", status);
     Ok(())
 }
@@ -262,7 +264,7 @@ async fn work_without_end_ends_with_its_call() {
         let call = tokio::spawn(async move { client.execute(request).await });
         super::flow_control::until(&what, || running() == 1 || call.is_finished()).await;
         if call.is_finished() {
-            // What is materialised is refused by its size.
+            // A materialised operand is refused by its size.
             let refused = call.await.expect("no panic").expect_err("nobody waits for so long");
             assert!(matches!(refused.code(), Code::InvalidArgument | Code::ResourceExhausted), "{what}: {refused:?}");
             continue;

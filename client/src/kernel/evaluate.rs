@@ -80,7 +80,8 @@ impl Evaluation {
     /// grid may be empty.
     #[must_use]
     pub fn against(mut self, reference: KernelProgram, grid: impl IntoIterator<Item = i64>) -> Self {
-        let (program, grid) = (Some(reference.0), grid.into_iter().collect());
+        let program = Some(reference.0);
+        let grid = grid.into_iter().collect();
         self.0.expectation = Some(Expectation::Reference(proto::EvaluationReference { program, grid }));
         self
     }
@@ -125,7 +126,7 @@ impl Evaluation {
         self
     }
 
-    /// How long a launch may take, 1 s by default.
+    /// Sets the maximum time of a launch, 1 s by default.
     #[must_use]
     pub fn launch_timeout(mut self, timeout: Duration) -> Self {
         self.0.launch_timeout = timeout.try_into().ok();

@@ -27,14 +27,14 @@ pub struct Launch(proto::LaunchRequest);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Benchmark(proto::BenchmarkRequest);
 
-/// What a kernel computed.
+/// Results of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchOutcome {
     /// The arrays by name; empty after a fault.
     pub outputs: BTreeMap<String, Tensor>,
     /// Why the kernel ended early, if it did.
     pub fault: Option<KernelFault>,
-    /// How long it ran; on a GPU, without transfers.
+    /// Time that it ran; on a GPU, without transfers.
     pub execution_time: Duration,
     /// Where it ran.
     pub device: KernelDevice,
@@ -48,7 +48,7 @@ impl KernelProgram {
         Self(proto::KernelProgram { source: source.into(), ..Default::default() })
     }
 
-    /// What operators and functions mean.
+    /// Sets the meaning of operators and functions.
     #[must_use]
     pub fn dialect(mut self, dialect: KernelDialect) -> Self {
         self.0.dialect = dialect.into();
@@ -134,7 +134,7 @@ impl Benchmark {
         Self(proto::BenchmarkRequest { launch: Some(launch.0), ..Default::default() })
     }
 
-    /// What computes the expected results on the CPU: a kernel with the same arrays. By default the kernel itself does.
+    /// Has another kernel with the same arrays compute the expected results on the CPU. By default the kernel itself does.
     #[must_use]
     pub fn against(mut self, reference: KernelProgram) -> Self {
         self.0.reference = Some(reference.0);

@@ -18,11 +18,11 @@ pub use self::dataset::DatasetOptions;
 pub use self::evaluate::Evaluation;
 pub use self::launch::{Benchmark, KernelProgram, Launch, LaunchOutcome};
 
-/// What a name stands for that a module uses and does not define.
+/// Value of a name that a module uses and does not define.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelConstant(Value);
 
-/// How a module is translated. By default its dialect follows from its decorators, and all kernels are translated to CUDA C++ and WebAssembly.
+/// Options of a translation. By default a module's dialect follows from its decorators, and all kernels are translated to CUDA C++ and WebAssembly.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TranslateOptions {
     dialect: KernelDialect,
@@ -62,7 +62,7 @@ impl From<bool> for KernelConstant {
 }
 
 impl TranslateOptions {
-    /// What operators and functions mean.
+    /// Sets the meaning of operators and functions.
     #[must_use]
     pub fn dialect(self, dialect: KernelDialect) -> Self {
         Self { dialect, ..self }

@@ -24,7 +24,7 @@ impl From<Priority> for PriorityMix {
 }
 
 impl PriorityMix {
-    /// Whether calls of this priority occur.
+    /// Returns true if calls of this priority occur.
     pub fn contains(&self, priority: Priority) -> bool {
         self.0.iter().any(|(own, _)| *own == priority)
     }

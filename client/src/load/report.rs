@@ -113,7 +113,7 @@ pub struct Report<E> {
     pub window: Duration,
     /// Time from the first start to the last completion.
     pub elapsed: Duration,
-    /// How late the generator started the calls of an open loop; empty for a closed loop.
+    /// Delays with which the generator started the calls of an open loop; empty for a closed loop.
     pub lag: Histogram,
     deadline: Option<Duration>,
     by_priority: [Outcomes; Priority::ALL.len()],
@@ -158,7 +158,7 @@ impl<E: HasCode> Report<E> {
         self.lag.count_above(LATE_SEND)
     }
 
-    /// Whether the generator started at most 1% of the calls late.
+    /// Returns true if the generator started at most 1% of the calls late.
     pub fn kept_up(&self) -> bool {
         self.late_sends() as f64 <= LATE_SHARE * self.lag.total() as f64
     }
@@ -226,7 +226,9 @@ mod tests {
         assert_eq!(first.first_error, Some(Code::ResourceExhausted));
         first.merge(second);
         assert_eq!(first.first_error, Some(Code::Unavailable));
-        let (high, low, total) = (first.of(Priority::High), first.of(Priority::Low), first.total());
+        let high = first.of(Priority::High);
+        let low = first.of(Priority::Low);
+        let total = first.total();
         assert_eq!((high.sent(), high.ok(), high.in_time), (2, 2, 1));
         assert_eq!((low.sent(), low.refused(), low.expired(), low.errors(), low.failed()), (4, 1, 1, 1, 3));
         assert_eq!((total.sent(), total.ok(), total.in_time, total.latencies.total()), (6, 3, 2, 3));

@@ -22,7 +22,7 @@ pub struct Arrival {
     pub due: Instant,
     /// Its priority.
     pub priority: Priority,
-    /// Whether it counts, or only loads the daemon.
+    /// True if it counts, or only loads the daemon.
     pub counted: bool,
 }
 
@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn calls_of_the_ramp_do_not_count() {
-        let (window, ramp) = (Duration::from_millis(40), Duration::from_millis(20));
+        let window = Duration::from_millis(40);
+        let ramp = Duration::from_millis(20);
         let (sender, mut receiver) = unbounded_channel();
         let start = Instant::now();
         Schedule::new(2e4, Until::Elapsed(window), &PriorityMix::default(), 1).with_ramp(ramp).run(&[sender]);

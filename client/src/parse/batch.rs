@@ -62,14 +62,14 @@ impl ParsedBatch {
         self.sources.len()
     }
 
-    /// Whether there are no sources.
+    /// Returns true if there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
     /// Result of a source; `None` if the index is out of bounds.
-    pub fn get(&self, at: usize) -> Option<Parsed<'_>> {
-        self.sources.get(at).map(|source| Parsed { batch: self, source })
+    pub fn get(&self, index: usize) -> Option<Parsed<'_>> {
+        self.sources.get(index).map(|source| Parsed { batch: self, source })
     }
 
     /// Results in the order of the sources.
@@ -104,7 +104,7 @@ impl fmt::Debug for Parsed<'_> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Whether the source is valid Python.
+    /// Returns true if the source is valid Python.
     pub fn is_valid(&self) -> bool {
         self.source.diagnostic.is_none()
     }
@@ -149,7 +149,9 @@ impl<'a> Parsed<'a> {
 
     /// Tokens without comments, newlines and indentation. An invalid source has those before its error.
     pub fn tokens(&self) -> impl ExactSizeIterator<Item = Token<'a>> + use<'a> {
-        let (columns, rows, text) = (&self.batch.columns, &self.source.rows.tokens, self.text());
+        let columns = &self.batch.columns;
+        let rows = &self.source.rows.tokens;
+        let text = self.text();
         let kinds = bytes_at(&columns.token_kinds, rows).iter();
         kinds.zip(spans(&columns.tokens, rows)).map(|(kind, span)| Token {
             kind: TokenKind::try_from(i32::from(*kind)).unwrap_or_default(),

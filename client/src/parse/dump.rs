@@ -10,7 +10,7 @@ use crate::proto::{NodeField, Operator};
 /// Options of a dump, as those of `ast.dump`. The default is one line without positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpOptions {
-    /// Whether to include lines and columns.
+    /// True to include lines and columns.
     pub attributes: bool,
     /// Spaces per level; `None` writes one line.
     pub indent: Option<usize>,
@@ -117,7 +117,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether it has no fields or elements.
+    /// Returns true if it has no fields or elements.
     fn is_simple(&self, piece: &Piece<'a>) -> bool {
         match piece {
             Piece::Text(_) | Piece::Bare(_) => true,

@@ -46,9 +46,9 @@ impl<'a> Lines<'a> {
     }
 
     /// Line and column of a byte offset.
-    pub fn position(&self, at: usize) -> Position {
-        let line = self.starts.partition_point(|start| *start as usize <= at).max(1);
-        Position { line, column: at.saturating_sub(self.start(line)) }
+    pub fn position(&self, offset: usize) -> Position {
+        let line = self.starts.partition_point(|start| *start as usize <= offset).max(1);
+        Position { line, column: offset.saturating_sub(self.start(line)) }
     }
 
     /// Byte offset of a line, counted from 1; that of the last line if out of bounds.
@@ -62,11 +62,11 @@ fn mark(text: &[u8]) -> usize {
     if text.starts_with(MARK) { MARK.len() } else { 0 }
 }
 
-/// Whether a line ends after this byte: `\n`, or `\r` without a following `\n`.
-fn ends_line(text: &[u8], at: usize) -> bool {
-    match text[at] {
+/// Returns true if a line ends after this byte: `\n`, or `\r` without a following `\n`.
+fn ends_line(text: &[u8], offset: usize) -> bool {
+    match text[offset] {
         b'\n' => true,
-        b'\r' => text.get(at + 1) != Some(&b'\n'),
+        b'\r' => text.get(offset + 1) != Some(&b'\n'),
         _ => false,
     }
 }

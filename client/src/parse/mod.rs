@@ -121,7 +121,9 @@ impl Client {
         options: &ParseOptions,
     ) -> Result<BoxStream<'static, Result<ParseOutcome>>> {
         let pending = Arc::new(PendingSources::default());
-        let (inserted, request_options, mut sequences) = (pending.clone(), options.clone(), 0..);
+        let inserted = pending.clone();
+        let request_options = options.clone();
+        let mut sequences = 0..;
         let requests = batches.map(move |sources| {
             let sequence = sequences.next().unwrap_or_default();
             inserted.insert(sequence, sources.clone());

@@ -23,11 +23,11 @@ pub struct OutlineItem {
 
 impl OutlineItem {
     /// Converts the item at an index. A parent that does not precede it is dropped, so that parents cannot form a loop.
-    pub(super) fn new(at: usize, item: proto::OutlineItem) -> Self {
+    pub(super) fn new(index: usize, item: proto::OutlineItem) -> Self {
         let docstring = item.docstring_start as usize..item.docstring_end as usize;
         Self {
             kind: item.kind(),
-            parent: item.parent.map(|parent| parent as usize).filter(|parent| *parent < at),
+            parent: item.parent.map(|parent| parent as usize).filter(|parent| *parent < index),
             span: item.start as usize..item.end as usize,
             lines: item.line as usize..=item.end_line as usize,
             docstring: Some(docstring).filter(|docstring| !docstring.is_empty()),
@@ -35,12 +35,12 @@ impl OutlineItem {
         }
     }
 
-    /// Whether the item is a function, async functions included.
+    /// Returns true if the item is a function, async functions included.
     pub fn is_function(&self) -> bool {
         matches!(self.kind, NodeKind::FunctionDef | NodeKind::AsyncFunctionDef)
     }
 
-    /// Whether the item is a class.
+    /// Returns true if the item is a class.
     pub fn is_class(&self) -> bool {
         self.kind == NodeKind::ClassDef
     }

@@ -65,7 +65,7 @@ pub(super) struct Class {
     pub(super) name: &'static str,
     /// In the order of `_fields`, without those that the grammar never sets.
     pub(super) fields: &'static [(&'static str, Slot)],
-    /// Whether its nodes have lines and columns.
+    /// True if its nodes have lines and columns.
     pub(super) positioned: bool,
 }
 

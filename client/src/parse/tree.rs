@@ -80,7 +80,7 @@ impl<'a> Tree<'a> {
         self.kinds.len()
     }
 
-    /// Whether the module is empty.
+    /// Returns true if the module is empty.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -113,8 +113,9 @@ impl<'a> Tree<'a> {
     }
 
     /// Slice of the text followed by `extra`.
-    fn written(&self, [starts, ends]: &[&'a [u32]; 2], at: u32) -> Option<&'a [u8]> {
-        let (start, end) = (*starts.get(at as usize)? as usize, *ends.get(at as usize)? as usize);
+    fn written(&self, [starts, ends]: &[&'a [u32]; 2], index: u32) -> Option<&'a [u8]> {
+        let start = *starts.get(index as usize)? as usize;
+        let end = *ends.get(index as usize)? as usize;
         let length = self.text.len();
         if start < length {
             self.text.get(start..end)
@@ -123,14 +124,14 @@ impl<'a> Tree<'a> {
         }
     }
 
-    pub(super) fn name(&self, at: u32) -> Option<&'a str> {
-        std::str::from_utf8(self.written(&self.names, at)?).ok()
+    pub(super) fn name(&self, index: u32) -> Option<&'a str> {
+        std::str::from_utf8(self.written(&self.names, index)?).ok()
     }
 
-    pub(super) fn literal(&self, at: u32) -> Option<Literal<'a>> {
-        literal::singleton(at).or_else(|| {
-            let tag = *self.value_tags.get(at as usize)?;
-            literal::parse(tag, self.written(&self.values, at)?)
+    pub(super) fn literal(&self, index: u32) -> Option<Literal<'a>> {
+        literal::singleton(index).or_else(|| {
+            let tag = *self.value_tags.get(index as usize)?;
+            literal::parse(tag, self.written(&self.values, index)?)
         })
     }
 }
@@ -152,9 +153,9 @@ impl Children {
         let mut next = starts.clone();
         let mut rows = vec![0; module];
         for (row, parent) in (0..).zip(parents) {
-            let at = &mut next[place(*parent)];
-            rows[*at as usize] = row;
-            *at += 1;
+            let slot = &mut next[place(*parent)];
+            rows[*slot as usize] = row;
+            *slot += 1;
         }
         Self { starts, rows }
     }

@@ -52,7 +52,7 @@ impl Cases {
         self
     }
 
-    /// How the subject must end: a name for each case, empty for that of [`Verification::expect_outcome`].
+    /// Sets the expected outcome of the subject: a name for each case, empty for that of [`Verification::expect_outcome`].
     #[must_use]
     pub fn expected_outcomes(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.0.expected_outcomes = names.into_iter().map(Into::into).collect();

@@ -26,7 +26,7 @@ pub use self::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(ComparisonPolicy);
 
-/// How outputs are compared.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CompareOptions {
     policy: Policy,
@@ -38,7 +38,7 @@ pub struct CompareOptions {
 /// Comparisons of outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
-    /// Whether all outputs pass.
+    /// True if all outputs pass.
     pub passed: bool,
     /// One for each actual output, in order.
     pub outputs: Vec<OutputComparison>,
@@ -135,8 +135,8 @@ impl CompareOptions {
 
     /// The most mismatches of an output to list, 10 by default.
     #[must_use]
-    pub fn max_mismatches(self, most: u32) -> Self {
-        Self { max_mismatches: Some(most), ..self }
+    pub fn max_mismatches(self, count: u32) -> Self {
+        Self { max_mismatches: Some(count), ..self }
     }
 
     /// Asks for the rows, along the first dimension, that have a mismatch.

@@ -1,4 +1,4 @@
-//! What a verification compares, and the inputs of its cases.
+//! Verifications: the sides that they compare, and the inputs of their cases.
 
 use std::{
     ops::{RangeFrom, RangeInclusive, RangeToInclusive},
@@ -16,11 +16,11 @@ use crate::{
     resident::duration,
 };
 
-/// What is verified, against what, and how.
+/// A subject, its reference, and the rules of their comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verification(pub(super) VerifyHeader);
 
-/// What computes the outputs of a side of a verification. A [`KernelProgram`] and a [`WasmFunction`] convert to it.
+/// Function or module that computes the outputs of one side of a verification. A [`KernelProgram`] and a [`WasmFunction`] convert to it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VerifySide {
     /// The client, which sends its outputs with the cases.
@@ -147,7 +147,8 @@ impl sealed::Bound for i64 {
 
 impl<B: DomainBound> From<RangeInclusive<B>> for Domain {
     fn from(range: RangeInclusive<B>) -> Self {
-        let (lower, upper) = (Some(range.start().lower()), Some(range.end().upper()));
+        let lower = Some(range.start().lower());
+        let upper = Some(range.end().upper());
         Self(proto::InputDomain { lower, upper, ..Default::default() })
     }
 }
@@ -175,7 +176,7 @@ impl Verification {
         Self(VerifyHeader { subject: Some(subject), ..Default::default() }).against(VerifySide::Given)
     }
 
-    /// The reference, which computes what is expected.
+    /// Sets the reference, which computes the expected results.
     #[must_use]
     pub fn against(mut self, reference: impl Into<VerifySide>) -> Self {
         self.0.reference = Some(match reference.into() {
@@ -200,14 +201,15 @@ impl Verification {
         self
     }
 
-    /// What it means if a side has no result for a case.
+    /// Sets the meaning of a case without a result of one side.
     #[must_use]
     pub fn outcomes(mut self, policy: OutcomePolicy) -> Self {
         self.0.outcome_policy = policy.into();
         self
     }
 
-    /// How the subject must end in all cases that do not say it themselves, such as `integer_division_by_zero`. docs/verify.md lists the names.
+    /// Sets the expected outcome of the subject in all cases without one of their own, such as `integer_division_by_zero`. docs/verify.md
+    /// lists the names.
     #[must_use]
     pub fn expect_outcome(mut self, name: impl Into<String>) -> Self {
         self.0.expected_outcome = name.into();
@@ -239,15 +241,15 @@ impl Verification {
 
     /// The most mismatches of an output to list, 10 by default.
     #[must_use]
-    pub fn max_mismatches(mut self, most: u32) -> Self {
-        self.0.max_mismatches = Some(most);
+    pub fn max_mismatches(mut self, count: u32) -> Self {
+        self.0.max_mismatches = Some(count);
         self
     }
 
     /// The most failing cases to return with their inputs, 5 by default.
     #[must_use]
-    pub fn max_counterexamples(mut self, most: u32) -> Self {
-        self.0.max_counterexamples = Some(most);
+    pub fn max_counterexamples(mut self, count: u32) -> Self {
+        self.0.max_counterexamples = Some(count);
         self
     }
 
@@ -272,7 +274,7 @@ impl Verification {
         self
     }
 
-    /// How long a case may run, 1 s by default.
+    /// Sets the maximum time of a case, 1 s by default.
     #[must_use]
     pub fn case_timeout(mut self, timeout: Duration) -> Self {
         self.0.limits.get_or_insert_default().timeout = Some(duration(timeout));

@@ -112,7 +112,8 @@ fn services(engine: &Engine) -> Services {
         large_request_bytes: 0,
         max_batch_time: second,
     };
-    let (devices, embedder) = (vec![DeviceId::Cpu], Arc::new(NoEmbedder));
+    let devices = vec![DeviceId::Cpu];
+    let embedder = Arc::new(NoEmbedder);
     Services { devices, search: engine.lane(lane), embedder, record_timing: |_, _| {} }
 }
 

@@ -19,7 +19,7 @@ use super::{
     not_found,
     points::Upserted,
     shared::{Held, ModelDigest, Prepared, Shared},
-    writer::{Job, Log, View, Writer},
+    writer::{Log, View, Writer, WriterRequest},
 };
 use crate::error::CollectionError;
 
@@ -35,7 +35,7 @@ const LISTED_IDS: usize = 100;
 #[derive(Debug)]
 pub struct Collection {
     shared: Arc<Shared>,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<WriterRequest>,
     /// Serialises snapshots, so that their versions follow their contents.
     pub(super) snapshots: tokio::sync::Mutex<()>,
 }
@@ -100,7 +100,8 @@ impl Collection {
         let held = Mutex::new(Held::empty(&env.budget));
         let runtime = env.runtime.clone();
         let generation = RwLock::new(Arc::new(generation));
-        let (model_digest, applying) = (ModelDigest::of(&meta), tokio::sync::Mutex::default());
+        let model_digest = ModelDigest::of(&meta);
+        let applying = tokio::sync::Mutex::default();
         let shared = Arc::new(Shared { env, meta, model_digest, damage, generation, applying, held });
         shared.recount();
         let (jobs, queue) = mpsc::channel(QUEUE);
@@ -167,7 +168,7 @@ impl Collection {
         points: Prepared,
     ) -> Result<impl Future<Output = Result<Upserted, CollectionError>> + Send + use<>, CollectionError> {
         let (done, answer) = oneshot::channel();
-        self.send(Job::Upsert { points, done }).await?;
+        self.send(WriterRequest::Upsert { points, done }).await?;
         let name = self.meta().name.clone();
         Ok(async move { answer.await.unwrap_or_else(|_| Err(not_found(&name))) })
     }
@@ -184,7 +185,7 @@ impl Collection {
         if filter.is_empty() {
             return Err(CollectionError::invalid("filter", "expected ids or conditions, got an empty filter"));
         }
-        self.ask(|done| Job::Delete { filter, done }).await?
+        self.ask(|done| WriterRequest::Delete { filter, done }).await?
     }
 
     /// Reads points back by id.
@@ -226,12 +227,12 @@ impl Collection {
 
     /// A view of the points after all changes sent before.
     pub(super) async fn view(&self) -> Result<View, CollectionError> {
-        self.ask(|done| Job::View { done }).await
+        self.ask(|done| WriterRequest::View { done }).await
     }
 
     /// Finishes queued changes and stops the writer. Later changes fail with `NotFound`.
     pub(super) async fn close(&self) {
-        let _ = self.ask(|done| Job::Close { done }).await;
+        let _ = self.ask(|done| WriterRequest::Close { done }).await;
     }
 
     /// Checks the dim of vectors, or embeds texts.
@@ -267,27 +268,27 @@ impl Collection {
 
     /// Checks payloads and returns their encoded size in bytes.
     fn check_payloads(&self, payloads: &NewPayloads, count: usize) -> Result<u64, CollectionError> {
-        let most = self.shared.env.settings.max_payload_bytes;
+        let max_bytes = self.shared.env.settings.max_payload_bytes;
         let payloads = match payloads {
             NewPayloads::Messages(payloads) => payloads,
             NewPayloads::Columns(columns) => {
-                return check_columns(columns, most, self.shared.env.settings.max_upsert_bytes);
+                return check_columns(columns, max_bytes, self.shared.env.settings.max_upsert_bytes);
             }
         };
         if !payloads.is_empty() && payloads.len() != count {
             let reason = format!("expected none or one per point, which is {count}, got {}", payloads.len());
             return Err(CollectionError::invalid("payloads", reason));
         }
-        payloads.iter().enumerate().map(|(i, payload)| check_payload(i, payload, most)).sum()
+        payloads.iter().enumerate().map(|(i, payload)| check_payload(i, payload, max_bytes)).sum()
     }
 
-    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, CollectionError> {
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> WriterRequest) -> Result<T, CollectionError> {
         let (done, answer) = oneshot::channel();
         self.send(job(done)).await?;
         answer.await.map_err(|_| not_found(&self.meta().name))
     }
 
-    async fn send(&self, job: Job) -> Result<(), CollectionError> {
+    async fn send(&self, job: WriterRequest) -> Result<(), CollectionError> {
         self.jobs.send(job).await.map_err(|_| not_found(&self.meta().name))
     }
 }
@@ -340,30 +341,30 @@ fn first_twice<K: Copy + Eq + Hash>(ids: &[K]) -> Option<usize> {
 }
 
 /// Checks the encoded size of columnar payloads, which a dictionary can make larger than the columns.
-fn check_columns(columns: &PayloadColumns, most: usize, most_together: usize) -> Result<u64, CollectionError> {
+fn check_columns(columns: &PayloadColumns, max_bytes: usize, max_total_bytes: usize) -> Result<u64, CollectionError> {
     let mut sum = 0_usize;
     for point in 0..columns.len() {
         let bytes = columns.encoded_len(point);
-        if bytes > most {
-            let reason = format!("expected at most {most} bytes per point, got {bytes} for point {point}");
+        if bytes > max_bytes {
+            let reason = format!("expected at most {max_bytes} bytes per point, got {bytes} for point {point}");
             return Err(CollectionError::invalid("payload_columns", reason));
         }
         sum += bytes;
     }
-    if sum > most_together {
+    if sum > max_total_bytes {
         let reason =
-            format!("expected payloads of at most {most_together} bytes in total, got {sum} without a dictionary");
+            format!("expected payloads of at most {max_total_bytes} bytes in total, got {sum} without a dictionary");
         return Err(CollectionError::invalid("payload_columns", reason));
     }
     Ok(sum as u64)
 }
 
-fn check_payload(i: usize, payload: &Payload, most: usize) -> Result<u64, CollectionError> {
+fn check_payload(i: usize, payload: &Payload, max_bytes: usize) -> Result<u64, CollectionError> {
     let bytes = payload.encoded_len();
-    if bytes > most {
+    if bytes > max_bytes {
         return Err(CollectionError::invalid(
             format!("payloads[{i}]"),
-            format!("expected at most {most} bytes, got {bytes}"),
+            format!("expected at most {max_bytes} bytes, got {bytes}"),
         ));
     }
     for (name, value) in &payload.fields {

@@ -21,7 +21,7 @@ use super::{
     text_index::TextIndex,
 };
 
-/// What a row takes in a chunk besides its vector and payload: its id, and the reference to its payload.
+/// Bytes of a row in a chunk besides its vector and payload: its id, and the reference to its payload.
 const CHUNK_ROW_BYTES: usize = 48;
 
 /// Bytes of vectors appended per acquisition of the lock, which bounds how long searches wait.
@@ -167,7 +167,8 @@ impl Generation {
 
     /// Number of leading rows that form a chunk of about `bytes`: all that start below that bound.
     pub(crate) fn chunk_len(&self, rows: &[u32], bytes: usize) -> usize {
-        let (points, width) = (self.read(), self.corpus.dim() * 4);
+        let points = self.read();
+        let width = self.corpus.dim() * 4;
         let mut sum = 0;
         let fits = |row: &&u32| {
             let starts_below = sum < bytes;
@@ -218,7 +219,7 @@ impl Generation {
         self.indexes.prepare(&fields, &self.points, budget)
     }
 
-    /// Whether [`Self::prepare`] would create or extend an index.
+    /// Returns true if [`Self::prepare`] would create or extend an index.
     pub(crate) fn lacks_index(&self, filter: &Filter) -> bool {
         let fields = filter.indexed_fields(&self.read());
         self.indexes.lacks(&fields, &self.points)

@@ -48,17 +48,17 @@ pub(super) fn search_texts(
 ) -> Result<Vec<Vec<Hit>>, CollectionError> {
     let counts = |row| selected.is_none_or(|selected| selected.contains(row));
     let best = |text: &String| index.search(text, depth, points.doc_stats(), &|row| points.is_live(row), counts);
-    let found: Result<_, TextIndexError> = texts.iter().map(best).collect();
-    Ok(found?)
+    let best_hits: Result<_, TextIndexError> = texts.iter().map(best).collect();
+    Ok(best_hits?)
 }
 
 impl Hybrid {
-    /// Whether vectors have no weight.
+    /// Returns true if vectors have no weight.
     pub(super) fn is_text_only(&self) -> bool {
         self.text_weight >= 1.0
     }
 
-    /// How many hits of each ranking are fused into `count` hits.
+    /// Returns the number of hits of each ranking that are fused into `count` hits.
     pub(super) fn depth(&self, count: usize) -> usize {
         if self.is_text_only() { count } else { count.saturating_mul(OVERSAMPLING).clamp(MIN_DEPTH, MAX_K).max(count) }
     }
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn relative_scores_span_from_the_last_vector_or_a_text_score_of_0_to_the_best() {
-        let (nearest, best) = (hits([(4, 0.9), (7, 0.8), (9, 0.5)]), hits([(7, 5.0), (9, 4.0), (2, 1.0)]));
+        let nearest = hits([(4, 0.9), (7, 0.8), (9, 0.5)]);
+        let best = hits([(7, 5.0), (9, 4.0), (2, 1.0)]);
         let fused = SCORES.fuse(&nearest, &best);
         assert_eq!(rows(&fused), [7, 4, 9, 2]);
         assert_scores(&fused, &[0.375 + 0.5, 0.5, 0.4, 0.1]);
@@ -140,7 +141,8 @@ mod tests {
 
     #[test]
     fn the_text_weight_shifts_the_order_from_vectors_to_text() {
-        let (nearest, best) = (hits([(1, 0.9), (2, 0.5), (3, 0.1)]), hits([(3, 5.0), (2, 4.0)]));
+        let nearest = hits([(1, 0.9), (2, 0.5), (3, 0.1)]);
+        let best = hits([(3, 5.0), (2, 4.0)]);
         for fusion in [Fusion::RelativeScore, Fusion::ReciprocalRank] {
             let fused = |text_weight| rows(&Hybrid { fusion, text_weight }.fuse(&nearest, &best));
             assert_eq!(fused(0.0), [1, 2, 3]);

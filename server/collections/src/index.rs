@@ -122,7 +122,7 @@ impl Indexes {
         changed
     }
 
-    /// Whether [`Self::prepare`] would create or extend an index.
+    /// Returns true if [`Self::prepare`] would create or extend an index.
     pub(super) fn lacks(&self, fields: &[u32], points: &RwLock<Points>) -> bool {
         fields.iter().any(|name| self.is_stale(*name, points))
     }
@@ -145,7 +145,8 @@ impl Indexes {
     }
 
     fn is_stale(&self, name: u32, points: &RwLock<Points>) -> bool {
-        let (index, rows) = (self.get(name), points::read(points).rows());
+        let index = self.get(name);
+        let rows = points::read(points).rows();
         let missing = rows - index.as_ref().map_or(0, |index| index.rows as usize);
         missing > MIN_ROWS / 2 + rows / LAG || index.is_none()
     }
@@ -154,8 +155,11 @@ impl Indexes {
 impl FieldIndex {
     /// This index merged with all rows that it lacks.
     fn extended(&self, name: u32, points: &RwLock<Points>) -> Self {
-        let (mut texts, mut numbers, mut bools) = (vec![], vec![], vec![]);
-        let (mut next, mut end) = (self.rows as usize, self.rows as usize + 1);
+        let mut texts = vec![];
+        let mut numbers = vec![];
+        let mut bools = vec![];
+        let mut next = self.rows as usize;
+        let mut end = self.rows as usize + 1;
         while next < end {
             let points = points::read(points);
             end = points.rows();
@@ -213,7 +217,8 @@ impl<K: Copy + Ord> Postings<K> {
     /// Builds the lists from ascending entries.
     fn from_sorted(entries: &[(K, u32)]) -> Self {
         let distinct = entries.chunk_by(|a, b| a.0 == b.0).count();
-        let (mut keys, mut starts) = (Vec::with_capacity(distinct), Vec::with_capacity(distinct + 1));
+        let mut keys = Vec::with_capacity(distinct);
+        let mut starts = Vec::with_capacity(distinct + 1);
         let mut start = 0;
         for same in entries.chunk_by(|a, b| a.0 == b.0) {
             keys.push(same[0].0);
@@ -453,7 +458,8 @@ mod tests {
             prop_assert_eq!(Number::from(a).cmp(&Number::from(b)), a.cmp(&b));
             prop_assert_eq!(Some(Number::from(x).cmp(&Number::from(y))), x.partial_cmp(&y));
             // Small numbers with fractions, and whole numbers of both types.
-            let (x, y) = (a as f64 / 1024.0, (a / 1024) as f64);
+            let x = a as f64 / 1024.0;
+            let y = (a / 1024) as f64;
             prop_assert_eq!(Some(Number::from(x).cmp(&Number::from(y))), x.partial_cmp(&y));
             let whole = a >> 11;
             prop_assert_eq!(Number::from(whole), Number::from(whole as f64));

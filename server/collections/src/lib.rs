@@ -186,7 +186,7 @@ pub struct NewCollection {
     pub text_field: String,
     /// Principal that creates it; empty for none.
     pub owner: String,
-    /// Whether changes are logged to disk; `None` means that they are if there is a data folder.
+    /// True if changes are logged to disk; `None` means that they are if there is a data folder.
     pub durable: Option<bool>,
 }
 
@@ -221,7 +221,8 @@ impl Collections {
         };
         let budget = Budget::new(&settings.ledger, settings.memory_limit);
         let working_memory = WorkingMemory::new(budget.writers().clone());
-        let (lost, runtime) = (Mutex::default(), Handle::current());
+        let lost = Mutex::default();
+        let runtime = Handle::current();
         let env = Arc::new(Env { settings, services, budget, working_memory, lost, store, runtime });
         let this = Arc::new(Self { env, slots: RwLock::default() });
         recovery::recover_all(&this, found);
@@ -367,10 +368,10 @@ impl Collections {
         if slots.contains_key(name) {
             return Err(CollectionError::AlreadyExists { kind: "collection", name: name.to_owned() });
         }
-        let most = self.env.settings.max_collections;
-        if slots.len() >= most {
+        let max_collections = self.env.settings.max_collections;
+        if slots.len() >= max_collections {
             return Err(CollectionError::Exhausted(format!(
-                "there are {} collections, expected at most {most}",
+                "there are {} collections, expected at most {max_collections}",
                 slots.len()
             )));
         }
@@ -398,7 +399,8 @@ fn warn_of_discarded(collections: &[Arc<Collection>]) {
     let points: Vec<_> =
         in_memory.map(|collection| collection.describe().points).filter(|points| *points > 0).collect();
     if !points.is_empty() {
-        let (collections, points) = (points.len(), points.iter().sum::<u64>());
+        let collections = points.len();
+        let points = points.iter().sum::<u64>();
         tracing::warn!(collections, points, "collections in memory are discarded");
     }
 }
@@ -498,9 +500,9 @@ impl Env {
         let dim = if model.is_empty() { dimensions } else { of_model()? };
         let digest = || self.services.embedder.digest(&model).map_err(CollectionError::Embedder);
         let model_digest = if model.is_empty() { String::new() } else { digest()? };
-        let most = self.settings.max_dimensions;
-        if dim == 0 || dim > most {
-            return Err(CollectionError::invalid("dimensions", format!("expected 1 to {most}, got {dim}")));
+        let max_dimensions = self.settings.max_dimensions;
+        if dim == 0 || dim > max_dimensions {
+            return Err(CollectionError::invalid("dimensions", format!("expected 1 to {max_dimensions}, got {dim}")));
         }
         let format = CollectionMeta::FORMAT;
         let create_time_ms = meta::now_ms();

@@ -51,7 +51,8 @@ impl IdOrder {
     /// the order was rebuilt.
     pub(super) fn sorted(&self, points: &RwLock<Points>, budget: &Arc<Budget>) -> (Arc<Sorted>, bool) {
         let mut sorted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (merged, rows) = (sorted.0.len(), points::read(points).rows());
+        let merged = sorted.0.len();
+        let rows = points::read(points).rows();
         if rows - merged <= MIN_ROWS + rows / LAG {
             return (Arc::clone(&sorted), false);
         }

@@ -109,7 +109,7 @@ impl Points {
         &self.replaced
     }
 
-    /// Whether a row is a point's current row.
+    /// Returns true if a row is a point's current row.
     pub(crate) fn is_live(&self, row: u32) -> bool {
         self.live.get(row as usize / 32).is_some_and(|word| word >> (row % 32) & 1 == 1)
     }

@@ -147,7 +147,8 @@ fn recover(collections: &Collections, helpers: &Helpers, found: Recovered) -> Re
     let meta = found.meta.clone()?;
     let generation = meta::new_generation(&meta, collections.pick_device(), &env.budget);
     let started = Instant::now();
-    let (mut held, mut unseen) = (env.budget.empty_reservation(), 0);
+    let mut held = env.budget.empty_reservation();
+    let mut unseen = 0;
     let watch = Watch::new(&meta, &generation, &env.settings.recovery_progress);
     let hooks = ReplayHooks { helper: &|| helpers.take(collections), progress: &|now| watch.advance(now) };
     let decode = |record| meta::decode(&meta, record);

@@ -27,9 +27,9 @@ pub struct PageSpec {
     pub after: Option<PointId>,
     /// Maximum number of points, 1 to `MAX_PAGE`.
     pub limit: usize,
-    /// Whether to return payloads.
+    /// True to return payloads.
     pub with_payload: bool,
-    /// Whether to return vectors.
+    /// True to return vectors.
     pub with_vectors: bool,
 }
 
@@ -49,7 +49,8 @@ pub struct Page {
 impl Collection {
     /// The first points after a cursor.
     pub async fn scroll(&self, spec: PageSpec) -> Result<Page, CollectionError> {
-        let (shared, generation) = (Arc::clone(self.shared()), self.shared().generation());
+        let shared = Arc::clone(self.shared());
+        let generation = self.shared().generation();
         let read = move || {
             if let Some(filter) = &spec.filter {
                 shared.prepare(&generation, filter);
@@ -65,7 +66,8 @@ impl Collection {
 
     /// Number of points that match a filter.
     pub async fn count(&self, filter: Option<Filter>) -> Result<u64, CollectionError> {
-        let (shared, generation) = (Arc::clone(self.shared()), self.shared().generation());
+        let shared = Arc::clone(self.shared());
+        let generation = self.shared().generation();
         let Some(filter) = filter else { return Ok(generation.read().count() as u64) };
         let count = move || {
             shared.prepare(&generation, &filter);

@@ -52,7 +52,7 @@ pub struct SearchSpec {
     pub threshold: Option<f32>,
     /// Filter of the points; `None` matches all.
     pub filter: Option<Filter>,
-    /// Whether to return payloads.
+    /// True to return payloads.
     pub with_payload: bool,
     /// Parameters of a hybrid search; `None` searches vectors only.
     pub hybrid: Option<Hybrid>,
@@ -134,8 +134,8 @@ impl Collection {
         }
         // A concurrent replacement may have affected the result: search once more while the writer is excluded.
         let _guard = self.shared().applying.lock().await;
-        let found = self.try_search(&queries, &spec, &context).await?;
-        found.ok_or_else(|| CollectionError::Unavailable("points changed during the search".into()))
+        let results = self.try_search(&queries, &spec, &context).await?;
+        results.ok_or_else(|| CollectionError::Unavailable("points changed during the search".into()))
     }
 
     async fn queries(&self, query: Query, context: Context) -> Result<Matrix, CollectionError> {
@@ -152,12 +152,12 @@ impl Collection {
     /// Vectors of points; fails if any does not exist.
     fn stored_vectors(&self, ids: &Ids) -> Result<Matrix, CollectionError> {
         let generation = self.shared().generation();
-        let found = generation.read().find(ids);
-        if found.len() < ids.len() {
-            let missing = (0..ids.len()).find(|i| found.get(*i).is_none_or(|(at, _)| at != i)).unwrap_or_default();
+        let found_rows = generation.read().find(ids);
+        if found_rows.len() < ids.len() {
+            let missing = (0..ids.len()).find(|i| found_rows.get(*i).is_none_or(|(at, _)| at != i)).unwrap_or_default();
             return Err(CollectionError::NotFound { kind: "point", name: name_of(ids, missing) });
         }
-        let rows: Vec<_> = found.into_iter().map(|(_, row)| row).collect();
+        let rows: Vec<_> = found_rows.into_iter().map(|(_, row)| row).collect();
         Ok(generation.corpus.gather(&rows))
     }
 
@@ -189,7 +189,8 @@ impl Collection {
         };
         let is_long =
             spec.hybrid.is_some() && (generation.corpus.len() > INLINE_ROWS || queries.count() > INLINE_QUERIES);
-        let (spec, text_field) = (Arc::clone(spec), self.meta().text_field.clone());
+        let spec = Arc::clone(spec);
+        let text_field = self.meta().text_field.clone();
         let answer = move || state.answer(&generation, hits, &spec, &text_field);
         if is_long { blocking(answer).await } else { answer() }
     }
@@ -205,7 +206,9 @@ async fn search_state(
     if !generation.lacks_index(filter) && filter.cost(&generation.read(), generation.indexes()) <= INLINE_FILTER_COST {
         return Ok(SearchState::new(generation, Some(filter)));
     }
-    let (shared, generation, spec) = (Arc::clone(shared), Arc::clone(generation), Arc::clone(spec));
+    let shared = Arc::clone(shared);
+    let generation = Arc::clone(generation);
+    let spec = Arc::clone(spec);
     let evaluate = move || {
         if let Some(filter) = &spec.filter {
             shared.prepare(&generation, filter);
@@ -241,7 +244,7 @@ impl SearchState {
         Ok(self.is_consistent(&points, &hits).then(|| resolve(&points, &hits, spec)))
     }
 
-    /// Whether each point was found in one of its states, neither twice nor missed by the filter.
+    /// Returns true if each point was found in one of its states, neither twice nor missed by the filter.
     fn is_consistent(&self, points: &Points, hits: &Hits) -> bool {
         let replaced = &points.replaced()[self.replaced..];
         if replaced.is_empty() {
@@ -294,9 +297,9 @@ fn check_window(offset: usize, limit: usize) -> Result<(), CollectionError> {
     }
 }
 
-fn name_of(ids: &Ids, at: usize) -> String {
+fn name_of(ids: &Ids, index: usize) -> String {
     match ids {
-        Ids::Numbers(ids) => ids[at].to_string(),
-        Ids::Uuids(ids) => uuid::Uuid::from_bytes(ids[at]).to_string(),
+        Ids::Numbers(ids) => ids[index].to_string(),
+        Ids::Uuids(ids) => uuid::Uuid::from_bytes(ids[index]).to_string(),
     }
 }

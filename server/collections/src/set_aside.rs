@@ -105,7 +105,9 @@ impl SetAside {
 }
 
 fn upsert<'a>(dim: u32, points: impl Iterator<Item = (PointId, &'a Stored)>) -> Upsert {
-    let (mut ids, mut vectors, mut payloads) = (vec![], vec![], vec![]);
+    let mut ids = vec![];
+    let mut vectors = vec![];
+    let mut payloads = vec![];
     for (id, stored) in points {
         ids.push(id);
         vectors.extend_from_slice(&stored.vector);

@@ -82,7 +82,7 @@ impl Shared {
         *self.generation.write().unwrap_or_else(PoisonError::into_inner) = generation;
     }
 
-    /// The stored metadata with what was recorded since the start.
+    /// The stored metadata with the values that were recorded since the start.
     pub(super) fn current_meta(&self) -> CollectionMeta {
         let model_digest = self.model_digest.known.get().cloned().unwrap_or_default();
         CollectionMeta { model_digest, ..self.meta.clone() }
@@ -93,7 +93,8 @@ impl Shared {
         match self.damage.listed().first() {
             None => Ok(()),
             Some(first) => {
-                let (collection, damage) = (self.meta.name.clone(), first.public());
+                let collection = self.meta.name.clone();
+                let damage = first.public();
                 Err(CollectionRefusal::ReadOnly { collection, damage }.into())
             }
         }

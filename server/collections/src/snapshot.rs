@@ -84,16 +84,17 @@ impl Collections {
             name.clone_into(&mut meta.name);
         }
         accelerd_store::check_name(&meta.name)?;
-        let most = self.env.settings.max_dimensions;
-        if !(1..=most).contains(&meta.dim) {
+        let max_dimensions = self.env.settings.max_dimensions;
+        if !(1..=max_dimensions).contains(&meta.dim) {
             return Err(CollectionError::invalid(
                 "url",
-                format!("it has vectors of dim {}, expected 1 to {most}", meta.dim),
+                format!("it has vectors of dim {}, expected 1 to {max_dimensions}", meta.dim),
             ));
         }
         meta.durable &= self.env.store.is_some();
         let reserved = self.reserve(&meta.name)?;
-        let (env, device) = (Arc::clone(&self.env), self.pick_device());
+        let env = Arc::clone(&self.env);
+        let device = self.pick_device();
         let restored = self.env.runtime.spawn(async move {
             let generation = meta::new_generation(&meta, device, &env.budget);
             let restore = Restore { env, meta, generation, reserved };
@@ -130,7 +131,8 @@ impl Collection {
 
 async fn push_all(writer: &mut SnapshotWriter, view: &View) -> Result<(), CollectionError> {
     for rows in view.chunks(CHUNK_BYTES) {
-        let (generation, rows) = (Arc::clone(&view.generation), rows.to_vec());
+        let generation = Arc::clone(&view.generation);
+        let rows = rows.to_vec();
         let points = blocking(move || Ok(generation.export(&rows))).await?;
         writer.push(points).await?;
     }
@@ -188,7 +190,7 @@ impl Env {
     }
 }
 
-/// Whether a URL is a folder or below it. `Url` has resolved dot segments; encoded slashes and dots, which could hide
+/// Returns true if a URL is a folder or below it. `Url` has resolved dot segments; encoded slashes and dots, which could hide
 /// more, are rejected.
 fn is_within(url: &Url, folder: &Url) -> bool {
     let segments = |url: &Url| -> Vec<String> {
@@ -196,7 +198,8 @@ fn is_within(url: &Url, folder: &Url) -> bool {
     };
     let hidden =
         |segment: &String| ["%2f", "%5c", "%2e"].iter().any(|code| segment.to_ascii_lowercase().contains(code));
-    let (inner, outer) = (segments(url), segments(folder));
+    let inner = segments(url);
+    let outer = segments(folder);
     let same = (url.scheme(), url.host_str(), url.port()) == (folder.scheme(), folder.host_str(), folder.port());
     same && inner.starts_with(&outer) && !inner.iter().any(hidden)
 }
@@ -212,7 +215,8 @@ struct Restore {
 impl Restore {
     async fn run(self, mut reader: SnapshotReader) -> Result<Arc<Collection>, CollectionError> {
         let Self { env, meta, generation, reserved } = self;
-        let (env, meta, generation) = (env, Arc::new(meta), Arc::new(generation));
+        let meta = Arc::new(meta);
+        let generation = Arc::new(generation);
         let _memory = env.working_memory.chunk().await;
         let mut staged = stage(&env, &meta).await?;
         // Released once the started collection has reserved its actual use.

@@ -2,22 +2,26 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig, SubmitError};
+use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig};
 use accelerd_kernels::{
-    Choice, Device, DeviceId, LossScope, Matrix, OpError, Settings as Devices, cpu::Pool, discover, ledger,
-    ops::cluster::ClusterRequest,
+    Choice, Device, DeviceId, Matrix, Settings as Devices, discover, ledger, ops::cluster::ClusterRequest,
 };
 use accelerd_models::words;
 use accelerd_proto::v1::{self, Payload, value::Kind};
 use accelerd_store::{Ids, Metric, Storage};
 use futures::future::{BoxFuture, FutureExt as _};
-use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{payload::tests::payload, *};
 
 mod damage;
+mod devices;
+mod digests;
 mod formats;
+mod memory;
+mod restarts;
+mod snapshots;
+mod texts;
 
 const DIM: usize = 4;
 
@@ -188,6 +192,11 @@ fn even_condition() -> Vec<v1::Condition> {
     vec![v1::Condition { field: "even".into(), test }]
 }
 
+fn only(ids: Vec<u64>) -> Filter {
+    let ids = Some(v1::PointIds { numbers: ids, ..Default::default() });
+    Filter::parse("filter", &v1::Filter { ids, ..v1::Filter::default() }).expect("it is well-formed")
+}
+
 fn ids_of(found: &[Found]) -> Vec<u64> {
     let number = |found: &Found| match found.id {
         PointId::Number(number) => number,
@@ -293,22 +302,6 @@ async fn errors_of_invalid_input_name_the_field() {
     assert!(matches!(taken, CollectionError::AlreadyExists { kind: "collection", .. }));
 }
 
-#[tokio::test]
-async fn texts_are_embedded_by_the_collections_model() {
-    let fixture = fixture(Settings::default());
-    let spec = NewCollection { dimensions: 0, model: "builtin".into(), metric: Metric::Cosine, ..spec("c") };
-    let collection = fixture.collections.create(spec).await.expect("the name is free");
-    let texts = ["parse a date from a string", "open a tcp socket", "sort a list of numbers"];
-    let points = NewPoints {
-        ids: Ids::Numbers(vec![10, 20, 30]),
-        vectors: Vectors::Texts(texts.map(str::to_owned).to_vec()),
-        payloads: NewPayloads::Messages(vec![]),
-    };
-    collection.upsert(points, Context::default()).await.expect("they can be embedded");
-    let query = Query::Vectors(Vectors::Texts(vec!["open a tcp socket".into()]));
-    assert_eq!(ids(&collection, SearchSpec { query, ..near([0.0; 4], 1) }).await, [20]);
-}
-
 /// A collection with a text index.
 fn of_texts(name: &str, durable: bool) -> NewCollection {
     NewCollection {
@@ -337,38 +330,6 @@ fn by_words(text: &str, limit: usize) -> SearchSpec {
     SearchSpec { query, hybrid: Some(hybrid), ..near([0.0; 4], limit) }
 }
 
-#[tokio::test]
-async fn acknowledged_points_are_found_by_their_text_at_once_and_after_a_restart() {
-    let dir = TempDir::new().expect("a folder");
-    let fixture = fixture(on_disk(&dir));
-    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
-    for id in 0..20 {
-        let point = texts(&[id], &[&format!("number word{id}")]);
-        collection.upsert(point, Context::default()).await.expect("it can be embedded");
-        assert_eq!(ids(&collection, by_words(&id.to_string(), 1)).await, [id]);
-    }
-    drop(collection);
-    fixture.collections.close().await;
-    let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
-    for id in 0..20 {
-        assert_eq!(ids(&again, by_words(&id.to_string(), 1)).await, [id]);
-    }
-}
-
-#[tokio::test]
-async fn a_corrupt_text_index_fails_text_only_searches() {
-    let fixture = fixture(Settings::default());
-    let collection = fixture.collections.create(of_texts("c", false)).await.expect("the name is free");
-    collection.upsert(texts(&[1, 2], &["open a file", "sort"]), Context::default()).await.expect("it can be embedded");
-    collection.shared().generation().text_index().expect("it has a text field").corrupt();
-    let failed = collection.search(by_words("open", 1), Context::default()).await;
-    assert!(matches!(&failed, Err(CollectionError::TextIndex(_))), "{failed:?}");
-    assert!(message(failed).contains("without `hybrid` the collection can be searched"));
-    collection.upsert(texts(&[3], &["close a file"]), Context::default()).await.expect("it still takes points");
-    let nearest = SearchSpec { hybrid: None, ..by_words("close a file", 1) };
-    assert_eq!(ids(&collection, nearest).await, [3]);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_during_replacements_finds_each_point_exactly_once() {
     let settings = Settings { compact_rows: 64, ..Settings::default() };
@@ -377,7 +338,8 @@ async fn a_search_during_replacements_finds_each_point_exactly_once() {
     let all: Vec<u64> = (0..40).collect();
     upsert(&collection, &all, 0.0).await;
     let writer = {
-        let (collection, all) = (Arc::clone(&collection), all.clone());
+        let collection = Arc::clone(&collection);
+        let all = all.clone();
         tokio::spawn(async move {
             for stamp in 1..400_u16 {
                 let part: Vec<_> = all.iter().copied().filter(|id| (id + u64::from(stamp)).is_multiple_of(3)).collect();
@@ -400,128 +362,9 @@ async fn a_search_during_replacements_finds_each_point_exactly_once() {
     assert!(collection.describe().tombstones < 400 * 13, "nothing was compacted");
 }
 
-#[tokio::test]
-async fn memory_is_limited_and_released() {
-    let fixture = fixture(Settings { memory_limit: 64 << 20, ..Settings::default() });
-    let wide = NewCollection { dimensions: 8192, ..spec("c") };
-    let collection = fixture.collections.create(wide).await.expect("the name is free");
-    let points = |rows: usize| NewPoints {
-        ids: Ids::Numbers((0..rows as u64).collect()),
-        vectors: Vectors::Rows(Matrix::from_vec(rows, 8192, vec![1.0; rows * 8192]).expect("whole rows")),
-        payloads: NewPayloads::Messages(vec![]),
-    };
-    let refused = collection.upsert(points(2049), Context::default()).await.expect_err("64 MiB are not enough");
-    assert!(matches!(&refused, CollectionError::MemoryLimit(full) if full.limit == 64 << 20), "{refused}");
-    collection.upsert(points(1024), Context::default()).await.expect("32 MiB are enough");
-    assert!(collection.upsert(points(1024), Context::default()).await.is_err());
-    drop(collection);
-    fixture.collections.delete("c").await.expect("it is there");
-    let again = NewCollection { dimensions: 8192, ..spec("d") };
-    let collection = fixture.collections.create(again).await.expect("the name is free");
-    collection.upsert(points(1024), Context::default()).await.expect("the memory was given back");
-}
-
 /// The first points.
 fn first_page(limit: usize) -> PageSpec {
     PageSpec { filter: None, after: None, limit, with_payload: false, with_vectors: false }
-}
-
-#[tokio::test]
-async fn indexes_are_evicted_largest_first_and_built_again() {
-    let ledger = Ledger::new();
-    let fixture = fixture(Settings { ledger: Arc::clone(&ledger), ..Settings::default() });
-    for (name, count) in [("small", 3000), ("large", 9000)] {
-        let collection = fixture.collections.create(spec(name)).await.expect("the name is free");
-        upsert(&collection, &(0..count).collect::<Vec<_>>(), 1.0).await;
-        collection.scroll(first_page(10)).await.expect("a page");
-    }
-    let held = || {
-        let kinds = ledger.snapshot().remove(0).kinds;
-        kinds.iter().find(|kind| kind.kind == ledger::Kind::Indexes).map_or(0, |kind| kind.held)
-    };
-    let all = held();
-    assert!(all >= 12_000 * 4, "{all}");
-    let evicted = fixture.collections.evict_indexes(1);
-    assert!(evicted >= 9000 * 4 && held() == all - evicted, "the order of the large collection");
-    assert_eq!(fixture.collections.evict_indexes(u64::MAX) + evicted, all);
-    assert_eq!(held(), 0);
-    let large = fixture.collections.get("large").expect("it is there");
-    let page = large.scroll(first_page(3)).await.expect("a page");
-    assert_eq!((page.ids, held() > 0), (Ids::Numbers(vec![0, 1, 2]), true));
-}
-
-#[tokio::test]
-async fn device_copies_are_evicted_least_recently_used_first() {
-    let fixture = fixture(Settings::default());
-    let mut corpora = vec![];
-    for name in ["a", "b"] {
-        let collection = fixture.collections.create(spec(name)).await.expect("the name is free");
-        let corpus = Arc::clone(&collection.shared().generation().corpus);
-        corpus.set_device(DeviceId::Cuda(3));
-        *corpus.device_slot() = Some(Arc::new(name));
-        corpus.set_device_bytes(100);
-        corpora.push(corpus);
-    }
-    assert_eq!(fixture.collections.device_bytes(DeviceId::Cuda(3)), 200);
-    assert_eq!(fixture.collections.evict_device_copies(DeviceId::Cpu, u64::MAX), 0, "of that device only");
-    let in_use = corpora[0].device_slot().clone();
-    assert_eq!(fixture.collections.evict_device_copies(DeviceId::Cuda(3), u64::MAX), 100);
-    assert_eq!([0, 1].map(|at: usize| corpora[at].device_bytes()), [100, 0], "a search is using the first");
-    drop(in_use);
-    assert_eq!(fixture.collections.evict_device_copies(DeviceId::Cuda(3), 1), 100);
-}
-
-#[tokio::test]
-async fn snapshots_are_restored_under_another_name_and_on_another_daemon() {
-    let (dir, data) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
-    let url = format!("file://{}", dir.path().display());
-    let offers = |settings| Settings { snapshot_folders: vec![url.clone(), "ftp://host".to_owned()], ..settings };
-    let fixture = fixture(offers(on_disk(&data)));
-    let collection = fixture.collections.create(durable("c")).await.expect("the name is free");
-    upsert(&collection, &[1, 2, 3], 1.0).await;
-    upsert(&collection, &[2], 2.0).await;
-    let snapshot = fixture.collections.snapshot("c", &url).await.expect("it can be written");
-    assert_eq!((snapshot.version, snapshot.points), (1, 3));
-    upsert(&collection, &[9], 3.0).await;
-    let expected = BTreeMap::from([(1, 1.0), (2, 2.0), (3, 1.0)]);
-
-    let copy = fixture.collections.restore(&url, "copy").await.expect("it is whole");
-    assert_eq!(contents(&copy), expected);
-    assert!(copy.meta().durable);
-    upsert(&copy, &[4], 4.0).await;
-    let taken = fixture.collections.restore(&snapshot.url, "").await.expect_err("c is there");
-    assert!(matches!(taken, CollectionError::AlreadyExists { .. }), "{taken}");
-
-    let other = open(&fixture.engine, offers(Settings::default()));
-    let copy = other.restore(&snapshot.url, "").await.expect("it is whole");
-    assert_eq!((contents(&copy), copy.meta().name.as_str()), (expected.clone(), "c"));
-    assert!(!copy.meta().durable, "there is no folder");
-
-    fixture.collections.close().await;
-    let reopened = open(&fixture.engine, offers(on_disk(&data)));
-    let copy = reopened.get("copy").expect("it is durable");
-    assert_eq!(contents(&copy), expected.into_iter().chain([(4, 4.0)]).collect());
-    assert_eq!(contents(&reopened.get("c").expect("it is durable")).len(), 4);
-    let nothing = message(reopened.restore(&format!("{url}/nowhere"), "x").await);
-    assert!(nothing.contains("/nowhere"), "{nothing}");
-    assert!(message(reopened.snapshot("c", "ftp://host/x").await).starts_with("url: "));
-    assert!(message(reopened.snapshot("c", "").await).starts_with("url: "));
-}
-
-#[tokio::test]
-async fn snapshots_are_limited_to_folders_of_the_settings() {
-    let (dir, data) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
-    let url = |name: &str| format!("file://{}/{name}", dir.path().display());
-    let fixture = fixture(Settings { snapshot_url: url("offered"), ..on_disk(&data) });
-    let collection = fixture.collections.create(durable("c")).await.expect("the name is free");
-    upsert(&collection, &[1], 1.0).await;
-    let denied = fixture.collections.snapshot("c", &url("other")).await.expect_err("it is not offered");
-    assert!(matches!(denied, CollectionError::Denied(_)), "{denied}");
-    let written = fixture.collections.snapshot("c", "").await.expect("the configured folder is");
-    std::fs::rename(dir.path().join("offered"), dir.path().join("elsewhere")).expect("it can be moved");
-    let moved = written.url.replace("offered", "elsewhere");
-    let denied = fixture.collections.restore(&moved, "x").await.expect_err("it is not offered");
-    assert!(matches!(denied, CollectionError::Denied(_)), "{denied}");
 }
 
 #[tokio::test]
@@ -578,216 +421,6 @@ async fn a_collection_is_clustered_with_its_ids() {
     assert!(of[0] == of[3] && of[1] == of[2] && of[2] == of[4] && of[0] != of[1], "{of:?}");
     let too_many = |rows| ClusterRequest { clusters: 6, ..request(rows) };
     assert!(message(collection.cluster(&lane, too_many, Context::default()).await).starts_with("cluster_count: "));
-}
-
-#[tokio::test]
-async fn collections_of_a_lost_gpu_move_to_the_cpu_and_new_ones_avoid_it() {
-    let fixture = fixture(Settings::default());
-    let gpus = vec![DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cpu];
-    let collections = Collections::open(Settings::default(), services(&fixture.engine, gpus));
-    let collections = collections.expect("there is no folder to open");
-    let on = async |name: &str| collections.create(spec(name)).await.expect("the name is free").describe().device;
-    assert_eq!(on("a").await, DeviceId::Cuda(0));
-    let corpus = Arc::clone(&collections.get("a").expect("it is there").shared().generation().corpus);
-    let (device, reason) = (DeviceId::Cuda(0), "illegal address".to_owned());
-    let lost = SubmitError::Op(OpError::DeviceLost { device, scope: LossScope::Device, reason });
-    assert!(collections.env.fall_back_if_lost(&corpus, device, &lost));
-    assert_eq!(corpus.device(), DeviceId::Cpu);
-    assert!(!collections.env.fall_back_if_lost(&corpus, DeviceId::Cpu, &lost), "there is nowhere else to go");
-    assert!(!collections.env.fall_back_if_lost(&corpus, device, &SubmitError::Draining));
-    let collection = collections.get("a").expect("it is there");
-    upsert(&collection, &[1], 0.0).await;
-    assert_eq!(ids(&collection, near([0.0; 4], 1)).await, [1]);
-    assert_eq!(on("b").await, DeviceId::Cuda(1));
-    let (device, reason) = (DeviceId::Cuda(1), "trap".to_owned());
-    let sticky = SubmitError::Op(OpError::DeviceLost { device, scope: LossScope::Cuda, reason });
-    let corpus = Arc::clone(&collections.get("b").expect("it is there").shared().generation().corpus);
-    assert!(collections.env.fall_back_if_lost(&corpus, device, &sticky));
-    assert_eq!(on("c").await, DeviceId::Cpu, "all GPUs are lost");
-}
-
-#[tokio::test]
-async fn collections_of_a_gpu_without_memory_are_searched_and_clustered_by_the_cpu_until_there_is_some() {
-    let gpu = Pool::stand_in(DeviceId::Cuda(0), 1).expect("a thread");
-    let devices = vec![Device::Cpu(Arc::clone(&gpu)), Device::Cpu(Pool::start(1).expect("a thread"))];
-    let engine = engine(devices.clone());
-    let services = services(&engine, devices.iter().map(Device::id).collect());
-    let ledger = ledger::Ledger::new();
-    let settings = Settings { ledger: Arc::clone(&ledger), ..Settings::default() };
-    let collections = Collections::open(settings, services).expect("there is no folder to open");
-    let collection = collections.create(spec("c")).await.expect("the name is free");
-    upsert(&collection, &[1, 50, 2, 51], 0.0).await;
-    assert_eq!(collection.describe().device, DeviceId::Cuda(0));
-    let lane = engine.lane(lane());
-    let clusters = async || {
-        let request = |rows| ClusterRequest {
-            rows,
-            clusters: 2,
-            max_iterations: 10,
-            tolerance: 0.0,
-            init_count: 1,
-            spherical: false,
-            seed: 7,
-        };
-        collection.cluster(&lane, request, Context::default()).await.map(|(clusters, _)| clusters.assignments)
-    };
-    let expected = (ids(&collection, near([1.0; 4], 3)).await, clusters().await.expect("there are rows"));
-    let counts = || engine.cpu_fallbacks().iter().map(|one| (one.lane, one.requests)).collect::<Vec<_>>();
-    assert_eq!(counts(), []);
-
-    gpu.set_full(true);
-    let found = (ids(&collection, near([1.0; 4], 3)).await, clusters().await.expect("the CPU computes"));
-    assert_eq!(found, expected);
-    assert_eq!(counts(), [("cluster", 1), ("search", 1)]);
-    upsert(&collection, &[3], 0.0).await;
-    assert_eq!(ids(&collection, near([3.0, 0.0, 0.0, 0.0], 1)).await, [3], "changes are seen at once");
-    assert_eq!(collection.describe().device, DeviceId::Cuda(0), "it stays where it is");
-
-    // The CPU clusters a copy of the rows, for which the host must have memory.
-    ledger.limit(ledger::Place::Host, ledger::Limit { bytes: 1, setting: "memory.host_limit" });
-    assert!(message(clusters().await).contains("memory.host_limit"));
-
-    gpu.set_full(false);
-    let before = counts();
-    assert_eq!(ids(&collection, near([1.0; 4], 3)).await.len(), 3);
-    assert_eq!(clusters().await.expect("the GPU computes").len(), 5);
-    assert_eq!(counts(), before);
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Upsert(Vec<u64>),
-    Delete(Vec<u64>),
-    DeleteEven,
-    Reopen,
-}
-
-fn any_op() -> impl Strategy<Value = Op> {
-    let ids = || proptest::collection::btree_set(0..30u64, 1..8).prop_map(|ids| ids.into_iter().collect::<Vec<_>>());
-    prop_oneof![
-        6 => ids().prop_map(Op::Upsert),
-        2 => ids().prop_map(Op::Delete),
-        1 => Just(Op::DeleteEven),
-        1 => Just(Op::Reopen),
-    ]
-}
-
-fn only(ids: Vec<u64>) -> Filter {
-    let ids = Some(v1::PointIds { numbers: ids, ..Default::default() });
-    Filter::parse("filter", &v1::Filter { ids, ..v1::Filter::default() }).expect("it is well-formed")
-}
-
-/// Runs operations on a collection and a map, and compares them at each reopening and at the end.
-async fn follow(ops: Vec<Op>) {
-    let data = TempDir::new().expect("it can be made");
-    let settings = || Settings { wal_limit: 1500, compact_rows: 16, ..on_disk(&data) };
-    let fixture = fixture(settings());
-    let mut collections = Arc::clone(&fixture.collections);
-    let mut collection = collections.create(durable("c")).await.expect("the name is free");
-    let mut expected = BTreeMap::new();
-    for (stamp, op) in (1u16..).zip(ops.into_iter().chain([Op::Reopen])) {
-        match op {
-            Op::Upsert(ids) => {
-                upsert(&collection, &ids, f32::from(stamp)).await;
-                expected.extend(ids.into_iter().map(|id| (id, f32::from(stamp))));
-            }
-            Op::Delete(ids) => {
-                collection.delete(only(ids.clone())).await.expect("it can");
-                expected.retain(|id, _| !ids.contains(id));
-            }
-            Op::DeleteEven => {
-                collection.delete(even()).await.expect("it can");
-                expected.retain(|id, _| id % 2 == 1);
-            }
-            Op::Reopen => {
-                collections.close().await;
-                collections = open(&fixture.engine, settings());
-                collection = collections.get("c").expect("it is durable");
-            }
-        }
-        assert_eq!(contents(&collection), expected);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn a_durable_collection_is_the_same_after_each_restart(ops in proptest::collection::vec(any_op(), 1..40)) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        runtime.expect("a runtime can be made").block_on(follow(ops));
-    }
-}
-
-/// Opens a folder with another model under the name of every model.
-fn open_with_another_model(engine: &Engine, settings: Settings) -> Arc<Collections> {
-    let services = services_with(engine, vec![DeviceId::Cpu], bag_of_words("digest two"));
-    Collections::open(settings, services).expect("the folder opens")
-}
-
-#[tokio::test]
-async fn vectors_of_two_models_with_one_name_are_not_mixed() {
-    let dir = TempDir::new().expect("a folder");
-    let fixture = fixture(on_disk(&dir));
-    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
-    assert_eq!(collection.describe().meta.model_digest, "digest one");
-    collection.upsert(texts(&[1], &["open a file"]), Context::default()).await.expect("it can be embedded");
-    drop(collection);
-    fixture.collections.close().await;
-
-    let changed = open_with_another_model(&fixture.engine, on_disk(&dir));
-    let collection = changed.get("c").expect("it is on disk");
-    let refused = collection.upsert(texts(&[2], &["sort"]), Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
-    let text = message(refused);
-    for part in ["\"c\"", "\"builtin\"", "digest one", "digest two", "reembed"] {
-        assert!(text.contains(part), "{text}");
-    }
-    let query = Query::Vectors(Vectors::Texts(vec!["open".into()]));
-    let refused = collection.search(SearchSpec { query, ..near([0.0; 4], 1) }, Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
-    assert_eq!(collection.fetch(&Ids::Numbers(vec![1, 2]), false).ids, Ids::Numbers(vec![1]), "it can be read");
-    assert_eq!(ids(&collection, by_words("open", 1)).await, [1], "a search by words needs no model");
-}
-
-#[tokio::test]
-async fn a_collection_without_a_digest_takes_that_of_its_first_use_and_keeps_it() {
-    let dir = TempDir::new().expect("a folder");
-    let fixture = fixture(on_disk(&dir));
-    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
-    collection.upsert(texts(&[1], &["open a file"]), Context::default()).await.expect("it can be embedded");
-    let meta = CollectionMeta { model_digest: String::new(), ..collection.meta().clone() };
-    drop(collection);
-    let store = fixture.collections.env.store.as_ref().expect("there is a folder");
-    store.record_model_digest(&meta).expect("as an earlier version wrote it");
-    fixture.collections.close().await;
-
-    let first = open_with_another_model(&fixture.engine, on_disk(&dir));
-    let collection = first.get("c").expect("it is on disk");
-    assert_eq!(collection.describe().meta.model_digest, "");
-    collection.upsert(texts(&[2], &["sort a list"]), Context::default()).await.expect("it has no digest yet");
-    assert_eq!(collection.describe().meta.model_digest, "digest two");
-    drop(collection);
-    first.close().await;
-
-    let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
-    assert_eq!(again.describe().meta.model_digest, "digest two");
-    let refused = again.upsert(texts(&[3], &["sort"]), Context::default()).await;
-    assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
-}
-
-#[tokio::test]
-async fn a_digest_is_not_recorded_for_another_collection_of_the_name() {
-    let dir = TempDir::new().expect("a folder");
-    let fixture = fixture(on_disk(&dir));
-    let collection = fixture.collections.create(of_texts("c", true)).await.expect("the name is free");
-    let earlier = CollectionMeta { create_time_ms: 1, model_digest: "other".into(), ..collection.meta().clone() };
-    let store = fixture.collections.env.store.as_ref().expect("there is a folder");
-    assert!(store.record_model_digest(&earlier).is_err());
-    drop(collection);
-    fixture.collections.close().await;
-    let again = open(&fixture.engine, on_disk(&dir)).get("c").expect("it is on disk");
-    assert_eq!(again.meta().model_digest, "digest one");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ mod write_buffer;
 use super::new_payloads::PayloadSlice;
 use query::TextQuery;
 use segments::{Fields, Segments};
-use write_buffer::{Scratch, WriteBuffer};
+use write_buffer::{TokenScratch, WriteBuffer};
 
 /// The buffer is committed at this many rows.
 const BUFFER_ROWS: usize = 16 << 10;
@@ -49,7 +49,7 @@ pub(crate) struct TextIndex {
     threshold: Threshold,
     /// Locked by the writer while it adds rows.
     committer: Mutex<Committer>,
-    state: RwLock<State>,
+    state: RwLock<SegmentsAndBuffer>,
 }
 
 /// The committed segments, and the size of the next commit, which doubles after a failure.
@@ -68,7 +68,7 @@ struct Threshold {
 
 /// Every row is in exactly one of the two.
 #[derive(Default)]
-struct State {
+struct SegmentsAndBuffer {
     /// The committed segments; `None` before the first commit.
     searcher: Option<Searcher>,
     buffer: WriteBuffer,
@@ -87,9 +87,9 @@ pub(crate) struct DocStats {
     live_length: u64,
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for SegmentsAndBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("buffered", &self.buffer.len()).finish_non_exhaustive()
+        f.debug_struct("SegmentsAndBuffer").field("buffered", &self.buffer.len()).finish_non_exhaustive()
     }
 }
 
@@ -99,7 +99,8 @@ impl TextIndex {
     }
 
     fn with_threshold(field: &str, memory: Account, threshold: Threshold) -> Self {
-        let (fields, files) = (Fields::new(), RamDirectory::create());
+        let fields = Fields::new();
+        let files = RamDirectory::create();
         let committer = Mutex::new(Committer { segments: Segments::new(files.clone(), fields.clone()), threshold });
         Self { field: field.to_owned(), fields, files, memory, threshold, committer, state: RwLock::default() }
     }
@@ -109,7 +110,7 @@ impl TextIndex {
         let payloads = payloads.into();
         let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lengths = Vec::with_capacity(count);
-        let mut scratch = Scratch::default();
+        let mut scratch = TokenScratch::default();
         for start in (0..count).step_by(STEP_ROWS) {
             let mut state = self.write();
             for (row, i) in (first..).skip(start).zip(start..count.min(start + STEP_ROWS)) {
@@ -149,11 +150,12 @@ impl TextIndex {
         let added = committer.segments.add(self.fields.documents(&self.read().buffer));
         match added {
             Ok(searcher) => {
-                *self.write() = State { searcher: Some(searcher), buffer: WriteBuffer::default() };
+                *self.write() = SegmentsAndBuffer { searcher: Some(searcher), buffer: WriteBuffer::default() };
                 committer.threshold = self.threshold;
             }
             Err(error) => {
-                let (field, rows) = (&self.field, self.read().buffer.len());
+                let field = &self.field;
+                let rows = self.read().buffer.len();
                 tracing::error!(field, rows, %error, "a commit to a text index failed; its rows stay in the write buffer");
                 self.postpone(committer);
             }
@@ -182,33 +184,33 @@ impl TextIndex {
         if doc_stats.live_rows == 0 {
             return Ok(vec![]);
         }
-        let mut found = vec![];
+        let mut hits = vec![];
         let collect = |hit: Hit| {
             if passes(hit.row) {
-                found.push(hit);
+                hits.push(hit);
             }
         };
         let state = self.read();
         let query = TextQuery::new(self.fields.text, query, &state);
         query.each(doc_stats, is_live, collect)?;
         let order = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row));
-        if found.len() > k {
-            found.select_nth_unstable_by(k, order);
-            found.truncate(k);
+        if hits.len() > k {
+            hits.select_nth_unstable_by(k, order);
+            hits.truncate(k);
         }
-        found.sort_unstable_by(order);
-        Ok(found)
+        hits.sort_unstable_by(order);
+        Ok(hits)
     }
 
     pub(crate) fn host_bytes(&self) -> u64 {
         (self.files.total_mem_usage() + self.read().buffer.bytes()) as u64
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, SegmentsAndBuffer> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, SegmentsAndBuffer> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -258,7 +260,7 @@ mod tests {
         Account::standalone(ledger::Kind::Writers, Limit::NONE)
     }
 
-    /// State with these texts.
+    /// Segments and buffer with these texts.
     fn of(texts: &[&str]) -> (TextIndex, DocStats) {
         with(TextIndex::new("text", unlimited()), texts)
     }

@@ -39,7 +39,7 @@ const UNSYNCED_ROWS: usize = 4096;
 
 /// A request to the writer.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum WriterRequest {
     Upsert { points: Prepared, done: oneshot::Sender<Result<Upserted, CollectionError>> },
     Delete { filter: Filter, done: oneshot::Sender<Result<u64, CollectionError>> },
     View { done: oneshot::Sender<View> },
@@ -122,7 +122,8 @@ impl Writer {
     pub(super) fn new(shared: Arc<Shared>, log: Log) -> Self {
         let Log { journal, sequence, checkpoint_bytes } = log;
         let generation = shared.generation();
-        let (kind, unsynced_rows) = (generation.read().kind(), generation.read().rows());
+        let kind = generation.read().kind();
+        let unsynced_rows = generation.read().rows();
         let growth = shared.env.budget.empty_reservation();
         Self {
             shared,
@@ -142,7 +143,7 @@ impl Writer {
     }
 
     /// Runs until a `Close` job arrives or all senders are dropped.
-    pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+    pub(super) async fn run(mut self, mut jobs: mpsc::Receiver<WriterRequest>) {
         self.maintain().await;
         loop {
             tokio::select! {
@@ -154,7 +155,7 @@ impl Writer {
                 done = finished(&mut self.checkpoint) => self.finish_checkpoint(done),
                 done = finished(&mut self.compaction) => self.finish_compaction(done).await,
                 job = jobs.recv(), if self.has_room() => match job {
-                    Some(Job::Close { done }) => return self.close(done).await,
+                    Some(WriterRequest::Close { done }) => return self.close(done).await,
                     Some(job) => self.handle(job).await,
                     None => return self.flush().await,
                 },
@@ -166,25 +167,25 @@ impl Writer {
         self.pending.len() < MAX_IN_FLIGHT && self.pending_bytes < MAX_IN_FLIGHT_BYTES
     }
 
-    async fn handle(&mut self, job: Job) {
+    async fn handle(&mut self, job: WriterRequest) {
         match job {
-            Job::Upsert { points, done } => match self.check(&points) {
+            WriterRequest::Upsert { points, done } => match self.check(&points) {
                 Ok(()) => self.log_upsert(points, done),
                 Err(error) => _ = done.send(Err(error)),
             },
-            Job::Delete { filter, done } => {
+            WriterRequest::Delete { filter, done } => {
                 let ids = self.ids_to_delete(filter).await;
                 self.log_delete(ids, done);
             }
-            Job::View { done } => {
+            WriterRequest::View { done } => {
                 self.flush().await;
                 _ = done.send(self.view());
             }
-            Job::Close { done } => _ = done.send(()),
+            WriterRequest::Close { done } => _ = done.send(()),
         }
     }
 
-    /// Checks what depends on earlier changes: the kind of the ids, the number of rows, and memory for table growth.
+    /// Checks the conditions that depend on earlier changes: the kind of the ids, the number of rows, and memory for table growth.
     fn check(&mut self, points: &Prepared) -> Result<(), CollectionError> {
         if self.kind.as_ref().is_some_and(|kind| !same_kind(kind, &points.ids)) {
             let (expected, got) = match &points.ids {
@@ -248,7 +249,8 @@ impl Writer {
             return ids.clone();
         }
         self.flush().await;
-        let (shared, generation) = (Arc::clone(&self.shared), self.shared.generation());
+        let shared = Arc::clone(&self.shared);
+        let generation = self.shared.generation();
         let select = move || {
             shared.prepare(&generation, &filter);
             let points = generation.read();
@@ -358,7 +360,8 @@ impl Writer {
         let budget = Arc::clone(&self.shared.env.budget);
         match budget.reserve(bytes + COPY_MEMORY) {
             Ok(reservation) => {
-                let (meta, from) = (self.shared.meta.clone(), self.view());
+                let meta = self.shared.meta.clone();
+                let from = self.view();
                 let build = move || Compacted::build(&meta, from, &budget, reservation);
                 self.compaction = Some(tokio::task::spawn_blocking(build));
             }
@@ -415,7 +418,8 @@ impl Writer {
             tracing::error!(collection = self.shared.meta.name, %error, "the log could not be rotated");
             return;
         }
-        let (shared, view) = (Arc::clone(&self.shared), self.view());
+        let shared = Arc::clone(&self.shared);
+        let view = self.view();
         self.checkpoint = Some(tokio::spawn(async move {
             let _memory = shared.env.working_memory.chunk().await;
             let writing = Arc::clone(&shared);
@@ -496,7 +500,8 @@ fn write_checkpoint(shared: &Shared, view: &View) -> Result<Manifest, StoreError
     }
     let manifest = writer.finish()?;
     store.retire(&manifest)?;
-    let (points, bytes) = (manifest.point_count, manifest.size_bytes);
+    let points = manifest.point_count;
+    let bytes = manifest.size_bytes;
     tracing::info!(collection = shared.meta.name, points, bytes, elapsed = ?started.elapsed(), "checkpoint written");
     Ok(manifest)
 }

@@ -92,9 +92,13 @@ async fn report(
     measurement: impl Future<Output = Vec<Duration>>,
 ) {
     let counts = || engine.map(|engine| engine.stats().lanes[0].counts).unwrap_or_default();
-    let (before, cpu, start) = (counts(), cpu_time(), Instant::now());
+    let before = counts();
+    let cpu = cpu_time();
+    let start = Instant::now();
     let mut latencies = measurement.await;
-    let (wall, cpu, after) = (start.elapsed(), cpu_time().saturating_sub(cpu), counts());
+    let wall = start.elapsed();
+    let cpu = cpu_time().saturating_sub(cpu);
+    let after = counts();
     latencies.sort_unstable();
     let requests = latencies.len() as f64;
     let batch = (after.requests - before.requests) as f64 / (after.batches - before.batches).max(1) as f64;

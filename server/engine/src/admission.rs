@@ -126,7 +126,7 @@ impl Admission {
         self.draining.store(false, SeqCst);
     }
 
-    /// Whether admission is stopped.
+    /// Returns true if admission is stopped.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(SeqCst)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{admission::Permit, batcher::Terms, device::AnyLane};
 
-/// What a request that is being received will take of the budget and of the queue counts as taken until this is dropped.
+/// A request that is being received. Its items and bytes count as admitted and queued until this is dropped.
 pub struct Arrival {
     lane: Arc<dyn AnyLane>,
     terms: Terms,

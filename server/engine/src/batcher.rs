@@ -15,7 +15,7 @@
 //!    time, over all keys. A flow whose first entry does not fit is skipped for this batch. An entry that is larger than a
 //!    batch runs alone. An entry whose deadline cannot be met any more is dropped before it costs device time.
 //!
-//! How long a batch takes is learned (see `estimate`); until something is known, batches are bounded by items and bytes alone.
+//! The time of a batch is learned (see `estimate`); until something is known, batches are bounded by items and bytes alone.
 
 use std::{
     cmp::Ordering,
@@ -88,7 +88,7 @@ pub(crate) struct Entry<K, T> {
     /// Estimated work, in the unit of the operation. Zero counts as one.
     pub(crate) cost: u64,
     pub(crate) deadline: Option<Instant>,
-    /// Whether it passed [`Batcher::screen`].
+    /// True if it passed [`Batcher::screen`].
     pub(crate) is_screened: bool,
     pub(crate) payload: T,
 }
@@ -108,14 +108,14 @@ pub(crate) struct Batch<K, T> {
     pub(crate) payloads: Vec<T>,
 }
 
-/// What is to know about a batch while it runs, and once it has run.
+/// Figures of a batch that are needed while it runs and once it has run.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchSummary<K> {
     pub(crate) key: K,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
     pub(crate) cost: u64,
-    /// How long it will take, if that is known.
+    /// Expected time, if it is known.
     pub(crate) expected: Option<Duration>,
     /// The principal of its first entry.
     pub(crate) principal: u64,
@@ -124,7 +124,7 @@ pub(crate) struct BatchSummary<K> {
     sharers: Vec<(Priority, u64)>,
 }
 
-/// What a free worker does next.
+/// Next action of a free worker.
 #[derive(Debug)]
 pub(crate) enum NextBatch<K, T> {
     Ready(Batch<K, T>),
@@ -138,7 +138,7 @@ pub(crate) enum NextBatch<K, T> {
 pub(crate) struct Batcher<K, T> {
     limits: BatchLimits,
     estimate: Arc<Estimate>,
-    /// Whether anything is known about times.
+    /// True if anything is known about times.
     is_informed: bool,
     entries: Slab<Queued<T>>,
     /// By priority.
@@ -245,7 +245,9 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     /// Queues an entry that was admitted.
     pub(crate) fn push(&mut self, now: Instant, entry: Entry<K, T>, admitted: Admitted) -> EntryId {
         let Entry { key, priority, principal, items, bytes, cost, deadline, payload, .. } = entry;
-        let (items, bytes, cost) = (items.max(1), bytes.max(1), cost.max(1));
+        let items = items.max(1);
+        let bytes = bytes.max(1);
+        let cost = cost.max(1);
         let index = self.key_queue_of(key);
         self.earliest_deadline = earlier(self.earliest_deadline, deadline);
         let arrived = now;
@@ -383,12 +385,12 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         (self.is_informed && self.fair_share.is_shared(level)).then(|| self.fair_share.contention(now, level))
     }
 
-    /// Whether a principal is too far ahead of others to be served.
+    /// Returns true if a principal is too far ahead of others to be served.
     fn is_ahead(&self, contention: Option<&Contention>, tag: u64) -> bool {
         contention.is_some_and(|contention| tag > contention.floor.saturating_add(self.allowance()))
     }
 
-    /// How far a principal may be ahead of another, in nanoseconds.
+    /// Returns the nanoseconds by which a principal may be ahead of another.
     fn allowance(&self) -> u64 {
         u64::try_from(self.limits.slice.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -501,8 +503,8 @@ fn key_queue_at<K>(key_queues: &mut [Option<KeyQueue<K>>], index: usize) -> &mut
 }
 
 /// `at + by`, or a day later where a setting means never.
-fn after(at: Instant, by: Duration) -> Instant {
-    at.checked_add(by).unwrap_or_else(|| at + Duration::from_secs(86_400))
+fn after(time: Instant, by: Duration) -> Instant {
+    time.checked_add(by).unwrap_or_else(|| time + Duration::from_secs(86_400))
 }
 
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {

@@ -18,11 +18,11 @@ pub struct EngineConfig {
     pub max_items: u64,
     /// Maximum number of bytes admitted and not answered, over all lanes.
     pub max_bytes: u64,
-    /// How long a batch runs on the CPU before others get their turn.
+    /// Time that a batch runs on the CPU before others get their turn.
     pub cpu_slice: Duration,
-    /// How long a batch runs on a GPU before others get their turn.
+    /// Time that a batch runs on a GPU before others get their turn.
     pub cuda_slice: Duration,
-    /// How long requests of a kind run on the CPU after a GPU had no memory for one. Then the GPU is tried again. With zero, every
+    /// Time that requests of a kind run on the CPU after a GPU had no memory for one. Then the GPU is tried again. With zero, every
     /// request tries the GPU.
     pub memory_retry: Duration,
     /// A GPU whose launch or slice takes longer than this is lost; zero disables the watchdog.
@@ -31,7 +31,7 @@ pub struct EngineConfig {
 
 #[cfg(not(loom))]
 impl EngineConfig {
-    /// How long a batch runs on a device before others get their turn.
+    /// Time that a batch runs on a device before others get their turn.
     pub(crate) fn slice(&self, device: DeviceId) -> Duration {
         match device {
             DeviceId::Cpu => self.cpu_slice,
@@ -76,7 +76,7 @@ impl LaneConfig {
     }
 }
 
-/// How urgent a request is.
+/// Urgency of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Bulk work.
@@ -122,10 +122,10 @@ pub struct Context {
     pub no_cpu_fallback: bool,
 }
 
-/// How a drain ended.
+/// Result of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Whether every admitted request was answered in time.
+    /// True if every admitted request was answered in time.
     pub complete: bool,
     /// Number of requests that were not.
     pub remaining: u64,

@@ -129,7 +129,7 @@ impl Inner {
 #[derive(Debug)]
 pub(crate) struct MemoryBackoff<K> {
     interval: Duration,
-    /// Whether there are any.
+    /// True if there are any.
     is_active: AtomicBool,
     kinds: Mutex<HashMap<K, Avoided>>,
 }
@@ -162,7 +162,7 @@ impl<K: Clone + Eq + Hash> MemoryBackoff<K> {
         }
     }
 
-    /// Whether there may be any. Costs one load.
+    /// Returns true if there may be any. Costs one load.
     pub(crate) fn is_active(&self) -> bool {
         self.is_active.load(SeqCst)
     }
@@ -190,7 +190,8 @@ mod tests {
 
     #[test]
     fn the_log_gets_a_line_a_minute_with_the_requests_since_the_last() {
-        let (mut inner, start) = (Inner::default(), Instant::now());
+        let mut inner = Inner::default();
+        let start = Instant::now();
         let lines: Vec<_> = (0..200_u32)
             .filter_map(|second| {
                 inner.add("search", DeviceId::Cuda(0), Size { items: 2, bytes: 10 });
@@ -204,7 +205,8 @@ mod tests {
 
     #[test]
     fn requests_of_a_kind_avoid_the_gpu_until_the_interval_is_over_unless_they_are_smaller() {
-        let (backoff, start) = (MemoryBackoff::new(2 * SECOND), Instant::now());
+        let backoff = MemoryBackoff::new(2 * SECOND);
+        let start = Instant::now();
         let met = |after, key: u32, bytes| backoff.shortage(start + after, &key, bytes);
         assert_eq!(met(Duration::ZERO, 1, u64::MAX), None);
         backoff.record(start, 1, 100, SHORTAGE);
@@ -218,14 +220,16 @@ mod tests {
 
     #[test]
     fn without_an_interval_every_request_tries_the_gpu() {
-        let (backoff, now) = (MemoryBackoff::new(Duration::ZERO), Instant::now());
+        let backoff = MemoryBackoff::new(Duration::ZERO);
+        let now = Instant::now();
         backoff.record(now, 1, 1, SHORTAGE);
         assert_eq!(backoff.shortage(now, &1, 1), None);
     }
 
     #[test]
     fn the_kinds_that_avoid_a_gpu_are_bounded() {
-        let (backoff, now) = (MemoryBackoff::new(SECOND), Instant::now());
+        let backoff = MemoryBackoff::new(SECOND);
+        let now = Instant::now();
         (0..2 * MAX_KINDS).for_each(|key| backoff.record(now, key, 1, SHORTAGE));
         assert_eq!(lock(&backoff.kinds).len(), MAX_KINDS);
         assert_eq!(backoff.shortage(now, &0, 1), Some(SHORTAGE));

@@ -25,7 +25,7 @@ use crate::{
 
 /// A [`DeviceLane`](crate::device_lane::DeviceLane) of any operation.
 pub(crate) trait AnyLane: Send + Sync {
-    /// Whether [`Self::poll`] may find a batch. Costs one load.
+    /// Returns true if [`Self::poll`] may find a batch. Costs one load.
     fn is_available(&self) -> bool;
     /// Which workers may run its batches.
     fn work(&self) -> Work;
@@ -33,11 +33,11 @@ pub(crate) trait AnyLane: Send + Sync {
     fn poll(&self, position: usize, worker: &mut WorkerContext) -> PollOutcome;
     /// A request that was to be received has arrived, or never will.
     fn arrived(&self, terms: Terms);
-    /// Reroutes what is queued, because the device is lost.
+    /// Reroutes queued requests, because the device is lost.
     fn evict(&self);
-    /// Refuses what is queued, because the engine stops.
+    /// Refuses queued requests, because the engine stops.
     fn stop(&self);
-    /// How much is queued and running.
+    /// Counts of queued and running requests.
     fn depth(&self) -> Depth;
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct DeviceQueues {
     /// Wakes its workers.
     pub(crate) signals: Arc<Signals>,
     pub(crate) trim_signal: TrimSignal,
-    /// What each worker runs now.
+    /// Entry of each worker about its current batch.
     pub(crate) running: Vec<Arc<Running>>,
     /// Shared by its long batches.
     pub(crate) turns: Arc<Turns>,
@@ -259,7 +259,7 @@ impl DeviceQueues {
     }
 }
 
-/// What routing knows about a device.
+/// Figures of a device that routing compares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceLoad {
     pub(crate) id: DeviceId,

@@ -56,13 +56,13 @@ pub(crate) struct Job<O: Op> {
     pub(crate) span: Span,
     pub(crate) affinity: Option<DeviceId>,
     pub(crate) submitted: Instant,
-    /// Whether it was received after [`Lane::screen`](crate::lane::Lane::screen).
+    /// True if it was received after [`Lane::screen`](crate::lane::Lane::screen).
     pub(crate) is_screened: bool,
     /// Devices lost while it ran on them.
     pub(crate) device_losses: u32,
     /// Indices of the GPUs that have no memory for it: it runs elsewhere.
     pub(crate) full_devices: Vec<usize>,
-    /// What the last of them lacked, until the request is counted as one that the CPU runs.
+    /// Shortage of the last of them, until the request is counted as one that the CPU runs.
     pub(crate) shortage: Option<Shortage>,
 }
 
@@ -88,7 +88,7 @@ impl<O: Op> Job<O> {
         now.saturating_duration_since(self.submitted)
     }
 
-    /// Whether it may run on the CPU instead of on a GPU.
+    /// Returns true if it may run on the CPU instead of on a GPU.
     fn can_fall_back(&self) -> bool {
         !self.context.no_cpu_fallback && O::cpu_fallback(&self.request)
     }
@@ -249,7 +249,7 @@ impl<O: Op> DeviceLane<O> {
         self.may_fall_back(job).then_some(shortage)
     }
 
-    /// Whether a request may run on the CPU instead of on this device.
+    /// Returns true if a request may run on the CPU instead of on this device.
     fn may_fall_back(&self, job: &Job<O>) -> bool {
         self.device.id() != DeviceId::Cpu && job.can_fall_back() && self.shared.has_cpu()
     }
@@ -348,7 +348,8 @@ impl<O: Op> DeviceLane<O> {
         }
         self.shared.metrics.failed(error_kind(&error));
         if let OpError::DeviceLost { scope, reason, .. } = error {
-            let (device, cause) = (worker.device.id(), LossCause::of(scope));
+            let device = worker.device.id();
+            let cause = LossCause::of(scope);
             self.shared.lose(&worker.device, &DeviceLoss { device, cause, lane: O::NAME, reason });
             self.reroute(part, true);
         } else if part.len() == 1 {
@@ -383,7 +384,7 @@ impl<O: Op> DeviceLane<O> {
     ) {
         let batch_requests = part.len();
         let device = worker.device.id();
-        // What is left of requests is freed after the last reply: freeing a large input takes longer than replying.
+        // The rest of each request is freed after the last reply: freeing a large input takes longer than replying.
         let mut spent = Vec::with_capacity(batch_requests);
         for (pending, response) in part.into_iter().zip(responses) {
             let queue = pending.job.waited(execution.began);

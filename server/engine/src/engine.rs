@@ -40,7 +40,7 @@ struct WorkerThread {
     running: Arc<Running>,
 }
 
-/// How long dropping the engine waits for running batches.
+/// Time that a drop of the engine waits for running batches.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl fmt::Debug for Engine {
@@ -127,14 +127,14 @@ impl Engine {
         self.shared.losses.subscribe()
     }
 
-    /// What the workers run now.
+    /// Batches that the workers run now.
     pub fn running(&self) -> Vec<RunningBatch> {
         let now = Instant::now();
         let workers = self.shared.devices.iter().flat_map(|device| &device.running);
         workers.filter_map(|running| running.describe(now)).collect()
     }
 
-    /// Does what the watchdog does periodically, as of `now`.
+    /// Runs the periodic check of the watchdog as of `now`.
     #[doc(hidden)]
     pub fn check_running(&self, now: Instant) {
         watchdog::check(&self.shared, now, self.hang_timeout);
@@ -181,7 +181,7 @@ impl Engine {
         self.shared.admission.resume();
     }
 
-    /// Whether every admitted request is answered.
+    /// Returns true if every admitted request is answered.
     pub fn is_idle(&self) -> bool {
         self.shared.admission.requests() == 0
     }
@@ -191,7 +191,7 @@ impl Engine {
         self.shared.fallbacks.counts()
     }
 
-    /// What is queued and running now, and counts since the start.
+    /// Returns counts of queued and running requests, and totals since the start.
     pub fn stats(&self) -> EngineStats {
         let lanes = self.shared.lanes();
         EngineStats {

@@ -1,4 +1,4 @@
-//! How long a batch takes, learned from the batches of one lane on one device.
+//! Estimates of a batch's time, learned from the batches of one lane on one device.
 //!
 //! Costs are bucketed by powers of two. A bucket holds exponentially weighted means of the cost and of the time of its
 //! batches; between two known buckets the time is interpolated linearly. Beyond the largest known cost the time is assumed
@@ -141,7 +141,7 @@ impl Estimate {
         1.0 + self.error.get()
     }
 
-    /// Whether a request takes longer than `limit`, which is the same in all calls; `None` until enough batches were seen. The
+    /// Returns true if a request takes longer than `limit`, which is the same in all calls; `None` until enough batches were seen. The
     /// answer for a size changes only once the estimate differs clearly.
     pub(crate) fn exceeds(&self, cost: u64, limit: Duration) -> Option<bool> {
         let seconds = self.seconds(cost)?;
@@ -155,7 +155,8 @@ impl Estimate {
     /// The largest cost of a batch expected to take at most `seconds`; zero if there is none.
     pub(crate) fn cost_within(&self, seconds: f64) -> u64 {
         let fits = |cost: u64| self.seconds(cost).is_some_and(|expected| expected <= seconds);
-        let (mut fitting, mut excess) = (0, u64::MAX);
+        let mut fitting = 0;
+        let mut excess = u64::MAX;
         while excess - fitting > 1 {
             let middle = fitting + (excess - fitting) / 2;
             *(if fits(middle) { &mut fitting } else { &mut excess }) = middle;
@@ -170,11 +171,12 @@ impl Estimate {
         Some(largest.seconds.get() / largest.cost.get())
     }
 
-    /// Whether a request that its own time would exclude is to run all the same, because nothing like it ran for a while:
+    /// Returns true if a request that its own time would exclude is to run all the same, because nothing like it ran for a while:
     /// without that, an estimate that was too high once would exclude it for ever.
     pub(crate) fn take_probe(&self, now: Instant, cost: u64) -> bool {
         let checked = &self.buckets[bucket_of(cost)].checked;
-        let (last, now) = (checked.load(Relaxed), self.nanos(now));
+        let last = checked.load(Relaxed);
+        let now = self.nanos(now);
         let due = now >= last.saturating_add(u64::try_from(PROBE_INTERVAL.as_nanos()).unwrap_or(u64::MAX));
         due && checked.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
     }
@@ -188,12 +190,12 @@ impl Estimate {
         let is_known = self.known.load(Relaxed) & (1 << bucket_of(cost)) != 0;
         // Without an observation of its own the bucket takes no longer than the next larger one, or than in proportion to the
         // next smaller one.
-        let most = match (is_known, above, below) {
+        let upper_bound = match (is_known, above, below) {
             (false, Some((_, more)), _) => more,
             (false, None, Some((known, less))) => (less * cost as f64 / known).max(expected) * MAX_SURPRISE,
             (true, ..) | (false, None, None) => expected * MAX_SURPRISE,
         };
-        seconds.min(most)
+        seconds.min(upper_bound)
     }
 
     /// Lowers the larger buckets towards what the next smaller one lets expect, by the time since the last record.
@@ -228,7 +230,8 @@ impl Estimate {
 
     /// The known points next to a cost.
     fn neighbours(&self, cost: u64) -> (Option<Point>, Option<Point>) {
-        let (index, known) = (bucket_of(cost), self.known.load(Relaxed));
+        let index = bucket_of(cost);
+        let known = self.known.load(Relaxed);
         let point = |index: u32| {
             let bucket = &self.buckets[index as usize];
             (bucket.cost.get(), bucket.seconds.get())
@@ -244,8 +247,8 @@ impl Estimate {
         if here.0 <= cost as f64 { (Some(here), higher(more)) } else { (lower(less), Some(here)) }
     }
 
-    fn nanos(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    fn nanos(&self, time: Instant) -> u64 {
+        u64::try_from(time.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -295,7 +298,8 @@ mod tests {
             let time = |cost: u64| fixed + each * cost as f64;
             let costs = (0..13).flat_map(|bit| [1_u64 << bit, 3 << bit]);
             let estimate = trained(costs.cycle().take(200).map(|cost| (cost, time(cost))));
-            let (found, expected) = (millis(&estimate, probe), time(probe));
+            let found = millis(&estimate, probe);
+            let expected = time(probe);
             prop_assert!((found / expected - 1.0).abs() < 0.3, "{found} instead of {expected}");
         }
 

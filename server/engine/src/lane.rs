@@ -43,7 +43,7 @@ struct LaneInner<O: Op> {
     large: Vec<Arc<DeviceLane<O>>>,
 }
 
-/// What routing looks at in a request.
+/// Figures of a request that routing needs.
 #[derive(Clone, Copy, Debug)]
 struct Demand<'a> {
     bytes: u64,
@@ -90,7 +90,8 @@ impl<O: Op> Lane<O> {
             devices.map(|device| Arc::new(open(device))).collect()
         };
         let LaneConfig { cpu_max_bytes, large_request_bytes, .. } = *config;
-        let (device_lanes, large) = (open(false), open(true));
+        let device_lanes = open(false);
+        let large = open(true);
         let shared = Arc::clone(shared);
         let inner = LaneInner { core, shared, cpu_max_bytes, large_request_bytes, device_lanes, large };
         for lane in inner.all() {
@@ -170,13 +171,13 @@ impl<O: Op> Lane<O> {
         usize::try_from(queued).unwrap_or(usize::MAX)
     }
 
-    /// Whether a GPU is in service.
+    /// Returns true if a GPU is in service.
     pub fn has_gpu(&self) -> bool {
         let mut devices = self.0.device_lanes.iter().map(|lane| &lane.device);
         devices.any(|device| device.id() != DeviceId::Cpu && device.lost().is_none())
     }
 
-    /// Whether a request that failed in this way may run on the CPU instead, once its caller has moved its input to the host. If
+    /// Returns true if a request that failed in this way may run on the CPU instead, once its caller has moved its input to the host. If
     /// so, it is counted.
     pub fn falls_back(&self, error: &SubmitError, size: Size, context: &Context) -> bool {
         let SubmitError::Op(error) = error else { return false };
@@ -299,13 +300,13 @@ impl<O: Op> LaneInner<O> {
             let load = lane.device.load();
             DeviceLoad { usable: load.usable && !full_devices.contains(&lane.device.index), ..load }
         };
-        let found = route(self.device_lanes.iter().map(load), placement);
-        let index = found.ok_or_else(|| self.no_device(affinity))?;
+        let choice = route(self.device_lanes.iter().map(load), placement);
+        let index = choice.ok_or_else(|| self.no_device(affinity))?;
         let lanes = if self.is_large(index, demand) { &self.large } else { &self.device_lanes };
         Ok(&lanes[index])
     }
 
-    /// Whether a request takes longer than a slice, as far as that is known.
+    /// Returns true if a request takes longer than a slice, as far as that is known.
     fn is_large(&self, device: usize, demand: Demand<'_>) -> bool {
         let lane = &self.device_lanes[device];
         let is_large = || self.large_request_bytes > 0 && demand.bytes > self.large_request_bytes;

@@ -106,7 +106,9 @@ fn loom_no_wake_up_is_lost_between_a_caller_and_a_worker() {
         let (queue, signals) = queue(1, 1);
         let served = Arc::new(AtomicUsize::new(0));
         let worker = thread::spawn({
-            let (queue, signals, served) = (Arc::clone(&queue), Arc::clone(&signals), Arc::clone(&served));
+            let queue = Arc::clone(&queue);
+            let signals = Arc::clone(&signals);
+            let served = Arc::clone(&served);
             move || work_until(&queue, &signals, now, &served, 2)
         });
         assert!(queue.push(now, entry(0)).is_ok());
@@ -124,7 +126,9 @@ fn loom_two_workers_serve_every_entry() {
         let served = Arc::new(AtomicUsize::new(0));
         let workers: Vec<_> = (0..2)
             .map(|_| {
-                let (queue, signals, served) = (Arc::clone(&queue), Arc::clone(&signals), Arc::clone(&served));
+                let queue = Arc::clone(&queue);
+                let signals = Arc::clone(&signals);
+                let served = Arc::clone(&served);
                 thread::spawn(move || work_until(&queue, &signals, now, &served, 2))
             })
             .collect();
@@ -145,7 +149,9 @@ fn loom_workers_hand_over_a_single_concurrency_slot() {
         let served = Arc::new(AtomicUsize::new(0));
         let workers: Vec<_> = (0..2)
             .map(|_| {
-                let (queue, signals, served) = (Arc::clone(&queue), Arc::clone(&signals), Arc::clone(&served));
+                let queue = Arc::clone(&queue);
+                let signals = Arc::clone(&signals);
+                let served = Arc::clone(&served);
                 thread::spawn(move || work_until(&queue, &signals, now, &served, 2))
             })
             .collect();
@@ -165,7 +171,9 @@ fn loom_an_entry_is_either_cancelled_or_served() {
         let (queue, signals) = queue(8, 1);
         let served = Arc::new(AtomicUsize::new(0));
         let worker = thread::spawn({
-            let (queue, signals, served) = (Arc::clone(&queue), Arc::clone(&signals), Arc::clone(&served));
+            let queue = Arc::clone(&queue);
+            let signals = Arc::clone(&signals);
+            let served = Arc::clone(&served);
             move || work(&queue, &signals, now, &served)
         });
         let id = queue.push(now, entry(0)).expect("the queue is open");
@@ -185,7 +193,9 @@ fn loom_closing_the_queue_returns_or_refuses_every_unserved_entry() {
         let (queue, signals) = queue(8, 1);
         let served = Arc::new(AtomicUsize::new(0));
         let worker = thread::spawn({
-            let (queue, signals, served) = (Arc::clone(&queue), Arc::clone(&signals), Arc::clone(&served));
+            let queue = Arc::clone(&queue);
+            let signals = Arc::clone(&signals);
+            let served = Arc::clone(&served);
             move || work(&queue, &signals, now, &served)
         });
         let caller = thread::spawn({

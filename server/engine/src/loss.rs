@@ -49,7 +49,7 @@ impl LossCause {
         }
     }
 
-    /// What is lost for this cause.
+    /// Returns the devices that are lost for this cause.
     pub(crate) fn scope(self) -> LossScope {
         match self {
             Self::DeviceError | Self::Hang => LossScope::Device,

@@ -1,4 +1,4 @@
-//! What [`Lane::submit`](crate::Lane::submit) returns.
+//! Results of [`Lane::submit`](crate::Lane::submit).
 
 use std::time::Duration;
 

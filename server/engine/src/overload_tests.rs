@@ -86,7 +86,7 @@ impl Service {
     }
 }
 
-/// What a caller does once it is answered.
+/// Next action of a caller that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Leave,
@@ -125,7 +125,7 @@ enum Event {
 struct Simulation {
     queue: Queue<u8, Call>,
     service: Service,
-    /// How long a call is received, if it is screened before.
+    /// Time in which a call is received, if it is screened before.
     receiving: Option<Duration>,
     concurrency: usize,
     rng: Rng,
@@ -174,19 +174,19 @@ impl Simulation {
         }
     }
 
-    fn schedule(&mut self, at: Instant, event: Event) -> usize {
+    fn schedule(&mut self, time: Instant, event: Event) -> usize {
         let number = self.next_event;
         self.next_event += 1;
-        self.events.push(Reverse((at, number)));
+        self.events.push(Reverse((time, number)));
         self.pending.insert(number, event);
         number
     }
 
     /// Schedules calls that arrive at random until `until`; a share of them is of each priority.
     fn arrivals(&mut self, per_second: f64, patience: Duration, until: Duration, shares: [(Priority, f64); 3]) {
-        let mut at = self.start;
-        while at < self.start + until {
-            at += self.rng.gap(per_second);
+        let mut time = self.start;
+        while time < self.start + until {
+            time += self.rng.gap(per_second);
             let mut left = self.rng.unit();
             let chosen = shares.into_iter().find(|(_, share)| {
                 left -= share;
@@ -194,7 +194,7 @@ impl Simulation {
             });
             let priority = chosen.map_or(Priority::Normal, |(priority, _)| priority);
             let call = Call { principal: 0, priority, patience: Some(patience), then: Then::Leave, deadline: None };
-            self.schedule(at, Event::Submit(call));
+            self.schedule(time, Event::Submit(call));
         }
     }
 
@@ -459,7 +459,8 @@ fn principals_with_one_call_in_flight_keep_their_rate_next_to_one_with_a_thousan
 #[test]
 fn one_principal_alone_uses_the_whole_device() {
     for service in [SCAN, SHARED] {
-        let (capacity, ideal) = (service.capacity(), service.ideal_capacity());
+        let capacity = service.capacity();
+        let ideal = service.ideal_capacity();
         assert!(capacity > 0.85 * ideal, "{service:?}: {capacity} instead of {ideal}");
     }
 }

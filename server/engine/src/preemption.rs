@@ -1,4 +1,4 @@
-//! What happens at the preemption points of a worker's operations: a long batch takes turns with others, and a batch that
+//! Preemption points of a worker's operations: a long batch takes turns with others, and a batch that
 //! nobody awaits any more is abandoned.
 
 use std::{
@@ -13,7 +13,7 @@ use crate::{running::Running, sync::lock, turn::Turns};
 
 /// A batch whose callers may be gone.
 pub(crate) trait Awaited: Send + Sync {
-    /// Whether a caller still waits, and its deadline has not passed.
+    /// Returns true if a caller still waits, and its deadline has not passed.
     fn is_awaited(&self, now: Instant) -> bool;
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Preemption {
     turns: Arc<Turns>,
     /// Its worker runs short batches only, and needs no turn.
     is_exempt: bool,
-    /// What the watchdog sees of the worker.
+    /// Entry of the worker that the watchdog reads.
     watched: Arc<Running>,
     batch: Mutex<Option<CurrentBatch>>,
 }
@@ -52,7 +52,7 @@ impl Preemption {
         Arc::new(move || this.point())
     }
 
-    /// Whether a batch of this expected time needs a turn. One of unknown time needs one if `otherwise`.
+    /// Returns true if a batch of this expected time needs a turn. One of unknown time needs one if `otherwise`.
     pub(crate) fn is_long(&self, expected: Option<Duration>, otherwise: bool) -> bool {
         expected.map_or(otherwise, |expected| expected > self.turns.slice())
     }
@@ -63,7 +63,8 @@ impl Preemption {
         if has_turn {
             self.turns.begin(principal);
         }
-        let (now, paused) = (Instant::now(), Duration::ZERO);
+        let now = Instant::now();
+        let paused = Duration::ZERO;
         *lock(&self.batch) =
             Some(CurrentBatch { principal, has_turn, slice_began: now, checked: now, paused, launch: None });
     }
@@ -83,7 +84,7 @@ impl Preemption {
         }
     }
 
-    /// How long the launch was paused.
+    /// Ends the launch, and returns the time that it was paused.
     pub(crate) fn launch_ended(&self) -> Duration {
         let mut batch = lock(&self.batch);
         batch.as_mut().map_or(Duration::ZERO, |batch| {
@@ -164,7 +165,8 @@ mod tests {
     #[test]
     fn a_batch_is_abandoned_once_nobody_awaits_it() {
         let (preemption, _) = preemption(Duration::ZERO);
-        let (hook, caller) = (preemption.hook(), Arc::new(Caller(AtomicBool::new(true))));
+        let hook = preemption.hook();
+        let caller = Arc::new(Caller(AtomicBool::new(true)));
         preemption.begin(0, true);
         preemption.launch_began(Arc::clone(&caller) as Arc<dyn Awaited>);
         assert_eq!(hook(), ControlFlow::Continue(()));

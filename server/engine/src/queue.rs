@@ -15,7 +15,7 @@ use crate::{
 
 /// Callers push and cancel; workers take and finish.
 pub(crate) struct Queue<K, T> {
-    state: Mutex<State<K, T>>,
+    state: Mutex<QueueState<K, T>>,
     /// A batch may run. Workers read it before they take the lock.
     available: AtomicBool,
     concurrency: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Queue<K, T> {
     signals: Arc<Signals>,
 }
 
-struct State<K, T> {
+struct QueueState<K, T> {
     batcher: Batcher<K, T>,
     running: usize,
     closed: bool,
@@ -46,7 +46,7 @@ pub(crate) enum PushError<T> {
     WouldMiss(T, f64),
 }
 
-/// How much is queued and running.
+/// Counts of queued and running requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Depth {
     pub(crate) requests: u64,
@@ -65,7 +65,7 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         work: Work,
         signals: Arc<Signals>,
     ) -> Self {
-        let state = State { batcher: Batcher::new(limits, estimate), running: 0, closed: false };
+        let state = QueueState { batcher: Batcher::new(limits, estimate), running: 0, closed: false };
         Self {
             state: Mutex::new(state),
             available: AtomicBool::new(false),
@@ -116,7 +116,7 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         entry
     }
 
-    /// Whether [`Self::take`] may return a batch.
+    /// Returns true if [`Self::take`] may return a batch.
     pub(crate) fn is_available(&self) -> bool {
         self.available.load(Ordering::SeqCst)
     }
@@ -169,7 +169,7 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
     }
 
     /// Updates `available`, and returns it.
-    fn publish(&self, state: &State<K, T>) -> bool {
+    fn publish(&self, state: &QueueState<K, T>) -> bool {
         let available = state.batcher.len() > 0 && state.running < self.concurrency;
         self.available.store(available, Ordering::SeqCst);
         available

@@ -1,4 +1,4 @@
-//! What a worker runs now, as other threads see it: since when, of which lane, and how to answer its callers if it hangs.
+//! The batch that a worker runs now, as other threads see it: its start, its lane, and the answer to its callers if it hangs.
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ pub struct RunningBatch {
     pub lane: &'static str,
     /// Its requests.
     pub requests: usize,
-    /// How long its current launch or slice has been running.
+    /// Time since the start of its current launch or slice.
     pub elapsed: Duration,
 }
 
@@ -35,11 +35,11 @@ pub(crate) type AnswerCallers = Box<dyn FnOnce(&OpError) + Send>;
 /// One worker's entry: written by the worker, read by the watchdog.
 pub(crate) struct Running {
     device: DeviceId,
-    state: Mutex<State>,
+    state: Mutex<WorkerStatus>,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkerStatus {
     batch: Option<Batch>,
     /// The worker's thread has ended.
     ended: bool,
@@ -102,7 +102,7 @@ impl Running {
         }
     }
 
-    /// Whether the callers of the batch are answered already.
+    /// Returns true if the callers of the batch are answered already.
     pub(crate) fn is_given_up(&self) -> bool {
         self.lock().batch.as_ref().is_some_and(|batch| batch.given_up)
     }
@@ -143,12 +143,12 @@ impl Running {
         self.lock().ended
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorkerStatus> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl WorkerStatus {
     fn overdue(&self, device: DeviceId, now: Instant, limit: Duration) -> Option<RunningBatch> {
         let is_paused = self.batch.as_ref().is_some_and(|batch| batch.is_paused);
         self.describe(device, now).filter(|running| !is_paused && running.elapsed > limit)
@@ -212,7 +212,7 @@ impl<T> Replier<T> {
         Self(Shareable::Own(sender))
     }
 
-    /// Whether the caller is gone.
+    /// Returns true if the caller is gone.
     pub(crate) fn is_closed(&self) -> bool {
         match &self.0 {
             Shareable::Own(sender) => sender.is_closed(),
@@ -240,8 +240,10 @@ mod tests {
 
     #[test]
     fn a_batch_is_given_up_once_when_its_launch_exceeds_the_limit() {
-        let (running, answered) = (Running::new(DeviceId::Cuda(0)), Arc::new(AtomicUsize::new(0)));
-        let (start, count) = (Instant::now(), Arc::clone(&answered));
+        let running = Running::new(DeviceId::Cuda(0));
+        let answered = Arc::new(AtomicUsize::new(0));
+        let start = Instant::now();
+        let count = Arc::clone(&answered);
         let answer_callers: AnswerCallers = Box::new(move |_| _ = count.fetch_add(1, SeqCst));
         let guard = running.begin_at(start, "search", 3, Some(answer_callers));
         assert!(running.give_up_overdue(start + LIMIT, LIMIT).is_none());
@@ -257,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_new_slice_starts_the_time_anew() {
-        let (running, start) = (Running::new(DeviceId::Cuda(0)), Instant::now());
+        let running = Running::new(DeviceId::Cuda(0));
+        let start = Instant::now();
         let _guard = running.begin_at(start, "cluster", 1, None);
         running.progress(start + LIMIT);
         assert!(running.give_up_overdue(start + PAST, LIMIT).is_none());
@@ -266,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_slow_batch_is_reported_once() {
-        let (running, start) = (Running::new(DeviceId::Cpu), Instant::now());
+        let running = Running::new(DeviceId::Cpu);
+        let start = Instant::now();
         let guard = running.begin_at(start, "encode", 1, None);
         assert!(running.warn_overdue(start + LIMIT, LIMIT).is_none());
         assert_eq!(running.warn_overdue(start + PAST, LIMIT).map(|found| found.lane), Some("encode"));

@@ -1,4 +1,4 @@
-//! What the engine, its lanes and its workers share: devices, admission, metrics and the registry of lanes.
+//! State that the engine, its lanes and its workers share: devices, admission, metrics and the registry of lanes.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
     pub(crate) fallbacks: Fallbacks,
-    /// How long requests of a kind avoid a GPU that had no memory for one.
+    /// Time in which requests of a kind avoid a GPU that had no memory for one.
     pub(crate) memory_retry: Duration,
     /// In the order in which they were found.
     pub(crate) losses: watch::Sender<Vec<DeviceLoss>>,
@@ -53,7 +53,8 @@ pub(crate) struct RegisteredLane {
 impl Shared {
     pub(crate) fn new(devices: Vec<Device>, config: &EngineConfig) -> Self {
         let queues = |(index, device): (usize, Device)| {
-            let (workers, slice) = (WorkerCounts::new(device.id(), config), config.slice(device.id()));
+            let workers = WorkerCounts::new(device.id(), config);
+            let slice = config.slice(device.id());
             Arc::new(DeviceQueues::new(device, index, workers, slice))
         };
         let devices: Vec<_> = devices.into_iter().enumerate().map(queues).collect();
@@ -92,7 +93,7 @@ impl Shared {
         self.losses.send_modify(|losses| losses.extend(newly.into_iter().map(|(_, loss)| loss)));
     }
 
-    /// Whether requests can fall back to the CPU.
+    /// Returns true if requests can fall back to the CPU.
     pub(crate) fn has_cpu(&self) -> bool {
         self.devices.iter().any(|device| device.id() == DeviceId::Cpu && device.lost().is_none())
     }

@@ -14,7 +14,7 @@ pub(crate) struct Signals {
     pub(crate) short_only: Option<Signal>,
 }
 
-/// What there is to do.
+/// Work that a signal announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// For any worker.
@@ -125,7 +125,7 @@ impl Signal {
         self.wake.notify_all();
     }
 
-    /// Whether the workers must stop.
+    /// Returns true if the workers must stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }

@@ -12,7 +12,7 @@ pub struct EngineStats {
     pub admission: AdmissionStats,
     /// Lanes in the order they were opened.
     pub lanes: Vec<LaneStats>,
-    /// Whether admission is stopped.
+    /// True if admission is stopped.
     pub draining: bool,
 }
 
@@ -170,7 +170,8 @@ fn bucket_midpoint(bucket: usize) -> u64 {
     if bucket < SUB_BUCKETS {
         return bucket as u64;
     }
-    let (shift, step) = ((bucket - SUB_BUCKETS) / SUB_BUCKETS, (bucket - SUB_BUCKETS) % SUB_BUCKETS);
+    let shift = (bucket - SUB_BUCKETS) / SUB_BUCKETS;
+    let step = (bucket - SUB_BUCKETS) % SUB_BUCKETS;
     let low = ((SUB_BUCKETS + step) as u64) << shift;
     low + ((1_u64 << shift) >> 1)
 }

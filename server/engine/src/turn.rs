@@ -13,14 +13,14 @@ const PRINCIPALS: usize = 1024;
 
 /// The turns of one device.
 pub(crate) struct Turns {
-    /// How long a batch keeps a turn that others wait for.
+    /// Time that a batch keeps a turn that others wait for.
     slice: Duration,
     /// Batches that wait for a turn. Read at preemption points without the lock.
     waiting: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<TurnQueue>,
 }
 
-struct State {
+struct TurnQueue {
     free: usize,
     /// The device is lost or stops: nobody waits any more.
     is_open: bool,
@@ -39,7 +39,7 @@ struct Waiter {
 
 impl Turns {
     pub(crate) fn new(turns: usize, slice: Duration) -> Self {
-        let state = State {
+        let state = TurnQueue {
             free: turns.max(1),
             is_open: false,
             served: HashMap::new(),
@@ -54,7 +54,7 @@ impl Turns {
         self.slice
     }
 
-    /// Whether a batch waits for a turn.
+    /// Returns true if a batch waits for a turn.
     pub(crate) fn is_contended(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
@@ -103,11 +103,12 @@ impl Turns {
         self.waiting.store(0, Ordering::SeqCst);
     }
 
-    fn wait(&self, mut state: MutexGuard<'_, State>, principal: u64) {
+    fn wait(&self, mut state: MutexGuard<'_, TurnQueue>, principal: u64) {
         if state.is_open {
             return;
         }
-        let (ticket, granted) = (state.next_ticket, Arc::new(Condvar::new()));
+        let ticket = state.next_ticket;
+        let granted = Arc::new(Condvar::new());
         state.next_ticket += 1;
         state.waiters.push(Waiter { ticket, principal, granted: Arc::clone(&granted) });
         self.waiting.fetch_add(1, Ordering::SeqCst);
@@ -117,7 +118,7 @@ impl Turns {
     }
 
     /// Gives free turns to those who wait.
-    fn grant(&self, state: &mut State) {
+    fn grant(&self, state: &mut TurnQueue) {
         while state.free > 0
             && let Some((served, ticket)) = state.next()
         {
@@ -131,7 +132,7 @@ impl Turns {
     }
 }
 
-impl State {
+impl TurnQueue {
     /// A principal without a batch gains no credit while it is away.
     fn arrive(&mut self, principal: u64) {
         if self.served.len() >= PRINCIPALS && !self.served.contains_key(&principal) {
@@ -268,11 +269,14 @@ mod tests {
 
     #[test]
     fn at_most_as_many_batches_run_as_there_are_turns() {
-        let (turns, running) = (Turns::new(2, SLICE), AtomicU64::new(0));
+        let turns = Turns::new(2, SLICE);
+        let running = AtomicU64::new(0);
         let start = Barrier::new(8);
         thread::scope(|scope| {
             for principal in 0..8 {
-                let (turns, running, start) = (&turns, &running, &start);
+                let turns = &turns;
+                let running = &running;
+                let start = &start;
                 scope.spawn(move || {
                     start.wait();
                     turns.begin(principal);

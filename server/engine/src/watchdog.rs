@@ -37,7 +37,8 @@ impl Watchdog {
     /// Checks all workers of the engine from now on.
     pub(crate) fn start(shared: Weak<Shared>, limit: Duration) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
-        let (seen, interval) = (Arc::clone(&stop), (limit / 4).clamp(MIN_INTERVAL, MAX_INTERVAL));
+        let seen = Arc::clone(&stop);
+        let interval = (limit / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let watch = move || {
             while !seen.wait(interval) {
                 let Some(shared) = shared.upgrade() else { return };
@@ -71,7 +72,7 @@ impl Stop {
     }
 }
 
-/// Handles what has been running for longer than `limit` at the time `now`.
+/// Handles batches that have been running for longer than `limit` at the time `now`.
 pub(crate) fn check(shared: &Shared, now: Instant, limit: Duration) {
     for device in &shared.devices {
         for running in &device.running {

@@ -52,7 +52,8 @@ pub(crate) fn spawn(
     opened: mpsc::Sender<Result<(), OpError>>,
     ended: &Arc<Ended>,
 ) -> io::Result<JoinHandle<()>> {
-    let (device, running) = (Arc::clone(device), Arc::clone(&device.running[number]));
+    let running = Arc::clone(&device.running[number]);
+    let device = Arc::clone(device);
     let guard = EndGuard { running: Arc::clone(&running), ended: Arc::clone(ended) };
     thread::Builder::new().name(format!("{}-{number}", device.id())).spawn(move || {
         let _guard = guard;
@@ -74,7 +75,8 @@ pub(crate) fn spawn(
 fn work(worker: &mut WorkerContext, number: usize) {
     let device = Arc::clone(&worker.device);
     let short_only = device.signals.short_only.as_ref().filter(|_| worker.short_only);
-    let (signal, mut trim) = (short_only.unwrap_or(&device.signals.any), device.trim_signal.listener(number));
+    let signal = short_only.unwrap_or(&device.signals.any);
+    let mut trim = device.trim_signal.listener(number);
     loop {
         let seen = signal.epoch();
         if signal.is_stopped() {

@@ -28,7 +28,7 @@ fn scalar_module(parts: &str, effect: &str) -> Module {
     Module::new(wat::parse_str(text).expect("the text is a module"))
 }
 
-/// What rustc's modules look like: 17 pages of memory, constant data after the stack, a stack pointer.
+/// The parts of a module by rustc: 17 pages of memory, constant data after the stack, a stack pointer.
 const RUST_LIKE: &str = r#"(memory (export "memory") 17) (table 2 funcref) (global $sp (mut i32) (i32.const 1048576))
     (func $other) (elem (i32.const 1) func $other)
     (data (i32.const 1048576) "constants of the program, which lie behind its stack")"#;
@@ -153,7 +153,8 @@ fn main() -> Result<(), SandboxError> {
         with_fuel.limits.fuel = Some(1_000_000);
         measure(&mut sandbox, &format!("{name}, fuel"), &with_fuel)?;
     }
-    let (repeatable, one_by_one) = (OnFault::Continue { repeatable: true }, OnFault::Continue { repeatable: false });
+    let repeatable = OnFault::Continue { repeatable: true };
+    let one_by_one = OnFault::Continue { repeatable: false };
     let launches = [
         ("saxpy", saxpy()),
         ("function, stop", scalar_launch(OnFault::Stop, |_| false)),

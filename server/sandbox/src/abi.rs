@@ -1,4 +1,4 @@
-//! How the columns of a call become arguments of a function, and its results become columns: `abi.md` is the definition.
+//! Conversion of the columns of a call to arguments of a function, and of its results to columns: `abi.md` is the definition.
 
 use std::fmt;
 
@@ -178,12 +178,12 @@ impl Signature {
         self.params.iter().filter_map(|param| param.buffer_bytes()).fold(0, u64::saturating_add)
     }
 
-    /// Whether all parameters are scalars.
+    /// Returns true if all parameters are scalars.
     pub fn is_scalar(&self) -> bool {
         self.params.iter().all(|param| matches!(param, Param::Value(_)))
     }
 
-    /// What the function must look like in the module.
+    /// Returns the signature that the function must have in the module.
     pub fn wasm(&self) -> WasmSignature {
         let params = self.params.iter().flat_map(|param| match param {
             Param::Value(ty) => vec![ty.wasm_type()],

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 /// A compiled kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaCode {
-    /// What a GPU loads: machine code, or PTX for an architecture that is newer than the compiler.
+    /// Code for a GPU: machine code, or PTX for an architecture that is newer than the compiler.
     pub image: Vec<u8>,
     /// PTX.
     pub ptx: String,
-    /// What it needs; `None` if there is no machine code.
+    /// Resources of the kernel; `None` if there is no machine code.
     pub resources: Option<CudaResources>,
 }
 
-/// What a compiled kernel needs.
+/// Resources of a compiled kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaResources {
     /// Registers of a thread.

@@ -1,10 +1,10 @@
-//! What modules and cases may use.
+//! Limits of modules and cases.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a module may consist of.
+/// Limits of a module's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleLimits {
     /// Bytes of the binary.
@@ -34,12 +34,12 @@ impl Default for ModuleLimits {
     }
 }
 
-/// What one case may use.
+/// Limits of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseLimits {
-    /// How long a case may run. The clock has a resolution of [`TICK`], and the limit is never cut short.
+    /// Maximum time of a case. The clock has a resolution of [`TICK`], and the limit is never cut short.
     pub timeout: Duration,
-    /// How many units of fuel a case may use, about one for each instruction. Whether a case runs out of fuel does not depend on the
+    /// Maximum units of fuel of a case, about one for each instruction. A case runs out of fuel independently of the
     /// machine, but counting makes it slower. Without it, only time is limited.
     pub fuel: Option<u64>,
     /// Bytes of linear memory of an instance.
@@ -55,7 +55,7 @@ impl Default for CaseLimits {
 /// Resolution of time limits in the child process.
 pub const TICK: Duration = Duration::from_millis(1);
 
-/// How much of a call the child process runs before it answers.
+/// The part of a call that the child process runs before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// The most cases.
@@ -70,20 +70,20 @@ impl Default for Slice {
     }
 }
 
-/// What happens after a thread of a launch ended with a fault.
+/// Reaction to a fault of a thread of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFault {
     /// The launch ends: threads that started together with it still run, others do not.
     Stop,
     /// The next thread runs.
     Continue {
-        /// Whether threads may run again, if all threads after them do so too: a kernel that does not read what it writes has the same
+        /// True if threads may run again, if all threads after them do so too: a kernel that does not read what it writes has the same
         /// effect. Otherwise threads are started one by one, which is slower.
         repeatable: bool,
     },
 }
 
-/// What cases of a call share.
+/// State that cases of a call share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Isolation {
     /// Nothing: each case observes a new instance. Where the module's code proves that an instance cannot change, cases share one.

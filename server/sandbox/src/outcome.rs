@@ -1,8 +1,8 @@
-//! How a case ended.
+//! Outcomes of cases.
 
 use std::fmt;
 
-/// How a case ended: one byte in a response.
+/// Outcome of a case: one byte in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
@@ -87,7 +87,7 @@ impl Outcome {
         BY_CODE[usize::from(code)]
     }
 
-    /// Whether the function trapped by an instruction of its own.
+    /// Returns true if the function trapped by an instruction of its own.
     pub fn is_trap(self) -> bool {
         self.code() >= Self::MemoryOutOfBounds.code()
     }

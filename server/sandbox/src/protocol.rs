@@ -45,7 +45,7 @@ const MAX_MEMORY: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModuleHash(pub [u8; 32]);
 
-/// What the parent asks for.
+/// A request of the parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// The first request. Answered by [`Response::Ready`].
@@ -71,7 +71,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Whether it needs nothing of the requests before it but a module, whose lack the child reports.
+    /// Returns true if it needs nothing of the requests before it but a module, whose lack the child reports.
     pub(crate) fn begins_work(&self) -> bool {
         match self {
             Self::Load(_) | Self::Call(_) | Self::Launch(_) | Self::Compile(_) | Self::RunSubject(_) => true,
@@ -80,7 +80,7 @@ impl Request {
     }
 }
 
-/// What a child process is for.
+/// Purpose of a child process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Role {
     /// Modules of WebAssembly.
@@ -89,9 +89,9 @@ pub enum Role {
     CudaCompiler {
         /// Folders of libraries.
         library_paths: Vec<PathBuf>,
-        /// Whether sources are those of clients. The process can open no file then, which a source could include.
+        /// True if sources are those of clients. The process can open no file then, which a source could include.
         client_sources: bool,
-        /// Whether kernels are compiled in less time, to slower code of the same results.
+        /// True if kernels are compiled in less time, to slower code of the same results.
         quick: bool,
     },
     /// Runs kernels on a GPU.
@@ -108,7 +108,7 @@ pub enum Role {
     },
 }
 
-/// What is compiled.
+/// Target of a compilation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CompileRequest {
     pub capability: (u32, u32),
@@ -124,7 +124,7 @@ pub(crate) struct SubjectRequest {
     pub timeout: Duration,
 }
 
-/// How a kernel of a client's CUDA C++ is launched.
+/// Launch configuration of a kernel of a client's CUDA C++.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubjectConfig {
     /// Name of the kernel.
@@ -148,7 +148,7 @@ pub enum SubjectParam {
     Value(Vec<u8>),
 }
 
-/// How a launch of a kernel of a client's CUDA C++ ended. Only after `Ended` and `NotLaunched` the process can serve another one.
+/// Outcome of a launch of a kernel of a client's CUDA C++. Only after `Ended` and `NotLaunched` the process can serve another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SubjectOutcome {
     /// Its threads have ended; how long the GPU ran them.
@@ -161,7 +161,7 @@ pub enum SubjectOutcome {
     Timeout,
 }
 
-/// What a launch on a GPU needs besides.
+/// Further parameters of a launch on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaTarget {
     /// The symbol of the kernel.
@@ -174,7 +174,7 @@ pub struct CudaTarget {
     pub grid: [u32; 4],
 }
 
-/// What the child process may use, and its limits for all modules.
+/// Limits of the child process, and those of all modules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ChildSettings {
     pub role: Role,
@@ -194,18 +194,18 @@ pub(crate) struct LoadRequest {
     pub code: ModuleCode,
 }
 
-/// What a module is compiled to.
+/// Kind of a module's compiled code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ModuleCode {
     /// Code of the module alone, for launches and for cases that share an instance.
     Plain,
     /// Code that counts fuel.
     Fuel,
-    /// Code that can undo what a case did, for cases that observe new instances.
+    /// Code that can undo the effects of a case, for cases that observe new instances.
     Undo,
 }
 
-/// What is run.
+/// A call with its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallRequest {
     pub hash: ModuleHash,
@@ -260,7 +260,7 @@ pub(crate) struct LaunchRequest {
 pub(crate) struct ReadRequest {
     /// Addresses; of at most [`MAX_SLICE_BYTES`] in all.
     pub ranges: Vec<Range<u64>>,
-    /// Whether the launch ends with this request.
+    /// True if the launch ends with this request.
     pub is_last: bool,
 }
 
@@ -278,8 +278,9 @@ impl LaunchRequest {
         let within = |what: &str, got: u64, limit: u64| {
             if got <= limit { Ok(()) } else { Err(Refusal::OutOfRange { what: what.to_owned(), limit, got }) }
         };
-        let (what, got, limit) =
-            ("memory of a launch".to_owned(), self.page_bytes(), case_memory_bytes.min(MAX_MEMORY));
+        let what = "memory of a launch".to_owned();
+        let got = self.page_bytes();
+        let limit = case_memory_bytes.min(MAX_MEMORY);
         if got > limit {
             return Err(Refusal::LimitTooHigh { what, got, limit });
         }
@@ -306,7 +307,7 @@ impl ReadRequest {
     }
 }
 
-/// What the child answers.
+/// A response of the child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Response {
     /// The child has lowered its limits and waits for requests.
@@ -323,9 +324,9 @@ pub(crate) enum Response {
     Memory,
     /// No thread of a launch runs.
     Stopped,
-    /// The code in the body: what a GPU loads, and PTX.
+    /// The code in the body: an image that a GPU loads, and PTX.
     Compiled(CompiledHeader),
-    /// How a launch ended.
+    /// Outcome of a launch.
     SubjectRan(SubjectOutcome),
     /// The request cannot be served; the child can serve others.
     Refused(Refusal),
@@ -342,7 +343,7 @@ pub(crate) struct SliceHeader {
     pub fuel: u64,
 }
 
-/// What a slice of a launch has done. The body has an entry of [`FAULT_ENTRY_BYTES`] for each thread that ended early: the number of the
+/// Result of a slice of a launch. The body has an entry of [`FAULT_ENTRY_BYTES`] for each thread that ended early: the number of the
 /// thread as u64, the code of its outcome, and the record of its fault if the outcome is `Ok`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaunchSlice {
@@ -350,24 +351,24 @@ pub(crate) struct LaunchSlice {
     pub threads_done: u64,
     /// The code of the launch's outcome, if this was its last slice.
     pub outcome: Option<u8>,
-    /// How long the slice took.
+    /// Time of the slice.
     pub time: Duration,
 }
 
 /// Parts of a body with compiled code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CompiledHeader {
-    /// Bytes of what a GPU loads; the rest is PTX.
+    /// Bytes of the image that a GPU loads; the rest is PTX.
     pub image_bytes: u64,
     pub resources: Option<CudaResources>,
 }
 
-/// What a module exports.
+/// Exports of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleInfo {
     /// Exported functions, in the order of the module.
     pub functions: Vec<ExportedFunction>,
-    /// Whether it exports a memory named `memory`.
+    /// True if it exports a memory named `memory`.
     pub exports_memory: bool,
     /// Initial bytes of its memory; 0 without one.
     pub memory_bytes: u64,
@@ -384,7 +385,7 @@ pub struct ExportedFunction {
     pub name: String,
     /// Its type.
     pub signature: WasmSignature,
-    /// Whether its code proves that it leaves its instance as it was. Cases of such a function share an instance.
+    /// True if its code proves that it leaves its instance as it was. Cases of such a function share an instance.
     pub is_pure: bool,
 }
 

@@ -8,17 +8,17 @@ pub enum Refusal {
     /// The module has too many or too large parts.
     #[error("the module has {got} {what}, at most {limit} are allowed")]
     ModuleTooLarge {
-        /// What is counted.
+        /// Name of the items that are counted.
         what: String,
-        /// How many there are.
+        /// Number of items.
         got: u64,
-        /// How many are allowed.
+        /// Maximum number of items.
         limit: u64,
     },
     /// The module is malformed, invalid, or uses a proposal that is not enabled.
     #[error("invalid module: {0}")]
     InvalidModule(String),
-    /// The module imports what is not provided.
+    /// The module imports functions that the sandbox does not provide.
     #[error("{} of the module's imports are not provided: {}", .count, .names.join(", "))]
     UnknownImports {
         /// The first of them: module, name and type.
@@ -56,11 +56,11 @@ pub enum Refusal {
     /// The signature of the call has too many parameters or results.
     #[error("the signature has {got} {what}, at most {limit} are allowed")]
     SignatureTooLarge {
-        /// What is counted.
+        /// Name of the items that are counted.
         what: String,
-        /// How many there are.
+        /// Number of items.
         got: u64,
-        /// How many are allowed.
+        /// Maximum number of items.
         limit: u64,
     },
     /// The call has buffers or is a launch, and the module exports no memory.
@@ -69,7 +69,7 @@ pub enum Refusal {
     /// Addresses of a launch lie outside of its memory, or its threads cannot be counted.
     #[error("{what}: expected at most {limit}, got {got}")]
     OutOfRange {
-        /// What lies outside.
+        /// The item that lies outside.
         what: String,
         /// The greatest number that is allowed.
         limit: u64,
@@ -79,7 +79,7 @@ pub enum Refusal {
     /// The child process cannot start a launch.
     #[error("the launch cannot be started: {0}")]
     NotStarted(String),
-    /// The module of a launch does not do what one of a kernel does.
+    /// The module of a launch breaks the protocol of modules of kernels.
     #[error("the module is not that of a kernel: {0}")]
     NotAKernel(String),
     /// The columns of the call do not fit its cases and signature.
@@ -105,9 +105,9 @@ pub enum Refusal {
     LimitTooHigh {
         /// Which limit.
         what: String,
-        /// What the call asks for.
+        /// The limit that the call asks for.
         got: u64,
-        /// What is allowed.
+        /// The greatest limit that is allowed.
         limit: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What functions get and what comes back: scalars of every type, buffers, isolation, `math`.
+//! Arguments and results of functions: scalars of every type, buffers, isolation, `math`.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What child processes can read, write, open, signal and connect to, as root and as another user: what SECURITY.md says of them.
+//! Attempts of child processes to read, write, open, signal and connect, as root and as another user. SECURITY.md says which succeed.
 
 mod common;
 
@@ -28,7 +28,7 @@ const EACCES: i32 = 13;
 /// A user without rights, whose number has no account on most systems.
 const USER: u32 = 54_321;
 
-/// What a confined process tries to reach: everything in a folder, sockets, and another process of its user.
+/// Targets of a confined process: everything in a folder, sockets, and another process of its user.
 struct Targets {
     user: Option<u32>,
     folder: PathBuf,

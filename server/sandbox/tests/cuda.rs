@@ -233,7 +233,8 @@ fn a_duty_cycle_leaves_time_between_chunks() {
         launch(&mut sandbox, &launch_of("nanos=100", 0, 600_000)).expect("it runs");
         begin.elapsed()
     };
-    let (whole, tenth) = (launch_time(1.0), launch_time(0.1));
+    let whole = launch_time(1.0);
+    let tenth = launch_time(0.1);
     assert!(tenth > whole + Duration::from_millis(100), "{whole:?} and {tenth:?}");
 }
 

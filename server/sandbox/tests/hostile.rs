@@ -322,7 +322,9 @@ fn mutated_modules_never_take_the_child_down() {
 fn compile_bomb() -> Module {
     let local = |n: u32| format!("(local.get {})", n % 1000);
     let lines = each(40_000, |n| {
-        let (a, b, c) = (local(n * 7), local(n * 13), local(n * 31 + 1));
+        let a = local(n * 7);
+        let b = local(n * 13);
+        let c = local(n * 31 + 1);
         format!("(local.set {} (i64.mul {a} (i64.add {b} {c})))", n % 1000)
     });
     let sum = each(1000, |n| format!("(i64.xor {})", local(n)));
@@ -440,7 +442,7 @@ fn a_case_that_pauses_has_the_time_that_it_has_alone() {
     assert_eq!(sandbox.stats().starts, 1);
 }
 
-/// Whether no thread of the process can run.
+/// Returns true if no thread of the process can run.
 fn is_stopped_or_waits(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
@@ -548,7 +550,7 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether the process has ended with all its threads.
+/// Returns true if the process has ended with all its threads.
 fn has_ended(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);

@@ -8,7 +8,7 @@ use accelerd_sandbox::{Isolation, Outcome, Param, ScalarType, Settings, Signatur
 use common::*;
 use proptest::prelude::*;
 
-/// What a module has besides its function: something of everything that can change.
+/// Parts of a module besides its function: one of each kind that can change.
 const PARTS: &str = r#"(memory (export "memory") 2 9) (table $t 4 9 funcref) (func $other) (elem $e func $other)
     (elem (table $t) (i32.const 1) func $other) (data (i32.const 8) "initial contents of memory") (data $d "passive")
     (global $a (mut i32) (i32.const 7)) (global $b (mut i64) (i64.const -1)) (global $c (mut f32) (f32.const 0.5))
@@ -159,7 +159,7 @@ fn a_store_out_of_bounds_traps_as_without_a_log() {
 
 #[test]
 fn memory_that_a_case_has_grown_is_new_to_the_next_one() {
-    // What `memory.grow` returns, the size after it, and a word of the new page, before it is written.
+    // Results: that of `memory.grow`, the size after it, and a word of the new page before it is written.
     let text = r#"(module (memory 1 9) (func (export "f") (param $pages i32) (result i32) (local $before i32) (local $word i32)
         (local.set $before (memory.grow (local.get $pages)))
         (if (i32.ge_s (local.get $before) (i32.const 0))

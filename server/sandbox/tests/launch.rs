@@ -338,7 +338,8 @@ fn a_launch_that_needs_too_much_memory_is_refused_with_the_figure() {
     assert!(launch(&mut sandbox, &launch_of).is_ok());
     launch_of.memory_bytes += 1;
     let refused = refusal(&mut sandbox, &launch_of);
-    let (got, limit) = ((1 << 20) + (1 << 16), 1 << 20);
+    let got = (1 << 20) + (1 << 16);
+    let limit = 1 << 20;
     assert_eq!(refused, Refusal::LimitTooHigh { what: "memory of a launch".into(), got, limit });
     launch_of.memory_bytes = u64::MAX;
     assert!(matches!(refusal(&mut sandbox, &launch_of), Refusal::LimitTooHigh { .. }));
@@ -420,7 +421,7 @@ fn a_module_whose_status_or_record_is_garbage_is_refused_and_the_child_lives_on(
             assert!(matches!(refused, Refusal::NotAKernel(_)), "{refused}");
         }
     }
-    // What follows the number of the thread is for the caller to check.
+    // The caller checks the bytes after the number of the thread.
     let text = run_module(
         "(memory.fill (i32.const 0) (i32.const 255) (i32.const 40)) (i64.store (i32.const 0) (local.get $first)) (i32.const 1)",
     );

@@ -26,7 +26,7 @@ pub struct Caller {
     audit: Option<Arc<Audit>>,
 }
 
-/// What a caller has shown to be.
+/// Identity that a caller has proved.
 #[derive(Clone, Debug)]
 enum Identity {
     /// A request that did not pass the authentication layer: nothing is allowed.
@@ -100,7 +100,7 @@ impl Caller {
         self.principal().map_or_else(|| self.peer.host_id(), |principal| principal.id())
     }
 
-    /// The number of those who take turns together at what is used for long: of its principal, or of its connection.
+    /// Identifies the group that takes turns as one at resources that are used for long: its principal, or its connection.
     pub fn sharer_id(&self) -> u64 {
         self.principal().map_or_else(|| self.peer.connection_id(), |principal| principal.id())
     }
@@ -132,7 +132,7 @@ impl Caller {
         if is_allowed { Ok(()) } else { Err(self.refuse(Refusal::name(kind, name))) }
     }
 
-    /// Whether a collection is within the caller's patterns.
+    /// Returns true if a collection is within the caller's patterns.
     pub(crate) fn sees_collection(&self, name: &str) -> bool {
         match &self.identity {
             Identity::Nobody => false,
@@ -141,7 +141,7 @@ impl Caller {
         }
     }
 
-    /// Whether one of a model's names is within the caller's patterns.
+    /// Returns true if one of a model's names is within the caller's patterns.
     pub(crate) fn sees_model<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
         match &self.identity {
             Identity::Nobody => false,

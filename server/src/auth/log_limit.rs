@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Kinds that are told apart; beyond this number they share one limit.
 const KINDS: usize = 1024;
 
-/// What refusals have in common that share a limit.
+/// Kind of refusals that share a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RefusalKind {
     principal: String,
@@ -42,7 +42,7 @@ struct Window {
 }
 
 impl LogLimit {
-    /// Whether an event is logged; if so, how many of its kind were not since the last one that was.
+    /// Admits an event to the log. If it is logged, returns the number of its kind that were not since the last one that was.
     pub(super) fn admit(&self, now: Instant, kind: RefusalKind) -> Option<u64> {
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         if kinds.len() >= KINDS && !kinds.contains_key(&kind) {
@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_flood_is_counted_and_the_next_event_tells_how_many_were_left_out() {
-        let (limit, now) = (LogLimit::default(), Instant::now());
+        let limit = LogLimit::default();
+        let now = Instant::now();
         let admitted = (0..100).filter(|_| limit.admit(now, kind("a")).is_some()).count();
         assert_eq!(admitted, 10);
         assert_eq!(limit.admit(now + INTERVAL, kind("a")), Some(90));
@@ -81,14 +82,16 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_caller_hides_no_other() {
-        let (limit, now) = (LogLimit::default(), Instant::now());
+        let limit = LogLimit::default();
+        let now = Instant::now();
         (0..100).for_each(|_| _ = limit.admit(now, kind("a")));
         assert_eq!(limit.admit(now, kind("b")), Some(0));
     }
 
     #[test]
     fn the_kinds_that_are_kept_are_bounded() {
-        let (limit, now) = (LogLimit::default(), Instant::now());
+        let limit = LogLimit::default();
+        let now = Instant::now();
         let admitted = (0..10 * KINDS).filter(|number| limit.admit(now, kind(&number.to_string())).is_some()).count();
         let kept = limit.kinds.lock().expect("no panic").len();
         assert!(kept <= KINDS + 1 && admitted <= KINDS + EVENTS as usize, "{kept} kinds, {admitted} events");

@@ -1,4 +1,4 @@
-//! Authentication and authorisation: who calls, what they may do, how much of it, and the record of it.
+//! Authentication and authorisation: identities, rights, quotas and the audit log.
 //!
 //! A caller is a principal of the principals file if it presents one of its tokens or a client certificate with one of its
 //! names, and anonymous otherwise. `layers::auth` decides before a message is received; the services check the names
@@ -61,7 +61,8 @@ impl Auth {
     /// Reads the principals file. Fails if callers from other machines would need no credentials, or send them in
     /// plaintext, unless the settings accept that.
     pub fn open(config: &Config, meter: &Meter) -> Result<Self, AuthError> {
-        let (auth, listen) = (&config.auth, config.server.listen);
+        let auth = &config.auth;
+        let listen = config.server.listen;
         let is_reachable = !listen.ip().to_canonical().is_loopback();
         let is_exposed = is_reachable && !auth.insecure;
         let principals = auth.file().map(|path| {

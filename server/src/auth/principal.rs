@@ -1,4 +1,4 @@
-//! A principal: who it is, and what it may do.
+//! A principal: its identity and its rights.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -17,7 +17,7 @@ pub struct Principal {
     pub(super) collections: NamePatterns,
     pub(super) models: NamePatterns,
     pub(super) limits: Limits,
-    /// What it uses at the moment, kept when the file is reloaded.
+    /// Its current use of quotas, kept when the file is reloaded.
     pub(super) usage: Arc<Usage>,
 }
 
@@ -48,7 +48,7 @@ impl Principal {
 #[derive(Clone, Debug)]
 pub(super) struct NamePatterns {
     globs: GlobSet,
-    /// Whether a pattern is `*`, so that nothing has to be matched.
+    /// True if a pattern is `*`, so that nothing has to be matched.
     match_all: bool,
 }
 

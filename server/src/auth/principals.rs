@@ -110,7 +110,7 @@ impl Principals {
         mistakes.extend(entry.mistakes);
     }
 
-    /// Whether a principal has a token.
+    /// Returns true if a principal has a token.
     pub fn have_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }
@@ -226,7 +226,12 @@ impl Entry {
         if !self.table.contains_key("role") {
             self.mistake(&format!("role: expected {EXPECTED}, got none"));
         }
-        self.take("role", EXPECTED).unwrap_or(Role::Read)
+        let Some(name) = self.take::<String>("role", EXPECTED) else { return Role::Read };
+        let role = Role::ALL.into_iter().find(|role| role.name() == name);
+        if role.is_none() {
+            self.mistake(&format!("role: expected {EXPECTED}"));
+        }
+        role.unwrap_or(Role::Read)
     }
 
     fn patterns(&mut self, key: &str) -> NamePatterns {

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// What a principal uses of its quotas.
+/// A principal's use of its quotas.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     bucket: TokenBucket,
@@ -48,7 +48,7 @@ impl Drop for BytesInFlight {
 #[derive(Debug, Default)]
 struct TokenBucket(Mutex<Option<Level>>);
 
-/// How full a bucket is.
+/// Fill level of a bucket.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     requests: f64,

@@ -1,47 +1,13 @@
-//! Roles, and what each method needs, by the table of methods.
+//! The role that each method needs, by the table of methods.
 
-use std::fmt;
-
-use accelerd_proto::methods::{self, Method};
-use serde::Deserialize;
-
-/// What a principal may do. Each role includes those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Compute, search and look.
-    Read,
-    /// Also change collections, and keep tensors.
-    Write,
-    /// Also load and unload models, drain and resume.
-    Admin,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Admin => "admin",
-        })
-    }
-}
-
-impl From<methods::Role> for Role {
-    fn from(role: methods::Role) -> Self {
-        match role {
-            methods::Role::Read => Self::Read,
-            methods::Role::Write => Self::Write,
-            methods::Role::Admin => Self::Admin,
-        }
-    }
-}
+use accelerd_proto::methods::Method;
+pub use accelerd_proto::methods::Role;
 
 /// Prefixes of the services that need no credentials: health, and reflection if it is served.
 const OPEN: [&str; 3] =
     ["/grpc.health.v1.Health/", "/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/"];
 
-/// What a method needs.
+/// Credentials that a method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// No credentials.
@@ -52,10 +18,10 @@ pub(crate) enum Access {
     Unknown,
 }
 
-/// What the method of a path needs.
+/// Returns the credentials that the method of a path needs.
 pub(crate) fn access(path: &str) -> Access {
     match Method::of_path(path) {
-        Some(method) => Access::Role(method.path, method.role.into()),
+        Some(method) => Access::Role(method.path, method.role),
         None if OPEN.iter().any(|prefix| path.starts_with(prefix)) => Access::Open,
         None => Access::Unknown,
     }
@@ -70,10 +36,9 @@ mod tests {
     #[test]
     fn a_method_needs_the_role_of_its_option() {
         for method in &METHODS {
-            assert_eq!(access(method.path), Access::Role(method.path, method.role.into()));
+            assert_eq!(access(method.path), Access::Role(method.path, method.role));
         }
-        let needing =
-            |role: Role| METHODS.iter().filter(move |method| Role::from(method.role) == role).map(|one| one.name);
+        let needing = |role: Role| METHODS.iter().filter(move |method| method.role == role).map(|method| method.name);
         assert_eq!(needing(Role::Admin).collect::<Vec<_>>(), ["Drain", "Resume", "LoadModel", "UnloadModel"]);
         assert!(needing(Role::Write).any(|name| name == "Upsert") && needing(Role::Read).any(|name| name == "Search"));
     }
@@ -89,6 +54,6 @@ mod tests {
 
     #[test]
     fn roles_include_lower_ones() {
-        assert!(Role::Read < Role::Write && Role::Write < Role::Admin);
+        assert!(Role::ALL.is_sorted() && Role::Read < Role::Write && Role::Write < Role::Admin);
     }
 }

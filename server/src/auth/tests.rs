@@ -127,7 +127,8 @@ fn without_a_principals_file_everybody_may_do_everything() {
 fn each_role_may_call_its_methods() {
     let file = File::new();
     let auth = open(&file.config).expect("valid");
-    let (none, reader) = (HeaderMap::new(), bearer(&file.read));
+    let none = HeaderMap::new();
+    let reader = bearer(&file.read);
     assert_eq!(outcome(&auth, SEARCH, &reader, None), Ok("reader".into()));
     assert_eq!(outcome(&auth, UPSERT, &reader, None), Err("ROLE_TOO_LOW"));
     assert_eq!(outcome(&auth, DRAIN, &reader, None), Err("ROLE_TOO_LOW"));
@@ -202,7 +203,8 @@ async fn a_principal_over_its_quotas_is_refused() {
 
 #[test]
 fn refusals_are_counted_by_reason() {
-    let (file, metrics) = (File::new(), metrics());
+    let file = File::new();
+    let metrics = metrics();
     let auth = Auth::open(&file.config, metrics.meter()).expect("valid");
     for headers in [HeaderMap::new(), HeaderMap::new(), authorization("Bearer x")] {
         assert!(auth.authorize(SEARCH, &peer(None), &headers).is_err());

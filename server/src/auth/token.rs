@@ -47,7 +47,7 @@ impl fmt::Debug for Token {
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// The hash of what a caller sent.
+    /// The hash of a caller's token.
     pub fn of(token: &[u8]) -> Self {
         Self(Sha256::digest(token).into())
     }

@@ -10,7 +10,7 @@ use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus,
 
 use super::output::{fail, print};
 
-/// What to check.
+/// Target of a health check.
 #[derive(Debug, Args)]
 pub(super) struct HealthCheck {
     /// Address of the health port; defaults to server.health_listen.

@@ -156,7 +156,7 @@ fn time(millis: u64) -> String {
 }
 
 impl Bound {
-    /// Whether a value is in range; `None` if it is of another type.
+    /// Returns true if a value is in range; `None` if it is of another type.
     fn contains(self, value: &Value) -> Option<bool> {
         match self {
             Count(least, most) => value.as_u64().map(|count| (least..=most).contains(&count)),
@@ -230,7 +230,9 @@ mod tests {
 
     #[test]
     fn absurd_values_of_every_setting_are_rejected_by_name() {
-        let (mut counts, mut sizes, mut times) = (0, 0, 0);
+        let mut counts = 0;
+        let mut sizes = 0;
+        let mut times = 0;
         for (key, value) in settings() {
             if value.is_number() {
                 counts += 1;
@@ -287,7 +289,8 @@ mod tests {
             let section = load::DEFAULTS.split("\n[").find(|text| text.starts_with(&format!("{section}]")));
             let mut lines = section.expect("the section is there").lines();
             // Consecutive settings share the comment above them.
-            let (mut comment, mut after_setting) = (vec![], false);
+            let mut comment = vec![];
+            let mut after_setting = false;
             let found = lines.by_ref().any(|line| {
                 if let Some(text) = line.strip_prefix('#') {
                     if std::mem::take(&mut after_setting) {

@@ -59,7 +59,8 @@ impl Budgets {
     /// The budgets below a host limit: collections and models may each use all but what is guaranteed to calls; tensors half; requests
     /// and messages a quarter each, but no more than they can use. Messages get at least twice the largest message.
     fn within(reserve: u64, host_limit: u64, max_message: u64) -> Self {
-        let (quarter, twice) = (host_limit / 4, max_message.saturating_mul(2));
+        let quarter = host_limit / 4;
+        let twice = max_message.saturating_mul(2);
         Self {
             reserve,
             host_limit,
@@ -72,7 +73,7 @@ impl Budgets {
     }
 }
 
-/// What messages, and requests likewise, have for themselves below a host limit.
+/// Returns the bytes that are reserved for messages below a host limit, and the same number for requests.
 pub(crate) fn guarantee(host_limit: u64) -> u64 {
     host_limit / GUARANTEED_SHARE
 }

@@ -364,7 +364,9 @@ mod tests {
             let loaded = load(None, [], &flags);
             loaded.map_or_else(|errors| errors.0.into_iter().map(|error| error.key).collect(), |_| vec![])
         };
-        let (certificate, key, ca) = (("tls.certificate", "/c"), ("tls.private_key", "/k"), ("tls.client_ca", "/a"));
+        let certificate = ("tls.certificate", "/c");
+        let key = ("tls.private_key", "/k");
+        let ca = ("tls.client_ca", "/a");
         assert_eq!(keys(&[certificate]), ["tls.private_key"]);
         assert_eq!(keys(&[key]), ["tls.certificate"]);
         assert_eq!(keys(&[ca]), ["tls.client_ca"]);

@@ -21,11 +21,11 @@ const FALLBACK: u64 = 4 << 30;
 pub struct ProcessMemory {
     /// Bytes.
     pub bytes: u64,
-    /// How it was determined.
+    /// Source of the number.
     pub origin: MemoryOrigin,
 }
 
-/// How the available memory was determined.
+/// Source of the available memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryOrigin {
     /// The limit in this file of a cgroup.
@@ -88,7 +88,9 @@ fn cgroups(root: &Path) -> Vec<(PathBuf, PathBuf, &'static str)> {
     let Ok(text) = fs::read_to_string(root.join("proc/self/cgroup")) else { return vec![] };
     let group = |line: &str| {
         let mut fields = line.splitn(3, ':');
-        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let _hierarchy = fields.next()?;
+        let controllers = fields.next()?;
+        let path = fields.next()?;
         // A path above the root is outside of the process's cgroup namespace.
         let path = PathBuf::from(path.trim_start_matches('/').trim_start_matches("../"));
         if controllers.is_empty() {

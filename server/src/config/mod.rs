@@ -21,6 +21,6 @@ pub(crate) use settings::to_usize;
 pub use settings::{
     Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync,
     HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload, Restart,
-    SandboxGpu, SandboxSettings, Server, Store, Telemetry, Tls,
+    SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
 };
 pub use size::ByteSize;

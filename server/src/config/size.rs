@@ -18,7 +18,7 @@ impl ByteSize {
     /// Stands for `"auto"` until the settings are resolved.
     pub(crate) const AUTO: Self = Self(u64::MAX);
 
-    /// Whether the size is `"auto"`, to be derived from the process's memory.
+    /// Returns true if the size is `"auto"`, to be derived from the process's memory.
     pub(crate) const fn is_auto(self) -> bool {
         self.0 == Self::AUTO.0
     }

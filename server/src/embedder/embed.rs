@@ -32,6 +32,7 @@ use super::{
     tokenizer_pool::{self, TokenizedBatch, TokenizerPool},
 };
 use crate::{
+    auth::caller::Caller,
     config::{self, Config, Limits, to_usize},
     error::ApiError,
     hub::Hub,
@@ -62,7 +63,7 @@ impl fmt::Debug for Embedder {
     }
 }
 
-/// What to embed.
+/// Input of an embedding.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Texts.
@@ -167,6 +168,15 @@ impl Embedder {
         Ok(self)
     }
 
+    /// The model of this name, if the caller may use the model, or an alias by this name. A missing model that the caller might
+    /// not use is refused too, so that a refusal does not tell what is loaded.
+    pub(crate) fn model_for(&self, caller: &Caller, name: &str) -> Result<Arc<LoadedModel>, ApiError> {
+        let model = self.model(name);
+        let model_name = model.as_ref().map_or(name, |model| model.name());
+        caller.check_model(if name.is_empty() { model_name } else { name }, [name, model_name])?;
+        model
+    }
+
     /// The loaded models, sorted by name.
     pub fn models(&self) -> Vec<Arc<LoadedModel>> {
         self.registry.all()
@@ -215,7 +225,8 @@ impl Embedder {
                 self.look_up(&table.table, sequences, options, &resolved, &check, context).boxed().await
             }
             Kind::Encoder(encoder) => {
-                let (encoder, precision) = (&encoder.encoder, model.precision);
+                let encoder = &encoder.encoder;
+                let precision = model.precision;
                 let builder = RequestBuilder { encoder, precision, options, resolved: &resolved };
                 self.encode(&builder, batches, &check, context).boxed().await
             }
@@ -254,7 +265,9 @@ impl Embedder {
     ) -> Result<Embedded, ApiError> {
         let token_counts = token_counts(&sequences);
         check_response(token_counts.len(), &token_counts, resolved.dimensions, options)?;
-        let (table, dimensions, normalize) = (Arc::clone(table), resolved.dimensions, resolved.normalize);
+        let table = Arc::clone(table);
+        let dimensions = resolved.dimensions;
+        let normalize = resolved.normalize;
         let Sequences { ids, offsets, .. } = sequences;
         let request = EmbedRequest { table, ids, offsets, dimensions, normalize };
         let done = submit(&self.tables, request, options.waits, context).await?;
@@ -273,7 +286,8 @@ impl Embedder {
         check: &FiniteCheck<'_>,
         context: Context,
     ) -> Result<Embedded, ApiError> {
-        let (dimensions, output) = (builder.resolved.dimensions, builder.options.output);
+        let dimensions = builder.resolved.dimensions;
+        let output = builder.options.output;
         let then = |first, encoded| ready(check.converted(first, encoded, dimensions, output));
         let (outputs, token_counts) = self.encode_each(builder, batches, context, then).await?;
         let rows = outputs.iter().map(|output| output.rows).sum();
@@ -294,7 +308,8 @@ impl Embedder {
         T: Send,
         F: Future<Output = Result<T, ApiError>> + Send,
     {
-        let (mut rows, mut token_counts) = (0, vec![]);
+        let mut rows = 0;
+        let mut token_counts = vec![];
         let dimensions = builder.resolved.dimensions;
         let RequestSizing { max_tokens, in_flight } =
             RequestSizing::new(builder.encoder.config(), self.encoders.has_gpu());
@@ -331,7 +346,8 @@ impl Embedder {
     /// Checks the texts of a field against the limits.
     pub(super) fn check_texts(&self, field: &str, texts: &[String]) -> Result<(), ApiError> {
         let field = format!("{field}.values");
-        let (max, max_bytes) = (self.limits.max_texts, to_usize(self.limits.max_texts_bytes));
+        let max = self.limits.max_texts;
+        let max_bytes = to_usize(self.limits.max_texts_bytes);
         check_count(&field, texts.len(), max)?;
         let (longest, at) = texts.iter().zip(0..).map(|(text, i)| (text.len(), i)).max().unwrap_or((0, 0));
         let limit = to_usize(self.limits.max_text_bytes);
@@ -349,10 +365,12 @@ impl Embedder {
 
     /// Checks a prompt, which counts once per text.
     fn check_prompt(&self, texts: &[String], prompt: &str) -> Result<(), ApiError> {
-        let (max, all) = (to_usize(self.limits.max_text_bytes), to_usize(self.limits.max_texts_bytes));
+        let max = to_usize(self.limits.max_text_bytes);
+        let all = to_usize(self.limits.max_texts_bytes);
         let together = prompt.len().saturating_mul(texts.len());
         if prompt.len() > max || together > all {
-            let (got, texts) = (prompt.len(), texts.len());
+            let got = prompt.len();
+            let texts = texts.len();
             let reason = format!("expected at most {max} bytes, and {all} over {texts} texts, got {got}");
             return Err(ApiError::invalid("prompt", reason));
         }
@@ -459,7 +477,7 @@ fn concat(outputs: Vec<Encoded>) -> Bytes {
     }
 }
 
-/// What the rows of a response are of.
+/// Returns the items that the rows of a response are of.
 fn items_of(input: &Input, options: &Options) -> Items {
     match input {
         Input::Texts(_) | Input::Tokens { .. } if !options.spans.is_empty() => Items::Spans,

@@ -20,7 +20,8 @@ impl Embedder {
             registry.upgrade().map_or(0, |registry| registry.evict_cpu_copies(bytes))
         });
         for place in places {
-            let (registry, is_needed) = (Arc::downgrade(&self.registry), is_needed.clone());
+            let registry = Arc::downgrade(&self.registry);
+            let is_needed = is_needed.clone();
             ledger.on_eviction(place, Kind::Models, move |bytes| {
                 registry.upgrade().map_or(0, |registry| registry.evict_idle(bytes, &is_needed))
             });

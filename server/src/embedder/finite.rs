@@ -5,7 +5,7 @@ use accelerd_kernels::ops::encode::{Encoded, OutputType, PooledOutput};
 use super::{registry::LoadedModel, requests::device_output};
 use crate::error::ApiError;
 
-/// What the rows of a call are of.
+/// Items that the rows of a call are of.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Items {
     Texts,
@@ -81,13 +81,13 @@ pub(super) fn first_non_finite_row(bytes: &[u8], output: OutputType, dimensions:
     let all_set = |exponent: u16| {
         bytes.as_chunks::<2>().0.iter().position(|number| u16::from_le_bytes(*number) & exponent == exponent)
     };
-    let at = match output {
+    let position = match output {
         OutputType::F32 => f32s(bytes).position(|number| !number.is_finite()),
         OutputType::F16 => all_set(0x7c00),
         OutputType::Bf16 => all_set(0x7f80),
         OutputType::Int8 | OutputType::Binary => None,
     };
-    at.map(|at| at / dimensions.max(1))
+    position.map(|position| position / dimensions.max(1))
 }
 
 #[cfg(test)]

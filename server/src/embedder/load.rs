@@ -22,7 +22,7 @@ use crate::{
     hub::{Hub, Repo, Requester},
 };
 
-/// How long unloading a model waits for busy devices to release its memory.
+/// Time that unloading a model waits for busy devices to release its memory.
 const TRIM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The location of a model's files.
@@ -54,7 +54,8 @@ impl Embedder {
 
     async fn load_for(&self, requester: Requester, source: ModelSource) -> Result<Arc<LoadedModel>, ApiError> {
         let location = self.locate(requester, &source.path)?;
-        let (registry, hub) = (Arc::clone(&self.registry), Arc::clone(&self.hub));
+        let registry = Arc::clone(&self.registry);
+        let hub = Arc::clone(&self.hub);
         let path = source.path.clone();
         // Dropping the future cancels a download. It does not stop reading files: the task owns the reservation, so that its
         // memory stays accounted for.
@@ -149,7 +150,8 @@ fn load(path: &Path, source: &ModelSource) -> Result<LoadedModel, ApiError> {
 
 /// An error of a model's files, with the path that the client gave instead of that in the cache.
 fn load_error(path: &Path, source: &ModelSource, error: &hf::LoadError) -> ApiError {
-    let (folder, reason) = (path.display().to_string(), error.to_string());
+    let folder = path.display().to_string();
+    let reason = error.to_string();
     let named = if folder.is_empty() { reason } else { reason.replace(&folder, &source.path) };
     ApiError::invalid("path", named)
 }

@@ -21,7 +21,7 @@ pub struct Span {
 pub struct Options {
     /// Leading dimensions to keep; 0 keeps all.
     pub dimensions: u32,
-    /// Whether to scale to unit length.
+    /// True to scale to unit length.
     pub normalize: Option<bool>,
     /// Pooling of token vectors.
     pub pooling: Option<Pooling>,
@@ -33,15 +33,15 @@ pub struct Options {
     pub prompt: Option<String>,
     /// Side from which long texts are truncated.
     pub truncation_side: TruncationSide,
-    /// How long texts are handled.
+    /// Treatment of long texts.
     pub long_input: LongInput,
     /// Maximum number of tokens of a text; 0 means the model's limit.
     pub max_tokens: u32,
     /// Number type of the vectors.
     pub output: OutputType,
-    /// Whether a GPU computes GELU through the error function.
+    /// True if a GPU computes GELU through the error function.
     pub exact_gelu: bool,
-    /// Whether to wait while the lane is full instead of failing: for streams, which have their own backpressure.
+    /// True to wait while the lane is full instead of failing: for streams, which have their own backpressure.
     pub waits: bool,
     /// Maximum size of the response in bytes.
     pub max_response_bytes: Option<usize>,

@@ -187,8 +187,8 @@ impl Registry {
     pub(super) fn find(&self, name: &str) -> Option<Arc<LoadedModel>> {
         let models = self.models();
         let by_alias = || models.loaded.values().find(|model| model.aliases.iter().any(|alias| alias == name));
-        let found = models.loaded.get(name).or_else(by_alias).map(Arc::clone);
-        found.inspect(|model| model.record_use())
+        let model = models.loaded.get(name).or_else(by_alias).map(Arc::clone);
+        model.inspect(|model| model.record_use())
     }
 
     /// Drops the CPU's copies of weights that no batch is using, those of the least recently used models first, until
@@ -229,7 +229,7 @@ impl Registry {
         evicted
     }
 
-    /// Whether a caller loaded it and could again.
+    /// Returns true if a caller loaded it and could again.
     fn can_be_loaded_again(&self, model: &LoadedModel) -> bool {
         let Some(path) = &model.caller_path else { return false };
         path.starts_with("hf://") || self.resolve_allowed(path).is_ok()
@@ -303,7 +303,7 @@ impl Models {
     }
 }
 
-/// Whether a model is needed by its name or an alias.
+/// Returns true if a model is needed by its name or an alias.
 fn is_used(model: &LoadedModel, is_needed: &dyn Fn(&str) -> bool) -> bool {
     is_needed(model.name()) || model.aliases.iter().any(|alias| is_needed(alias))
 }
@@ -353,9 +353,11 @@ impl Drop for Reservation {
     }
 }
 
-/// Whether all symbolic links below a directory stay within allowed directories. False for directories with too many entries.
+/// Returns true if all symbolic links below a directory stay within allowed directories. False for directories with too many entries.
 fn stays_within(folder: &Path, is_allowed: &impl Fn(&Path) -> bool) -> bool {
-    let (mut folders, mut seen, mut entry_count) = (vec![folder.to_owned()], BTreeSet::new(), 0);
+    let mut folders = vec![folder.to_owned()];
+    let mut seen = BTreeSet::new();
+    let mut entry_count = 0;
     while let Some(folder) = folders.pop() {
         // The loader reports unreadable directories.
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
@@ -475,7 +477,8 @@ mod tests {
 
     #[test]
     fn symbolic_links_do_not_lead_clients_outside_of_the_allowed_directories() {
-        let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let inside = tempfile::tempdir().expect("a folder");
+        let outside = tempfile::tempdir().expect("a folder");
         let link = |to: &Path, from: &str| {
             let from = inside.path().join(from);
             std::fs::create_dir_all(from.parent().expect("a folder")).expect("it can be made");

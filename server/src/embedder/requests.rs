@@ -14,7 +14,7 @@ use crate::error::ApiError;
 /// Approximate number of tokens of a request; texts are not split.
 const REQUEST_TOKENS: usize = 8192;
 
-/// How a call is split into requests.
+/// Split of a call into requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestSizing {
     /// Approximate number of tokens of a request; fewer for wide models.

@@ -29,7 +29,7 @@ pub struct RerankQuery {
     pub documents: Vec<String>,
     /// Maximum number of results; 0 means all.
     pub top: usize,
-    /// Whether to return the head's raw scores.
+    /// True to return the head's raw scores.
     pub raw_scores: bool,
     /// Maximum number of tokens of a pair; 0 means the model's limit.
     pub max_tokens: u32,
@@ -143,7 +143,9 @@ impl Embedder {
             pooling: head.pooling(),
             tokenize: TokenizeOptions::default(),
         };
-        let (encoder, precision, options) = (&encoder.encoder, model.precision, &Options::default());
+        let encoder = &encoder.encoder;
+        let precision = model.precision;
+        let options = &Options::default();
         let builder = RequestBuilder { encoder, precision, options, resolved: &resolved };
         let check = FiniteCheck::new(model, Items::Documents);
         let then = |first, encoded| async move {
@@ -157,12 +159,14 @@ impl Embedder {
 
     /// Checks query and documents against the limits. The query counts once per document.
     fn check_pairs(&self, model: &Model, request: &RerankQuery) -> Result<(), ApiError> {
-        let (query, documents) = (request.query.len(), request.documents.len());
+        let query = request.query.len();
+        let documents = request.documents.len();
         if query == 0 {
             return Err(ApiError::invalid("query", "expected a text, got none"));
         }
         self.check_texts("documents", &request.documents)?;
-        let (max, all) = (to_usize(self.limits.max_text_bytes), to_usize(self.limits.max_texts_bytes));
+        let max = to_usize(self.limits.max_text_bytes);
+        let all = to_usize(self.limits.max_texts_bytes);
         if query > max || query.saturating_mul(documents) > all {
             let reason = format!("expected at most {max} bytes, and {all} over {documents} documents, got {query}");
             return Err(ApiError::invalid("query", reason));

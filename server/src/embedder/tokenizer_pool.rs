@@ -58,7 +58,8 @@ impl TokenizerPool {
         texts: Vec<String>,
         tokenize: TokenizeFn,
     ) -> impl Stream<Item = Result<TokenizedBatch, ApiError>> + Send + 'static {
-        let (pool, model) = (self.clone(), Arc::clone(model));
+        let pool = self.clone();
+        let model = Arc::clone(model);
         let run =
             move |(first, texts)| pool.clone().run(Arc::clone(&model), first, texts, Arc::clone(&tokenize)).boxed();
         stream::iter(split_batches(texts)).map(run).buffered(PREFETCHED_BATCHES)
@@ -117,7 +118,10 @@ fn bytes_of(texts: &[String]) -> usize {
 
 /// Splits texts into batches, each with the index of its first text.
 fn split_batches(texts: Vec<String>) -> Vec<(usize, Vec<String>)> {
-    let (mut batches, mut batch, mut bytes, mut first) = (vec![], vec![], 0, 0);
+    let mut batches = vec![];
+    let mut batch = vec![];
+    let mut bytes = 0;
+    let mut first = 0;
     for text in texts {
         bytes += text.len();
         batch.push(text);

@@ -30,14 +30,14 @@ pub fn matrix(field: &str, tensor: &Tensor) -> Result<Matrix, ApiError> {
 }
 
 fn extents(field: &str, shape: &[i64]) -> Result<(usize, usize), ApiError> {
-    let at = format!("{field}.shape");
+    let shape_field = format!("{field}.shape");
     let &[rows, cols] = shape else {
-        return Err(ApiError::invalid(at, format!("expected 2 extents, got {}", shape.len())));
+        return Err(ApiError::invalid(shape_field, format!("expected 2 extents, got {}", shape.len())));
     };
     match (usize::try_from(rows), usize::try_from(cols)) {
-        (Ok(_), Ok(0)) if rows > 0 => Err(ApiError::invalid(at, format!("expected columns, got [{rows}, 0]"))),
+        (Ok(_), Ok(0)) if rows > 0 => Err(ApiError::invalid(shape_field, format!("expected columns, got [{rows}, 0]"))),
         (Ok(rows), Ok(cols)) => Ok((rows, cols)),
-        _ => Err(ApiError::invalid(at, format!("expected extents of at least 0, got [{rows}, {cols}]"))),
+        _ => Err(ApiError::invalid(shape_field, format!("expected extents of at least 0, got [{rows}, {cols}]"))),
     }
 }
 

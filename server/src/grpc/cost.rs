@@ -9,7 +9,7 @@ pub(super) type Dimensions = Arc<dyn Fn(&str) -> usize + Send + Sync>;
 
 /// Cost of a request. Methods with requests of variable size implement it here.
 pub(super) trait RequestCost {
-    /// Whether the handler, and building the response, are cheap enough for the reactor. The response's size is checked
+    /// Returns true if the handler, and building the response, are cheap enough for the reactor. The response's size is checked
     /// separately.
     fn is_cheap(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! Estimates what decoding a message allocates, from its encoded bytes.
+//! Estimates the bytes that decoding a message allocates, from its encoded bytes.
 //!
 //! An empty string takes two bytes on the wire and 24 in memory, so a message can decode to a dozen times its size. The
 //! estimate is charged before decoding. Fields of type `bytes` share the message's buffer and cost nothing.
@@ -163,7 +163,7 @@ fn field(field: &FieldDescriptorProto, index: &HashMap<&str, usize>) -> Option<(
 }
 
 /// Size of a struct, including nested structs.
-fn struct_size(all: &[MessageLayout], at: usize, depth: usize) -> u64 {
+fn struct_size(all: &[MessageLayout], index: usize, depth: usize) -> u64 {
     let size = |field: &Field| match *field {
         Field::Number { repeated: true, .. } | Field::Text { .. } | Field::Message { repeated: true, .. } => 24,
         Field::Number { size, .. } => size.max(4) * 2,
@@ -171,7 +171,7 @@ fn struct_size(all: &[MessageLayout], at: usize, depth: usize) -> u64 {
         Field::Message { index, .. } if depth > 0 => struct_size(all, index, depth - 1) + 8,
         Field::Message { .. } => 8,
     };
-    all[at].fields.values().map(size).sum::<u64>() + 8
+    all[index].fields.values().map(size).sum::<u64>() + 8
 }
 
 #[cfg(test)]
@@ -239,13 +239,13 @@ mod tests {
         assert_eq!(decoded_size("/made.up/Path", &[0x0a, 0]), 0);
     }
 
-    /// Messages within a message of this type; `None` if there are more than `most`.
-    fn nesting(layouts: &Layouts, at: usize, most: usize) -> Option<usize> {
-        let inner = layouts.all[at].fields.values().filter_map(|field| match field {
+    /// Messages within a message of this type; `None` if there are more than `limit`.
+    fn nesting(layouts: &Layouts, index: usize, limit: usize) -> Option<usize> {
+        let inner = layouts.all[index].fields.values().filter_map(|field| match field {
             Field::Message { index, .. } => Some(*index),
             Field::Number { .. } | Field::Text { .. } | Field::Bytes { .. } => None,
         });
-        let mut depths = inner.map(|index| nesting(layouts, index, most.checked_sub(1)?).map(|depth| depth + 1));
+        let mut depths = inner.map(|index| nesting(layouts, index, limit.checked_sub(1)?).map(|depth| depth + 1));
         depths.try_fold(0, |deepest, depth| Some(deepest.max(depth?)))
     }
 

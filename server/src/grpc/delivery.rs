@@ -1,4 +1,4 @@
-//! What a call makes for its caller: it is taken back if the response that names it is not sent.
+//! Objects that a call makes for its caller: they are removed if the response that names them is not sent.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ struct Pending(Mutex<Option<TakeBack>>);
 type TakeBack = Box<dyn FnOnce() + Send>;
 
 impl Delivery {
-    /// Adds to a response what `take_back` undoes.
+    /// Adds the callback to a response that removes its object again.
     pub(super) fn attach<R>(response: R, take_back: impl FnOnce() + Send + 'static) -> Response<R> {
         let mut response = Response::new(response);
         response.extensions_mut().insert(Self(Arc::new(Pending(Mutex::new(Some(Box::new(take_back)))))));

@@ -38,7 +38,8 @@ impl Embed {
 
 impl EmbedService for Embed {
     async fn embed(&self, request: Request<pb::EmbedRequest>) -> Result<Response<pb::EmbedResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         Ok(Response::new(run_embed(&self.0, request.into_inner(), false, &caller, context).await?))
     }
 
@@ -54,18 +55,20 @@ impl EmbedService for Embed {
     }
 
     async fn rerank(&self, request: Request<pb::RerankRequest>) -> Result<Response<pb::RerankResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let pb::RerankRequest { model, query, documents, top_n, raw_scores, max_tokens } = request.into_inner();
         let embedder = &self.0.embedder;
         if !model.is_empty() {
-            find_model(&self.0, &caller, &model)?;
+            embedder.model_for(&caller, &model)?;
         }
         let model = embedder.cross_encoder(&model, |model| caller.sees_model(model.names()))?;
         let documents = documents.unwrap_or_default().values;
         let request = RerankQuery { query, documents, top: top_n as usize, raw_scores, max_tokens };
         let RerankResult { results, token_counts } = embedder.rerank(&model, request, context).await?;
         let results = results.into_iter().map(|ranked| pb::RankedDocument { index: ranked.index, score: ranked.score });
-        let (results, model) = (results.collect(), model.name().to_owned());
+        let results = results.collect();
+        let model = model.name().to_owned();
         Ok(Response::new(pb::RerankResponse { results, token_counts, model }))
     }
 
@@ -73,7 +76,7 @@ impl EmbedService for Embed {
         let caller = Caller::of(request.extensions());
         let pb::TokenizeRequest { model, texts } = request.into_inner();
         let embedder = &self.0.embedder;
-        let model = find_model(&self.0, &caller, &model)?;
+        let model = embedder.model_for(&caller, &model)?;
         let texts = texts.ok_or_else(|| ApiError::invalid("texts", "expected texts, got none"))?;
         let Tokens { ids, offsets } = embedder.tokenize(&model, texts.values).await?;
         Ok(Response::new(pb::TokenizeResponse { tokens: Some(pb::TokenInput { ids, offsets }) }))
@@ -116,21 +119,12 @@ impl EmbedService for Embed {
     ) -> Result<Response<pb::UnloadModelResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let name = request.into_inner().name;
-        find_model(&self.0, &caller, &name)?;
+        self.0.embedder.model_for(&caller, &name)?;
         let name = self.0.embedder.unload(&name).await?;
         tracing::info!(model = name, "model unloaded");
         caller.record_change(&name);
         Ok(Response::new(pb::UnloadModelResponse { name }))
     }
-}
-
-/// The model of this name, if the caller may use the model, or an alias by this name. A missing model that the caller might
-/// not use is refused too, so that a refusal does not tell what is loaded.
-pub(super) fn find_model(app: &App, caller: &Caller, name: &str) -> Result<Arc<LoadedModel>, ApiError> {
-    let found = app.embedder.model(name);
-    let model_name = found.as_ref().map_or(name, |model| model.name());
-    caller.check_model(if name.is_empty() { model_name } else { name }, [name, model_name])?;
-    found
 }
 
 async fn run_embed(
@@ -140,7 +134,7 @@ async fn run_embed(
     caller: &Caller,
     context: Context,
 ) -> Result<pb::EmbedResponse, ApiError> {
-    let model = find_model(app, caller, &request.model)?;
+    let model = app.embedder.model_for(caller, &request.model)?;
     let max_response_bytes = Some(app.config.server.max_message());
     let options = Options { waits, max_response_bytes, ..options(&request)? };
     let input = request.input.ok_or_else(|| ApiError::invalid("input", "expected texts or tokens, got neither"))?;

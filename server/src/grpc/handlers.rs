@@ -1,4 +1,4 @@
-//! What each service computes: a trait for each service of the protocol, with a function for each of its methods.
+//! A trait for each service of the protocol, with a function for each of its methods.
 
 use std::future::Future;
 

@@ -83,7 +83,8 @@ impl KernelService for Kernels {
     }
 
     async fn launch(&self, request: Request<pb::LaunchRequest>) -> Result<Response<pb::LaunchResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let request = launch_request("", request.into_inner())?;
         Ok(Response::new(launched(self.0.launch(&caller, &context, request).await?)))
     }
@@ -92,13 +93,15 @@ impl KernelService for Kernels {
         &self,
         request: Request<pb::BenchmarkRequest>,
     ) -> Result<Response<pb::BenchmarkResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let request = benchmark_request(request.into_inner())?;
         Ok(Response::new(measured(&self.0.benchmark(&caller, &context, request).await?)))
     }
 
     async fn evaluate(&self, request: Request<pb::EvaluateRequest>) -> Result<Response<pb::EvaluateResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let request = evaluation_request(request.into_inner())?;
         Ok(Response::new(judgement(self.0.evaluate(&caller, &context, request).await?)))
     }

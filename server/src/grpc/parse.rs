@@ -122,7 +122,8 @@ impl ParserState {
 
     fn check(&self, request: pb::ParseRequest) -> Result<ParseRequest, ApiError> {
         let pb::ParseRequest { sources, feature_version, outputs, source_types, mode } = request;
-        let (count, max) = (sources.len(), self.limits.max_sources);
+        let count = sources.len();
+        let max = self.limits.max_sources;
         if !(1..=max).contains(&count) {
             return Err(ApiError::invalid("sources", format!("expected 1 to {max} sources, got {count}")));
         }
@@ -139,7 +140,8 @@ impl ParserState {
 }
 
 fn version(minor: u32) -> Result<u8, ApiError> {
-    let (oldest, newest) = (VERSIONS.start(), VERSIONS.end());
+    let oldest = VERSIONS.start();
+    let newest = VERSIONS.end();
     let minor = if minor == 0 { *newest } else { minor };
     let known = u8::try_from(minor).ok().filter(|_| VERSIONS.contains(&minor));
     known.ok_or_else(|| {
@@ -154,7 +156,7 @@ fn source_types(types: &[i32], count: usize) -> Result<Vec<SourceType>, ApiError
         let reason = format!("expected 0, 1 or {count} source types, as many as sources, got {}", types.len());
         return Err(ApiError::invalid("source_types", reason));
     }
-    let one = |(nth, &number): (usize, &i32)| match pb::SourceType::try_from(number) {
+    let source_type = |(nth, &number): (usize, &i32)| match pb::SourceType::try_from(number) {
         Ok(pb::SourceType::Unspecified | pb::SourceType::File) => Ok(SourceType::File),
         Ok(pb::SourceType::Text) => Ok(SourceType::Text),
         Err(_) => {
@@ -162,7 +164,7 @@ fn source_types(types: &[i32], count: usize) -> Result<Vec<SourceType>, ApiError
             Err(ApiError::invalid(format!("source_types[{nth}]"), reason))
         }
     };
-    types.iter().enumerate().map(one).collect()
+    types.iter().enumerate().map(source_type).collect()
 }
 
 fn mode(mode: i32) -> Result<Mode, ApiError> {

@@ -40,10 +40,10 @@ const MAX_TENSOR_OFFSET: usize = 4 << 20;
 /// allocates nothing.
 const ALLOCATE_AFTER: usize = 8;
 
-/// How long a request that is being received counts as queued: a client that sends slowly takes nobody's place.
+/// Time that a request that is being received counts as queued: a client that sends slowly takes nobody's place.
 const MAX_ARRIVAL: Duration = Duration::from_millis(100);
 
-/// How long a message of a stream waits for its principal's quota of bytes in flight.
+/// Time that a message of a stream waits for its principal's quota of bytes in flight.
 const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
 const QUOTA_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -59,7 +59,7 @@ pub(super) struct Received {
     pub(super) charge: MessageCharge,
 }
 
-/// What a message holds until it is handled: transport memory, and bytes of its principal's quota.
+/// Resources of a message until it is handled: transport memory, and bytes of its principal's quota.
 #[derive(Debug)]
 pub(super) struct MessageCharge {
     memory: Charge,
@@ -95,11 +95,11 @@ pub(super) struct Receiver<B> {
     encoding: Option<Encoding>,
     limit: usize,
     offload: Handle,
-    /// Whether the first message has been received, which the caller's rate admitted with the call.
+    /// True if the first message has been received, which the caller's rate admitted with the call.
     has_first: bool,
     /// Received data that is not consumed.
     rest: Bytes,
-    /// Whether a message is being received, so that the stall timeout applies.
+    /// True if a message is being received, so that the stall timeout applies.
     receiving: bool,
     waiting: Option<WaitGuard>,
 }
@@ -144,7 +144,7 @@ where
     pub(super) async fn unary(mut self) -> Result<Received, Status> {
         let received = self.message().await?.ok_or_else(truncated)?;
         if !self.rest.is_empty() || self.data().await?.is_some() {
-            return Err(Status::internal("expected one request message, got more"));
+            return Err(status::malformed_message("expected one message, got more"));
         }
         Ok(received)
     }
@@ -186,7 +186,7 @@ where
         Ok(Some(if compressed { self.decompress(received).await? } else { received }))
     }
 
-    /// Whether the next message is compressed, and its length.
+    /// Returns true if the next message is compressed, and its length.
     async fn prefix(&mut self) -> Result<(bool, usize), Status> {
         let mut prefix = [0; PREFIX];
         for byte in &mut prefix {
@@ -203,8 +203,8 @@ where
         match flag {
             0 => Ok((false, length)),
             1 if self.encoding.is_some() => Ok((true, length)),
-            1 => Err(Status::internal("the message is compressed, but the call has no grpc-encoding")),
-            _ => Err(Status::internal(format!("expected a compression flag of 0 or 1, got {flag}"))),
+            1 => Err(status::malformed_message("it is compressed, but the call has no grpc-encoding")),
+            _ => Err(status::malformed_message(&format!("expected a compression flag of 0 or 1, got {flag}"))),
         }
     }
 
@@ -302,13 +302,13 @@ where
 fn decompress_status(error: DecompressError, limit: usize) -> Status {
     match error {
         DecompressError::TooLarge => status::message_too_large(limit as u64 + 1, limit as u64),
-        DecompressError::Malformed(error) => Status::internal(format!("the message was not decompressed: {error}")),
+        DecompressError::Malformed(error) => status::malformed_message(&format!("it cannot be decompressed: {error}")),
         DecompressError::Memory(status) => status,
     }
 }
 
 fn truncated() -> Status {
-    Status::internal("the request body ended within a message")
+    status::malformed_message("the body ended within it")
 }
 
 /// A partly received message, after padding that aligns its tensor data.
@@ -316,9 +316,9 @@ struct Buffer {
     data: BytesMut,
     padding: usize,
     length: usize,
-    /// Whether the whole message has room.
+    /// True if the whole message has room.
     is_allocated: bool,
-    /// Whether the tensor data has been found, or is no longer looked for.
+    /// True if the tensor data has been found, or is no longer looked for.
     is_aligned: bool,
 }
 
@@ -368,9 +368,9 @@ fn tensor_offset(head: &[u8], length: usize) -> Option<usize> {
     (bytes >= length / 2).then_some(data)
 }
 
-/// Start and length of the first field after `at` that extends beyond the end of `message`.
-fn field_beyond_end(message: &[u8], at: usize) -> Option<(usize, usize)> {
-    let mut rest = message.get(at..)?;
+/// Start and length of the first field after `start` that extends beyond the end of `message`.
+fn field_beyond_end(message: &[u8], start: usize) -> Option<(usize, usize)> {
+    let mut rest = message.get(start..)?;
     while rest.has_remaining() {
         let tag = prost::encoding::decode_varint(&mut rest).ok()?;
         let skipped = match tag & 7 {
@@ -477,12 +477,12 @@ mod tests {
     async fn a_body_that_is_not_one_valid_message_is_refused() {
         let wire = encoded(&request(1, 100));
         let code = async |wire: &[u8], limit| received(wire, 64, limit).await.expect_err("refused").code();
-        assert_eq!(code(&wire[..wire.len() - 1], LIMIT).await, Code::Internal);
-        assert_eq!(code(&wire[..3], LIMIT).await, Code::Internal);
-        assert_eq!(code(&[], LIMIT).await, Code::Internal);
-        assert_eq!(code(&[&wire[..], &wire[..]].concat(), LIMIT).await, Code::Internal);
-        assert_eq!(code(&[&[1], &wire[1..]].concat(), LIMIT).await, Code::Internal);
-        assert_eq!(code(&[&[2], &wire[1..]].concat(), LIMIT).await, Code::Internal);
+        assert_eq!(code(&wire[..wire.len() - 1], LIMIT).await, Code::InvalidArgument);
+        assert_eq!(code(&wire[..3], LIMIT).await, Code::InvalidArgument);
+        assert_eq!(code(&[], LIMIT).await, Code::InvalidArgument);
+        assert_eq!(code(&[&wire[..], &wire[..]].concat(), LIMIT).await, Code::InvalidArgument);
+        assert_eq!(code(&[&[1], &wire[1..]].concat(), LIMIT).await, Code::InvalidArgument);
+        assert_eq!(code(&[&[2], &wire[1..]].concat(), LIMIT).await, Code::InvalidArgument);
         assert_eq!(code(&wire, 100).await, Code::ResourceExhausted);
     }
 

@@ -172,7 +172,8 @@ async fn other<B>(mut routes: Routes, request: http::Request<B>) -> Result<http:
 where
     B: HttpBody<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
 {
-    let (call, path) = (call_of(&request), request.uri().path().to_owned());
+    let call = call_of(&request);
+    let path = request.uri().path().to_owned();
     let response = with_method(routes.call(request.map(Body::new)).await?, &path);
     Ok(response.map(|body| Body::new(ChargedBody { body, call })))
 }

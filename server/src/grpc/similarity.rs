@@ -2,12 +2,8 @@
 
 use std::sync::Arc;
 
-use accelerd_collections::{Collection, CollectionError, Filter, Found, Prepared, Upserted, check_clusters};
+use accelerd_collections::{Collection, CollectionError, Filter, Found, Prepared, Upserted};
 use accelerd_engine::Context;
-use accelerd_kernels::ops::{
-    cluster::{self as kmeans, Rows},
-    similarity as search,
-};
 use accelerd_proto::v1 as pb;
 use futures::StreamExt as _;
 use prost::Message as _;
@@ -15,16 +11,15 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
-    auth::{caller::Caller, refusal::Refusal},
+    auth::caller::Caller,
+    collections::CollectionService,
     error::ApiError,
     grpc::{
         call::{Requests, Responses},
         context::context,
         convert::{self, matrix, tensor},
-        embed::find_model,
         handlers::SimilarityService,
     },
-    layers::timing,
     status::item_error,
 };
 
@@ -39,12 +34,12 @@ use wire::{
 const WINDOW: usize = 8;
 
 /// The service.
-#[derive(Clone, Debug)]
-pub struct Similarity(Arc<App>);
+#[derive(Clone)]
+pub struct Similarity(Arc<CollectionService>);
 
 impl Similarity {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        Self(Arc::clone(app))
+        Self(Arc::new(CollectionService::new(app)))
     }
 }
 
@@ -56,12 +51,8 @@ impl SimilarityService for Similarity {
         let context = context(&request);
         let request = find_similar(&request.into_inner())?;
         let k = request.k;
-        if request.queries.rows() == 0 {
-            return Ok(Response::new(ranking(&search::Hits { lists: vec![] }, k)));
-        }
-        let done = self.0.find_similar.submit(request, context).await.map_err(ApiError::from)?;
-        timing::record(&done);
-        Ok(Response::new(ranking(&done.response, k)))
+        let hits = self.0.find_similar(request, context).await?;
+        Ok(Response::new(ranking(&hits, k)))
     }
 
     async fn create_collection(
@@ -70,14 +61,8 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::CreateCollectionResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
-        caller.check_collection(&request.name).map_err(ApiError::from)?;
-        if !request.model.is_empty() {
-            find_model(&self.0, &caller, &request.model)?;
-        }
-        check_resident_bytes(&self.0, &caller, caller.owner(), 0)?;
-        let new = new_collection(request, caller.owner())?;
-        let collection = self.0.collections.create(new).await.map_err(ApiError::from)?;
-        caller.record_change(&collection.meta().name);
+        self.0.check_create(&caller, &request.name, &request.model)?;
+        let collection = self.0.create(&caller, new_collection(request, caller.owner())?).await?;
         Ok(Response::new(pb::CreateCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
@@ -86,7 +71,7 @@ impl SimilarityService for Similarity {
         request: Request<pb::GetCollectionRequest>,
     ) -> Result<Response<pb::GetCollectionResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let collection = find_collection(&self.0, &caller, &request.into_inner().name)?;
+        let collection = self.0.get(&caller, &request.into_inner().name)?;
         Ok(Response::new(pb::GetCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
@@ -95,9 +80,7 @@ impl SimilarityService for Similarity {
         request: Request<pb::ListCollectionsRequest>,
     ) -> Result<Response<pb::ListCollectionsResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let collections = self.0.collections.list();
-        let visible = collections.iter().filter(|collection| caller.sees_collection(&collection.meta().name));
-        let collections = visible.map(|collection| describe(collection)).collect();
+        let collections = self.0.list(&caller).iter().map(|collection| describe(collection)).collect();
         Ok(Response::new(pb::ListCollectionsResponse { collections }))
     }
 
@@ -106,15 +89,13 @@ impl SimilarityService for Similarity {
         request: Request<pb::DeleteCollectionRequest>,
     ) -> Result<Response<pb::DeleteCollectionResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let name = request.into_inner().name;
-        caller.check_collection(&name).map_err(ApiError::from)?;
-        self.0.collections.delete(&name).await.map_err(ApiError::from)?;
-        caller.record_change(&name);
+        self.0.delete(&caller, &request.into_inner().name).await?;
         Ok(Response::new(pb::DeleteCollectionResponse {}))
     }
 
     async fn upsert(&self, request: Request<pb::UpsertRequest>) -> Result<Response<pb::UpsertResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let (collection, points) = prepare(&self.0, request.into_inner(), false, &caller, context).await?;
         let upserted = collection.enqueue(points).await.map_err(ApiError::from)?.await.map_err(ApiError::from)?;
         Ok(Response::new(upsert_response(upserted)))
@@ -126,8 +107,9 @@ impl SimilarityService for Similarity {
         context: Context,
         batches: Requests<pb::UpsertStreamRequest>,
     ) -> Responses<pb::UpsertStreamResponse> {
-        let app = Arc::clone(&self.0);
-        let prepared = batches.map(move |step| prepare_step(Arc::clone(&app), step, caller.clone(), context.clone()));
+        let service = Arc::clone(&self.0);
+        let prepared =
+            batches.map(move |step| prepare_step(Arc::clone(&service), step, caller.clone(), context.clone()));
         // Batches are prepared concurrently, enqueued in order, and acknowledged as they complete.
         let queued = prepared.buffered(WINDOW).then(enqueue_step);
         queued.map(await_step).buffer_unordered(WINDOW).boxed()
@@ -139,24 +121,26 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::DeletePointsResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let pb::DeletePointsRequest { collection, filter } = request.into_inner();
-        let collection = find_collection(&self.0, &caller, &collection)?;
+        let collection = self.0.get(&caller, &collection)?;
         let filter = Filter::parse("filter", &filter.unwrap_or_default()).map_err(ApiError::from)?;
         let deleted_count = collection.delete(filter).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::DeletePointsResponse { deleted_count }))
     }
 
     async fn search(&self, request: Request<pb::SearchRequest>) -> Result<Response<pb::SearchResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let request = request.into_inner();
-        let collection = find_collection(&self.0, &caller, &request.collection)?;
-        let (as_columns, with_payload) = (request.columns, request.include_payload);
-        let found = collection.search(search_spec(request)?, context).await.map_err(ApiError::from)?;
+        let collection = self.0.get(&caller, &request.collection)?;
+        let as_columns = request.columns;
+        let with_payload = request.include_payload;
+        let results = collection.search(search_spec(request)?, context).await.map_err(ApiError::from)?;
         if as_columns {
-            let columns = Some(hit_columns(found, with_payload)?);
+            let columns = Some(hit_columns(results, with_payload)?);
             return Ok(Response::new(pb::SearchResponse { results: vec![], exact: true, columns }));
         }
-        let result = |found: Vec<Found>| pb::SearchResult { hits: found.into_iter().map(hit).collect() };
-        let results = found.into_iter().map(result).collect();
+        let result = |hits: Vec<Found>| pb::SearchResult { hits: hits.into_iter().map(hit).collect() };
+        let results = results.into_iter().map(result).collect();
         Ok(Response::new(pb::SearchResponse { results, exact: true, columns: None }))
     }
 
@@ -166,7 +150,7 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::GetPointsResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let pb::GetPointsRequest { collection, ids, include_vectors, columns, set_aside } = request.into_inner();
-        let collection = find_collection(&self.0, &caller, &collection)?;
+        let collection = self.0.get(&caller, &collection)?;
         let ids = convert::ids("ids", &ids.unwrap_or_default())?;
         let fetched = if set_aside {
             collection.fetch_set_aside(&ids, include_vectors)
@@ -188,8 +172,9 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::ScrollPointsResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
-        let collection = find_collection(&self.0, &caller, &request.collection)?;
-        let (as_columns, with_payload) = (request.columns, request.include_payload);
+        let collection = self.0.get(&caller, &request.collection)?;
+        let as_columns = request.columns;
+        let with_payload = request.include_payload;
         let page = collection.scroll(page_spec(request)?).await.map_err(ApiError::from)?;
         let listed = listed(page.ids, with_payload.then_some(page.payloads), as_columns)?;
         Ok(Response::new(pb::ScrollPointsResponse {
@@ -207,7 +192,7 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::CountPointsResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let pb::CountPointsRequest { collection, filter } = request.into_inner();
-        let collection = find_collection(&self.0, &caller, &collection)?;
+        let collection = self.0.get(&caller, &collection)?;
         let point_count = collection.count(wire::filter(filter)?).await.map_err(ApiError::from)?;
         Ok(Response::new(pb::CountPointsResponse { point_count, exact: true }))
     }
@@ -218,9 +203,7 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::CreateSnapshotResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let pb::CreateSnapshotRequest { collection, url } = request.into_inner();
-        caller.check_collection(&collection).map_err(ApiError::from)?;
-        let written = self.0.collections.snapshot(&collection, &url).await.map_err(ApiError::from)?;
-        caller.record_change(&collection);
+        let written = self.0.snapshot(&caller, &collection, &url).await?;
         let snapshot = pb::Snapshot {
             url: written.url,
             version: written.version,
@@ -237,38 +220,25 @@ impl SimilarityService for Similarity {
     ) -> Result<Response<pb::RestoreCollectionResponse>, Status> {
         let caller = Caller::of(request.extensions());
         let pb::RestoreCollectionRequest { url, name } = request.into_inner();
-        if !name.is_empty() {
-            caller.check_collection(&name).map_err(ApiError::from)?;
-        }
-        let snapshot = self.0.collections.open_snapshot(&url).await.map_err(ApiError::from)?;
-        // The points come from a collection that the caller may not read.
-        caller.check_collection(snapshot.collection()).map_err(ApiError::from)?;
-        check_resident_bytes(&self.0, &caller, caller.owner(), snapshot.bytes())?;
-        let restored = self.0.collections.restore_opened(snapshot, &name, caller.owner()).await;
-        let collection = restored.map_err(ApiError::from)?;
-        caller.record_change(&collection.meta().name);
+        let collection = self.0.restore(&caller, &url, &name).await?;
         Ok(Response::new(pb::RestoreCollectionResponse { collection: Some(describe(&collection)) }))
     }
 
     async fn cluster(&self, request: Request<pb::ClusterRequest>) -> Result<Response<pb::ClusterResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let mut request = request.into_inner();
         let input = request.input.take();
         let input = input.ok_or_else(|| ApiError::invalid("input", "expected vectors or a collection, got neither"))?;
         let template = clustering(&request)?;
-        let make = |rows| kmeans::ClusterRequest { rows, ..template.clone() };
         match input {
             pb::cluster_request::Input::Vectors(vectors) => {
                 let rows = matrix("vectors", &vectors)?;
-                check_clusters(template.clusters, rows.rows()).map_err(ApiError::from)?;
-                let done = self.0.cluster.submit(make(Rows::Inline(rows)), context).await.map_err(ApiError::from)?;
-                timing::record(&done);
-                Ok(Response::new(cluster_response(done.response, None)))
+                let clusters = self.0.cluster_rows(rows, template, context).await?;
+                Ok(Response::new(cluster_response(clusters, None)))
             }
             pb::cluster_request::Input::Collection(name) => {
-                let collection = find_collection(&self.0, &caller, &name)?;
-                let (clusters, ids) =
-                    collection.cluster(&self.0.cluster, make, context).await.map_err(ApiError::from)?;
+                let (clusters, ids) = self.0.cluster_collection(&caller, &name, template, context).await?;
                 Ok(Response::new(cluster_response(clusters, Some(convert::point_ids(ids)))))
             }
         }
@@ -277,37 +247,21 @@ impl SimilarityService for Similarity {
 
 type Step<T> = Result<(u64, Result<T, ApiError>), Status>;
 
-/// The collection of this name, if the caller may use it.
-fn find_collection(app: &App, caller: &Caller, name: &str) -> Result<Arc<Collection>, ApiError> {
-    caller.check_collection(name)?;
-    Ok(app.collections.get(name)?)
-}
-
-/// Refuses a write that would exceed the quota of the collection's owner. Concurrent writes are not counted against each
-/// other, so that they may exceed it by what they add.
-fn check_resident_bytes(app: &App, caller: &Caller, owner: &str, asked: u64) -> Result<(), ApiError> {
-    let Some(limit) = app.auth.resident_limit(owner) else { return Ok(()) };
-    let used = app.collections.owned_bytes(owner).saturating_add(app.tensors.table.owned_bytes(owner));
-    let fits = used < limit && asked <= limit - used;
-    if fits { Ok(()) } else { Err(caller.refuse(Refusal::ResidentBytes { used, limit, asked }).into()) }
-}
-
 /// Decodes and checks points, and embeds texts.
 async fn prepare(
-    app: &App,
+    service: &CollectionService,
     request: pb::UpsertRequest,
     waits: bool,
     caller: &Caller,
     context: Context,
 ) -> Result<(Arc<Collection>, Prepared), ApiError> {
-    let collection = find_collection(app, caller, &request.collection)?;
-    check_resident_bytes(app, caller, &collection.meta().owner, request.encoded_len() as u64)?;
+    let collection = service.get_to_write(caller, &request.collection, request.encoded_len() as u64)?;
     let prepared = collection.prepare(new_points(request)?, waits, context).await?;
     Ok((collection, prepared))
 }
 
 async fn prepare_step(
-    app: Arc<App>,
+    service: Arc<CollectionService>,
     step: Result<pb::UpsertStreamRequest, Status>,
     caller: Caller,
     context: Context,
@@ -315,7 +269,7 @@ async fn prepare_step(
     let pb::UpsertStreamRequest { sequence, upsert } = step?;
     let prepared = match upsert {
         // Streams have their own backpressure.
-        Some(upsert) => prepare(&app, upsert, true, &caller, context).await,
+        Some(upsert) => prepare(&service, upsert, true, &caller, context).await,
         None => Err(ApiError::invalid("upsert", "expected points, got none")),
     };
     Ok((sequence, prepared))

@@ -47,7 +47,8 @@ pub(super) struct Tensors {
 
 impl Tensors {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        let (tensors, limits) = (&app.tensors, &app.config.limits);
+        let tensors = &app.tensors;
+        let limits = &app.config.limits;
         let resident = ResidentTensors::new(tensors);
         Self {
             graphs: GraphExecutor::new(tensors, &resident, limits.max_graph_nodes, app.config.server.max_message()),
@@ -85,7 +86,8 @@ impl Tensors {
     /// A response with the handles of new tensors, which are freed unless it is sent: nobody else knows them.
     fn respond<R>(&self, caller: &Caller, response: R, kept: &[Listed]) -> Response<R> {
         let handles: Vec<_> = kept.iter().map(|listed| listed.handle.clone()).collect();
-        let (resident, owner) = (self.resident.clone(), caller.owner().to_owned());
+        let resident = self.resident.clone();
+        let owner = caller.owner().to_owned();
         Delivery::attach(response, move || resident.take_back(&owner, &handles))
     }
 }
@@ -167,7 +169,8 @@ fn op_times(measured: &MeasuredOp) -> pb::BenchmarkOpResponse {
 
 impl TensorService for Tensors {
     async fn execute(&self, request: Request<pb::ExecuteRequest>) -> Result<Response<pb::ExecuteResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let call = self.graph_call(request.into_inner())?;
         let outputs = execute(&self.graphs, &caller, context, call).await?;
         let kept = outputs.kept.clone();
@@ -180,7 +183,8 @@ impl TensorService for Tensors {
         context: Context,
         mut parts: ChargedRequests<pb::UploadTensorRequest>,
     ) -> Result<Response<pb::UploadTensorResponse>, Status> {
-        let (mut stalls_at, mut counted) = (Instant::now() + self.stall_timeout, 0);
+        let mut stalls_at = Instant::now() + self.stall_timeout;
+        let mut counted = 0;
         let mut next = async |received: usize| {
             if received >= counted + STALL_BYTES {
                 (stalls_at, counted) = (Instant::now() + self.stall_timeout, received);
@@ -246,7 +250,8 @@ impl TensorService for Tensors {
         &self,
         request: Request<pb::CopyTensorRequest>,
     ) -> Result<Response<pb::CopyTensorResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let pb::CopyTensorRequest { handle, device, ttl } = request.into_inner();
         let request = CopyRequest { handle, device, ttl: requested_time(ttl) };
         let listed = self.resident.copy(&caller, context, request).await?;

@@ -16,7 +16,7 @@ use crate::{
 /// The most integers of an attribute. They are extents or dimensions, of which a tensor has at most [`MAX_RANK`](accelerd_tensor::MAX_RANK).
 const MAX_INTEGERS: usize = 64;
 
-/// The most bytes of what describes a kept tensor, without its shape.
+/// Maximum size of the description of a kept tensor, without its shape.
 const DESCRIPTION_BYTES: usize = 256;
 
 pub(super) fn node(node: pb::TensorNode) -> Result<NodeSpec, ApiError> {
@@ -51,7 +51,7 @@ pub(super) fn attributes(
     attributes.collect()
 }
 
-/// How a graph runs on several devices.
+/// Returns the settings of a graph that runs on several devices.
 pub(super) fn data_parallel(options: pb::DataParallel) -> Result<DataParallel, ApiError> {
     let pb::DataParallel { devices, inputs, outputs } = options;
     let inputs = inputs.into_iter().map(|pb::SplitInput { name, dim }| SplitInput { name, dim }).collect();

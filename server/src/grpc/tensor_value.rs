@@ -33,7 +33,8 @@ pub(super) fn tensor_type(prefix: &str, dtype: i32, shape: &[i64]) -> Result<Ten
 pub(super) fn inline(field: &str, tensor: pb::Tensor) -> Result<(TensorType, Bytes), ApiError> {
     let of = tensor_type(field, tensor.dtype, &tensor.shape)?;
     if of.bytes() != tensor.data.len() {
-        let (expected, got) = (of.bytes(), tensor.data.len());
+        let expected = of.bytes();
+        let got = tensor.data.len();
         let reason = format!("expected {expected} bytes for {} of shape {:?}, got {got}", of.dtype, List(&of.shape));
         return Err(ApiError::invalid(format!("{field}.data"), reason));
     }
@@ -71,14 +72,15 @@ pub(super) fn extents(of: &TensorType) -> Vec<i64> {
     of.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
 }
 
-/// A time that a request sets; an error says what it sets instead.
+/// A time that a request sets; an error names the value that is no time.
 pub(super) fn requested_time(requested: Option<prost_types::Duration>) -> Option<Result<Duration, String>> {
     requested.map(|requested| Duration::try_from(requested).map_err(|error| error.to_string()))
 }
 
 /// A resident tensor, for its owner.
 pub(super) fn resident(listed: &Listed) -> pb::ResidentTensor {
-    let (now, of) = (SystemTime::now(), listed.kept.tensor.of());
+    let now = SystemTime::now();
+    let of = listed.kept.tensor.of();
     let before = |time: Duration| now.checked_sub(time).map(Into::into);
     pb::ResidentTensor {
         handle: listed.handle.clone(),

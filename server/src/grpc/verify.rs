@@ -23,7 +23,7 @@ use crate::{
         tensor_value::sources,
     },
     verification::{
-        State,
+        VerificationService,
         compare_outputs::{OutputsRequest, all_pass},
     },
 };
@@ -34,11 +34,11 @@ mod report;
 
 /// The service.
 #[derive(Clone)]
-pub(super) struct Verifier(Arc<State>);
+pub(super) struct Verifier(Arc<VerificationService>);
 
 impl Verifier {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        Self(Arc::new(State::new(app)))
+        Self(Arc::new(VerificationService::new(app)))
     }
 }
 
@@ -47,10 +47,12 @@ impl VerifyService for Verifier {
         &self,
         request: Request<pb::CompareOutputsRequest>,
     ) -> Result<Response<pb::CompareOutputsResponse>, Status> {
-        let (caller, context) = (Caller::of(request.extensions()), context(&request));
+        let caller = Caller::of(request.extensions());
+        let context = context(&request);
         let request = outputs_request(request.into_inner())?;
         let reports = self.0.compare_outputs(&caller, context, request).await?;
-        let (passed, outputs) = (all_pass(&reports), reports.into_iter().map(comparison).collect());
+        let passed = all_pass(&reports);
+        let outputs = reports.into_iter().map(comparison).collect();
         Ok(Response::new(pb::CompareOutputsResponse { passed, outputs }))
     }
 

@@ -50,7 +50,7 @@ impl ModelCache {
         Ok(Self { folder, _lock: Some(file), _temporary: None })
     }
 
-    /// Whether the snapshot of a commit is complete.
+    /// Returns true if the snapshot of a commit is complete.
     pub(super) fn contains(&self, commit: &str) -> bool {
         is_commit(commit) && self.folder.join(commit).is_dir()
     }
@@ -89,7 +89,8 @@ impl ModelCache {
 
     /// Publishes a snapshot whose files are all downloaded.
     pub(super) fn publish(self, repo: &Repo, commit: &str) -> Result<Snapshot, ApiError> {
-        let (from, path) = (self.incomplete(commit)?, self.folder.join(commit));
+        let from = self.incomplete(commit)?;
+        let path = self.folder.join(commit);
         fs::rename(&from, &path).map_err(|error| cache_error(&path, &error))?;
         // Makes the rename durable.
         let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());

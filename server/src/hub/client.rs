@@ -97,7 +97,8 @@ impl HubClient {
 
     /// The commit and files of a repository at its revision.
     pub(super) fn info(&self, repo: &Repo) -> Result<RepoInfo, ApiError> {
-        let (Repo { owner, name, .. }, revision) = (repo, repo.escaped_revision());
+        let Repo { owner, name, .. } = repo;
+        let revision = repo.escaped_revision();
         let url = self.url(&format!("api/models/{owner}/{name}/revision/{revision}?blobs=true"));
         let mut response = self.get(repo, &url)?;
         let text = response.body_mut().with_config().limit(MAX_INFO_BYTES).read_to_vec();
@@ -114,12 +115,15 @@ impl HubClient {
         to: &Path,
         cancel: &CancellationToken,
     ) -> Result<(), ApiError> {
-        let (Repo { owner, name, .. }, path) = (repo, &file.path);
+        let Repo { owner, name, .. } = repo;
+        let path = &file.path;
         let response = self.get(repo, &self.url(&format!("{owner}/{name}/resolve/{commit}/{path}")))?;
         let max = if path.strip_suffix(".json").is_some() { MAX_JSON_BYTES } else { u64::MAX };
         let mut from = response.into_body().into_reader();
         let mut out = File::create(to).map_err(|error| cache_error(to, &error))?;
-        let (mut digest, mut bytes, mut step) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
+        let mut digest = Sha256::new();
+        let mut bytes = 0;
+        let mut step = vec![0; CHUNK_BYTES];
         loop {
             if cancel.is_cancelled() {
                 return Err(ApiError::Unavailable(format!("the download of {repo} was cancelled")));
@@ -151,10 +155,10 @@ impl HubClient {
     fn get(&self, repo: &Repo, url: &str) -> Result<Response<Body>, ApiError> {
         let wrong =
             |reason: String| ApiError::Unavailable(format!("cannot request {repo} from {}: {reason}", self.host()));
-        let mut at = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        let mut address = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         let mut token = self.token.as_deref();
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.request(repo, &at, token)?;
+            let response = self.request(repo, &address, token)?;
             if response.status().is_success() {
                 return Ok(response);
             }
@@ -162,10 +166,10 @@ impl HubClient {
             let Some(location) = location.filter(|_| response.status().is_redirection()) else {
                 return Err(self.status_error(repo, &response));
             };
-            let next = redirect_target(&at, location).map_err(wrong)?;
+            let next = redirect_target(&address, location).map_err(wrong)?;
             // After a redirect to another origin the token is not sent again, even if redirected back.
             token = token.filter(|_| next.origin() == self.endpoint.origin());
-            at = next;
+            address = next;
         }
         Err(wrong(format!("it redirects more than {MAX_REDIRECTS} times")))
     }
@@ -267,7 +271,8 @@ mod tests {
         std::thread::spawn(move || {
             let response = |response: String| {
                 let (mut stream, _) = listener.accept().expect("a request");
-                let (mut head, mut byte) = (vec![], [0]);
+                let mut head = vec![];
+                let mut byte = [0];
                 while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).expect("readable") == 1 {
                     head.extend(byte);
                 }
@@ -293,7 +298,8 @@ mod tests {
             let listen = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let (first, second) = (listen(), listen());
             let port = |listener: &std::net::TcpListener| listener.local_addr().expect("an address").port();
-            let (hub_port, other_port) = (port(&first), port(&second));
+            let hub_port = port(&first);
+            let other_port = port(&second);
             let hub = serve(first, hub.iter().map(|response| response(other_port)).collect());
             let other = serve(second, other.iter().map(|response| response(hub_port)).collect());
             let client = client(&format!("http://127.0.0.1:{hub_port}")).expect("an address");

@@ -189,7 +189,8 @@ impl Hub {
         let path = self.fetch_file(download, file, cancel)?;
         let text = std::fs::read(&path).map_err(|error| cache_error(&path, &error))?;
         serde_json::from_slice(&text).map_err(|error| {
-            let (repo, path) = (&download.repo, &file.path);
+            let repo = &download.repo;
+            let path = &file.path;
             ApiError::invalid("path", format!("{path} of {repo}: {error}"))
         })
     }

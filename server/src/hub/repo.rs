@@ -46,13 +46,13 @@ impl Repo {
     }
 }
 
-/// Whether a name is a single path component that needs no escaping in a URL.
+/// Returns true if a name is a single path component that needs no escaping in a URL.
 pub(super) fn is_component(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     (1..=MAX_COMPONENT_BYTES).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(fits)
 }
 
-/// Whether a revision is a commit and therefore immutable.
+/// Returns true if a revision is a commit and therefore immutable.
 pub(super) fn is_commit(revision: &str) -> bool {
     revision.len() == 40 && revision.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -49,7 +49,7 @@ pub(crate) struct BoundOutput {
     pub(crate) of: TensorType,
 }
 
-/// What a client passes and wants, by parameter.
+/// Arguments of a client and the outputs that it wants, by parameter.
 struct Binder<'a> {
     kernel: &'a CompiledKernel,
     arguments: HashMap<String, NamedArgument>,
@@ -96,7 +96,8 @@ pub(crate) fn bind(
 fn by_name(kernel: &CompiledKernel, arguments: Vec<NamedArgument>) -> Result<HashMap<String, NamedArgument>, ApiError> {
     let mut named = HashMap::with_capacity(arguments.len());
     for argument in arguments {
-        let (field, name) = (format!("{}.name", argument.field), argument.name.clone());
+        let field = format!("{}.name", argument.field);
+        let name = argument.name.clone();
         if position(kernel, &name).is_none() {
             return Err(unknown_name(&field, "a parameter", kernel.kernel.params.iter(), &name));
         }
@@ -166,8 +167,8 @@ impl Binder<'_> {
             let argument = argument.map(|argument| (&argument.field, &argument.of.shape));
             let output = self.outputs.iter().find(|(param, _)| *param == nth);
             let output = output.map(|(_, output)| (&output.field, &output.shape));
-            let found = argument.or(output).and_then(|(field, shape)| Some((field, *shape.first()?)));
-            match (rows, found) {
+            let given = argument.or(output).and_then(|(field, shape)| Some((field, *shape.first()?)));
+            match (rows, given) {
                 (Some((expected, of)), Some((field, got))) if expected != got => {
                     let reason = format!("{:?}: expected {expected} rows, as {of:?} has, got {got}", param.name);
                     return Err(ApiError::invalid(field, reason));
@@ -299,7 +300,7 @@ impl Binder<'_> {
         ApiError::invalid("arguments", reason)
     }
 
-    /// What keeps a launch from being laid out.
+    /// Returns the error of a launch that cannot be laid out.
     fn refused(&self, error: &ImageError) -> ApiError {
         match error {
             ImageError::TooLarge { got, .. } => ApiError::CaseMemory { asked: *got, limit: self.limit },

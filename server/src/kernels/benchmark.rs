@@ -107,7 +107,7 @@ impl Measured {
     }
 }
 
-/// What is measured, and how.
+/// A kernel, its launch and the rules of its measurement.
 struct Benchmark {
     kernel: Arc<CompiledKernel>,
     /// The kernel itself if there is no other.
@@ -121,7 +121,7 @@ struct Benchmark {
     tolerance: Tolerance,
 }
 
-/// How much results may differ. What is not set is that of `torch.testing` for the element type.
+/// Allowed differences of results. Unset values are those of `torch.testing` for the element type.
 pub(super) struct Tolerance {
     atol: Option<f64>,
     rtol: Option<f64>,
@@ -133,7 +133,7 @@ struct BenchmarkArgument {
     elements: Elements,
 }
 
-/// What the elements of an argument are from run to run.
+/// Elements of an argument from run to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elements {
     /// The same.
@@ -229,7 +229,7 @@ impl Tolerance {
         Ok(Self { atol: tolerance("atol", atol)?, rtol: tolerance("rtol", rtol)? })
     }
 
-    /// How an array differs from what is expected, if it does.
+    /// Returns the differences of an array from the expected one, if there are any.
     pub(super) fn mismatch(
         &self,
         run: u32,
@@ -238,7 +238,8 @@ impl Tolerance {
         expected: &[u8],
     ) -> Option<OutputMismatch> {
         let defaults = Close::of(dtype);
-        let (atol, rtol) = (self.atol.unwrap_or(defaults.atol), self.rtol.unwrap_or(defaults.rtol));
+        let atol = self.atol.unwrap_or(defaults.atol);
+        let rtol = self.rtol.unwrap_or(defaults.rtol);
         let number = |value: &[u8]| Literal::from_bytes(dtype, value).as_f64();
         let pairs = actual.chunks_exact(dtype.size()).zip(expected.chunks_exact(dtype.size())).enumerate();
         let mut failing = pairs.filter(|(_, (actual, expected))| {
@@ -263,7 +264,7 @@ impl Tolerance {
 }
 
 impl Checked {
-    /// Bytes of the outputs that are not what they were before the run.
+    /// Number of bytes of the outputs that the run changed.
     fn changed_bytes(&self) -> usize {
         let outputs = self.outputs.iter().zip(&self.values);
         let changed = outputs.map(|(output, after)| {
@@ -429,11 +430,11 @@ pub(super) fn rotated(data: &Bytes, element_bytes: usize, run: u32) -> Bytes {
     }
     // Multiples of a prime near 2^32 over the golden ratio are spread evenly, and reach all rotations before one comes again.
     let by = (u64::from(run) + 1).wrapping_mul(2_654_435_761) % (elements as u64 - 1) + 1;
-    let at = usize::try_from(by).expect("it is less than the elements") * element_bytes;
-    [&data[at..], &data[..at]].concat().into()
+    let split = usize::try_from(by).expect("it is less than the elements") * element_bytes;
+    [&data[split..], &data[..split]].concat().into()
 }
 
-/// What the bytes of arrays are that no argument is passed for: as numbers of any type they are finite, and far from 0.
+/// Returns the byte that fills arrays without an argument: as numbers of any type they are finite, and far from 0.
 fn fill(run: u32) -> u8 {
     0xc0 | run.to_le_bytes()[0] & 0x0f
 }
@@ -441,7 +442,8 @@ fn fill(run: u32) -> u8 {
 /// The time in which a copy writes a number of bytes.
 fn copy_time(bytes: usize) -> Duration {
     let measured = bytes.min(MAX_COPY);
-    let (from, mut to) = (vec![1_u8; measured], vec![0_u8; measured]);
+    let from = vec![1_u8; measured];
+    let mut to = vec![0_u8; measured];
     let copies = (0..COPIES).map(|_| {
         let start = Instant::now();
         black_box(&mut to).copy_from_slice(black_box(&from));

@@ -17,17 +17,17 @@ pub(crate) struct CompiledKernel {
     pub(crate) name: String,
     /// Its language, which the module decides if the program does not.
     pub(crate) dialect: Dialect,
-    /// Whether it maps a function over rows.
+    /// True if it maps a function over rows.
     pub(crate) maps_rows: bool,
     /// Its parameters, and the places in the source that faults refer to. It has no body.
     pub(crate) kernel: Kernel,
     /// For each parameter, whether it is an array that the kernel writes.
     pub(crate) written: Vec<bool>,
-    /// Whether threads may run again with the same effect.
+    /// True if threads may run again with the same effect.
     pub(crate) is_repeatable: bool,
     /// The constants of its body, each once.
     pub(crate) literals: Vec<Literal>,
-    /// Whether all targets compute the same bits.
+    /// True if all targets compute the same bits.
     pub(crate) bit_exact: bool,
     /// Its module of WebAssembly.
     pub(crate) module: Module,
@@ -89,7 +89,7 @@ impl CompiledKernel {
     }
 }
 
-/// Whether a file of a translation is a module of WebAssembly.
+/// Returns true if a file of a translation is a module of WebAssembly.
 pub(crate) fn is_module(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "wasm")
 }

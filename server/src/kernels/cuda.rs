@@ -54,7 +54,7 @@ pub(crate) struct Gpu {
 pub(crate) struct CudaKernel {
     key: CudaKernelKey,
     pub(crate) arch: Arch,
-    /// What a GPU loads.
+    /// Code that a GPU loads.
     pub(crate) image: Module,
     pub(crate) ptx: String,
     pub(crate) resources: Option<CudaResources>,
@@ -160,7 +160,9 @@ impl CudaKernels {
             return Ok(kernel);
         }
         let source = Bytes::from(source);
-        let (kept, account, owner) = (Arc::clone(&self.kept), self.account.clone(), context.principal);
+        let kept = Arc::clone(&self.kept);
+        let account = self.account.clone();
+        let owner = context.principal;
         let job = move |turn: &crate::sandbox::Turn| {
             // The call before may have compiled it.
             if let Some(kernel) = get(&kept, &key) {

@@ -58,7 +58,7 @@ enum Aggregate {
     Struct,
 }
 
-/// What an element is, by the names of its components. A struct with the fields of a vector is like one.
+/// Returns the kind of an element, by the names of its components. A struct with the fields of a vector is like one.
 fn aggregate(element: &Element) -> Aggregate {
     const TRANSFORM: [&str; 7] = ["p.x", "p.y", "p.z", "q.x", "q.y", "q.z", "q.w"];
     let names = || element.components.iter().map(|component| component.name.as_str());

@@ -132,7 +132,8 @@ impl Launcher {
     ) -> Result<Judgement, ApiError> {
         let kernels = &self.cuda_kernels;
         let arch = kernels.arch("", "")?;
-        let (source, entry) = (evaluation.source.clone(), evaluation.config.entry.clone());
+        let source = evaluation.source.clone();
+        let entry = evaluation.config.entry.clone();
         let mut judgement = Judgement::passed(arch.to_string(), evaluation.array_bytes());
         let code = match kernels.compile_source(source, entry, arch, context).await {
             Ok(code) => code,
@@ -202,7 +203,7 @@ impl Launcher {
         })
     }
 
-    /// What is wrong with the results, and whether that of the repeated run is its own.
+    /// Returns the mismatches of all runs that are checked.
     async fn mismatches(
         &self,
         evaluation: &Evaluation,
@@ -223,7 +224,7 @@ impl Launcher {
         Ok(mismatches)
     }
 
-    /// What the reference computes in a run, by the positions of the parameters.
+    /// Computes the reference of a run, by the positions of the parameters.
     async fn expected(
         &self,
         evaluation: &Evaluation,
@@ -338,9 +339,9 @@ fn with_verdict(
     judgement.bit_exact_repeat = repeat.is_some() && repeat == first;
     let differs = first.zip(repeat).and_then(|(first, repeat)| {
         let expected: Vec<_> = evaluation.written().zip(first.outputs.iter().cloned().map(Bytes::from)).collect();
-        let found = evaluation.mismatches(repeat, &expected).into_iter().next();
+        let mismatch = evaluation.mismatches(repeat, &expected).into_iter().next();
         // Of two wrong results it does not matter that they differ.
-        found.filter(|_| mismatches.iter().all(|mismatch| mismatch.run != middle))
+        mismatch.filter(|_| mismatches.iter().all(|mismatch| mismatch.run != middle))
     });
     let failed = |verdict, message, mismatch: &OutputMismatch| Failure {
         verdict,

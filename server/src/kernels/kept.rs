@@ -1,11 +1,11 @@
-//! What is kept within limits of its number and size.
+//! Caches with limits of their entries' number and size.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use accelerd_kernels::ledger::{Account, Reservation};
 use lru::LruCache;
 
-/// What is kept.
+/// An entry of a cache.
 pub(super) trait CacheEntry {
     type Key: Clone + Eq + Hash;
 

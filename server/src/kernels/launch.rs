@@ -75,7 +75,7 @@ pub(crate) struct LaunchRequest {
 /// The results of a launch.
 #[derive(Debug)]
 pub(crate) struct Launched {
-    /// The arrays that were wanted, or what a thread did.
+    /// The requested arrays, or the fault of a thread.
     pub(crate) outputs: Result<Vec<(BoundOutput, Bytes)>, KernelFault>,
     pub(crate) execution_time: Duration,
     pub(crate) device: KernelDevice,

@@ -1,4 +1,4 @@
-//! Kernels of clients: compiled ones, of which the most recently used are kept, and what runs, measures, judges and makes them.
+//! Kernels of clients: a cache of compiled ones, and the code that launches, measures, evaluates and generates them.
 
 pub(crate) mod arguments;
 pub(crate) mod benchmark;
@@ -102,7 +102,8 @@ impl KernelCache {
 
     /// Drops a kernel for a caller who compiled it first, or may administer. Calls that use it finish.
     pub(crate) fn evict(&self, id: &str, caller: &Caller) -> Result<(), ApiError> {
-        let (mut kept, key) = (self.kept(), id.to_owned());
+        let mut kept = self.kept();
+        let key = id.to_owned();
         let owner = kept.owner(&key).ok_or_else(|| unknown(id))?;
         if owner != caller.queue_id() && caller.role() != Some(Role::Admin) {
             let reason = "expected a kernel that the caller compiled first, or the role admin";

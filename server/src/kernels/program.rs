@@ -48,7 +48,7 @@ impl Program {
         hex::encode(hash.finalize())
     }
 
-    /// What translates it to WebAssembly and to code for GPUs.
+    /// Returns the request of its translation to WebAssembly and to code for GPUs.
     pub(super) fn translation(&self, max_bytes: usize) -> Request {
         Request {
             source: self.source.clone(),

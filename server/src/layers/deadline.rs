@@ -74,9 +74,9 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let timer = parse(request.headers()).map(|timeout| {
-            let at = tokio::time::Instant::now() + timeout;
-            request.extensions_mut().insert(Deadline(at.into_std()));
-            Box::pin(tokio::time::sleep_until(at))
+            let deadline = tokio::time::Instant::now() + timeout;
+            request.extensions_mut().insert(Deadline(deadline.into_std()));
+            Box::pin(tokio::time::sleep_until(deadline))
         });
         DeadlineFuture { inner: self.0.call(request), timer }
     }

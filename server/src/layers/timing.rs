@@ -140,7 +140,9 @@ where
 fn header(stages: Stages, total: Duration) -> Option<HeaderValue> {
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let mut text = String::with_capacity(80);
-    let (queue, execute, total) = (millis(stages.queue), millis(stages.execute), millis(total));
+    let queue = millis(stages.queue);
+    let execute = millis(stages.execute);
+    let total = millis(total);
     write!(text, "queue;dur={queue:.3}, execute;dur={execute:.3}, total;dur={total:.3}").ok()?;
     HeaderValue::try_from(text).ok()
 }
@@ -158,7 +160,8 @@ mod tests {
         let handler = service_fn(|_: Request<()>| async {
             for queue in [1, 2] {
                 tokio::task::yield_now().await;
-                let (queue, execute) = (Duration::from_millis(queue), Duration::from_micros(250));
+                let queue = Duration::from_millis(queue);
+                let execute = Duration::from_micros(250);
                 record(&Completion { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
             }
             Ok::<_, Infallible>(Response::new(()))
@@ -178,7 +181,8 @@ mod tests {
     async fn stages_of_a_spawned_part_count() {
         let handler = service_fn(|_: Request<()>| async {
             let part = async {
-                let (queue, execute) = (Duration::from_millis(4), Duration::from_millis(5));
+                let queue = Duration::from_millis(4);
+                let execute = Duration::from_millis(5);
                 record(&Completion { response: (), device: DeviceId::Cpu, batch_requests: 1, queue, execute });
             };
             spawn_on(&Handle::current(), part).await;

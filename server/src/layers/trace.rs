@@ -81,7 +81,7 @@ fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// Whether a code is an error of the server, by OpenTelemetry's semantic conventions for gRPC.
+/// Returns true if a code is an error of the server, by OpenTelemetry's semantic conventions for gRPC.
 fn is_server_error(code: Code) -> bool {
     matches!(
         code,
@@ -174,7 +174,8 @@ impl CallRecorder {
 
 impl Drop for CallRecorder {
     fn drop(&mut self) {
-        let (took, code) = (self.start.elapsed(), code_name(self.code));
+        let took = self.start.elapsed();
+        let code = code_name(self.code);
         let failed = is_server_error(self.code);
         self.metrics.request_ended(self.method, rpc_method(self.method), code, failed, took);
         if !self.span.is_disabled() {
@@ -317,7 +318,8 @@ mod tests {
         let frames = futures::stream::iter(frames);
         call(&metrics, PATH, Response::new(Body::new(http_body_util::StreamBody::new(frames)))).await;
         call(&metrics, "/made.up/Path", Status::unimplemented("").into_http()).await;
-        let (text, label) = (metrics.text(), &PATH[1..]);
+        let text = metrics.text();
+        let label = &PATH[1..];
         for (method, code) in [(label, "NOT_FOUND"), (label, "OK"), ("unknown", "UNIMPLEMENTED")] {
             let line = format!("accelerd_request_duration_seconds_count{{code=\"{code}\",method=\"{method}\"}} 1");
             assert!(text.contains(&line), "{line} in {text}");

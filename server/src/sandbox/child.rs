@@ -1,4 +1,4 @@
-//! The child process: what it needs of CUDA is this program's.
+//! The child process, to which this program lends its CUDA driver.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 

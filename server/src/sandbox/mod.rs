@@ -1,4 +1,4 @@
-//! Runs code of clients in child processes: who may when, for how long, and what ends with a call.
+//! Runs code of clients in child processes, by turns among callers, and reserves the memory of the processes.
 
 mod child;
 #[cfg(test)]
@@ -33,13 +33,13 @@ use turn::{Permit, Waiter};
 use turn_queue::{Begun, Caller, TurnLimits, TurnQueue};
 pub(crate) use turns::Turns;
 
-/// The least memory of the process that compiles kernels for GPUs: what the compiler takes for a large one.
+/// Minimum memory of the process that compiles kernels for GPUs: the compiler takes as much for a large one.
 const MIN_COMPILER_MEMORY: u64 = 512 << 20;
 
 /// Processes of a GPU that pause: each has a context, which takes memory of the GPU that nothing else limits.
 const MAX_PAUSED_ON_GPU: usize = 3;
 
-/// How long a process may take to create a context on a GPU.
+/// Maximum time of a process to create a context on a GPU.
 const GPU_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Environment variables that say where the driver is and which GPUs a process sees.
@@ -61,19 +61,19 @@ struct Shared {
     calls: AtomicU64,
     /// Notified when a process is released.
     released: Notify,
-    /// Of as many processes as have run at once, in each of their places.
+    /// Reservations for as many processes as have run at once, of each process in the order of `accounts`.
     memory: Mutex<Vec<Vec<Reservation>>>,
-    /// Of further processes that no call uses.
-    idle_memory: Mutex<Vec<Reservation>>,
-    /// The memory of a process.
+    /// Reservations for further processes that no call uses, of each process in the order of `accounts`.
+    idle_memory: Mutex<Vec<Vec<Reservation>>>,
+    /// The account of each place in which a process has memory, and the bytes of a process there.
     accounts: Vec<(Account, u64)>,
     paused_memory: PausedMemory,
 }
 
-/// What is reserved for a process that pauses.
+/// Memory that is reserved for a process that pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PausedMemory {
-    /// What it has: the system counts it.
+    /// Its resident memory, as the system counts it.
     Resident,
     /// All that it may have.
     Whole,
@@ -112,8 +112,8 @@ impl Sandboxes {
         let role = Role::CudaCompiler { library_paths, client_sources, quick };
         let settings = Settings { role, memory_bytes, ..pool_settings(&config.sandbox) };
         let memory = vec![(Place::Host, memory_bytes)];
-        let most = (processes, config.sandbox.max_paused);
-        self.for_cuda(config, &settings, ledger, (memory, PausedMemory::Resident), most)
+        let counts = (processes, config.sandbox.max_paused);
+        self.for_cuda(config, &settings, ledger, (memory, PausedMemory::Resident), counts)
     }
 
     /// A process that runs kernels on a GPU. The arguments of a launch lie on the host as well for a moment.
@@ -179,10 +179,10 @@ impl Sandboxes {
             settings,
             pool,
         });
-        for (place, of_process) in memory {
+        for (account, (place, _)) in memory.into_iter().enumerate() {
             let weak = Arc::downgrade(&shared);
             ledger.on_eviction(place, Kind::Sandbox, move |missing| {
-                weak.upgrade().map_or(0, |shared| shared.end_idle(missing.div_ceil(of_process)) * of_process)
+                weak.upgrade().map_or(0, |shared| shared.end_idle(account, missing))
             });
         }
         Self { shared, threads }
@@ -213,7 +213,7 @@ impl Sandboxes {
         }
     }
 
-    /// Whether code of clients may run.
+    /// Checks that code of clients may run.
     pub(crate) fn check_enabled(&self) -> Result<(), ApiError> {
         if self.shared.settings.processes == 0 { Err(ApiError::SandboxDisabled) } else { Ok(()) }
     }
@@ -256,7 +256,7 @@ impl Sandboxes {
         self.shared.queue().set_draining(false);
     }
 
-    /// What happened to the processes.
+    /// Returns counts of events of the processes.
     pub(crate) fn stats(&self) -> Stats {
         self.shared.pool.stats()
     }
@@ -324,7 +324,7 @@ impl Shared {
         let reserved: Result<Vec<_>, _> = idle.iter().take(surplus).map(|bytes| self.reserve_paused(*bytes)).collect();
         match reserved {
             Ok(reserved) if self.paused_memory == PausedMemory::Resident => {
-                *idle_memory = reserved.into_iter().flatten().collect();
+                *idle_memory = reserved;
             }
             Ok(_) | Err(_) => self.pool.keep_idle(idle.len() - surplus),
         }
@@ -336,23 +336,27 @@ impl Shared {
         (idle + used).saturating_sub(processes).min(idle)
     }
 
-    /// Ends up to `count` processes that no call uses, because their memory is needed elsewhere. Returns the number of processes whose
-    /// memory is free now.
-    fn end_idle(&self, count: u64) -> u64 {
-        // Their holder reserves memory just now; it must not wait for itself.
+    /// Ends processes that no call uses, because `missing` bytes of an account's place are needed elsewhere: all further ones, and as many
+    /// of the others as it takes. Returns the bytes that are free now.
+    fn end_idle(&self, account: usize, missing: u64) -> u64 {
+        // Whoever holds a lock reserves memory just now, perhaps on this thread.
         let (Ok(mut reserved), Ok(mut idle_memory)) = (self.memory.try_lock(), self.idle_memory.try_lock()) else {
             return 0;
         };
+        let (_, of_process) = self.accounts[account];
+        let of_further: u64 = idle_memory.iter().map(|process| process[account].bytes()).sum();
         let unused = reserved.len().saturating_sub(self.queue().running());
-        let ended = unused.min(usize::try_from(count).unwrap_or(usize::MAX));
-        if ended > 0 {
-            let left = reserved.len() - ended;
-            idle_memory.clear();
-            let idle = self.pool.idle_memory().len();
-            self.pool.keep_idle(idle - self.surplus(idle, left));
-            reserved.truncate(left);
+        let needed = missing.saturating_sub(of_further).div_ceil(of_process);
+        let ended = unused.min(usize::try_from(needed).unwrap_or(usize::MAX));
+        if ended == 0 && of_further == 0 {
+            return 0;
         }
-        ended as u64
+        let left = reserved.len() - ended;
+        let idle = self.pool.idle_memory().len();
+        self.pool.keep_idle(idle - self.surplus(idle, left));
+        idle_memory.clear();
+        reserved.truncate(left);
+        of_further + ended as u64 * of_process
     }
 
     fn queue(&self) -> MutexGuard<'_, TurnQueue<Waiter>> {
@@ -373,7 +377,8 @@ fn turn_limits(settings: &SandboxSettings) -> TurnLimits {
 }
 
 fn pool_settings(settings: &SandboxSettings) -> Settings {
-    let (memory, default) = (settings.memory.as_u64(), Settings::default());
+    let memory = settings.memory.as_u64();
+    let default = Settings::default();
     Settings {
         memory_bytes: memory,
         case_memory_bytes: settings.case_memory.as_u64(),

@@ -79,7 +79,8 @@ async fn a_turn_whose_call_is_dropped_passes_to_the_next_call() {
 #[tokio::test]
 async fn a_job_whose_caller_is_gone_uses_no_process() {
     let sandboxes = sandboxes();
-    let ((started, start), (go, gone)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
+    let (started, start) = oneshot::channel();
+    let (go, gone) = std::sync::mpsc::channel::<()>();
     let (outcome, job_outcome) = oneshot::channel();
     let context = Context::default();
     let mut call = Box::pin(sandboxes.run(&context, move |turn| {
@@ -153,6 +154,24 @@ async fn idle_processes_make_room_for_others() {
     assert!(matches!(refused, Err(ApiError::MemoryLimit { .. })), "a process that is used stays: {refused:?}");
     drop(running);
     compilers.run(&Context::default(), |_| Ok(())).await.expect("the process for modules is idle");
+}
+
+#[tokio::test]
+async fn further_idle_processes_make_room_for_others_while_calls_use_the_rest() {
+    const RESIDENT: u64 = 3 << 20;
+    let config = Config::loopback();
+    let ledger = Ledger::new();
+    let bytes = config.sandbox.memory.as_u64() + 2 * RESIDENT;
+    ledger.limit(Place::Host, Limit { bytes, setting: "memory.host_limit" });
+    let sandboxes = Sandboxes::new(&config, &ledger, Handle::current());
+    let _running = sandboxes.turns().permit(1, in_seconds(9)).await.expect("it is free");
+    let further = [(); 2].map(|()| sandboxes.shared.reserve_paused(Some(RESIDENT)).expect("its memory is free"));
+    sandboxes.shared.idle_memory.lock().expect("no test panics").extend(further);
+    let collections = ledger.account(Place::Host, Kind::Collections);
+    let reserved = collections.reserve(RESIDENT).expect("no call uses the further processes");
+    assert_eq!(ledger.account(Place::Host, Kind::Sandbox).usage().0, config.sandbox.memory.as_u64());
+    drop(reserved);
+    collections.reserve(2 * RESIDENT + 1).expect_err("a process that is used stays");
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use super::{
     turn_queue::{Caller, SliceEnd},
 };
 
-/// How long a call runs before others that wait have their turn.
+/// Time that a call runs before others that wait have their turn.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The right to use a process until the deadline, in turns with others. It passes to the next call when it is dropped. Its methods block.
@@ -37,7 +37,7 @@ pub(super) struct Permit {
     is_held: bool,
 }
 
-/// What tells a call that it is its turn.
+/// Channel that tells a call that it is its turn.
 pub(super) enum Waiter {
     /// It waits for a process.
     Entering(oneshot::Sender<Permit>),
@@ -45,7 +45,7 @@ pub(super) enum Waiter {
     Paused(Sender<Wakeup>),
 }
 
-/// What ends the wait of a call that pauses.
+/// Message that ends the wait of a call that pauses.
 pub(super) enum Wakeup {
     Turn(Permit),
     /// The caller is gone.
@@ -60,10 +60,10 @@ struct Slices {
     wake: Sender<Wakeup>,
     /// Nanoseconds in which others had their turn.
     paused: Arc<AtomicU64>,
-    state: Mutex<State>,
+    state: Mutex<CurrentSlice>,
 }
 
-struct State {
+struct CurrentSlice {
     /// Missing while it pauses, and once it has ended in a pause.
     permit: Option<Permit>,
     wakeups: Receiver<Wakeup>,
@@ -119,7 +119,7 @@ impl Drop for CancelOnDrop {
 }
 
 impl Slices {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CurrentSlice> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,7 +128,7 @@ impl Slices {
     }
 
     /// Lets others run until it is the call's turn again.
-    fn pause(&self, state: &mut State) -> Result<(), SandboxError> {
+    fn pause(&self, state: &mut CurrentSlice) -> Result<(), SandboxError> {
         let begin = Instant::now();
         let ended = || SandboxError::Timeout { killed: false };
         let mut permit = state.permit.take().ok_or_else(ended)?;
@@ -197,7 +197,7 @@ impl Turn {
         let cancel_on_drop =
             CancelOnDrop { is_cancelled: Arc::clone(&is_cancelled), wake: wake.clone(), paused: Arc::clone(&paused) };
         let shared = Arc::clone(&permit.shared);
-        let state = State { permit: Some(permit), wakeups, slice_begin: Instant::now(), used: Duration::ZERO };
+        let state = CurrentSlice { permit: Some(permit), wakeups, slice_begin: Instant::now(), used: Duration::ZERO };
         let slices = Slices { shared, deadline, is_cancelled, wake, paused, state: Mutex::new(state) };
         (Self { slices: Arc::new(slices) }, cancel_on_drop)
     }
@@ -274,7 +274,7 @@ impl Turn {
         self.slices.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Whether somebody waits for the result.
+    /// Checks that somebody waits for the result.
     ///
     /// # Errors
     /// [`SandboxError::Canceled`] if the caller is gone, [`SandboxError::Timeout`] if the deadline has passed.

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// Free processes, and who waits for one. `W` is what a waiting turn is told by.
+/// Free processes, and the calls that wait for one. `W` is the channel that tells a waiting call of its turn.
 ///
 /// While turns wait, no process is free, unless all turns that wait are of principals with as many processes as they may have.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct TurnQueue<W> {
     is_draining: bool,
 }
 
-/// How many turns there may be.
+/// Limits of turns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnLimits {
     /// Processes that run at once.
@@ -38,7 +38,7 @@ pub(super) struct TurnLimits {
     pub(super) paused: usize,
     /// Calls that wait for their first turn.
     pub(super) queued: usize,
-    /// What a call has used before it can be ended for others.
+    /// Time of use before a call can be ended for others.
     pub(super) guaranteed: Duration,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct TurnLimits {
 struct WaitingTurn<W> {
     ticket: Ticket,
     call: u64,
-    /// What it has used, if it has a process that pauses.
+    /// Time that it has used, if it has a process that pauses.
     paused: Option<Duration>,
     waiter: W,
 }
@@ -79,7 +79,7 @@ pub(super) struct Begun<W> {
     pub(super) waiter: W,
 }
 
-/// What becomes of a call that asks for a process.
+/// Answer to a call that asks for a process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     /// It has one, and releases it.
@@ -92,7 +92,7 @@ pub(super) enum Entered {
     Draining,
 }
 
-/// What becomes of a call whose slice is over.
+/// Next step of a call whose slice is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SliceEnd {
     /// It runs on.
@@ -106,7 +106,7 @@ pub(super) enum SliceEnd {
 /// Whose turn is next: who has the least of this, and then who was served longest ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    /// Whether the call has a process.
+    /// True if the call has a process.
     is_further: bool,
     /// Processes of the principal.
     of_principal: usize,
@@ -159,7 +159,7 @@ impl<W> TurnQueue<W> {
         self.pop()
     }
 
-    /// What becomes of a running call that has used its process for `used`.
+    /// Decides about a running call that has used its process for `used`.
     pub(super) fn slice_end(&self, caller: Caller, used: Duration) -> SliceEnd {
         let (mut can_begin, mut is_kept_out) = (false, false);
         for (principal, turns) in &self.waiting {
@@ -214,9 +214,9 @@ impl<W> TurnQueue<W> {
         Some(Begun { caller, waiter: turn.waiter })
     }
 
-    fn take(&mut self, principal: u64, at: usize) -> Option<WaitingTurn<W>> {
+    fn take(&mut self, principal: u64, position: usize) -> Option<WaitingTurn<W>> {
         let of_principal = self.waiting.get_mut(&principal)?;
-        let turn = of_principal.remove(at)?;
+        let turn = of_principal.remove(position)?;
         if of_principal.is_empty() {
             self.waiting.remove(&principal);
             self.rotation.retain(|other| *other != principal);
@@ -281,15 +281,15 @@ impl<W> TurnQueue<W> {
         Rank { is_further, of_principal }
     }
 
-    /// Whether a waiting turn would be before a running one, if that ended and waited again.
+    /// Returns true if a waiting turn would be before a running one, if that ended and waited again.
     fn has_claim(&self, principal: u64, call: u64, running: Caller) -> bool {
-        let (waiting, ended) =
-            (self.rank(principal, call, running), self.rank(running.principal, running.call, running));
+        let waiting = self.rank(principal, call, running);
+        let ended = self.rank(running.principal, running.call, running);
         let is_before = waiting < ended || (waiting == ended && principal != running.principal);
         is_before && waiting.of_principal < self.limits.processes_of_principal
     }
 
-    /// What the call has used that has used the most of those that pause.
+    /// Returns the longest time of use among the calls that pause.
     fn most_used(&self) -> Duration {
         let paused = self.waiting.values().flatten().filter_map(|turn| turn.paused);
         paused.max().unwrap_or_default()

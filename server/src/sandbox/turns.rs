@@ -24,7 +24,7 @@ use crate::{error::ApiError, layers::timing};
 pub(crate) struct Turns {
     sandboxes: Sandboxes,
     call: u64,
-    /// Whether the call had a process. It is not refused then because many calls wait.
+    /// True if the call had a process. It is not refused then because many calls wait.
     had_turn: AtomicBool,
 }
 
@@ -120,7 +120,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Logs what operators should know: a process that failed. The other errors are the caller's.
+/// Logs the failure of a process for operators. The other errors are the caller's.
 fn log(error: &ApiError) {
     if let ApiError::Sandbox(failure) = error
         && matches!(

@@ -25,7 +25,7 @@ const KIND_BYTES: usize = 64;
 /// Bytes of a text besides its content: tags and lengths.
 const TEXT_BYTES: usize = 8;
 
-/// The most bytes of the mark in place of what is left out.
+/// Maximum size of the mark in place of the part that is left out.
 const MARK_BYTES: usize = 40;
 
 /// A status within the bounds.
@@ -44,12 +44,12 @@ fn percent_encoded(character: char) -> usize {
     if is_plain { 1 } else { 3 * character.len_utf8() }
 }
 
-/// The text, of which the middle is left out if it takes more than `most` bytes by `size`.
-fn cut(text: &str, most: usize, size: fn(char) -> usize) -> String {
-    if text.len() <= most && text.chars().map(size).sum::<usize>() <= most {
+/// The text, of which the middle is left out if it takes more than `max_size` bytes by `size`.
+fn cut(text: &str, max_size: usize, size: fn(char) -> usize) -> String {
+    if text.len() <= max_size && text.chars().map(size).sum::<usize>() <= max_size {
         return text.to_owned();
     }
-    let Some(room) = most.checked_sub(MARK_BYTES) else { return String::new() };
+    let Some(room) = max_size.checked_sub(MARK_BYTES) else { return String::new() };
     let tail_room = room / 4;
     let head = prefix_len(text.chars(), room - tail_room, size);
     let tail = prefix_len(text[head..].chars().rev(), tail_room, size);
@@ -67,7 +67,7 @@ fn prefix_len(characters: impl Iterator<Item = char>, room: usize, size: fn(char
     ends.last().unwrap_or(0)
 }
 
-/// What is left of [`MAX_DETAILS_BYTES`].
+/// Rest of [`MAX_DETAILS_BYTES`].
 struct Budget(usize);
 
 impl Budget {
@@ -78,10 +78,10 @@ impl Budget {
         left.is_some()
     }
 
-    /// A text, of at most `most` bytes.
-    fn text(&mut self, text: &str, most: usize) -> String {
+    /// A text, of at most `max_size` bytes.
+    fn text(&mut self, text: &str, max_size: usize) -> String {
         let room = self.0.saturating_sub(TEXT_BYTES);
-        let cut = cut(text, most.min(room), char::len_utf8);
+        let cut = cut(text, max_size.min(room), char::len_utf8);
         self.0 = self.0.saturating_sub(cut.len() + TEXT_BYTES);
         cut
     }
@@ -89,7 +89,8 @@ impl Budget {
 
 /// The details within the bounds. What identifies an error comes first; the kinds that the daemon does not send are dropped.
 fn details(of: &ErrorDetails) -> ErrorDetails {
-    let (mut all, mut budget) = (ErrorDetails::new(), Budget(MAX_DETAILS_BYTES));
+    let mut all = ErrorDetails::new();
+    let mut budget = Budget(MAX_DETAILS_BYTES);
     if let Some(retry) = of.retry_info()
         && budget.take(KIND_BYTES)
     {
@@ -146,7 +147,7 @@ fn details(of: &ErrorDetails) -> ErrorDetails {
 }
 
 impl Budget {
-    /// What a violation names, and its description; `None` if nothing is left for it.
+    /// Returns the subject of a violation and its description; `None` if nothing is left for it.
     fn violation(&mut self, subject: &str, description: &str) -> Option<[String; 2]> {
         if self.0 <= 2 * TEXT_BYTES + MARK_BYTES {
             return None;

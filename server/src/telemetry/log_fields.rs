@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// What is logged by `log`.
+    /// Returns the lines that `log` logs.
     fn logged(ansi: bool, log: impl FnOnce()) -> String {
         let written = Written::default();
         let lines = tracing_subscriber::fmt::layer().with_writer(written.clone()).with_ansi(ansi).fmt_fields(visible());

@@ -67,9 +67,10 @@ pub(super) async fn execute(
     let split = Split::new(&devices, &options.inputs, &request.spec.inputs)?;
     let combinations = combinations(&options.outputs, &request.spec.outputs)?;
     // The graph that combines outputs has as many inputs.
-    let (values, most) = (split.shards.len().saturating_mul(combinations.len()), executor.max_nodes);
-    if values > most {
-        let reason = format!("expected at most {most} outputs of all shards together, got {values}");
+    let values = split.shards.len().saturating_mul(combinations.len());
+    let max_values = executor.max_nodes;
+    if values > max_values {
+        let reason = format!("expected at most {max_values} outputs of all shards together, got {values}");
         return Err(ApiError::invalid("outputs", reason));
     }
     execute_shards(executor, caller, context, request, split, &combinations).await
@@ -102,7 +103,8 @@ async fn execute_shards(
     let combiners = Combiners::new(executor, combinations, &plans, &request.keep)?;
     let quotas = executor.admit(caller, &request, &combiners.outputs, operands.copied_bytes())?;
     let fetched = operands.fetch(executor, &context).await?;
-    let (all, spec) = (&split, &request.spec);
+    let all = &split;
+    let spec = &request.spec;
     let run = |(nth, plan): (usize, &Arc<Plan>)| {
         let keep = if plans.len() > 1 { vec![false; request.keep.len()] } else { request.keep.clone() };
         let device = Some(all.shards[nth].device);
@@ -174,7 +176,7 @@ fn in_combination(error: ApiError) -> ApiError {
     ApiError::invalid("outputs", format!("combined outputs of shards: {reason}"))
 }
 
-/// How the outputs of shards become those of the call.
+/// Combination of the outputs of shards to those of the call.
 #[derive(Debug)]
 struct Combiners {
     /// The types of all outputs.
@@ -208,7 +210,8 @@ impl Combiners {
             let chosen: Vec<_> = chosen.collect();
             (!chosen.is_empty()).then(|| executor.plan(&graph(&chosen)).map_err(in_combination)).transpose()
         };
-        let (returned, kept) = (plan(false)?, plan(true)?);
+        let returned = plan(false)?;
+        let kept = plan(true)?;
         Ok(Self { outputs, returned, kept, keep })
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct GraphOutputs {
     pub(crate) kept: Vec<Listed>,
 }
 
-/// A plan, what it reads and where it runs.
+/// A plan, its inputs and its device.
 #[derive(Clone, Debug)]
 pub(crate) struct Execution {
     pub(crate) plan: Arc<Plan>,
@@ -68,7 +68,7 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
-    /// Whether it reads what is in the memory of a GPU.
+    /// Returns true if it reads memory of a GPU.
     fn reads_gpu(&self) -> bool {
         self.inputs.iter().any(is_on_gpu)
     }
@@ -96,9 +96,9 @@ impl GraphExecutor {
             let reason = format!("expected at most {max_nodes} nodes, inputs and outputs, got {count}");
             return Err(ApiError::invalid("nodes", reason));
         }
-        let most = max_nodes.saturating_mul(INPUTS_PER_NODE);
-        if operands > most {
-            let reason = format!("expected at most {most} inputs of all nodes, got {operands}");
+        let max_inputs = max_nodes.saturating_mul(INPUTS_PER_NODE);
+        if operands > max_inputs {
+            let reason = format!("expected at most {max_inputs} inputs of all nodes, got {operands}");
             return Err(ApiError::invalid("nodes", reason));
         }
         Ok(())
@@ -152,7 +152,8 @@ impl GraphExecutor {
         outputs: &[TensorType],
         more: impl IntoIterator<Item = u64>,
     ) -> Result<Vec<Quota>, ApiError> {
-        let (keep, limit) = (&request.keep, self.max_message);
+        let keep = &request.keep;
+        let limit = self.max_message;
         let bytes = (request.response_bytes)(outputs, keep);
         if bytes > limit {
             return Err(ApiError::OutputsTooLarge { bytes, limit });
@@ -162,7 +163,7 @@ impl GraphExecutor {
         if sizes.is_empty() { Ok(vec![]) } else { self.resident.reserve(caller, &sizes) }
     }
 
-    /// The outputs of what was executed. Those that are kept get their handles.
+    /// Returns the outputs of an execution. Those that are kept get their handles.
     pub(crate) fn outputs(
         &self,
         caller: &Caller,

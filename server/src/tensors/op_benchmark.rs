@@ -23,7 +23,7 @@ const DEFAULT_REPETITIONS: u32 = 100;
 /// The most results of an operation.
 const MAX_RESULTS: u32 = 64;
 
-/// Integers are below this if a request does not say below what.
+/// Bound of integers if a request sets none.
 const DEFAULT_INTEGERS_BELOW: i64 = 100;
 
 /// An operation to measure.
@@ -38,7 +38,7 @@ pub(crate) struct OpBenchmark {
     pub(crate) device: String,
     /// 0 for the default.
     pub(crate) repetition_count: u32,
-    /// Time after which no repetition begins; an error says what is requested instead of a time.
+    /// Time after which no repetition begins; an error names the value that is no time.
     pub(crate) max_time: Option<Result<Duration, String>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct OpBenchmark {
 #[derive(Debug)]
 pub(crate) struct BenchmarkOperand {
     pub(crate) of: TensorType,
-    /// Below what its integers are; 0 for the default.
+    /// Bound of its integers; 0 for the default.
     pub(crate) integers_below: i64,
 }
 
@@ -98,14 +98,14 @@ impl Benchmarks {
     }
 
     fn max_time(&self, requested: Option<&Result<Duration, String>>) -> Result<Duration, ApiError> {
-        let most = self.max_time;
+        let max_time = self.max_time;
         let got = match requested {
-            None => return Ok(most),
-            Some(Ok(time)) if *time <= most => return Ok(*time),
+            None => return Ok(max_time),
+            Some(Ok(time)) if *time <= max_time => return Ok(*time),
             Some(Ok(time)) => format!("{}s and {}ns", time.as_secs(), time.subsec_nanos()),
             Some(Err(got)) => got.clone(),
         };
-        Err(ApiError::invalid("max_time", format!("expected at least 0s and at most {most:?}, got {got}")))
+        Err(ApiError::invalid("max_time", format!("expected at least 0s and at most {max_time:?}, got {got}")))
     }
 }
 
@@ -120,7 +120,7 @@ fn repetitions(requested: u32) -> Result<u32, ApiError> {
     }
 }
 
-/// The plan of the operation, and below what the integers of each operand are.
+/// Returns the plan of the operation, and the bound of the integers of each operand.
 fn plan(request: OpBenchmark, max_nodes: usize) -> Result<(Arc<Plan>, Vec<i64>), ApiError> {
     let OpBenchmark { op, operands, attributes, result_count, .. } = request;
     let results = result_count.max(1);
@@ -132,7 +132,8 @@ fn plan(request: OpBenchmark, max_nodes: usize) -> Result<(Arc<Plan>, Vec<i64>),
         let reason = format!("expected fewer than {max_nodes}, got {}", operands.len());
         return Err(ApiError::invalid("operands", reason));
     }
-    let (mut spec, mut integers_below) = (GraphSpec::default(), vec![]);
+    let mut spec = GraphSpec::default();
+    let mut integers_below = vec![];
     for (nth, operand) in operands.into_iter().enumerate() {
         let field = format!("operands[{nth}]");
         integers_below.push(below(&field, operand.integers_below)?);

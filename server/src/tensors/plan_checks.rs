@@ -12,9 +12,9 @@ const MAX_STEP_COST: u64 = 1 << 44;
 
 /// Refuses a plan of which one kernel would run for too long.
 pub(crate) fn check_steps(plan: &Plan) -> Result<(), ApiError> {
-    let most = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
-    if most > MAX_STEP_COST {
-        let reason = format!("expected at most {MAX_STEP_COST} operations on elements in one kernel, got {most}");
+    let max_cost = plan.steps.iter().map(Step::cost).max().unwrap_or_default();
+    if max_cost > MAX_STEP_COST {
+        let reason = format!("expected at most {MAX_STEP_COST} operations on elements in one kernel, got {max_cost}");
         return Err(ApiError::invalid("nodes", reason));
     }
     Ok(())

@@ -32,7 +32,7 @@ const DOWNLOAD_CHUNK: usize = 1 << 20;
 /// Bytes of a step of a copy.
 const COPY_CHUNK: usize = 4 << 20;
 
-/// A time to live that a request sets; an error says what it sets instead of a time.
+/// A time to live that a request sets; an error names the value that is no time.
 pub(crate) type RequestedTtl = Option<Result<Duration, String>>;
 
 /// A tensor to make resident.
@@ -100,7 +100,7 @@ impl ResidentTensors {
         Ok(reserved.map_err(|refusal| caller.refuse(refusal))?)
     }
 
-    /// Memory of the host for what a request copies there.
+    /// Host memory for the copies of a request.
     pub(crate) fn request_memory(&self) -> RequestMemory {
         RequestMemory::new(&self.tensors.requests)
     }
@@ -403,7 +403,8 @@ impl Writer {
             Self::Host(upload) => upload.write(&data).map_err(failed)?,
             Self::Gpu { .. } if data.is_empty() => {}
             Self::Gpu { tensor, at } => {
-                let (start, len) = (*at, data.len());
+                let start = *at;
+                let len = data.len();
                 let request = UploadRequest::next(Arc::clone(tensor), start, data);
                 to.uploads.submit(request, context.clone()).await?;
                 *at = start + len;

@@ -1,4 +1,4 @@
-//! Resident tensors by handle: whose they are, when they expire, and what their owners hold. It has no clock: `now` is an argument.
+//! Resident tensors by handle: their owners, their expiry, and the memory of each owner. It has no clock: `now` is an argument.
 
 use std::{
     cmp::Reverse,
@@ -59,7 +59,7 @@ pub(crate) struct KeptTensor {
     _quota: Quota,
 }
 
-/// What the tensors of an owner hold.
+/// Number and memory of the tensors of an owner.
 #[derive(Debug, Default)]
 struct Usage {
     bytes: AtomicU64,
@@ -85,7 +85,7 @@ impl Drop for Quota {
 pub(crate) struct ResidentLimit {
     /// The quota.
     pub(crate) limit: u64,
-    /// What of it other objects than tensors hold.
+    /// Part of it that other objects than tensors hold.
     pub(crate) used_elsewhere: u64,
 }
 
@@ -180,7 +180,7 @@ impl TensorTable {
         Ok(shares)
     }
 
-    /// Gives a tensor a handle. `original` is what it is a copy of, if it is one.
+    /// Gives a tensor a handle. `original` is the tensor that it is a copy of, if it is one.
     pub(crate) fn insert(
         &self,
         owner: &str,
@@ -244,7 +244,7 @@ impl TensorTable {
         let origins: HashSet<_> = of.into_iter().map(|kept| kept.origin).collect();
         let mut table = self.lock();
         let own = table.slots.iter_mut().filter(|(_, slot)| slot.owner == owner && !slot.has_expired(now));
-        let mut found: Vec<_> = own
+        let mut listed: Vec<_> = own
             .filter_map(|(handle, slot)| match &slot.content {
                 Content::Kept(kept) if origins.contains(&kept.origin) && devices.contains(&kept.tensor.device()) => {
                     slot.used = now;
@@ -255,9 +255,9 @@ impl TensorTable {
             .collect();
         drop(table);
         // Of several on a device the oldest, which is inserted last.
-        found.sort_unstable_by_key(|(order, _)| Reverse(*order));
+        listed.sort_unstable_by_key(|(order, _)| Reverse(*order));
         let key = |listed: &Listed| (listed.kept.origin, listed.kept.tensor.device());
-        Copies(found.into_iter().map(|(_, listed)| (key(&listed), listed)).collect())
+        Copies(listed.into_iter().map(|(_, listed)| (key(&listed), listed)).collect())
     }
 
     /// Frees tensors of an owner: all of them, or none. Lost ones are freed without an error.
@@ -289,7 +289,7 @@ impl TensorTable {
         listed.into_iter().map(|(_, one)| one).collect()
     }
 
-    /// Frees what has expired, and the tensors of lost devices, whose handles stay known until they expire.
+    /// Frees expired tensors, and the tensors of lost devices, whose handles stay known until they expire.
     pub(crate) fn sweep(&self, now: Instant, is_lost: impl Fn(DeviceId) -> bool) {
         let mut table = self.lock();
         let expired: Vec<_> = table.slots.extract_if(|_, slot| slot.has_expired(now)).collect();
@@ -394,7 +394,8 @@ mod tests {
     #[test]
     fn foreign_expired_and_unknown_handles_have_one_error() {
         let fixture = Fixture::new();
-        let (own, expired) = (fixture.keep("a", HOUR), fixture.keep("b", Duration::ZERO));
+        let own = fixture.keep("a", HOUR);
+        let expired = fixture.keep("b", Duration::ZERO);
         let unknown = "0123456789abcdef0123456789abcdef".to_owned();
         for handle in [own.clone(), expired, unknown, own.to_uppercase(), String::new(), format!("+{}", &own[1..])] {
             let refused = fixture.get("b", &handle, Duration::ZERO).expect_err("not a tensor of b");
@@ -410,7 +411,8 @@ mod tests {
     #[test]
     fn freeing_frees_all_or_none() {
         let fixture = Fixture::new();
-        let (first, second) = (fixture.keep("a", HOUR), fixture.keep("a", HOUR));
+        let first = fixture.keep("a", HOUR);
+        let second = fixture.keep("a", HOUR);
         let with_unknown = [first.clone(), "unknown".to_owned()];
         assert!(fixture.tensors.free("a", &with_unknown, fixture.start).is_err());
         assert_eq!(fixture.held(), 16);
@@ -421,7 +423,8 @@ mod tests {
     #[test]
     fn the_loss_of_its_device_frees_a_tensor_and_is_told_to_its_owner_alone() {
         let fixture = Fixture::new();
-        let (used, swept) = (fixture.keep("a", HOUR), fixture.keep("a", HOUR));
+        let used = fixture.keep("a", HOUR);
+        let swept = fixture.keep("a", HOUR);
         let lost = |owner: &str, handle: &str| fixture.tensors.get(owner, handle, fixture.start, |_| true);
         assert!(matches!(lost("a", &used), Err(ApiError::TensorLost { .. })));
         assert!(matches!(lost("b", &used), Err(ApiError::UnknownTensor(_))));
@@ -441,7 +444,8 @@ mod tests {
         let unrelated = fixture.get("a", &fixture.keep("a", HOUR), Duration::ZERO).expect("it is there");
         let upload = HostUpload::new(of, &TensorAccount::new(&fixture.ledger, 1)).expect("no limit");
         let quota = fixture.tensors.reserve("a", &[8], None).expect("at most three").remove(0);
-        let (tensor, start) = (Arc::new(upload.finish()), fixture.start);
+        let tensor = Arc::new(upload.finish());
+        let start = fixture.start;
         let copy = fixture.tensors.insert("a", tensor, Some(&original.kept), quota, HOUR, start);
         let found = |owner: &str, of: &Listed, device| {
             let copies = fixture.tensors.copies(owner, [&*of.kept], &[device], start + HOUR / 2);

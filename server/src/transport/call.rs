@@ -21,7 +21,7 @@ pub(crate) const SMALL_CALL_BYTES: u64 = 64 << 10;
 /// Bytes that must move before a body counts as making progress: a peer that sends single bytes stalls.
 const PROGRESS_BYTES: u64 = 64 << 10;
 
-/// How long a stream waits for memory.
+/// Time that a stream waits for memory.
 const CHARGE_TIMEOUT: Duration = Duration::from_secs(5);
 const CHARGE_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -72,7 +72,7 @@ pub(super) struct ConnectionAccount {
     /// Bytes that its calls hold of the reserve.
     reserve_bytes: AtomicU64,
     window_requested: AtomicBool,
-    /// Whether a request was refused by the length of its message.
+    /// True if a request was refused by the length of its message.
     refused_by_length: AtomicBool,
     /// Wakes the connection's task.
     pub(super) waker: AtomicWaker,
@@ -95,18 +95,18 @@ impl ConnectionAccount {
         }
     }
 
-    /// Whether a request was refused by the length of its message since the last time.
+    /// Returns true if a request was refused by the length of its message since the last time.
     pub(super) fn take_refusal(&self) -> bool {
         self.refused_by_length.swap(false, Relaxed)
     }
 
-    /// Whether a call asked for a larger window since the last time.
+    /// Returns true if a call asked for a larger window since the last time.
     pub(super) fn take_window_request(&self) -> bool {
         self.window_requested.swap(false, Relaxed)
     }
 }
 
-/// One call: the memory it holds, what it waits for, and since when it made no progress.
+/// One call: its memory, its waits, and the time since its last progress.
 #[derive(Debug)]
 pub struct Call {
     memory: Arc<TransportMemory>,
@@ -179,7 +179,7 @@ impl Call {
         self.response.record(bytes);
     }
 
-    /// How long the call has waited for its peer without progress; `None` while it does not wait.
+    /// Returns the time that the call has waited for its peer without progress; `None` while it does not wait.
     pub(crate) fn stalled_for(&self) -> Option<Duration> {
         self.request.stalled_for().max(self.response.stalled_for())
     }
@@ -197,7 +197,7 @@ impl Call {
         if self.aborted.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether a charge may use the reserve: neither the call nor its connection holds much.
+    /// Returns true if a charge may use the reserve: neither the call nor its connection holds much.
     fn may_use_reserve(&self, bytes: u64) -> bool {
         let fits_reserve = |connection: &Arc<ConnectionAccount>| {
             connection.reserve_bytes.load(Relaxed) + bytes <= self.memory.reserve_per_connection()

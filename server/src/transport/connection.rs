@@ -61,10 +61,10 @@ const HEADER_SLACK: u32 = 4;
 /// Bytes that HTTP/2 counts per header field besides its name and value.
 const HEADER_OVERHEAD: usize = 32;
 
-/// How long an evicted connection stays open for a call that is on its way.
+/// Time that an evicted connection stays open for a call that is on its way.
 const EVICTION_GRACE: Duration = Duration::from_secs(1);
 
-/// How long calls that reached an evicted connection in time may take.
+/// Maximum time of calls that reached an evicted connection in time.
 const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that connections can serve; implemented for every matching tower service.
@@ -267,7 +267,7 @@ impl Http2Server {
     }
 }
 
-/// Whether the content type is gRPC's, with or without a message format. A web page can send others without a preflight request.
+/// Returns true if the content type is gRPC's, with or without a message format. A web page can send others without a preflight request.
 fn is_grpc(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     content_type.strip_prefix(b"application/grpc").is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
@@ -323,9 +323,9 @@ async fn until_idle(connection: Arc<Connection>) {
     }
 }
 
-async fn maybe_sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
+async fn maybe_sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => pending().await,
     }
 }

@@ -13,7 +13,7 @@ use tonic::Status;
 
 use crate::status;
 
-/// What transport memory is used for.
+/// Use of transport memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// A connection's flow-control window and one partial frame.
@@ -63,7 +63,7 @@ pub struct TransportMemory {
     ledger: Option<LedgerPart>,
 }
 
-/// What the transport has of the ledger: an allowance, and a reserve for new connections and small calls, which must be served
+/// The transport's part of the ledger: an allowance, and a reserve for new connections and small calls, which must be served
 /// where data has taken everything else.
 #[derive(Debug)]
 pub struct LedgerPart {
@@ -143,7 +143,7 @@ impl TransportMemory {
         self.refused.load(Relaxed)
     }
 
-    /// Whether three quarters of the limit, or of the cap of a kind, are in use: stalled calls are then aborted sooner.
+    /// Returns true if three quarters of the limit, or of the cap of a kind, are in use: stalled calls are then aborted sooner.
     pub fn is_under_pressure(&self) -> bool {
         let above = |used: u64, limit: u64| used > limit / 4 * PRESSURE_QUARTERS;
         let kinds = [MemoryKind::Request, MemoryKind::Response];

@@ -205,7 +205,7 @@ impl Connection {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether no call is open.
+    /// Returns true if no call is open.
     pub(crate) fn is_idle(&self) -> bool {
         self.open_calls.load(Relaxed) == 0
     }
@@ -272,7 +272,7 @@ impl Connection {
         }
     }
 
-    /// How long writes have been pending.
+    /// Returns the time that writes have been pending.
     fn write_blocked_for(&self) -> Duration {
         match self.blocked_since.load(Relaxed) {
             0 => Duration::ZERO,
@@ -325,7 +325,8 @@ mod tests {
     fn under_pressure_a_connection_that_is_not_read_is_closed_early_only_if_it_holds_much() {
         let memory = TransportMemory::new(8 << 20);
         let connections = Connections::new(Arc::clone(&memory));
-        let (small, large) = (blocked(&connections, 1, 1 << 10), blocked(&connections, 2, 1 << 20));
+        let small = blocked(&connections, 1, 1 << 10);
+        let large = blocked(&connections, 2, 1 << 20);
         assert!(memory.try_reserve(MemoryKind::Request, 7 << 19, false));
         let timeouts = StallTimeouts { normal: Duration::from_secs(3600), under_pressure: Duration::from_millis(500) };
         assert!(!memory.is_under_pressure());

@@ -15,14 +15,14 @@ use tokio::{
 /// Retry interval while the peer has not acknowledged the previous SETTINGS frame.
 const SETTINGS_RETRY: Duration = Duration::from_millis(2);
 
-/// How long the window stays small after a refusal.
+/// Time that the window stays small after a refusal.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct StreamWindow {
     small: u32,
     large: u32,
-    /// Whether a large message was announced, and the connection has memory for it.
+    /// True if a large message was announced, and the connection has memory for it.
     is_granted: bool,
     announced: u32,
     /// When a request was last refused by its length.

@@ -28,10 +28,10 @@ pub(super) struct Cases {
     pub(super) inputs: Inputs,
     /// Their numbers among all cases; `None` if they follow one another.
     pub(super) numbers: Option<Arc<[u64]>>,
-    /// What the client sent for each side that is no function.
+    /// Outputs that the client sent for each side that is no function.
     pub(super) actual: Vec<Named>,
     pub(super) expected: Vec<Named>,
-    /// How the subject must end in each case, `None` if the header or the policy decides. Empty if there is none.
+    /// Expected outcome of the subject in each case, `None` if the header or the policy decides. Empty if there is none.
     pub(super) expected_outcomes: Vec<Option<CaseOutcome>>,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Chunk {
     pub(crate) actual: Vec<NamedSource>,
     pub(crate) expected: Vec<NamedSource>,
     pub(crate) inputs: Vec<NamedSource>,
-    /// How the subject must end in each case, by name. Empty if the header or the policy decides.
+    /// Expected outcome of the subject in each case, by name. Empty if the header or the policy decides.
     pub(crate) expected_outcomes: Vec<String>,
     /// Bytes of all.
     pub(crate) bytes: usize,
@@ -79,8 +79,8 @@ fn columns(ports: &[Port], tensors: &[Named]) -> Result<Vec<Column>, ApiError> {
         return Err(ApiError::invalid(format!("{CASES}inputs[{nth}].name"), reason));
     }
     let column = |port: &Port| {
-        let found = tensors.iter().enumerate().find(|(_, (name, ..))| *name == port.name);
-        let Some((nth, (_, of, data))) = found else {
+        let sent = tensors.iter().enumerate().find(|(_, (name, ..))| *name == port.name);
+        let Some((nth, (_, of, data))) = sent else {
             return Err(ApiError::invalid(format!("{CASES}inputs"), format!("expected the input {port}, got none")));
         };
         let length = match (&of.shape[1..], port.extent) {

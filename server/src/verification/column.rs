@@ -6,7 +6,7 @@ use accelerd_ir::{Dtype, Kind, scalar::Literal};
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
-/// What a function takes or returns for a case.
+/// Parameter or result of a function for a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Port {
     pub(super) name: String,
@@ -14,7 +14,7 @@ pub(super) struct Port {
     pub(super) extent: Extent,
 }
 
-/// How many values a case has.
+/// Number of values of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
     /// One.
@@ -86,7 +86,7 @@ impl Column {
     }
 }
 
-/// Whether every value of a type is one of another type.
+/// Returns true if every value of a type is one of another type.
 pub(super) fn contains(wide: Dtype, narrow: Dtype) -> bool {
     match (wide.kind(), narrow.kind()) {
         _ if wide == narrow => true,

@@ -9,10 +9,10 @@ use accelerd_kernels::{
     },
 };
 
-use super::state::State;
+use super::service::VerificationService;
 use crate::{error::ApiError, layers::timing, ledger::RequestMemory, tensors::resident_tensors::is_on_gpu};
 
-impl State {
+impl VerificationService {
     /// Compares the pairs that there are, in their places.
     pub(super) async fn compare(
         &self,

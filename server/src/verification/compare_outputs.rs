@@ -6,7 +6,7 @@ use super::{
     outputs::{NamedSource, Output, OutputVerdict},
     policy::Policies,
     report::{OutputReport, verdict},
-    state::State,
+    service::VerificationService,
 };
 use crate::{auth::caller::Caller, error::ApiError};
 
@@ -22,7 +22,7 @@ pub(crate) struct OutputsRequest {
     pub(crate) row_verdicts: bool,
 }
 
-impl State {
+impl VerificationService {
     /// Compares outputs. All pass if each report says so.
     pub(crate) async fn compare_outputs(
         &self,

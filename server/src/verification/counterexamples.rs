@@ -17,7 +17,7 @@ use super::{
     generated::column,
     header::Header,
     outcome::CaseOutcome,
-    state::blocking,
+    service::blocking,
 };
 
 /// The most candidates that are evaluated at once.
@@ -71,7 +71,7 @@ pub(super) struct Found {
     result: CaseResult,
     /// `None` if it is not shrunk.
     start: Option<Start>,
-    /// How the subject must end.
+    /// Expected outcome of the subject.
     expected_outcome: Option<CaseOutcome>,
 }
 
@@ -85,8 +85,8 @@ struct Start {
 pub(super) struct Counterexamples<'a> {
     pub(super) header: &'a Header,
     pub(super) first_case: u64,
-    /// The most cases of a call.
-    pub(super) most: usize,
+    /// Maximum of a call.
+    pub(super) max_counterexamples: usize,
 }
 
 /// The most counterexamples of a call that fit into this many bytes of its response.
@@ -108,7 +108,7 @@ fn elements(columns: &[Column]) -> usize {
 impl Counterexamples<'_> {
     /// Adds the first that fail.
     pub(super) fn find(&self, evaluated: &Evaluated, found: &mut Vec<Found>) {
-        let wanted = self.most.saturating_sub(found.len());
+        let wanted = self.max_counterexamples.saturating_sub(found.len());
         let failing = (0..evaluated.count).filter(|case| evaluated.fails(*case)).take(wanted);
         found.extend(failing.map(|case| self.case(evaluated, case)));
     }
@@ -188,13 +188,17 @@ async fn shrink(start: Start, expected_outcome: Option<CaseOutcome>, evaluator: 
     let until = Instant::now() + SHRINK_TIME;
     let Start { inputs, values } = start;
     let elements: usize = inputs.iter().map(Input::elements).sum();
-    let most = CANDIDATES.min(CANDIDATE_ELEMENTS / elements.max(1));
+    let max_candidates = CANDIDATES.min(CANDIDATE_ELEMENTS / elements.max(1));
     let of = inputs.clone();
     let mut shrinker = blocking(move || Shrinker::new(&of, &values)).await.ok()?.ok()?;
-    let (mut simplest, mut evaluated, mut fails) = (None, None::<Evaluated>, vec![]);
+    let mut simplest = None;
+    let mut evaluated = None::<Evaluated>;
+    let mut fails = vec![];
     loop {
         let steps = shrinker.steps();
-        let Ok((next, columns)) = blocking(move || advance(shrinker, &fails, most)).await else { return simplest };
+        let Ok((next, columns)) = blocking(move || advance(shrinker, &fails, max_candidates)).await else {
+            return simplest;
+        };
         shrinker = next;
         if let Some(evaluated) = evaluated.filter(|_| shrinker.steps() > steps) {
             simplest = result_of(&shrinker.case(), &evaluated, &evaluator.header.sides.inputs).or(simplest);
@@ -213,9 +217,9 @@ async fn shrink(start: Start, expected_outcome: Option<CaseOutcome>, evaluator: 
 }
 
 /// Records which candidates fail, and proposes the next ones.
-fn advance(mut shrinker: Shrinker, fails: &[bool], most: usize) -> (Shrinker, Vec<Vec<u8>>) {
+fn advance(mut shrinker: Shrinker, fails: &[bool], max_candidates: usize) -> (Shrinker, Vec<Vec<u8>>) {
     shrinker.record(fails);
-    let columns = shrinker.candidates(most);
+    let columns = shrinker.candidates(max_candidates);
     (shrinker, columns)
 }
 

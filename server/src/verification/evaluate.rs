@@ -16,8 +16,8 @@ use super::{
     header::Header,
     outcome::CaseOutcome,
     outputs::{Decoded, Decoder, Output, Outputs},
+    service::{VerificationService, blocking},
     sides::{Computed, Side, Sides},
-    state::{State, blocking},
 };
 use crate::{
     auth::caller::Caller,
@@ -48,7 +48,7 @@ pub(super) struct Evaluated {
     pub(super) outcome_mismatches: u64,
     /// Cases for which the subject had different results when it ran again.
     pub(super) nondeterministic: u64,
-    /// How long the functions ran, without the wait for their turn.
+    /// Time that the functions ran, without the wait for their turn.
     pub(super) run_time: Duration,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct SideResult {
 
 /// Evaluates cases of one call.
 pub(super) struct Evaluator {
-    pub(super) service: Arc<State>,
+    pub(super) service: Arc<VerificationService>,
     pub(super) caller: Caller,
     pub(super) context: Context,
     pub(super) header: Header,

@@ -65,7 +65,7 @@ impl Function {
         }
     }
 
-    /// Whether cases of a chunk see what earlier ones wrote.
+    /// Returns true if cases of a chunk see what earlier ones wrote.
     pub(super) fn shares_instance(&self) -> bool {
         match self {
             Self::Kernel(_) => false,

@@ -76,9 +76,9 @@ impl Generated {
         Ok(Self { generator, case_count, case_bytes, chunk_cases })
     }
 
-    /// At most `most` cases from `first` on; `None` if there are no more.
-    pub(super) fn cases(&self, first: u64, most: usize) -> Option<Cases> {
-        let count = self.left(first).min(most).min(self.chunk_cases);
+    /// At most `max_cases` cases from `first` on; `None` if there are no more.
+    pub(super) fn cases(&self, first: u64, max_cases: usize) -> Option<Cases> {
+        let count = self.left(first).min(max_cases).min(self.chunk_cases);
         (count > 0).then(|| Cases::of_functions(count, Inputs::Generated(first)))
     }
 

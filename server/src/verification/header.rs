@@ -10,8 +10,8 @@ use super::{
     generated::{CaseGenerator, Generated},
     outcome::{CaseOutcome, OutcomePolicy},
     policy::Policies,
+    service::VerificationService,
     sides::{Resolver, Sides, StatedSide},
-    state::State,
 };
 use crate::{error::ApiError, kernels::launch::KernelDevice};
 
@@ -72,7 +72,7 @@ impl Header {
     }
 }
 
-impl State {
+impl VerificationService {
     /// Checks a header and compiles its functions.
     pub(super) async fn header(&self, header: VerificationRequest, context: &Context) -> Result<Header, ApiError> {
         header.policies.check_chunks()?;
@@ -103,15 +103,16 @@ impl State {
     }
 
     fn case_limits(&self, limits: StatedLimits) -> Result<Limits, ApiError> {
-        let (most, defaults) = (self.sandboxes.limits(), CaseLimits::default());
-        let timeout = limits.timeout.unwrap_or(defaults.timeout.min(most.case_timeout));
-        if timeout.is_zero() || timeout > most.case_timeout {
-            let reason = format!("expected more than 0 s and at most {:?}, got {timeout:?}", most.case_timeout);
+        let maximum = self.sandboxes.limits();
+        let defaults = CaseLimits::default();
+        let timeout = limits.timeout.unwrap_or(defaults.timeout.min(maximum.case_timeout));
+        if timeout.is_zero() || timeout > maximum.case_timeout {
+            let reason = format!("expected more than 0 s and at most {:?}, got {timeout:?}", maximum.case_timeout);
             return Err(ApiError::invalid("header.limits.timeout", reason));
         }
-        let memory_bytes = limits.memory_bytes.unwrap_or(defaults.memory_bytes.min(most.case_memory.as_u64()));
-        if memory_bytes > most.case_memory.as_u64() {
-            let reason = format!("expected at most {} bytes, got {memory_bytes}", most.case_memory.as_u64());
+        let memory_bytes = limits.memory_bytes.unwrap_or(defaults.memory_bytes.min(maximum.case_memory.as_u64()));
+        if memory_bytes > maximum.case_memory.as_u64() {
+            let reason = format!("expected at most {} bytes, got {memory_bytes}", maximum.case_memory.as_u64());
             return Err(ApiError::invalid("header.limits.memory_bytes", reason));
         }
         let case = CaseLimits { timeout, fuel: limits.fuel, memory_bytes };

@@ -17,11 +17,11 @@ pub(crate) mod policy;
 pub(crate) mod report;
 mod screen_queue;
 mod screening;
+mod service;
 pub(crate) mod sides;
-mod state;
 pub(crate) mod totals;
 mod unordered;
 pub(crate) mod wasm;
 
 pub(crate) use cases::Named;
-pub(crate) use state::State;
+pub(crate) use service::VerificationService;

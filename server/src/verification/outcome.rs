@@ -1,4 +1,4 @@
-//! How the cases of a function end.
+//! Outcomes of a function's cases.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use accelerd_sandbox::Outcome;
 
 use crate::error::ApiError;
 
-/// How a case ended.
+/// Outcome of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaseOutcome {
     /// By a result, a trap or a limit.
@@ -24,7 +24,7 @@ const FAULTS: [FaultKind; 5] = [
     FaultKind::BudgetExhausted,
 ];
 
-/// What it means if a side has no result.
+/// Meaning of a side without a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OutcomePolicy {
     /// The other side must have none either.
@@ -43,7 +43,7 @@ pub(crate) struct OutcomeCounts(pub(crate) BTreeMap<&'static str, u64>);
 impl CaseOutcome {
     pub(super) const OK: Self = Self::Module(Outcome::Ok);
 
-    /// How functions in Python end, besides faults.
+    /// Outcomes of functions in Python, besides faults.
     const OF_KERNELS: [Self; 3] = [Self::OK, Self::Module(Outcome::OutOfMemory), Self::Module(Outcome::Timeout)];
 
     pub(super) fn is_ok(self) -> bool {
@@ -76,7 +76,7 @@ impl CaseOutcome {
 }
 
 impl OutcomePolicy {
-    /// Whether a case fails whatever the results are.
+    /// Returns true if a case fails whatever the results are.
     pub(super) fn rejects(self, subject: CaseOutcome, reference: CaseOutcome) -> bool {
         match self {
             Self::BothOrNeither => subject.is_ok() != reference.is_ok(),
@@ -108,8 +108,9 @@ mod tests {
 
     #[test]
     fn policies_reject_cases_without_results() {
-        let (ok, trap, fault) =
-            (CaseOutcome::OK, CaseOutcome::Module(Outcome::Unreachable), CaseOutcome::Fault(FaultKind::DivisionByZero));
+        let ok = CaseOutcome::OK;
+        let trap = CaseOutcome::Module(Outcome::Unreachable);
+        let fault = CaseOutcome::Fault(FaultKind::DivisionByZero);
         for (policy, rejected) in [
             (OutcomePolicy::BothOrNeither, [false, true, true, false]),
             (OutcomePolicy::ReferenceDefines, [false, true, false, false]),

@@ -9,7 +9,7 @@ use accelerd_kernels::ops::{
 use accelerd_tensor::TensorType;
 use bytes::Bytes;
 
-use super::{policy::Policies, state::State};
+use super::{policy::Policies, service::VerificationService};
 use crate::{
     auth::caller::Caller,
     error::ApiError,
@@ -60,7 +60,7 @@ pub(super) struct Decoder<'a> {
 /// A decoded tensor.
 pub(super) type Decoded = (String, TensorType, TensorInput);
 
-impl State {
+impl VerificationService {
     /// Reads outputs of a caller, whose fields have a prefix.
     pub(super) fn decoder<'a>(
         &'a self,
@@ -129,7 +129,8 @@ impl Decoder<'_> {
         } else {
             Some(OutputVerdict::DtypeMismatch)
         };
-        let (any_order, policy) = (policy.any_order, policy.policy(expected.dtype));
+        let any_order = policy.any_order;
+        let policy = policy.policy(expected.dtype);
         Output { name, actual, expected, policy, incomparable, any_order, inputs }
     }
 
@@ -140,9 +141,10 @@ impl Decoder<'_> {
         tensors: Vec<NamedSource>,
         resident: &mut Vec<Listed>,
     ) -> Result<Vec<Decoded>, ApiError> {
-        let (count, most) = (tensors.len(), self.max_outputs);
-        if !(1..=most).contains(&count) {
-            let reason = format!("expected 1 to {most} tensors, got {count}");
+        let count = tensors.len();
+        let max = self.max_outputs;
+        if !(1..=max).contains(&count) {
+            let reason = format!("expected 1 to {max} tensors, got {count}");
             return Err(ApiError::invalid(format!("{}{list}", self.prefix), reason));
         }
         let mut names = HashMap::new();

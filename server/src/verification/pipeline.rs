@@ -22,18 +22,18 @@ use super::{
     header::{Header, VerificationRequest},
     screen_queue::{ScreenQueue, ScreenedChunk},
     screening::Decided,
-    state::State,
+    service::VerificationService,
     totals::{CaseVerdicts, Summary, Totals},
 };
 use crate::{auth::caller::Caller, error::ApiError, kernels::launch::KernelDevice, layers::timing};
 
-/// How long the functions should run for a generated chunk.
+/// Intended time of the functions for a generated chunk.
 const CHUNK_TIME: Duration = Duration::from_millis(50);
 
 /// The cases of the first generated chunk, from which it is learned how long the functions run.
 const FIRST_CHUNK: usize = 1024;
 
-/// How much larger than the last chunk the next one may be.
+/// Greatest ratio of the next chunk to the last one.
 const MAX_GROWTH: usize = 16;
 
 /// A call whose chunks take longer has one process only: others would wait long for those that it has.
@@ -65,12 +65,12 @@ struct Pipeline<E> {
     bytes_in_flight: usize,
     /// Cases of all chunks that have begun.
     begun: u64,
-    /// Whether no further chunks arrive.
+    /// True if no further chunks arrive.
     is_complete: bool,
     totals: Totals,
     /// Cases of the next generated chunk.
     chunk_cases: usize,
-    /// How long the functions ran for the last chunk.
+    /// Time that the functions ran for the last chunk.
     run_time: Option<Duration>,
     /// The most counterexamples that are kept. Known after the first chunk.
     max_counterexamples: usize,
@@ -80,13 +80,13 @@ struct EvaluatedChunk {
     cases: u64,
     /// The cases that were evaluated, unless there are none.
     evaluated: Option<Evaluated>,
-    /// What a GPU has decided instead.
+    /// Cases that a GPU has decided instead.
     decided: Option<Decided>,
-    /// Of what the client sent, or of generated inputs.
+    /// A chunk that the client sent, or one of generated inputs.
     bytes: usize,
 }
 
-impl State {
+impl VerificationService {
     /// Verifies what a header describes: an answer for each chunk, then the summary.
     pub(crate) async fn verify<E: From<ApiError> + Send + 'static>(
         self: &Arc<Self>,
@@ -102,15 +102,17 @@ impl State {
         Ok(Pipeline::new(evaluator, screens).answers(chunks))
     }
 
-    /// What screens the cases after the first chunk, each launch in a task of its own, as [`Pipeline::begin`] evaluates chunks.
+    /// Returns the screens of the cases after the first chunk, each launch in a task of its own, as [`Pipeline::begin`] evaluates chunks.
     async fn screens(&self, header: &Header, context: &Context) -> Result<Option<ScreenQueue>, ApiError> {
         if header.device != KernelDevice::Cuda {
             return Ok(None);
         }
         let screening = Arc::new(self.screening(header, context).await?);
-        let (first, context) = (screening.first_case().max(FIRST_CHUNK as u64), context.clone());
+        let first = screening.first_case().max(FIRST_CHUNK as u64);
+        let context = context.clone();
         let run = move |first, cases| {
-            let (handle, screened) = (Handle::current(), Arc::clone(&screening).run(context.clone(), first, cases));
+            let handle = Handle::current();
+            let screened = Arc::clone(&screening).run(context.clone(), first, cases);
             async move { timing::spawn_on(&handle, screened).await }.boxed()
         };
         let end = header.generated.as_ref().map_or(0, Generated::case_count);
@@ -170,7 +172,7 @@ impl<E: From<ApiError> + Send + 'static> Pipeline<E> {
         }
     }
 
-    /// Whether a further chunk may begin.
+    /// Returns true if a further chunk may begin.
     fn has_room(&self) -> bool {
         let Evaluator { service, header, .. } = &*self.evaluator;
         let chunks = match self.run_time {
@@ -240,10 +242,10 @@ impl<E: From<ApiError> + Send + 'static> Pipeline<E> {
 
     /// Begins a chunk of screened cases, of which the open ones are evaluated.
     fn generate_open(&mut self, generated: &Generated, most_open: usize) -> bool {
-        let most = if self.evaluator.header.case_verdicts { MAX_VERDICTS } else { u64::MAX };
+        let max_verdicts = if self.evaluator.header.case_verdicts { MAX_VERDICTS } else { u64::MAX };
         let most_open = most_open.min(generated.chunk_cases());
         let Some(screens) = &mut self.screens else { return false };
-        let Some(ScreenedChunk { count, open, decided }) = screens.take(most_open, most) else { return false };
+        let Some(ScreenedChunk { count, open, decided }) = screens.take(most_open, max_verdicts) else { return false };
         self.begun += count;
         if open.is_empty() {
             let chunk = EvaluatedChunk { cases: count, evaluated: None, decided, bytes: 0 };
@@ -302,7 +304,8 @@ impl<E: From<ApiError> + Send + 'static> Pipeline<E> {
     }
 
     fn begin_sent(&mut self, chunk: Chunk) -> Result<(), ApiError> {
-        let (bytes, evaluator) = (chunk.bytes, Arc::clone(&self.evaluator));
+        let bytes = chunk.bytes;
+        let evaluator = Arc::clone(&self.evaluator);
         if evaluator.header.sides.has_functions() {
             let cases = decode(&evaluator.decoder(), &evaluator.header, chunk)?;
             self.begin(bytes, async move { evaluator.evaluate(cases, evaluator.header.checks_determinism).await });
@@ -323,8 +326,9 @@ impl<E: From<ApiError> + Send + 'static> Pipeline<E> {
             self.check_first(evaluated)?;
             self.pace(evaluated);
             if header.sides.has_functions() {
-                let (first_case, most) = (self.totals.cases, self.max_counterexamples);
-                Counterexamples { header, first_case, most }.find(evaluated, &mut self.totals.found);
+                let first_case = self.totals.cases;
+                let max_counterexamples = self.max_counterexamples;
+                Counterexamples { header, first_case, max_counterexamples }.find(evaluated, &mut self.totals.found);
             }
         }
         self.totals.add(header, cases, evaluated, decided)

@@ -5,11 +5,11 @@ use accelerd_tensor::TensorType;
 
 use super::{
     outputs::{Output, OutputVerdict},
-    state::State,
+    service::VerificationService,
 };
 use crate::error::ApiError;
 
-/// The most bytes of what differs, without mismatches and rows.
+/// Maximum size of the differences, without mismatches and rows.
 const DIFFERENCES_BYTES: usize = 10 * BUCKETS + 400;
 
 /// The most bytes of a mismatch.
@@ -40,7 +40,7 @@ impl OutputReport {
     }
 }
 
-impl State {
+impl VerificationService {
     /// Refuses reports of outputs that would exceed the maximum message size, whatever differs. Returns the bytes that are left.
     pub(super) fn check_response(
         &self,

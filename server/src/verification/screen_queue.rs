@@ -13,10 +13,10 @@ const FIRST_LAUNCH: u64 = 1 << 20;
 /// Cases of a launch at most: their bits take 2 MiB.
 const MAX_LAUNCH: u64 = 1 << 24;
 
-/// How long a GPU should run for a launch.
+/// Intended time of a GPU for a launch.
 const LAUNCH_TIME: Duration = Duration::from_millis(100);
 
-/// How much larger than the last launch the next one may be.
+/// Greatest ratio of the next launch to the last one.
 const MAX_GROWTH: u64 = 16;
 
 /// Launches that are under way, or whose cases are not all taken: while a GPU runs one, another waits for its turn.
@@ -47,7 +47,7 @@ pub(super) struct ScreenedChunk {
     pub(super) count: u64,
     /// Numbers of the open ones.
     pub(super) open: Vec<u64>,
-    /// What was decided of all cases of a launch, with the last chunk of it.
+    /// Decisions about all cases of a launch, with the last chunk of it.
     pub(super) decided: Option<Decided>,
 }
 
@@ -72,12 +72,12 @@ impl ScreenQueue {
         self.first
     }
 
-    /// Whether cases are screened that were not taken.
+    /// Returns true if cases are screened that were not taken.
     pub(super) fn has_cases(&self) -> bool {
         self.taken < self.end
     }
 
-    /// Whether [`Self::screened`] has something to wait for.
+    /// Returns true if [`Self::screened`] has something to wait for.
     pub(super) fn is_running(&self) -> bool {
         !self.running.is_empty()
     }
@@ -100,15 +100,15 @@ impl ScreenQueue {
         Ok(())
     }
 
-    /// The next cases, of which at most `most_open` are open, and at most `most` in all. `None` if none are ready.
-    pub(super) fn take(&mut self, most_open: usize, most: u64) -> Option<ScreenedChunk> {
+    /// The next cases, of which at most `max_open` are open, and at most `max_cases` in all. `None` if none are ready.
+    pub(super) fn take(&mut self, max_open: usize, max_cases: u64) -> Option<ScreenedChunk> {
         let cases = self.ready.front()?;
         let from = self.taken - cases.first;
-        let limit = cases.screened.cases.min(from.saturating_add(most));
+        let limit = cases.screened.cases.min(from.saturating_add(max_cases));
         let open = cases.screened.open_cases_from(from).take_while(|case| *case < limit);
-        let mut open: Vec<_> = open.take(most_open + 1).collect();
-        let end = open.get(most_open).copied().unwrap_or(limit);
-        open.truncate(most_open);
+        let mut open: Vec<_> = open.take(max_open + 1).collect();
+        let end = open.get(max_open).copied().unwrap_or(limit);
+        open.truncate(max_open);
         for case in &mut open {
             *case += cases.first;
         }
@@ -123,8 +123,8 @@ impl ScreenQueue {
     /// Sizes the next launches so that a GPU runs for about [`LAUNCH_TIME`].
     fn pace(&mut self, ScreenedCases { screened, time, .. }: &ScreenedCases) {
         let in_time = u128::from(screened.cases) * LAUNCH_TIME.as_nanos() / time.as_nanos().max(1);
-        let most = screened.cases.saturating_mul(MAX_GROWTH).min(MAX_LAUNCH);
-        self.launch_cases = u64::try_from(in_time).unwrap_or(u64::MAX).clamp(1, most.max(1));
+        let max_cases = screened.cases.saturating_mul(MAX_GROWTH).min(MAX_LAUNCH);
+        self.launch_cases = u64::try_from(in_time).unwrap_or(u64::MAX).clamp(1, max_cases.max(1));
     }
 }
 
@@ -143,12 +143,12 @@ mod tests {
         ready(Ok(ScreenedCases { first, screened, time, outputs: vec!["y".to_owned()] })).boxed()
     }
 
-    async fn chunks(queue: &mut ScreenQueue, most_open: usize, most: u64) -> Vec<ScreenedChunk> {
+    async fn chunks(queue: &mut ScreenQueue, most_open: usize, max_cases: u64) -> Vec<ScreenedChunk> {
         let mut chunks = vec![];
         while queue.has_cases() {
             queue.start();
             queue.screened().await.expect("no launch fails");
-            while let Some(chunk) = queue.take(most_open, most) {
+            while let Some(chunk) = queue.take(most_open, max_cases) {
                 chunks.push(chunk);
             }
         }

@@ -13,8 +13,8 @@ use super::{
     function::Function,
     header::Header,
     outcome::{CaseOutcome, OutcomePolicy},
+    service::VerificationService,
     sides::{Computed, Side},
-    state::State,
 };
 use crate::{
     error::ApiError,
@@ -40,7 +40,7 @@ pub(super) struct Screening {
 pub(super) struct ScreenedCases {
     pub(super) first: u64,
     pub(super) screened: Screened,
-    /// How long the GPU ran.
+    /// Time that the GPU ran.
     pub(super) time: Duration,
     /// Names of the outputs in the comparison.
     pub(super) outputs: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) struct Decided {
     pub(super) count: u64,
     /// Those of them in which neither side has a result, by how subject and reference ended.
     pub(super) faults: Vec<([CaseOutcome; 2], u64)>,
-    /// What an output was; those that are missing were 0.
+    /// Values of outputs; missing ones are 0.
     pub(super) outputs: Vec<DecidedOutput>,
 }
 
@@ -67,8 +67,8 @@ pub(super) struct DecidedOutput {
     pub(super) nans: u64,
 }
 
-impl State {
-    /// Compiles what screens the cases of a call.
+impl VerificationService {
+    /// Compiles the code that screens the cases of a call.
     pub(super) async fn screening(&self, header: &Header, context: &Context) -> Result<Screening, ApiError> {
         let Program { screen, outputs } =
             Program::new(header).map_err(|reason| ApiError::invalid("header.device", reason))?;
@@ -180,7 +180,8 @@ impl Program {
         let params: Vec<_> = sides.iter().map(|side| side.params(&inputs, &outputs)).collect::<Result<_, _>>()?;
         let rule = |(name, dtype): &(String, Dtype)| {
             let policy = header.policies.of(name);
-            let (infinities_pass, nans_pass) = (policy.infinities_pass(), policy.nans_pass());
+            let infinities_pass = policy.infinities_pass();
+            let nans_pass = policy.nans_pass();
             ScreenOutput { dtype: *dtype, infinities_pass, nans_pass }
         };
         let rules: Vec<_> = outputs.iter().map(rule).collect();
@@ -222,7 +223,7 @@ impl<'a> GpuFunction<'a> {
         self.computed.outputs.iter().cloned().zip(ports.iter().map(|port| port.dtype)).collect()
     }
 
-    /// What each parameter is, of the inputs of the cases and the outputs of the reference.
+    /// Returns the kind of each parameter, from the inputs of the cases and the outputs of the reference.
     fn params(&self, inputs: &[Dtype], outputs: &[(String, Dtype)]) -> Result<Vec<ScreenParam>, String> {
         let function = &self.computed.function;
         let mut read = function.inputs().into_iter().zip(self.computed.input_positions());

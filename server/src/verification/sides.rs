@@ -45,7 +45,7 @@ pub(super) struct Sides {
     pub(super) inputs: Vec<Port>,
 }
 
-/// What computes the outputs of a side.
+/// Source of the outputs of a side.
 #[derive(Clone, Debug)]
 pub(super) enum Side {
     /// The client.
@@ -54,7 +54,7 @@ pub(super) enum Side {
     Function(Box<Computed>),
 }
 
-/// A function with what matches it to the other side.
+/// A function, and how its parameters match those of the other side.
 #[derive(Clone, Debug)]
 pub(super) struct Computed {
     /// Its field in the header.
@@ -173,14 +173,15 @@ impl Sides {
         let [subject_fields, reference_fields] = FIELDS;
         let side = |function: Option<Function>, (inputs, outputs): (Vec<usize>, Vec<String>), fields: SideFields| {
             let Some(function) = function else { return Side::Given };
-            let (field, ports) = (fields.of(&function), function.inputs());
+            let field = fields.of(&function);
+            let ports = function.inputs();
             Side::Function(Box::new(Computed { field, function, inputs, ports, outputs }))
         };
         let subject = side(subject, matched, subject_fields);
         Ok(Self { subject, reference: side(reference, (positions, names), reference_fields), inputs })
     }
 
-    /// How the subject must end, if that has a name.
+    /// Returns the expected outcome of the subject, if the name is not empty.
     pub(super) fn expected_outcome(&self, field: &str, name: &str) -> Result<Option<CaseOutcome>, ApiError> {
         match &self.subject {
             _ if name.is_empty() => Ok(None),
@@ -195,7 +196,7 @@ impl Sides {
         [&self.subject, &self.reference].into_iter().any(|side| matches!(side, Side::Function(_)))
     }
 
-    /// Whether cases of a chunk share an instance, so that results depend on what the chunks are.
+    /// Returns true if cases of a chunk share an instance, so that results depend on the bounds of chunks.
     pub(super) fn share_instances(&self) -> bool {
         let functions = [&self.subject, &self.reference].into_iter().filter_map(Side::function);
         functions.map(|computed| &computed.function).any(Function::shares_instance)

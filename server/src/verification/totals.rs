@@ -1,4 +1,4 @@
-//! What the chunks of a verification amount to.
+//! Totals of the chunks of a verification.
 
 use accelerd_kernels::ops::compare::Comparison;
 use accelerd_tensor::TensorType;
@@ -25,7 +25,7 @@ pub(crate) struct CaseVerdicts {
     pub(crate) failed_cases: Vec<u8>,
 }
 
-/// What all chunks amount to.
+/// Totals of all chunks.
 #[derive(Debug)]
 pub(crate) struct Summary {
     pub(crate) passed: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Summary {
     pub(crate) functions: Option<FunctionSummary>,
 }
 
-/// What functions did in all cases.
+/// Totals of the functions in all cases.
 #[derive(Debug)]
 pub(crate) struct FunctionSummary {
     pub(crate) subject_outcomes: OutcomeCounts,

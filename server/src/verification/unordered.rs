@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::{
     outputs::Output,
-    state::{State, blocking},
+    service::{VerificationService, blocking},
 };
 use crate::{error::ApiError, ledger::RequestMemory};
 
@@ -29,7 +29,7 @@ struct Ranked {
     bits: u64,
 }
 
-impl State {
+impl VerificationService {
     /// Compares outputs, those of which the order does not matter by rank. The elements of each are those of `groups`, which are sorted by
     /// themselves.
     pub(super) async fn compare_by_order(
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// What sorting a pair takes: copies of both sides, and the elements of both.
+/// Returns the bytes that sorting a pair takes: copies of both sides, and the elements of both.
 fn pair_bytes(pair: &Pair) -> u64 {
     (pair.elements as u64).saturating_mul(2 * (pair.dtype.size() + size_of::<Ranked>()) as u64)
 }
@@ -139,7 +139,8 @@ fn with_common_elements(pair: Pair, groups: usize, failed: &[u8]) -> Pair {
 
 /// The actual elements in the order of the expected ones: those that both have, and the others by rank.
 fn paired(actual: Sorted, expected: &[Ranked]) -> Vec<Ranked> {
-    let (mut others, mut next) = (vec![], actual.into_iter().peekable());
+    let mut others = vec![];
+    let mut next = actual.into_iter().peekable();
     let mut common: Vec<Option<Ranked>> = Vec::with_capacity(expected.len());
     for wanted in expected {
         while let Some(smaller) = next.next_if(|element| element < wanted) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::column::{Extent, Port};
 use crate::error::ApiError;
 
-/// The name of an exported allocator, which is not what a caller wants to verify.
+/// The name of an exported allocator, which no caller wants to verify.
 const ALLOCATOR: &str = "alloc";
 
 /// A function of a module.
@@ -43,7 +43,7 @@ pub(crate) struct WasmParam {
     pub(crate) passing: Passing,
 }
 
-/// How a parameter is passed, with the number of elements where it is fixed.
+/// Passing of a parameter, with the number of elements where it is fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Passing {
     Value,
@@ -83,7 +83,8 @@ impl WasmFunction {
             check_names(&format!("{field}.results"), stated.results.iter().map(|result| &result.name))?;
             stated.results.clone()
         };
-        let (function, isolation) = (export.name.clone(), stated.isolation);
+        let function = export.name.clone();
+        let isolation = stated.isolation;
         let function = Self { module, function, params, results, isolation };
         function.check(field, export)?;
         Ok(function)
@@ -139,7 +140,8 @@ impl WasmFunction {
         let lengths = vec![None; self.params.len()];
         let got = self.signature(&lengths).wasm();
         if got != export.signature {
-            let (function, expected) = (&self.function, &export.signature);
+            let function = &self.function;
+            let expected = &export.signature;
             let reason = format!("expected parameters and results of the export {function:?}, {expected}, got {got}");
             return Err(ApiError::invalid(format!("{field}.params"), reason));
         }
@@ -314,7 +316,9 @@ mod tests {
     }
 
     fn stated(function: &str) -> StatedWasm {
-        let (module, function, isolation) = (Bytes::new(), function.to_owned(), Isolation::Fresh);
+        let module = Bytes::new();
+        let function = function.to_owned();
+        let isolation = Isolation::Fresh;
         StatedWasm { module, function, params: vec![], results: vec![], isolation }
     }
 

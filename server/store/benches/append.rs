@@ -29,14 +29,17 @@ fn main() -> Result<(), StoreError> {
         let name = format!("w{writers}-p{points}");
         let journal = Arc::new(store.create(&meta(&name))?);
         let (records, elapsed) = runtime.block_on(appends(&journal, writers, points));
-        let (rate, megabytes) = (records as f64 / elapsed.as_secs_f64(), journal.bytes() as f64 / 1e6);
+        let rate = records as f64 / elapsed.as_secs_f64();
+        let megabytes = journal.bytes() as f64 / 1e6;
         let speed = megabytes / elapsed.as_secs_f64();
         eprintln!("{writers:>5} writers, {points:>4} points each: {rate:>9.0} appends/s, {speed:>7.1} MB/s");
     }
     drop(store);
     let (_store, found) = Store::open(&dir, Fsync::Always)?;
     for found in found {
-        let (name, begin, mut points) = (found.name.clone(), Instant::now(), 0);
+        let name = found.name.clone();
+        let begin = Instant::now();
+        let mut points = 0;
         found.replay(ReplayHooks::default(), Ok, |record| {
             points += if let Record::Upsert(upsert) = record { upsert.ids.len() } else { 0 };
             Ok::<_, StoreError>(())

@@ -86,7 +86,7 @@ pub(crate) struct Checkpoint {
     contents: Contents,
 }
 
-/// How the chunks of a checkpoint are known.
+/// Description of the chunks of a checkpoint.
 #[derive(Debug)]
 enum Contents {
     Manifest(Manifest),
@@ -106,7 +106,8 @@ impl Checkpoint {
     pub(crate) fn newest(dir: &Path, damage: &mut Damage) -> Result<Self, StoreError> {
         let mut salvaged = None;
         for version in versions(dir)?.into_iter().rev() {
-            let (folder, version) = (folder(dir, version), Some(version));
+            let folder = folder(dir, version);
+            let version = Some(version);
             let path = folder.join(MANIFEST);
             if !path.exists() {
                 continue;
@@ -159,27 +160,27 @@ impl Checkpoint {
     }
 
     /// Bytes of a chunk.
-    pub(crate) fn bytes_of(&self, at: usize) -> usize {
+    pub(crate) fn bytes_of(&self, index: usize) -> usize {
         match &self.contents {
-            Contents::Manifest(manifest) => usize::try_from(manifest.chunks[at].size_bytes).unwrap_or(usize::MAX),
+            Contents::Manifest(manifest) => usize::try_from(manifest.chunks[index].size_bytes).unwrap_or(usize::MAX),
             Contents::Salvaged(_) => CHUNK_BYTES,
         }
     }
 
-    fn path(&self, at: usize) -> PathBuf {
+    fn path(&self, index: usize) -> PathBuf {
         match &self.contents {
-            Contents::Manifest(manifest) => self.folder.join(&manifest.chunks[at].name),
-            Contents::Salvaged(names) => self.folder.join(&names[at]),
+            Contents::Manifest(manifest) => self.folder.join(&manifest.chunks[index].name),
+            Contents::Salvaged(names) => self.folder.join(&names[index]),
         }
     }
 
     /// Reads and checks a chunk.
-    pub(crate) fn read(&self, at: usize, dim: u32) -> Result<Upsert, StoreError> {
-        let path = self.path(at);
+    pub(crate) fn read(&self, index: usize, dim: u32) -> Result<Upsert, StoreError> {
+        let path = self.path(index);
         let file = path.display().to_string();
         match &self.contents {
             Contents::Manifest(manifest) => {
-                let chunk = &manifest.chunks[at];
+                let chunk = &manifest.chunks[index];
                 // One byte more than expected detects a file that is too long.
                 let bytes = read_file(&path, chunk.size_bytes.saturating_add(1))?;
                 chunk.open(&file, bytes.into(), dim)
@@ -196,8 +197,8 @@ impl Checkpoint {
     }
 
     /// The error of a chunk whose contents are invalid.
-    pub(crate) fn damaged(&self, at: usize, reason: String) -> StoreError {
-        StoreError::damaged(self.path(at).display().to_string(), reason)
+    pub(crate) fn damaged(&self, index: usize, reason: String) -> StoreError {
+        StoreError::damaged(self.path(index).display().to_string(), reason)
     }
 }
 

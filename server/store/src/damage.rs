@@ -1,4 +1,4 @@
-//! What recovery finds damaged: the bytes that it lists are lost, everything else is recovered.
+//! Damage that recovery finds: the bytes that it lists are lost, everything else is recovered.
 
 use crate::StoreError;
 
@@ -13,7 +13,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Whether nothing is damaged.
+    /// Returns true if nothing is damaged.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -67,7 +67,7 @@ pub enum StoreError {
     Url {
         /// As given.
         url: String,
-        /// What is wrong with it.
+        /// The mistake.
         reason: String,
     },
     /// The URL's scheme is not supported.
@@ -144,7 +144,7 @@ impl StoreError {
         }
     }
 
-    /// Whether [`Self::public`] omits details that belong in the log.
+    /// Returns true if [`Self::public`] omits details that belong in the log.
     pub fn is_internal(&self) -> bool {
         matches!(
             self,
@@ -157,7 +157,7 @@ impl StoreError {
         )
     }
 
-    /// Whether a part of a file is missing, or cannot be read from its device: what else is there can still be used.
+    /// Returns true if a part of a file is missing, or cannot be read from its device: what else is there can still be used.
     pub(crate) fn is_unreadable(&self) -> bool {
         /// The number of `EIO` on Linux.
         const IO_ERROR: i32 = 5;
@@ -165,7 +165,7 @@ impl StoreError {
             if source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(IO_ERROR))
     }
 
-    /// Whether the disk is full, or a limit of the file size is reached.
+    /// Returns true if the disk is full, or a limit of the file size is reached.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
         if matches!(

@@ -46,7 +46,8 @@ impl FileHeader {
     /// The later format that a header names. A header of this format with a damaged digit has none: its checksum shows
     /// what the digit was.
     pub(crate) fn later_format(header: &[u8; FILE_HEADER]) -> Option<u32> {
-        let (magic, digit) = (&FILE_MAGIC[..7], char::from(header[7]).to_digit(10)?);
+        let magic = &FILE_MAGIC[..7];
+        let digit = char::from(header[7]).to_digit(10)?;
         let mut ours = *header;
         ours[7] = FILE_MAGIC[7];
         (header.starts_with(magic) && digit > FORMAT && Self::parse(&ours).is_none()).then_some(digit)
@@ -146,7 +147,8 @@ mod tests {
     fn headers_round_trip_and_every_flipped_bit_is_detected() {
         let frame = FrameHeader { kind: 2, len: 77, body_crc: 0xdead_beef, sequence: u64::MAX - 1, durable: 1 << 40 };
         let header = FileHeader { first: 42, salt: 7 };
-        let (file, encoded) = (header.encode(), frame.encode(7));
+        let file = header.encode();
+        let encoded = frame.encode(7);
         assert_eq!(FileHeader::parse(&file), Some(header));
         assert_eq!(FrameHeader::parse(&encoded, 7), Some(frame));
         assert_eq!(FrameHeader::parse(&encoded, 8), None);

@@ -29,7 +29,7 @@ const GROUP_BYTES: u64 = 16 << 20;
 /// Parts up to this size are coalesced into one write.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// State shared by all logs of a store.
+/// ActorState shared by all logs of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Logs {
     pub(crate) threads: Arc<ThreadPool>,
@@ -141,7 +141,7 @@ impl Journal {
             needs_rollback: false,
             open,
         };
-        let queue = Queue { commands: VecDeque::new(), state: State::Idle(writer) };
+        let queue = Queue { commands: VecDeque::new(), state: ActorState::Idle(writer) };
         let log = Arc::new(LogActor { queue: Mutex::new(queue), idle: Condvar::new() });
         Self {
             log,
@@ -215,10 +215,10 @@ struct LogActor<D, F> {
 
 struct Queue<D, F> {
     commands: VecDeque<Command>,
-    state: State<D, F>,
+    state: ActorState<D, F>,
 }
 
-enum State<D, F> {
+enum ActorState<D, F> {
     Idle(Writer<D, F>),
     /// Waiting for a thread.
     Queued(Writer<D, F>),
@@ -243,15 +243,15 @@ impl<D, F> LogActor<D, F> {
 impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static> Log for LogActor<D, F> {
     fn push(&self, command: Command) -> bool {
         let mut queue = self.lock();
-        match std::mem::replace(&mut queue.state, State::Poisoned) {
-            State::Poisoned => return false,
-            State::Idle(writer) => {
+        match std::mem::replace(&mut queue.state, ActorState::Poisoned) {
+            ActorState::Poisoned => return false,
+            ActorState::Idle(writer) => {
                 queue.commands.push_back(command);
-                queue.state = State::Queued(writer);
+                queue.state = ActorState::Queued(writer);
                 return true;
             }
-            State::Queued(writer) => queue.state = State::Queued(writer),
-            State::Running => queue.state = State::Running,
+            ActorState::Queued(writer) => queue.state = ActorState::Queued(writer),
+            ActorState::Running => queue.state = ActorState::Running,
         }
         queue.commands.push_back(command);
         false
@@ -261,9 +261,9 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static
         let mut queue = self.lock();
         loop {
             match &mut queue.state {
-                State::Idle(writer) => return writer.durable_offset(),
-                State::Poisoned => return None,
-                State::Queued(_) | State::Running => {
+                ActorState::Idle(writer) => return writer.durable_offset(),
+                ActorState::Poisoned => return None,
+                ActorState::Queued(_) | ActorState::Running => {
                     queue = self.idle.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -279,10 +279,10 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static
     fn run_once(&self) -> bool {
         let mut writer = {
             let mut queue = self.lock();
-            match std::mem::replace(&mut queue.state, State::Running) {
-                State::Idle(writer) | State::Queued(writer) => writer,
-                State::Running | State::Poisoned => {
-                    queue.state = State::Poisoned;
+            match std::mem::replace(&mut queue.state, ActorState::Running) {
+                ActorState::Idle(writer) | ActorState::Queued(writer) => writer,
+                ActorState::Running | ActorState::Poisoned => {
+                    queue.state = ActorState::Poisoned;
                     return false;
                 }
             }
@@ -290,7 +290,7 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static
         writer.write_group(|| self.lock().commands.pop_front());
         let mut queue = self.lock();
         let more = !queue.commands.is_empty();
-        queue.state = if more { State::Queued(writer) } else { State::Idle(writer) };
+        queue.state = if more { ActorState::Queued(writer) } else { ActorState::Idle(writer) };
         if !more {
             self.idle.notify_all();
         }
@@ -299,7 +299,7 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static
 
     fn poison(&self) {
         let mut queue = self.lock();
-        queue.state = State::Poisoned;
+        queue.state = ActorState::Poisoned;
         // Dropping the commands answers them with `Closed`.
         let commands = std::mem::take(&mut queue.commands);
         drop(queue);
@@ -308,7 +308,7 @@ impl<D: Disk, F: Fn(&Path, u64) -> Result<(D, u32), StoreError> + Send + 'static
     }
 }
 
-/// State owned by the thread that runs a log.
+/// ActorState owned by the thread that runs a log.
 struct Writer<D, F> {
     disk: D,
     /// `len` bytes are durable and valid; `next` is the next sequence number.

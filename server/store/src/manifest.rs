@@ -51,7 +51,8 @@ impl Manifest {
 
     /// A manifest without chunks.
     pub(crate) fn new(collection: &CollectionMeta, version: u64, sequence: u64) -> Self {
-        let (collection, create_time_ms) = (collection.with_oldest_format(), now_ms());
+        let collection = collection.with_oldest_format();
+        let create_time_ms = now_ms();
         Self {
             format: Self::FORMAT,
             version,
@@ -96,7 +97,8 @@ impl Chunk {
     /// Encodes points as a chunk.
     pub(crate) fn encode(name: String, points: &Upsert) -> Result<(Self, Body), StoreError> {
         let body = points.body()?;
-        let (point_count, size_bytes) = (points.ids.len() as u64, u64::from(body.len));
+        let point_count = points.ids.len() as u64;
+        let size_bytes = u64::from(body.len);
         let mut digest = Sha256::new();
         for part in &body.parts {
             digest.update(part);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 
-/// How rows are compared.
+/// Metric by which rows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -39,7 +39,7 @@ pub struct CollectionMeta {
     pub name: String,
     /// Dimensions of its vectors.
     pub dim: u32,
-    /// How rows are compared.
+    /// Metric by which rows are compared.
     pub metric: Metric,
     /// Precision of the scanned copy.
     pub storage: Storage,
@@ -55,7 +55,7 @@ pub struct CollectionMeta {
     /// Principal that created it, whose quota it counts against; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
-    /// Whether it has a log.
+    /// True if it has a log.
     pub durable: bool,
     /// Creation time, in milliseconds since 1970.
     pub create_time_ms: u64,
@@ -72,7 +72,7 @@ impl CollectionMeta {
         Self { format, ..self.clone() }
     }
 
-    /// Whether both describe one collection. The digest of its model may be recorded after a checkpoint.
+    /// Returns true if both describe one collection. The digest of its model may be recorded after a checkpoint.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Self { format: other.format, model_digest: other.model_digest.clone(), ..self.clone() } == *other
     }
@@ -89,7 +89,7 @@ pub(crate) fn check_format(file: &str, content: &serde_json::Value, known: u32) 
     }
 }
 
-/// Whether a collection may have this name. Such a name is also safe as the name of a folder.
+/// Checks that a collection may have this name. Such a name is also safe as the name of a folder.
 pub fn check_name(name: &str) -> Result<(), StoreError> {
     let starts_well = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));

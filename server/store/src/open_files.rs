@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn a_failed_reopen_is_an_error_and_keeps_the_write_offset() {
         let dir = tempfile::tempdir().expect("a folder");
-        let (path, moved) = (dir.path().join("log"), dir.path().join("moved"));
+        let path = dir.path().join("log");
+        let moved = dir.path().join("moved");
         fs::write(&path, b"").expect("written");
         let files = OpenFiles::new(0);
         let mut log = LogFile::new(path.clone(), 0, &files);

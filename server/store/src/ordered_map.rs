@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-/// What a helping thread holds while it runs, such as its memory.
+/// Resources of a helping thread while it runs, such as its memory.
 pub type Helper = Box<dyn Send>;
 
 /// An item with the bytes that it takes until its result is consumed.
@@ -36,7 +36,7 @@ pub(crate) fn ordered_map<I: Send, T: Send, E>(
         // Helpers end when this thread does, for whatever reason.
         let _stop = Stop { shared, always: true };
         for index in 0.. {
-            // What fits one item needs no help.
+            // A single item needs no help.
             if index > 0
                 && !shared.flow().has_ended
                 && let Some(helper) = helper()

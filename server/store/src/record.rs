@@ -25,7 +25,7 @@ impl Ids {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -112,7 +112,8 @@ impl Record {
 impl Upsert {
     /// Checks that the counts agree; every body written or read passes here.
     fn check(&self) -> Result<(), String> {
-        let (count, dim) = (self.ids.len() as u128, u128::from(self.dim));
+        let count = self.ids.len() as u128;
+        let dim = u128::from(self.dim);
         if self.vectors.len() as u128 != count * dim * 4 {
             return Err(format!(
                 "{count} vectors of dim {dim} need {} bytes, got {}",
@@ -189,7 +190,9 @@ fn parse_header(body: &mut Bytes) -> Result<(u8, bool, u32, u32), String> {
     if body.len() < BODY_HEADER {
         return Err(format!("the body has {} bytes, expected at least {BODY_HEADER}", body.len()));
     }
-    let (kind, payloads, zeros) = (body.get_u8(), body.get_u8(), body.get_u16_le());
+    let kind = body.get_u8();
+    let payloads = body.get_u8();
+    let zeros = body.get_u16_le();
     if payloads > 1 || zeros != 0 {
         return Err("reserved bytes of the body are not zero".into());
     }

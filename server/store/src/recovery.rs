@@ -40,7 +40,7 @@ pub struct Recovered {
 pub struct Replayed {
     /// Open for appending; `None` if something is damaged, because then nothing may be changed.
     pub journal: Option<Journal>,
-    /// What is lost.
+    /// Damage that was found.
     pub damage: Damage,
     /// Sequence number of the last record; 0 for none.
     pub sequence: u64,
@@ -48,7 +48,7 @@ pub struct Replayed {
     pub checkpoint_bytes: u64,
 }
 
-/// How much of a collection has been replayed.
+/// Progress of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of chunks and logs that were replayed.
@@ -57,7 +57,7 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
-/// What a replay asks of its caller.
+/// Callbacks of a replay.
 #[derive(Clone, Copy)]
 pub struct ReplayHooks<'a> {
     /// Allows one more thread, with memory for a few chunks, which ends when the value is dropped.
@@ -192,7 +192,8 @@ where
                     // before a kill is out of date.
                     tracing::info!(file = %path.display(), offset = log.offset, "a log was not closed; it is replayed up to its last record");
                 } else {
-                    let (offset, bytes) = (log.offset, log.len() - log.offset);
+                    let offset = log.offset;
+                    let bytes = log.len() - log.offset;
                     tracing::warn!(file = %path.display(), offset, bytes, "truncating a torn tail");
                 }
                 truncate(&path, log.offset)?;
@@ -293,7 +294,8 @@ struct Batches<'a> {
 
 impl Batches<'_> {
     fn read(&mut self, bytes: &mut usize) -> Result<Batch, StoreError> {
-        let (mut records, mut read) = (vec![], 0);
+        let mut records = vec![];
+        let mut read = 0;
         while read < BATCH_BYTES && !self.has_ended {
             let start = self.log.offset;
             match self.log.next()? {

@@ -60,7 +60,9 @@ impl LogReader {
         let len = file.metadata().map_err(io)?.len();
         let buffer = usize::try_from(len).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
         let file = BufReader::with_capacity(buffer, file);
-        let (path, offset, pending) = (path.into(), FILE_HEADER as u64, None);
+        let path = path.into();
+        let offset = FILE_HEADER as u64;
+        let pending = None;
         let mut reader = Self { path, file, len, salt: 0, offset, next: first, is_last, durable, pending };
         reader.read_header(first, salt)?;
         Ok(reader)
@@ -93,8 +95,9 @@ impl LogReader {
 
     /// Finds the salt of a file whose header is damaged. Without it no frame is valid.
     fn find_salt(&mut self, header: &[u8; FILE_HEADER], known: Option<u32>) -> Result<(), StoreError> {
-        let (start, first) = (FILE_HEADER as u64, self.next);
-        // What follows the file's header is the header of its first frame, which no client can write.
+        let start = FILE_HEADER as u64;
+        let first = self.next;
+        // The bytes after the file's header are the header of its first frame, which no client can write.
         if start + FRAME_HEADER as u64 <= self.len {
             let frame = self.read(start, FRAME_HEADER as u64)?;
             let frame = <&[u8; FRAME_HEADER]>::try_from(&frame[..]).expect("as many bytes were read");
@@ -144,7 +147,8 @@ impl LogReader {
         let Some(body) = self.body_of(start, &header)? else {
             return self.classify_invalid(start, end, "checksum mismatch in the body of a frame");
         };
-        let (expected, sequence) = (self.next, header.sequence);
+        let expected = self.next;
+        let sequence = header.sequence;
         self.offset = end;
         if sequence < expected {
             return Ok(Item::Damaged(self.corrupt(start, format!("expected record {expected}, got {sequence} again"))));
@@ -163,11 +167,12 @@ impl LogReader {
 
     /// The body of a frame that starts here, if it is whole.
     fn body_of(&mut self, start: u64, header: &FrameHeader) -> Result<Option<Bytes>, StoreError> {
-        let (at, len) = (start + FRAME_HEADER as u64, u64::from(header.len));
-        if at + len > self.len {
+        let body_start = start + FRAME_HEADER as u64;
+        let len = u64::from(header.len);
+        if body_start + len > self.len {
             return Ok(None);
         }
-        let body = self.read(at, len)?;
+        let body = self.read(body_start, len)?;
         Ok((crc32fast::hash(&body) == header.body_crc).then_some(body))
     }
 
@@ -195,8 +200,8 @@ impl LogReader {
     /// Goes on with the next valid frame after damage at `start`.
     fn skip_damage(&mut self, start: u64, reason: &str) -> Result<Item, StoreError> {
         let expected = self.next;
-        let found = self.find_frame(start + 1, |later| later.sequence >= expected)?;
-        let lost = if let Some((offset, header)) = found {
+        let next_frame = self.find_frame(start + 1, |later| later.sequence >= expected)?;
+        let lost = if let Some((offset, header)) = next_frame {
             (self.offset, self.next) = (offset, header.sequence);
             format!("; records {expected} to {} are lost", header.sequence.saturating_sub(1))
         } else {
@@ -214,44 +219,44 @@ impl LogReader {
         from: u64,
         accept: impl Fn(&FrameHeader) -> bool,
     ) -> Result<Option<(u64, FrameHeader)>, StoreError> {
-        let mut at = from;
-        while at + FRAME_HEADER as u64 <= self.len {
-            let window = self.read(at, WINDOW.min(self.len - at))?;
+        let mut offset = from;
+        while offset + FRAME_HEADER as u64 <= self.len {
+            let window = self.read(offset, WINDOW.min(self.len - offset))?;
             for i in (0..window.len()).filter(|i| window[*i..].starts_with(FRAME_MAGIC)) {
-                let header = self.header_at(at + i as u64)?;
+                let header = self.header_at(offset + i as u64)?;
                 if let Some(header) = header.filter(&accept) {
-                    return Ok(Some((at + i as u64, header)));
+                    return Ok(Some((offset + i as u64, header)));
                 }
             }
             // Windows overlap, so that no magic across a boundary is missed.
-            at += (window.len() as u64).saturating_sub(FRAME_MAGIC.len() as u64 - 1).max(1);
+            offset += (window.len() as u64).saturating_sub(FRAME_MAGIC.len() as u64 - 1).max(1);
         }
         Ok(None)
     }
 
-    /// Whether the part of `start..end` within some sector is all zeros.
+    /// Returns true if the part of `start..end` within some sector is all zeros.
     fn has_zero_sector(&mut self, start: u64, end: u64) -> Result<bool, StoreError> {
-        let mut at = start;
-        while at < end {
-            let next = ((at / SECTOR + 1) * SECTOR).min(end);
-            if is_zero(&self.read(at, next - at)?) {
+        let mut offset = start;
+        while offset < end {
+            let next = ((offset / SECTOR + 1) * SECTOR).min(end);
+            if is_zero(&self.read(offset, next - offset)?) {
                 return Ok(true);
             }
-            at = next;
+            offset = next;
         }
         Ok(false)
     }
 
-    fn header_at(&mut self, at: u64) -> Result<Option<FrameHeader>, StoreError> {
-        let header = self.read(at, (FRAME_HEADER as u64).min(self.len - at))?;
+    fn header_at(&mut self, offset: u64) -> Result<Option<FrameHeader>, StoreError> {
+        let header = self.read(offset, (FRAME_HEADER as u64).min(self.len - offset))?;
         Ok(<&[u8; FRAME_HEADER]>::try_from(&header[..]).ok().and_then(|h| FrameHeader::parse(h, self.salt)))
     }
 
     /// Reads a range within the file.
-    fn read(&mut self, at: u64, len: u64) -> Result<Bytes, StoreError> {
+    fn read(&mut self, offset: u64, len: u64) -> Result<Bytes, StoreError> {
         let mut read = || {
             let here = self.file.stream_position()?;
-            self.file.seek_relative(at.cast_signed() - here.cast_signed())?;
+            self.file.seek_relative(offset.cast_signed() - here.cast_signed())?;
             let mut bytes = vec![0; usize::try_from(len).map_err(std::io::Error::other)?];
             self.file.read_exact(&mut bytes)?;
             Ok(bytes.into())

@@ -26,7 +26,7 @@ use crate::{
 /// Supported URL schemes, and whether their URLs name a bucket or container.
 const SCHEMES: [(&str, bool); 4] = [("file", false), ("s3", true), ("gs", true), ("az", true)];
 
-/// How long a failing request to an object store is retried.
+/// Time that a failing request to an object store is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -97,7 +97,8 @@ impl SnapshotWriter {
         if let Some(newest) = parent.newest(&versions).await?
             && newest.collection.name != meta.name
         {
-            let (found, expected) = (newest.collection.name, meta.name);
+            let found = newest.collection.name;
+            let expected = meta.name;
             return Err(StoreError::OtherCollection { url: parent.url, found, expected });
         }
         let version = versions.last().map_or(1, |version| version + 1);
@@ -205,14 +206,16 @@ impl Folder {
 
     fn child(&self, name: &str) -> Self {
         let local = self.local.clone().map(|local| Local { path: local.path.join(name), ..local });
-        let (store, path) = (Arc::clone(&self.store), self.path.clone().join(name));
+        let store = Arc::clone(&self.store);
+        let path = self.path.clone().join(name);
         Self { store, path, url: format!("{}/{name}", self.url), local }
     }
 
     /// Rejects a name that resolves to a path outside `Access::within`.
     async fn confine(&self, name: &str) -> Result<(), StoreError> {
         let Some(Local { path, within: Some(within) }) = self.local.clone() else { return Ok(()) };
-        let (path, url) = (path.join(name), self.url.clone());
+        let path = path.join(name);
+        let url = self.url.clone();
         blocking(move || match (resolved(&path), resolved(&within)) {
             (Ok(path), Ok(within)) if path.starts_with(&within) => Ok(()),
             // A path that does not resolve gets the same error, so that callers cannot probe for files.

@@ -198,7 +198,8 @@ impl Staged {
         let salt = create_log(&self.staging, 1)?;
         fs::rename(&self.staging, &self.dir).map_err(|e| StoreError::io(&self.dir, e))?;
         sync_dir(&self.root)?;
-        let (dir, fsync) = (self.dir.clone(), self.fsync);
+        let dir = self.dir.clone();
+        let fsync = self.fsync;
         let position = LogPosition { dir, first: 1, next: 1, len: FILE_HEADER as u64, salt, older: 0, fsync };
         Ok(Journal::start(position, &self.logs))
     }

@@ -114,7 +114,9 @@ fn write(before: Vec<Write>, after: Vec<Write>) -> Written {
     let dir = tempfile::tempdir().expect("a temporary folder can be created");
     let (store, _) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
     let journal = store.create(&meta("c")).expect("a collection can be created");
-    let (mut state, mut versions, mut sequence) = (State::new(), BTreeMap::<u64, Vec<_>>::new(), 0);
+    let mut state = State::new();
+    let mut versions = BTreeMap::<u64, Vec<_>>::new();
+    let mut sequence = 0;
     let mut files: BTreeMap<PathBuf, Vec<Part>> = BTreeMap::new();
     let mut run = |write: Write, state: &mut State, files: &mut BTreeMap<PathBuf, Vec<Part>>| {
         let record = match write {
@@ -186,7 +188,7 @@ impl Written {
     }
 }
 
-/// Whether a blow leaves neither the header of a log file nor that of its first frame, of which one must be whole.
+/// Returns true if a blow leaves neither the header of a log file nor that of its first frame, of which one must be whole.
 fn hides_the_salt(whole: &[Range<usize>]) -> bool {
     const FILE_HEADER: usize = 24;
     let first_frame = FILE_HEADER..FILE_HEADER + 36;

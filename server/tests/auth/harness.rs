@@ -88,7 +88,8 @@ impl Files {
 
     /// Replaces a file in one step, as an operator or a mounted secret would.
     pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
-        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
+        let path = self.path(name);
+        let new = self.path(&format!("{name}.new"));
         fs::write(&new, content).expect("written");
         fs::rename(&new, &path).expect("renamed");
         path

@@ -25,7 +25,8 @@ async fn evict(client: &mut KernelServiceClient<Client>, id: &str) -> Code {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_is_dropped_by_who_compiled_it_first_and_by_admins() {
-    let (files, mut config) = (Files::new(), Config::loopback());
+    let files = Files::new();
+    let mut config = Config::loopback();
     let tokens = [token(), token(), token()];
     let file = principal("owner", "write", &tokens[0], "")
         + &principal("other", "write", &tokens[1], "")

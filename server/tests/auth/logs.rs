@@ -1,4 +1,4 @@
-//! What a daemon in a process of its own logs: audit events, and never a token.
+//! Logs of a daemon in a process of its own: audit events, and never a token.
 
 use std::{
     io::{BufRead, BufReader},
@@ -67,12 +67,15 @@ impl Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_and_changes_of_state_are_audited_and_no_token_is_ever_logged() {
-    let (files, writer, reader, stranger) = (Files::new(), token(), token(), token());
+    let files = Files::new();
+    let writer = token();
+    let reader = token();
+    let stranger = token();
     let file =
         principal("writer", "write", &writer, "collections = [\"a\"]") + &principal("reader", "read", &reader, "");
     let path = files.write("principals.toml", &file);
-    let (principals, level) =
-        (format!("auth.principals={}", path.display()), "telemetry.log_level=trace,accelerd=trace");
+    let principals = format!("auth.principals={}", path.display());
+    let level = "telemetry.log_level=trace,accelerd=trace";
     let running = Running::start(&["--set", &principals, "--set", level]);
     let channel = running.channel.clone();
     let mut client = similarity(&channel, Some(&writer));
@@ -111,7 +114,8 @@ async fn refusals_and_changes_of_state_are_audited_and_no_token_is_ever_logged()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_resident_tensors_are_audited_with_their_handles() {
-    let (files, writer) = (Files::new(), token());
+    let files = Files::new();
+    let writer = token();
     let path = files.write("principals.toml", &principal("writer", "write", &writer, ""));
     let running = Running::start(&["--set", &format!("auth.principals={}", path.display())]);
     let mut client = TensorServiceClient::new(with_token(&running.channel, Some(&writer)));

@@ -20,7 +20,10 @@ struct Fixture {
 
 impl Fixture {
     async fn start() -> Self {
-        let (files, mut config, admin, limited) = (Files::new(), Config::loopback(), token(), token());
+        let files = Files::new();
+        let mut config = Config::loopback();
+        let admin = token();
+        let limited = token();
         let patterns = "collections = [\"a-*\"]\nmodels = [\"a-*\"]";
         let file = principal("admin", "admin", &admin, "") + &principal("limited", "admin", &limited, patterns);
         config.auth.principals = files.write("principals.toml", &file);
@@ -114,7 +117,10 @@ async fn an_item_of_a_stream_that_names_another_collection_fails_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_collections_of_a_principal_are_limited_in_memory_whoever_writes_to_them() {
-    let (files, mut config, owner, other) = (Files::new(), Config::loopback(), token(), token());
+    let files = Files::new();
+    let mut config = Config::loopback();
+    let owner = token();
+    let other = token();
     let file =
         principal("owner", "write", &owner, "resident_bytes = \"64KiB\"") + &principal("other", "write", &other, "");
     config.auth.principals = files.write("principals.toml", &file);

@@ -28,7 +28,8 @@ async fn upload(client: &mut TensorServiceClient<Client>, bytes: usize) -> Resul
 
 /// A graph that returns a tensor, or keeps it.
 fn same(handle: &str, keep: bool) -> v1::ExecuteRequest {
-    let (name, source) = ("x".to_owned(), Some(Source::Handle(handle.to_owned())));
+    let name = "x".to_owned();
+    let source = Some(Source::Handle(handle.to_owned()));
     v1::ExecuteRequest {
         inputs: vec![v1::TensorInput { name: name.clone(), source }],
         outputs: vec![v1::TensorOutput { name, keep }],
@@ -61,7 +62,10 @@ async fn refusals(client: &mut TensorServiceClient<Client>, handle: &str) -> Vec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handle_of_another_principal_is_as_good_as_none() {
-    let (files, mut config, owner, other) = (Files::new(), Config::loopback(), token(), token());
+    let files = Files::new();
+    let mut config = Config::loopback();
+    let owner = token();
+    let other = token();
     let file = principal("owner", "write", &owner, "") + &principal("other", "admin", &other, "");
     config.auth.principals = files.write("principals.toml", &file);
     let daemon = Daemon::start(config).await.expect("the daemon starts");
@@ -79,7 +83,10 @@ async fn a_handle_of_another_principal_is_as_good_as_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_compares_tensors_of_its_own_alone() {
-    let (files, mut config, owner, reader) = (Files::new(), Config::loopback(), token(), token());
+    let files = Files::new();
+    let mut config = Config::loopback();
+    let owner = token();
+    let reader = token();
     let file = principal("owner", "write", &owner, "") + &principal("reader", "read", &reader, "");
     config.auth.principals = files.write("principals.toml", &file);
     let daemon = Daemon::start(config).await.expect("the daemon starts");
@@ -88,7 +95,8 @@ async fn a_reader_compares_tensors_of_its_own_alone() {
     let compare = async |token: &Token, source: Source| {
         let value = v1::Tensor { dtype: v1::Dtype::U8.into(), shape: vec![100], data: vec![7; 100].into() };
         let input = |source| vec![v1::TensorInput { name: "x".to_owned(), source: Some(source) }];
-        let (actual, expected) = (input(Source::Value(value)), input(source));
+        let actual = input(Source::Value(value));
+        let expected = input(source);
         let request = v1::CompareOutputsRequest { actual, expected, ..Default::default() };
         VerifyServiceClient::new(with_token(&channel, Some(token))).compare_outputs(request).await
     };
@@ -104,7 +112,10 @@ async fn a_reader_compares_tensors_of_its_own_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tensors_and_collections_share_a_quota() {
-    let (files, mut config, limited, other) = (Files::new(), Config::loopback(), token(), token());
+    let files = Files::new();
+    let mut config = Config::loopback();
+    let limited = token();
+    let other = token();
     let file =
         principal("limited", "write", &limited, "resident_bytes = \"1MiB\"") + &principal("other", "write", &other, "");
     config.auth.principals = files.write("principals.toml", &file);
@@ -133,7 +144,10 @@ async fn tensors_and_collections_share_a_quota() {
 #[tokio::test(flavor = "multi_thread")]
 async fn principals_share_the_memory_limit_and_have_their_own_quotas() {
     const MIB: usize = 1 << 20;
-    let (files, mut config, limited, other) = (Files::new(), Config::loopback(), token(), token());
+    let files = Files::new();
+    let mut config = Config::loopback();
+    let limited = token();
+    let other = token();
     let file =
         principal("limited", "write", &limited, "resident_bytes = \"2MiB\"") + &principal("other", "write", &other, "");
     config.auth.principals = files.write("principals.toml", &file);
@@ -162,7 +176,9 @@ async fn principals_share_the_memory_limit_and_have_their_own_quotas() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_computes_and_keeps_nothing() {
-    let (files, mut config, reader) = (Files::new(), Config::loopback(), token());
+    let files = Files::new();
+    let mut config = Config::loopback();
+    let reader = token();
     config.auth.principals = files.write("principals.toml", &principal("reader", "read", &reader, ""));
     let daemon = Daemon::start(config).await.expect("the daemon starts");
     let channel = plaintext(&daemon).await;

@@ -24,7 +24,9 @@ struct Fixture {
 }
 
 async fn start(change: impl FnOnce(&Files, &Authority, &mut Config)) -> Fixture {
-    let (files, authority, mut config) = (Files::new(), Authority::new(), Config::loopback());
+    let files = Files::new();
+    let authority = Authority::new();
+    let mut config = Config::loopback();
     files.write_identity(&authority.sign("localhost", Validity::Now), &mut config);
     change(&files, &authority, &mut config);
     let daemon = Daemon::start(config).await.expect("the daemon starts");
@@ -111,11 +113,15 @@ async fn an_optional_client_certificate_leaves_the_choice_of_a_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn certificates_are_replaced_under_load_without_a_failed_call() {
     let fixture = start(|_, _, _| {}).await;
-    let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let (address, authority) = (fixture.daemon.grpc_addr(), Arc::new(fixture.authority));
+    let stop = Arc::new(AtomicBool::new(false));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let address = fixture.daemon.grpc_addr();
+    let authority = Arc::new(fixture.authority);
     let mut callers = vec![];
     for reconnects in [true, true, false] {
-        let (stop, calls, authority) = (Arc::clone(&stop), Arc::clone(&calls), Arc::clone(&authority));
+        let stop = Arc::clone(&stop);
+        let calls = Arc::clone(&calls);
+        let authority = Arc::clone(&authority);
         callers.push(tokio::spawn(async move {
             let mut channel = encrypted(address, &authority, None).await.expect("a connection");
             while !stop.load(Relaxed) {
@@ -167,7 +173,9 @@ async fn a_bad_new_certificate_keeps_the_old() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_cannot_be_used_fails_the_start_by_file() {
-    let (files, authority, mut config) = (Files::new(), Authority::new(), Config::loopback());
+    let files = Files::new();
+    let authority = Authority::new();
+    let mut config = Config::loopback();
     files.write_identity(&authority.sign("localhost", Validity::Now), &mut config);
     let valid_key = config.tls.private_key.clone();
     config.tls.private_key = files.write("other.key", &authority.sign("localhost", Validity::Now).key);

@@ -14,7 +14,8 @@ use crate::harness::{
 
 /// A daemon with these principals, and the files of its settings.
 async fn start(principals: &str, change: impl FnOnce(&mut Config)) -> (Daemon, Files) {
-    let (files, mut config) = (Files::new(), Config::loopback());
+    let files = Files::new();
+    let mut config = Config::loopback();
     config.auth.principals = files.write("principals.toml", principals);
     change(&mut config);
     (Daemon::start(config).await.expect("the daemon starts"), files)

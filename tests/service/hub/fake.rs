@@ -27,7 +27,7 @@ use tokio::{net::TcpListener, sync::watch};
 /// The commit at the head of every model's main branch.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// How the hub serves a file.
+/// Fault of the hub when it serves a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Fault {
     /// Sends the file.
@@ -51,12 +51,12 @@ pub(crate) struct Asked {
 }
 
 #[derive(Default)]
-struct State {
+struct HubContents {
     /// Models by `owner/name`, each with its files.
     models: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// The response in place of a file list, by `owner/name`: a status and the hub's error code.
     refusals: BTreeMap<String, (u16, &'static str)>,
-    /// Whether the file list has sizes.
+    /// True if the file list has sizes.
     sizes: bool,
     faults: BTreeMap<String, Fault>,
     asked: Vec<Asked>,
@@ -66,7 +66,7 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct FakeHub {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HubContents>>,
 }
 
 type Content = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -75,7 +75,7 @@ type Answer = Response<Content>;
 impl FakeHub {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let state = Arc::new(Mutex::new(State { sizes: true, ..State::default() }));
+        let state = Arc::new(Mutex::new(HubContents { sizes: true, ..HubContents::default() }));
         let hub = Self { address: listener.local_addr().expect("an address"), state };
         let served = hub.clone();
         tokio::spawn(async move {
@@ -130,7 +130,7 @@ impl FakeHub {
         std::mem::take(&mut self.state().asked)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HubContents> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -234,7 +234,8 @@ fn whole(bytes: Vec<u8>) -> Content {
 /// A body of the announced length whose second half waits for a signal.
 fn halves(bytes: &[u8], between: BoxFuture<'static, std::io::Result<()>>) -> Answer {
     let length = bytes.len();
-    let (first, second) = (bytes[..length / 2].to_vec(), bytes[length / 2..].to_vec());
+    let first = bytes[..length / 2].to_vec();
+    let second = bytes[length / 2..].to_vec();
     let second = between.map(|happened| happened.map(|()| Frame::data(Bytes::from(second))));
     let frames = stream::iter([Ok(Frame::data(Bytes::from(first)))]).chain(stream::once(second));
     let body = StreamBody::new(frames).boxed_unsync();

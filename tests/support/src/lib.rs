@@ -4,4 +4,4 @@ mod certificates;
 mod fake_daemon;
 
 pub use certificates::{Certificates, CertifiedKey};
-pub use fake_daemon::{ClientCertificates, DIM, FakeDaemon, REPORT, State, busy, tensor};
+pub use fake_daemon::{ClientCertificates, DIM, FakeDaemon, FakeDaemonState, REPORT, busy, tensor};

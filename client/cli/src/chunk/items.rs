@@ -22,9 +22,9 @@ pub struct Item {
     pub last: usize,
     /// Index of the enclosing class.
     pub parent: Option<usize>,
-    /// Whether a long item is reduced to its members' signatures.
+    /// True if a long item is reduced to its members' signatures.
     pub is_class: bool,
-    /// Whether it is test code.
+    /// True if it is test code.
     pub is_test: bool,
 }
 
@@ -95,7 +95,8 @@ impl<'a> File<'a> {
 
     /// Returns the top-level items with their lines, and the gaps between them that are longer than `FEW_LINES`.
     fn parts(&self, items: &[usize]) -> (Vec<Block>, Vec<Gap>) {
-        let (mut blocks, mut gaps): (Vec<Block>, Vec<Gap>) = (vec![], vec![]);
+        let mut blocks: Vec<Block> = vec![];
+        let mut gaps: Vec<Gap> = vec![];
         let mut next = 1;
         for at in items {
             let item = &self.items[*at];

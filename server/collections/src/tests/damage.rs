@@ -48,7 +48,8 @@ async fn damaged(fixture: &Fixture, data: &TempDir, name: &str) {
 
 #[tokio::test]
 async fn a_damaged_collection_serves_what_is_whole_and_takes_no_changes() {
-    let (data, snapshots) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
+    let data = TempDir::new().expect("it can be made");
+    let snapshots = TempDir::new().expect("it can be made");
     let settings =
         || Settings { snapshot_url: format!("file://{}", snapshots.path().display()), wal_limit: 1, ..on_disk(&data) };
     let fixture = fixture(on_disk(&data));
@@ -171,7 +172,8 @@ async fn points_with_nan_are_set_aside_until_they_are_written_again() {
 
 #[tokio::test]
 async fn set_aside_points_survive_a_compaction_and_are_not_in_snapshots() {
-    let (data, snapshots) = (TempDir::new().expect("it can be made"), TempDir::new().expect("it can be made"));
+    let data = TempDir::new().expect("it can be made");
+    let snapshots = TempDir::new().expect("it can be made");
     let fixture = fixture(Settings::default());
     let all: Vec<_> = (0..40).collect();
     let records =

@@ -128,7 +128,7 @@ async fn opens_with_all_its_points(format: &str) {
     let all: BTreeMap<_, _> = (0..40).map(stamp).chain([(50, 2.0)]).collect();
     assert_eq!(contents(&copy), all);
 
-    // What this build writes to the folder, it opens again.
+    // This build opens again the files that it writes to the folder.
     upsert(&numbers, &[90], 3.0).await;
     written.close().await;
     let reopened = collections(&fixture.engine, dir.path(), settings());

@@ -11,7 +11,7 @@ use tantivy::{
 };
 
 use super::{
-    DocStats, State,
+    DocStats, SegmentsAndBuffer,
     segments::ROW,
     terms,
     write_buffer::{Posting, WriteBuffer},
@@ -35,7 +35,7 @@ struct QueryTerm<'a> {
 }
 
 impl<'a> TextQuery<'a> {
-    pub(super) fn new(text: Field, query: &str, state: &'a State) -> Self {
+    pub(super) fn new(text: Field, query: &str, state: &'a SegmentsAndBuffer) -> Self {
         let mut by_term = BTreeMap::<String, QueryTerm<'a>>::new();
         for word in terms(query) {
             let postings = state.buffer.postings(&word);
@@ -82,8 +82,11 @@ impl<'a> TextQuery<'a> {
     /// A disjunction of the terms, each boosted by its frequency.
     fn query(&self) -> BooleanQuery {
         let clause = |(word, asked): (&String, &QueryTerm<'_>)| {
-            let one: Box<dyn Query> = Box::new(TermQuery::new(self.term(word), IndexRecordOption::WithFreqs));
-            (Occur::Should, if asked.frequency > 1.0 { Box::new(BoostQuery::new(one, asked.frequency)) } else { one })
+            let term_query: Box<dyn Query> = Box::new(TermQuery::new(self.term(word), IndexRecordOption::WithFreqs));
+            (
+                Occur::Should,
+                if asked.frequency > 1.0 { Box::new(BoostQuery::new(term_query, asked.frequency)) } else { term_query },
+            )
         };
         BooleanQuery::new(self.terms.iter().map(clause).collect())
     }
@@ -99,8 +102,8 @@ impl<'a> TextQuery<'a> {
         for (word, asked) in asked {
             let weight = Bm25Weight::for_terms(stats, &[self.term(word)])?;
             for found in asked.postings {
-                let at = found.doc as usize;
-                scores[at] += weight.score(rows[at].norm, found.term_freq) * asked.frequency;
+                let doc = found.doc as usize;
+                scores[doc] += weight.score(rows[doc].norm, found.term_freq) * asked.frequency;
             }
         }
         for (row, score) in rows.iter().zip(scores) {
@@ -154,7 +157,8 @@ impl LiveStats<'_> {
     fn live_doc_freq(&self, searcher: &Searcher, term: &Term) -> tantivy::Result<u64> {
         let mut count = 0;
         for segment in searcher.segment_readers() {
-            let (rows, index) = (rows_of(segment)?, segment.inverted_index(term.field())?);
+            let rows = rows_of(segment)?;
+            let index = segment.inverted_index(term.field())?;
             let Some(mut documents) = index.read_postings(term, IndexRecordOption::Basic)? else { continue };
             while documents.doc() != TERMINATED {
                 count += u64::from((self.is_live)(row_at(&*rows, documents.doc())));

@@ -138,12 +138,12 @@ impl Opened {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::write_buffer::Scratch, *};
+    use super::{super::write_buffer::TokenScratch, *};
 
     fn documents(fields: &Fields, rows: std::ops::Range<u32>) -> std::vec::IntoIter<TantivyDocument> {
         let mut buffer = WriteBuffer::default();
         for row in rows {
-            buffer.push(row, "open a file", &mut Scratch::default());
+            buffer.push(row, "open a file", &mut TokenScratch::default());
         }
         fields.documents(&buffer).collect::<Vec<_>>().into_iter()
     }

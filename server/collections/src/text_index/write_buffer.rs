@@ -38,16 +38,16 @@ pub(super) struct Posting {
 
 /// Allocations reused for every row.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(super) struct TokenScratch {
     word: String,
     ordinals: Vec<u32>,
 }
 
 impl WriteBuffer {
     /// Adds a row with the terms of a text. Returns their number, which includes those that are too long to be indexed.
-    pub(super) fn push(&mut self, number: u32, text: &str, scratch: &mut Scratch) -> u32 {
+    pub(super) fn push(&mut self, number: u32, text: &str, scratch: &mut TokenScratch) -> u32 {
         let doc = u32::try_from(self.rows.len()).expect("rows of a collection are counted in 32 bits");
-        let Scratch { word, ordinals } = scratch;
+        let TokenScratch { word, ordinals } = scratch;
         ordinals.clear();
         let mut length = 0_u32;
         for cased in words(text) {
@@ -131,7 +131,8 @@ mod tests {
     use super::*;
 
     fn of<const N: usize>(rows: [(u32, &str); N]) -> WriteBuffer {
-        let (mut buffer, mut scratch) = (WriteBuffer::default(), Scratch::default());
+        let mut buffer = WriteBuffer::default();
+        let mut scratch = TokenScratch::default();
         for (row, text) in rows {
             buffer.push(row, text, &mut scratch);
         }
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_word_that_no_index_takes_counts_in_the_length_alone() {
-        let (mut buffer, mut scratch) = (WriteBuffer::default(), Scratch::default());
+        let mut buffer = WriteBuffer::default();
+        let mut scratch = TokenScratch::default();
         let length = buffer.push(0, &format!("a {}", "x".repeat(MAX_TOKEN_LEN + 1)), &mut scratch);
         assert_eq!((length, buffer.rows()[0].norm, buffer.terms.len()), (2, 1, 1));
     }

@@ -16,10 +16,10 @@ use super::Batcher;
 /// bounds its batch to the time that is left, or is dropped, after others were refused for it.
 const MAX_MARGIN: f64 = 0.25;
 
-/// How much longer than expected a wait may be, since the speed of a device varies while an entry waits.
+/// Share by which a wait may exceed the expected one, since the speed of a device varies while an entry waits.
 const WAIT_MARGIN: f64 = 0.25;
 
-/// What admission knows about an entry.
+/// Figures of an admitted entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Admitted {
     /// Seconds in the queue, if it has a deadline and times are known.
@@ -35,7 +35,7 @@ pub(crate) struct WouldMiss {
     pub(crate) seconds: f64,
 }
 
-/// What admission looks at in an entry.
+/// Figures of an entry that decide on its admission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) priority: Priority,

@@ -1,4 +1,4 @@
-//! What the requests cost that are being received: they count as queued, so that admission does not promise the same time to all
+//! Cost of the requests that are being received: they count as queued, so that admission does not promise the same time to all
 //! that begin to arrive at once.
 
 use std::collections::HashMap;

@@ -38,7 +38,7 @@ impl BatchTiming {
         self.launches.record(items as f64, took.as_secs_f64());
     }
 
-    /// How long to hold a batch of `items` open from now on, if at all.
+    /// Returns the time to hold a batch of `items` open from now on, if at all.
     pub(super) fn optimal_wait(&self, now: Instant, items: u64) -> Option<Duration> {
         let (per_item, per_launch) = self.launches.line()?;
         let rate = self.arrivals.rate(now)?;
@@ -79,7 +79,8 @@ impl Launches {
         if self.count < MIN_OBSERVATIONS {
             return None;
         }
-        let (mean_items, mean_seconds) = (self.items / self.weight, self.seconds / self.weight);
+        let mean_items = self.items / self.weight;
+        let mean_seconds = self.seconds / self.weight;
         let variance = self.items_squared / self.weight - mean_items * mean_items;
         if variance < (MIN_SPREAD * mean_items).powi(2) {
             return None;

@@ -56,7 +56,7 @@ struct Share {
     /// Until when it is expected to call again, although it has no entry.
     present_until: Option<Instant>,
     last_batch: Option<u64>,
-    /// What it was charged for its entries in that batch so far, and their cost.
+    /// Charge for its entries in that batch so far, and their cost.
     batch_charge: u64,
     batch_cost: u64,
     /// When its last batch ended.
@@ -77,7 +77,7 @@ pub(super) struct Contention {
     pub(super) contenders: usize,
 }
 
-/// How much a level's queue holds of a principal, and of all.
+/// A principal's share of the queue of a level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedShare {
     pub(super) own_cost: u64,
@@ -136,7 +136,7 @@ impl FairShare {
         }
     }
 
-    /// Whether a level has more than one principal, without which there is nothing to share.
+    /// Returns true if a level has more than one principal, without which there is nothing to share.
     pub(super) fn is_shared(&self, level: Priority) -> bool {
         self.levels[level.index()].shares.len() > 1
     }
@@ -201,14 +201,15 @@ impl FairShare {
         }
     }
 
-    /// Converts all tags to another unit. Nobody stays further ahead than `most`: what was served before the unit was known is
+    /// Converts all tags to another unit. Nobody stays further ahead than `max_lead`: what was served before the unit was known is
     /// a rough measure.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // The conversion saturates.
-    pub(super) fn convert_tags(&mut self, factor: f64, most: u64) {
-        self.credit = most;
+    pub(super) fn convert_tags(&mut self, factor: f64, max_lead: u64) {
+        self.credit = max_lead;
         for level in &mut self.levels {
             let least = level.shares.values().map(|share| share.finish_tag).min().unwrap_or(0);
-            let convert = |tag: &mut u64| *tag = (tag.saturating_sub(least) as f64 * factor).min(most as f64) as u64;
+            let convert =
+                |tag: &mut u64| *tag = (tag.saturating_sub(least) as f64 * factor).min(max_lead as f64) as u64;
             convert(&mut level.virtual_time);
             level.shares.values_mut().for_each(|share| convert(&mut share.finish_tag));
         }

@@ -23,7 +23,7 @@ pub(super) struct Candidate {
     flow: usize,
 }
 
-/// What becomes of an entry as a batch is formed.
+/// Decision about an entry as a batch is formed.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Take,
@@ -109,14 +109,14 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         if starts { Verdict::Take } else { Verdict::Skip }
     }
 
-    /// Whether an entry may join those that a batch holds.
+    /// Returns true if an entry may join those that a batch holds.
     fn joins(&self, entry: &Queued<T>, slack: f64, terms: &mut BatchTerms, open: &OpenBatch<T>) -> bool {
         open.fits(entry.items, entry.bytes)
             && self.fits_time(entry, slack, terms, open)
             && !self.is_ahead_now(entry, terms)
     }
 
-    /// Whether the deadline of an entry cannot be met. While entries are refused, one whose deadline would need a batch so
+    /// Returns true if the deadline of an entry cannot be met. While entries are refused, one whose deadline would need a batch so
     /// short that it wastes the device's time counts as well.
     fn is_hopeless(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms, open: &OpenBatch<T>) -> bool {
         if slack.is_infinite() {
@@ -133,7 +133,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         upper(open.cost.saturating_add(entry.cost)) > slack && upper(open.cost) + upper(entry.cost) > slack
     }
 
-    /// Whether a batch that ends within `slack` does clearly less per second than one of the full length.
+    /// Returns true if a batch that ends within `slack` does clearly less per second than one of the full length.
     fn shortens_wastefully(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms) -> bool {
         let queued = self.key_queues[entry.queue].as_ref().map_or(0, |queue| queue.cost);
         let full = terms.time.min(self.time(queued));
@@ -144,12 +144,12 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         work(slack) < 0.95 * work(full)
     }
 
-    /// Whether entries were refused or dropped lately because of their deadlines.
+    /// Returns true if entries were refused or dropped lately because of their deadlines.
     fn is_under_pressure(&self, now: Instant) -> bool {
         self.refused.is_some_and(|at| now.saturating_duration_since(at) < Duration::from_secs(1))
     }
 
-    /// Whether a batch stays short enough with an entry, and meets all deadlines.
+    /// Returns true if a batch stays short enough with an entry, and meets all deadlines.
     fn fits_time(&self, entry: &Queued<T>, slack: f64, terms: &BatchTerms, open: &OpenBatch<T>) -> bool {
         let cost = open.cost.saturating_add(entry.cost);
         let Some(time) = self.estimate.seconds(cost) else { return true };
@@ -157,7 +157,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         time <= open.time_limit(terms.time, self.limits.time.as_secs_f64()) && upper <= open.slack.min(slack)
     }
 
-    /// Whether the principal of an entry is too far ahead, after what the batch holds.
+    /// Returns true if the principal of an entry is too far ahead, after what the batch holds.
     fn is_ahead_now(&self, entry: &Queued<T>, terms: &mut BatchTerms) -> bool {
         let contention = &mut terms.contention[entry.priority.index()];
         let tag = self.fair_share.start_tag(entry.priority, entry.principal);
@@ -178,7 +178,8 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
 
     fn move_to_batch(&mut self, id: EntryId, now: Instant, open: &mut OpenBatch<T>) {
         let entry = self.remove(id);
-        let (level, principal) = (entry.priority, entry.principal);
+        let level = entry.priority;
+        let principal = entry.principal;
         let cost = open.cost.saturating_add(entry.cost);
         let seconds = self.time(cost);
         let added = (seconds - open.seconds).max(0.0);
@@ -208,7 +209,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         open.payloads.push(entry.payload);
     }
 
-    /// What a principal is charged until the batch is complete: the time by which its entry prolongs the batch, in nanoseconds,
+    /// Returns a principal's charge until the batch is complete: the time by which its entry prolongs the batch, in nanoseconds,
     /// and at least its share of the batch, so that those whose entries prolong it little take turns as well. Cost while times
     /// are unknown.
     fn charge(&self, entry: &Queued<T>, added_seconds: f64, seconds_per_cost: f64) -> u64 {

@@ -25,7 +25,7 @@ impl LevelShare {
         }
     }
 
-    /// Whether the credit of a level pays for an entry.
+    /// Returns true if the credit of a level pays for an entry.
     pub(super) fn affords(&self, level: Priority, seconds: f64) -> bool {
         let credit = self.credit[level.index()];
         credit > 0.0 && credit >= seconds

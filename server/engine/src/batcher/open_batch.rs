@@ -1,4 +1,4 @@
-//! A batch as it is filled: what it holds, and what still fits.
+//! A batch as it is filled: its entries, and the room that is left.
 
 use crate::config::Priority;
 
@@ -59,11 +59,11 @@ impl<T> OpenBatch<T> {
         fits(self.items, items, self.max_items) && fits(self.bytes, bytes, self.max_bytes)
     }
 
-    /// The longest that the batch may take, in seconds. `ordinary` is the limit of this batch, `most` that of any.
-    pub(super) fn time_limit(&self, ordinary: f64, most: f64) -> f64 {
+    /// The longest that the batch may take, in seconds. `ordinary` is the limit of this batch, `maximum` that of any.
+    pub(super) fn time_limit(&self, ordinary: f64, maximum: f64) -> f64 {
         match self.first_seconds {
-            Some(first) if first <= ALONE * most => {
-                ordinary.max(first * SHARED_LAUNCH).max(most.min(first * CONTENDED_LAUNCH))
+            Some(first) if first <= ALONE * maximum => {
+                ordinary.max(first * SHARED_LAUNCH).max(maximum.min(first * CONTENDED_LAUNCH))
             }
             Some(_) | None => ordinary,
         }

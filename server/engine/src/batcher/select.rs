@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         heads.min()
     }
 
-    /// Whether a key queue has enough credit for its next entry; if not, it gains one batch's bytes.
+    /// Returns true if a key queue has enough credit for its next entry; if not, it gains one batch's bytes.
     fn affords_batch(&mut self, index: usize, head: EntryId) -> bool {
         let bytes = self.entries.get(head).map_or(0, |entry| entry.bytes);
         let queue = key_queue_at(&mut self.key_queues, index);
@@ -94,7 +94,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
         false
     }
 
-    /// Whether a batch is formed now, or until when holding it open pays.
+    /// Returns whether a batch is formed now, or the time until which it pays to hold it open.
     fn readiness(&self, index: usize, now: Instant) -> Readiness {
         let queue = self.key_queues[index].as_ref().expect("only filled key queues are in the round robin");
         let full = queue.items >= self.limits.items || queue.bytes >= self.limits.bytes;

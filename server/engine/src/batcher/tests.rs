@@ -258,7 +258,8 @@ impl CheckedBatcher {
         let overdue = self.queued.iter().any(|entry| self.now.duration_since(entry.arrived) >= self.limits.age);
         let batched: Vec<_> = batch.payloads.iter().map(|number| self.remove(*number)).collect();
         let sum = |of: fn(&EntrySpec) -> u64| batched.iter().map(|entry| of(&entry.pushed)).sum::<u64>();
-        let (items, bytes) = (sum(|pushed| pushed.items), sum(|pushed| pushed.bytes));
+        let items = sum(|pushed| pushed.items);
+        let bytes = sum(|pushed| pushed.bytes);
         let summary = &batch.summary;
         assert_eq!((summary.items, summary.bytes, summary.cost), (items, bytes, sum(|pushed| pushed.cost)));
         assert!(!batched.is_empty());
@@ -436,7 +437,8 @@ proptest! {
         // Start-time fair queueing: two flows differ by at most one entry of each, plus a batch, since an entry that
         // does not fit is skipped.
         let largest = sizes.iter().max().expect("some");
-        let (least, most) = (bytes.iter().min().expect("some"), bytes.iter().max().expect("some"));
+        let least = bytes.iter().min().expect("some");
+        let most = bytes.iter().max().expect("some");
         prop_assert!(most - least <= 2 * largest + 200, "{bytes:?} with entries of {sizes:?}");
     }
 }

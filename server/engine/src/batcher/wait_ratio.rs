@@ -1,6 +1,6 @@
-//! How much longer a principal's entries wait than was expected when they were admitted.
+//! Ratio of the time that a principal's entries wait to the one that was expected when they were admitted.
 //!
-//! What an expectation cannot know is in this ratio: calls of higher priority that arrive later, other lanes on the same
+//! The ratio covers causes that an expectation cannot know: calls of higher priority that arrive later, other lanes on the same
 //! device, principals that return. It is a mean plus the mean deviation, as a retransmission timeout is (Jacobson, 1988), so
 //! that waits that vary are expected to be long.
 

@@ -84,7 +84,8 @@ async fn a_drain_answers_admitted_requests_and_refuses_new_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_that_times_out_returns_the_remaining_requests() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let waiting = spawn(&lane, script.request(1));
@@ -96,7 +97,8 @@ async fn a_drain_that_times_out_returns_the_remaining_requests() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_the_engine_finishes_running_requests_and_refuses_queued_ones() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let waiting = spawn(&lane, script.request(1));
@@ -112,7 +114,8 @@ async fn dropping_the_engine_finishes_running_requests_and_refuses_queued_ones()
 
 #[tokio::test]
 async fn statistics_count_requests_and_launches() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let tasks: Vec<_> = (0..31).map(|number| spawn(&lane, Request { items: 2, ..script.request(number) })).collect();

@@ -8,7 +8,8 @@ use crate::fake::*;
 
 #[tokio::test]
 async fn requests_that_arrive_during_a_batch_share_the_next_launch() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let tasks: Vec<_> = (0..64).map(|number| spawn(&lane, script.request(number))).collect();
@@ -24,7 +25,8 @@ async fn requests_that_arrive_during_a_batch_share_the_next_launch() {
 
 #[tokio::test]
 async fn two_alternating_keys_still_fill_their_batches() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let request = |number: u64| Request { key: u32::from(number.is_multiple_of(2)), ..script.request(number) };
@@ -40,7 +42,8 @@ async fn two_alternating_keys_still_fill_their_batches() {
 
 #[tokio::test]
 async fn a_lone_request_is_launched_at_once_whatever_max_wait_is() {
-    let (engine, script) = (engine(), Script::new());
+    let engine = engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(LaneConfig { max_wait: Duration::from_secs(3600), ..lane_config() });
     for number in 0..100 {
         let done = lane.submit(script.request(number), Context::default()).await.expect("it is answered");
@@ -50,7 +53,8 @@ async fn a_lone_request_is_launched_at_once_whatever_max_wait_is() {
 
 #[tokio::test]
 async fn what_others_count_is_let_go_before_the_answer_and_the_rest_of_a_request_is_freed_after_it() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let counted = Arc::new(());
     let late = Some(Arc::new(Late(Arc::clone(&script))));
@@ -64,7 +68,8 @@ async fn what_others_count_is_let_go_before_the_answer_and_the_rest_of_a_request
 
 #[tokio::test]
 async fn batches_keep_their_limits_and_larger_requests_run_alone() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(LaneConfig { max_batch_items: 10, max_batch_bytes: 100, ..lane_config() });
     let blocker = block(&lane, &script).await;
     let sizes = [(4, 10), (4, 10), (4, 10), (1, 500), (99, 1), (1, 60), (1, 60)];
@@ -99,8 +104,10 @@ async fn at_most_concurrency_batches_run_at_once() {
 async fn large_requests_have_their_own_batches_and_leave_a_worker_to_others() {
     let engine = engine_with(1, EngineConfig { cpu_workers: 3, ..engine_config() });
     let config = LaneConfig { max_batch_items: 1, concurrency: 3, large_request_bytes: 100, ..lane_config() };
-    let (first, second) = (engine.lane::<Fake<0>>(config.clone()), engine.lane::<Fake<1>>(config));
-    let (script, gate) = (Script::new(), Script::gated());
+    let first = engine.lane::<Fake<0>>(config.clone());
+    let second = engine.lane::<Fake<1>>(config);
+    let script = Script::new();
+    let gate = Script::gated();
     let large = |number| Request { bytes: 101, ..gate.request(number) };
     let mut tasks: Vec<_> = (0..4).map(|number| spawn(&first, large(number))).collect();
     tasks.push(spawn(&second, large(4)));
@@ -120,7 +127,8 @@ async fn large_requests_have_their_own_batches_and_leave_a_worker_to_others() {
 
 #[tokio::test]
 async fn a_single_worker_also_runs_large_requests() {
-    let (engine, script) = (engine(), Script::new());
+    let engine = engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(LaneConfig { large_request_bytes: 1, ..lane_config() });
     for number in 0..10 {
         let done = lane.submit(script.request(number), Context::default()).await.expect("it is answered");
@@ -130,7 +138,8 @@ async fn a_single_worker_also_runs_large_requests() {
 
 #[tokio::test]
 async fn lanes_take_turns_on_a_worker() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let busy = engine.lane::<Fake<0>>(LaneConfig { max_batch_items: 1, ..lane_config() });
     let calm = engine.lane::<Fake<1>>(lane_config());
     let blocker = block(&busy, &script).await;
@@ -148,7 +157,8 @@ async fn lanes_take_turns_on_a_worker() {
 
 #[tokio::test]
 async fn urgent_requests_go_first_and_principals_share() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(LaneConfig { max_batch_items: 1, ..lane_config() });
     let blocker = block(&lane, &script).await;
     let context = |priority, principal| Context { priority, principal, sharer: principal, ..Context::default() };
@@ -171,7 +181,8 @@ async fn urgent_requests_go_first_and_principals_share() {
 
 #[tokio::test]
 async fn an_overdue_request_is_served_among_urgent_ones() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(LaneConfig { max_batch_items: 1, max_age: Duration::ZERO, ..lane_config() });
     let blocker = block(&lane, &script).await;
     let context = |priority| Context { priority, ..Context::default() };

@@ -12,7 +12,8 @@ fn within(after: Duration) -> Context {
 
 #[tokio::test(start_paused = true)]
 async fn a_queued_request_fails_at_its_deadline_and_is_not_launched() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let late = lane.submit(script.request(1), within(Duration::from_secs(5))).await.expect_err("the gate is closed");
@@ -29,7 +30,8 @@ async fn a_queued_request_fails_at_its_deadline_and_is_not_launched() {
 
 #[tokio::test]
 async fn a_request_past_its_deadline_is_not_queued() {
-    let (engine, script) = (engine(), Script::new());
+    let engine = engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(lane_config());
     let late = lane.submit(script.request(1), within(Duration::ZERO)).await.expect_err("it is too late");
     assert!(matches!(late, SubmitError::DeadlineExceeded { waited: Duration::ZERO }), "{late}");
@@ -39,7 +41,8 @@ async fn a_request_past_its_deadline_is_not_queued() {
 
 #[tokio::test]
 async fn a_deadline_during_a_launch_answers_the_caller_and_keeps_the_budget_reserved() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let running = spawn_with(&lane, script.request(1), within(Duration::from_secs(3600)));
     script.entered(1).await;
@@ -55,10 +58,12 @@ async fn a_deadline_during_a_launch_answers_the_caller_and_keeps_the_budget_rese
 
 #[tokio::test]
 async fn dropping_the_future_removes_the_request_from_the_queue() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
-    let (kept, dropped) = (spawn(&lane, script.request(1)), spawn(&lane, script.request(2)));
+    let kept = spawn(&lane, script.request(1));
+    let dropped = spawn(&lane, script.request(2));
     queued(&lane, 2).await;
     dropped.abort();
     queued(&lane, 1).await;
@@ -71,10 +76,12 @@ async fn dropping_the_future_removes_the_request_from_the_queue() {
 
 #[tokio::test]
 async fn dropping_the_future_of_a_running_request_does_not_affect_its_batch() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
-    let (kept, dropped) = (spawn(&lane, script.request(1)), spawn(&lane, script.request(2)));
+    let kept = spawn(&lane, script.request(1));
+    let dropped = spawn(&lane, script.request(2));
     queued(&lane, 2).await;
     script.let_one_through();
     script.entered(2).await;
@@ -89,7 +96,8 @@ async fn dropping_the_future_of_a_running_request_does_not_affect_its_batch() {
 
 #[tokio::test]
 async fn cancelling_a_running_request_is_counted() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let dropped = block(&lane, &script).await;
     dropped.abort();
@@ -102,7 +110,8 @@ async fn cancelling_a_running_request_is_counted() {
 
 #[tokio::test]
 async fn a_failed_batch_is_not_retried_for_cancelled_requests() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let request = |number| Request { fault: Fault::Failed, ..script.request(number) };

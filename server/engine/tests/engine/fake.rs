@@ -17,7 +17,7 @@ use tokio::{sync::watch, task::JoinHandle};
 /// The operation; each `N` is a separate one with its own lane.
 pub(crate) struct Fake<const N: usize = 0>;
 
-/// What a request does to its launch.
+/// Fault that a request causes in its launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
     #[default]
@@ -65,7 +65,7 @@ impl Drop for Late {
     }
 }
 
-/// What all requests of a test share.
+/// Behaviour that all requests of a test share.
 #[derive(Debug)]
 pub(crate) struct Script {
     /// A launch of more items than this runs out of memory.
@@ -74,7 +74,7 @@ pub(crate) struct Script {
     pub(crate) gpu_oom_above: AtomicU64,
     /// Number of devices that may still be lost.
     pub(crate) losses: AtomicUsize,
-    /// What is lost with each.
+    /// Scope of each loss.
     pub(crate) loss_scope: Mutex<LossScope>,
     /// A request with [`Fault::Release`] has run.
     released: AtomicBool,
@@ -216,7 +216,8 @@ impl<const N: usize> Op for Fake<N> {
         script.pass_gate();
         assert!(batch.iter().all(|request| request.key == batch[0].key), "keys are not mixed");
         let has = |fault| batch.iter().any(|request| request.fault == fault);
-        let (device, items) = (on.device(), batch.iter().map(|request| request.items).sum::<u64>());
+        let device = on.device();
+        let items = batch.iter().map(|request| request.items).sum::<u64>();
         let is_lost = || script.losses.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
         if has(Fault::DeviceLost) && is_lost() {
             let scope = *lock(&script.loss_scope);

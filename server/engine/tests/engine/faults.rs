@@ -25,7 +25,8 @@ async fn run_together(lane: &Lane<Fake>, script: &std::sync::Arc<Script>, reques
 
 /// Runs 16 requests, of which one has a fault; the others must succeed. Returns its error and the number of launches.
 async fn run_with_fault(fault: Fault) -> (OpError, usize) {
-    let (engine, script) = (engine(), Script::new());
+    let engine = engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(lane_config());
     let request = |number: u64| script.request(number);
     let requests =
@@ -78,7 +79,8 @@ async fn a_missing_response_fails_its_request_alone() {
 
 #[tokio::test]
 async fn a_batch_that_exceeds_memory_is_split() {
-    let (engine, script) = (engine(), Script::new());
+    let engine = engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(lane_config());
     script.oom_above.store(10, SeqCst);
     let requests = (0..64).map(|number| script.request(number)).collect();
@@ -168,7 +170,7 @@ async fn a_sticky_error_takes_all_gpus_out_and_the_cpu_answers() {
         let completion = task.await.expect("no panic").expect("the CPU answers");
         assert_eq!((completion.response, completion.device), (2 * number, DeviceId::Cpu));
     }
-    // What only the second GPU could answer fails while its worker is still busy.
+    // A request that only the second GPU could answer fails while its worker is still busy.
     let error = error(pinned).await;
     let SubmitError::Op(OpError::DeviceLost { device, scope, reason }) = error else { panic!("{error}") };
     assert_eq!((device, scope), (DeviceId::Cuda(1), LossScope::Cuda));
@@ -266,7 +268,8 @@ async fn every_request_gets_exactly_its_own_answer_whatever_fails() {
         script.oom_above.store(12, SeqCst);
         let mut tasks = HashMap::new();
         for number in 0..400 {
-            let (fault, items) = (rng.fault(), 1 + rng.below(3));
+            let fault = rng.fault();
+            let items = 1 + rng.below(3);
             let key = u32::from(rng.below(3) == 0);
             let task = spawn(&lane, Request { key, items, fault, ..script.request(number) });
             if rng.below(10) == 0 {

@@ -162,7 +162,8 @@ async fn a_caller_that_moves_the_input_of_a_failed_request_itself_is_counted() {
 async fn without_a_cpu_the_error_of_the_gpu_is_the_answer() {
     let gpu = Device::Cpu(Pool::stand_in(GPU, 1).expect("a thread"));
     let engine = Engine::start(vec![gpu], engine_config()).expect("the pool opens");
-    let (lane, script) = (engine.lane::<Fake>(lane_config()), Script::new());
+    let lane = engine.lane::<Fake>(lane_config());
+    let script = Script::new();
     script.gpu_oom_above.store(0, SeqCst);
     let error = error(spawn(&lane, script.request(1))).await;
     assert!(matches!(error, SubmitError::Op(OpError::OutOfMemory { device: GPU, .. })), "{error}");
@@ -174,7 +175,8 @@ async fn a_stand_in_whose_memory_is_full_launches_nothing() {
     let devices = stand_ins(1);
     let Device::Cpu(pool) = devices[0].clone() else { panic!("a pool stands in") };
     let engine = Engine::start(devices, engine_config()).expect("the pools open");
-    let (lane, script) = (engine.lane::<Fake>(lane_config()), Script::new());
+    let lane = engine.lane::<Fake>(lane_config());
+    let script = Script::new();
     pool.set_full(true);
     assert_eq!(device(&lane, script.request(1)).await, DeviceId::Cpu);
     pool.set_full(false);
@@ -193,7 +195,8 @@ async fn another_gpu_with_memory_is_preferred_to_the_cpu() {
         let pools: Vec<_> = devices.iter().map(pool).collect();
         let config = EngineConfig { memory_retry, ..engine_config() };
         let engine = Engine::start(devices, config).expect("the pools open");
-        let (lane, script) = (engine.lane::<Fake>(lane_config()), Script::new());
+        let lane = engine.lane::<Fake>(lane_config());
+        let script = Script::new();
         pools[0].set_full(true);
         for number in 0..10 {
             assert_eq!(device(&lane, script.request(number)).await, DeviceId::Cuda(1));

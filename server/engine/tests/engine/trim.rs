@@ -13,19 +13,22 @@ const LONG: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn sleeping_workers_are_woken_to_trim() {
     let engine = engine_with(2, EngineConfig { cpu_workers: 3, ..engine_config() });
-    let (lane, other) = (engine.lane::<Fake>(lane_config()), engine.lane::<Fake<1>>(lane_config()));
+    let lane = engine.lane::<Fake>(lane_config());
+    let other = engine.lane::<Fake<1>>(lane_config());
     for _ in 0..50 {
         timeout(LONG, lane.trim()).await.expect("every worker is woken");
     }
     // Two requests before either is awaited.
-    let (one, two) = (lane.trim(), other.trim());
+    let one = lane.trim();
+    let two = other.trim();
     timeout(LONG, two).await.expect("every worker is woken");
     timeout(Duration::ZERO, one).await.expect("the later trim completes the earlier one");
 }
 
 #[tokio::test]
 async fn a_busy_worker_trims_after_its_batch_and_before_the_next() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let blocker = block(&lane, &script).await;
     let next = spawn(&lane, script.request(1));
@@ -43,7 +46,8 @@ async fn a_busy_worker_trims_after_its_batch_and_before_the_next() {
 
 #[tokio::test]
 async fn trim_does_not_wait_for_a_lost_device_or_a_stopped_engine() {
-    let (engine, script) = (engine_with(2, engine_config()), Script::new());
+    let engine = engine_with(2, engine_config());
+    let script = Script::new();
     let lane = engine.lane::<Fake>(lane_config());
     script.losses.store(1, std::sync::atomic::Ordering::SeqCst);
     let request = Request { fault: Fault::DeviceLost, ..script.request(1) };

@@ -21,7 +21,8 @@ fn large_requests() -> LaneConfig {
 
 #[tokio::test]
 async fn a_long_batch_lets_others_have_their_turn() {
-    let (engine, script) = (sharing_engine(), Script::new());
+    let engine = sharing_engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(large_requests());
     let spinning: Vec<_> =
         (0..2).map(|number| spawn(&lane, Request { fault: Fault::Spin, ..script.request(number) })).collect();
@@ -36,7 +37,8 @@ async fn a_long_batch_lets_others_have_their_turn() {
 
 #[tokio::test]
 async fn a_short_request_is_answered_while_long_batches_use_all_turns() {
-    let (engine, script) = (sharing_engine(), Script::new());
+    let engine = sharing_engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(LaneConfig { large_request_bytes: 100, ..large_requests() });
     let spin = |number| Request { fault: Fault::Spin, bytes: 101, ..script.request(number) };
     let spinning: Vec<_> = (0..4).map(|number| spawn(&lane, spin(number))).collect();
@@ -51,7 +53,8 @@ async fn a_short_request_is_answered_while_long_batches_use_all_turns() {
 
 #[tokio::test]
 async fn a_batch_that_nobody_awaits_is_abandoned() {
-    let (engine, script) = (sharing_engine(), Script::new());
+    let engine = sharing_engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(large_requests());
     let spinning = spawn(&lane, Request { fault: Fault::Spin, ..script.request(1) });
     script.entered(1).await;
@@ -62,7 +65,8 @@ async fn a_batch_that_nobody_awaits_is_abandoned() {
 
 #[tokio::test]
 async fn a_batch_is_abandoned_at_the_last_deadline_of_its_callers() {
-    let (engine, script) = (sharing_engine(), Script::new());
+    let engine = sharing_engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(large_requests());
     let deadline = Some(in_future(Duration::from_millis(50)));
     let request = Request { fault: Fault::Spin, ..script.request(1) };
@@ -73,7 +77,8 @@ async fn a_batch_is_abandoned_at_the_last_deadline_of_its_callers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_the_engine_ends_batches_that_wait_for_a_turn() {
-    let (engine, script) = (sharing_engine(), Script::new());
+    let engine = sharing_engine();
+    let script = Script::new();
     let lane = engine.lane::<Fake>(large_requests());
     let spinning: Vec<_> =
         (0..3).map(|number| spawn(&lane, Request { fault: Fault::Spin, ..script.request(number) })).collect();

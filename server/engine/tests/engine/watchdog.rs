@@ -25,7 +25,8 @@ fn overdue() -> Instant {
 #[tokio::test]
 async fn a_gpu_that_hangs_is_lost_alone_and_its_callers_are_answered() {
     let (engine, lane) = engine_of(2);
-    let (stuck, free) = (Script::gated(), Script::new());
+    let stuck = Script::gated();
+    let free = Script::new();
     let hung = spawn(&lane, Request { affinity: Some(DeviceId::Cuda(0)), ..stuck.request(1) });
     stuck.entered(1).await;
     let pinned = spawn(&lane, Request { affinity: Some(DeviceId::Cuda(0)), ..free.request(2) });
@@ -58,7 +59,8 @@ async fn a_gpu_that_hangs_is_lost_alone_and_its_callers_are_answered() {
 #[tokio::test]
 async fn other_gpus_serve_on_while_one_hangs() {
     let (engine, lane) = engine_of(2);
-    let (stuck, free) = (Script::gated(), Script::new());
+    let stuck = Script::gated();
+    let free = Script::new();
     let hung = spawn(&lane, stuck.request(1));
     stuck.entered(1).await;
     engine.check_running(overdue());
@@ -73,7 +75,8 @@ async fn other_gpus_serve_on_while_one_hangs() {
 #[tokio::test]
 async fn callers_of_the_halves_of_a_batch_are_answered_as_well() {
     let (engine, lane) = engine_of(1);
-    let (block, failing) = (Script::gated(), Script::new());
+    let block = Script::gated();
+    let failing = Script::new();
     let blocker = spawn(&lane, Request { key: 9, ..block.request(0) });
     block.entered(1).await;
     let requests = (1..=4).map(|number| Request { fault: Fault::Failed, ..failing.request(number) });
@@ -93,7 +96,8 @@ async fn callers_of_the_halves_of_a_batch_are_answered_as_well() {
 
 #[tokio::test]
 async fn a_slow_cpu_is_not_lost() {
-    let (engine, script) = (engine(), Script::gated());
+    let engine = engine();
+    let script = Script::gated();
     let lane = engine.lane::<Fake>(lane_config());
     let slow = spawn(&lane, script.request(3));
     script.entered(1).await;

@@ -32,7 +32,7 @@ const HOST_STACK_BYTES: u64 = 1 << 20;
 pub(super) struct ActiveLaunch {
     /// Starts slices, until the last one has run.
     slices: Option<SyncSender<u64>>,
-    /// What slices have done, but for the last one.
+    /// Reports of all slices but the last one.
     reports: Receiver<Done>,
     /// Until the last slice has run.
     thread: Option<JoinHandle<Ended>>,
@@ -40,7 +40,7 @@ pub(super) struct ActiveLaunch {
     faults: Vec<u8>,
     /// The memory, once all threads have run.
     memory: Option<(Store<StoreData>, Memory)>,
-    /// What is read of it: addresses that have been checked.
+    /// The part of its memory that is read, whose addresses have been checked.
     reading: Option<ReadRequest>,
 }
 
@@ -63,7 +63,8 @@ impl ActiveLaunch {
         let data = StoreData::new(request.page_bytes(), settings.module_limits.table_elements);
         let mut store = Store::new(module.module().engine(), data);
         store.limiter(|data| data);
-        let ((slices, inbox), (outbox, reports)) = (sync_channel(1), sync_channel(1));
+        let (slices, inbox) = sync_channel(1);
+        let (outbox, reports) = sync_channel(1);
         let pace = Pace::new(Arc::clone(clock), ticks_of(request.timeout), inbox, outbox);
         let stack = usize::try_from(settings.stack_bytes.saturating_add(HOST_STACK_BYTES)).unwrap_or(usize::MAX);
         let run = move || launch_runner::run(&request, &module, store, pace, image);
@@ -117,7 +118,7 @@ impl ActiveLaunch {
         request.ranges.iter().map(|range| &memory[address(range.start)..address(range.end)]).collect()
     }
 
-    /// Whether nothing else will be read.
+    /// Returns true if nothing else will be read.
     pub(super) fn is_read(&self) -> bool {
         self.reading.as_ref().is_some_and(|request| request.is_last)
     }
@@ -128,13 +129,13 @@ impl Drop for ActiveLaunch {
     fn drop(&mut self) {
         self.slices = None;
         if let Some(thread) = self.thread.take() {
-            // Nobody wants to know what it returns.
+            // Its result is not needed.
             let _ = thread.join();
         }
     }
 }
 
-/// Checks that a module has what those of kernels have.
+/// Checks that a module has the exports of a kernel's module.
 fn check_module(module: &LoadedModule) -> Result<(), Refusal> {
     use WasmType::{I32, I64};
     exported(&module.info, "run", &WasmSignature { params: vec![I32, I32, I64, I64, I64], results: vec![I32] })?;

@@ -7,7 +7,7 @@ use wasmtime::{InstancePre, Module};
 use super::data::StoreData;
 use crate::protocol::{ModuleCode, ModuleHash, ModuleInfo};
 
-/// Which compiled module: its binary, and what it is compiled to.
+/// Key of a compiled module: its binary, and the kind of its compiled code.
 pub(super) type ModuleKey = (ModuleHash, ModuleCode);
 
 /// A compiled module with its imports.
@@ -15,7 +15,7 @@ pub(super) type ModuleKey = (ModuleHash, ModuleCode);
 pub(super) struct LoadedModule {
     pub(super) instance_pre: InstancePre<StoreData>,
     pub(super) info: std::sync::Arc<ModuleInfo>,
-    /// What it is compiled to: `Undo` only if a log was added.
+    /// Kind of its compiled code: `Undo` only if a log was added.
     pub(super) code: ModuleCode,
     /// About the memory that it holds.
     pub(super) bytes: u64,

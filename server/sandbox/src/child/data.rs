@@ -1,4 +1,4 @@
-//! What a store knows of the case that it runs: its memory limit, and why it ended.
+//! Data of a store about the case that it runs: its memory limit, and the reason of its end.
 
 use wasmtime::{ResourceLimiter, Trap};
 
@@ -12,11 +12,11 @@ pub(super) struct StoreData {
     /// Linear memory of all instances of the store.
     live_bytes: usize,
     is_out_of_memory: bool,
-    /// Whether what is allocated is not part of a client's instance.
+    /// True if allocations are not part of a client's instance.
     pub(super) is_exempt: bool,
     /// Where the driver is, if one runs in the store.
     pub(super) progress: Option<Progress>,
-    /// How far the launch is, if one runs in the store.
+    /// Progress of the launch, if one runs in the store.
     pub(super) pace: Option<Pace>,
 }
 
@@ -42,7 +42,7 @@ impl StoreData {
         self.live_bytes
     }
 
-    /// How a case ended whose instantiation or call failed. The next case starts without the reason.
+    /// Returns the outcome of a case whose instantiation or call failed. The next case starts without the reason.
     pub(super) fn outcome(&mut self, error: &wasmtime::Error) -> Outcome {
         if std::mem::take(&mut self.is_out_of_memory) {
             return Outcome::OutOfMemory;

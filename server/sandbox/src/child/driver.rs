@@ -91,7 +91,8 @@ impl Layout {
         functions.function(1);
         module.section(&functions);
         let mut memories = MemorySection::new();
-        let (minimum, maximum) = (self.pages, Some(self.pages));
+        let minimum = self.pages;
+        let maximum = Some(self.pages);
         memories.memory(MemoryType { minimum, maximum, memory64: false, shared: false, page_size_log2: None });
         module.section(&memories);
         let mut globals = GlobalSection::new();

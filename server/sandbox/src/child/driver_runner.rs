@@ -57,7 +57,7 @@ impl DriverRunner {
         Self { subject, driver, live: None, chunk, cases: 0, spent: 0 }
     }
 
-    /// Whether cases do what no log holds, so that most need an instance of their own.
+    /// Returns true if cases have effects that the log does not hold, so that most need an instance of their own.
     pub(super) fn is_often_spent(&self) -> bool {
         self.spent >= SPENT_INSTANCES && self.cases / self.spent < CASES_AN_INSTANCE
     }
@@ -185,7 +185,7 @@ impl Live {
         self.store.set_epoch_deadline(1);
     }
 
-    /// Whether the current case, which failed, could be undone.
+    /// Returns true if the current case, which failed, could be undone.
     fn undo(&mut self, slice_end: u64) -> bool {
         let Some(undo) = self.undo.clone() else { return false };
         self.restart(slice_end);

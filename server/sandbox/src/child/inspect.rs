@@ -1,4 +1,4 @@
-//! What a module consists of: checked before it is compiled, which takes far longer.
+//! Checks of a module's parts before it is compiled, which takes far longer.
 
 use wasmparser::{ExternalKind, FuncType, Parser, Payload, TypeRef, ValType};
 
@@ -11,13 +11,13 @@ use crate::{
     refusal::{Refusal, bounded},
 };
 
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 20;
 
 /// The first bytes of a module.
 const MAGIC: [u8; 4] = *b"\0asm";
 
-/// What a module consists of, without its compiled code.
+/// Returns the description of a module, which is not compiled.
 pub(super) fn inspect(binary: &[u8], limits: &ModuleLimits) -> Result<ModuleInfo, Refusal> {
     within("bytes", binary.len() as u64, limits.bytes)?;
     let start = &binary[..binary.len().min(MAGIC.len())];
@@ -238,6 +238,7 @@ pub(super) fn exported<'a>(
     if function.signature == *expected {
         return Ok(function);
     }
-    let (expected, got) = (expected.to_string(), bounded(function.signature.to_string()));
+    let expected = expected.to_string();
+    let got = bounded(function.signature.to_string());
     Err(Refusal::SignatureMismatch { name: bounded(name), expected, got })
 }

@@ -99,7 +99,7 @@ impl InstanceRunner {
         outcome
     }
 
-    /// Whether the current instance is, or has become, as a new one.
+    /// Returns true if the current instance is as a new one, perhaps after an undo.
     fn is_as_new(&self, LiveStore { store, current, .. }: &mut LiveStore) -> bool {
         match current {
             Some(LiveInstance { undo: Some(undo), .. }) => {
@@ -212,7 +212,8 @@ impl InstanceRunner {
     fn pass(&mut self, store: &mut Store<StoreData>, instance: &LiveInstance, inputs: &InputColumns, case: usize) {
         self.arguments.clear();
         let memory = instance.memory.map_or(&mut [][..], |memory| memory.data_mut(&mut *store));
-        let (mut column, mut buffers) = (0, instance.buffers.iter());
+        let mut column = 0;
+        let mut buffers = instance.buffers.iter();
         for param in &self.subject.signature.params {
             let bytes = param.input_bytes().map(|_| {
                 column += 1;

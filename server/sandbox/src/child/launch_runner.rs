@@ -20,9 +20,9 @@ const GROW_TICKS: u64 = 4;
 /// A chunk that took more ticks is followed by a smaller one: of a chunk with a fault, later threads run for nothing.
 const SHRINK_TICKS: u64 = 16;
 
-/// How a launch ended.
+/// Outcome of a launch.
 pub(super) struct Ended {
-    /// What has not been reported.
+    /// Work that has not been reported.
     pub(super) done: Done,
     pub(super) outcome: Result<Outcome, Refusal>,
     /// The instance's memory, if there is one.
@@ -74,7 +74,8 @@ fn instantiate(
         store.data_mut().forget_denial();
         return Err(Outcome::OutOfMemory);
     }
-    let (mut rest, to) = (image.as_slice(), memory.data_mut(&mut *store));
+    let mut rest = image.as_slice();
+    let to = memory.data_mut(&mut *store);
     for (address, bytes) in &request.segments {
         let (segment, others) = rest.split_at(usize::try_from(*bytes).expect("segments fit in the image"));
         to[*address as usize..][..segment.len()].copy_from_slice(segment);
@@ -93,7 +94,7 @@ struct Threads<'a> {
     chunk: Chunk,
 }
 
-/// What became of a chunk.
+/// Outcome of a chunk.
 enum Called {
     Ended,
     /// The first thread that had a fault, and its record.
@@ -104,8 +105,10 @@ enum Called {
 
 impl Threads<'_> {
     fn run(&mut self, store: &mut Store<StoreData>) -> Result<Outcome, Refusal> {
-        let (first, on_fault) = (self.request.first_thread, self.request.on_fault);
-        let (mut next, mut end) = (first, first + self.request.thread_count);
+        let first = self.request.first_thread;
+        let on_fault = self.request.on_fault;
+        let mut next = first;
+        let mut end = first + self.request.thread_count;
         while next < end {
             let count = self.chunk.count(next, end);
             let called = self.call(store, next, count)?;
@@ -174,7 +177,7 @@ impl Threads<'_> {
     }
 }
 
-/// How many threads a call of `run` has.
+/// Number of threads of a call of `run`.
 struct Chunk {
     size: u64,
     is_fixed: bool,

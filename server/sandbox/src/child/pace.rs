@@ -19,14 +19,14 @@ use crate::{
     protocol::{FAULT_ENTRY_BYTES, FAULT_RECORD_BYTES, MAX_SLICE_BYTES},
 };
 
-/// What a slice has done.
+/// Work of a slice.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     /// Threads that have ended since the launch began.
     pub(super) threads: u64,
     /// Entries of faults since the last report.
     pub(super) faults: Vec<u8>,
-    /// How long threads ran since the last report.
+    /// Time that threads ran since the last report.
     pub(super) time: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Pace {
         self.ticks = 0;
     }
 
-    /// Whether nobody waits for the launch any more.
+    /// Returns true if nobody waits for the launch any more.
     pub(super) fn is_abandoned(&self) -> bool {
         self.is_abandoned
     }
@@ -102,7 +102,7 @@ impl Pace {
         self.done.faults.extend_from_slice(record);
     }
 
-    /// What has not been reported.
+    /// Work that has not been reported.
     pub(super) fn take_done(&mut self) -> Done {
         let Done { threads, faults, time } = &mut self.done;
         Done { threads: *threads, faults: std::mem::take(faults), time: std::mem::take(time) }
@@ -152,7 +152,8 @@ mod tests {
 
     /// A pace with time for `timeout_ticks`, whose slices are over at once; the ends of the channels.
     fn pace(timeout_ticks: u64) -> (Pace, SyncSender<u64>, Receiver<Done>) {
-        let ((slices, inbox), (outbox, reports)) = (sync_channel(1), sync_channel(1));
+        let (slices, inbox) = sync_channel(1);
+        let (outbox, reports) = sync_channel(1);
         (Pace::new(Arc::new(Clock::stopped()), timeout_ticks, inbox, outbox), slices, reports)
     }
 
@@ -212,16 +213,16 @@ mod tests {
     #[test]
     fn more_faults_than_a_message_holds_are_reported_in_several() {
         let (mut pace, slices, reports) = pace(2);
-        let most = MAX_SLICE_BYTES / FAULT_ENTRY_BYTES as u64;
-        for thread in 0..=most {
-            if thread == most {
+        let max_faults = MAX_SLICE_BYTES / FAULT_ENTRY_BYTES as u64;
+        for thread in 0..=max_faults {
+            if thread == max_faults {
                 slices.send(1).expect("room for a slice");
             }
             pace.add_fault(thread, Outcome::Ok, &[0; FAULT_RECORD_BYTES]);
         }
         assert_eq!(
             reports.try_recv().ok().map(|done| done.faults.len()),
-            usize::try_from(most).ok().map(|most| most * FAULT_ENTRY_BYTES)
+            usize::try_from(max_faults).ok().map(|max_faults| max_faults * FAULT_ENTRY_BYTES)
         );
         assert_eq!(pace.take_done().faults.len(), FAULT_ENTRY_BYTES);
     }

@@ -1,4 +1,4 @@
-//! How far a driver is, seen at each tick of the clock.
+//! Progress of a driver, read at each tick of the clock.
 
 use wasmtime::Global;
 
@@ -12,7 +12,7 @@ pub(super) struct Progress {
     ticks: u64,
 }
 
-/// What happens at a tick.
+/// Action at a tick.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tick {
     /// The loop runs on.

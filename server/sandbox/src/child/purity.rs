@@ -5,10 +5,10 @@
 
 use wasmparser::{BinaryReader, FunctionBody, Operator};
 
-/// What functions do, in the order of the index space of functions.
+/// Effects of functions, in the order of their index space.
 #[derive(Default)]
 pub(super) struct Purity {
-    /// Whether a function writes, or calls what is not known.
+    /// True for each function that writes, or calls an unknown one.
     writes: Vec<bool>,
     /// Direct calls: caller and callee.
     calls: Vec<(u32, u32)>,
@@ -42,7 +42,7 @@ impl Purity {
         Ok(())
     }
 
-    /// Whether each function is impure.
+    /// Returns true for each function that is impure.
     pub(super) fn impure_functions(&self) -> Vec<bool> {
         let mut callers: Vec<Vec<u32>> = vec![vec![]; self.writes.len()];
         let mut impure = self.writes.clone();
@@ -64,7 +64,7 @@ impl Purity {
     }
 }
 
-/// Whether the instruction at the start of `code`, which is not a direct call, changes no state but its own stack.
+/// Returns true if the instruction at the start of `code`, which is not a direct call, changes no state but its own stack.
 fn is_pure(code: &[u8]) -> bool {
     let Some((opcode, rest)) = code.split_first() else { return false };
     match opcode {

@@ -93,7 +93,7 @@ struct Server {
     active: Active,
 }
 
-/// What the next slice belongs to.
+/// The call or launch that the next slice belongs to.
 enum Active {
     Nothing,
     Call(Box<ActiveCall>),
@@ -105,7 +105,7 @@ impl Server {
         let engine = |code| EngineLinker::new(&settings, code);
         let engines = [engine(ModuleCode::Plain)?, engine(ModuleCode::Fuel)?, engine(ModuleCode::Undo)?];
         let memory = ResidentMemory::open()?;
-        // What is needed of `/proc` is open by now, and threads inherit what is set for the one that starts them.
+        // The needed files of `/proc` are open by now, and threads inherit the limits of the one that starts them.
         limit_resources(Some(settings.memory_bytes), settings.nice)?;
         confine_to(Access::Computing)?;
         let clocked = engines.iter().map(|with| with.engine.clone()).collect();

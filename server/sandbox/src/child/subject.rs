@@ -28,11 +28,11 @@ pub(super) struct Subject {
     pub(super) alloc: Option<ModuleExport>,
     pub(super) signature: Signature,
     pub(super) limits: CaseLimits,
-    /// Whether cases run in one instance.
+    /// True if cases run in one instance.
     pub(super) shares_instance: bool,
-    /// Whether a case that fails leaves its instance as a new one.
+    /// True if a case that fails leaves its instance as a new one.
     pub(super) is_pure: bool,
-    /// The exports of an instance that can undo what a case did, if cases do anything.
+    /// Exports of an instance that undo the effects of a case, if cases have any.
     pub(super) undo: Option<Undo>,
     pub(super) timeout_ticks: u64,
     pub(super) clock: Arc<Clock>,
@@ -46,7 +46,7 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    /// Makes what an instance is now what it returns to; the function that does so.
+    /// Commits the current state of an instance, and returns the function that restores it.
     pub(super) fn start(&self, instance: &Instance, store: &mut Store<StoreData>) -> wasmtime::Result<Func> {
         let mut export = |export| instance.get_module_export(&mut *store, export).and_then(wasmtime::Extern::into_func);
         let [commit, undo] = [&self.commit, &self.undo].map(|one| export(one).expect("the log has this function"));
@@ -56,7 +56,7 @@ impl Undo {
 }
 
 impl Subject {
-    /// Whether an instance serves several cases.
+    /// Returns true if an instance serves several cases.
     pub(super) fn keeps_instance(&self) -> bool {
         self.shares_instance || self.undo.is_some()
     }
@@ -79,8 +79,8 @@ impl Subject {
             return Err(Refusal::NoMemory);
         }
         let is_alloc = |name: &str| {
-            let found = info.functions.iter().find(|function| function.name == name);
-            found.is_some_and(|f| f.signature.params == [WasmType::I32] && f.signature.results == [WasmType::I32])
+            let function = info.functions.iter().find(|function| function.name == name);
+            function.is_some_and(|f| f.signature.params == [WasmType::I32] && f.signature.results == [WasmType::I32])
         };
         let export = |name: &str| module.module().get_export_index(name);
         // Placing buffers uses fuel, which the first case alone would pay if cases shared an instance.
@@ -118,7 +118,8 @@ fn check_limits(request: &CallRequest, settings: &ChildSettings) -> Result<(), R
     };
     for (what, got) in [("parameters", &request.signature.params.len()), ("results", &request.signature.results.len())]
     {
-        let (got, limit) = (*got as u64, MAX_VALUES as u64);
+        let got = *got as u64;
+        let limit = MAX_VALUES as u64;
         if got > limit {
             return Err(Refusal::SignatureTooLarge { what: what.into(), got, limit });
         }

@@ -43,17 +43,17 @@ pub struct Call {
     pub module: Module,
     /// Name of the exported function.
     pub function: String,
-    /// How columns become arguments and results become columns.
+    /// Conversion of columns to arguments and of results to columns.
     pub signature: Signature,
     /// Number of cases.
     pub case_count: u64,
     /// A column for each parameter with input, in order: values of all cases, little-endian.
     pub columns: Vec<Bytes>,
-    /// What one case may use.
+    /// Limits of a case.
     pub limits: CaseLimits,
-    /// What cases share.
+    /// State that cases share.
     pub isolation: Isolation,
-    /// Whether the module may import functions of `math`.
+    /// True if the module may import functions of `math`.
     pub math: bool,
 }
 
@@ -84,7 +84,8 @@ impl Call {
             return Err(Refusal::ColumnCount { expected: case_bytes.len() as u64, got: self.columns.len() as u64 });
         }
         for (nth, (column, bytes)) in self.columns.iter().zip(case_bytes).enumerate() {
-            let (expected, got) = (bytes.saturating_mul(self.case_count), column.len() as u64);
+            let expected = bytes.saturating_mul(self.case_count);
+            let got = column.len() as u64;
             if expected != got {
                 return Err(Refusal::ColumnMismatch { what: format!("column {nth}"), expected, got });
             }
@@ -112,7 +113,7 @@ impl Call {
     }
 }
 
-/// How cases ended, in order.
+/// Outcomes of cases, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes(Vec<u8>);
 
@@ -131,12 +132,12 @@ impl Outcomes {
         self.0.len()
     }
 
-    /// Whether there are no cases.
+    /// Returns true if there are no cases.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How a case ended.
+    /// Outcome of a case.
     pub fn get(&self, case: usize) -> Option<Outcome> {
         self.0.get(case).and_then(|code| Outcome::from_code(*code))
     }
@@ -146,7 +147,7 @@ impl Outcomes {
         self.0.iter().filter_map(|code| Outcome::from_code(*code))
     }
 
-    /// How many cases ended so.
+    /// Returns the number of cases with an outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.iter().filter(|found| *found == outcome).count()
     }
@@ -162,7 +163,7 @@ impl Outcomes {
 pub struct SliceResult {
     /// The first of them.
     pub first: u64,
-    /// How they ended.
+    /// Their outcomes.
     pub outcomes: Outcomes,
     /// Output columns: values of these cases, little-endian. Zero for cases that failed.
     pub columns: Vec<Vec<u8>>,
@@ -173,7 +174,7 @@ pub struct SliceResult {
 /// All cases of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallResult {
-    /// How they ended.
+    /// Their outcomes.
     pub outcomes: Outcomes,
     /// Output columns: values of all cases, little-endian. Zero for cases that failed.
     pub columns: Vec<Vec<u8>>,

@@ -41,8 +41,8 @@ impl Sandbox {
     }
 
     fn code(&mut self, header: CompiledHeader, mut body: Vec<u8>) -> Result<CudaCode, SandboxError> {
-        let at = usize::try_from(header.image_bytes).ok().filter(|at| *at <= body.len());
-        let ptx = at.map(|at| String::from_utf8(body.split_off(at)));
+        let image_end = usize::try_from(header.image_bytes).ok().filter(|image_end| *image_end <= body.len());
+        let ptx = image_end.map(|image_end| String::from_utf8(body.split_off(image_end)));
         let Some(Ok(ptx)) = ptx else { return Err(self.protocol_error("the code has no valid PTX".to_owned())) };
         Ok(CudaCode { image: body, ptx, resources: header.resources })
     }

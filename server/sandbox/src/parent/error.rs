@@ -10,7 +10,7 @@ pub enum SandboxError {
     /// The deadline passed.
     #[error("the deadline passed{}", if *.killed { "; the child process did not answer and was killed" } else { "" })]
     Timeout {
-        /// Whether the child had to be killed, because it did not answer.
+        /// True if the child had to be killed, because it did not answer.
         killed: bool,
     },
     /// The caller ended the call between two slices.
@@ -35,7 +35,7 @@ pub enum SandboxError {
     /// The module or the call is wrong.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The child process sent what is no valid response. It was killed.
+    /// The child process sent an invalid response. It was killed.
     #[error("the child process sent an invalid response: {0}")]
     Protocol(String),
     /// The child process could not be started.
@@ -44,7 +44,7 @@ pub enum SandboxError {
     /// The call has run for long, others wait, and no further call can be paused for them.
     #[error("the call ran for {:.1} s, others wait for a process, and no further call can be paused for them", .0.as_secs_f64())]
     Preempted(
-        /// How long it ran.
+        /// Time that it ran.
         Duration,
     ),
     /// No child process was free, or could be replaced, before the deadline.

@@ -37,25 +37,25 @@ pub struct Launch {
     pub thread_count: u64,
     /// Iterations that a thread may run, of all its loops together.
     pub loop_budget: u64,
-    /// What happens after a fault.
+    /// Reaction to a fault.
     pub on_fault: OnFault,
     /// With [`OnFault::Stop`], how long all threads may run. Otherwise how long each thread may run.
     pub timeout: Duration,
     /// Ranges of addresses that are read after the last thread has run.
     pub outputs: Vec<Range<u64>>,
-    /// For a GPU: what replaces argument block, grid, `on_fault`, which is [`OnFault::Stop`], and `timeout`, which is that of the call.
+    /// Parameters of a launch on a GPU. They replace argument block, grid, `on_fault`, which is [`OnFault::Stop`], and `timeout`, which is that of the call.
     /// The module is the code that a GPU loads.
     pub cuda: Option<CudaTarget>,
 }
 
-/// How far a launch is, after a slice of it.
+/// Progress of a launch after a slice of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchProgress {
     /// Threads that have certainly ended; more may have.
     pub threads_done: u64,
 }
 
-/// What became of a launch.
+/// Result of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchResult {
     /// `Ok` if all threads have run, but for those after a fault with [`OnFault::Stop`]. Otherwise why they did not: the time limit, a
@@ -65,7 +65,7 @@ pub struct LaunchResult {
     pub faults: Vec<LaunchFault>,
     /// The memory of [`Launch::outputs`]. There are none if the outcome is not `Ok`, or if [`OnFault::Stop`] ended the launch.
     pub outputs: Vec<Vec<u8>>,
-    /// How long its threads ran; on a GPU, as the GPU measures it.
+    /// Time that its threads ran; on a GPU, as the GPU measures it.
     pub execution_time: Duration,
 }
 
@@ -192,7 +192,8 @@ impl Sandbox {
     ) -> Result<LaunchResult, SandboxError> {
         launch.check(self)?;
         add(&self.counters.launches, 1);
-        let (mut result, mut threads_done) = (LaunchResult::default(), 0);
+        let mut result = LaunchResult::default();
+        let mut threads_done = 0;
         if self.last_module() != Some(launch.module.hash()) {
             // Segments are sent in vain to a child that does not have the module.
             self.load(&launch.module, ModuleCode::Plain, deadline)?;
@@ -240,7 +241,8 @@ impl Sandbox {
     }
 
     fn check_faults(&self, result: &LaunchResult) -> Result<(), Refusal> {
-        let (got, limit) = (size_of_val(result.faults.as_slice()) as u64, self.settings.response_bytes);
+        let got = size_of_val(result.faults.as_slice()) as u64;
+        let limit = self.settings.response_bytes;
         if got <= limit { Ok(()) } else { Err(Refusal::LimitTooHigh { what: "faults of a launch".into(), got, limit }) }
     }
 
@@ -348,7 +350,8 @@ mod tests {
     fn memory_is_read_in_messages_of_bounded_size() {
         assert_eq!(messages(&[]), [vec![]]);
         assert_eq!(messages(&[8..8, 1..3, 0..9]), [vec![(1, 1..3), (2, 0..9)]]);
-        let (all, end) = (MAX_SLICE_BYTES, 2 * MAX_SLICE_BYTES + 5);
+        let all = MAX_SLICE_BYTES;
+        let end = 2 * MAX_SLICE_BYTES + 5;
         let first = vec![(0, 0..2), (1, 0..all - 2)];
         let others = [vec![(1, 2 * all - 2..end)], vec![(1, all - 2..2 * all - 2)]];
         assert_eq!(messages(&[0..2, 0..end]), [&others[..], &[first]].concat());

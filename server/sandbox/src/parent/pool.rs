@@ -117,7 +117,7 @@ impl Pool {
         self.keep_idle(0);
     }
 
-    /// What happened to the child processes of all its sandboxes.
+    /// Returns counts of events of the child processes of all its sandboxes.
     pub fn stats(&self) -> Stats {
         self.counters.stats()
     }

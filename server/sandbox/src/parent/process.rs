@@ -31,10 +31,10 @@ use crate::{
 /// Pipes as large as the system usually allows, so that columns need few switches between the processes.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// How much of the error output is kept.
+/// Maximum number of bytes of the error output that are kept.
 const STDERR_BYTES: u64 = 2 << 10;
 
-/// How long a child that closed its output may take to end.
+/// Maximum time of a child to end after it closed its output.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A request with its bulk data.
@@ -49,7 +49,7 @@ pub(super) type Reply = Result<(Response, Vec<u8>), Failure>;
 /// Why a request has no response.
 pub(super) struct Failure {
     pub(super) error: SandboxError,
-    /// Whether the process ended before it had read the request, and so before it did anything for it.
+    /// True if the process ended before it had read the request, and so before it did anything for it.
     pub(super) is_unread: bool,
 }
 
@@ -86,7 +86,7 @@ impl ChildProcess {
         self.pid
     }
 
-    /// Whether the process runs, as far as is known.
+    /// Returns true if the process runs, as far as is known.
     pub(super) fn is_alive(&self) -> bool {
         matches!(lock(&self.child).try_wait(), Ok(None))
     }
@@ -243,7 +243,7 @@ fn end(child: &Mutex<Child>, grace: Duration) -> (Option<ExitStatus>, String) {
     (status, stderr.map(read_available).unwrap_or_default())
 }
 
-/// What a process that has ended left in its pipe. If another process has the pipe, this does not wait for it.
+/// Reads the bytes that a process left in its pipe when it ended. If another process has the pipe, this does not wait for it.
 fn read_available(stderr: ChildStderr) -> String {
     let mut text = vec![];
     if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {

@@ -93,7 +93,8 @@ impl Sandbox {
 
     /// Runs all cases of a call.
     pub fn call(&mut self, call: &Call, deadline: Instant) -> Result<CallResult, SandboxError> {
-        let (got, limit) = (call.response_bytes().saturating_mul(call.case_count), self.settings.response_bytes);
+        let got = call.response_bytes().saturating_mul(call.case_count);
+        let limit = self.settings.response_bytes;
         if got > limit {
             return Err(Refusal::LimitTooHigh { what: "results of a call".into(), got, limit }.into());
         }
@@ -162,7 +163,7 @@ impl Sandbox {
         self.has_started = false;
     }
 
-    /// What happened to its child processes.
+    /// Returns counts of events of its child processes.
     pub fn stats(&self) -> Stats {
         self.counters.stats()
     }
@@ -172,7 +173,7 @@ impl Sandbox {
         self.last_module
     }
 
-    /// Runs the first slice of what uses a module, after loading the module if the child does not have it. `slice` returns `None` then.
+    /// Runs the first slice of a call or launch, after loading its module if the child does not have it. `slice` returns `None` then.
     pub(super) fn first_slice<T>(
         &mut self,
         (module, code): (&Module, ModuleCode),
@@ -298,7 +299,7 @@ impl Sandbox {
         }
     }
 
-    /// Whether the child can be stopped in the middle of a request: not while it may hold what the driver of a GPU shares.
+    /// Returns true if the child can be stopped in the middle of a request: not while it may hold locks that the driver of a GPU shares.
     fn can_pause(&self) -> bool {
         match self.settings.role {
             Role::Wasm | Role::CudaCompiler { .. } => true,

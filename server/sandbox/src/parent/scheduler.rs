@@ -1,4 +1,4 @@
-//! How calls share the time of processors.
+//! The interface by which calls share the time of processors.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub trait Scheduler: Send + Sync {
 /// The process of a call whose slice is over.
 pub struct Process<'a> {
     pub(super) child: Option<&'a ChildProcess>,
-    /// Whether it waits for its next request. Otherwise it still runs.
+    /// True if it waits for its next request. Otherwise it still runs.
     pub(super) is_waiting: bool,
 }
 

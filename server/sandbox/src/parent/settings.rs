@@ -1,4 +1,4 @@
-//! How child processes are started, and what they may use.
+//! Programs, roles and limits of child processes.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -30,10 +30,10 @@ impl Program {
     }
 }
 
-/// What a child process may use, and how long the parent waits for it.
+/// Limits of a child process, and the times that the parent waits for it.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the processes are for.
+    /// Purpose of the processes.
     pub role: Role,
     /// Memory that a child may use: its heap, the memories of instances and compiled code.
     pub memory_bytes: u64,
@@ -47,17 +47,17 @@ pub struct Settings {
     pub response_bytes: u64,
     /// Compiled modules that a child keeps.
     pub cached_modules: u32,
-    /// What is added to the nice value of a child.
+    /// Number added to the nice value of a child.
     pub nice: i32,
-    /// What a module may consist of.
+    /// Limits of a module's parts.
     pub module_limits: ModuleLimits,
-    /// How long a child may take to start.
+    /// Maximum time of a child to start.
     pub start_timeout: Duration,
-    /// How long the compilation of a module may take. A child that takes longer is killed, for a compilation cannot be stopped.
+    /// Maximum time of the compilation of a module. A child that takes longer is killed, for a compilation cannot be stopped.
     pub load_timeout: Duration,
-    /// How long after its deadline a call may end by itself before its child is killed.
+    /// Time after its deadline in which a call may end by itself before its child is killed.
     pub stall_timeout: Duration,
-    /// How much a child runs before it answers.
+    /// The part of a call that a child runs before it answers.
     pub slice: Slice,
     /// The longest wait before a child that failed is replaced.
     pub max_backoff: Duration,
@@ -85,7 +85,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the child has to know.
+    /// Returns the settings that the child needs.
     pub(super) fn of_child(&self) -> ChildSettings {
         ChildSettings {
             role: self.role.clone(),

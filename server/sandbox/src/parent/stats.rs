@@ -1,4 +1,4 @@
-//! What happened to child processes.
+//! Counts of events of child processes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

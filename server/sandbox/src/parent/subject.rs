@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{call::Module, error::SandboxError, sandbox::Sandbox, stats::add};
 use crate::protocol::{ModuleCode, Request, Response, SubjectConfig, SubjectOutcome, SubjectRequest};
 
-/// How long a child may take for what happens around a launch: it copies memory and loads code.
+/// Maximum time of a child around a launch: it copies memory and loads code.
 const OVERHEAD: Duration = Duration::from_secs(30);
 
 /// A launch of CUDA C++ of a client.
@@ -18,20 +18,20 @@ const OVERHEAD: Duration = Duration::from_secs(30);
 pub struct SubjectLaunch {
     /// The compiled code.
     pub module: Module,
-    /// How it is launched.
+    /// Grid, blocks and parameters.
     pub config: SubjectConfig,
-    /// What its memory contains.
+    /// Contents of its memory.
     pub memory: Bytes,
-    /// How long its threads may run.
+    /// Maximum time of its threads.
     pub timeout: Duration,
     /// Ranges of the memory that are read after the launch.
     pub outputs: Vec<Range<u64>>,
 }
 
-/// What became of a launch of CUDA C++ of a client.
+/// Result of a launch of CUDA C++ of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubjectResult {
-    /// How it ended.
+    /// Its outcome.
     pub outcome: SubjectOutcome,
     /// The memory of [`SubjectLaunch::outputs`], if it ended.
     pub outputs: Vec<Vec<u8>>,

@@ -41,7 +41,7 @@ pub(super) fn constants(
     constants.into_iter().map(constant).collect()
 }
 
-/// What files a kernel is translated to.
+/// Returns the files that a kernel is translated to.
 pub(super) fn targets(requested: &[i32]) -> Result<Targets, ApiError> {
     if requested.is_empty() {
         return Ok(Targets::default());

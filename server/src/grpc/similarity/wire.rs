@@ -37,7 +37,8 @@ pub(super) fn find_similar(request: &pb::FindSimilarRequest) -> Result<search::F
         let reason = format!("expected {} columns like the queries, got {}", queries.cols(), corpus.cols());
         return Err(ApiError::invalid("corpus.shape", reason));
     }
-    let (k, max) = (request.k as usize, corpus.rows().min(MAX_K));
+    let k = request.k as usize;
+    let max = corpus.rows().min(MAX_K);
     if k == 0 || k > max {
         let what = if max == MAX_K { "the largest k" } else { "the corpus's rows" };
         return Err(ApiError::invalid("k", format!("expected 1 to {max}, {what}, got {k}")));
@@ -66,7 +67,8 @@ fn threshold(threshold: Option<f32>) -> Result<Option<f32>, ApiError> {
 /// Lists of hits as tensors of indices and scores with k columns, padded with -1 and NaN.
 pub(super) fn ranking(hits: &search::Hits, k: usize) -> pb::FindSimilarResponse {
     let count = hits.lists.len() * k;
-    let (mut indices, mut scores) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut indices = Vec::with_capacity(count);
+    let mut scores = Vec::with_capacity(count);
     for (i, list) in hits.lists.iter().enumerate() {
         indices.extend(list.iter().map(|hit| hit.row.cast_signed()));
         scores.extend(list.iter().map(|hit| hit.score));
@@ -114,7 +116,7 @@ pub(super) fn new_collection(request: pb::CreateCollectionRequest, owner: &str) 
     })
 }
 
-/// Whether a collection is durable; `None` leaves it to the daemon.
+/// Returns true if a collection is durable; `None` leaves it to the daemon.
 fn durability(durability: i32, durable: bool) -> Result<Option<bool>, ApiError> {
     let is_durable = match pb::Durability::try_from(durability) {
         Ok(pb::Durability::Unspecified) => durable.then_some(true),

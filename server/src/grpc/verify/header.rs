@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// What a header describes.
+/// Returns the verification that a header describes.
 pub(super) fn verification_request(header: pb::VerifyHeader) -> Result<VerificationRequest, ApiError> {
     Ok(VerificationRequest {
         policies: policies(header.policy, header.output_policies)?,

@@ -110,7 +110,7 @@ fn case_result(result: CaseResult) -> pb::CaseResult {
     }
 }
 
-/// What differs between `elements` pairs.
+/// Returns the differences between `elements` pairs.
 fn differences(dtype: Dtype, elements: u64, compared: Comparison) -> pb::Differences {
     let counts = compared.counts;
     let sufficient = pb::SufficientTolerances {

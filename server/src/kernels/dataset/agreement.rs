@@ -1,4 +1,4 @@
-//! How far the results of a run agree with the interpreter's.
+//! Agreement of the results of a run with the interpreter's.
 
 use accelerd_ir::{
     Dtype,
@@ -46,7 +46,8 @@ impl Agreement {
 
     fn add_numbers(&mut self, dtype: Dtype, actual: Literal, expected: Literal) {
         self.elements += 1;
-        let (a, e) = (actual.as_f64(), expected.as_f64());
+        let a = actual.as_f64();
+        let e = expected.as_f64();
         if actual.bits() == expected.bits() || dtype.is_float() && a.is_nan() && e.is_nan() {
             return;
         }

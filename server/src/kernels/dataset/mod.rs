@@ -58,7 +58,7 @@ pub(crate) struct Pair {
     pub(crate) identity: Identity,
     pub(crate) split: Split,
     pub(crate) files: Vec<File>,
-    /// Whether all targets compute the same bits.
+    /// True if all targets compute the same bits.
     pub(crate) bit_exact: bool,
     pub(crate) runs: Vec<DatasetRun>,
 }
@@ -81,7 +81,7 @@ struct Dataset {
     context: Context,
     plan: Plan,
     ratios: Ratios,
-    /// What files a pair has.
+    /// Files of a pair.
     targets: Targets,
     device: Option<KernelDevice>,
     /// The next kernel of the plan.
@@ -190,7 +190,8 @@ impl Dataset {
     async fn next_sources(&mut self) -> Result<Vec<(Source, Identity)>, ApiError> {
         let count = self.left.min(CHUNK as u64);
         let end = self.index.checked_add(count).ok_or_else(|| exhausted(self.index))?;
-        let (indices, plan) = (self.index..end, self.plan.clone());
+        let indices = self.index..end;
+        let plan = self.plan.clone();
         self.index = end;
         let write = move || {
             let sources = indices.map(|index| plan.source(index));
@@ -208,7 +209,7 @@ impl Dataset {
         let request = TranslationRequest {
             source: source.text.clone(),
             dialect: Some(source.dialect),
-            // The program in CUDA C++ has the example; module and device code are what runs.
+            // The program in CUDA C++ is for the example; module and device code are run.
             targets: Targets { cuda: true, wasm: true, device: true },
             ..TranslationRequest::default()
         };
@@ -348,7 +349,7 @@ impl Dataset {
     }
 }
 
-/// What became of a kernel: a failure is that of the kernel, and an error that of the call.
+/// Separates a failure, which is that of the kernel, from an error of the call.
 fn outcome<T>(result: Result<T, ApiError>) -> Result<Result<T, String>, ApiError> {
     match result {
         Ok(value) => Ok(Ok(value)),
@@ -372,7 +373,8 @@ fn is_of_kernel(error: &SandboxError) -> bool {
 }
 
 fn failed(device: KernelDevice, message: String) -> DatasetRun {
-    let (verdict, agreement) = (RunVerdict::Failed, Agreement::default());
+    let verdict = RunVerdict::Failed;
+    let agreement = Agreement::default();
     DatasetRun { device, verdict, agreement, execution_time: None, message }
 }
 

@@ -9,7 +9,7 @@ const GUARD: u64 = 4 << 10;
 
 const ALIGNMENT: u64 = 256;
 
-/// What a GPU maps at once. The guard at the end fills it up, so that nothing can be kept there.
+/// Bytes that a GPU maps at once. The guard at the end fills them up, so that nothing can be kept there.
 const GRANULE: u64 = 2 << 20;
 
 /// Arrays with guards before, between and after them.
@@ -82,9 +82,9 @@ impl Layout {
         self.guards().iter().zip(guards).find_map(|(range, actual)| {
             let mut expected = vec![0; to_usize(range.end - range.start)];
             fill(&mut expected, range.start, seed);
-            let at = expected.iter().zip(actual).position(|(expected, actual)| expected != actual)?;
+            let first = expected.iter().zip(actual).position(|(expected, actual)| expected != actual)?;
             let last = expected.iter().zip(actual).rposition(|(expected, actual)| expected != actual)?;
-            Some(self.nearest(range, [at as u64, last as u64]))
+            Some(self.nearest(range, [first as u64, last as u64]))
         })
     }
 

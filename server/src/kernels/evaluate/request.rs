@@ -77,10 +77,10 @@ pub(crate) struct CudaParam {
     pub(crate) of: TensorType,
 }
 
-/// What a request expects.
+/// Expected results of a request.
 #[derive(Debug)]
 pub(crate) enum Expected {
-    /// What a kernel computes on a grid.
+    /// Results of a kernel on a grid.
     Program(Program, Vec<u64>),
     /// Outputs by name.
     Outputs(Vec<(String, TensorType, Bytes)>),
@@ -95,7 +95,7 @@ pub(crate) struct RequestedTimeout {
     pub(crate) shown: String,
 }
 
-/// What is evaluated, and how.
+/// A subject and the rules of its evaluation.
 pub(super) struct Evaluation {
     pub(super) source: Bytes,
     /// Without parameters.
@@ -107,9 +107,9 @@ pub(super) struct Evaluation {
     pub(super) timeout: Duration,
 }
 
-/// What is expected.
+/// Source of the expected results.
 pub(super) enum Expectation {
-    /// What a kernel computes on a grid.
+    /// Results of a kernel on a grid.
     Program(Program, Vec<u64>),
     /// Outputs, by the positions of the parameters.
     Outputs(Vec<(usize, Bytes)>),
@@ -251,8 +251,8 @@ fn bind(param: CudaParam, argument: Option<NamedArgument>) -> Result<Param, ApiE
 fn fix(params: &mut [Param], fixed: &[String], all: bool) -> Result<(), ApiError> {
     for (nth, name) in fixed.iter().enumerate() {
         let is_read = |param: &&mut Param| matches!(param.kind, ParamKind::Input | ParamKind::InputOutput);
-        let found = params.iter_mut().filter(is_read).find(|param| param.name == *name);
-        let Some(param) = found else {
+        let named = params.iter_mut().filter(is_read).find(|param| param.name == *name);
+        let Some(param) = named else {
             let shown: String = name.chars().take(64).collect();
             let reason = format!("expected the name of an array that is passed, got {shown:?}");
             return Err(ApiError::invalid(format!("fixed_arguments[{nth}]"), reason));

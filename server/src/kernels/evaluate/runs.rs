@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{error::ApiError, kernels::benchmark::rotated};
 
-/// What a parameter is.
+/// Kind of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParamKind {
     Value,
@@ -36,22 +36,22 @@ pub(super) struct Param {
     pub(super) of: TensorType,
     /// The argument; empty for an output.
     pub(super) data: Bytes,
-    /// Whether the elements are the same in all runs.
+    /// True if the elements are the same in all runs.
     pub(super) is_fixed: bool,
 }
 
-/// What is run.
+/// Launches and their parameters.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) params: Vec<Param>,
     pub(super) layout: Layout,
     pub(super) warm_up: u32,
     pub(super) runs: u32,
-    /// What no kernel knows.
+    /// Seed that is unknown to all kernels.
     pub(super) seed: u64,
 }
 
-/// What a kernel computed in a run.
+/// Results of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Checked {
     pub(super) run: u32,
@@ -68,13 +68,13 @@ pub(super) struct Failure {
     pub(super) param: Option<usize>,
 }
 
-/// What the runs found.
+/// Findings of the runs.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     /// Of the timed runs that ended.
     pub(super) times: Vec<Duration>,
     pub(super) checked: Vec<Checked>,
-    /// What the run in the middle computed when it was repeated.
+    /// Results of the repetition of the run in the middle.
     pub(super) repeat: Option<Checked>,
     pub(super) failure: Option<Failure>,
 }
@@ -95,7 +95,7 @@ impl Plan {
         run == self.warm_up || run == self.middle() || run == self.end() - 1
     }
 
-    /// What the parameters are in a run: values, elements of arrays, and for arrays that are only written bytes that differ from run to run.
+    /// Returns the parameters of a run: values, elements of arrays, and for arrays that are only written, bytes that differ from run to run.
     pub(super) fn contents(&self, run: u32) -> Vec<Bytes> {
         let of_run = |param: &Param| match param.kind {
             ParamKind::Output => vec![self.poison(run); param.of.bytes()].into(),
@@ -133,8 +133,10 @@ impl Plan {
         for step in 0..=self.end() {
             let is_repeat = step == self.end();
             let run = if is_repeat { self.middle() } else { step };
-            let (contents, guard_seed) = (self.contents(run), mix(self.seed ^ mix(step.into())));
-            let (guards, is_checked) = (self.layout.guards(), is_repeat || self.is_checked(run));
+            let contents = self.contents(run);
+            let guard_seed = mix(self.seed ^ mix(step.into()));
+            let guards = self.layout.guards();
+            let is_checked = is_repeat || self.is_checked(run);
             let kept = self.arrays(|kind| is_checked && kind != ParamKind::Value);
             let ranges = guards.iter().cloned().chain(kept.map(|(_, range)| range)).collect();
             let image = Bytes::from(self.layout.image(&contents, guard_seed));
@@ -170,14 +172,15 @@ impl Plan {
         Some(Failure { verdict: Verdict::OutOfBoundsWrite, message, run, param: Some(param) })
     }
 
-    /// An input that is not what it was.
+    /// Returns a failure if an input has changed.
     fn changed(&self, run: u32, contents: &[Bytes], arrays: &[Vec<u8>]) -> Option<Failure> {
         let all = self.arrays(|kind| kind != ParamKind::Value).zip(arrays);
         let mut inputs = all.filter(|((nth, _), _)| self.params[*nth].kind == ParamKind::Input);
         inputs.find_map(|((nth, _), after)| {
-            let (before, param) = (&contents[nth], &self.params[nth]);
-            let at = before.iter().zip(after).position(|(before, after)| before != after)?;
-            let message = format!("it changed element {} of {:?}", at / param.of.dtype.size(), param.name);
+            let before = &contents[nth];
+            let param = &self.params[nth];
+            let offset = before.iter().zip(after).position(|(before, after)| before != after)?;
+            let message = format!("it changed element {} of {:?}", offset / param.of.dtype.size(), param.name);
             Some(Failure { verdict: Verdict::InputChanged, message, run, param: Some(nth) })
         })
     }

@@ -1,4 +1,4 @@
-//! How the outputs of shards become one tensor each: by a graph of its own, which reads them.
+//! Combination of the outputs of shards to one tensor each, by a graph of its own, which reads them.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{shown, split::dimension};
 use crate::error::ApiError;
 
-/// How an output is combined.
+/// Combination of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combination {
     /// Along a dimension, which may count from the end.
@@ -25,18 +25,18 @@ pub(crate) struct CombinedOutput {
     pub(crate) combination: Combination,
 }
 
-/// How each output is combined, by the list of those that say so.
+/// Returns the combination of each output, by the list of a request.
 pub(super) fn combinations(listed: &[CombinedOutput], outputs: &[String]) -> Result<Vec<Combination>, ApiError> {
-    let mut found: HashMap<_, _> = outputs.iter().map(|name| (name.as_str(), None)).collect();
+    let mut by_output: HashMap<_, _> = outputs.iter().map(|name| (name.as_str(), None)).collect();
     for (nth, CombinedOutput { name, combination }) in listed.iter().enumerate() {
         let invalid = |reason| ApiError::invalid(format!("data_parallel.outputs[{nth}].name"), reason);
-        let place = found.get_mut(name.as_str());
+        let place = by_output.get_mut(name.as_str());
         let place = place.ok_or_else(|| invalid(format!("expected the name of an output, got {}", shown(name))))?;
         if place.replace(*combination).is_some() {
             return Err(invalid(format!("expected each output once, got {} again", shown(name))));
         }
     }
-    let combination = |name: &String| found[name.as_str()].unwrap_or(Combination::Concat(0));
+    let combination = |name: &String| by_output[name.as_str()].unwrap_or(Combination::Concat(0));
     Ok(outputs.iter().map(combination).collect())
 }
 
@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn parts_are_concatenated_along_any_dimension() {
-        let (a, b) = (of(Dtype::U8, &[2, 2]), of(Dtype::U8, &[2, 1]));
+        let a = of(Dtype::U8, &[2, 2]);
+        let b = of(Dtype::U8, &[2, 1]);
         let shards = [(a, vec![1, 2, 4, 5]), (b, vec![3, 6])];
         assert_eq!(combined(Combination::Concat(1), &shards, &[2, 1]), [1, 2, 3, 4, 5, 6]);
         assert_eq!(combined(Combination::Concat(-1), &shards, &[2, 1]), [1, 2, 3, 4, 5, 6]);

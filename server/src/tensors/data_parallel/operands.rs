@@ -1,4 +1,4 @@
-//! Where each shard finds its inputs, and what is copied or scattered for it first.
+//! The inputs of each shard, and the tensors that are copied or scattered for it first.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -60,7 +60,7 @@ pub(super) struct Operands {
     scatters: Vec<Scatter>,
 }
 
-/// What was copied and scattered.
+/// Operands that were copied and scattered.
 #[derive(Debug)]
 pub(super) struct Fetched {
     copies: Vec<Arc<ResidentTensor>>,
@@ -166,10 +166,11 @@ impl Operands {
         own
     }
 
-    /// Copies and scatters what shards need.
+    /// Copies and scatters the operands that shards need.
     pub(super) async fn fetch(&self, executor: &GraphExecutor, context: &Context) -> Result<Fetched, ApiError> {
         let copy = |(tensor, device): &(Arc<ResidentTensor>, DeviceId)| {
-            let (tensor, device) = (Arc::clone(tensor), *device);
+            let tensor = Arc::clone(tensor);
+            let device = *device;
             async move { executor.resident().copy_to(&tensor, device, context).await }
         };
         let copies: Vec<_> = self.copies.iter().map(copy).collect();
@@ -181,7 +182,7 @@ impl Operands {
         Ok(Fetched { copies, scatters })
     }
 
-    /// What a shard reads, input by input.
+    /// Returns the inputs of a shard.
     pub(super) fn inputs(&self, shard: usize, fetched: &Fetched) -> Vec<TensorInput> {
         let input = |operand: &Operand| match operand {
             Operand::Whole(input) => input.clone(),
@@ -274,7 +275,7 @@ mod tests {
         Split::new(devices, &listed, &request.spec.inputs).expect("it can be split")
     }
 
-    /// What the graph of a shard returns, by the oracle, if nothing is fetched.
+    /// Returns the outputs of a shard's graph by the oracle, if nothing is fetched.
     fn outputs(operands: &Operands, request: &GraphRequest, split: &Split, shard: usize) -> Vec<Vec<u8>> {
         let spec = operands.spec(&request.spec, split, shard);
         let plan = Plan::new(&Graph::new(&spec).expect("a valid graph"));
@@ -311,7 +312,8 @@ mod tests {
 
     #[test]
     fn what_is_elsewhere_is_copied_once_a_device_and_scattered_from_where_it_is() {
-        let (x, w) = (resident(&[2, 3], &[1, 2, 3, 4, 5, 6]), resident(&[2], &[7, 8]));
+        let x = resident(&[2, 3], &[1, 2, 3, 4, 5, 6]);
+        let w = resident(&[2], &[7, 8]);
         let sent = TensorInput::Inline(Bytes::from_static(&[1, 2, 3, 4, 5, 6]));
         let request = request(vec![("x", &[2, 3], x), ("w", &[2], w), ("s", &[2, 3], sent)]);
         let gpu = DeviceId::Cuda(1);

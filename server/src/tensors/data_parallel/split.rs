@@ -27,7 +27,7 @@ pub(super) struct Shard {
     pub(super) part: Range<usize>,
 }
 
-/// How a graph is split.
+/// Split of a graph.
 #[derive(Debug)]
 pub(super) struct Split {
     /// The shards that run.
@@ -48,10 +48,10 @@ impl Split {
         let mut extent = None;
         for (nth, SplitInput { name, dim }) in listed.iter().enumerate() {
             let field = |field: &str| format!("data_parallel.inputs[{nth}]{field}");
-            let at = positions.get(name.as_str()).ok_or_else(|| {
+            let position = positions.get(name.as_str()).ok_or_else(|| {
                 ApiError::invalid(field(".name"), format!("expected the name of an input, got {}", shown(name)))
             })?;
-            let shape = &inputs[*at].1.shape;
+            let shape = &inputs[*position].1.shape;
             let dim = dimension(*dim, shape.len()).map_err(|reason| ApiError::invalid(field(".dim"), reason))?;
             let expected = *extent.get_or_insert(shape[dim]);
             if shape[dim] != expected {
@@ -61,7 +61,7 @@ impl Split {
                 );
                 return Err(ApiError::invalid(field(""), reason));
             }
-            let Entry::Vacant(place) = split.entry(*at) else {
+            let Entry::Vacant(place) = split.entry(*position) else {
                 let reason = format!("expected each input once, got {} again", shown(name));
                 return Err(ApiError::invalid(field(".name"), reason));
             };
@@ -90,8 +90,8 @@ impl Split {
 pub(super) fn dimension(dim: i64, rank: usize) -> Result<usize, String> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);
     let from_front = if dim < 0 { dim.saturating_add(signed) } else { dim };
-    let found = usize::try_from(from_front).ok().filter(|dim| *dim < rank);
-    found.ok_or_else(|| match rank {
+    let dim_from_front = usize::try_from(from_front).ok().filter(|dim| *dim < rank);
+    dim_from_front.ok_or_else(|| match rank {
         0 => "expected a tensor with a dimension, got a scalar".to_owned(),
         _ => format!("expected {} to {}, got {dim}", -signed, signed - 1),
     })
@@ -99,7 +99,8 @@ pub(super) fn dimension(dim: i64, rank: usize) -> Result<usize, String> {
 
 /// Parts whose sizes differ by at most 1, the larger ones first. Empty ones are left out, but for the first.
 fn shards(devices: &[DeviceId], extent: usize) -> Vec<Shard> {
-    let (size, larger) = (extent / devices.len().max(1), extent % devices.len().max(1));
+    let size = extent / devices.len().max(1);
+    let larger = extent % devices.len().max(1);
     let mut start = 0;
     let parts = devices.iter().enumerate().map(|(nth, device)| {
         let end = start + size + usize::from(nth < larger);

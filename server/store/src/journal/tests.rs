@@ -7,10 +7,10 @@ use crate::Ids;
 
 /// An in-memory disk that counts syncs and fails on demand.
 #[derive(Clone, Default)]
-struct Memory(Arc<Mutex<State>>);
+struct Memory(Arc<Mutex<DiskContents>>);
 
 #[derive(Default)]
-struct State {
+struct DiskContents {
     bytes: Vec<u8>,
     capacity: Option<usize>,
     truncate_fails: bool,
@@ -62,7 +62,8 @@ fn delete(id: u64) -> Record {
 
 #[tokio::test]
 async fn records_that_queue_up_during_a_sync_share_the_next_one() {
-    let (disk, gate) = (Memory::default(), Arc::new(Mutex::new(())));
+    let disk = Memory::default();
+    let gate = Arc::new(Mutex::new(()));
     disk.0.lock().expect("fresh").gate = Some(Arc::clone(&gate));
     let journal = journal(&disk);
     let shut = gate.lock().expect("fresh");

@@ -17,13 +17,11 @@ impl EmbedService for FakeDaemon {
         toy_embeddings(request.into_inner()).map(Response::new)
     }
 
-    type EmbedStreamStream = Replies<proto::EmbedStreamResponse>;
-
     /// Responds to pairs of batches in reverse order.
     async fn embed_stream(
         &self,
         request: Request<Streaming<proto::EmbedStreamRequest>>,
-    ) -> Reply<Self::EmbedStreamStream> {
+    ) -> Reply<Replies<proto::EmbedStreamResponse>> {
         use proto::embed_stream_response::Result as Step;
         self.enter("EmbedStream").await?;
         let failing = self.state().failing_step.take();
@@ -68,7 +66,8 @@ impl EmbedService for FakeDaemon {
     async fn tokenize(&self, request: Request<proto::TokenizeRequest>) -> Reply<proto::TokenizeResponse> {
         self.enter("Tokenize").await?;
         let texts = request.into_inner().texts.unwrap_or_default().values;
-        let (mut ids, mut offsets) = (vec![], vec![0]);
+        let mut ids = vec![];
+        let mut offsets = vec![0];
         for text in texts {
             ids.extend(text.bytes().map(u32::from));
             offsets.push(u32::try_from(ids.len()).unwrap_or(0));

@@ -14,8 +14,6 @@ use super::{FakeDaemon, Replies, Reply};
 
 #[tonic::async_trait]
 impl KernelService for FakeDaemon {
-    type GenerateDatasetStream = Replies<proto::GenerateDatasetResponse>;
-
     async fn translate(
         &self,
         request: Request<proto::TranslateRequest>,
@@ -148,7 +146,7 @@ impl KernelService for FakeDaemon {
     async fn generate_dataset(
         &self,
         request: Request<proto::GenerateDatasetRequest>,
-    ) -> Reply<Self::GenerateDatasetStream> {
+    ) -> Reply<Replies<proto::GenerateDatasetResponse>> {
         self.enter("GenerateDataset").await?;
         let proto::GenerateDatasetRequest { pair_count, seed, first_index, .. } = request.into_inner();
         let pairs = (first_index..first_index + pair_count).map(move |index| pair(seed, index));

@@ -16,13 +16,11 @@ impl ParseService for FakeDaemon {
         Ok(Response::new(self.parsed(&request.into_inner())?))
     }
 
-    type ParseStreamStream = Replies<proto::ParseStreamResponse>;
-
     /// Responds to pairs of batches in reverse order.
     async fn parse_stream(
         &self,
         request: Request<Streaming<proto::ParseStreamRequest>>,
-    ) -> Reply<Self::ParseStreamStream> {
+    ) -> Reply<Replies<proto::ParseStreamResponse>> {
         self.enter("ParseStream").await?;
         let fake = self.clone();
         let answers = request.into_inner().map(move |batch| {
@@ -57,7 +55,9 @@ impl FakeDaemon {
 fn toy(request: &proto::ParseRequest) -> proto::ParseResponse {
     let has = |output: ParseOutput| request.outputs.contains(&i32::from(output));
     let mut response = proto::ParseResponse::default();
-    let (mut starts, mut tokens, mut comments) = (vec![], Tokens::default(), Spans::default());
+    let mut starts = vec![];
+    let mut tokens = Tokens::default();
+    let mut comments = Spans::default();
     for source in &request.sources {
         let text = std::str::from_utf8(source).unwrap_or("?");
         let mut result = proto::SourceResult { diagnostic: wrong_line(text), ..Default::default() };

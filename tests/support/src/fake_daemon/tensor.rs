@@ -42,7 +42,8 @@ impl TensorService for FakeDaemon {
     ) -> Reply<proto::UploadTensorResponse> {
         self.enter("UploadTensor").await?;
         let mut parts = request.into_inner();
-        let (mut header, mut data) = (None, BytesMut::new());
+        let mut header = None;
+        let mut data = BytesMut::new();
         while let Some(part) = parts.next().await.transpose()? {
             header = header.or(part.header);
             data.extend_from_slice(&part.data);
@@ -52,12 +53,10 @@ impl TensorService for FakeDaemon {
         Ok(Response::new(proto::UploadTensorResponse { tensor: Some(self.keep(tensor)) }))
     }
 
-    type DownloadTensorStream = Replies<proto::DownloadTensorResponse>;
-
     async fn download_tensor(
         &self,
         request: Request<proto::DownloadTensorRequest>,
-    ) -> Reply<Self::DownloadTensorStream> {
+    ) -> Reply<Replies<proto::DownloadTensorResponse>> {
         self.enter("DownloadTensor").await?;
         let (described, tensor) = self.resident(&request.into_inner().handle)?;
         let message = proto::DownloadTensorResponse { tensor: Some(described), data: tensor.data };

@@ -10,14 +10,11 @@ use accelerd_proto::v1::{
     self as proto, KernelDevice, OutputVerdict, tensor_input::Source, verify_header::Subject,
     verify_request::Part as Received, verify_response::Part, verify_service_server::VerifyService,
 };
-use futures::{
-    StreamExt,
-    stream::{self, BoxStream},
-};
+use futures::{StreamExt, stream};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::FakeDaemon;
+use super::{FakeDaemon, Replies, Reply};
 
 /// Cases of a chunk of a generator.
 const CHUNK: u64 = 1000;
@@ -36,12 +33,7 @@ impl VerifyService for FakeDaemon {
         Ok(Response::new(proto::CompareOutputsResponse { passed, outputs }))
     }
 
-    type VerifyStream = BoxStream<'static, Result<proto::VerifyResponse, Status>>;
-
-    async fn verify(
-        &self,
-        request: Request<Streaming<proto::VerifyRequest>>,
-    ) -> Result<Response<Self::VerifyStream>, Status> {
+    async fn verify(&self, request: Request<Streaming<proto::VerifyRequest>>) -> Reply<Replies<proto::VerifyResponse>> {
         self.enter("Verify").await?;
         let mut messages = request.into_inner();
         let first = messages.next().await.transpose()?.unwrap_or_default();

@@ -152,7 +152,8 @@ impl Report for Generated {
 pub(super) async fn run(args: GenerateArgs, client: &Client, output: &Output) -> Result {
     let folder = Folder::create(&args.output, args.parameters())?;
     folder.repair()?;
-    let (mut known, mut next) = (HashSet::new(), 0);
+    let mut known = HashSet::new();
+    let mut next = 0;
     folder.for_each(|record| {
         next = next.max(record.index + 1);
         known.insert(record.id);

@@ -42,7 +42,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether the results are what they should be.
+    /// Returns true if the results are what they should be.
     pub(super) fn agrees(&self) -> bool {
         matches!(self.agreement.as_str(), "equal" | "close")
     }
@@ -64,7 +64,9 @@ impl Record {
 
 impl From<DatasetPair> for Record {
     fn from(pair: DatasetPair) -> Self {
-        let (split, category, dialect) = (pair.split(), pair.category(), pair.dialect());
+        let split = pair.split();
+        let category = pair.category();
+        let dialect = pair.dialect();
         let mut record = Self {
             index: pair.index,
             id: pair.id,

@@ -11,7 +11,7 @@ const BATCH_PIECES: usize = 128;
 /// Maximum bytes per batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Whether the collection has this version of a file: its first piece is stored with its hash.
+/// Returns true if the collection has this version of a file: its first piece is stored with its hash.
 pub fn is_unchanged(file: &Prepared, stored_hashes: &HashMap<String, String>) -> bool {
     stored_hashes.get(&file.first_id).is_some_and(|hash| *hash == file.hash)
 }
@@ -47,7 +47,9 @@ pub struct Batches {
 impl Batches {
     /// Adds a file's pieces, the first one last. Returns the full batches.
     pub fn add(&mut self, file: &Prepared, pieces: Vec<Piece>) -> Vec<Batch> {
-        let (count, mut left, mut full) = (pieces.len() as u64, file.size, vec![]);
+        let count = pieces.len() as u64;
+        let mut left = file.size;
+        let mut full = vec![];
         for (behind, piece) in (0..count).zip(pieces.into_iter().rev()) {
             let is_last = behind + 1 == count;
             let share = if is_last { left } else { file.size / count };

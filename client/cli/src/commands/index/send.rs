@@ -45,7 +45,7 @@ pub struct Job<'a> {
     pub split_options: SplitOptions,
     /// Payload field for the text of a chunk.
     pub text_field: Option<String>,
-    /// Whether the collection may contain some of the files.
+    /// True if the collection may contain some of the files.
     pub compare: bool,
     pub dry_run: bool,
 }
@@ -77,7 +77,8 @@ pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tall
     }
     let (batches, received) = mpsc::channel(1);
     let flight = Flight { bar: bar.clone(), ..Flight::default() };
-    let (mut interrupted, stop) = (false, Notify::new());
+    let mut interrupted = false;
+    let stop = Notify::new();
     let sent = {
         let produced = async {
             tokio::select! {
@@ -146,7 +147,7 @@ struct Flight {
     window: Semaphore,
     batches: Mutex<HashMap<u64, Batch>>,
     landed: Mutex<Landed>,
-    /// Whether the last batch was sent.
+    /// True if the last batch was sent.
     complete: AtomicBool,
     bar: ProgressBar,
 }
@@ -219,7 +220,8 @@ async fn produce(
     let read = |file: File| blocking(move || (read::read(&file, split_options), file));
     let mut groups =
         stream::iter(walked.files.iter().cloned()).map(read).buffered(READ_AHEAD).try_chunks(FILES_A_GROUP);
-    let (mut batches, mut sequence) = (Batches::default(), 0..);
+    let mut batches = Batches::default();
+    let mut sequence = 0..;
     while let Some(group) = groups.next().await {
         let ready = take_prepared(group.map_err(|error| error.1)?, tally, bar, output);
         let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };

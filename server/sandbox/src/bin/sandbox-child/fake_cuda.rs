@@ -35,7 +35,7 @@ struct FakeDevice {
     fault: Option<[u8; 40]>,
 }
 
-/// What a source says of its threads.
+/// Behaviour of threads by the words of a source.
 #[derive(Clone, Default)]
 struct Kernel {
     adds: u8,

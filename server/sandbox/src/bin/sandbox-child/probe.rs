@@ -1,4 +1,4 @@
-//! What a process can reach once it is confined: it tries, and prints the error number of each attempt; 0 if it succeeds.
+//! A confined process that tries to reach targets, and prints the error number of each attempt; 0 if it succeeds.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
         limit_resources(None, 5).expect("the limits are set");
         confine_to(access).expect("the process is confined");
     }
-    // What a thread started later can reach is what counts.
+    // The rights of a thread that starts later are the ones that matter.
     let folder = folder.clone();
     let attempts = thread::spawn(move || attempts(Path::new(&folder), port, victim));
     let lines: Vec<_> = attempts

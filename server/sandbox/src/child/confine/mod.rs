@@ -1,4 +1,4 @@
-//! What the child process gives up before it sees anything of a client: resources, capabilities, paths and system calls.
+//! Confinement of the child process before it sees anything of a client: resources, capabilities, paths and system calls.
 //!
 //! Address space is not limited: each slot of the pooling allocator reserves 4 GiB of it without access. `RLIMIT_DATA` counts what may be
 //! written, so it limits the heap, the memories of instances and compiled code.
@@ -17,7 +17,7 @@ use rustix::process::{
 /// A module with data segments keeps one file in memory open.
 const MAX_OPEN_FILES: u64 = 512;
 
-/// What a child still needs of the system once it is confined.
+/// Rights that a child keeps once it is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Access {
@@ -27,7 +27,7 @@ pub enum Access {
     Device,
 }
 
-/// Lowers what the process may use; `memory_bytes` are what it may allocate from now on, if that is limited.
+/// Lowers the limits of the process; `memory_bytes` is the memory that it may allocate from now on, if that is limited.
 #[doc(hidden)]
 pub fn limit_resources(memory_bytes: Option<u64>, niceness: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -64,7 +64,7 @@ pub fn confine_to(access: Access) -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel, or the container that this process runs in, lacks to confine child processes. This process is not confined.
+/// Returns the features that the kernel, or the container of this process, lacks to confine child processes. This process is not confined.
 pub fn missing_confinement() -> Vec<&'static str> {
     // Both are properties of a thread.
     let probe = thread::Builder::new().name("confinement".into()).spawn(|| {

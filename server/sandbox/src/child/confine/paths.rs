@@ -30,10 +30,10 @@ const DRIVER_PATHS: [&str; 13] = [
 /// Devices that the driver opens, besides its own.
 const DEVICE_PATHS: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/urandom"];
 
-/// How the names of the driver's devices start: on servers, on Jetson, and on WSL.
+/// Prefixes of the driver's devices on servers, on Jetson, and on WSL.
 const DEVICE_PREFIXES: [&str; 5] = ["nvidia", "nvhost", "nvmap", "nvgpu", "dxg"];
 
-/// How much of a set of rules the kernel enforces.
+/// The part of a set of rules that the kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Enforcement {
     Full,

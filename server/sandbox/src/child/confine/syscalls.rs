@@ -14,7 +14,7 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Programs = Result<Vec<BpfProgram>, BackendError>;
 
-/// What code needs that computes: in memory, in threads, and with the files that are open.
+/// System calls of code that computes: in memory, in threads, and with the files that are open.
 const COMPUTING: [i64; 45] = [
     // Files that are open.
     libc::SYS_read,
@@ -58,7 +58,7 @@ const COMPUTING: [i64; 45] = [
     libc::SYS_gettimeofday,
     libc::SYS_restart_syscall,
     libc::SYS_times,
-    // What compilers ask of the machine.
+    // Queries of compilers about the machine.
     libc::SYS_getrandom,
     libc::SYS_getrusage,
     libc::SYS_sysinfo,
@@ -70,7 +70,7 @@ const COMPUTING: [i64; 45] = [
     libc::SYS_exit_group,
 ];
 
-/// What no driver needs: other processes, the network, and changes of files and of the system.
+/// System calls that no driver needs: other processes, the network, and changes of files and of the system.
 const FOREIGN: [i64; 94] = [
     // Programs and processes. `clone` has a rule of its own.
     libc::SYS_execve,
@@ -336,7 +336,7 @@ fn masked(argument: u8, mask: libc::c_int, value: libc::c_int) -> Result<Seccomp
     condition(argument, SeccompCmpOp::MaskedEq(number(mask)), number(value))
 }
 
-/// The arguments here have 32 bits; the kernel ignores what is above.
+/// The arguments here have 32 bits; the kernel ignores the upper ones.
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }

@@ -14,7 +14,7 @@ use crate::{
     protocol::{CudaTarget, FAULT_RECORD_BYTES, LaunchRequest, LaunchSlice},
 };
 
-/// How long a chunk may take to end after it was asked to. Threads look at the request in every loop.
+/// Maximum time of a chunk to end after it was asked to. Threads look at the request in every loop.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A launch, and how far it is.
@@ -32,7 +32,7 @@ pub(super) struct ActiveLaunch {
     resume_at: Instant,
     /// The number of a thread, and its fault.
     pub(super) fault: Option<(u64, [u8; FAULT_RECORD_BYTES])>,
-    /// Whether the last slice has run.
+    /// True if the last slice has run.
     pub(super) is_over: bool,
 }
 

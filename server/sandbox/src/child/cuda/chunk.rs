@@ -1,4 +1,4 @@
-//! How many threads run before the child looks at faults, deadlines and other requests.
+//! Chunks: the threads that run before the child looks at faults, deadlines and other requests.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const FIRST: u64 = 1 << 18;
 /// Threads of the first chunk of a kernel that has run before, at most: its threads may take longer than those of the launch before.
 const MAX_FIRST: u64 = 1 << 24;
 
-/// How long a chunk should take.
+/// Intended time of a chunk.
 const TARGET: Duration = Duration::from_millis(4);
 
 /// A chunk has at most this many times the threads of the one before.
@@ -43,7 +43,7 @@ impl Chunks {
     }
 }
 
-/// How long the GPU is left to others after a chunk, so that chunks take a share `duty_cycle` of the time.
+/// Returns the time that the GPU is left to others after a chunk, so that chunks take a share `duty_cycle` of the time.
 pub(super) fn pause(time: Duration, duty_cycle: f32) -> Duration {
     let duty_cycle = duty_cycle.clamp(0.01, 1.0);
     time.mul_f32((1.0 - duty_cycle) / duty_cycle)

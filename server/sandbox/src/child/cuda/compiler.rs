@@ -69,6 +69,7 @@ fn compile(
     let log = |log| if entry.is_some() { bounded_to(MAX_LOG_BYTES, log) } else { bounded(log) };
     let code = compiler.compile(&source, *capability, entry.as_deref());
     let code = code.map_err(|error| Refusal::NotCompiled(log(error)))?;
-    let (got, limit) = ((code.image.len() + code.ptx.len()) as u64, MAX_SLICE_BYTES);
+    let got = (code.image.len() + code.ptx.len()) as u64;
+    let limit = MAX_SLICE_BYTES;
     if got <= limit { Ok(code) } else { Err(Refusal::LimitTooHigh { what: "compiled code".into(), got, limit }) }
 }

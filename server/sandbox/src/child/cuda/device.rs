@@ -53,7 +53,7 @@ struct Server {
     device: Box<dyn CudaDevice>,
     settings: ChildSettings,
     duty_cycle: f32,
-    /// What the last launches of loaded kernels have learned.
+    /// Chunk sizes that the last launches of loaded kernels have found.
     chunks: HashMap<u64, Chunks>,
     /// Compiled code, and the kernels that were loaded from it, by last use.
     images: HashMap<ModuleHash, (u64, Image)>,
@@ -196,7 +196,8 @@ impl Server {
             self.chunks.insert(launch.kernel, launch.chunks);
         }
         let entry = launch.fault.map(|(thread, record)| {
-            let (thread, code) = (thread.to_le_bytes(), [Outcome::Ok.code()]);
+            let thread = thread.to_le_bytes();
+            let code = [Outcome::Ok.code()];
             [&thread[..], &code, &record].concat()
         });
         Ok((Response::LaunchSlice(slice), entry.unwrap_or_default()))

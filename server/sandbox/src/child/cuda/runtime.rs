@@ -1,4 +1,4 @@
-//! What a child needs of CUDA. The program that becomes a child brings it: this crate links no driver.
+//! The interface to CUDA that a child needs. The program that becomes a child implements it: this crate links no driver.
 
 use std::{path::PathBuf, time::Duration};
 

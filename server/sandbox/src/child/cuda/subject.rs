@@ -80,7 +80,8 @@ impl Server {
         let Some((_, image)) = self.image.as_ref().filter(|(loaded, _)| *loaded == hash) else {
             return Ok((Response::NotLoaded, vec![]));
         };
-        let (got, limit) = (memory.len() as u64, self.settings.case_memory_bytes);
+        let got = memory.len() as u64;
+        let limit = self.settings.case_memory_bytes;
         if got > limit {
             return Err(Refusal::LimitTooHigh { what: "memory of a launch".to_owned(), got, limit });
         }

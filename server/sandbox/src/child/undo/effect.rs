@@ -1,9 +1,9 @@
-//! What instructions do to an instance.
+//! Effects of instructions on an instance.
 
 use wasm_encoder::ValType;
 use wasmparser::Operator;
 
-/// What an instruction does to the instance, or depends on.
+/// Effect of an instruction on the instance, or its dependency on the memory's size.
 pub(super) enum Effect {
     /// Stores a value at an address.
     Store {
@@ -29,12 +29,12 @@ pub(super) enum Effect {
 }
 
 impl Effect {
-    /// Whether it matters only where memory grows.
+    /// Returns true if it matters only where memory grows.
     pub(super) fn is_of_growth(&self) -> bool {
         matches!(self, Self::Load { .. } | Self::Size | Self::Grow)
     }
 
-    /// Whether the added code takes the place of the instruction.
+    /// Returns true if the added code takes the place of the instruction.
     pub(super) fn is_replaced(&self) -> bool {
         matches!(self, Self::Size | Self::Grow)
     }

@@ -58,7 +58,8 @@ fn memory_bound(size: Size) -> Vec<Case> {
         Size::Small => [1 << 22, 1024, 1024],
         Size::Large => [128 << 20, 16_384, 4096],
     };
-    let (flat, matrix): (&[i64], &[i64]) = (&[elements], &[rows, columns]);
+    let flat: &[i64] = &[elements];
+    let matrix: &[i64] = &[rows, columns];
     let images: &[i64] = match size {
         Size::Small => &[1, 64, 64, 64],
         Size::Large => &[32, 64, 128, 128],
@@ -90,7 +91,8 @@ fn products(size: Size) -> Vec<Case> {
         Size::Small => (512, 512, 256),
         Size::Large => (2048, 8192, 8192),
     };
-    let (square, fast): (&[i64], &[i64]) = (&[extent, extent], &[fast, fast]);
+    let square: &[i64] = &[extent, extent];
+    let fast: &[i64] = &[fast, fast];
     let (images, filters): (&[i64], &[i64]) = match size {
         Size::Small => (&[1, 64, 32, 32], &[128, 64, 3, 3]),
         Size::Large => (&[32, 64, 128, 128], &[128, 64, 3, 3]),

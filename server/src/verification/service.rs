@@ -1,4 +1,4 @@
-//! What verifications share: the lane of comparisons, what runs functions, and limits.
+//! The service of verifications: the lane of comparisons, the processes that run functions, and limits.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ const DEFAULT_COUNTEREXAMPLES: u32 = 5;
 /// KiB of inputs that are made before the turn of their chunk comes, of all calls. Further ones are made when their turn has come.
 const GENERATED_AHEAD: usize = 128 << 10;
 
-/// What verifications share.
-pub(crate) struct State {
+/// Resources and limits that all verifications share.
+pub(crate) struct VerificationService {
     pub(super) lane: Lane<Compare>,
     pub(super) resident: ResidentTensors,
     pub(super) kernels: KernelCache,
     pub(super) cuda_kernels: Arc<CudaKernels>,
     pub(super) sandboxes: Sandboxes,
     pub(super) generated_ahead: Arc<Semaphore>,
-    /// Host memory of what requests are copied to.
+    /// Host memory for the copies that requests need.
     pub(super) memory: Arc<Allowance>,
     pub(super) max_outputs: usize,
     max_mismatches: u32,
@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(super) max_message: usize,
 }
 
-impl State {
+impl VerificationService {
     /// That of a daemon, with lanes of its own.
     pub(crate) fn new(app: &App) -> Self {
         let config = &app.config;
@@ -62,25 +62,25 @@ impl State {
 
     pub(super) fn max_counterexamples(&self, requested: Option<u32>) -> Result<usize, ApiError> {
         let limit = self.max_counterexamples;
-        let most = requested.unwrap_or(DEFAULT_COUNTEREXAMPLES.min(limit));
-        if most > limit {
-            let reason = format!("expected at most {limit} counterexamples, got {most}");
+        let count = requested.unwrap_or(DEFAULT_COUNTEREXAMPLES.min(limit));
+        if count > limit {
+            let reason = format!("expected at most {limit} counterexamples, got {count}");
             return Err(ApiError::invalid("header.max_counterexamples", reason));
         }
-        Ok(most as usize)
+        Ok(count as usize)
     }
 
     pub(super) fn max_mismatches(&self, field: &str, requested: Option<u32>) -> Result<usize, ApiError> {
         let limit = self.max_mismatches;
-        let most = requested.unwrap_or(DEFAULT_MISMATCHES.min(limit));
-        if most > limit {
-            return Err(ApiError::invalid(field, format!("expected at most {limit} mismatches, got {most}")));
+        let count = requested.unwrap_or(DEFAULT_MISMATCHES.min(limit));
+        if count > limit {
+            return Err(ApiError::invalid(field, format!("expected at most {limit} mismatches, got {count}")));
         }
-        Ok(most as usize)
+        Ok(count as usize)
     }
 }
 
-/// Runs what takes long on a thread of its own.
+/// Runs long work on a thread of its own.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => Ok(done),

@@ -1,10 +1,13 @@
-//! Connects the collections to the daemon: its embedder, its timings and its errors.
+//! Connects the collections to the daemon: its callers, its embedder, its timings and its errors.
+
+mod service;
 
 use accelerd_collections::{BoxError, CollectionError, TextEmbedder};
 use accelerd_engine::Context;
 use accelerd_kernels::Matrix;
 use futures::{FutureExt as _, future::BoxFuture};
 
+pub(crate) use self::service::CollectionService;
 use crate::{
     embedder::{Embedder, Input, Options},
     error::ApiError,
