@@ -1,11 +1,12 @@
 //! Elementary functions: one definition for the interpreter and for hosts of WebAssembly.
 //!
 //! Those of f32 are sequences of IEEE 754 operations, within 0.501 units in the last place of the exact result, and have the same bits
-//! everywhere. Those of f64 are the standard library's and `libm`'s.
+//! everywhere. Those of f64 are the standard library's and `libm`'s. [`loops`](super::loops) has faster ones of f32, of which the last bit
+//! may differ.
 
 use super::{
     BinaryOp, UnaryOp,
-    elementary::{self, Native},
+    elementary::{evaluate_binary, evaluate_unary},
 };
 
 /// Operations of one operand that [`unary`] computes.
@@ -35,52 +36,69 @@ pub const UNARY: [UnaryOp; 20] = [
 /// Operations of two operands that [`binary`] computes.
 pub const BINARY: [BinaryOp; 3] = [BinaryOp::Pow, BinaryOp::Atan2, BinaryOp::Hypot];
 
-/// The function of f64 of an operation.
+/// The function of f64 of an operation; `None` if it is not in [`UNARY`].
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
+pub fn unary_function(op: UnaryOp) -> Option<fn(f64) -> f64> {
+    let function: fn(f64) -> f64 = match op {
+        UnaryOp::Exp => f64::exp,
+        UnaryOp::Exp2 => f64::exp2,
+        UnaryOp::Expm1 => f64::exp_m1,
+        UnaryOp::Log => f64::ln,
+        UnaryOp::Log2 => f64::log2,
+        UnaryOp::Log10 => f64::log10,
+        UnaryOp::Log1p => f64::ln_1p,
+        UnaryOp::Sin => f64::sin,
+        UnaryOp::Cos => f64::cos,
+        UnaryOp::Tan => f64::tan,
+        UnaryOp::Asin => f64::asin,
+        UnaryOp::Acos => f64::acos,
+        UnaryOp::Atan => f64::atan,
+        UnaryOp::Sinh => f64::sinh,
+        UnaryOp::Cosh => f64::cosh,
+        UnaryOp::Tanh => f64::tanh,
+        // The standard library's lose digits near 1 and overflow.
+        UnaryOp::Asinh => libm::asinh,
+        UnaryOp::Acosh => acosh,
+        UnaryOp::Atanh => libm::atanh,
+        UnaryOp::Erf => libm::erf,
+        _ => return None,
+    };
+    Some(function)
+}
+
+fn acosh(x: f64) -> f64 {
+    // That of libm has numbers for large negative operands.
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+}
+
+/// The function of f64 of an operation; `None` if it is not in [`BINARY`].
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
+pub fn binary_function(op: BinaryOp) -> Option<fn(f64, f64) -> f64> {
+    let function: fn(f64, f64) -> f64 = match op {
+        BinaryOp::Pow => f64::powf,
+        BinaryOp::Atan2 => f64::atan2,
+        BinaryOp::Hypot => f64::hypot,
+        _ => return None,
+    };
+    Some(function)
+}
+
+/// The result of [`unary_function`].
 ///
 /// # Panics
 /// If the operation is not in [`UNARY`].
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
 pub fn unary(op: UnaryOp, x: f64) -> f64 {
-    match op {
-        UnaryOp::Exp => x.exp(),
-        UnaryOp::Exp2 => x.exp2(),
-        UnaryOp::Expm1 => x.exp_m1(),
-        UnaryOp::Log => x.ln(),
-        UnaryOp::Log2 => x.log2(),
-        UnaryOp::Log10 => x.log10(),
-        UnaryOp::Log1p => x.ln_1p(),
-        UnaryOp::Sin => x.sin(),
-        UnaryOp::Cos => x.cos(),
-        UnaryOp::Tan => x.tan(),
-        UnaryOp::Asin => x.asin(),
-        UnaryOp::Acos => x.acos(),
-        UnaryOp::Atan => x.atan(),
-        UnaryOp::Sinh => x.sinh(),
-        UnaryOp::Cosh => x.cosh(),
-        UnaryOp::Tanh => x.tanh(),
-        // The standard library's lose digits near 1 and overflow.
-        UnaryOp::Asinh => libm::asinh(x),
-        // That of libm has numbers for large negative operands.
-        UnaryOp::Acosh if x < 1.0 => f64::NAN,
-        UnaryOp::Acosh => libm::acosh(x),
-        UnaryOp::Atanh => libm::atanh(x),
-        UnaryOp::Erf => libm::erf(x),
-        _ => unreachable!("{op:?} is no elementary function"),
-    }
+    let function = unary_function(op).unwrap_or_else(|| unreachable!("{op:?} is no elementary function"));
+    function(x)
 }
 
-/// The function of f64 of an operation.
+/// The result of [`binary_function`].
 ///
 /// # Panics
 /// If the operation is not in [`BINARY`].
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
 pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
-    match op {
-        BinaryOp::Pow => x.powf(y),
-        BinaryOp::Atan2 => x.atan2(y),
-        BinaryOp::Hypot => x.hypot(y),
-        _ => unreachable!("{op:?} is no elementary function"),
-    }
+    let function = binary_function(op).unwrap_or_else(|| unreachable!("{op:?} is no elementary function"));
+    function(x, y)
 }
 
 /// The function of f32 of an operation.
@@ -89,7 +107,7 @@ pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
 /// If the operation is not in [`UNARY`].
 #[expect(clippy::cast_possible_truncation, reason = "the result is rounded to the type of the operand")]
 pub fn unary_f32(op: UnaryOp, x: f32) -> f32 {
-    elementary::unary(&mut Native, op, x.into()) as f32
+    evaluate_unary(op, x.into()) as f32
 }
 
 /// The function of f32 of an operation.
@@ -98,7 +116,7 @@ pub fn unary_f32(op: UnaryOp, x: f32) -> f32 {
 /// If the operation is not in [`BINARY`].
 #[expect(clippy::cast_possible_truncation, reason = "the result is rounded to the type of the operands")]
 pub fn binary_f32(op: BinaryOp, x: f32, y: f32) -> f32 {
-    elementary::binary(&mut Native, op, x.into(), y.into()) as f32
+    evaluate_binary(op, x.into(), y.into()) as f32
 }
 
 /// An elementary function by its operation.

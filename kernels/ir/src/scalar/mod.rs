@@ -16,6 +16,7 @@ mod op;
 mod round;
 
 pub use builder::{Builder, TypeError};
+pub use elementary::loops;
 pub use function::{Function, Inst, Value, ValueId};
 pub use interpret::interpret;
 pub use literal::Literal;
