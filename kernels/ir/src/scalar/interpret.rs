@@ -5,7 +5,7 @@
 
 use super::{
     BinaryOp, Function, Inst, Literal, UnaryOp, ValueId,
-    elementary::{self, Native},
+    elementary::{evaluate_binary, evaluate_unary},
     elementary_binary, elementary_unary, math,
 };
 use crate::{Dtype, Kind};
@@ -72,7 +72,7 @@ fn unary_of_float(op: UnaryOp, a: Literal) -> Literal {
         UnaryOp::Sqrt => x.sqrt(),
         elementary_unary!() => {
             if dtype == Dtype::F32 {
-                elementary::unary(&mut Native, op, x)
+                evaluate_unary(op, x)
             } else {
                 math::unary(op, x)
             }
@@ -130,7 +130,7 @@ fn binary_of_floats(op: BinaryOp, a: Literal, b: Literal) -> Literal {
         BinaryOp::Rem => x % y,
         elementary_binary!() => {
             if dtype == Dtype::F32 {
-                elementary::binary(&mut Native, op, x, y)
+                evaluate_binary(op, x, y)
             } else {
                 math::binary(op, x, y)
             }

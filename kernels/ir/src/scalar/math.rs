@@ -1,11 +1,12 @@
 //! Elementary functions: one definition for the interpreter and for hosts of WebAssembly.
 //!
 //! Those of f32 are sequences of IEEE 754 operations, within 0.501 units in the last place of the exact result, and have the same bits
-//! everywhere. Those of f64 are the standard library's and `libm`'s.
+//! everywhere. Those of f64 are the standard library's and `libm`'s. [`loops`](super::loops) has faster ones of f32, of which the last bit
+//! may differ.
 
 use super::{
     BinaryOp, UnaryOp,
-    elementary::{self, Native},
+    elementary::{evaluate_binary, evaluate_unary},
 };
 
 /// The function of f64 of an operation.
@@ -32,7 +33,7 @@ pub fn binary(op: BinaryOp, x: f64, y: f64) -> f64 {
 /// If the operation is no elementary function.
 #[expect(clippy::cast_possible_truncation, reason = "the result is rounded to the type of the operand")]
 pub fn unary_f32(op: UnaryOp, x: f32) -> f32 {
-    elementary::unary(&mut Native, op, x.into()) as f32
+    evaluate_unary(op, x.into()) as f32
 }
 
 /// The function of f32 of an operation.
@@ -41,7 +42,7 @@ pub fn unary_f32(op: UnaryOp, x: f32) -> f32 {
 /// If the operation is no elementary function.
 #[expect(clippy::cast_possible_truncation, reason = "the result is rounded to the type of the operands")]
 pub fn binary_f32(op: BinaryOp, x: f32, y: f32) -> f32 {
-    elementary::binary(&mut Native, op, x.into(), y.into()) as f32
+    evaluate_binary(op, x.into(), y.into()) as f32
 }
 
 /// An elementary function by its operation.

@@ -17,6 +17,7 @@ mod round;
 mod row;
 
 pub use builder::{Builder, TypeError};
+pub use elementary::loops;
 pub use function::{Function, Inst, Value, ValueId};
 pub use interpret::interpret;
 pub use literal::Literal;

@@ -1,4 +1,5 @@
 //! Sine, cosine and tangent.
+#![expect(clippy::inline_always, reason = "a loop is vectorised only if all of its body is inlined")]
 
 use std::f64::consts::{FRAC_1_PI, FRAC_PI_2};
 
@@ -25,6 +26,15 @@ const SIN: [f64; 6] = [
     1.540_952_421_522_754_2e-10,
 ];
 
+/// With which the function is within 2^-35.
+const SIN_SHORT: [f64; 5] = [
+    -0.166_666_666_266_168_96,
+    0.008_333_331_109_305_552,
+    -0.000_198_408_682_909_368_96,
+    2.752_538_790_633_693_7e-6,
+    -2.388_895_924_850_247_3e-8,
+];
+
 /// cos x = 1 - z / 2 + z^2 P(z) for z = x^2, to a quarter turn; relative error 2^-53.
 const COS: [f64; 5] = [
     0.041_666_666_666_596_54,
@@ -45,14 +55,17 @@ pub(crate) enum Reduction {
     Tangent,
 }
 
+#[inline(always)]
 pub(super) fn sin<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     sine(a, x, Reduction::Sine)
 }
 
+#[inline(always)]
 pub(super) fn cos<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     sine(a, x, Reduction::Cosine)
 }
 
+#[inline(always)]
 fn sine<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> A::F {
     let (rest, half_turns) = a.reduce(x, reduction);
     let sine = sin_reduced(a, rest);
@@ -61,6 +74,7 @@ fn sine<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> A::F {
     a.reinterpret(bits)
 }
 
+#[inline(always)]
 pub(super) fn tan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let (rest, quarters) = a.reduce(x, Reduction::Tangent);
     let (sin, cos) = (sin_reduced(a, rest), cos_reduced(a, rest));
@@ -70,14 +84,16 @@ pub(super) fn tan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     a.div(above, below)
 }
 
+#[inline(always)]
 fn sin_reduced<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let square = a.mul(x, x);
-    let polynomial = a.polynomial(square, &SIN);
+    let polynomial = a.polynomial(square, if A::IS_SHORT { &SIN_SHORT } else { &SIN });
     let factor = a.mul(square, polynomial);
     let factor = a.add_number(factor, 1.0);
     a.mul(x, factor)
 }
 
+#[inline(always)]
 fn cos_reduced<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let square = a.mul(x, x);
     let polynomial = a.polynomial(square, &COS);
@@ -88,6 +104,7 @@ fn cos_reduced<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// For angles up to [`SMALL_ANGLE`]; the low bits of the second result are the number of turns.
+#[inline(always)]
 pub(crate) fn reduce_small<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> (A::F, A::I) {
     let unit = if reduction == Reduction::Tangent { 0.5 } else { 1.0 };
     let turns = a.mul_number(x, FRAC_1_PI / unit);
@@ -109,6 +126,7 @@ pub(crate) fn reduce_small<A: Arithmetic>(a: &mut A, x: A::F, reduction: Reducti
 }
 
 /// For greater ones, and for infinity and NaN, whose rest is NaN.
+#[inline(always)]
 pub(crate) fn reduce_large<A: WideArithmetic>(a: &mut A, x: A::F, reduction: Reduction) -> (A::F, A::I) {
     let mut angle = a.large_angle(x);
     if reduction == Reduction::Cosine {
@@ -133,6 +151,7 @@ pub(crate) fn reduce_large<A: WideArithmetic>(a: &mut A, x: A::F, reduction: Red
 ///
 /// An angle is m 2^e for an m of 24 bits. Of m 2^e (2 / pi), multiples of 4 are left out: two words of 2 / pi remain, of which the first
 /// one's highest two bits are quarter turns.
+#[inline(always)]
 pub(crate) fn large_angle<A: WideArithmetic>(a: &mut A, x: A::F) -> A::I {
     let magnitude = a.abs(x);
     let bits = a.bits(magnitude);
@@ -167,6 +186,7 @@ pub(crate) fn large_angle<A: WideArithmetic>(a: &mut A, x: A::F) -> A::I {
 }
 
 /// 64 bits of two words from a place in the first one.
+#[inline(always)]
 fn window<A: WideArithmetic>(a: &mut A, first: A::I, second: A::I, place: A::I) -> A::I {
     let word = a.integer(64);
     let left = a.sub_integers(word, place);

@@ -1,4 +1,5 @@
 //! Exponential and hyperbolic functions, and powers.
+#![expect(clippy::inline_always, reason = "a loop is vectorised only if all of its body is inlined")]
 
 use std::f64::consts::{LN_2, LOG2_E};
 
@@ -19,22 +20,35 @@ const EXPM1: [f64; 8] = [
     2.763_924_479_390_962_8e-6,
 ];
 
+/// With which the function is within 2^-32.
+const EXPM1_SHORT: [f64; 6] = [
+    0.500_000_004_613_133_4,
+    0.166_666_668_176_814_78,
+    0.041_666_355_391_762_85,
+    0.008_333_273_074_883_678,
+    0.001_394_096_455_183_399_5,
+    0.000_199_141_066_596_966_95,
+];
+
 /// 2^n (1 + rest).
 struct Power<A: Arithmetic> {
     scale: A::F,
     rest: A::F,
 }
 
+#[inline(always)]
 pub(super) fn exp<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let power = power(a, x, LOG2_E, LN_2);
     finish(a, &power)
 }
 
+#[inline(always)]
 pub(super) fn exp2<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let power = power(a, x, 1.0, 1.0);
     finish(a, &power)
 }
 
+#[inline(always)]
 pub(super) fn expm1<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let Power { scale, rest } = power(a, x, LOG2_E, LN_2);
     let scaled = a.mul(scale, rest);
@@ -44,6 +58,7 @@ pub(super) fn expm1<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// (m + m / (m + 1)) / 2 for m = e^|x| - 1.
+#[inline(always)]
 pub(super) fn sinh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let m = expm1(a, magnitude);
@@ -55,6 +70,7 @@ pub(super) fn sinh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// (p + 1 / p) / 2 for p = e^|x|.
+#[inline(always)]
 pub(super) fn cosh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let p = exp(a, magnitude);
@@ -65,6 +81,7 @@ pub(super) fn cosh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// m / (m + 2) for m = e^(2|x|) - 1.
+#[inline(always)]
 pub(super) fn tanh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let double = a.add(magnitude, magnitude);
@@ -74,16 +91,22 @@ pub(super) fn tanh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     a.copysign(quotient, x)
 }
 
-/// 2^(y log2 |x|), with the cases of `pow` of C.
+/// 2^(y log2 |x|), with the cases of `pow` of C; in loops e^(y log |x|), which has fewer operations.
+#[inline(always)]
 pub(super) fn pow<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
+    if A::IS_PLAIN {
+        let log = logarithm::log_of_positive(a, x);
+        let exponent = a.mul(y, log);
+        return exp(a, exponent);
+    }
     let (zero, one) = (a.number(0.0), a.number(1.0));
     let magnitude = a.abs(x);
-    let log = logarithm::log2(a, magnitude);
+    let log = if A::IS_SHORT { logarithm::log(a, magnitude) } else { logarithm::log2(a, magnitude) };
     let exponent = a.mul(y, log);
     // The power is 1 also where y is infinite.
     let is_one = a.eq(magnitude, one);
     let exponent = a.select(is_one, zero, exponent);
-    let power = exp2(a, exponent);
+    let power = if A::IS_SHORT { exp(a, exponent) } else { exp2(a, exponent) };
     // The sign of the base is that of odd powers.
     let half = a.mul_number(y, 0.5);
     let (whole, whole_half) = (a.trunc(y), a.trunc(half));
@@ -103,11 +126,9 @@ pub(super) fn pow<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
 }
 
 /// b^x, where `log` is the binary logarithm of b and `unit` that many powers of e are a factor of 2.
+#[inline(always)]
 fn power<A: Arithmetic>(a: &mut A, x: A::F, log: f64, unit: f64) -> Power<A> {
-    let (low, high) = (a.number(-LIMIT), a.number(LIMIT));
-    let (is_low, is_high) = (a.lt(x, low), a.lt(high, x));
-    let x = a.select(is_low, low, x);
-    let x = a.select(is_high, high, x);
+    let x = a.clamp(x, -LIMIT, LIMIT);
     let exponent = a.mul_number(x, log);
     let rounded = a.add_number(exponent, ROUND);
     let whole = a.add_number(rounded, -ROUND);
@@ -115,7 +136,7 @@ fn power<A: Arithmetic>(a: &mut A, x: A::F, log: f64, unit: f64) -> Power<A> {
     let rest = a.add(x, whole);
     // In powers of e.
     let rest = a.mul_number(rest, LN_2 / unit);
-    let polynomial = a.polynomial(rest, &EXPM1);
+    let polynomial = a.polynomial(rest, if A::IS_SHORT { &EXPM1_SHORT } else { &EXPM1 });
     let square = a.mul(rest, rest);
     let correction = a.mul(square, polynomial);
     let rest = a.add(rest, correction);
@@ -126,6 +147,7 @@ fn power<A: Arithmetic>(a: &mut A, x: A::F, log: f64, unit: f64) -> Power<A> {
     Power { scale: a.reinterpret(bits), rest }
 }
 
+#[inline(always)]
 fn finish<A: Arithmetic>(a: &mut A, Power { scale, rest }: &Power<A>) -> A::F {
     let scaled = a.mul(*scale, *rest);
     a.add(scaled, *scale)

@@ -1,4 +1,5 @@
 //! Inverse trigonometric functions, and the hypotenuse.
+#![expect(clippy::inline_always, reason = "a loop is vectorised only if all of its body is inlined")]
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
@@ -21,6 +22,7 @@ const ATAN: [f64; 9] = [
     -0.025_474_294_778_906_746,
 ];
 
+#[inline(always)]
 pub(super) fn atan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let angle = atan_of_magnitude(a, magnitude);
@@ -28,18 +30,21 @@ pub(super) fn atan<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// The angle whose sine is x, and whose cosine is sqrt((1 - x) (1 + x)).
+#[inline(always)]
 pub(super) fn asin<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let cosine = sqrt_one_minus_square(a, x);
     let tangent = a.div(x, cosine);
     atan(a, tangent)
 }
 
+#[inline(always)]
 pub(super) fn acos<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let sine = sqrt_one_minus_square(a, x);
     atan2(a, sine, x)
 }
 
 /// The angle of the point (x, y) by that of its magnitudes.
+#[inline(always)]
 pub(super) fn atan2<A: Arithmetic>(a: &mut A, y: A::F, x: A::F) -> A::F {
     let (width, height) = (a.abs(x), a.abs(y));
     let ratio = a.div(height, width);
@@ -62,6 +67,7 @@ pub(super) fn atan2<A: Arithmetic>(a: &mut A, y: A::F, x: A::F) -> A::F {
 }
 
 /// The squares of f32 neither overflow nor vanish as f64.
+#[inline(always)]
 pub(super) fn hypot<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
     let (square, other) = (a.mul(x, x), a.mul(y, y));
     let sum = a.add(square, other);
@@ -74,6 +80,7 @@ pub(super) fn hypot<A: Arithmetic>(a: &mut A, x: A::F, y: A::F) -> A::F {
 }
 
 /// sqrt((1 - x) (1 + x)).
+#[inline(always)]
 fn sqrt_one_minus_square<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let one = a.number(1.0);
     let (below, above) = (a.sub(one, x), a.add(one, x));
@@ -82,6 +89,7 @@ fn sqrt_one_minus_square<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// The angle of a tangent x, less 0, pi / 4 or pi / 2, is that of x, (x - 1) / (x + 1) or -1 / x.
+#[inline(always)]
 fn atan_of_magnitude<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let (low, high) = (a.number(TAN_PI_8), a.number(TAN_3_PI_8));
     let (is_low, is_high) = (a.lt(x, low), a.lt(high, x));

@@ -1,4 +1,5 @@
 //! Logarithms and inverse hyperbolic functions.
+#![expect(clippy::inline_always, reason = "a loop is vectorised only if all of its body is inlined")]
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, LOG2_E, LOG10_2, LOG10_E};
 
@@ -14,6 +15,10 @@ const LOG: [f64; 6] = [
     0.168_198_398_447_596_46,
 ];
 
+/// With which the function is within 2^-37.
+const LOG_SHORT: [f64; 4] =
+    [0.666_666_656_459_802_4, 0.400_003_351_126_593_3, 0.285_373_109_533_050_95, 0.235_821_410_897_220_14];
+
 /// The bias of exponents.
 const BIAS: f64 = 1023.0;
 
@@ -23,19 +28,30 @@ struct Parts<A: Arithmetic> {
     f: A::F,
 }
 
+#[inline(always)]
 pub(super) fn log<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     logarithm(a, x, [LN_2, 1.0])
 }
 
+/// Of a positive finite number.
+#[inline(always)]
+pub(super) fn log_of_positive<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
+    let parts = parts(a, x);
+    series(a, &parts, [LN_2, 1.0])
+}
+
+#[inline(always)]
 pub(super) fn log2<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     logarithm(a, x, [1.0, LOG2_E])
 }
 
+#[inline(always)]
 pub(super) fn log10<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     logarithm(a, x, [LOG10_2, LOG10_E])
 }
 
 /// The sum of 1 and a small x loses bits of x, but where n is 0, x is f.
+#[inline(always)]
 pub(super) fn log1p<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let sum = a.add_number(x, 1.0);
     let Parts { n, f } = parts(a, sum);
@@ -47,6 +63,7 @@ pub(super) fn log1p<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// log1p(x + x^2 / (1 + sqrt(x^2 + 1))) of the magnitude.
+#[inline(always)]
 pub(super) fn asinh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let square = a.mul(magnitude, magnitude);
@@ -63,6 +80,7 @@ pub(super) fn asinh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// log1p(d + sqrt(d (x + 1))) for d = x - 1.
+#[inline(always)]
 pub(super) fn acosh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let (d, above) = (a.add_number(x, -1.0), a.add_number(x, 1.0));
     let square = a.mul(d, above);
@@ -77,6 +95,7 @@ pub(super) fn acosh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
 }
 
 /// log1p(2 x / (1 - x)) / 2 of the magnitude.
+#[inline(always)]
 pub(super) fn atanh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     let magnitude = a.abs(x);
     let one = a.number(1.0);
@@ -87,12 +106,14 @@ pub(super) fn atanh<A: Arithmetic>(a: &mut A, x: A::F) -> A::F {
     a.copysign(half, x)
 }
 
+#[inline(always)]
 fn logarithm<A: Arithmetic>(a: &mut A, x: A::F, scale: [f64; 2]) -> A::F {
     let parts = parts(a, x);
     finish(a, x, &parts, scale)
 }
 
 /// Of positive numbers. No f32 and no sum of one and 1 is subnormal as f64.
+#[inline(always)]
 fn parts<A: Arithmetic>(a: &mut A, x: A::F) -> Parts<A> {
     // The exponent has the bias of f64, and that of the least significand.
     let bits = a.bits(x);
@@ -110,18 +131,25 @@ fn parts<A: Arithmetic>(a: &mut A, x: A::F) -> Parts<A> {
     Parts { n: a.add_number(n, -ROUND - BIAS), f }
 }
 
-/// n times the first factor plus log(1 + f) times the second one, with the cases of all `x`.
-fn finish<A: Arithmetic>(a: &mut A, x: A::F, Parts { n, f }: &Parts<A>, [of_n, of_log]: [f64; 2]) -> A::F {
+/// n times the first factor plus log(1 + f) times the second one.
+#[inline(always)]
+fn series<A: Arithmetic>(a: &mut A, Parts { n, f }: &Parts<A>, [of_n, of_log]: [f64; 2]) -> A::F {
     let below = a.add_number(*f, 2.0);
     let s = a.div(*f, below);
     let z = a.mul(s, s);
-    let polynomial = a.polynomial(z, &LOG);
+    let polynomial = a.polynomial(z, if A::IS_SHORT { &LOG_SHORT } else { &LOG });
     let factor = a.mul(z, polynomial);
     let factor = a.add_number(factor, 2.0);
     let log = a.mul(s, factor);
     let log = a.mul_number(log, of_log);
     let of_exponent = a.mul_number(*n, of_n);
-    let result = a.add(of_exponent, log);
+    a.add(of_exponent, log)
+}
+
+/// [`series`], with the cases of all `x`.
+#[inline(always)]
+fn finish<A: Arithmetic>(a: &mut A, x: A::F, parts: &Parts<A>, factors: [f64; 2]) -> A::F {
+    let result = series(a, parts, factors);
     let (zero, infinity) = (a.number(0.0), a.number(f64::INFINITY));
     let (lowest, nan) = (a.number(f64::NEG_INFINITY), a.number(f64::NAN));
     let is_finite = a.lt(x, infinity);

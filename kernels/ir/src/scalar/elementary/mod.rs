@@ -5,16 +5,62 @@
 //! result is within 0.501 units in the last place of the exact one. The methods are those of the literature: reduction by
 //! Cody and Waite (large angles by Payne and Hanek), then a minimax polynomial by Remez' algorithm; J.-M. Muller, "Elementary
 //! Functions", 3rd edition, describes them.
+//!
+//! [`loops`] computes the same definitions in loops over tensors. Results need not have the bits of the interpreter there: products and sums
+//! are fused, and polynomials are shorter.
+#![expect(clippy::inline_always, reason = "a loop is vectorised only if all of its body is inlined")]
+
+/// Passes the definitions of functions of one operand to a macro, after its context.
+macro_rules! unary_definitions {
+    ($then:ident, $context:tt) => {
+        $then! {
+            $context
+            Sin => angle::sin,
+            Cos => angle::cos,
+            Tan => angle::tan,
+            Exp => exponential::exp,
+            Exp2 => exponential::exp2,
+            Expm1 => exponential::expm1,
+            Sinh => exponential::sinh,
+            Cosh => exponential::cosh,
+            Tanh => exponential::tanh,
+            Log => logarithm::log,
+            Log2 => logarithm::log2,
+            Log10 => logarithm::log10,
+            Log1p => logarithm::log1p,
+            Asinh => logarithm::asinh,
+            Acosh => logarithm::acosh,
+            Atanh => logarithm::atanh,
+            Asin => inverse::asin,
+            Acos => inverse::acos,
+            Atan => inverse::atan,
+            Erf => erf::erf,
+        }
+    };
+}
+
+/// As [`unary_definitions`], of two operands.
+macro_rules! binary_definitions {
+    ($then:ident, $context:tt) => {
+        $then! {
+            $context
+            Pow => exponential::pow,
+            Atan2 => inverse::atan2,
+            Hypot => inverse::hypot,
+        }
+    };
+}
 
 mod angle;
 mod erf;
 mod exponential;
 mod inverse;
 mod logarithm;
+pub mod loops;
 mod native;
 
 pub(crate) use angle::{Reduction, SMALL_ANGLE, large_angle, reduce_large, reduce_small};
-pub(crate) use native::Native;
+pub(crate) use native::{evaluate_binary, evaluate_unary};
 
 use super::{BinaryOp, UnaryOp};
 
@@ -26,6 +72,11 @@ pub(crate) trait Arithmetic {
     type I: Copy;
     /// A condition.
     type B: Copy;
+
+    /// True if polynomials are the short ones, which have the errors that [`loops`] states.
+    const IS_SHORT: bool = false;
+    /// True if angles are at most [`SMALL_ANGLE`], bases of powers are positive and finite, and their exponents are finite.
+    const IS_PLAIN: bool = false;
 
     fn number(&mut self, x: f64) -> Self::F;
     fn integer(&mut self, i: i64) -> Self::I;
@@ -56,35 +107,49 @@ pub(crate) trait Arithmetic {
     /// What is left of an angle, and the turns that are left out: [`reduce_small`] or [`reduce_large`].
     fn reduce(&mut self, x: Self::F, reduction: Reduction) -> (Self::F, Self::I);
 
+    /// `x`, or the limit that is nearer; NaN stays.
+    fn clamp(&mut self, x: Self::F, low: f64, high: f64) -> Self::F {
+        let (low, high) = (self.number(low), self.number(high));
+        let (is_low, is_high) = (self.lt(x, low), self.lt(high, x));
+        let x = self.select(is_low, low, x);
+        self.select(is_high, high, x)
+    }
+
+    #[inline(always)]
     fn add_number(&mut self, x: Self::F, y: f64) -> Self::F {
         let y = self.number(y);
         self.add(x, y)
     }
 
+    #[inline(always)]
     fn mul_number(&mut self, x: Self::F, y: f64) -> Self::F {
         let y = self.number(y);
         self.mul(x, y)
     }
 
-    /// The sum of coefficients times powers of `x`, from the constant one, by Estrin's scheme: its operations wait for fewer others than those of
-    /// Horner's.
+    /// The sum of coefficients times powers of `x`, from the constant one.
     fn polynomial(&mut self, x: Self::F, coefficients: &[f64]) -> Self::F {
-        let mut terms: Vec<_> = coefficients.iter().map(|coefficient| self.number(*coefficient)).collect();
-        let mut power = x;
-        loop {
-            let pairs = terms.chunks(2).map(|pair| match *pair {
-                [low, high] => {
-                    let high = self.mul(high, power);
-                    self.add(low, high)
-                }
-                _ => pair[0],
-            });
-            terms = pairs.collect();
-            if let [sum] = terms[..] {
-                return sum;
+        estrin(self, x, coefficients)
+    }
+}
+
+/// [`Arithmetic::polynomial`] by Estrin's scheme: its operations wait for fewer others than those of Horner's.
+fn estrin<A: Arithmetic + ?Sized>(a: &mut A, x: A::F, coefficients: &[f64]) -> A::F {
+    let mut terms: Vec<_> = coefficients.iter().map(|coefficient| a.number(*coefficient)).collect();
+    let mut power = x;
+    loop {
+        let pairs = terms.chunks(2).map(|pair| match *pair {
+            [low, high] => {
+                let high = a.mul(high, power);
+                a.add(low, high)
             }
-            power = self.mul(power, power);
+            _ => pair[0],
+        });
+        terms = pairs.collect();
+        if let [sum] = terms[..] {
+            return sum;
         }
+        power = a.mul(power, power);
     }
 }
 
@@ -112,45 +177,27 @@ const SIGNIFICAND_BITS: u32 = 52;
 const ONE: i64 = 1.0_f64.to_bits().cast_signed();
 
 /// Whether a function of f32 reduces angles, and so is faster where they are small.
-pub(crate) fn takes_angle(op: UnaryOp) -> bool {
+pub(crate) const fn takes_angle(op: UnaryOp) -> bool {
     matches!(op, UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tan)
+}
+
+macro_rules! dispatch {
+    (($operation:ident, $op:ident, $arguments:tt) $($name:ident => $definition:path,)+) => {
+        match $op {
+            $($operation::$name => $definition $arguments,)+
+            _ => unreachable!("{:?} is no elementary function", $op),
+        }
+    };
 }
 
 /// An elementary function of a number that an f32 has.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
 pub(crate) fn unary<A: Arithmetic>(a: &mut A, op: UnaryOp, x: A::F) -> A::F {
-    match op {
-        UnaryOp::Sin => angle::sin(a, x),
-        UnaryOp::Cos => angle::cos(a, x),
-        UnaryOp::Tan => angle::tan(a, x),
-        UnaryOp::Exp => exponential::exp(a, x),
-        UnaryOp::Exp2 => exponential::exp2(a, x),
-        UnaryOp::Expm1 => exponential::expm1(a, x),
-        UnaryOp::Sinh => exponential::sinh(a, x),
-        UnaryOp::Cosh => exponential::cosh(a, x),
-        UnaryOp::Tanh => exponential::tanh(a, x),
-        UnaryOp::Log => logarithm::log(a, x),
-        UnaryOp::Log2 => logarithm::log2(a, x),
-        UnaryOp::Log10 => logarithm::log10(a, x),
-        UnaryOp::Log1p => logarithm::log1p(a, x),
-        UnaryOp::Asinh => logarithm::asinh(a, x),
-        UnaryOp::Acosh => logarithm::acosh(a, x),
-        UnaryOp::Atanh => logarithm::atanh(a, x),
-        UnaryOp::Asin => inverse::asin(a, x),
-        UnaryOp::Acos => inverse::acos(a, x),
-        UnaryOp::Atan => inverse::atan(a, x),
-        UnaryOp::Erf => erf::erf(a, x),
-        _ => unreachable!("{op:?} is no elementary function"),
-    }
+    unary_definitions!(dispatch, (UnaryOp, op, (a, x)))
 }
 
 /// An elementary function of two numbers that f32 have.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
 pub(crate) fn binary<A: Arithmetic>(a: &mut A, op: BinaryOp, x: A::F, y: A::F) -> A::F {
-    match op {
-        BinaryOp::Pow => exponential::pow(a, x, y),
-        BinaryOp::Atan2 => inverse::atan2(a, x, y),
-        BinaryOp::Hypot => inverse::hypot(a, x, y),
-        _ => unreachable!("{op:?} is no elementary function"),
-    }
+    binary_definitions!(dispatch, (BinaryOp, op, (a, x, y)))
 }
