@@ -7,18 +7,18 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{ArrayType, Expr, FaultKind, Kernel, ParamId, ParamType, Place, Stmt};
 use accelerd_parser::Field;
 
-use crate::calls::Parameter;
-use crate::declarations::{FunctionDecl, Role, docstring, enclosing_function};
-use crate::environment::Environment;
+use crate::constructs::calls::Parameter;
+use crate::constructs::overloads::Overload;
+use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
-use crate::overloads::Overload;
-use crate::parameter_types::Annotation;
-use crate::statements::Flow;
-use crate::syntax::Node;
+use crate::source::declarations::{FunctionDecl, Role, docstring, enclosing_function};
+use crate::source::environment::Environment;
+use crate::source::syntax::Node;
+use crate::types::parameters::Annotation;
 use crate::types::{ArrayForm, Type};
-use crate::value::{Axis, Data, Value, View};
+use crate::values::{Axis, Data, Value, View};
 
 /// A kernel of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]

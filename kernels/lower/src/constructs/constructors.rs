@@ -4,14 +4,15 @@ use accelerd_ir::kernel::Expr;
 use accelerd_parser::Field;
 use accelerd_parser::Kind;
 
-use crate::calls::Arguments;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
-use crate::parameter_types::Annotation;
-use crate::scalars;
-use crate::syntax::Node;
+use crate::lowerer::arguments::Arguments;
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Value};
+use crate::types::parameters::Annotation;
+use crate::values::constants;
+use crate::values::scalars;
+use crate::values::{Data, Value};
 
 impl Lowerer<'_> {
     /// The values of a constructor's positional arguments, of which constants may be outside the range of their type.
@@ -95,7 +96,7 @@ impl Lowerer<'_> {
         let count = ty.count();
         // Constants convert as they are written; other scalars have the type of the components.
         let component = |data: &Data| match data.constant {
-            Some(constant) => Some(Expr::Literal(crate::constants::convert(constant, dtype))),
+            Some(constant) => Some(Expr::Literal(constants::convert(constant, dtype))),
             None => data.as_scalar().filter(|(of, _)| *of == dtype).map(|(_, part)| part.clone()),
         };
         let components = || arguments.iter().map(component).collect::<Option<Vec<_>>>();
@@ -104,7 +105,7 @@ impl Lowerer<'_> {
             (Type::Scalar(_), [Type::Scalar(from)]) => {
                 let from = *from;
                 match arguments[0].constant {
-                    Some(constant) => vec![Expr::Literal(crate::constants::convert(constant, dtype))],
+                    Some(constant) => vec![Expr::Literal(constants::convert(constant, dtype))],
                     None => vec![scalars::cast(from, dtype, arguments[0].parts[0].clone())],
                 }
             }

@@ -5,13 +5,13 @@ use accelerd_ir::kernel::{AtomicOp, Expr, Place, Stmt};
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
-use crate::constants::{adapted, function_of, symbol};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
-use crate::scalars;
-use crate::syntax::Node;
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Location, Storage, Value};
+use crate::values::constants::{adapted, function_of, symbol};
+use crate::values::scalars;
+use crate::values::{Data, Location, Storage, Value};
 
 impl Lowerer<'_> {
     /// The result of an operator of two operands.

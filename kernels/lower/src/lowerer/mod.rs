@@ -1,5 +1,8 @@
 //! The state of lowering one kernel: functions being inlined, their variables, and the kernel under construction.
 
+pub(crate) mod arguments;
+pub(crate) mod emitter;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
@@ -7,21 +10,20 @@ use std::rc::Rc;
 use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
 use accelerd_parser::Kind;
 
-use crate::declarations::{FunctionDecl, Scope, enclosing_function};
-use crate::emitter::{Emitter, reads};
-use crate::environment::{Environment, Number};
 use crate::error::{ErrorKind, LowerError, Lowered};
+use crate::lowerer::emitter::{Emitter, reads};
 use crate::options::Dialect;
-use crate::parameter_types::RecordType;
-use crate::syntax::{Node, Syntax};
+use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
+use crate::source::environment::{Environment, Number};
+use crate::source::syntax::{Node, Syntax};
 use crate::types::Type;
-use crate::value::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
+use crate::types::parameters::RecordType;
+use crate::values::scalars;
+use crate::values::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
 
 /// The deepest nesting of expressions, statements and calls.
 const MAX_DEPTH: u32 = 160;
 
-/// Elements of a list in the source: values of a tuple, targets of an assignment, arguments of a call.
-pub(crate) const MAX_ITEMS: usize = 1024;
 /// The most steps that lowering a kernel takes: nodes that are visited, once for each time that their function is inlined, and variables
 /// that are looked through where paths part and meet.
 const MAX_WORK: u64 = 2_000_000;
@@ -361,14 +363,14 @@ impl<'a> Lowerer<'a> {
         let Some(known) = self.frame().variables.get(name).cloned() else {
             let flag = self.emitter.local("assigned", accelerd_ir::Dtype::Bool);
             let kind = self.new_kind(name, &value);
-            self.emitter.emit(Stmt::Assign(flag, crate::scalars::truth(true)));
+            self.emitter.emit(Stmt::Assign(flag, scalars::truth(true)));
             let variable = Variable { kind, constant, is_assigned: true, flag };
             self.frame_mut().variables.insert(name.to_owned(), variable);
             return Ok(());
         };
         let kind = self.assign_kind(node, name, known.kind, value)?;
         if !known.is_assigned {
-            self.emitter.emit(Stmt::Assign(known.flag, crate::scalars::truth(true)));
+            self.emitter.emit(Stmt::Assign(known.flag, scalars::truth(true)));
         }
         let variable = Variable { kind, constant, is_assigned: true, flag: known.flag };
         self.frame_mut().variables.insert(name.to_owned(), variable);
@@ -428,7 +430,7 @@ impl<'a> Lowerer<'a> {
         let (kind, is_assigned, flag) = (variable.kind.clone(), variable.is_assigned, variable.flag);
         if !is_assigned {
             let site = self.syntax().site(node);
-            self.emitter.fault_if(crate::scalars::not(Expr::Local(flag)), FaultKind::InvalidValue, site);
+            self.emitter.fault_if(scalars::not(Expr::Local(flag)), FaultKind::InvalidValue, site);
         }
         Some(kind)
     }

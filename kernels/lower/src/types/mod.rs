@@ -1,5 +1,9 @@
 //! Types of values: scalars, vectors, matrices, quaternions, transforms and structs, as sequences of scalar components.
 
+mod annotations;
+pub(crate) mod open;
+pub(crate) mod parameters;
+
 use std::fmt;
 use std::rc::Rc;
 

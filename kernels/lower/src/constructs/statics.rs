@@ -3,12 +3,12 @@
 use accelerd_ir::kernel::Stmt;
 use accelerd_parser::{Field, Kind, Operator};
 
-use crate::calls::Arguments;
-use crate::environment::{Number, binary, shorten, unary};
 use crate::error::{ErrorKind, Lowered};
+use crate::lowerer::arguments::Arguments;
 use crate::lowerer::{LoopLabels, Lowerer};
-use crate::syntax::Node;
-use crate::value::Value;
+use crate::source::environment::{Number, binary, shorten, unary};
+use crate::source::syntax::Node;
+use crate::values::Value;
 
 /// The deepest constant expression.
 const MAX_STATIC_DEPTH: u32 = 128;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use crate::open_types::Open;
+use crate::types::open::Open;
 use crate::types::{ArrayForm, Type};
 
 /// A struct with fields that are arrays; only parameters have it.

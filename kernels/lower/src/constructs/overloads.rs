@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use accelerd_parser::{Field, Kind};
 
-use crate::calls::Parameter;
-use crate::declarations::{FunctionDecl, Role, Scope, enclosing_function};
-use crate::environment::Environment;
+use crate::constructs::calls::Parameter;
 use crate::error::{ErrorKind, LowerError, Lowered};
-use crate::open_types::Open;
-use crate::parameter_types::Annotation;
-use crate::syntax::{Constant, Node};
+use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
+use crate::source::environment::Environment;
+use crate::source::syntax::{Constant, Node};
+use crate::types::open::Open;
+use crate::types::parameters::Annotation;
 
 /// The most overloads that a kernel may have.
 const MAX_OVERLOADS: usize = 256;

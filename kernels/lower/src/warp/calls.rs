@@ -5,21 +5,24 @@ use accelerd_ir::kernel::{AtomicOp, Expr, FaultKind};
 use accelerd_ir::scalar::UnaryOp;
 use accelerd_parser::{Field, Kind, Operator};
 
-use crate::calls::{Arguments, scalar_of};
-use crate::environment::Number;
 use crate::error::{ErrorKind, Lowered};
+use crate::lowerer::arguments::{Arguments, scalar_of};
 use crate::lowerer::{Lowerer, Returns};
-use crate::scalars;
-use crate::syntax::Node;
+use crate::source::environment::Number;
+use crate::source::syntax::Node;
 use crate::types::{MAX_COMPONENTS, Type};
-use crate::value::{Axis, Data, Storage, Value};
-use crate::warp_operators::{is_atomic, unified, warp_comparison};
+use crate::values::constants;
+use crate::values::scalars;
+use crate::values::{Axis, Data, Storage, Value};
+use crate::warp::builtins;
+use crate::warp::library;
+use crate::warp::operators::{is_atomic, unified, warp_comparison};
 
 impl Lowerer<'_> {
     /// Calls a function of Warp by its name.
     pub(crate) fn call_warp(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
         // Approximations are computed as what they approximate.
-        let exact = name.strip_suffix("_approx").filter(|exact| crate::warp_builtins::is_known(exact));
+        let exact = name.strip_suffix("_approx").filter(|exact| builtins::is_known(exact));
         let name = exact.unwrap_or(name);
         match name {
             "tid" => self.tid(node, arguments),
@@ -41,9 +44,9 @@ impl Lowerer<'_> {
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
             _ if name.starts_with("atomic_") => self.atomic_call(node, name, arguments),
             "transformation" | "types.transformation" => self.transformation(node, arguments).map(Value::Data),
-            _ if let Some(definition) = crate::library::definition(name) => {
+            _ if let Some(definition) = library::definition(name) => {
                 let functions = self.environment.declarations.functions_named(self.syntax(), None, &definition);
-                if crate::library::advances_state(name) {
+                if library::advances_state(name) {
                     if let Some(copy) = self.state_copy(node, arguments)? {
                         return self.call_with(node, &functions, Value::Reference(copy), arguments);
                     }
@@ -51,7 +54,7 @@ impl Lowerer<'_> {
                 }
                 self.call_function(node, &functions, arguments)
             }
-            _ if !crate::warp_builtins::is_known(name) => {
+            _ if !builtins::is_known(name) => {
                 let message = format!("unsupported function `{name}`");
                 Err(self.error(node, ErrorKind::UnsupportedBuiltin, message))
             }
@@ -338,7 +341,7 @@ impl Lowerer<'_> {
     fn exceeds(&mut self, left: Data, right: Data, tolerance: &Value) -> Option<Expr> {
         let dtype = left.ty.scalar().filter(|dtype| dtype.is_float())?;
         let Value::Data(tolerance) = tolerance else { return None };
-        let tolerance = crate::constants::adapted(tolerance, dtype)?;
+        let tolerance = constants::adapted(tolerance, dtype)?;
         let limit = self.emitter.bind(dtype, tolerance.parts[0].clone());
         let pairs = left.parts.into_iter().zip(right.parts);
         Some(scalars::any(pairs.map(|(a, b)| {
@@ -399,7 +402,7 @@ impl Lowerer<'_> {
             // A scalar operand applies to each component.
             let data = match &data.ty {
                 ty if *ty == element => data.clone(),
-                Type::Scalar(_) => match crate::constants::adapted(data, dtype) {
+                Type::Scalar(_) => match constants::adapted(data, dtype) {
                     Some(data) if matches!(element, Type::Scalar(_)) => data,
                     _ => return fail(self),
                 },

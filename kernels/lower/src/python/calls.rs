@@ -4,15 +4,15 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 
-use crate::calls::Arguments;
-use crate::environment::shorten;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
-use crate::python_operators::is_python_number;
-use crate::scalars::{self, literal};
-use crate::syntax::Node;
+use crate::lowerer::arguments::Arguments;
+use crate::python::operators::is_python_number;
+use crate::source::environment::shorten;
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Value};
+use crate::values::scalars::{self, literal};
+use crate::values::{Data, Value};
 
 const INT: Dtype = Dtype::I64;
 const FLOAT: Dtype = Dtype::F64;

@@ -2,31 +2,27 @@
 
 use std::collections::HashMap;
 
-use accelerd_ir::Dtype;
-use accelerd_ir::kernel::{Expr, FaultKind, MAX_PARAMS, Stmt};
+use accelerd_ir::kernel::{FaultKind, MAX_PARAMS, Stmt};
 use accelerd_parser::{Field, Kind};
 
-use crate::constants::adapted;
-use crate::declarations::{FunctionDecl, Role, Scope};
-use crate::environment::shorten;
+use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, Lowered};
+use crate::lowerer::arguments::Arguments;
 use crate::lowerer::{Lowerer, Returns};
-use crate::open_types::Open;
-use crate::parameter_types::Annotation;
-use crate::scalars;
-use crate::statements::Flow;
-use crate::syntax::Node;
+use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
+use crate::source::environment::shorten;
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Value};
+use crate::types::open::Open;
+use crate::types::parameters::Annotation;
+use crate::values::constants::adapted;
+use crate::values::scalars;
+use crate::values::{Data, Value};
+use crate::warp::builtins;
+use crate::warp::library;
 
 /// The most definitions of one name that a call chooses from.
 const MAX_OVERLOADS: usize = 256;
-
-/// The arguments of a call, as they are written.
-pub(crate) struct Arguments {
-    pub(crate) positional: Vec<Node>,
-    pub(crate) keywords: Vec<(String, Node)>,
-}
 
 /// A parameter of a function of the source.
 pub(crate) struct Parameter {
@@ -110,57 +106,6 @@ impl Lowerer<'_> {
         let declarations = self.environment.declarations;
         let is_assigned = declarations.assigned(self.syntax(), scope, name).is_some();
         !is_assigned && declarations.class_named(self.syntax(), scope, name).is_none()
-    }
-
-    fn arguments(&self, node: Node) -> Lowered<Arguments> {
-        let syntax = self.syntax();
-        let positional = self.limited(node, "arguments", syntax.children(node, Field::Args))?;
-        let mut keywords = vec![];
-        for keyword in self.limited(node, "arguments", syntax.children(node, Field::Keywords))? {
-            let Some(name) = syntax.name(keyword) else {
-                let message = "arguments from a dictionary are unsupported";
-                return Err(self.error(keyword, ErrorKind::UnsupportedExpression, message));
-            };
-            keywords.push((name, syntax.required(keyword, Field::Value)));
-        }
-        Ok(Arguments { positional, keywords })
-    }
-
-    /// The values of arguments that must all be positional.
-    pub(crate) fn values(&mut self, node: Node, arguments: &Arguments) -> Lowered<Vec<Value>> {
-        if let Some((name, _)) = arguments.keywords.first() {
-            let message = format!("unsupported keyword argument `{name}`");
-            return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
-        }
-        self.positional(arguments, |_| false)
-    }
-
-    /// The values of positional arguments, of which some are passed by reference.
-    fn positional(&mut self, arguments: &Arguments, is_reference: impl Fn(usize) -> bool) -> Lowered<Vec<Value>> {
-        let operands = self.spread(&arguments.positional, |this, at, argument| {
-            if is_reference(at) { this.reference(argument) } else { this.operand(argument) }
-        })?;
-        let values = operands.into_iter().enumerate();
-        Ok(values.map(|(at, operand)| if is_reference(at) { operand } else { self.loaded(operand) }).collect())
-    }
-
-    /// Operands by their positions. A tuple or vector with a star stands for its items.
-    pub(crate) fn spread(
-        &mut self,
-        nodes: &[Node],
-        operand: impl Fn(&mut Self, usize, Node) -> Lowered<Value>,
-    ) -> Lowered<Vec<Value>> {
-        let syntax = self.syntax();
-        let mut operands = vec![];
-        for &node in nodes {
-            if syntax.kind(node) == Kind::Starred {
-                let whole = self.expression(syntax.required(node, Field::Value))?;
-                operands.extend(self.items_of(node, whole)?);
-            } else {
-                operands.push(operand(self, operands.len(), node)?);
-            }
-        }
-        Ok(operands)
     }
 
     /// The type that a callee names.
@@ -314,7 +259,7 @@ impl Lowerer<'_> {
     /// The parameters of a function.
     pub(crate) fn parameters(&self, function: &FunctionDecl) -> Lowered<Vec<Parameter>> {
         let syntax = self.syntax();
-        let scope = crate::declarations::enclosing_function(syntax, function.node);
+        let scope = enclosing_function(syntax, function.node);
         for field in [Field::Vararg, Field::Kwarg, Field::Kwonlyargs] {
             if let Some(node) = syntax.header(function.node, field).next() {
                 let message = "parameters after `*` are unsupported";
@@ -378,8 +323,8 @@ impl Lowerer<'_> {
     }
 
     fn default(&self, parameter: &Parameter) -> Option<Value> {
-        let scope = crate::declarations::enclosing_function(self.syntax(), parameter.node);
-        let scope = scope.and_then(|function| crate::declarations::enclosing_function(self.syntax(), function));
+        let scope = enclosing_function(self.syntax(), parameter.node);
+        let scope = scope.and_then(|function| enclosing_function(self.syntax(), function));
         let default = parameter.default?;
         match self.environment.number(default, scope) {
             Some(number) => Some(self.number(number).into()),
@@ -473,7 +418,7 @@ impl Lowerer<'_> {
 
     /// The result of a function that always faults: a zero of its annotated type, which nothing uses.
     pub(crate) fn unreached_result(&self, function: &FunctionDecl) -> Value {
-        let scope = crate::declarations::enclosing_function(self.syntax(), function.node);
+        let scope = enclosing_function(self.syntax(), function.node);
         let returns = self.syntax().header(function.node, Field::Returns).next();
         match returns.and_then(|returns| self.environment.data_type(returns, scope)) {
             Some(ty) => Data::zero(&ty).into(),
@@ -485,7 +430,7 @@ impl Lowerer<'_> {
     fn returned(&mut self, node: Node, function: &FunctionDecl, result: Value) -> Lowered<Value> {
         let syntax = self.syntax();
         let Some(returns) = syntax.header(function.node, Field::Returns).next() else { return Ok(result) };
-        let scope = crate::declarations::enclosing_function(syntax, function.node);
+        let scope = enclosing_function(syntax, function.node);
         let annotation = self.environment.annotation(returns, scope)?;
         let result = self.checked_argument(node, &annotation, result)?;
         Ok(match result {
@@ -515,14 +460,14 @@ fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool 
 /// Whether Warp has a function of a name that kernels can call.
 pub(crate) fn is_function_of_warp(name: &str) -> bool {
     is_plain_builtin(name)
-        || crate::library::definition(name).is_some()
+        || library::definition(name).is_some()
         || matches!(name, "vector" | "matrix" | "identity" | "quat_identity" | "transform_identity" | "cast")
         || name.starts_with("rand")
 }
 
 /// Functions that Warp's kernels call by their plain name: Python's, and those of Warp, which it finds where the name is not defined.
 fn is_plain_builtin(name: &str) -> bool {
-    let is_of_warp = crate::warp_builtins::is_known(name) || matches!(name, "tid" | "where" | "select");
+    let is_of_warp = builtins::is_known(name) || matches!(name, "tid" | "where" | "select");
     is_of_warp
         || name.starts_with("atomic_")
         || name.starts_with("expect_")
@@ -530,12 +475,4 @@ fn is_plain_builtin(name: &str) -> bool {
             name,
             "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
         )
-}
-
-/// Bool of a scalar that a function of the dialect takes.
-pub(crate) fn scalar_of(value: &Value) -> Option<(Dtype, Expr)> {
-    match value {
-        Value::Data(data) => data.as_scalar().map(|(dtype, part)| (dtype, part.clone())),
-        _ => None,
-    }
 }

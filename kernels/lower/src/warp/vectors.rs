@@ -5,9 +5,9 @@ use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::UnaryOp;
 
 use crate::lowerer::Lowerer;
-use crate::scalars::{self, dot, literal};
 use crate::types::{MAX_COMPONENTS, Type};
-use crate::value::Data;
+use crate::values::Data;
+use crate::values::scalars::{self, dot, literal};
 
 impl Lowerer<'_> {
     /// A function of one vector or matrix, whose parts are cheap.

@@ -4,9 +4,9 @@ use accelerd_ir::Dtype;
 use accelerd_ir::scalar::Literal;
 use accelerd_parser::Operator;
 
-use crate::environment::Number;
+use crate::source::environment::Number;
 use crate::types::Type;
-use crate::value::Data;
+use crate::values::Data;
 
 /// A constant in a type: integers wrap, floating-point numbers are rounded, or truncated to integers.
 pub(crate) fn convert(number: Number, dtype: Dtype) -> Literal {

@@ -5,14 +5,13 @@ use std::rc::Rc;
 use accelerd_ir::Dtype;
 use accelerd_parser::{Field, Kind};
 
-use crate::declarations::{Assigned, Scope};
-use crate::environment::{Environment, MAX_DEPTH, Number, shorten};
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::MAX_ITEMS;
-use crate::open_types::{Open, Scalars};
 use crate::options::{Captured, Dialect};
-use crate::parameter_types::{Annotation, RecordType};
-use crate::syntax::{Constant, Node};
+use crate::source::declarations::{Assigned, Scope, enclosing_function};
+use crate::source::environment::{Environment, MAX_DEPTH, MAX_ITEMS, Number, shorten};
+use crate::source::syntax::{Constant, Node};
+use crate::types::open::{Open, Scalars};
+use crate::types::parameters::{Annotation, RecordType};
 use crate::types::{self, ArrayForm, MAX_COMPONENTS, StructType, Type};
 
 impl Environment<'_> {
@@ -97,7 +96,7 @@ impl Environment<'_> {
         if !is_struct {
             return Err(unsupported(node, format!("class `{name}` is not a struct")));
         }
-        let scope = crate::declarations::enclosing_function(syntax, class);
+        let scope = enclosing_function(syntax, class);
         let mut fields = vec![];
         for statement in syntax.children(class, Field::Body) {
             if syntax.kind(statement) != Kind::AnnAssign {

@@ -4,14 +4,14 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, FaultKind, Place, Stmt};
 use accelerd_parser::{Field, Kind};
 
-use crate::environment::Number;
+use crate::constructs::parts::Part;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
-use crate::parts::Part;
-use crate::scalars;
-use crate::syntax::Node;
+use crate::source::environment::Number;
+use crate::source::syntax::Node;
 use crate::types;
-use crate::value::{Axis, Data, Slice, Storage, Value, View};
+use crate::values::scalars;
+use crate::values::{Axis, Data, Slice, Storage, Value, View};
 
 impl Lowerer<'_> {
     /// The element or view of an array at indices.

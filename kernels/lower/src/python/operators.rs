@@ -5,15 +5,15 @@ use accelerd_ir::kernel::{Expr, FaultKind};
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
-use crate::constants::symbol;
-use crate::environment::Number;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
-use crate::scalars::{self, integer, literal};
-use crate::syntax::Node;
+use crate::source::environment::Number;
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Value};
-use crate::warp_operators::scalar_comparison;
+use crate::values::constants::symbol;
+use crate::values::scalars::{self, integer, literal};
+use crate::values::{Data, Value};
+use crate::warp::operators::scalar_comparison;
 
 const INT: Dtype = Dtype::I64;
 const FLOAT: Dtype = Dtype::F64;

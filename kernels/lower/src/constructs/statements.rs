@@ -6,12 +6,12 @@ use accelerd_parser::{Field, Kind};
 
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{LoopLabels, Lowerer, Returns, VariableKind};
-use crate::parameter_types::Annotation;
-use crate::ranges::ReversedRange;
-use crate::scalars;
-use crate::syntax::{Constant, Node};
+use crate::source::syntax::{Constant, Node};
 use crate::types::Type;
-use crate::value::{Data, Location, Storage, Value};
+use crate::types::parameters::Annotation;
+use crate::values::ranges::ReversedRange;
+use crate::values::scalars;
+use crate::values::{Data, Location, Storage, Value};
 
 /// Whether the statement after another is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

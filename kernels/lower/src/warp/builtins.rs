@@ -5,13 +5,13 @@ use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 use accelerd_parser::Operator;
 
-use crate::constants::adapted;
 use crate::lowerer::Lowerer;
-use crate::scalars::{self, literal};
 use crate::types::Type;
-use crate::value::{Data, Value};
-use crate::warp_operators::unified;
-use crate::warp_vectors::{from_vectors, of_two_vectors};
+use crate::values::constants::adapted;
+use crate::values::scalars::{self, literal};
+use crate::values::{Data, Value};
+use crate::warp::operators::unified;
+use crate::warp::vectors::{from_vectors, of_two_vectors};
 
 /// The functions that [`Lowerer::warp_builtin`] has.
 const KNOWN: [&str; 94] = [

@@ -3,8 +3,8 @@
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::Expr;
 
-use crate::scalars::{self, add, div, integer, lt, mul, neg, select, sub};
-use crate::value::Slice;
+use crate::values::Slice;
+use crate::values::scalars::{self, add, div, integer, lt, mul, neg, select, sub};
 
 const I64: Dtype = Dtype::I64;
 

@@ -1,5 +1,9 @@
 //! Values of expressions while a kernel is lowered.
 
+pub(crate) mod constants;
+pub(crate) mod ranges;
+pub(crate) mod scalars;
+
 use std::fmt;
 use std::rc::Rc;
 
@@ -7,9 +11,8 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, LocalId, ParamId, Site};
 use accelerd_ir::scalar::Literal;
 
-use crate::environment::Number;
-use crate::parameter_types::RecordType;
-use crate::scalars;
+use crate::source::environment::Number;
+use crate::types::parameters::RecordType;
 use crate::types::{ArrayForm, Type};
 
 /// A value.

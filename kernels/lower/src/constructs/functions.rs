@@ -4,14 +4,15 @@
 
 use accelerd_parser::{Field, Kind};
 
-use crate::calls::{Arguments, is_function_of_warp};
-use crate::declarations::{Assigned, FunctionDecl, Role, Scope};
-use crate::environment::Environment;
+use crate::constructs::calls::is_function_of_warp;
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::{Lowerer, MAX_ITEMS, VariableKind};
-use crate::parameter_types::Annotation;
-use crate::syntax::{Constant, Node};
-use crate::value::{Callable, Value};
+use crate::lowerer::arguments::Arguments;
+use crate::lowerer::{Lowerer, VariableKind};
+use crate::source::declarations::{Assigned, FunctionDecl, Role, Scope};
+use crate::source::environment::{Environment, MAX_ITEMS};
+use crate::source::syntax::{Constant, Node};
+use crate::types::parameters::Annotation;
+use crate::values::{Callable, Value};
 
 /// How far names of functions may refer to each other.
 const MAX_ALIASES: u32 = 16;

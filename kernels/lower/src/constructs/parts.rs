@@ -4,14 +4,14 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, Place, Stmt};
 use accelerd_parser::{Field, Kind};
 
-use crate::constants::adapted;
-use crate::environment::{Number, shorten};
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::{Lowerer, VariableKind};
-use crate::scalars;
-use crate::syntax::Node;
+use crate::source::environment::{Number, shorten};
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Location, Storage, Value, View};
+use crate::values::constants::adapted;
+use crate::values::scalars;
+use crate::values::{Data, Location, Storage, Value, View};
 
 /// What an attribute or subscript refers to.
 pub(crate) enum Part {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use accelerd_parser::{Field, Kind};
 
-use crate::syntax::{Constant, Node, Syntax};
+use crate::source::syntax::{Constant, Node, Syntax};
 
 /// Bytes of the path of a module or of something in it. A longer one stands for nothing that kernels use.
 const MAX_PATH: usize = 1024;

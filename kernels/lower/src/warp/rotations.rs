@@ -7,10 +7,10 @@ use accelerd_ir::kernel::Expr;
 use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 
 use crate::lowerer::Lowerer;
-use crate::scalars::{self, dot, literal};
 use crate::types::Type;
-use crate::value::{Data, Value};
-use crate::warp_vectors::length;
+use crate::values::scalars::{self, dot, literal};
+use crate::values::{Data, Value};
+use crate::warp::vectors::length;
 
 /// Shorthands for the formulas of one scalar type.
 #[derive(Clone, Copy)]

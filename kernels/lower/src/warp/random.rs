@@ -5,13 +5,14 @@ use accelerd_ir::kernel::{Expr, Stmt};
 use accelerd_ir::scalar::BinaryOp;
 use accelerd_parser::Kind;
 
-use crate::calls::Arguments;
 use crate::error::{ErrorKind, LowerError, Lowered};
+use crate::lowerer::arguments::Arguments;
 use crate::lowerer::{Lowerer, VariableKind};
-use crate::scalars;
-use crate::syntax::Node;
+use crate::source::syntax::Node;
 use crate::types::Type;
-use crate::value::{Data, Location, Storage, Value};
+use crate::values::constants;
+use crate::values::scalars;
+use crate::values::{Data, Location, Storage, Value};
 
 impl Lowerer<'_> {
     /// `wp.rand_init(seed, offset)`; `wp.randi`, `wp.randu` and `wp.randf` of a variable that holds the state, which they advance.
@@ -52,7 +53,7 @@ impl Lowerer<'_> {
 
     fn number_of(&self, node: Node, dtype: Dtype, value: &Value) -> Lowered<Expr> {
         if let Value::Data(data) = value
-            && let Some(data) = crate::constants::adapted(data, dtype)
+            && let Some(data) = constants::adapted(data, dtype)
         {
             return Ok(data.parts.into_iter().next().expect("a scalar has a part"));
         }

@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use accelerd_parser::{Field, Kind, Operator};
 
-use crate::declarations::{Assigned, Declarations, Scope};
 use crate::options::{Captured, Options};
-use crate::syntax::{Constant, Node, Syntax};
+use crate::source::declarations::{Assigned, Declarations, Scope};
+use crate::source::syntax::{Constant, Node, Syntax};
 
 /// A constant of Python.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +23,9 @@ pub(crate) enum Number {
 
 /// Nesting of constants and types that refer to others.
 pub(crate) const MAX_DEPTH: u32 = 64;
+
+/// Elements of a list in the source: values of a tuple, targets of an assignment, arguments of a call.
+pub(crate) const MAX_ITEMS: usize = 1024;
 
 /// The source and what is known about it.
 pub(crate) struct Environment<'a> {

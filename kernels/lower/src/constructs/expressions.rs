@@ -4,18 +4,18 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Expr, Stmt};
 use accelerd_parser::{Field, Kind, Operator};
 
-use crate::constants::{convert, function_of, symbol};
-use crate::declarations::Assigned;
-use crate::emitter::is_deeper;
-use crate::environment::{Number, shorten};
+use crate::constructs::parts::Part;
 use crate::error::{ErrorKind, Lowered};
-use crate::lowerer::{Lowerer, MAX_ITEMS};
-use crate::parts::Part;
-use crate::scalars;
-use crate::syntax::{Constant, Node};
+use crate::lowerer::Lowerer;
+use crate::lowerer::emitter::is_deeper;
+use crate::source::declarations::Assigned;
+use crate::source::environment::{MAX_ITEMS, Number, shorten};
+use crate::source::syntax::{Constant, Node};
 use crate::types::{self, Type};
-use crate::value::{Data, Value};
-use crate::warp_operators::warp_comparison;
+use crate::values::constants::{convert, function_of, symbol};
+use crate::values::scalars;
+use crate::values::{Data, Value};
+use crate::warp::operators::warp_comparison;
 
 /// The deepest expression of a kernel that an operation takes; a deeper value is put in a variable first. Expressions are walked by
 /// recursion, so their depth must not grow with the source.
@@ -233,7 +233,7 @@ impl Lowerer<'_> {
         node: Node,
         name: &str,
         value: Node,
-        scope: crate::declarations::Scope,
+        scope: crate::source::declarations::Scope,
     ) -> Lowered<Value> {
         let syntax = self.syntax();
         let mut value = value;
