@@ -105,7 +105,8 @@ fn pair(case: Case, elements: usize, actual: TensorInput, expected: TensorInput)
 fn tensors(case: Case, pairs: usize) -> [Bytes; 2] {
     let mut random = SmallRng::seed_from_u64(1);
     let size = case.dtype.size();
-    let (mut actual, mut expected) = (Vec::with_capacity(pairs * size), Vec::with_capacity(pairs * size));
+    let mut actual = Vec::with_capacity(pairs * size);
+    let mut expected = Vec::with_capacity(pairs * size);
     let differs = |nth: usize, every: usize| every > 0 && nth.is_multiple_of(every);
     for nth in 0..pairs {
         let bits: u64 = random.random();

@@ -87,8 +87,10 @@ fn main() {
         ..Settings::default()
     };
     let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));
-    let (gpu, cpu) = (&found.devices[0], found.devices.last().expect("the CPU is always there"));
-    let (mut on_gpu, mut on_cpu) = (gpu.open().expect("a worker"), cpu.open().expect("a worker"));
+    let gpu = &found.devices[0];
+    let cpu = found.devices.last().expect("the CPU is always there");
+    let mut on_gpu = gpu.open().expect("a worker");
+    let mut on_cpu = cpu.open().expect("a worker");
     if let (Backend::Cuda(worker), true) = (&on_gpu, options.plain) {
         worker.limit_graph_bytes(0);
     }

@@ -37,7 +37,9 @@ fn main() {
 
 /// Repeats texts up to a size, with long and short ones mixed.
 fn repeat(files: &[String], bytes: usize) -> Vec<&str> {
-    let (mut texts, mut total, mut at) = (vec![], 0, 0);
+    let mut texts = vec![];
+    let mut total = 0;
+    let mut at = 0;
     while total < bytes {
         at = (at + 7919) % files.len();
         total += files[at].len();

@@ -151,7 +151,8 @@ impl Bench {
     /// Checks small searches of many shapes, with equal, zero and deleted rows, masks, lists and thresholds.
     fn check(&mut self, options: &Options) {
         let start = Instant::now();
-        let (before, quick) = (self.wrong, options.flag("quick"));
+        let before = self.wrong;
+        let quick = options.flag("quick");
         let mut cases = 0;
         let one = |name, default| options.numbers(name, default)[0];
         let shapes = match (options.flag("check") && options.flag("n"), quick) {
@@ -184,7 +185,9 @@ impl Bench {
     }
 
     fn check_corpus(&mut self, corpus: &Arc<Corpus>, rows: &Matrix, queries: usize, quick: bool) -> usize {
-        let (n, dim, metric) = (rows.rows(), rows.cols(), corpus.metric());
+        let n = rows.rows();
+        let dim = rows.cols();
+        let metric = corpus.metric();
         let mut asked = normal(queries, dim, 2).as_f32().to_vec();
         asked[..dim].copy_from_slice(&rows.as_f32()[..dim]);
         let asked = Matrix::from_vec(queries, dim, asked).expect("the shape");
@@ -269,7 +272,8 @@ impl Bench {
         k: usize,
         runs: usize,
     ) {
-        let (n, dim) = (corpus.len(), corpus.dim());
+        let n = corpus.len();
+        let dim = corpus.dim();
         let data = expected.queries.as_f32()[..count * dim].to_vec();
         let request = request(corpus, Matrix::from_vec(count, dim, data).expect("the shape"), k);
         let found = self.search(&request);
@@ -290,7 +294,9 @@ impl Bench {
             .collect();
         times.sort_unstable();
         let at = |percent: usize| milliseconds(times[(times.len() - 1) * percent / 100]);
-        let (median, low, high) = (at(50), at(10), at(90));
+        let median = at(50);
+        let low = at(10);
+        let high = at(90);
         let stages = self.stages(&request);
         let goal = goal(name, n, dim, count, k);
         let verdict =
@@ -371,7 +377,9 @@ impl Expected<'_> {
     const MOST: usize = 1024;
 
     fn hits(&mut self, at: usize, k: usize) -> Vec<Hit> {
-        let (rows, queries, metric) = (self.rows.as_f32(), self.queries.as_f32(), self.metric);
+        let rows = self.rows.as_f32();
+        let queries = self.queries.as_f32();
+        let metric = self.metric;
         let dim = self.rows.cols();
         let query = &queries[at * dim..][..dim];
         let best = self.known.entry(at).or_insert_with(|| {

@@ -91,7 +91,8 @@ impl Bench {
             ("search-256", 256, Selection::All),
             ("search-some", 256, Selection::Rows(Arc::new((0..100_000).step_by(5).collect()))),
         ] {
-            let (corpus, queries) = (Arc::clone(&corpus), normal(queries, 256, 2));
+            let corpus = Arc::clone(&corpus);
+            let queries = normal(queries, 256, 2);
             self.measure::<Search>(name, &SearchRequest { corpus, queries, k: 10, threshold: None, selection });
         }
         let queries = normal(64, 256, 2);
@@ -129,7 +130,9 @@ impl Bench {
     }
 
     fn embed(&mut self) {
-        let (rows, tokens, dim) = (30_000_u32, 1_u32 << 20, 256);
+        let rows = 30_000_u32;
+        let tokens = 1_u32 << 20;
+        let dim = 256;
         let value = |at: usize| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
         let table = Table::new(dim, (0..rows as usize * dim).map(value).collect(), vec![0.01; rows as usize]);
         let request = EmbedRequest {
@@ -154,7 +157,8 @@ impl Bench {
         let mut gaps = vec![];
         for run in 0..=RUNS {
             self.times().clear();
-            let (cpu, start) = (cpu_seconds(), Instant::now());
+            let cpu = cpu_seconds();
+            let start = Instant::now();
             drop(O::run(&[request], &mut self.backend).unwrap_or_else(|e| panic!("{e}")));
             if run > 0 {
                 runs.push((cpu_seconds() - cpu, start.elapsed().as_secs_f64()));

@@ -156,7 +156,9 @@ mod tests {
 
     #[test]
     fn concurrent_callers_of_one_key_share_one_creation() {
-        let (cache, created, start) = (Cache::new(8, 1000), AtomicU32::new(0), Barrier::new(4));
+        let cache = Cache::new(8, 1000);
+        let created = AtomicU32::new(0);
+        let start = Barrier::new(4);
         let values: Vec<_> = thread::scope(|scope| {
             let ask = || {
                 start.wait();
@@ -171,7 +173,8 @@ mod tests {
 
     #[test]
     fn different_keys_are_created_concurrently() {
-        let (cache, both) = (Cache::new(8, 1000), Barrier::new(2));
+        let cache = Cache::new(8, 1000);
+        let both = Barrier::new(2);
         // Each creation waits for the other one: in sequence they would never end.
         let create = |key| {
             cache.get_or_create(&key, || {

@@ -45,8 +45,10 @@ fn check<O: Op>(batch: &[O::Request], slices: usize, bits: impl Fn(&O::Response)
     for threads in [1, 2] {
         let mut backend = backend(threads);
         assert!(run(&mut backend).expect("computed") == expected, "{} on {threads} threads", O::NAME);
-        let (passed, end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
-        let (count, last) = (Arc::clone(&passed), Arc::clone(&end));
+        let passed = Arc::new(AtomicUsize::new(0));
+        let end = Arc::new(AtomicUsize::new(usize::MAX));
+        let count = Arc::clone(&passed);
+        let last = Arc::clone(&end);
         backend.set_preemption(Arc::new(move || {
             let breaks = count.fetch_add(1, SeqCst) + 1 == last.load(SeqCst);
             if breaks { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -99,14 +101,16 @@ fn a_search_of_listed_rows_is_cut_into_parts_of_the_list() {
 #[test]
 fn a_search_of_inline_rows_is_cut_into_spans() {
     for metric in [Metric::Dot, Metric::SquaredL2] {
-        let (queries, corpus) = (numbers(900, 96, 2), numbers(12_000, 96, 1));
+        let queries = numbers(900, 96, 2);
+        let corpus = numbers(12_000, 96, 1);
         check::<FindSimilar>(&[FindSimilarRequest { queries, corpus, metric, k: 40, threshold: None }], 3, hits);
     }
 }
 
 #[test]
 fn a_static_embedding_is_cut_into_texts() {
-    let (rows, tokens) = (500_u32, 1_200_000_u32);
+    let rows = 500_u32;
+    let tokens = 1_200_000_u32;
     let value = |at: usize| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
     let table = Table::new(256, (0..rows as usize * 256).map(value).collect(), vec![0.01; rows as usize]);
     let request = EmbedRequest {

@@ -153,7 +153,8 @@ async fn insist(address: SocketAddr, path: &'static str, body: Bytes, end: bool,
     let mut all = JoinSet::new();
     let Ok(sender) = raw(address).await else { return };
     for _ in 0..calls {
-        let (sender, body) = (sender.clone(), body.clone());
+        let sender = sender.clone();
+        let body = body.clone();
         all.spawn(async move {
             loop {
                 let _refused = hold(sender.clone(), path, body.clone(), end).await;
@@ -185,7 +186,8 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
         }
         Attack::Wide => {
             let mut client = SimilarityServiceClient::connect(format!("http://{address}")).await?;
-            let (rows, queries) = (20_000_u64, 8);
+            let rows = 20_000_u64;
+            let queries = 8;
             let vectors = |rows: u64| Tensor {
                 dtype: Dtype::F32.into(),
                 shape: vec![i64::try_from(rows).expect("a count"), 16],
@@ -228,7 +230,8 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
 
 /// Calls until the time is up, sometimes on a new connection; returns the refused calls and the time of each call.
 async fn polite(address: SocketAddr, time: Duration) -> (usize, Vec<Duration>) {
-    let (mut refused, mut times) = (0, vec![]);
+    let mut refused = 0;
+    let mut times = vec![];
     let begin = Instant::now();
     let mut client = None;
     while begin.elapsed() < time {

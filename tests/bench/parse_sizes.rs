@@ -99,7 +99,9 @@ fn collect(folder: &Path, into: &mut Vec<Bytes>) -> std::io::Result<()> {
 
 /// Repeats files up to a size; skips a file if a smaller one comes closer.
 fn repeat(files: &[Bytes], bytes: usize) -> Vec<Bytes> {
-    let (mut sources, mut total, mut at) = (vec![], 0, 0);
+    let mut sources = vec![];
+    let mut total = 0;
+    let mut at = 0;
     while total < bytes {
         at = (at + 7919) % files.len();
         total += files[at].len();
@@ -182,7 +184,8 @@ async fn all(
     in_flight: usize,
 ) -> Result<usize, Failure> {
     let call = |at: usize| {
-        let (mut client, requests) = (clients[at % clients.len()].clone(), Arc::clone(requests));
+        let mut client = clients[at % clients.len()].clone();
+        let requests = Arc::clone(requests);
         // One task for each call, so that responses are decoded on several threads.
         tokio::spawn(async move { client.parse(requests[at].clone()).await })
     };
@@ -197,7 +200,8 @@ async fn all(
 /// The seconds of each run after a warm-up; every run must return the same number of nodes.
 fn measure(seconds: f64, mut run: impl FnMut() -> Result<usize, Failure>) -> Result<Vec<f64>, Failure> {
     let nodes = run()?;
-    let (mut runs, begin) = (vec![], Instant::now());
+    let mut runs = vec![];
+    let begin = Instant::now();
     while runs.len() < 3 || (runs.len() < 50 && begin.elapsed().as_secs_f64() < seconds) {
         let start = Instant::now();
         let got = run()?;

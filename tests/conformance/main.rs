@@ -59,7 +59,8 @@ fn verify(subject: &Device) -> Result<(), String> {
         .filter(|(_, count)| *count > 0)
         .collect();
     let by_reason: Vec<_> = fallback_counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    let (all, by_reason) = (fallback_counts.values().sum::<u64>(), by_reason.join(", "));
+    let all = fallback_counts.values().sum::<u64>();
+    let by_reason = by_reason.join(", ");
     let Sum { sources, bytes, different } = sum;
     println!("{sources} sources, {bytes} bytes, {different} different, {all} fell back to the CPU ({by_reason})");
     if sources == 0 {
@@ -113,7 +114,8 @@ impl Sum {
 
 /// Divides sources into batches of at most `SLICE_BYTES`, with at least one source each.
 fn slices(sources: &[Bytes]) -> Vec<&[Bytes]> {
-    let (mut slices, mut rest) = (vec![], sources);
+    let mut slices = vec![];
+    let mut rest = sources;
     while !rest.is_empty() {
         let mut bytes = 0;
         let fits = |source: &&Bytes| {

@@ -18,12 +18,14 @@ const EXTRA: Duration = Duration::from_millis(3);
 /// Runs `rounds` rounds of load, kill, restart, check.
 pub(crate) async fn run(rounds: usize, seed: u64) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let (data, snapshots) = (folder.path().join("data"), folder.path().join("snapshots"));
+    let data = folder.path().join("data");
+    let snapshots = folder.path().join("snapshots");
     let mut random = StdRng::seed_from_u64(seed);
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
     let mut daemon = Daemon::start(&data, &snapshots).await;
     create(client(&daemon)).await;
-    let (mut answered, mut snapshots_read) = (0, 0);
+    let mut answered = 0;
+    let mut snapshots_read = 0;
     for round in 0..rounds {
         let wanted = random.random_range(1..300);
         let extra = EXTRA.mul_f64(random.random());
@@ -68,7 +70,8 @@ async fn load(writers: &mut Vec<Writer>, daemon: Daemon, wanted: usize, extra: D
     let (answers, mut answered) = mpsc::channel(1);
     let mut tasks = JoinSet::new();
     for mut writer in writers.drain(..) {
-        let (client, answers) = (client(&daemon), answers.clone());
+        let client = client(&daemon);
+        let answers = answers.clone();
         tasks.spawn(async move {
             writer.write(client, &answers).await;
             writer

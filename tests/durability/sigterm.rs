@@ -7,7 +7,8 @@ use crate::daemon;
 /// Tells a daemon to end as soon as it asks a hub for a model. The hub never answers, and the daemon would wait for it as
 /// long as its settings say, and then fail.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    let (hub, folder) = (TcpListener::bind("127.0.0.1:0")?, tempfile::tempdir()?);
+    let hub = TcpListener::bind("127.0.0.1:0")?;
+    let folder = tempfile::tempdir()?;
     let settings = format!(
         r#"
         models.hub = {{ endpoint = "http://{}", timeout = "20s" }}

@@ -49,7 +49,8 @@ pub(crate) fn collections_and_models(gpus: Gpus) -> Outcome {
         }
         let on_gpus = points::devices(&mut similarity).await?;
         assert!(on_gpus.iter().all(|device| device.starts_with("cuda:")), "{on_gpus:?}");
-        let (hits, vectors) = (search(&mut similarity).await?, vectors(&mut embed).await?);
+        let hits = search(&mut similarity).await?;
+        let vectors = vectors(&mut embed).await?;
 
         running.fail()?;
         let causes = wait_for_sticky_error(&mut running, gpus);
@@ -90,7 +91,8 @@ fn assert_close(vectors: &[f32], expected: &[f32]) {
 fn assert_counted(addresses: &Addresses, causes: &[String]) -> Outcome {
     let metrics = addresses.get("/metrics")?.1;
     for (ordinal, cause) in causes.iter().enumerate() {
-        let (device, reason) = (format!("device=\"cuda:{ordinal}\""), format!("reason=\"{cause}\""));
+        let device = format!("device=\"cuda:{ordinal}\"");
+        let reason = format!("reason=\"{cause}\"");
         let mut samples = metrics.lines().filter(|line| line.starts_with("accelerd_device_losses_total{"));
         let counted = samples.any(|line| line.contains(&device) && line.contains(&reason) && line.ends_with(" 1"));
         assert!(counted, "{device}, {reason} in\n{metrics}");

@@ -75,7 +75,8 @@ impl Caller {
     }
 
     async fn find_similar(&self) -> Outcome<v1::FindSimilarResponse> {
-        let (queries, corpus) = (Some(matrix(3, 64)), Some(matrix(5000, 64)));
+        let queries = Some(matrix(3, 64));
+        let corpus = Some(matrix(5000, 64));
         let request = v1::FindSimilarRequest { queries, corpus, k: 5, ..Default::default() };
         Ok(self.similarity().find_similar(request).await?.into_inner())
     }
@@ -119,7 +120,9 @@ impl Caller {
     /// Uploads a tensor to a device, or to the default one; the device that it is on.
     async fn upload(&self, device: &str) -> Result<String, tonic::Status> {
         let tensor = matrix(10, 10);
-        let (dtype, shape, device) = (tensor.dtype, tensor.shape, device.to_owned());
+        let dtype = tensor.dtype;
+        let shape = tensor.shape;
+        let device = device.to_owned();
         let header = v1::UploadTensorHeader { dtype, shape, device, ttl: None };
         let part = v1::UploadTensorRequest { header: Some(header), data: tensor.data };
         let uploaded =

@@ -11,7 +11,8 @@ pub(crate) type Similarity = SimilarityServiceClient<Channel>;
 
 /// Creates a collection of four points.
 pub(crate) async fn create(similarity: &mut Similarity, name: &str, durable: bool) -> Result<(), Box<dyn Error>> {
-    let (name, metric) = (name.to_owned(), v1::Metric::Dot.into());
+    let name = name.to_owned();
+    let metric = v1::Metric::Dot.into();
     let create =
         v1::CreateCollectionRequest { name: name.clone(), dimensions: 2, metric, durable, ..Default::default() };
     similarity.create_collection(create).await?;

@@ -19,11 +19,13 @@ const KEPT: &str = "kept";
 
 /// All GPUs fail: the daemon drains and executes itself again, in the same process, with the same GPUs.
 pub(crate) fn restarts(gpus: Gpus, fault: Fault) -> Outcome {
-    let (data, runtime) = (tempfile::tempdir()?, Runtime::new()?);
+    let data = tempfile::tempdir()?;
+    let runtime = Runtime::new()?;
     let folder = data.path().to_str().ok_or("a path")?;
     let settings = [("STORE__DATA_DIR", folder), ("CUDA__HANG_TIMEOUT", "1s"), ("DRAIN__TIMEOUT", "5s")];
     let mut running = Running::start(gpus, fault, &settings)?;
-    let (process, addresses) = (running.id(), running.serving());
+    let process = running.id();
+    let addresses = running.serving();
     let hits = runtime.block_on(async {
         let mut similarity = SimilarityServiceClient::connect(addresses.grpc.clone()).await?;
         points::create(&mut similarity, KEPT, true).await?;

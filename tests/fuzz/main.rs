@@ -89,10 +89,12 @@ async fn start() -> Target {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_ends_with_a_named_status_whatever_is_sent() {
-    let (target, mut failures) = (start().await, Failures::default());
+    let target = start().await;
+    let mut failures = Failures::default();
     for method in rpc::methods().iter().filter(|method| is_selected(method.name())) {
         failures.catch(method.full_name(), rpc::run_seeds(&target, method)).await;
-        let (begin, mut codes) = (Instant::now(), BTreeMap::<_, u32>::new());
+        let begin = Instant::now();
+        let mut codes = BTreeMap::<_, u32>::new();
         for case in cases_of(method.name(), CALLS_OF_METHOD) {
             let data = case.data.clone();
             let code = failures.run(case, rpc::run(&target, method, &data)).await;
@@ -141,7 +143,8 @@ async fn generated_cases_are_in_the_domains_of_any_inputs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_models_are_refused_by_name_or_embed() {
-    let (target, mut failures) = (start().await, Failures::default());
+    let target = start().await;
+    let mut failures = Failures::default();
     for case in cases_of("model_folders", MODEL_FOLDERS) {
         let data = case.data.clone();
         failures.run(case, models::folder(&target, &encoders(), &data)).await;
@@ -160,7 +163,8 @@ async fn damaged_models_are_refused_by_name_or_embed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_snapshots_are_refused_by_name_or_restored() {
-    let (target, mut failures) = (start().await, Failures::default());
+    let target = start().await;
+    let mut failures = Failures::default();
     let seed = snapshots::write(&target).await;
     for case in cases_of("snapshots", SNAPSHOTS) {
         let data = case.data.clone();

@@ -166,7 +166,8 @@ fn out_of_range(backend: &mut Backend) -> Result<(), String> {
 fn scan_graph(of: &TensorType, along: i64) -> GraphSpec {
     let mut nodes = vec![];
     let number = |name, value| (name, Attribute::Float(value));
-    let (mut summed, mut multiplied) = ("x", "x");
+    let mut summed = "x";
+    let mut multiplied = "x";
     if of.dtype.is_float() {
         let finite = [number("nan", 1.0), number("posinf", 1.0), number("neginf", -1.0)];
         nodes.push(node("finite", "nan_to_num", &["x"], &finite));
@@ -231,7 +232,8 @@ fn k(k: i64) -> (&'static str, Attribute) {
 
 /// Values and indices in order along a dimension of `extent` elements.
 fn sort_graph(of: &TensorType, along: i64, extent: i64) -> GraphSpec {
-    let (descending, least) = (("descending", Attribute::Bool(true)), ("largest", Attribute::Bool(false)));
+    let descending = ("descending", Attribute::Bool(true));
+    let least = ("largest", Attribute::Bool(false));
     let mut nodes = vec![
         node("sort", "sort", &["x"], &[dim(along)]),
         node("descending", "sort", &["x"], &[dim(along), descending.clone()]),

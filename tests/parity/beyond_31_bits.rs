@@ -188,7 +188,8 @@ fn compared() -> impl Iterator<Item = usize> {
 fn expect_row(what: &str, got: &[u8], width: usize, row: usize, expected: impl Fn(usize) -> f64) -> Result<(), String> {
     for column in 0..width {
         let at = 2 * (row * width + column);
-        let (is, want) = (f64::from(bf16::from_le_bytes([got[at], got[at + 1]])), expected(column));
+        let is = f64::from(bf16::from_le_bytes([got[at], got[at + 1]]));
+        let want = expected(column);
         if (is - want).abs() > 1e-5 + 1.6e-2 * want.abs() {
             return Err(format!("{what}: row {row}, column {column} is {is}, expected {want}"));
         }

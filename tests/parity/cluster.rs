@@ -90,11 +90,14 @@ fn repeatable(backend: &mut Backend, request: &ClusterRequest, answer: &Clusters
 }
 
 fn blobs(backend: &mut Backend) -> Result<(), String> {
-    let (blobs, each, dim) = (20, 150, 16);
+    let blobs = 20;
+    let each = 150;
+    let dim = 16;
     let mut random = random(3);
     let centers: Vec<f32> = (0..blobs * dim).map(|_| random.random_range(-100.0..100.0)).collect();
     let data = (0..blobs * each * dim).map(|i| {
-        let (row, column) = (i / dim, i % dim);
+        let row = i / dim;
+        let column = i % dim;
         centers[row % blobs * dim + column] + random.random_range(-1.0_f32..1.0)
     });
     let rows = Matrix::from_vec(blobs * each, dim, data.collect()).expect("the data was made for this shape");

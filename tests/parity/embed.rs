@@ -60,7 +60,8 @@ fn compare(request: &EmbedRequest, answer: &[f32]) -> Result<(), String> {
     for (at, ((want, bound), got)) in expected.vectors.iter().zip(&expected.bounds).zip(answer).enumerate() {
         let error = (want - f64::from(*got)).abs();
         if error > *bound || error.is_nan() {
-            let (text, column) = (at / request.dimensions, at % request.dimensions);
+            let text = at / request.dimensions;
+            let column = at % request.dimensions;
             return Err(format!("text {text}, column {column}: expected {want}, got {got}, bound {bound}"));
         }
     }

@@ -221,7 +221,8 @@ fn compare_apart(
             same(&got[token], &expected[token], of_states).map_err(|e| format!("token {token} of text {text}: {e}"))?;
         }
         if !tokens.is_empty() {
-            let (got, expected) = (mean(&got[tokens.clone()]), mean(&expected[tokens]));
+            let got = mean(&got[tokens.clone()]);
+            let expected = mean(&expected[tokens]);
             same(&got, &expected, of_means).map_err(|e| format!("text {text}: {e}"))?;
         }
     }
@@ -279,7 +280,8 @@ fn mean(vectors: &[Vec<f64>]) -> Vec<f64> {
 /// NaN is never close.
 fn same(got: &[f64], expected: &[f64], bar: f64) -> Result<(), String> {
     let size = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let (near, ratio) = (cosine(got, expected), size(got) / size(expected));
+    let near = cosine(got, expected);
+    let ratio = size(got) / size(expected);
     if near >= bar && (ratio - 1.0).abs() <= (2.0 - 2.0 * bar).sqrt() {
         return Ok(());
     }
@@ -365,7 +367,8 @@ fn near(got: &[u8], expected: &[u8], output: OutputType) -> Result<(), String> {
         // A number near the midpoint of two steps, or near zero, may round either way.
         OutputType::Int8 | OutputType::Binary => 1.0,
     };
-    let (got, expected) = (numbers(got), numbers(expected));
+    let got = numbers(got);
+    let expected = numbers(expected);
     let apart = |got: &f64, expected: &f64| (got - expected).abs();
     let wrong = |(got, expected): (&f64, &f64)| apart(got, expected) > step || apart(got, expected).is_nan();
     match got.iter().zip(&expected).position(wrong) {
@@ -584,7 +587,8 @@ fn two_workers(backend: &mut Backend) -> Result<(), String> {
     let requests = batches(&encoder, Precision::Bf16);
     let expected = expected(&requests, backend)?;
     let cuda = backend.device() != DeviceId::Cpu;
-    let (requests, expected) = (&requests, &expected);
+    let requests = &requests;
+    let expected = &expected;
     let worker = || -> Result<(), String> {
         let mut backend = open(device(cuda).ok_or("no such device")?)?;
         (0..20).try_for_each(|_| run_rounds(requests, expected, &mut backend))

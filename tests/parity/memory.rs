@@ -144,7 +144,8 @@ fn held_next_to(request: &ExecuteRequest, used: u64) -> Result<usize, String> {
 
 /// Others hold the memory of the last buffer of a graph. Those before it are freed, and the error has the memory of the whole plan.
 fn a_graph_that_does_not_fit_frees_what_it_has_allocated(device: &Device) -> Result<(), String> {
-    let (mut backend, other) = (open(device)?, open(device)?);
+    let mut backend = open(device)?;
+    let other = open(device)?;
     let request = graph_request()?;
     let run = |backend: &mut Backend| {
         run_batch::<Execute>(std::slice::from_ref(&request), backend).map(|mut done| done.remove(0).returned)
@@ -338,7 +339,8 @@ async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> 
     let path = encoders().join("bert").to_string_lossy().into_owned();
     let bert = embedder.preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() }).await;
     let bert = bert.map_err(|error| error.to_string())?;
-    let (options, text) = (Options::default(), || Input::Texts(vec!["the def".to_owned()]));
+    let options = Options::default();
+    let text = || Input::Texts(vec!["the def".to_owned()]);
     let expected =
         embedder.embed(&bert, text(), &options, Context::default()).await.map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;

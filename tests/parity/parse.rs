@@ -116,7 +116,10 @@ fn compare(requests: &[ParseRequest], backend: &mut Backend) -> Result<(), Strin
 /// Compares a response, source by source, with the parser's result for the source alone.
 fn check(request: &ParseRequest, response: &ParseResponse) -> Result<(), String> {
     let columns = &response.columns;
-    let (mut nodes, mut names, mut values, mut extra) = (0, 0, 0, 0);
+    let mut nodes = 0;
+    let mut names = 0;
+    let mut values = 0;
+    let mut extra = 0;
     for (source, result) in request.sources.iter().zip(&response.results) {
         let parsed = accelerd_parser::parse(source, &request.options);
         let counts = result.counts;
@@ -221,7 +224,8 @@ fn shapes() -> Vec<Bytes> {
 /// Brackets with more elements than one thread parses, alone and nested, in every context.
 fn long_brackets() -> Vec<Bytes> {
     let many = |count: usize, element: &str| element.repeat(count);
-    let (numbers, names) = (many(40, "1, "), many(100, "a, "));
+    let numbers = many(40, "1, ");
+    let names = many(100, "a, ");
     let nested = format!("[{}]", many(30, &format!("(i, {{'k': [{numbers}]}}, f(x, *y, k=[{names}])), ")));
     let mut texts = vec![
         format!("x = [{}]\ny = 2\n", many(100_000, "1, ")),

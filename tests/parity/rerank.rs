@@ -44,7 +44,8 @@ fn pairs(name: &str, precision: Precision) -> Result<Pairs, String> {
     let lists = |name: &str| -> Result<Vec<Vec<u32>>, String> {
         serde_json::from_value(json[name].clone()).map_err(|e| format!("{name}: {e}"))
     };
-    let (ids, types) = (lists("ids")?, lists("types")?);
+    let ids = lists("ids")?;
+    let types = lists("types")?;
     let ends = ids.iter().scan(0, |end, ids| {
         *end += u32::try_from(ids.len()).expect("a short pair");
         Some(*end)
@@ -111,8 +112,10 @@ fn sensitivity(head: &ClassificationHead, state: &[f32]) -> Result<f64, String> 
         let one = |at: usize| state.iter().enumerate().map(move |(i, x)| if i == at { x + step } else { *x });
         (0..state.len()).flat_map(one).collect()
     };
-    let (up, down) = (head.scores(&moved(STEP)), head.scores(&moved(-STEP)));
-    let (up, down) = (up.map_err(|e| e.to_string())?, down.map_err(|e| e.to_string())?);
+    let up = head.scores(&moved(STEP));
+    let down = head.scores(&moved(-STEP));
+    let up = up.map_err(|e| e.to_string())?;
+    let down = down.map_err(|e| e.to_string())?;
     let slopes = up.iter().zip(&down).map(|(up, down)| f64::from(up - down) / f64::from(2.0 * STEP));
     let squares = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>();
     let length = squares(&mut state.iter().map(|x| f64::from(*x)));

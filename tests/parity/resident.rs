@@ -113,7 +113,8 @@ fn equal(what: &str, expected: &[u8], got: &[u8]) -> Result<(), String> {
 
 fn chain(backend: &mut Backend) -> Result<(), String> {
     let text = |error: OpError| error.to_string();
-    let (memory, of) = (Memory::new(), vector(ELEMENTS));
+    let memory = Memory::new();
+    let of = vector(ELEMENTS);
     let plan = step(&of);
     let mut sent = [numbers(ELEMENTS, 1), numbers(ELEMENTS, 2)];
     let mut resident = sent.each_ref().map(|data| memory.upload(backend, &of, data).expect("it fits"));
@@ -141,7 +142,8 @@ fn chain(backend: &mut Backend) -> Result<(), String> {
 /// The request alone keeps its inputs; other work then reuses the memory that it returns.
 fn dropped_owner(backend: &mut Backend) -> Result<(), String> {
     let text = |error: OpError| error.to_string();
-    let (memory, of) = (Memory::new(), vector(ELEMENTS));
+    let memory = Memory::new();
+    let of = vector(ELEMENTS);
     let plan = step(&of);
     let sent = [numbers(ELEMENTS, 3), numbers(ELEMENTS, 4)];
     let request = ExecuteRequest::new(Arc::clone(&plan), sent.to_vec());
@@ -182,7 +184,8 @@ fn small(backend: &mut Backend) -> Result<(), String> {
 }
 
 fn refused(backend: &mut Backend) -> Result<(), String> {
-    let (memory, of) = (Memory::new(), vector(ELEMENTS));
+    let memory = Memory::new();
+    let of = vector(ELEMENTS);
     let limit = Limit { bytes: 3 * of.bytes() as u64, setting: "a test" };
     memory.ledger.cap(backend.device().place(), Kind::Tensors, limit);
     let inputs = [6, 7].map(|seed| memory.upload(backend, &of, &numbers(ELEMENTS, seed)).expect("two of three"));

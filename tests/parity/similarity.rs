@@ -130,7 +130,8 @@ fn same(expected: &[Vec<Hit>], got: &Hits) -> Result<(), String> {
 }
 
 fn inline(backend: &mut Backend, metric: Metric, [rows, dim, queries, k]: [usize; 4]) -> Result<(), String> {
-    let (queries, corpus) = (numbers(queries, dim, 3), numbers(rows, dim, 4));
+    let queries = numbers(queries, dim, 3);
+    let corpus = numbers(rows, dim, 4);
     let expected = oracle::search(&queries, &corpus, metric, k, None, |_| true);
     let request = FindSimilarRequest { queries, corpus, metric, k, threshold: None };
     let answer = run_batch::<FindSimilar>(&[request], backend).map_err(|e| e.to_string())?;
@@ -154,7 +155,8 @@ fn ties(backend: &mut Backend) -> Result<(), String> {
 
 /// Rows that differ by far less than bfloat16 resolves, so that only rescoring can rank them.
 fn near_ties(backend: &mut Backend) -> Result<(), String> {
-    let (rows, dim) = (80_000, 96);
+    let rows = 80_000;
+    let dim = 96;
     let base = numbers(1, dim, 8);
     let base = base.as_f32();
     let mut random = random(8);
@@ -197,7 +199,8 @@ fn mask(rows: usize, keep: impl Fn(usize) -> bool) -> Selection {
 }
 
 fn mixed_batch(backend: &mut Backend) -> Result<(), String> {
-    let (rows, dim) = (90_000, 32);
+    let rows = 90_000;
+    let dim = 32;
     let fixture = Fixture::new(backend, Metric::Cosine, Storage::Bf16, dim, numbers(rows, dim, 15));
     let selections = [
         Selection::All,
@@ -232,7 +235,8 @@ fn zeros(backend: &mut Backend) -> Result<(), String> {
 }
 
 fn scales(backend: &mut Backend) -> Result<(), String> {
-    let (rows, dim) = (70_000, 24);
+    let rows = 70_000;
+    let dim = 24;
     let mut data = numbers(rows, dim, 19).as_f32().into_owned();
     for (row, values) in data.chunks_mut(dim).enumerate() {
         let scale = [1.0, 1e-12, 1e12, 1e-30, 3e15][row % 5];
@@ -265,7 +269,8 @@ fn row_list(backend: &mut Backend) -> Result<(), String> {
 }
 
 fn threshold(backend: &mut Backend) -> Result<(), String> {
-    let (queries, rows) = (numbers(4, 50, 23), numbers(900, 50, 24));
+    let queries = numbers(4, 50, 23);
+    let rows = numbers(900, 50, 24);
     for (metric, _) in METRICS {
         let exact = oracle::search(&queries, &rows, metric, 900, None, |_| true);
         let fixture = Fixture::new(backend, metric, Storage::Bf16, 50, rows.clone());

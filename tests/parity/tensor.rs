@@ -185,7 +185,8 @@ fn compare(of: &TensorType, expected: &[u8], got: &[u8], factor: f64) -> Result<
             word[..size].copy_from_slice(bytes);
             Literal::from_bits(of.dtype, u64::from_le_bytes(word))
         });
-        let (a, b) = (want.as_f64(), is.as_f64());
+        let a = want.as_f64();
+        let b = is.as_f64();
         let close = (a - b).abs() <= factor * (absolute + relative * a.abs());
         if want != is && !close && !(a.is_nan() && b.is_nan()) {
             return Err(format!("element {at} of {:?}: expected {want:?}, got {is:?}", of.shape));
@@ -321,7 +322,8 @@ fn casts(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
 fn views(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let int = Attribute::Int;
     let ints = |values: &[i64]| Attribute::Ints(values.to_vec());
-    let (inputs, maximum) = ([("x", tensor(dtype, &[5, 33, 18])), ("row", tensor(dtype, &[18]))], "maximum");
+    let inputs = [("x", tensor(dtype, &[5, 33, 18])), ("row", tensor(dtype, &[18]))];
+    let maximum = "maximum";
     let nodes = vec![
         node("permuted", "permute", &["x"], &[("dims", ints(&[2, 0, 1]))]),
         node("matrix_transpose", "transpose", &["x"], &[("dim0", int(1)), ("dim1", int(2))]),
@@ -558,8 +560,8 @@ fn random_graph(random: &mut StdRng) -> GraphSpec {
     let mut names = vec!["xc".to_owned(), "yc".to_owned()];
     for nth in 0..random.random_range(3..30) {
         let name = format!("n{nth}");
-        let (a, b) =
-            (names[random.random_range(0..names.len())].clone(), names[random.random_range(0..names.len())].clone());
+        let a = names[random.random_range(0..names.len())].clone();
+        let b = names[random.random_range(0..names.len())].clone();
         let keep = [("dim", Attribute::Int(1)), ("keepdim", Attribute::Bool(true))];
         match random.random_range(0..9) {
             0 | 1 => nodes.push(node(&name, "maximum", &[&a, &b], &[])),

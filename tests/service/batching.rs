@@ -46,7 +46,8 @@ async fn concurrent_searches_share_launches_and_get_the_answers_of_single_search
     }));
     assert_eq!(together.await, alone);
     let after = lane(&server).await;
-    let (requests, batches) = (after.request_count - before.request_count, after.batch_count - before.batch_count);
+    let requests = after.request_count - before.request_count;
+    let batches = after.batch_count - before.batch_count;
     assert_eq!(requests, 100);
     assert!(batches <= 50, "100 concurrent searches took {batches} launches");
 }

@@ -174,7 +174,8 @@ async fn inputs_are_split_and_outputs_concatenated_along_any_dimension() {
     options.outputs = vec![along("z", 1), along("t", -1), along("x", -2)];
     assert_eq!(outputs(&server, parallel(&request, options.clone())).await, expected);
     // Resident ones are read in place.
-    let (x, y) = (upload(&server, values(&[3, 7, 2], 1), "cpu").await, upload(&server, values(&[7], 2), "cpu").await);
+    let x = upload(&server, values(&[3, 7, 2], 1), "cpu").await;
+    let y = upload(&server, values(&[7], 2), "cpu").await;
     let request = v1::ExecuteRequest { inputs: vec![resident("x", &x), resident("y", &y)], ..request };
     assert_eq!(outputs(&server, parallel(&request, options)).await, expected);
     free(&server, &[&x, &y]).await;
@@ -235,7 +236,8 @@ async fn losses_and_gradients_are_averaged_over_shards_of_uneven_sizes() {
 #[tokio::test]
 async fn combined_outputs_are_kept_and_the_next_call_reads_them() {
     let server = cpu_server().await;
-    let (x, y) = (upload(&server, values(&[7, 4], 1), "cpu").await, upload(&server, values(&[7, 3], 3), "cpu").await);
+    let x = upload(&server, values(&[7, 4], 1), "cpu").await;
+    let y = upload(&server, values(&[7, 3], 3), "cpu").await;
     let mut weights = upload(&server, values(&[4, 3], 2), "cpu").await;
     let mut losses = vec![];
     let mut step = node("scaled", "mul", &["g"], &[("other", Value::Number(0.5))]);
@@ -476,7 +478,8 @@ async fn a_call_whose_caller_leaves_ends_all_shards_and_frees_all() {
     let options =
         v1::DataParallel { outputs: vec![combined("y", ShardCombination::Sum)], ..split(&["cpu"; 2], &["x"]) };
     let call = tokio::spawn({
-        let (mut client, request) = (server.tensor(), parallel(&long(1000), options));
+        let mut client = server.tensor();
+        let request = parallel(&long(1000), options);
         async move { client.execute(request).await }
     });
     until("both shards are there", || lane().running_batches + lane().queued_requests == 2).await;
@@ -518,12 +521,15 @@ async fn two_gpus(change: impl FnOnce(&mut Config)) -> TestServer {
 async fn two_gpus_compute_what_one_does() {
     let server = two_gpus(|config| config.tensors.max_count = 5).await;
     let both = &["cuda:0", "cuda:1"];
-    let (x, w) = (values(&[1001, 16], 1), values(&[16, 24], 2));
+    let x = values(&[1001, 16], 1);
+    let w = values(&[16, 24], 2);
     let on_first =
         v1::ExecuteRequest { device: "cuda:0".to_owned(), ..rows(sent("x", x.clone()), sent("w", w.clone())) };
     let expected = outputs(&server, on_first).await;
-    let (x0, w0) = (upload(&server, x.clone(), "cuda:0").await, upload(&server, w.clone(), "cuda:0").await);
-    let (inline, on_gpu) = ((sent("x", x), sent("w", w)), (resident("x", &x0), resident("w", &w0)));
+    let x0 = upload(&server, x.clone(), "cuda:0").await;
+    let w0 = upload(&server, w.clone(), "cuda:0").await;
+    let inline = (sent("x", x), sent("w", w));
+    let on_gpu = (resident("x", &x0), resident("w", &w0));
     let start = held(&server);
     let mixed = &["cuda:1", "cpu", "cuda:0"];
     let cases = [(&both[..], &inline), (mixed, &inline), (&[], &inline), (both, &on_gpu), (mixed, &on_gpu)];
@@ -553,7 +559,8 @@ async fn two_gpus_compute_what_one_does() {
 async fn tensors_of_two_gpus_are_compared() {
     let server = two_gpus(|_| {}).await;
     let x = upload(&server, values(&[1001, 16], 1), "cuda:0").await;
-    let (same, other) = (copy(&server, &x, "cuda:1").await, upload(&server, values(&[1001, 16], 2), "cuda:1").await);
+    let same = copy(&server, &x, "cuda:1").await;
+    let other = upload(&server, values(&[1001, 16], 2), "cuda:1").await;
     for (expected, passes) in [(&same, true), (&other, false)] {
         let request = v1::CompareOutputsRequest {
             actual: vec![resident("y", &x)],

@@ -147,7 +147,8 @@ async fn unread_responses_stay_charged_and_other_calls_are_served() {
         body.send_data(message.clone(), true).expect("the request is sent");
         calls.push(tokio::spawn(response));
     }
-    let (mut answered, mut refused) = (vec![], 0);
+    let mut answered = vec![];
+    let mut refused = 0;
     for call in calls {
         let response = call.await.expect("no panic").expect("an answer");
         match Status::from_header_map(response.headers()) {
@@ -476,7 +477,8 @@ impl AsyncRead for Late {
         if *self.may_read.borrow() {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        let (mut may_read, waker) = (self.may_read.clone(), cx.waker().clone());
+        let mut may_read = self.may_read.clone();
+        let waker = cx.waker().clone();
         tokio::spawn(async move {
             let _dropped = may_read.wait_for(|may_read| *may_read).await;
             waker.wake();

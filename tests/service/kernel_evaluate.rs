@@ -272,7 +272,8 @@ async fn evaluate_refuses_requests_with_their_field() {
         })
     };
     let reference = |source: &str, extent: i64| {
-        let (program, grid) = (Some(program(source)), vec![extent]);
+        let program = Some(program(source));
+        let grid = vec![extent];
         let reference = v1::EvaluationReference { program, grid };
         with(&|request| request.expectation = Some(Expectation::Reference(reference.clone())))
     };

@@ -63,7 +63,8 @@ async fn assert_same(server: &TestServer, name: &str, request: &v1::LaunchReques
     assert_eq!(gpu.fault, cpu.fault, "{name}");
     assert_eq!(gpu.outputs.len(), cpu.outputs.len(), "{name}");
     for (gpu, cpu) in gpu.outputs.iter().zip(&cpu.outputs) {
-        let ([got, expected], of) = ([gpu, cpu].map(|one| one.value.as_ref().expect("a tensor")), &cpu.name);
+        let [got, expected] = [gpu, cpu].map(|one| one.value.as_ref().expect("a tensor"));
+        let of = &cpu.name;
         assert_eq!((got.dtype, &got.shape), (expected.dtype, &expected.shape), "{name}, {of}");
         let first = got.data.iter().zip(&expected.data).position(|(got, expected)| got != expected);
         assert_eq!(first, None, "{name}, {of}: the first byte that differs");
@@ -527,7 +528,8 @@ def scaled(x: wp.array(dtype=int), y: wp.array(dtype=int)):
         on(KernelDevice::Cuda, &with_outputs(vec![output("y", &[1000])], request(&source, &[1000], vec![x])))
     };
     let calls = (0..64).map(|factor| {
-        let (mut kernels, request) = (server.kernels(), scaled(factor));
+        let mut kernels = server.kernels();
+        let request = scaled(factor);
         tokio::spawn(async move { (factor, kernels.launch(request).await) })
     });
     let calls: Vec<_> = calls.collect();

@@ -135,7 +135,8 @@ def turned(m: wp.mat22, points: wp.array2d(dtype=wp.vec2), out: wp.array2d(dtype
     let response = launch(&server, v1::LaunchRequest { outputs, ..request(source, &[1, 3], arguments) }).await;
     let outputs = response.expect("it is valid").outputs;
     let [squares, out] = &outputs[..] else { panic!("two outputs, got {outputs:?}") };
-    let (squares, out) = (squares.value.as_ref().expect("a tensor"), out.value.as_ref().expect("a tensor"));
+    let squares = squares.value.as_ref().expect("a tensor");
+    let out = out.value.as_ref().expect("a tensor");
     assert_eq!((&squares.shape[..], f32s(squares)), (&[1, 2, 2][..], vec![-1.0, 0.0, 0.0, -1.0]));
     assert_eq!((&out.shape[..], f32s(out)), (&[1, 3, 2][..], vec![-2.0, 1.0, -4.0, 3.0, -6.0, 5.0]));
 }
@@ -399,7 +400,8 @@ async fn kernels_are_listed_by_their_last_use_and_evicted() {
     compile(&server, source("h")).await.expect("it is valid");
     assert_eq!(names().await, ["h", "f"], "two are kept");
     let evict = |id: &str| {
-        let (mut kernels, kernel_id) = (server.kernels(), id.to_owned());
+        let mut kernels = server.kernels();
+        let kernel_id = id.to_owned();
         async move { kernels.evict_kernel(v1::EvictKernelRequest { kernel_id }).await }
     };
     evict(&ids[0]).await.expect("it is kept");

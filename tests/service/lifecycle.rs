@@ -89,7 +89,8 @@ async fn accepted_calls_are_answered_when_the_daemon_shuts_down() {
     let long = "a long text ".repeat(50_000);
     let calls: Vec<_> = (0..8)
         .map(|_| {
-            let (mut embed, long) = (server.embed(), long.clone());
+            let mut embed = server.embed();
+            let long = long.clone();
             tokio::spawn(async move { embed.embed(texts(&[&long])).await })
         })
         .collect();

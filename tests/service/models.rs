@@ -127,7 +127,9 @@ async fn where_nothing_is_asked_for_a_cpu_computes_in_f32_and_a_gpu_in_bfloat16(
     let of = async |model: &str| {
         vectors(&server, v1::EmbedRequest { model: model.to_owned(), ..texts(&["the def of a thing"]) }).await
     };
-    let (unasked, single, halves) = (of("bert").await, of("f32").await, of("bf16").await);
+    let unasked = of("bert").await;
+    let single = of("f32").await;
+    let halves = of("bf16").await;
     assert_eq!(&unasked, if on_gpu { &halves } else { &single });
     assert_eq!(halves == single, !on_gpu && loaded[1].cpu_precision() == v1::Precision::F32);
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
@@ -433,7 +435,8 @@ async fn an_accepted_call_waits_for_admission_and_a_new_one_gets_retry_info() {
     assert_eq!(whole.token_counts.iter().sum::<u32>(), 40_000, "five requests, of which one fits");
     let calls: Vec<_> = (0..8)
         .map(|_| {
-            let (mut embed, request) = (server.embed(), of_bert(&many));
+            let mut embed = server.embed();
+            let request = of_bert(&many);
             tokio::spawn(async move { embed.embed(request).await })
         })
         .collect();

@@ -147,7 +147,8 @@ async fn a_diagnostic_has_the_positions_of_the_exception() {
 async fn the_mode_selects_the_start_symbol() {
     let server = TestServer::start().await;
     let parse = |mode: v1::ParseMode, source| v1::ParseRequest { mode: mode.into(), ..request(&[source]) };
-    let (server, parse) = (&server, &parse);
+    let server = &server;
+    let parse = &parse;
     let one =
         |mode, source| async move { server.parse().parse(parse(mode, source)).await.expect("parses").into_inner() };
     let eval = one(v1::ParseMode::Eval, "f(1)\n").await;

@@ -31,7 +31,8 @@ fn input(values: &[impl ToString]) -> TextInput {
 }
 
 fn of(model: &str, documents: &[impl ToString]) -> RerankRequest {
-    let (model, query) = (model.to_owned(), QUERY.to_owned());
+    let model = model.to_owned();
+    let query = QUERY.to_owned();
     RerankRequest { model, query, documents: Some(input(documents)), ..RerankRequest::default() }
 }
 
@@ -202,7 +203,8 @@ async fn concurrent_calls_get_the_responses_of_single_calls() {
     };
     let calls: Vec<_> = (0..24)
         .map(|at| {
-            let (mut embed, request) = (server.embed(), request(at));
+            let mut embed = server.embed();
+            let request = request(at);
             tokio::spawn(async move { embed.rerank(request).await })
         })
         .collect();

@@ -41,7 +41,8 @@ async fn floats(server: &TestServer, numbers: &[f32]) -> ResidentTensor {
 async fn download(server: &TestServer, handle: &str) -> Result<(ResidentTensor, Bytes), Status> {
     let request = v1::DownloadTensorRequest { handle: handle.to_owned() };
     let mut parts = server.tensor().download_tensor(request).await?.into_inner();
-    let (mut tensor, mut data) = (None, vec![]);
+    let mut tensor = None;
+    let mut data = vec![];
     while let Some(part) = parts.next().await {
         let part = part?;
         assert_eq!(part.tensor.is_some(), tensor.is_none(), "the first message alone has a header");
@@ -280,7 +281,8 @@ async fn unknown_freed_and_expired_handles_are_not_found() {
 #[tokio::test]
 async fn a_download_continues_after_its_tensor_is_freed() {
     let server = TestServer::start().await;
-    let (bytes, chunk) = (16 * MIB, vec![7; MIB]);
+    let bytes = 16 * MIB;
+    let chunk = vec![7; MIB];
     let begin = header(v1::Dtype::U8, &[i64::try_from(bytes).expect("16 MiB")]);
     let parts = std::iter::once(first(begin, &[])).chain((0..16).map(|_| rest(&chunk))).collect();
     let tensor = upload(&server, parts).await.expect("it fits");
@@ -382,7 +384,8 @@ async fn the_rust_client_keeps_tensors_between_calls() {
     let options = UploadOptions::default().ttl(Duration::from_secs(60));
     let x = client.upload(matrix(), &options).await.expect("it fits");
     let mut graph = Graph::default();
-    let (resident, sent) = (graph.resident(&x), graph.input(matrix()));
+    let resident = graph.resident(&x);
+    let sent = graph.input(matrix());
     let sum = graph.op("add", [&resident, &sent], []);
     graph.keep_ttl(Duration::from_secs(60));
     let done = client.execute(&graph, [(&sum).into(), sum.keep()]).await.expect("runs");

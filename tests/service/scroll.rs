@@ -53,7 +53,8 @@ async fn scroll(
     first: v1::ScrollPointsRequest,
     mut between: impl AsyncFnMut(usize),
 ) -> Vec<Vec<u64>> {
-    let (mut pages, mut next) = (vec![], Some(first));
+    let mut pages = vec![];
+    let mut next = Some(first);
     while let Some(request) = next {
         let (ids, follows) = page(server, request).await;
         pages.push(ids);

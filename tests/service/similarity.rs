@@ -26,7 +26,8 @@ async fn each_metric_ranks_by_its_definition() {
     ];
     for (metric, rows, scores) in cases {
         let answer = server.similarity().find_similar(request(metric, 2)).await.expect("finds").into_inner();
-        let (indices, found) = (answer.indices.expect("indices"), answer.scores.expect("scores"));
+        let indices = answer.indices.expect("indices");
+        let found = answer.scores.expect("scores");
         assert_eq!(indices.shape, [2, 2]);
         assert_eq!(i32s(&indices), rows, "{metric:?}");
         assert_eq!(f32s(&found), scores, "{metric:?}");

@@ -15,7 +15,8 @@ fn url(path: &Path) -> String {
 
 /// A daemon with a collection and a snapshot folder, and a folder that is not allowed.
 async fn start_server(default: bool) -> (TestServer, TempDir, TempDir) {
-    let (inside, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let inside = tempfile::tempdir().expect("a folder");
+    let outside = tempfile::tempdir().expect("a folder");
     let offered = url(inside.path());
     let server = TestServer::start_with(|config| {
         if default {

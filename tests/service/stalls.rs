@@ -39,11 +39,13 @@ fn large_file() -> String {
 #[tokio::test]
 async fn five_megabytes_in_one_file_are_one_tree() {
     let server = TestServer::start_with(smallest).await;
-    let (file, one) = (large_file(), large_file()[..large_file().find("\n\n").expect("ends") + 2].to_owned());
+    let file = large_file();
+    let one = large_file()[..large_file().find("\n\n").expect("ends") + 2].to_owned();
     let functions = u32::try_from(file.len() / one.len()).expect("some thousands");
     let whole = parse(&server, vec![file]).await;
     let part = parse(&server, vec![one]).await;
-    let (whole_tree, part_tree) = (whole.nodes.expect("a tree"), part.nodes.expect("a tree"));
+    let whole_tree = whole.nodes.expect("a tree");
+    let part_tree = part.nodes.expect("a tree");
     assert_eq!(whole.results[0].node_count, part.results[0].node_count * functions);
     assert_eq!(whole.results[0].line_count, (part.results[0].line_count - 1) * functions + 1);
     assert_eq!(whole_tree.kinds, part_tree.kinds.repeat(functions as usize));
@@ -142,7 +144,8 @@ async fn long_requests_of_one_client_do_not_delay_small_ones_of_another() {
         async move {
             let requests = long_requests();
             let call = |at: usize| {
-                let (mut client, request) = (client.clone(), requests[at % requests.len()].clone());
+                let mut client = client.clone();
+                let request = requests[at % requests.len()].clone();
                 async move { client.parse(request).await.map(|_| ()) }
             };
             let mut under_way: FuturesUnordered<_> = (0..4).map(call).collect();
@@ -154,7 +157,8 @@ async fn long_requests_of_one_client_do_not_delay_small_ones_of_another() {
             }
         }
     });
-    let (mut seen, mut alone) = (0, 0);
+    let mut seen = 0;
+    let mut alone = 0;
     while seen < ENOUGH {
         assert!(!flood.is_finished(), "it goes on for ever");
         let (before, running) = batches(&server);

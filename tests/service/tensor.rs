@@ -123,7 +123,8 @@ async fn a_chain_of_ten_elementwise_operations_is_one_kernel() {
             node("j", "neg", &["i"], &[]),
         ]
     };
-    let (x, row) = ([0.5, -1.0, 2.0, -3.0], [0.25, 1.5]);
+    let x = [0.5, -1.0, 2.0, -3.0];
+    let row = [0.25, 1.5];
     let inputs = || vec![input("x", floats(&[2, 2], &x)), input("row", floats(&[2], &row))];
     let expected: Vec<f32> = x
         .iter()
@@ -171,7 +172,8 @@ async fn an_index_out_of_range_fails_the_call_and_names_node_and_input() {
     let indexing = |prefix: &str, op: &str, index: f32| {
         let name = |name: &str| format!("{prefix}{name}");
         let inputs = vec![input("x", floats(&[2, 1], &[5.0, 6.0])), input("f", floats(&[2, 1], &[1.0, index]))];
-        let (dim, classes) = (("dim", Value::Integer(0)), ("num_classes", Value::Integer(2)));
+        let dim = ("dim", Value::Integer(0));
+        let classes = ("num_classes", Value::Integer(2));
         let (operands, attributes) = match op {
             "one_hot" => (vec![name("i")], vec![classes]),
             "embedding" => (vec!["x".to_owned(), name("i")], vec![]),

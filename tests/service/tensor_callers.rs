@@ -99,7 +99,8 @@ async fn kept_outputs_are_freed_if_the_response_cannot_be_encoded_or_is_not_read
         body.send_data(framed(&graph(4 * MIB, MIB)), true).expect("the request is sent");
         calls.push(response);
     }
-    let (mut unread, mut refused) = (vec![], 0);
+    let mut unread = vec![];
+    let mut refused = 0;
     for call in calls {
         let response = call.await.expect("an answer");
         match Status::from_header_map(response.headers()) {

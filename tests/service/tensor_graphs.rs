@@ -17,7 +17,8 @@ use super::harness::TestServer;
 
 /// The names of all operations and attributes, from the tables of their documentation.
 fn documented() -> (Vec<String>, Vec<String>) {
-    let (mut operations, mut attributes) = (vec![], vec!["input".to_owned(), "other".to_owned(), "dim".to_owned()]);
+    let mut operations = vec![];
+    let mut attributes = vec!["input".to_owned(), "other".to_owned(), "dim".to_owned()];
     let rows = include_str!("../../docs/tensor.md").lines().skip_while(|line| !line.starts_with("| family"));
     for row in rows.skip(2).take_while(|line| line.starts_with('|')) {
         let cell = row.splitn(3, '|').nth(2).unwrap_or_default();
@@ -174,7 +175,8 @@ fn check(status: &Status) -> TestCaseResult {
     prop_assert_eq!(status.code(), Code::InvalidArgument, "{:?}", status);
     let violations = status.get_details_bad_request().map(|bad| bad.field_violations).unwrap_or_default();
     prop_assert_eq!(violations.len(), 1, "{:?}", status);
-    let (field, said) = (&violations[0].field, &violations[0].description);
+    let field = &violations[0].field;
+    let said = &violations[0].description;
     prop_assert!(!field.is_empty() && said.contains("expected ") && said.contains("got "), "{:?}", status);
     Ok(())
 }

@@ -101,7 +101,9 @@ async fn call(client: &mut Client, rng: &mut StdRng, handles: &mut Vec<String>) 
 
 /// Calls `calls` times. Nothing but a handle that does not exist is refused.
 async fn caller(mut client: Client, seed: usize, calls: usize) {
-    let (mut rng, mut handles, mut refused) = (StdRng::seed_from_u64(seed as u64), vec![], 0);
+    let mut rng = StdRng::seed_from_u64(seed as u64);
+    let mut handles = vec![];
+    let mut refused = 0;
     for _ in 0..calls {
         if let Err(status) = call(&mut client, &mut rng, &mut handles).await {
             assert_eq!((status.code(), handles.len()), (Code::NotFound, 0), "{status:?}");

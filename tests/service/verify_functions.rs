@@ -384,7 +384,8 @@ async fn chunks_that_are_sent_ahead_are_answered_in_order_and_an_error_follows_t
     let source = "def line(x: float, n: int) -> float:\n    return 2.0 * x + n\n";
     let mut sent = start(header("line", source));
     let chunk = |count: usize| {
-        let (x, n) = (vec![1.0; count], vec![2; count]);
+        let x = vec![1.0; count];
+        let n = vec![2; count];
         cases(inputs(vec![doubles("x", &[i64::try_from(count).expect("a few")], &x), integers("n", &n)]))
     };
     sent.extend((1..=20).map(chunk));

@@ -37,7 +37,8 @@ fn with_domain(mut header: v1::VerifyHeader, name: &str, domain: v1::InputDomain
 }
 
 fn integers(min: i64, max: i64) -> v1::InputDomain {
-    let (lower, upper) = (input_domain::Lower::MinInteger(min), input_domain::Upper::MaxInteger(max));
+    let lower = input_domain::Lower::MinInteger(min);
+    let upper = input_domain::Upper::MaxInteger(max);
     v1::InputDomain { lower: Some(lower), upper: Some(upper), ..Default::default() }
 }
 
@@ -49,7 +50,8 @@ async fn run(
 ) -> Result<(v1::VerifySummary, Vec<u64>), Status> {
     let sent = start(v1::VerifyHeader { device: device.into(), ..header.clone() });
     let mut answers = server.verify().verify(tokio_stream::iter(sent)).await?.into_inner();
-    let (mut failed, mut cases) = (vec![], 0);
+    let mut failed = vec![];
+    let mut cases = 0;
     while let Some(answer) = answers.message().await? {
         match answer.part.expect("a part") {
             Part::Cases(verdicts) => {
@@ -90,7 +92,8 @@ async fn equal_functions_are_decided_on_the_gpu() {
     let server = gpu_server(|_| {}).await;
     let horner = "def f(x: float, n: int) -> float:\n    y = 1.0\n    for i in range(n % 7):\n        y = y * x + i\n    return y\n";
     let (summary, decided) = assert_same(&server, "horner", header(horner, horner, CASES)).await;
-    let (nan, all) = (summary.outputs[0].differences.as_ref().expect("compared").counts.expect("counts"), CASES);
+    let nan = summary.outputs[0].differences.as_ref().expect("compared").counts.expect("counts");
+    let all = CASES;
     assert!(decided > all / 2 && decided < all, "{decided} of {all} decided, {nan:?}");
     let raising = "def f(a: int, b: int) -> int:\n    assert a != 3\n    return a // b + a\n";
     let (summary, _) = assert_same(&server, "raising", header(raising, raising, CASES)).await;

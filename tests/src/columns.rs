@@ -16,7 +16,8 @@ pub fn differences(expected: &ParseResponse, got: &ParseResponse) -> Vec<(usize,
     if expected.results.len() != got.results.len() {
         found.push((expected.results.len().min(got.results.len()), "how many results there are"));
     }
-    let (mut theirs, mut ours) = (Parts::default(), Parts::default());
+    let mut theirs = Parts::default();
+    let mut ours = Parts::default();
     for (at, (one, other)) in expected.results.iter().zip(&got.results).enumerate() {
         (theirs, ours) = (next(&theirs, &one.counts), next(&ours, &other.counts));
         let columns = || column(&expected.columns, &theirs, &got.columns, &ours);

@@ -272,7 +272,8 @@ fn circles<'a>(arrows: impl Iterator<Item = &'a (String, String)>) -> BTreeSet<B
         next.entry(from).or_default().insert(to);
     }
     let reached = |start: &str| {
-        let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
+        let mut seen = BTreeSet::new();
+        let mut open = vec![start];
         while let Some(node) = open.pop() {
             open.extend(next.get(node).into_iter().flatten().filter(|to| seen.insert(**to)).copied());
         }

@@ -99,7 +99,8 @@ fn is_test_file(name: &str) -> bool {
         return true;
     }
     let words: Vec<_> = stem.split(['.', '_', '-']).collect();
-    let (first, last) = (words.first().copied().unwrap_or_default(), words.last().copied().unwrap_or_default());
+    let first = words.first().copied().unwrap_or_default();
+    let last = words.last().copied().unwrap_or_default();
     TEST_WORDS.contains(&last)
         || (first == "test" && matches!(extension, "py" | "c" | "cc" | "cpp" | "cxx" | "js" | "sh" | "rb" | "php"))
 }

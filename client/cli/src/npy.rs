@@ -164,7 +164,8 @@ fn row_major(data: &[u8], shape: &[usize], element: usize) -> Vec<u8> {
         stride * extent
     });
     let mut ordered = Vec::with_capacity(data.len());
-    let (mut index, mut at) = (vec![0; shape.len()], 0);
+    let mut index = vec![0; shape.len()];
+    let mut at = 0;
     while ordered.len() < data.len() {
         ordered.extend_from_slice(&data[at..at + element]);
         for dim in (0..shape.len()).rev() {

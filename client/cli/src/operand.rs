@@ -39,7 +39,8 @@ impl Operand {
             return Ok(Self::Handle(handle.to_owned()));
         }
         if let Some((path, name)) = text.split_once(&format!("{SAFETENSORS}:")) {
-            let (path, name) = (format!("{path}{SAFETENSORS}").into(), Some(name.to_owned()));
+            let path = format!("{path}{SAFETENSORS}").into();
+            let name = Some(name.to_owned());
             return Ok(Self::Safetensors { path, name });
         }
         if is_safetensors(Path::new(text)) {

@@ -156,7 +156,8 @@ impl Table {
     /// its cells are empty, `-` or `0`.
     pub fn new<const N: usize>(heads: [&'static str; N]) -> Self {
         let column = |head: &'static str| {
-            let (optional, head) = (head.starts_with('?'), head.trim_start_matches('?'));
+            let optional = head.starts_with('?');
+            let head = head.trim_start_matches('?');
             match head.strip_prefix('<') {
                 Some(head) => Column { head, align: Align::Left, optional },
                 None => Column { head, align: Align::Right, optional },

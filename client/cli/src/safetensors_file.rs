@@ -67,7 +67,8 @@ fn open(path: &Path) -> Result<Opened> {
     let header = header.ok_or_else(|| format("is truncated or no safetensors file".to_owned()))?;
     let tensors: Metadata = serde_json::from_slice(&header).map_err(|error| format(format!("header: {error}")))?;
     let data_start = 8 + header.len() as u64;
-    let (expected, got) = (tensors.data_len() as u64, file_bytes - data_start);
+    let expected = tensors.data_len() as u64;
+    let got = file_bytes - data_start;
     if expected == got {
         Ok(Opened { file, tensors, data_start })
     } else {

@@ -112,7 +112,8 @@ async fn a_dry_run_reports_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn trees_in_one_collection_do_not_remove_each_other() {
     let (fake, server) = served().await;
-    let (one, two) = (tree(), tree());
+    let one = tree();
+    let two = tree();
     for folder in [&one, &two] {
         let path = folder.path().to_str().expect("UTF-8");
         assert_eq!(run(&server, &["index", path, "-c", "code"]).await.code, 0);
@@ -315,9 +316,11 @@ async fn embeddings_go_to_json_lines_or_npy_and_back_in() {
     assert_eq!((lines.len(), &lines[0]["token_count"]), (2, &3.into()));
     assert_eq!(lines[1]["embedding"].as_array().map(Vec::len), Some(DIM));
 
-    let (npy, texts) = (folder.path().join("a.npy"), folder.path().join("a.txt"));
+    let npy = folder.path().join("a.npy");
+    let texts = folder.path().join("a.txt");
     fs::write(&texts, "open a socket\ngzip\nparse json\n").expect("it can be written");
-    let (npy, texts) = (npy.to_str().expect("UTF-8"), texts.to_str().expect("UTF-8"));
+    let npy = npy.to_str().expect("UTF-8");
+    let texts = texts.to_str().expect("UTF-8");
     let written = run(&server, &["embed", "--file", texts, "--output", npy, "--json"]).await.json();
     assert_eq!((&written["rows"], &written["dimensions"]), (&3.into(), &DIM.into()));
     let similar = run(&server, &["similar", npy, npy, "-k", "1", "--json"]).await.json();
@@ -402,7 +405,8 @@ async fn files_and_lines_are_ranked() {
     let (fake, server) = served().await;
     let folder = tree();
     let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
-    let (socket, pack) = (file("net/socket.py"), file("pack.py"));
+    let socket = file("net/socket.py");
+    let pack = file("pack.py");
     let words = ["rerank", "listen for tcp connections", &pack, &socket, "-m", "toy", "--json"];
     let ranked = run(&server, &words).await.json();
     let best = &ranked["results"][0];
@@ -565,7 +569,8 @@ async fn an_interrupted_index_keeps_what_was_sent_and_says_so() {
             std::io::BufRead::read_line(&mut err, &mut line).expect("a line");
             line
         };
-        let (warning, note) = (line(), line());
+        let warning = line();
+        let note = line();
         assert!(warning.contains("lives in memory"), "{warning}");
         (note, err)
     })
@@ -574,7 +579,8 @@ async fn an_interrupted_index_keeps_what_was_sent_and_says_so() {
     assert!(note.contains("interrupted"), "{note}");
     release.send(true).expect("the daemon listens");
     let (said, code) = tokio::task::spawn_blocking(move || {
-        let (mut err, mut said) = (err, String::new());
+        let mut err = err;
+        let mut said = String::new();
         std::io::Read::read_to_string(&mut err, &mut said).expect("text");
         (said, child.wait().expect("it ends").code())
     })

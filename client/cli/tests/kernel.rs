@@ -30,7 +30,8 @@ async fn files_are_written_and_diagnostics_have_places() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("module.py");
     fs::write(&source, "# source\n").expect("it can be written");
-    let (source, out) = (source.to_str().expect("UTF-8"), folder.path().join("out"));
+    let source = source.to_str().expect("UTF-8");
+    let out = folder.path().join("out");
     let out = out.to_str().expect("UTF-8");
 
     let done =
@@ -43,7 +44,8 @@ async fn files_are_written_and_diagnostics_have_places() {
     assert!(written.ends_with("[1]"), "{written}");
 
     let partly = translate(&server, &[source, "--kernel", "g", "--kernel", "h"]).await;
-    let (shown, error) = (text(&partly.stdout), text(&partly.stderr));
+    let shown = text(&partly.stdout);
+    let error = text(&partly.stderr);
     assert_eq!((partly.status.code(), error.as_str()), (Some(1), ""));
     assert!(shown.contains("module.py:3:5: unsupported_statement in h: expected less"), "{shown}");
 

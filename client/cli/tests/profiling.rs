@@ -25,7 +25,8 @@ fn folder() -> tempfile::TempDir {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tensor_operations_are_measured_and_written_in_every_format() {
-    let (fake, folder) = (FakeDaemon::default(), folder());
+    let fake = FakeDaemon::default();
+    let folder = folder();
     let words = "bench tensor --repetitions 7 --max-time 2s --output r.json --output r.md --output r.svg";
     let (code, out, err) = run(&fake, &folder, words).await;
     assert_eq!(code, 0, "{err}");
@@ -43,7 +44,8 @@ async fn tensor_operations_are_measured_and_written_in_every_format() {
     let product = cases.iter().find(|case| case["name"] == "matmul").expect("a product");
     assert_eq!((&product["bound"], &product["bound_share"]), (&"product".into(), &0.5.into()));
     assert_eq!((&product["median_ms"], &product["moved_bytes"]), (&2.0.into(), &(1 << 20).into()));
-    let (page, plot) = (read("r.md"), read("r.svg"));
+    let page = read("r.md");
+    let plot = read("r.svg");
     assert!(page.contains("| matmul | f32[512x512], f32[512x512] | 2.0000 ms | ±0% | 0.5 GB/s |"), "{page}");
     assert_eq!(plot.matches("height=\"16\"").count(), cases.len(), "a bar for each case");
     assert!(plot.starts_with("<svg") && plot.ends_with("</svg>\n"));
@@ -51,7 +53,8 @@ async fn tensor_operations_are_measured_and_written_in_every_format() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_case_that_fails_is_reported_and_the_others_are_measured() {
-    let (fake, folder) = (FakeDaemon::default(), folder());
+    let fake = FakeDaemon::default();
+    let folder = folder();
     fake.fail_next_of("BenchmarkOp", [Status::invalid_argument("too large")]);
     let (code, out, err) = run(&fake, &folder, "bench tensor --case softmax --case gelu --size large").await;
     assert!(code == 1 && out.contains("too large") && err.contains("1 of 3 cases failed"), "{code} {out} {err}");
@@ -63,7 +66,8 @@ async fn a_case_that_fails_is_reported_and_the_others_are_measured() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_has_the_bandwidth_of_kernels_as_a_share_of_that_of_copies() {
-    let (fake, folder) = (FakeDaemon::default(), folder());
+    let fake = FakeDaemon::default();
+    let folder = folder();
     let (code, out, err) = run(&fake, &folder, "report").await;
     assert_eq!(code, 0, "{err}");
     for row in [

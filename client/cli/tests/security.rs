@@ -15,7 +15,8 @@ struct Served {
 
 impl Served {
     async fn new(client_certificates: ClientCertificates) -> Self {
-        let (fake, certificates) = (FakeDaemon::default(), Certificates::new());
+        let fake = FakeDaemon::default();
+        let certificates = Certificates::new();
         fake.state().token = Some(TOKEN);
         let address = fake.listen_tls(&certificates, client_certificates).await;
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -46,7 +46,8 @@ async fn the_exit_code_says_whether_arrays_differ_and_the_report_how() {
     assert!(text(&same.stdout).starts_with("passed: f32[2, 3]\n"), "{}", text(&same.stdout));
 
     let different = compare(&server, &[&a, &b, "--max-ulps", "4"]).await;
-    let (out, err) = (text(&different.stdout), text(&different.stderr));
+    let out = text(&different.stdout);
+    let err = text(&different.stderr);
     assert_eq!((different.status.code(), err.as_str()), (Some(1), ""));
     assert!(out.starts_with("mismatch: f32[2, 3]\n") && out.contains("1 (16.7%)") && out.contains("4 ULP"), "{out}");
     assert!(out.contains("[1, 1]") && out.contains("5.5") && out.contains("0x40b00000"), "{out}");
@@ -225,7 +226,8 @@ async fn results_that_differ_from_run_to_run_fail_if_that_is_checked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_say_how_many_cases_a_gpu_decided() {
     let session = Session::new().await;
-    let (cpu, gpu) = (check("on the CPU", "wrong"), check("on a GPU", "wrong"));
+    let cpu = check("on the CPU", "wrong");
+    let gpu = check("on a GPU", "wrong");
     session.write("s.toml", &format!("count = 1000\n{cpu}device = \"cpu\"\n{gpu}device = \"cuda\"\n"));
     let ran = session.run(&["s.toml", "--html", "r.html", "--markdown", "r.md"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));

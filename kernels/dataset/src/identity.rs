@@ -49,7 +49,8 @@ pub struct Ratios {
 pub fn split(structure: &[u8; 32], ratios: Ratios) -> Split {
     let head = structure[..8].try_into().expect("eight bytes");
     let percent = u64::from_le_bytes(head) % 100;
-    let (validation, test) = (u64::from(ratios.validation), u64::from(ratios.test));
+    let validation = u64::from(ratios.validation);
+    let test = u64::from(ratios.test);
     match percent {
         _ if percent < test => Split::Test,
         _ if percent < test + validation => Split::Validation,
@@ -132,7 +133,8 @@ fn add_text(hash: &mut Sha256, text: &[u8]) {
 
 /// The number of a node's name.
 fn name(columns: &Columns, row: usize) -> Option<u32> {
-    let (kind, aux) = (columns.kinds[row], columns.aux[row]);
+    let kind = columns.kinds[row];
+    let aux = columns.aux[row];
     if matches!(kind, Kind::Name | Kind::Attribute) {
         return Some(aux / 4);
     }

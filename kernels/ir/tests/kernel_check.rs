@@ -216,7 +216,8 @@ fn components_are_laid_out_as_memory_requires() {
         kernel.params[1].ty = ParamType::Value(Element { components, size });
         kernel.check().map_err(|error| error.to_string())
     };
-    let (x, y) = (component("x", Dtype::F32, 0), component("pose.m01", Dtype::F64, 8));
+    let x = component("x", Dtype::F32, 0);
+    let y = component("pose.m01", Dtype::F64, 8);
     assert_eq!(check(vec![x.clone(), y.clone()], 16), Ok(()));
     let refused = |components, size, expected: &str| {
         assert_eq!(check(components, size), Err(expected.to_owned()));

@@ -70,7 +70,8 @@ fn pairs(dtype: Dtype, build: impl Fn(Expr, Expr) -> Vec<(Dtype, Expr)>) -> Case
     let samples = samples(dtype);
     let mut builder = Builder::new(1);
     let input = builder.array(dtype, 1);
-    let (a, b) = (builder.local(dtype), builder.local(dtype));
+    let a = builder.local(dtype);
+    let b = builder.local(dtype);
     let count = int(i32::try_from(samples.len()).expect("few samples"));
     let mut body = vec![
         load(a, input, binary(BinaryOp::Div, tid(), count.clone())),
@@ -120,7 +121,8 @@ fn approximated_operations_are_those_of_the_same_name() {
     let expected = expected(&case);
     for (got, expected) in got.arguments.iter().zip(&expected.arguments) {
         for (got, expected) in literals(Dtype::F64, got).zip(literals(Dtype::F64, expected)) {
-            let (x, y) = (got.as_f64(), expected.as_f64());
+            let x = got.as_f64();
+            let y = expected.as_f64();
             let is_close = (x - y).abs() <= y.abs() * 1e-14 || x.to_bits() == y.to_bits();
             // Numbers too small for the type lose digits.
             let is_small = x.abs().max(y.abs()) < 1e-300;
@@ -186,7 +188,9 @@ fn budgets_count_iterations_of_all_loops() {
     for budget in [0, 1, 2, 11, 12, 13, 5000] {
         let mut builder = Builder::new(1);
         let x = builder.array(Dtype::I32, 1);
-        let (i, j, n) = (builder.local(Dtype::I32), builder.local(Dtype::I32), builder.local(Dtype::I32));
+        let i = builder.local(Dtype::I32);
+        let j = builder.local(Dtype::I32);
+        let n = builder.local(Dtype::I32);
         let [outer, inner, last] = [(); 3].map(|()| builder.label());
         let count = assign(n, add(local(n), int(1)));
         let nested = range(inner, j, [int(0), int(3), int(1)], vec![count.clone()]);
@@ -251,8 +255,10 @@ fn spanned(dtype: Dtype, [start, end]: &[Expr; 2], step: i64) -> [Case; 2] {
     [false, true].map(|is_constant| {
         let mut builder = Builder::new(1);
         let x = builder.array(dtype, 1);
-        let (i, at) = (builder.local(dtype), builder.local(Dtype::I32));
-        let (by, label) = (builder.value(dtype), builder.label());
+        let i = builder.local(dtype);
+        let at = builder.local(Dtype::I32);
+        let by = builder.value(dtype);
+        let label = builder.label();
         let step_by = if is_constant { integer(dtype, step) } else { Expr::Param(by, 0) };
         let body = vec![
             when(less(int(7), local(at)), vec![Stmt::Break(label)]),
@@ -368,7 +374,8 @@ fn atomic_operations_do_not_depend_on_the_order_of_threads() {
         let ops = [AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::And, AtomicOp::Or, AtomicOp::Xor];
         for op in ops.into_iter().filter(|op| op.takes(dtype)) {
             let mut builder = Builder::new(1);
-            let (x, y) = (builder.array(dtype, 1), builder.array(dtype, 1));
+            let x = builder.array(dtype, 1);
+            let y = builder.array(dtype, 1);
             let a = builder.local(dtype);
             let place = at(y, &[int(0)]);
             let atomic = Stmt::Atomic { op, place, operand: local(a), expected: None, previous: None };
@@ -383,7 +390,8 @@ fn atomic_operations_do_not_depend_on_the_order_of_threads() {
 /// `y[i, j] += x[i]` where `x[i]` is not 3, and a variable that only some threads assign.
 fn reads_before_it_writes() -> Kernel {
     let mut builder = Builder::new(2);
-    let (x, y) = (builder.array(Dtype::I32, 1), builder.array(Dtype::I32, 2));
+    let x = builder.array(Dtype::I32, 1);
+    let y = builder.array(Dtype::I32, 2);
     let [a, b, bonus] = [Dtype::I32; 3].map(|dtype| builder.local(dtype));
     let place = || at(y, &[tid(), Expr::ThreadId(1)]);
     let mut kernel = builder.finish(vec![
@@ -450,7 +458,8 @@ struct add_thread {
 fn saxpy() -> Kernel {
     let mut builder = Builder::new(2);
     let alpha = builder.value(Dtype::F32);
-    let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 2));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.array(Dtype::F32, 2);
     let [row, i, sum, a] = [Dtype::I32, Dtype::I32, Dtype::F32, Dtype::F32].map(|dtype| builder.local(dtype));
     let label = builder.label();
     let scaled = mul(Expr::Param(alpha, 0), local(a));

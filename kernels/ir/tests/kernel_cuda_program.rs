@@ -51,7 +51,8 @@ fn text(output: &Output) -> String {
 fn saxpy() -> (Kernel, Vec<Argument>) {
     let mut builder = Builder::new(1);
     let alpha = builder.value(Dtype::F32);
-    let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.array(Dtype::F32, 1);
     let [i, loaded, sum] = [Dtype::I32, Dtype::F32, Dtype::F32].map(|dtype| builder.local(dtype));
     let scaled = mul(Expr::Param(alpha, 0), local(loaded));
     let mut kernel = builder.finish(vec![
@@ -196,10 +197,13 @@ fn points() -> Files {
 /// Sums and extremes of an array, by atomic operations.
 fn reductions() -> Files {
     let mut builder = Builder::new(1);
-    let (x, n) = (builder.array(Dtype::F32, 1), builder.array(Dtype::I64, 1));
-    let (sum, least, count) =
-        (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1), builder.array(Dtype::I64, 1));
-    let (a, b) = (builder.local(Dtype::F32), builder.local(Dtype::I64));
+    let x = builder.array(Dtype::F32, 1);
+    let n = builder.array(Dtype::I64, 1);
+    let sum = builder.array(Dtype::F32, 1);
+    let least = builder.array(Dtype::F32, 1);
+    let count = builder.array(Dtype::I64, 1);
+    let a = builder.local(Dtype::F32);
+    let b = builder.local(Dtype::I64);
     let atomic = |op, array, operand| {
         let place = at(array, &[int(0)]);
         Stmt::Atomic { op, place, operand, expected: None, previous: None }
@@ -233,7 +237,8 @@ fn empty() -> Files {
 /// Names that C++ or the program has for something else.
 fn names() -> Files {
     let mut builder = Builder::new(1);
-    let (x, y) = (builder.array(Dtype::F32, 1), builder.value(Dtype::F32));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.value(Dtype::F32);
     let [a, i] = [Dtype::F32, Dtype::I32].map(|dtype| builder.local(dtype));
     let label = builder.label();
     let sine = unary(UnaryOp::Sin, Expr::Param(y, 0));

@@ -118,7 +118,8 @@ impl Ledger {
 
     /// Evicts caches of a place, for an allocator with its own limit. Returns the bytes evicted.
     pub fn evict(&self, place: Place, bytes: u64) -> u64 {
-        let (books, mut evicted) = (self.books(place), 0);
+        let books = self.books(place);
+        let mut evicted = 0;
         for kind in Kind::EVICTION {
             for evict in books.evictors(kind) {
                 if evicted < bytes {
@@ -220,7 +221,8 @@ impl Books {
             let found = balance.kinds[kind as usize];
             let seen: u64 = observed.iter().filter(|(of, _)| *of == kind).map(|(_, bytes)| bytes).sum();
             memory.held += seen;
-            let (held, cap) = (found.held + seen, found.cap.bytes);
+            let held = found.held + seen;
+            let cap = found.cap.bytes;
             if held > 0 || cap < u64::MAX || found.refused > 0 || found.evicted > 0 {
                 memory.kinds.push(KindMemory { kind, held, cap, refused: found.refused, evicted: found.evicted });
             }

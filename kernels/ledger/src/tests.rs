@@ -34,7 +34,8 @@ fn cache(ledger: &Arc<Ledger>, kind: Kind, sizes: &[u64]) -> Arc<Mutex<Vec<Reser
     let entries = Arc::new(Mutex::new(entries));
     let evicted = Arc::clone(&entries);
     ledger.on_eviction(Place::Host, kind, move |missing| {
-        let (mut entries, mut sum) = (evicted.lock().expect("not poisoned"), 0);
+        let mut entries = evicted.lock().expect("not poisoned");
+        let mut sum = 0;
         while sum < missing && !entries.is_empty() {
             sum += entries.remove(0).bytes();
         }
@@ -162,7 +163,8 @@ fn nothing_is_evicted_for_what_can_never_fit_or_exceeds_a_cap() {
 fn an_evictor_may_reserve_and_look_at_the_ledger() {
     let ledger = ledger(100);
     let models = cache(&ledger, Kind::Models, &[90]);
-    let (weak, account) = (Arc::downgrade(&ledger), ledger.account(Place::Host, Kind::Indexes));
+    let weak = Arc::downgrade(&ledger);
+    let account = ledger.account(Place::Host, Kind::Indexes);
     ledger.on_eviction(Place::Host, Kind::Graphs, move |_| {
         assert!(account.reserve(1000).is_err());
         weak.upgrade().map_or(0, |ledger| ledger.snapshot().len() as u64 - 1)
@@ -191,7 +193,8 @@ fn an_allocator_with_its_own_limit_can_ask_for_an_eviction() {
 fn principals_are_charged_separately_and_forgotten_at_zero() {
     let ledger = ledger(100);
     let account = ledger.account(Place::Host, Kind::Models);
-    let (mine, theirs) = (account.of(7).reserve(10).expect("fits"), account.of(9).reserve(5).expect("fits"));
+    let mine = account.of(7).reserve(10).expect("fits");
+    let theirs = account.of(9).reserve(5).expect("fits");
     let own = account.reserve(1).expect("fits");
     assert_eq!(host(&ledger).principals, [(0, 1), (7, 10), (9, 5)]);
     drop((mine, own));

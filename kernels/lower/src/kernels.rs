@@ -77,7 +77,8 @@ pub(crate) fn no_kernel(environment: &Environment<'_>) -> LowerError {
 
 /// Why a function is no kernel of the Python dialect; `None` if it is one.
 fn python_reason(environment: &Environment<'_>, function: &FunctionDecl) -> Option<String> {
-    let (syntax, name) = (environment.syntax, &function.name);
+    let syntax = environment.syntax;
+    let name = &function.name;
     if function.role != Role::Plain {
         return Some(format!("`{name}` has a decorator, which may change what it does"));
     }
@@ -223,7 +224,9 @@ impl Lowerer<'_> {
         let Returns::Function { is_left, slots, last, .. } = &self.frame().returns else {
             unreachable!("the frame is that of a function")
         };
-        let (is_left, slots, last) = (*is_left, slots.clone(), last.clone());
+        let is_left = *is_left;
+        let slots = slots.clone();
+        let last = last.clone();
         if flow == Flow::Next {
             let site = self.emitter.site(syntax.site(function.node));
             body.push(Stmt::Fault(FaultKind::InvalidValue, site));

@@ -46,7 +46,9 @@ out[3] = wp.uint32(wp.randi(state, -5, 5) + 5)
         0_u32,
     );
     let start = pcg(42_u32.wrapping_add(pcg(7)));
-    let (second, third, fourth) = (pcg(start), pcg(pcg(start)), pcg(pcg(pcg(start))));
+    let second = pcg(start);
+    let third = pcg(pcg(start));
+    let fourth = pcg(pcg(pcg(start)));
     assert_eq!(results, [start, second, third >> 8, fourth % 10]);
 }
 

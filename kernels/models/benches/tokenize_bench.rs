@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             let expected = theirs.encode_fast(text.as_str(), false)?;
             assert_eq!(ids(text)?, expected.get_ids(), "{text:?}");
         }
-        let (bytes, tokens) = (texts[0].len(), ids(&texts[0])?.len());
+        let bytes = texts[0].len();
+        let tokens = ids(&texts[0])?.len();
         let own = median(|| texts.iter().for_each(|text| drop(black_box(ids(text)))));
         let baseline =
             median(|| texts.iter().for_each(|text| drop(black_box(theirs.encode_fast(text.as_str(), false)))));

@@ -109,7 +109,9 @@ fn speed(encoder: &EncoderModel, precision: Precision, threads: usize) {
         let busy = (cpu_seconds() - before) / ROUNDS as f64 / f64::from(texts) * 1e3;
         seconds.sort_by(f64::total_cmp);
         let rate = |seconds: f64| f64::from(texts) / seconds;
-        let (median, least, most) = (seconds[ROUNDS / 2], seconds[ROUNDS - 1], seconds[0]);
+        let median = seconds[ROUNDS / 2];
+        let least = seconds[ROUNDS - 1];
+        let most = seconds[0];
         println!(
             "{threads} threads, {texts} x {tokens} tokens: {:.1} seq/s ({:.1} to {:.1}), {busy:.2} ms CPU a text",
             rate(median),

@@ -31,7 +31,8 @@ pub(crate) fn parse(file: &[u8]) -> Result<Parts<'_>, ModelError> {
         return Err(ModelError::Version { expected: VERSION, got: version });
     }
     let sha256 = checksum(file)?;
-    let (rows, dim) = (word(&mut rest, "rows")?, word(&mut rest, "columns")?);
+    let rows = word(&mut rest, "rows")?;
+    let dim = word(&mut rest, "columns")?;
     let offered_dimensions = dimensions(&mut rest, rows, dim)?;
     let pieces: Vec<_> = lines(&mut rest, "vocabulary")?.collect();
     if pieces.len() != rows as usize {

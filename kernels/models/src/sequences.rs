@@ -116,7 +116,8 @@ impl Sequences {
 
     /// Appends the sequences of other texts. Both or neither have token types.
     pub fn append(&mut self, other: Self) {
-        let (ids, sequences) = (count(self.ids.len()), count(self.offsets.len() - 1));
+        let ids = count(self.ids.len());
+        let sequences = count(self.offsets.len() - 1);
         self.ids.extend(other.ids);
         self.types.extend(other.types);
         self.bytes.extend(other.bytes);

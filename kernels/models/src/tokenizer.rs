@@ -22,7 +22,8 @@ pub(crate) struct Tokenizer {
 impl Tokenizer {
     /// `pieces` are in the order of their ids; `##` marks those that continue a word.
     pub(crate) fn new(pieces: &[&str], characters: Characters) -> Result<Self, ModelError> {
-        let (mut starts, mut inner) = (vec![], vec![]);
+        let mut starts = vec![];
+        let mut inner = vec![];
         for (id, piece) in (0..).zip(pieces) {
             match piece.strip_prefix("##") {
                 Some(piece) => inner.push((piece, id)),

@@ -81,7 +81,8 @@ fn scores(model: &Model, pairs: &Sequences) -> Vec<f32> {
 #[test]
 fn pairs_of_every_architecture_are_those_of_its_tokeniser() {
     for name in architectures() {
-        let (model, expected) = (model(&name), expected(&name));
+        let model = model(&name);
+        let expected = expected(&name);
         let got = pairs(&model, &expected.query, &expected.documents, None).expect("pairs");
         assert_eq!(got.texts(), expected.documents.len());
         for (text, ids) in expected.ids.iter().enumerate() {
@@ -98,7 +99,8 @@ fn pairs_of_every_architecture_are_those_of_its_tokeniser() {
 #[test]
 fn scores_of_every_architecture_are_those_of_pytorch() {
     for name in architectures() {
-        let (model, expected) = (model(&name), expected(&name));
+        let model = model(&name);
+        let expected = expected(&name);
         let pairs = pairs(&model, &expected.query, &expected.documents, None).expect("pairs");
         let got = scores(&model, &pairs);
         assert_eq!(got.len(), expected.logits.len(), "{name}");
@@ -110,7 +112,8 @@ fn scores_of_every_architecture_are_those_of_pytorch() {
 
 #[test]
 fn a_score_does_not_depend_on_the_batch() {
-    let (model, expected) = (model("bert"), expected("bert"));
+    let model = model("bert");
+    let expected = expected("bert");
     let together = scores(&model, &pairs(&model, &expected.query, &expected.documents, None).expect("pairs"));
     for (document, score) in expected.documents.iter().zip(together) {
         let alone = pairs(&model, &expected.query, std::slice::from_ref(document), None).expect("a pair");

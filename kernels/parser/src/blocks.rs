@@ -415,7 +415,8 @@ pub(crate) fn error_at(
     token: u32,
     message: impl Into<std::borrow::Cow<'static, str>>,
 ) -> Diagnostic {
-    let (starts, ends) = (&source.tokens.starts, &source.tokens.ends);
+    let starts = &source.tokens.starts;
+    let ends = &source.tokens.ends;
     let after = to_u32(source.text.strip_suffix('\n').unwrap_or(source.text).len());
     let start = starts.get(token as usize).copied().unwrap_or(after);
     let end = ends.get(token as usize).copied().unwrap_or(after);

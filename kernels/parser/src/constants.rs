@@ -90,7 +90,9 @@ impl<'a> Constants<'a> {
         let mut bytes = None;
         let mut at = first;
         while at < tokens.kinds.len() && tokens.ends[at] <= end {
-            let (start, stop, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
+            let start = tokens.starts[at];
+            let stop = tokens.ends[at];
+            let payload = tokens.payloads[at];
             let (value, span) = match tokens.kinds[at] {
                 Terminal::FStringStart | Terminal::TStringStart | Terminal::FStringEnd => {
                     at += 1;
@@ -267,7 +269,8 @@ impl<'a> Constants<'a> {
         if self.options.feature_version < 12 || newer && self.tokens.kinds[after] != Terminal::FieldColon {
             return None;
         }
-        let (mut depth, mut found) = (0_usize, None);
+        let mut depth = 0_usize;
+        let mut found = None;
         for at in open + 1..after {
             match self.tokens.kinds[at] {
                 kind if opens(kind) => depth += 1,
@@ -320,7 +323,8 @@ impl<'a> Constants<'a> {
     fn source(&mut self, columns: &mut Columns, row: usize, open: usize) -> Value {
         let tokens = self.tokens;
         let after = tokens.payloads[open] as usize;
-        let (start, mut stop) = (tokens.ends[open], tokens.starts[after]);
+        let start = tokens.ends[open];
+        let mut stop = tokens.starts[after];
         if tokens.kinds[open] == Terminal::DebugOpen {
             stop = tokens.starts[after - 1];
         }
@@ -373,7 +377,8 @@ fn is_text(columns: &Columns, row: usize) -> bool {
 
 /// A value without trailing white space.
 fn trimmed(text: &str, value: Value, extra: &[u8]) -> Value {
-    let (start, end) = (value.start as usize, value.end as usize);
+    let start = value.start as usize;
+    let end = value.end as usize;
     let bytes = match start.checked_sub(text.len()) {
         Some(start) if end > text.len() => &extra[start..end - text.len()],
         _ => &text.as_bytes()[start..end],

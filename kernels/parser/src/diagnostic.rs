@@ -115,7 +115,8 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A `SyntaxError` at `start..end`.
     pub fn syntax(start: u32, end: u32, message: impl Into<Cow<'static, str>>) -> Self {
-        let (span, position) = (Span::Range, Position::default());
+        let span = Span::Range;
+        let position = Position::default();
         Self { class: Class::Syntax, start, end, message: message.into(), span, position }
     }
 
@@ -163,7 +164,8 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn position(&self, error: &Diagnostic) -> Position {
-        let (start, end) = (error.start as usize, error.end.max(error.start) as usize);
+        let start = error.start as usize;
+        let end = error.end.max(error.start) as usize;
         let (lineno, line) = self.line(start);
         let offset = if error.span == Span::Point { self.characters(line, start) } else { self.column(line, start) };
         let (end_lineno, end_offset) = match error.span {
@@ -197,7 +199,8 @@ impl Lines<'_> {
     /// The number and the start of a byte's line.
     fn line(&self, at: usize) -> (i32, usize) {
         let at = at.min(self.text.len());
-        let (mut lines, mut start) = (1, if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(at) } else { 0 });
+        let mut lines = 1;
+        let mut start = if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(at) } else { 0 };
         for newline in memchr::memchr2_iter(b'\n', b'\r', self.text) {
             if newline + 1 > at {
                 break;

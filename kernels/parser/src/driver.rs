@@ -256,7 +256,8 @@ impl<'a> LineParser<'a> {
     fn label(&mut self, production: &Production, symbols: &[Symbol]) {
         let mut next = self.next;
         for (place, symbol) in symbols.iter().enumerate().rev() {
-            let (label, first) = (production.labels[place], symbol.node as usize);
+            let label = production.labels[place];
+            let first = symbol.node as usize;
             let given = LABEL_FIELDS[usize::from(label)];
             while label != 0 && next > first {
                 let root = next - 1;
@@ -312,7 +313,8 @@ impl<'a> LineParser<'a> {
 
     /// The character of a one-byte token directly after the previous token, else 0.
     fn letter(&self, token: usize) -> u32 {
-        let (start, end) = (self.token_starts[token] as usize, self.token_ends[token] as usize);
+        let start = self.token_starts[token] as usize;
+        let end = self.token_ends[token] as usize;
         match self.text.get(start..end) {
             Some(&[letter]) if self.token_ends[token - 1] as usize == start => u32::from(letter),
             _ => 0,

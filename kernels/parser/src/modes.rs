@@ -56,7 +56,8 @@ fn expression(text: &str, lexed: &mut Lexed, tree: impl FnOnce(&mut Lexed) -> Ou
 
 /// The first token of a line that cannot occur there in an expression of mode `eval`.
 fn non_expression_token(kinds: &[Terminal]) -> Option<usize> {
-    let (mut depth, mut lambdas) = (0_usize, 0_usize);
+    let mut depth = 0_usize;
+    let mut lambdas = 0_usize;
     for (at, &kind) in kinds.iter().enumerate() {
         let starts = at == 0 || kinds[at - 1] == Terminal::Comma;
         match kind {

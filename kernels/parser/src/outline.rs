@@ -81,7 +81,8 @@ impl Outline<'_> {
 
     /// Records a string that is the first statement of a body as its docstring.
     fn record_docstring(&mut self, row: usize) {
-        let (tree, parent) = (self.tree, self.tree.parents[row]);
+        let tree = self.tree;
+        let parent = self.tree.parents[row];
         if parent as usize >= row || tree.fields[row] != Field::Body as u8 {
             return;
         }

@@ -11,7 +11,8 @@ use crate::tokens::{Line, Terminal, Tokens};
 /// Sets the terminals of these tokens.
 pub fn apply(lexed: &mut Lexed) {
     let soft = lexed.soft;
-    let (tokens, lines) = (&mut lexed.tokens, &lexed.lines);
+    let tokens = &mut lexed.tokens;
+    let lines = &lexed.lines;
     for line in lines {
         mark_with_paren(tokens, line);
     }

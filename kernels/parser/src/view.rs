@@ -66,7 +66,8 @@ impl<'a> Tree<'a> {
 
     /// A name, by its number.
     pub fn name(&self, number: u32) -> Cow<'a, str> {
-        let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
+        let start = self.name_starts[number as usize] as usize;
+        let end = self.name_ends[number as usize] as usize;
         String::from_utf8_lossy(self.slice(start, end))
     }
 

@@ -53,7 +53,9 @@ fn check_values(text: &str, lexed: &Lexed) {
     let tokens = &lexed.tokens;
     let mut extra = Vec::new();
     for (at, &kind) in tokens.kinds.iter().enumerate() {
-        let (start, end, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
+        let start = tokens.starts[at];
+        let end = tokens.ends[at];
+        let payload = tokens.payloads[at];
         let value = if kind == Terminal::String {
             literals::strings(text, tokens, at, at + 1, (0, 0), &mut extra)
         } else if kind == Terminal::FStringMiddle {
@@ -77,7 +79,8 @@ fn value(text: &str, tokens: &Tokens, at: usize) -> Option<Vec<u8>> {
         return None;
     }
     let value = literals::strings(text, tokens, at, at + 1, (0, 0), &mut extra).ok()?;
-    let (start, end) = (value.start as usize, value.end as usize);
+    let start = value.start as usize;
+    let end = value.end as usize;
     let apart = start.checked_sub(text.len()).filter(|_| !extra.is_empty());
     Some(apart.map_or_else(|| text.as_bytes()[start..end].to_vec(), |from| extra[from..end - text.len()].to_vec()))
 }
@@ -99,7 +102,8 @@ proptest! {
     fn each_kind_of_newline_gives_the_same_tokens_and_values(text in pieces(), newline in prop::sample::select(vec!["\r\n", "\r"])) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let other = text.replace('\n', newline);
-        let (one, two) = (lex(&text), lex(&other));
+        let one = lex(&text);
+        let two = lex(&other);
         assert_eq!(one.tokens.kinds, two.tokens.kinds, "{text:?}");
         assert_eq!(one.lines, two.lines, "{text:?}");
         assert_eq!(one.error.map(|error| error.diagnostic.message), two.error.map(|error| error.diagnostic.message));

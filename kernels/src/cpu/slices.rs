@@ -239,7 +239,8 @@ impl Worker {
         let _reservation = pool.reserve();
         let (mut new, mut resumed, mut running) = (tasks.into_iter(), VecDeque::new(), 0);
         let (done, finished) = mpsc::channel();
-        let (slice, done) = (&slice, &done);
+        let slice = &slice;
+        let done = &done;
         pool.scope(|scope| {
             loop {
                 while running < most
@@ -417,7 +418,8 @@ mod tests {
     #[test]
     fn states_are_made_once_for_the_items_of_a_thread() {
         let (worker, _) = counting(3, usize::MAX);
-        let (made, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let made = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
         let init = || made.fetch_add(1, SeqCst);
         let work = |_: &mut usize, ()| {
             done.fetch_add(1, SeqCst);
@@ -463,7 +465,8 @@ mod tests {
         let pool = Pool::start(1).expect("a thread");
         let order = Arc::new(std::sync::Mutex::new(vec![]));
         let mut long = Worker::new(Arc::clone(&pool));
-        let (other, at) = (Arc::clone(&pool), Arc::clone(&order));
+        let other = Arc::clone(&pool);
+        let at = Arc::clone(&order);
         let points = AtomicUsize::new(0);
         long.preemption = Preemption::new(Arc::new(move || {
             if points.fetch_add(1, SeqCst) == 0 {

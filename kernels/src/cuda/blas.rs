@@ -158,8 +158,10 @@ impl Plan {
         let mut count = 0;
         // SAFETY: all descriptors are alive; at most one result is written.
         let status = unsafe {
-            let (desc, prefer) = (desc.0, preference.0);
-            let (found, count) = (&raw mut found, &raw mut count);
+            let desc = desc.0;
+            let prefer = preference.0;
+            let found = &raw mut found;
+            let count = &raw mut count;
             sys::cublasLtMatmulAlgoGetHeuristic(blas.handle, desc, b.0, a.0, c.0, c.0, prefer, 1, found, count)
         };
         if count == 0 {
@@ -177,7 +179,8 @@ impl Plan {
         [a, b, c]: [u64; 3],
         stream: CUstream,
     ) -> Result<(), cublasStatus_t> {
-        let (alpha, beta) = (&raw const types.alpha, &raw const types.beta);
+        let alpha = &raw const types.alpha;
+        let beta = &raw const types.beta;
         // SAFETY: descriptors, workspace and stream are alive and used by this worker alone; the caller guarantees the
         // matrices.
         let status = unsafe {
@@ -261,7 +264,8 @@ impl MatrixLayout {
         let too_large = |_| device.failed(NAME, "a matrix is too large");
         let ld = i64::try_from(ld).map_err(too_large)?;
         let mut handle = std::ptr::null_mut();
-        let (rows, cols) = (rows as u64, cols as u64);
+        let rows = rows as u64;
+        let cols = cols as u64;
         // SAFETY: writes one handle.
         check(device, unsafe { sys::cublasLtMatrixLayoutCreate(&raw mut handle, of.data_type(), rows, cols, ld) })?;
         let layout = Self(handle);

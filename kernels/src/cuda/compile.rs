@@ -81,7 +81,8 @@ pub fn compile_kernels(
             if store.get(&key).is_none() {
                 store.put(&key, &one.image).map_err(failed)?;
             }
-            let (module, bytes) = (one.module.name, one.image.len() as u64);
+            let module = one.module.name;
+            let bytes = one.image.len() as u64;
             built.push(CompiledModule { module, arch: *arch, bytes, cached: one.cached });
         }
     }

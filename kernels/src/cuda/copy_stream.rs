@@ -82,7 +82,9 @@ impl CopyStreams {
     pub(super) fn wait(&self, compute: &Stream, first: StreamKind, later: StreamKind) -> Result<(), OpError> {
         let device = compute.device();
         device.enter()?;
-        let (first, later, event) = (self.raw(compute, first), self.raw(compute, later), self.event);
+        let first = self.raw(compute, first);
+        let later = self.raw(compute, later);
+        let event = self.event;
         // SAFETY: streams and event are alive and of one context. The wait is for the event as recorded here, however
         // often it is recorded again.
         let (recorded, waiting) =
@@ -124,7 +126,8 @@ impl CopyStreams {
         into: &mut PendingDownload,
         on: StreamKind,
     ) -> Result<(), OpError> {
-        let (device, stream) = (compute.device(), self.raw(compute, on));
+        let device = compute.device();
+        let stream = self.raw(compute, on);
         device.enter()?;
         let room = into.0.block.bytes_mut();
         let copied = plan.parts.iter().try_for_each(|&(from, at, bytes)| {
@@ -293,7 +296,8 @@ impl PendingDownload {
     pub(crate) fn write(&mut self, mut parts: Vec<(usize, &[u8])>, memcpy_pool: &MemcpyPool) {
         parts.retain(|part| !part.1.is_empty());
         parts.sort_unstable_by_key(|part| part.0);
-        let (mut room, mut before) = (self.0.block.bytes_mut(), 0);
+        let mut room = self.0.block.bytes_mut();
+        let mut before = 0;
         let mut jobs = Vec::with_capacity(parts.len());
         for (at, bytes) in parts {
             let (own, rest) = room.split_at_mut(at - before).1.split_at_mut(bytes.len());

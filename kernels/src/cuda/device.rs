@@ -400,7 +400,8 @@ impl Device {
 
 /// Free bytes of the device whose context is current.
 fn free_memory() -> u64 {
-    let (mut free, mut total) = (0, 0);
+    let mut free = 0;
+    let mut total = 0;
     // SAFETY: writes two integers.
     let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
     if result == CUresult::CUDA_SUCCESS { free as u64 } else { 0 }

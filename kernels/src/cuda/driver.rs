@@ -120,7 +120,8 @@ pub(super) fn function_params(function: sys::CUfunction) -> Option<Vec<usize>> {
     symbol("cuFuncGetParamInfo")?;
     let mut sizes = vec![];
     loop {
-        let (mut offset, mut size) = (0, 0);
+        let mut offset = 0;
+        let mut size = 0;
         // SAFETY: the function is alive; writes two integers. An index out of range returns an error.
         let result = unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut size) };
         if result != CUresult::CUDA_SUCCESS {

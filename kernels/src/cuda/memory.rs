@@ -204,7 +204,8 @@ impl MemoryPool {
         // SAFETY: this attribute is a u64, read during the call.
         ok(unsafe { sys::cuMemPoolSetAttribute(handle, threshold, (&raw mut keep).cast()) })?;
         // Reusing memory freed on another stream must not add a dependency on that stream's work.
-        let (mut never, waits) = (0_i32, sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+        let mut never = 0_i32;
+        let waits = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
         // SAFETY: this attribute is an int, read during the call.
         ok(unsafe { sys::cuMemPoolSetAttribute(handle, waits, (&raw mut never).cast()) })?;
         let [used, peak, allocations, reserved] = <[AtomicU64; 4]>::default();

@@ -104,7 +104,8 @@ pub fn discover(
         let jit = jit::JitCompiler::new(&nvrtc, physical.arch, settings)?;
         Device::open(physical, images, jit, settings, cpu)
     };
-    let (mut found, mut reasons) = (vec![], vec![]);
+    let mut found = vec![];
+    let mut reasons = vec![];
     for ordinal in ordinals(settings)? {
         match open(ordinal) {
             Ok(device) => found.push(device),

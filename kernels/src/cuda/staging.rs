@@ -93,7 +93,8 @@ impl Staging {
         to: u64,
         capacity: usize,
     ) -> Result<usize, OpError> {
-        let (mut sent, mut span) = (0, self.span(device, SPAN_BYTES)?);
+        let mut sent = 0;
+        let mut span = self.span(device, SPAN_BYTES)?;
         for mut part in parts {
             if part.len() > capacity - sent - span.filled {
                 let reason = format!("exceeds the buffer's capacity of {capacity} bytes");

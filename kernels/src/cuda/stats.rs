@@ -96,7 +96,8 @@ impl LaunchCounter {
 
     /// Statistics; `None` if nothing was launched.
     pub(super) fn stats(&self) -> Option<KernelStats> {
-        let (calls, timed) = (self.calls.load(Relaxed), self.timed.load(Relaxed));
+        let calls = self.calls.load(Relaxed);
+        let timed = self.timed.load(Relaxed);
         let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
         let nanos = u64::try_from(scaled).unwrap_or(u64::MAX);
         let moved_bytes = self.moved_bytes.load(Relaxed);

@@ -105,7 +105,8 @@ impl SubjectDevice {
         let attribute = |which| attribute(physical.handle, which).map(u64::from);
         let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let resident = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
-        let (mut stream, mut scratch) = (std::ptr::null_mut(), 0);
+        let mut stream = std::ptr::null_mut();
+        let mut scratch = 0;
         // SAFETY: writes one handle; the context is current.
         ok(unsafe { sys::cuStreamCreate(&raw mut stream, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) })?;
         // SAFETY: writes one address; the context is current.
@@ -137,7 +138,8 @@ impl SubjectDevice {
             // SAFETY: allocated below, freed once; what used it has ended.
             ok(unsafe { sys::cuMemFree_v2(old) })?;
         }
-        let (mut address, length) = (0, usize::try_from(bytes).map_err(|_| UserError::OutOfMemory)?);
+        let mut address = 0;
+        let length = usize::try_from(bytes).map_err(|_| UserError::OutOfMemory)?;
         // SAFETY: writes one address; the context is current.
         ok(unsafe { sys::cuMemAlloc_v2(&raw mut address, length) })?;
         Ok(address)
@@ -207,7 +209,8 @@ impl SubjectDevice {
             return failed("the image is neither machine code nor PTX".to_owned());
         }
         let entry = CString::new(launch.entry).map_err(|error| UserError::Failed(error.to_string()))?;
-        let (mut handle, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut handle = std::ptr::null_mut();
+        let mut function = std::ptr::null_mut();
         // SAFETY: the image is a CUBIN, or text that ends with a zero; the driver copies it.
         ok(unsafe { sys::cuModuleLoadData(&raw mut handle, image.as_ptr().cast()) })?;
         let module = Module(handle);

@@ -74,17 +74,21 @@ impl TensorMap {
         let element = DataType::CU_TENSOR_MAP_DATA_TYPE_UINT16;
         let dims = u32::try_from(rank).unwrap_or(u32::MAX);
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
-        let (extents, strides) = (self.extents.as_ptr(), self.strides.as_ptr());
+        let extents = self.extents.as_ptr();
+        let strides = self.strides.as_ptr();
         let address = std::ptr::without_provenance_mut(usize::try_from(at.address()).unwrap_or(0));
-        let (interleave, swizzle) = (Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE, Swizzle::CU_TENSOR_MAP_SWIZZLE_128B);
-        let (promotion, fill) = (L2::CU_TENSOR_MAP_L2_PROMOTION_L2_256B, Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        let interleave = Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
+        let swizzle = Swizzle::CU_TENSOR_MAP_SWIZZLE_128B;
+        let promotion = L2::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+        let fill = Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
         let encoded = match &self.boxes {
             TmaBox::Tile(extents_of_box) => {
                 if extents_of_box.len() != rank {
                     return Err(device.failed("tensor map", &format!("a box of {extents_of_box:?}, {rank} dimensions")));
                 }
                 let ones = vec![1_u32; rank];
-                let (of_box, steps) = (extents_of_box.as_ptr(), ones.as_ptr());
+                let of_box = extents_of_box.as_ptr();
+                let steps = ones.as_ptr();
                 // SAFETY: all arrays have an element for each dimension, `strides` one less; the driver reads them and writes the map.
                 unsafe {
                     sys::cuTensorMapEncodeTiled(
@@ -108,7 +112,9 @@ impl TensorMap {
                     return Err(device.failed("tensor map", &format!("images of {rank} dimensions")));
                 }
                 let steps = [1, *columns, *rows, 1];
-                let (lower, upper, steps) = (lower_corner.as_ptr(), upper_corner.as_ptr(), steps.as_ptr());
+                let lower = lower_corner.as_ptr();
+                let upper = upper_corner.as_ptr();
+                let steps = steps.as_ptr();
                 // SAFETY: as above, and the corners are of the two dimensions between channels and images.
                 unsafe {
                     sys::cuTensorMapEncodeIm2col(

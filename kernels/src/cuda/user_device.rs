@@ -238,7 +238,8 @@ impl UserDevice {
             // SAFETY: allocated below, freed once; what used it has ended.
             ok(unsafe { sys::cuMemFree_v2(memory.address) })?;
         }
-        let (mut address, length) = (0, usize::try_from(capacity).map_err(|_| UserError::OutOfMemory)?);
+        let mut address = 0;
+        let length = usize::try_from(capacity).map_err(|_| UserError::OutOfMemory)?;
         // SAFETY: writes one address; the context is current.
         ok(unsafe { sys::cuMemAlloc_v2(&raw mut address, length) })?;
         Ok(address)
@@ -303,7 +304,8 @@ impl UserDevice {
         self.set_stop(0);
         let UserThreads { first, count, loop_budget, grid } = *threads;
         let launch = Launch { stop: self.stop as u64, fault: self.fault_address(), first, count, loop_budget, grid };
-        let (launch, params) = (words(&launch.to_bytes()), words(params));
+        let launch = words(&launch.to_bytes());
+        let params = words(params);
         let mut arguments: [*mut c_void; 2] = [launch.as_ptr().cast_mut().cast(), params.as_ptr().cast_mut().cast()];
         let block_threads = self.block_threads(module, count);
         let is_large = count >= THREADS_OF_GRID * MIN_WAVES * self.max_resident_threads;

@@ -573,7 +573,8 @@ impl Worker {
         if n == 0 {
             return Ok(());
         }
-        let (to, from) = (to.ptr_at(to_at).raw, from.ptr_at(from_at).raw);
+        let to = to.ptr_at(to_at).raw;
+        let from = from.ptr_at(from_at).raw;
         // SAFETY: both buffers own this many bytes there.
         let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, n * size_of::<T>(), self.stream.raw()) };
         self.device().check("copy", result)

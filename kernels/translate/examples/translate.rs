@@ -9,7 +9,9 @@ use accelerd_translate::{Request, translate};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let folder = PathBuf::from(arguments.next().ok_or("expected a folder and Python files")?);
-    let (mut kernels, mut diagnostics, start) = (0, 0, Instant::now());
+    let mut kernels = 0;
+    let mut diagnostics = 0;
+    let start = Instant::now();
     for path in arguments.map(PathBuf::from) {
         let request = Request { source: fs::read_to_string(&path)?, max_bytes: 1 << 30, ..Request::default() };
         let translation = translate(&request, || ControlFlow::Continue(()))?;

@@ -205,7 +205,8 @@ impl<'r> Translator<'r> {
     fn add(&mut self, dialect: Dialect, outcome: Outcome) -> ControlFlow<()> {
         match outcome.kernel {
             Ok(lowered) => {
-                let (kernel, maps_rows) = (lowered.kernel, lowered.maps_rows);
+                let kernel = lowered.kernel;
+                let maps_rows = lowered.maps_rows;
                 let (files, example) = files::emit(&kernel, self.request.targets, &mut self.budget);
                 let device = self.request.targets.device.then(|| cuda::device(&kernel, cuda::Options::default()));
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
@@ -260,6 +261,7 @@ fn no_example(kernel: &str, error: &NoExample) -> Diagnostic {
 
 fn diagnostic(kernel: &str, error: &LowerError) -> Diagnostic {
     let LowerError { kind, message, line, column } = error;
-    let (kernel, message) = (kernel.to_owned(), message.clone());
+    let kernel = kernel.to_owned();
+    let message = message.clone();
     Diagnostic { kernel, code: kind.code(), message, line: *line, column: *column }
 }

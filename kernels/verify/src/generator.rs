@@ -70,7 +70,8 @@ impl Generator {
     }
 
     fn column(&self, position: usize, numbers: impl ExactSizeIterator<Item = u64>, columns: &[Vec<u8>]) -> Vec<u8> {
-        let (input, mix) = (&self.inputs[position], &self.mixes[position]);
+        let input = &self.inputs[position];
+        let mix = &self.mixes[position];
         let key = Random::key(self.seed, position as u64);
         let mut column = Vec::with_capacity(numbers.len() * input.case_bytes());
         let mut list = Vec::with_capacity(input.elements());

@@ -185,7 +185,8 @@ impl Mix {
     fn uniform_integer(&self, scale: f64, random: &mut Random) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "a scale is an integer")]
         let scale = scale as i128;
-        let (low, high) = (self.values.low().max(-scale), self.values.high().min(scale));
+        let low = self.values.low().max(-scale);
+        let high = self.values.high().min(scale);
         if scale == 0 || low > high {
             return self.bits(random);
         }
@@ -237,7 +238,8 @@ impl Mix {
     fn decimal(&self, random: &mut Random) -> Option<u64> {
         const POWERS: [u32; 4] = [10, 100, 1_000, 10_000];
         let most = random.pick(&POWERS);
-        let (digits, power) = (random.within(most), random.pick(&POWERS));
+        let digits = random.within(most);
+        let power = random.pick(&POWERS);
         if self.is_float() {
             return self.values.number(digits as f64 / f64::from(power));
         }

@@ -81,7 +81,8 @@ impl Shrinker {
             return Err(CaseError::Columns { expected: inputs.len(), got: case.len() });
         }
         for (input, column) in inputs.iter().zip(case) {
-            let (expected, got) = (input.case_bytes(), column.len());
+            let expected = input.case_bytes();
+            let got = column.len();
             if expected != got {
                 return Err(CaseError::Bytes { input: input.name().to_owned(), expected, got });
             }

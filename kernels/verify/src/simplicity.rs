@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn simple_numbers_come_first() {
-        let (third, huge) = (1.0 / 3.0, 2f64.powi(64));
+        let third = 1.0 / 3.0;
+        let huge = 2f64.powi(64);
         let decimals = [0.1, -0.1, 0.5, 2.5, 0.25, 0.125];
         let others = [2f64.powi(-10), 2f64.powi(-20), 1.5 * 2f64.powi(-10), third];
         let extremes =

@@ -110,7 +110,8 @@ impl Collector<'_> {
             self.number(-0.0);
             self.add(Some(quiet_nan(self.values.dtype())));
         }
-        let (low, high) = (self.values.low(), self.values.high());
+        let low = self.values.low();
+        let high = self.values.high();
         self.ordinals([low, high, low + 1, high - 1]);
     }
 
@@ -201,7 +202,8 @@ impl Collector<'_> {
         for integer in [2, -2, 3, -3, 10, -10, 100, 1000, -100, -1000] {
             self.integer(integer);
         }
-        let (low, high) = (self.values.low(), self.values.high());
+        let low = self.values.low();
+        let high = self.values.high();
         self.ordinals([high - 2, low + 2]);
         for exponent in [31, 32, 63, 7, 8, 15, 16, 53, 24].into_iter().chain(0..=64) {
             let power = 1i128 << exponent;

@@ -37,9 +37,12 @@ fn each(
 
 fn of_elements(backend: &mut Backend, dtype: Dtype, shape: &[usize], random: &mut StdRng) -> Result<(), String> {
     let mut values = |bounds| Values::between(dtype, shape, random, bounds);
-    let (x, t) = (values([-3.0, 3.0]), values([-3.0, 3.0]));
-    let (probability, truth) = (values([0.01, 0.99]), values([0.0, 1.0]));
-    let (logarithms, weight) = (values([-4.0, 0.0]), values([0.5, 2.0]));
+    let x = values([-3.0, 3.0]);
+    let t = values([-3.0, 3.0]);
+    let probability = values([0.01, 0.99]);
+    let truth = values([0.0, 1.0]);
+    let logarithms = values([-4.0, 0.0]);
+    let weight = values([0.5, 2.0]);
     let pos_weight = values([0.5, 2.0]);
     let pairwise = |a: &Values, b: &Values, loss: &dyn Fn(f64, f64) -> f64| -> Vec<f64> {
         a.elements.iter().zip(&b.elements).map(|(a, b)| loss(*a, *b)).collect()
@@ -60,7 +63,8 @@ fn of_elements(backend: &mut Backend, dtype: Dtype, shape: &[usize], random: &mu
     each(backend, "binary_cross_entropy_with_logits", &[&x, &truth], &[], &of_logits)?;
     let weighted: Vec<f64> = (0..x.elements.len())
         .map(|nth| {
-            let (p, t) = (sigmoid(x.elements[nth]), truth.elements[nth]);
+            let p = sigmoid(x.elements[nth]);
+            let t = truth.elements[nth];
             let loss = -(pos_weight.elements[nth] * t * p.ln() + (1.0 - t) * (1.0 - p).ln());
             loss * weight.elements[nth]
         })

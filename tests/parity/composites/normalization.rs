@@ -31,7 +31,8 @@ fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
 /// The elements less the mean of their group, divided by its deviation, with weight and bias of their channel. `group` numbers the group
 /// of a sample and channel.
 fn normalized(x: &Values, eps: f64, affine: Option<[&Values; 2]>, group: impl Fn(usize, usize) -> usize) -> Vec<f64> {
-    let (channels, inner) = (x.of.shape[1], x.of.shape[2] * x.of.shape[3]);
+    let channels = x.of.shape[1];
+    let inner = x.of.shape[2] * x.of.shape[3];
     let place = |nth: usize| (nth / inner / channels, nth / inner % channels);
     let group_of = |nth: usize| group(place(nth).0, place(nth).1);
     let groups = (0..x.elements.len()).map(group_of).max().unwrap_or(0) + 1;
@@ -48,10 +49,13 @@ fn normalized(x: &Values, eps: f64, affine: Option<[&Values; 2]>, group: impl Fn
 }
 
 fn channels(backend: &mut Backend, x: &Values, random: &mut StdRng) -> Result<(), String> {
-    let (dtype, channels) = (x.of.dtype, x.of.shape[1]);
+    let dtype = x.of.dtype;
+    let channels = x.of.shape[1];
     let mut vector = |bounds| Values::between(dtype, &[channels], random, bounds);
-    let (weight, bias) = (vector([0.5, 2.0]), vector([-1.0, 1.0]));
-    let (mean, var) = (vector([-1.0, 1.0]), vector([0.5, 3.0]));
+    let weight = vector([0.5, 2.0]);
+    let bias = vector([-1.0, 1.0]);
+    let mean = vector([-1.0, 1.0]);
+    let var = vector([0.5, 3.0]);
     let affine = Some([&weight, &bias]);
     let by_groups = |_: usize, channel: usize| channel / (channels / 2);
     let groups = [("num_groups", Attribute::Int(2)), ("eps", float(0.1))];

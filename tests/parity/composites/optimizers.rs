@@ -72,13 +72,15 @@ fn adam(
     let op = if decoupled { "adamw" } else { "adam" };
     for step in [1, 7, 100_000] {
         let update = |[p, g, m, v, most]: [f64; 5]| {
-            let (mut p, mut g) = (p, g);
+            let mut p = p;
+            let mut g = g;
             if decoupled {
                 p -= 0.25 * 0.1 * p;
             } else {
                 g += 0.1 * p;
             }
-            let (m, v) = (0.8 * m + 0.2 * g, 0.95 * v + 0.05 * g * g);
+            let m = 0.8 * m + 0.2 * g;
+            let v = 0.95 * v + 0.05 * g * g;
             let most = most.max(v);
             let spread = if amsgrad { most } else { v };
             let divisor = (spread / (1.0 - 0.95_f64.powi(step))).sqrt() + 1e-3;

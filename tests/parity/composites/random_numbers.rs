@@ -84,7 +84,8 @@ struct Numbers {
 impl Numbers {
     fn block(&self, number: usize) -> [u32; 4] {
         let halves = |word: u64| [word & 0xffff_ffff, word >> 32].map(|half| u32::try_from(half).expect("32 bits"));
-        let ([mut a, mut b], [mut c, mut d]) = (halves(number as u64), halves(self.offset.cast_unsigned()));
+        let [mut a, mut b] = halves(number as u64);
+        let [mut c, mut d] = halves(self.offset.cast_unsigned());
         let [mut k0, mut k1] = halves(self.seed.cast_unsigned());
         for _ in 0..10 {
             let [low0, high0] = halves(u64::from(a) * 0xd251_1f53);

@@ -234,7 +234,8 @@ fn whole(bytes: Vec<u8>) -> Content {
 /// A body of the announced length whose second half waits for a signal.
 fn halves(bytes: &[u8], between: BoxFuture<'static, std::io::Result<()>>) -> Answer {
     let length = bytes.len();
-    let (first, second) = (bytes[..length / 2].to_vec(), bytes[length / 2..].to_vec());
+    let first = bytes[..length / 2].to_vec();
+    let second = bytes[length / 2..].to_vec();
     let second = between.map(|happened| happened.map(|()| Frame::data(Bytes::from(second))));
     let frames = stream::iter([Ok(Frame::data(Bytes::from(first)))]).chain(stream::once(second));
     let body = StreamBody::new(frames).boxed_unsync();

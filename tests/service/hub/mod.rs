@@ -25,7 +25,8 @@ fn of_hub(path: &str) -> v1::LoadModelRequest {
 
 /// A daemon whose callers may load models from a hub, with a cache folder.
 async fn start_server(hub: &FakeHub, cache: &TempDir, change: impl FnOnce(&mut Config)) -> TestServer {
-    let (endpoint, cache) = (hub.endpoint(), cache.path().to_owned());
+    let endpoint = hub.endpoint();
+    let cache = cache.path().to_owned();
     TestServer::start_with(move |config| {
         config.models.folders = vec![encoders()];
         config.models.hub.allow = Allow::Callers;

@@ -14,7 +14,9 @@ const MAX_ELEMENTS: u32 = 40;
 pub fn run(data: &[u8]) {
     let choices = &mut Choices::new(data);
     let inputs: Vec<Input> = (0..=choices.below(4)).filter_map(|nth| input(nth, choices)).collect();
-    let (seed, first, count) = (choices.bits(), choices.integer().cast_unsigned(), choices.below(MAX_CASES));
+    let seed = choices.bits();
+    let first = choices.integer().cast_unsigned();
+    let count = choices.below(MAX_CASES);
     let floats: Vec<f64> = (0..choices.below(4)).map(|_| choices.float()).collect();
     let integers: Vec<i64> = (0..choices.below(4)).map(|_| choices.integer()).collect();
     let generator = Generator::new(inputs, seed).with_constants(&floats, &integers);

@@ -15,7 +15,8 @@ const LONG: [usize; 3] = [60, 900, 20_000];
 
 /// Changes up to [`MAX_CHANGES`] fields, mostly few: a request with several mistakes is refused for the first.
 pub(super) fn mutate(message: &mut DynamicMessage, choices: &mut Choices<'_>) {
-    let (count, other) = (choices.below(MAX_CHANGES + 1), choices.below(MAX_CHANGES + 1));
+    let count = choices.below(MAX_CHANGES + 1);
+    let other = choices.below(MAX_CHANGES + 1);
     for _ in 0..count.min(other) {
         mutate_field(message, choices, MAX_DEPTH);
     }
@@ -134,7 +135,8 @@ pub(super) fn mutate_bytes(bytes: &mut Vec<u8>, choices: &mut Choices<'_>) {
 
 /// Changes which messages of a stream are sent, and in which order.
 pub(super) fn mutate_stream(messages: &mut Vec<Vec<u8>>, choices: &mut Choices<'_>) {
-    let (at, other) = (choices.below(messages.len()), choices.below(messages.len()));
+    let at = choices.below(messages.len());
+    let other = choices.below(messages.len());
     match choices.byte() % 5 {
         1 if !messages.is_empty() => drop(messages.remove(at)),
         2 if !messages.is_empty() => messages.push(messages[at].clone()),
@@ -144,7 +146,8 @@ pub(super) fn mutate_stream(messages: &mut Vec<Vec<u8>>, choices: &mut Choices<'
 }
 
 fn range(length: usize, choices: &mut Choices<'_>) -> (usize, usize) {
-    let (start, end) = (choices.below(length + 1), choices.below(length + 1));
+    let start = choices.below(length + 1);
+    let end = choices.below(length + 1);
     (start.min(end), start.max(end))
 }
 

@@ -125,7 +125,8 @@ fn beginning(folder: &Path, changed: &Path) -> String {
 
 /// Loads, embeds, scores and unloads.
 async fn load(target: &Target, path: &Path, what: &str) {
-    let (name, path) = ("fuzzed".to_owned(), path.to_string_lossy().into_owned());
+    let name = "fuzzed".to_owned();
+    let path = path.to_string_lossy().into_owned();
     let request = v1::LoadModelRequest { name: name.clone(), path, ..Default::default() };
     // The case before failed if there still is one.
     let unload = v1::UnloadModelRequest { name: name.clone() };

@@ -160,7 +160,8 @@ impl Report for Model {
             renderer.line(format!("  dimensions  {}", self.dimensions));
         }
         renderer.line(format!("  vocabulary  {}", format::count(self.vocabulary_size.into())));
-        let (default, max) = (limit(self.default_max_tokens), limit(self.max_tokens));
+        let default = limit(self.default_max_tokens);
+        let max = limit(self.max_tokens);
         renderer.line(format!("  tokens      {default} by default, at most {max}"));
         if self.cross_encoder {
             renderer.line("  output      relevance scores, for rerank");

@@ -88,7 +88,8 @@ fn add_bandwidth(report: &mut Value, rates: &BTreeMap<String, f64>) {
         }
     }
     for kernel in array(report, "kernels") {
-        let (moved, time) = (number(kernel, "moved_bytes"), number(kernel, "total_seconds"));
+        let moved = number(kernel, "moved_bytes");
+        let time = number(kernel, "total_seconds");
         if moved > 0.0 && time > 0.0 {
             kernel["bytes_per_second"] = (moved / time).into();
             if let Some(rate) = rates.get(text(kernel, "device")) {
@@ -159,7 +160,8 @@ fn devices(report: &Value) -> Vec<[String; 6]> {
     };
     let row = |device: &Value| {
         let state = device["lost"].as_str().map_or_else(|| "ready".to_owned(), |reason| format!("lost: {reason}"));
-        let (name, product) = (text(device, "name").to_owned(), text(device, "product").to_owned());
+        let name = text(device, "name").to_owned();
+        let product = text(device, "product").to_owned();
         [name, product, count(device, "compute_units"), bytes(device, "memory_bytes"), rate(device), state]
     };
     list(report, "devices").iter().map(row).collect()
@@ -167,7 +169,8 @@ fn devices(report: &Value) -> Vec<[String; 6]> {
 
 fn kernels(report: &Value) -> Vec<[String; 8]> {
     let row = |kernel: &Value| {
-        let (calls, total) = (number(kernel, "calls"), number(kernel, "total_seconds"));
+        let calls = number(kernel, "calls");
+        let total = number(kernel, "total_seconds");
         let moved = number(kernel, "moved_bytes");
         let rate = if moved > 0.0 && total > 0.0 { gigabytes(moved / total) } else { "-".to_owned() };
         let share =
@@ -207,7 +210,8 @@ fn lanes(report: &Value) -> Vec<[String; 9]> {
 fn memory(report: &Value) -> Vec<[String; 6]> {
     let row = |place: &str, what: &str, of: &Value| {
         let limit = if number(of, "limit_bytes") > 0.0 { bytes(of, "limit_bytes") } else { "-".to_owned() };
-        let (refused, evicted) = (count(of, "refused"), bytes(of, "evicted_bytes"));
+        let refused = count(of, "refused");
+        let evicted = bytes(of, "evicted_bytes");
         [place.to_owned(), what.to_owned(), bytes(of, "held_bytes"), limit, refused, evicted]
     };
     let places = list(report, "memory").iter().flat_map(|place| {

@@ -130,7 +130,8 @@ async fn side(given: &str, args: &SimilarArgs, client: &Client) -> Result<Side> 
     if texts.is_empty() {
         return Err(CliError::Usage(format!("{given} contains no texts")));
     }
-    let (mut numbers, mut dim) = (vec![], 0);
+    let mut numbers = vec![];
+    let mut dim = 0;
     for batch in texts.chunks(BATCH) {
         let embeddings = client.embed_with(batch.iter().cloned(), &args.model.options()).await?;
         dim = embeddings.vectors.dim();

@@ -35,7 +35,8 @@ pub(super) fn control_flow(frame: &mut Frame) {
 /// A `while` loop that halves, or counts.
 fn repeat(frame: &mut Frame, total: &str) {
     let rounds = frame.variable(Int, &Code::atom("0"));
-    let (most, limit) = (frame.between(5, 40), frame.number(Float));
+    let most = frame.between(5, 40);
+    let limit = frame.number(Float);
     let size = frame.magnitude(&Code::atom(total));
     frame.block(format!("while {rounds} < {most} and {size} > {limit}:"), |frame| {
         let shrink = frame.random.pick(&["0.5", "0.75", "0.9", "-0.6"]);

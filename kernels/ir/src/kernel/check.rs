@@ -327,7 +327,8 @@ impl Checker<'_> {
                 self.expect("the value of an assignment", dtype, value)
             }
             Stmt::Load(local, place) => {
-                let (expected, got) = (self.local(*local)?, self.place(place)?);
+                let expected = self.local(*local)?;
+                let got = self.place(place)?;
                 same_type("a component that is loaded", expected, got)
             }
             Stmt::Store(place, value) => {
@@ -434,7 +435,8 @@ impl Checker<'_> {
         let (name, dims, element) = self.array(place.array)?;
         let dtype = get("component", &element.components, place.component)?.dtype;
         if place.indices.len() != usize::from(dims) {
-            let (array, got) = (name.to_owned(), place.indices.len());
+            let array = name.to_owned();
+            let got = place.indices.len();
             return Err(KernelError::IndexCount { array, expected: dims, got });
         }
         self.site(place.site)?;
@@ -470,13 +472,15 @@ impl Checker<'_> {
                 op.result(dtype).ok_or_else(|| operation_error(op, &[dtype]))
             }
             Expr::Binary(op, a, b) => {
-                let (a, b) = (self.expr(a, depth + 1)?, self.expr(b, depth + 1)?);
+                let a = self.expr(a, depth + 1)?;
+                let b = self.expr(b, depth + 1)?;
                 op.result(a).filter(|_| a == b).ok_or_else(|| operation_error(op, &[a, b]))
             }
             Expr::Select(condition, a, b) => {
                 let condition = self.expr(condition, depth + 1)?;
                 same_type("the condition of a selection", Dtype::Bool, condition)?;
-                let (a, b) = (self.expr(a, depth + 1)?, self.expr(b, depth + 1)?);
+                let a = self.expr(a, depth + 1)?;
+                let b = self.expr(b, depth + 1)?;
                 same_type("the second alternative of a selection", a, b).map(|()| a)
             }
             Expr::Cast(to, a) => self.expr(a, depth + 1).map(|_| *to),

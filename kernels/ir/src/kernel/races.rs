@@ -51,8 +51,9 @@ impl Races {
             return;
         }
         let seen = self.components.entry((array, offset)).or_default();
-        let (readers, writers, atomics) =
-            (seen.readers.have_other(thread), seen.writers.have_other(thread), seen.atomics.have_other(thread));
+        let readers = seen.readers.have_other(thread);
+        let writers = seen.writers.have_other(thread);
+        let atomics = seen.atomics.have_other(thread);
         self.is_found = match access {
             Access::Read => writers || atomics,
             Access::Write => readers || writers || atomics,
@@ -103,7 +104,9 @@ mod tests {
     fn two_threads_race_if_one_writes_unless_all_do_one_atomic_operation() {
         use Access::{Read, Write};
         let atomic = |op| Access::Atomic(op);
-        let (add, max, exchange) = (atomic(AtomicOp::Add), atomic(AtomicOp::Max), atomic(AtomicOp::Exchange));
+        let add = atomic(AtomicOp::Add);
+        let max = atomic(AtomicOp::Max);
+        let exchange = atomic(AtomicOp::Exchange);
         for (first, second, expected) in [
             (Read, Read, false),
             (add, add, false),

@@ -19,7 +19,9 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(grid_dims: u8) -> Self {
         let sites = (1..=8).map(|line| Site { line, column: 4 }).collect();
-        let (name, params, locals) = ("subject".to_owned(), vec![], vec![]);
+        let name = "subject".to_owned();
+        let params = vec![];
+        let locals = vec![];
         Self { kernel: Kernel { name, grid_dims, params, locals, body: vec![], sites }, labels: 0 }
     }
 

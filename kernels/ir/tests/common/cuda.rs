@@ -30,7 +30,8 @@ pub(crate) struct Case {
 impl Case {
     /// Threads run in order: kernels may show it.
     pub(crate) fn new(kernel: Kernel, grid: &[u32], arguments: &[Argument]) -> Self {
-        let (grid, arguments) = (grid.to_vec(), arguments.to_vec());
+        let grid = grid.to_vec();
+        let arguments = arguments.to_vec();
         Self { kernel, grid, arguments, shape: [1, 1], is_stopped: false, loop_budget: super::LOOP_BUDGET }
     }
 

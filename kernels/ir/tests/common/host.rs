@@ -18,7 +18,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// Compiles C++ to a program, with undefined behavior made a trap.
 pub(crate) fn compile(folder: &Path, text: &str) -> PathBuf {
-    let (source, program) = (folder.join("program.cpp"), folder.join("program"));
+    let source = folder.join("program.cpp");
+    let program = folder.join("program");
     fs::write(&source, text).expect("the folder is writable");
     let shim = concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/shim");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());

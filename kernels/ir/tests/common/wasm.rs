@@ -68,7 +68,8 @@ impl Machine {
 
     pub(crate) fn place(&mut self, kernel: &Kernel, grid: &[u32], arguments: &[Argument]) -> Placed {
         let layout = ArgumentLayout::new(kernel);
-        let (grid_at, block) = (wasm::RESERVED, wasm::RESERVED + 16);
+        let grid_at = wasm::RESERVED;
+        let block = wasm::RESERVED + 16;
         let mut bytes = vec![0; (block + layout.size) as usize];
         for (axis, extent) in grid.iter().enumerate() {
             bytes[grid_at as usize + 4 * axis..][..4].copy_from_slice(&extent.to_le_bytes());
@@ -157,7 +158,8 @@ pub(crate) fn assert_agree(
     arguments: &[Argument],
     loop_budget: u64,
 ) -> (Vec<Argument>, Option<Fault>) {
-    let (mut expected, mut got) = (arguments.to_vec(), arguments.to_vec());
+    let mut expected = arguments.to_vec();
+    let mut got = arguments.to_vec();
     let expected_fault = match launch(kernel, grid, &mut expected, Limits { loop_budget, steps: 1 << 28 }) {
         Ok(()) => None,
         Err(LaunchError::Fault(fault)) => Some(*fault),
@@ -170,7 +172,8 @@ pub(crate) fn assert_agree(
             ParamType::Array(array) if array.element.components.len() == 1 => array.element.components[0].dtype,
             ParamType::Array(_) | ParamType::Value(_) => Dtype::U8,
         };
-        let (expected, got) = (literals(dtype, expected), literals(dtype, got));
+        let expected = literals(dtype, expected);
+        let got = literals(dtype, got);
         for (at, (expected, got)) in expected.into_iter().zip(got).enumerate() {
             let is_nan = |value: Literal| value.dtype().is_float() && value.as_f64().is_nan();
             let is_same = expected == got || (is_nan(expected) && is_nan(got));

@@ -114,7 +114,8 @@ impl Lowerer<'_> {
             }
             Ok(Some(this.emitter.bind(dtype, part)))
         };
-        let (lower, upper) = (bound(self, Field::Lower)?, bound(self, Field::Upper)?);
+        let lower = bound(self, Field::Lower)?;
+        let upper = bound(self, Field::Upper)?;
         let step = bound(self, Field::Step)?.unwrap_or_else(|| scalars::integer(dtype, 1));
         let is_zero = scalars::eq(dtype, step.clone(), scalars::integer(dtype, 0));
         self.emitter.fault_if(is_zero, FaultKind::InvalidValue, self.syntax().site(node));
@@ -129,7 +130,9 @@ impl Lowerer<'_> {
         };
         let slice = Slice::within(&of.extent, lower, upper, &step);
         let mut own = |part| self.emitter.bind(dtype, part);
-        let (start, step, extent) = (own(slice.start), own(slice.step), own(slice.extent));
+        let start = own(slice.start);
+        let step = own(slice.step);
+        let extent = own(slice.extent);
         // A slice of a slice starts at an index of it.
         let start = scalars::add(dtype, of.start, scalars::mul(dtype, start, of.step.clone()));
         let step = scalars::mul(dtype, step, of.step);

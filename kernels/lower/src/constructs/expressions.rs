@@ -457,7 +457,8 @@ impl Lowerer<'_> {
             let stmts = self.emitter.close();
             value.map(|value| (value, stmts))
         };
-        let ((then, then_stmts), (otherwise, otherwise_stmts)) = (branch(body)?, branch(orelse)?);
+        let (then, then_stmts) = branch(body)?;
+        let (otherwise, otherwise_stmts) = branch(orelse)?;
         match (then, otherwise) {
             (Value::Data(then), Value::Data(otherwise)) if then.ty == otherwise.ty => {
                 Ok(self.join(condition, (then, then_stmts), (otherwise, otherwise_stmts)).into())
@@ -489,7 +490,8 @@ impl Lowerer<'_> {
             let stmts = self.emitter.close();
             is_stored.then_some(stmts)
         };
-        let (then, otherwise) = (branch(then, then_stmts)?, branch(otherwise, otherwise_stmts)?);
+        let then = branch(then, then_stmts)?;
+        let otherwise = branch(otherwise, otherwise_stmts)?;
         self.emitter.emit(Stmt::If(condition, then, otherwise));
         Some(Self::load_slots(&slots))
     }

@@ -27,7 +27,8 @@ impl Environment<'_> {
         if depth > MAX_ALIASES {
             return None;
         }
-        let (syntax, declarations) = (self.syntax, self.declarations);
+        let syntax = self.syntax;
+        let declarations = self.declarations;
         let of_warp = || {
             let path = declarations.path(syntax, node)?;
             let name = path.strip_prefix("warp.").filter(|name| is_function_of_warp(name))?;
@@ -121,7 +122,8 @@ impl Lowerer<'_> {
 
     /// Which arguments of a call its candidates take by reference: positions, and names of keywords.
     pub(crate) fn references(&self, candidates: &[&&FunctionDecl]) -> Lowered<(Vec<bool>, Vec<String>)> {
-        let (mut positions, mut names) = (vec![], vec![]);
+        let mut positions = vec![];
+        let mut names = vec![];
         if !self.environment.declarations.has_references {
             return Ok((positions, names));
         }
@@ -161,7 +163,8 @@ impl Lowerer<'_> {
     /// The names of variables of which a call below a node may change a part, since it may take them by reference.
     pub(crate) fn referred_names(&self, node: Node) -> Vec<String> {
         let syntax = self.syntax();
-        let (mut names, mut open) = (vec![], vec![node]);
+        let mut names = vec![];
+        let mut open = vec![node];
         while let Some(node) = open.pop().filter(|_| self.environment.declarations.has_references) {
             if syntax.kind(node) == Kind::Call {
                 let keywords = syntax.children(node, Field::Keywords);

@@ -94,7 +94,8 @@ impl Environment<'_> {
         }
         for (parameter, annotation) in parameters.iter().zip(&stated) {
             if !admits(&parameter.annotation, annotation) {
-                let (name, expected) = (&parameter.name, &parameter.annotation);
+                let name = &parameter.name;
+                let expected = &parameter.annotation;
                 return Err(self.mismatch(node, format!("expected {expected} for `{name}`, got {annotation}")));
             }
         }

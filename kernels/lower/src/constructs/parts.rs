@@ -179,7 +179,8 @@ impl Lowerer<'_> {
     fn component(&mut self, node: Node, location: Location, indices: &[Node]) -> Lowered<Location> {
         let selection = match (&location.ty, indices) {
             (Type::Vector(dtype, count), [index]) => {
-                let (dtype, count) = (*dtype, *count);
+                let dtype = *dtype;
+                let count = *count;
                 let index = self.index(*index, count)?;
                 Some(items(index, count, 1, |length| match length {
                     None => Type::Scalar(dtype),
@@ -201,7 +202,9 @@ impl Lowerer<'_> {
                 }))
             }
             (Type::Matrix(dtype, rows, columns), [index]) => {
-                let (dtype, rows, columns) = (*dtype, *rows, *columns);
+                let dtype = *dtype;
+                let rows = *rows;
+                let columns = *columns;
                 let index = self.index(*index, rows)?;
                 Some(items(index, rows, columns, |length| match length {
                     None => Type::Vector(dtype, columns),
@@ -209,8 +212,11 @@ impl Lowerer<'_> {
                 }))
             }
             (Type::Matrix(dtype, rows, columns), [row, column]) => {
-                let (dtype, rows, columns) = (*dtype, *rows, *columns);
-                let (row, column) = (self.index(*row, rows)?, self.index(*column, columns)?);
+                let dtype = *dtype;
+                let rows = *rows;
+                let columns = *columns;
+                let row = self.index(*row, rows)?;
+                let column = self.index(*column, columns)?;
                 matrix_item(dtype, row, column, (rows, columns))
             }
             (ty, indices) => {
@@ -269,7 +275,9 @@ impl Lowerer<'_> {
                 _ => Err(self.error(bound, ErrorKind::NotConstant, "expected a constant as a bound of the slice")),
             }
         };
-        let (lower, upper, step) = (bound(Field::Lower)?, bound(Field::Upper)?, bound(Field::Step)?.unwrap_or(1));
+        let lower = bound(Field::Lower)?;
+        let upper = bound(Field::Upper)?;
+        let step = bound(Field::Step)?.unwrap_or(1);
         let length = i64::from(count);
         let clamp = |bound: i64, least, most| {
             let bound = if bound < 0 { bound.saturating_add(length) } else { bound };

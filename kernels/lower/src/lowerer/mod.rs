@@ -226,7 +226,8 @@ impl<'a> Lowerer<'a> {
     /// The names that statements below a node assign.
     pub(crate) fn assigned_names(&self, node: Node) -> HashSet<String> {
         let syntax = self.syntax();
-        let (mut names, mut open) = (HashSet::new(), vec![node]);
+        let mut names = HashSet::new();
+        let mut open = vec![node];
         while let Some(at) = open.pop() {
             if syntax.kind(at) == Kind::Name && syntax.is_store(at) {
                 names.extend(syntax.name(at));
@@ -306,7 +307,9 @@ impl<'a> Lowerer<'a> {
                     self.emitter.emit(Stmt::Assign(slot, part.clone()));
                     Expr::Local(slot)
                 };
-                let (start, step, extent) = (own(&slice.start), own(&slice.step), own(&slice.extent));
+                let start = own(&slice.start);
+                let step = own(&slice.step);
+                let extent = own(&slice.extent);
                 Axis::Slice(Slice { start, step, extent })
             }
             Axis::All => Axis::All,
@@ -427,7 +430,9 @@ impl<'a> Lowerer<'a> {
     /// The variable of a name, checked to be assigned.
     pub(crate) fn variable(&mut self, node: Node, name: &str) -> Option<VariableKind> {
         let variable = self.frame().variables.get(name)?;
-        let (kind, is_assigned, flag) = (variable.kind.clone(), variable.is_assigned, variable.flag);
+        let kind = variable.kind.clone();
+        let is_assigned = variable.is_assigned;
+        let flag = variable.flag;
         if !is_assigned {
             let site = self.syntax().site(node);
             self.emitter.fault_if(scalars::not(Expr::Local(flag)), FaultKind::InvalidValue, site);

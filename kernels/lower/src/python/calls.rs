@@ -128,7 +128,8 @@ impl Lowerer<'_> {
     }
 
     fn math_of_two(&mut self, node: Node, name: &str, x: &Expr, y: &Expr) -> Option<Data> {
-        let (x, y) = (self.emitter.bind(FLOAT, x.clone()), self.emitter.bind(FLOAT, y.clone()));
+        let x = self.emitter.bind(FLOAT, x.clone());
+        let y = self.emitter.bind(FLOAT, y.clone());
         let op = match name {
             "atan2" => BinaryOp::Atan2,
             "copysign" => BinaryOp::CopySign,

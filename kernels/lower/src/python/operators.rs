@@ -24,21 +24,26 @@ impl Lowerer<'_> {
         let message = format!("`{}` does not take {} and {}", symbol(op), left.ty, right.ty);
         let fail = |this: &Self| Err(this.error(node, ErrorKind::TypeMismatch, message.clone()));
         let (Some((a_type, a)), Some((b_type, b))) = (left.as_scalar(), right.as_scalar()) else { return fail(self) };
-        let (a, b) = (a.clone(), b.clone());
+        let a = a.clone();
+        let b = b.clone();
         let is_logic = a_type == Dtype::Bool && b_type == Dtype::Bool;
         if let (true, Some(op)) = (is_logic, bitwise(op)) {
             return Ok(Data::scalar(Dtype::Bool, scalars::binary(op, Dtype::Bool, a, b)).into());
         }
         if a_type == FLOAT || b_type == FLOAT {
-            let (a, b) = (scalars::cast(a_type, FLOAT, a), scalars::cast(b_type, FLOAT, b));
-            let (a, b) = (self.emitter.bind(FLOAT, a), self.emitter.bind(FLOAT, b));
+            let a = scalars::cast(a_type, FLOAT, a);
+            let b = scalars::cast(b_type, FLOAT, b);
+            let a = self.emitter.bind(FLOAT, a);
+            let b = self.emitter.bind(FLOAT, b);
             return match self.floats(node, op, a, b) {
                 Some(result) => Ok(Data::scalar(FLOAT, result).into()),
                 None => fail(self),
             };
         }
-        let (a, b) = (scalars::cast(a_type, INT, a), scalars::cast(b_type, INT, b));
-        let (a, b) = (self.emitter.bind(INT, a), self.emitter.bind(INT, b));
+        let a = scalars::cast(a_type, INT, a);
+        let b = scalars::cast(b_type, INT, b);
+        let a = self.emitter.bind(INT, a);
+        let b = self.emitter.bind(INT, b);
         if op == Operator::Div {
             return Ok(Data::scalar(FLOAT, self.true_quotient(node, a, b)).into());
         }
@@ -146,7 +151,8 @@ impl Lowerer<'_> {
             let message = format!("expected an exponent from 0 to 4096 of an integer, got {exponent}");
             return Err(self.error(node, ErrorKind::ConstantOutOfRange, message));
         };
-        let (mut power, mut square) = (None, base);
+        let mut power = None;
+        let mut square = base;
         while rest > 0 {
             if rest & 1 == 1 {
                 power = Some(match power {
@@ -259,10 +265,12 @@ impl Lowerer<'_> {
 
     /// Whether a comparison of numbers holds. An integer and a float are compared exactly.
     pub(crate) fn python_comparison(&mut self, op: Operator, left: &Data, right: &Data) -> Option<Expr> {
-        let ((a_type, a), (b_type, b)) = (left.as_scalar()?, right.as_scalar()?);
+        let (a_type, a) = left.as_scalar()?;
+        let (b_type, b) = right.as_scalar()?;
         let [a_int, b_int] = [a_type, b_type].map(|dtype| dtype != FLOAT);
         if a_int && b_int {
-            let (a, b) = (scalars::cast(a_type, INT, a.clone()), scalars::cast(b_type, INT, b.clone()));
+            let a = scalars::cast(a_type, INT, a.clone());
+            let b = scalars::cast(b_type, INT, b.clone());
             return scalar_comparison(op, INT, a, b);
         }
         if !a_int && !b_int {

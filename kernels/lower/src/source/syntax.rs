@@ -69,7 +69,8 @@ impl<'a> Syntax<'a> {
             }
         }
         let tree = Tree::new(text.as_bytes(), columns);
-        let (lines, characters) = (line_starts(text), character_counts(text.as_bytes()));
+        let lines = line_starts(text);
+        let characters = character_counts(text.as_bytes());
         let mut syntax = Self { tree, columns, starts, children, lines, characters, scopes: vec![] };
         syntax.scopes = syntax.all_scopes();
         syntax
@@ -222,7 +223,8 @@ impl<'a> Syntax<'a> {
     /// The source of a node.
     pub(crate) fn text(&self, node: Node) -> String {
         let row = node.0 as usize;
-        let (start, end) = (self.columns.starts[row] as usize, self.columns.ends[row] as usize);
+        let start = self.columns.starts[row] as usize;
+        let end = self.columns.ends[row] as usize;
         String::from_utf8_lossy(&self.tree.text[start..end]).into_owned()
     }
 

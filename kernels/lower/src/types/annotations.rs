@@ -166,7 +166,8 @@ impl Environment<'_> {
                     Kind::Tuple => syntax.children(item, Field::Elts).collect(),
                     _ => vec![item],
                 };
-                let (mut annotations, mut leaves) = (vec![], 0);
+                let mut annotations = vec![];
+                let mut leaves = 0;
                 for item in items {
                     let annotation = self.annotation_at(item, scope, depth + 1)?;
                     leaves += annotation.leaves();
@@ -224,7 +225,8 @@ impl Environment<'_> {
         }
         match path.strip_prefix("warp.types.").or_else(|| path.strip_prefix("warp.")).unwrap_or_default() {
             "vector" => {
-                let (length, of) = (size(argument(0, "length"))?, scalars(1)?);
+                let length = size(argument(0, "length"))?;
+                let of = scalars(1)?;
                 Ok(match (length, of.one()) {
                     (Some(length), Some(dtype)) => Annotation::Data(Type::Vector(dtype, length)),
                     _ => Annotation::Open(Open::Vector(length, of)),
@@ -234,7 +236,9 @@ impl Environment<'_> {
                 let shape = argument(0, "shape").filter(|&node| syntax.kind(node) == Kind::Tuple);
                 let shape: Vec<_> = shape.into_iter().flat_map(|node| syntax.children(node, Field::Elts)).collect();
                 let [rows, columns] = shape[..] else { return Err(fail("expected a constant `shape` of two")) };
-                let (rows, columns, of) = (size(Some(rows))?, size(Some(columns))?, scalars(1)?);
+                let rows = size(Some(rows))?;
+                let columns = size(Some(columns))?;
+                let of = scalars(1)?;
                 let (Some(in_rows), Some(in_columns), Some(dtype)) = (rows, columns, of.one()) else {
                     return Ok(Annotation::Open(Open::Matrix(rows, columns, of)));
                 };

@@ -207,7 +207,8 @@ pub(crate) fn parse_warp(text: &str) -> Option<Type> {
     }
     if let Some(rest) = composite("mat") {
         let mut chars = rest.chars();
-        let (rows, columns) = (digit(chars.next())?, digit(chars.next())?);
+        let rows = digit(chars.next())?;
+        let columns = digit(chars.next())?;
         return (rows == columns)
             .then_some(())
             .and_then(|()| Some(Type::Matrix(float_suffix(chars.as_str())?, rows, columns)));

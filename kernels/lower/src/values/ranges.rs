@@ -42,10 +42,8 @@ impl ReversedRange {
     pub(crate) fn count(start: &Expr, end: Expr, step: &Expr) -> Expr {
         let is_up = lt(I64, integer(I64, 0), step.clone());
         let distance = sub(I64, end, start.clone());
-        let (distance, size) = (
-            select(is_up.clone(), distance.clone(), neg(I64, distance)),
-            select(is_up, step.clone(), neg(I64, step.clone())),
-        );
+        let distance = select(is_up.clone(), distance.clone(), neg(I64, distance));
+        let size = select(is_up, step.clone(), neg(I64, step.clone()));
         let rounded = sub(I64, add(I64, distance.clone(), size.clone()), integer(I64, 1));
         let is_empty = scalars::le(I64, distance, integer(I64, 0));
         select(is_empty, integer(I64, 0), div(I64, rounded, size))

@@ -196,7 +196,8 @@ impl Lowerer<'_> {
         let [rows, columns] = shape[..] else {
             return Err(self.error(node, ErrorKind::ArgumentMismatch, "expected the `shape` of the matrix"));
         };
-        let (rows, columns) = (self.size_argument(rows)?, self.size_argument(columns)?);
+        let rows = self.size_argument(rows)?;
+        let columns = self.size_argument(columns)?;
         if rows as usize * columns as usize > MAX_COMPONENTS {
             let message = format!("expected a matrix of at most {MAX_COMPONENTS} components");
             return Err(self.error(node, ErrorKind::UnsupportedType, message));
@@ -233,7 +234,8 @@ impl Lowerer<'_> {
         let argument = |at: usize, name| Self::keyword(arguments, name).or(arguments.positional.get(at).copied());
         let size = argument(0, "n")
             .ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected the size `n` of the identity"))?;
-        let (n, dtype) = (self.size_argument(size)?, self.dtype_argument(node, argument(1, "dtype"))?);
+        let n = self.size_argument(size)?;
+        let dtype = self.dtype_argument(node, argument(1, "dtype"))?;
         let dtype = dtype.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected a `dtype`"))?;
         if n > 16 {
             return Err(self.error(node, ErrorKind::UnsupportedType, "expected a size of at most 16"));

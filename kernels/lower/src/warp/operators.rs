@@ -45,12 +45,14 @@ impl Lowerer<'_> {
                 self.vector_matrix_product(left, right)
             }
             (Type::Scalar(_), other) if is_scaling(op, other) => {
-                let (left, ty) = (self.bind(left), right.ty.clone());
+                let left = self.bind(left);
+                let ty = right.ty.clone();
                 let scale = left.parts[0].clone();
                 self.by_component(op, dtype, ty, right.parts.into_iter().map(|part| (scale.clone(), part)))
             }
             (other, Type::Scalar(_)) if is_scaling(op, other) => {
-                let (right, ty) = (self.bind(right), left.ty.clone());
+                let right = self.bind(right);
+                let ty = left.ty.clone();
                 let scale = right.parts[0].clone();
                 self.by_component(op, dtype, ty, left.parts.into_iter().map(|part| (part, scale.clone())))
             }
@@ -99,7 +101,8 @@ impl Lowerer<'_> {
 
     /// The quotient of integers, rounded down.
     pub(crate) fn floor_quotient(&mut self, dtype: Dtype, a: Expr, b: Expr) -> Expr {
-        let (a, b) = (self.emitter.bind(dtype, a), self.emitter.bind(dtype, b));
+        let a = self.emitter.bind(dtype, a);
+        let b = self.emitter.bind(dtype, b);
         let quotient = scalars::div(dtype, a.clone(), b.clone());
         if !dtype.is_signed() {
             return quotient;
@@ -226,7 +229,8 @@ fn is_componentwise(op: Operator, ty: &Type) -> bool {
 
 /// The operands with one scalar type: a constant takes the type of the other operand.
 pub(crate) fn unified(left: Data, right: Data) -> Option<(Data, Data)> {
-    let (a, b) = (left.ty.scalar()?, right.ty.scalar()?);
+    let a = left.ty.scalar()?;
+    let b = right.ty.scalar()?;
     if a == b {
         return Some((left, right));
     }

@@ -123,7 +123,8 @@ impl Lowerer<'_> {
     }
 
     pub(crate) fn quat_product(&mut self, a: Data, b: Data) -> Data {
-        let (a, b) = (self.bind(a), self.bind(b));
+        let a = self.bind(a);
+        let b = self.bind(b);
         let dtype = a.ty.scalar().expect("a quaternion of scalars");
         let f = Formula(dtype);
         let [ax, ay, az, aw] = four(&a.parts);
@@ -143,7 +144,8 @@ impl Lowerer<'_> {
     }
 
     pub(crate) fn transform_product(&mut self, a: Data, b: Data) -> Data {
-        let (a, b) = (self.bind(a), self.bind(b));
+        let a = self.bind(a);
+        let b = self.bind(b);
         let dtype = a.ty.scalar().expect("a transform of scalars");
         let moved = self.rotated(dtype, &a.parts[3..], &b.parts[..3], false);
         let moved = moved.into_iter().zip(&a.parts).map(|(x, p)| scalars::add(dtype, x, p.clone())).collect();
@@ -160,7 +162,8 @@ impl Lowerer<'_> {
         let [qx, qy, qz, qw] = four(q);
         let c = f.sub(f.mul(&f.mul(&two, qw), qw), f.number(1.0));
         let d = f.mul(&two, &dot(dtype, &[qx.clone(), qy.clone(), qz.clone()], x));
-        let (c, d) = (self.emitter.bind(dtype, c), self.emitter.bind(dtype, d));
+        let c = self.emitter.bind(dtype, c);
+        let d = self.emitter.bind(dtype, d);
         let part = |axis: usize, next: usize, last: usize| {
             let straight = f.add(f.mul(&x[axis], &c), f.mul(&q[axis], &d));
             let turn = f.sub(f.mul(&q[next], &x[last]), f.mul(&q[last], &x[next]));
@@ -210,9 +213,12 @@ impl Lowerer<'_> {
             let value = f.apply(op, f.mul(angle, &f.number(0.5)));
             self.emitter.bind(dtype, value)
         };
-        let (cy, sy) = (half(&yaw, UnaryOp::Cos), half(&yaw, UnaryOp::Sin));
-        let (cr, sr) = (half(&roll, UnaryOp::Cos), half(&roll, UnaryOp::Sin));
-        let (cp, sp) = (half(&pitch, UnaryOp::Cos), half(&pitch, UnaryOp::Sin));
+        let cy = half(&yaw, UnaryOp::Cos);
+        let sy = half(&yaw, UnaryOp::Sin);
+        let cr = half(&roll, UnaryOp::Cos);
+        let sr = half(&roll, UnaryOp::Sin);
+        let cp = half(&pitch, UnaryOp::Cos);
+        let sp = half(&pitch, UnaryOp::Sin);
         let product = |a: &Expr, b: &Expr, c: &Expr| f.mul(&f.mul(a, b), c);
         let parts = vec![
             f.sub(product(&cy, &sr, &cp), product(&sy, &cr, &sp)),

@@ -42,7 +42,8 @@ impl Lowerer<'_> {
                 Some(Data::scalar(dtype, scalars::sum(dtype, (0..count).map(|nth| at(nth * count + nth)))))
             }
             ("transpose", Type::Matrix(_, n, m)) => {
-                let (rows, columns) = (*n as usize, *m as usize);
+                let rows = *n as usize;
+                let columns = *m as usize;
                 let parts = (0..rows * columns).map(|nth| at(nth % rows * columns + nth / rows)).collect();
                 Some(Data::new(Type::Matrix(dtype, *m, *n), parts))
             }
@@ -85,14 +86,20 @@ impl Lowerer<'_> {
 
     pub(crate) fn matrix_product(&mut self, a: Data, b: Data) -> Option<Data> {
         let (Type::Matrix(dtype, rows, inner), Type::Matrix(_, inner_b, columns)) = (&a.ty, &b.ty) else { return None };
-        let (dtype, rows, inner, columns) = (*dtype, *rows, *inner, *columns);
+        let dtype = *dtype;
+        let rows = *rows;
+        let inner = *inner;
+        let columns = *columns;
         if inner != *inner_b || (rows * columns) as usize > MAX_COMPONENTS {
             return None;
         }
-        let (a, b) = (self.bind(a), self.bind(b));
-        let (inner, width) = (inner as usize, columns as usize);
+        let a = self.bind(a);
+        let b = self.bind(b);
+        let inner = inner as usize;
+        let width = columns as usize;
         let part = |nth: usize| {
-            let (row, column) = (nth / width, nth % width);
+            let row = nth / width;
+            let column = nth % width;
             let terms = (0..inner)
                 .map(|k| scalars::mul(dtype, a.parts[row * inner + k].clone(), b.parts[k * width + column].clone()));
             scalars::sum(dtype, terms)
@@ -103,22 +110,27 @@ impl Lowerer<'_> {
 
     pub(crate) fn matrix_vector_product(&mut self, a: Data, b: Data) -> Option<Data> {
         let (Type::Matrix(dtype, rows, columns), Type::Vector(_, length)) = (&a.ty, &b.ty) else { return None };
-        let (dtype, rows, width) = (*dtype, *rows, *columns as usize);
+        let dtype = *dtype;
+        let rows = *rows;
+        let width = *columns as usize;
         if columns != length {
             return None;
         }
-        let (a, b) = (self.bind(a), self.bind(b));
+        let a = self.bind(a);
+        let b = self.bind(b);
         let parts = a.parts.chunks(width).map(|row| dot(dtype, row, &b.parts)).collect();
         Some(Data::new(Type::Vector(dtype, rows), parts))
     }
 
     pub(crate) fn vector_matrix_product(&mut self, a: Data, b: Data) -> Option<Data> {
         let (Type::Vector(dtype, length), Type::Matrix(_, rows, columns)) = (&a.ty, &b.ty) else { return None };
-        let (dtype, columns) = (*dtype, *columns);
+        let dtype = *dtype;
+        let columns = *columns;
         if length != rows {
             return None;
         }
-        let (a, b) = (self.bind(a), self.bind(b));
+        let a = self.bind(a);
+        let b = self.bind(b);
         let width = columns as usize;
         let part = |column: usize| {
             let rows = a.parts.iter().enumerate();
@@ -181,7 +193,8 @@ impl Lowerer<'_> {
         let is_regular = self.emitter.temp(Dtype::Bool, is_regular);
         let factor = self.emitter.temp(wide, scalars::div(wide, literal(wide, 1.0), det));
         let parts = (0..16).map(|nth| {
-            let (row, column) = (nth / 4, nth % 4);
+            let row = nth / 4;
+            let column = nth % 4;
             let product = scalars::mul(wide, cofactors[column * 4 + row].clone(), factor.clone());
             scalars::select(is_regular.clone(), scalars::cast(wide, dtype, product), literal(dtype, 0.0))
         });
@@ -210,7 +223,8 @@ impl Lowerer<'_> {
         for row in 0..4 {
             for column in 0..4 {
                 // A cofactor of one pair of columns has minors of the other pair.
-                let (partner, of_columns) = (column ^ 1, &minors[1 - column / 2]);
+                let partner = column ^ 1;
+                let of_columns = &minors[1 - column / 2];
                 let mut rest = (0..4).filter(|other| *other != row);
                 let [a, b, c] = [(); 3].map(|()| rest.next().expect("three other rows"));
                 let minor = |p: usize, q: usize| of_columns[pair(p, q)].clone();
@@ -275,7 +289,8 @@ pub(crate) fn of_two_vectors(name: &str, a: &Data, b: &Data) -> Option<Data> {
             Some(Data::scalar(dtype, dot(dtype, &a.parts, &b.parts)))
         }
         ("spatial_cross", Type::Vector(_, 6), Type::Vector(_, 6)) => {
-            let (w, v) = (cross(dtype, &a.parts[..3], &b.parts[..3]), cross(dtype, &a.parts[3..], &b.parts[..3]));
+            let w = cross(dtype, &a.parts[..3], &b.parts[..3]);
+            let v = cross(dtype, &a.parts[3..], &b.parts[..3]);
             let other = cross(dtype, &a.parts[..3], &b.parts[3..]);
             let sums = v.into_iter().zip(other).map(|(x, y)| scalars::add(dtype, x, y));
             Some(Data::new(a.ty.clone(), w.into_iter().chain(sums).collect()))
@@ -299,7 +314,8 @@ pub(crate) fn from_vectors(name: &str, vectors: &[Data]) -> Option<Data> {
     match name {
         "matrix_from_rows" => Some(from_rows),
         "matrix_from_cols" => {
-            let (length_, count_) = (length as usize, count as usize);
+            let length_ = length as usize;
+            let count_ = count as usize;
             let part = |nth: usize| from_rows.parts[nth % count_ * length_ + nth / count_].clone();
             let parts = (0..length_ * count_).map(part).collect();
             Some(Data::new(Type::Matrix(dtype, length, count), parts))

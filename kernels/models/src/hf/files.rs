@@ -160,7 +160,8 @@ impl Checkpoint {
     fn take_full(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
         let found = self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
         if found.shape != shape {
-            let (name, expected) = (name.to_owned(), shape.to_vec());
+            let name = name.to_owned();
+            let expected = shape.to_vec();
             return Err(LoadError::Shape { name, expected, got: found.shape.clone() });
         }
         found.tensor(name)

@@ -104,7 +104,8 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
         let texts = prompts.0.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
         texts.collect()
     });
-    let (prompts, default) = (prompts.unwrap_or_default(), fields.text(&["default_prompt_name"], "")?);
+    let prompts = prompts.unwrap_or_default();
+    let default = fields.text(&["default_prompt_name"], "")?;
     if !default.is_empty() && !prompts.contains_key(default) {
         let known = prompts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let reason = format!("has default_prompt_name {default:?}, and these prompts: {known}");

@@ -47,7 +47,8 @@ impl PairTemplate {
         for (query, document) in PROBES {
             let whole = encode((query, document))?;
             let mut own = Sequences::default();
-            let (query, document) = (rules.pieces(query, false)?.ids, rules.pieces(document, false)?.ids);
+            let query = rules.pieces(query, false)?.ids;
+            let document = rules.pieces(document, false)?.ids;
             found.append(&query, &document, &mut own);
             if own.ids != whole.get_ids() || (typed && own.types != whole.get_type_ids()) {
                 return Err("has a template for pairs that is not a plain concatenation".to_owned());
@@ -63,8 +64,10 @@ impl PairTemplate {
             let last = part_of.iter().rposition(|part| *part == Some(which))?;
             Some(first..last + 1)
         };
-        let (query, document) = (tokens(0)?, tokens(1)?);
-        let (ids, types) = (pair.get_ids(), pair.get_type_ids());
+        let query = tokens(0)?;
+        let document = tokens(1)?;
+        let ids = pair.get_ids();
+        let types = pair.get_type_ids();
         let special = |at: std::ops::Range<usize>| -> Option<Specials> {
             Some(ids.get(at.clone())?.iter().copied().zip(types.get(at)?.iter().copied()).collect())
         };

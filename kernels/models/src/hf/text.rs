@@ -68,7 +68,8 @@ impl TextTokenizer {
             let encoded = self.tokenizer.encode_fast("a", specials).map_err(|error| error.to_string())?;
             Ok::<_, String>(encoded.get_ids().to_vec())
         };
-        let (bare, whole) = (ids(false)?, ids(true)?);
+        let bare = ids(false)?;
+        let whole = ids(true)?;
         let found = whole.windows(bare.len().max(1)).position(|ids| ids == bare).filter(|_| !bare.is_empty());
         let at = found.ok_or("its post-processor changes the pieces of a text")?;
         self.before = whole[..at].to_vec();

@@ -74,7 +74,9 @@ impl Reader<'_> {
     }
 
     fn layer(&self, at: usize, first_is_bare: bool) -> Result<Layer<Tensor>, LoadError> {
-        let (config, names, biases) = (self.config, &self.names, &self.biases);
+        let config = self.config;
+        let names = &self.names;
+        let biases = &self.biases;
         let name = |part: &str| format!("{}.{at}.{part}", names.layers);
         let hidden = config.hidden;
         let keys = config.kv_heads * config.head_dim;

@@ -27,7 +27,8 @@ impl Checker<'_> {
 
     /// Whether a tuple has no parentheses: an opening one at its start closes before its end.
     fn is_bare(&self, row: usize) -> bool {
-        let (start, end) = (self.columns.starts[row], self.columns.ends[row]);
+        let start = self.columns.starts[row];
+        let end = self.columns.ends[row];
         let first = self.tokens.starts.partition_point(|&place| place < start);
         let mut depth = 0_usize;
         for (kind, &token_end) in self.tokens.kinds[first..].iter().zip(&self.tokens.ends[first..]) {

@@ -155,7 +155,8 @@ impl FStringScanner<'_, '_> {
         let mut quote: Option<(u8, usize)> = None;
         let mut open = Vec::new();
         while self.at < self.body.len() {
-            let (byte, next) = (self.body[self.at], self.byte(self.at + 1));
+            let byte = self.body[self.at];
+            let next = self.byte(self.at + 1);
             let triple = next == byte && self.at + 2 < self.body.len() && self.body[self.at + 2] == byte;
             match (byte, quote) {
                 (b'\\', _) => return self.raise("f-string expression part cannot include a backslash"),

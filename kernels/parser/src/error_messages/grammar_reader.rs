@@ -38,7 +38,9 @@ impl GrammarReader {
         }
         let current = SOFT.iter().zip(FIRST_SOFT..).filter(|((_, since), _)| *since <= version);
         let soft = current.fold(0, |all, (_, number)| all | 1 << number);
-        let (rules, alternatives, items) = (Vec::new(), Vec::new(), Vec::new());
+        let rules = Vec::new();
+        let alternatives = Vec::new();
+        let items = Vec::new();
         let grammar = Grammar { rules, alternatives, items, literals, names: HashMap::new(), soft };
         let mut reader = Self { grammar, version, rest: "" };
         let rules: Vec<_> = split_rules(text).collect();

@@ -190,7 +190,8 @@ impl NodeArena {
             }
         }
         let children = (to_u32(before), to_u32(self.children.len()));
-        let (first, last) = (to_u32(first), to_u32(end.saturating_sub(1)));
+        let first = to_u32(first);
+        let last = to_u32(end.saturating_sub(1));
         self.nodes.push(Node { kind, first, last, children });
         Match::node(self.nodes.len() - 1)
     }

@@ -185,7 +185,8 @@ impl<'a> PegParser<'a> {
         for number in from..alternatives.end {
             let alternative = &self.grammar.alternatives[usize::from(number)];
             if alternative.start.admits(kind) && (self.call_invalid_rules || !alternative.invalid) {
-                let (item, mark) = (alternative.items.start, frame.mark);
+                let item = alternative.items.start;
+                let mark = frame.mark;
                 let frame = self.top();
                 (frame.alternative, frame.item, frame.item_mark) = (number, item, mark);
                 return Ok(None);
@@ -364,7 +365,8 @@ impl<'a> PegParser<'a> {
 
     fn run_action(&mut self, action: &'static Action, frame: Frame) -> Result<Outcome, Stop> {
         let from = frame.values as usize;
-        let (first, end) = (frame.mark as usize, self.mark);
+        let first = frame.mark as usize;
+        let end = self.mark;
         match action {
             Action::Value(label) => Ok(Some(self.values[from + usize::from(*label)])),
             Action::Group => Ok(Some(self.nodes.push(NodeKind::Group, first, end, &self.values[from..]))),
@@ -397,7 +399,8 @@ impl<'a> PegParser<'a> {
     }
 
     fn memoize(&mut self, rule: u16, mark: usize, end: usize, result: Outcome) -> Result<(), Stop> {
-        let (end, result) = (to_u32(end), Match::pack(result));
+        let end = to_u32(end);
+        let result = Match::pack(result);
         let mut at = self.memo_heads[mark - self.first];
         while at != NONE {
             let memo = &mut self.memos[at as usize];
@@ -421,7 +424,8 @@ impl<'a> PegParser<'a> {
         self.memos.clear();
         self.nodes.clear();
         // Only tokens up to `fill` can have memos.
-        let (from, to) = (self.mark - self.first, (self.fill - self.first).min(self.memo_heads.len()));
+        let from = self.mark - self.first;
+        let to = (self.fill - self.first).min(self.memo_heads.len());
         if let Some(ahead) = self.memo_heads.get_mut(from..to) {
             ahead.fill(NONE);
         }

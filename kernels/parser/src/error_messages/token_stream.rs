@@ -47,7 +47,8 @@ impl<'a> TokenStream<'a> {
 
     fn fill(&mut self, raw: &lexer::CpythonTokens, grammar: &Grammar) -> Result<(), Box<LexError>> {
         let mut indents = lexer::IndentStack::default();
-        let (mut depth, mut quoted) = (0_usize, Vec::new());
+        let mut depth = 0_usize;
+        let mut quoted = Vec::new();
         for (number, line) in raw.lines.iter().enumerate() {
             self.indentation(raw, line, &mut indents)?;
             for at in line.first as usize..line.end as usize {
@@ -99,7 +100,8 @@ impl<'a> TokenStream<'a> {
     /// From 3.14 the tokenizer reports string prefixes that cannot be combined.
     fn incompatible_prefixes(&self, tokens: &Tokens, at: usize) -> Option<LexError> {
         const INCOMPATIBLE: [(char, &str); 4] = [('u', "brft"), ('b', "ft"), ('f', "t"), ('t', "")];
-        let (start, end) = (tokens.starts[at], tokens.ends[at]);
+        let start = tokens.starts[at];
+        let end = tokens.ends[at];
         let next = self.text.as_bytes().get(end as usize);
         if self.version < 14 || tokens.kinds[at] != Terminal::Name || !matches!(next, Some(b'"' | b'\'')) {
             return None;
@@ -119,7 +121,8 @@ impl<'a> TokenStream<'a> {
     }
 
     fn token(&mut self, tokens: &Tokens, at: usize, grammar: &Grammar, depth: &mut usize, quoted: &mut Vec<bool>) {
-        let (start, end) = (tokens.starts[at], tokens.ends[at]);
+        let start = tokens.starts[at];
+        let end = tokens.ends[at];
         let written = &self.text[start as usize..end as usize];
         let template = quoted.last() == Some(&true);
         let kind = match tokens.kinds[at] {
@@ -239,7 +242,8 @@ impl<'a> TokenStream<'a> {
     }
 
     pub(super) fn error_at(&self, token: usize, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
-        let (start, end) = (self.starts[token], self.ends[token]);
+        let start = self.starts[token];
+        let end = self.ends[token];
         match self.kinds[token] {
             // At a token without width CPython reports the last character before it.
             class::INDENT | class::DEDENT | class::END if start as usize == self.text.len() => {

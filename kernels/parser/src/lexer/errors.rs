@@ -153,7 +153,8 @@ impl Lexer<'_> {
 
     #[cold]
     pub(super) fn unterminated_fstring(&self, fstring: &OpenFString, at: usize) -> Box<LexError> {
-        let (letter, line) = (fstring.letter(), self.line_number(at));
+        let letter = fstring.letter();
+        let line = self.line_number(at);
         let kind = if fstring.triple { "triple-quoted " } else { "" };
         self.raise(
             format!("unterminated {kind}{letter}-string literal (detected at line {line})"),

@@ -108,7 +108,8 @@ impl Lexer<'_> {
         let raw = fstring.flags & string::RAW != 0;
         // Inside `\N{...}`, whose brace opens no field.
         let mut in_name = false;
-        let (mut at, mut changed) = (start, false);
+        let mut at = start;
+        let mut changed = false;
         loop {
             while STRING_STOPS[usize::from(self.byte(at))] & STOPS_FIELDS == 0 {
                 at += 1;

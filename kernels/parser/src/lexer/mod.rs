@@ -72,7 +72,8 @@ pub struct SoftKeywords {
 impl Lexed {
     /// The bytes of a name; `extra` starts with [`Lexed::extra`].
     pub(crate) fn name<'a>(&self, text: &'a str, extra: &'a [u8], number: u32) -> &'a [u8] {
-        let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
+        let start = self.name_starts[number as usize] as usize;
+        let end = self.name_ends[number as usize] as usize;
         match start.checked_sub(text.len()) {
             Some(start) => &extra[start..end - text.len()],
             None => &text.as_bytes()[start..end],
@@ -223,7 +224,9 @@ impl<'a> Lexer<'a> {
     /// backslash for both of the line's columns.
     #[cold]
     fn unusual_indentation(&mut self, mut at: usize) -> Result<usize> {
-        let (mut column, mut alternate, mut continued) = (0, 0, 0);
+        let mut column = 0;
+        let mut alternate = 0;
+        let mut continued = 0;
         loop {
             match self.byte(at) {
                 b' ' => (column, alternate) = (column + 1, alternate + 1),
@@ -385,7 +388,8 @@ impl<'a> Lexer<'a> {
     /// Records an error token, which stays in its line as a name.
     #[cold]
     fn error_token(&mut self, start: usize, end: usize) {
-        let (tokens, lines) = (self.tokens.kinds.len(), self.lines.len());
+        let tokens = self.tokens.kinds.len();
+        let lines = self.lines.len();
         self.first_error_token.get_or_insert(ErrorToken { start, end, tokens, lines });
         self.push(Terminal::Name, start, end, 0);
     }

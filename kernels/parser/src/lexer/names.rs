@@ -138,7 +138,8 @@ impl NameTable {
     }
 
     fn name<'a>(&'a self, text: &'a [u8], number: u32) -> &'a [u8] {
-        let (start, end) = (self.starts[number as usize] as usize, self.ends[number as usize] as usize);
+        let start = self.starts[number as usize] as usize;
+        let end = self.ends[number as usize] as usize;
         if start < text.len() { &text[start..end] } else { &self.extra[start - text.len()..end - text.len()] }
     }
 

@@ -77,7 +77,9 @@ impl Lexer<'_> {
 
     /// The end of a single-quoted string, and whether it has a backslash.
     fn single_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
-        let (mut at, mut changed, mut escaped_quote) = (body, false, false);
+        let mut at = body;
+        let mut changed = false;
+        let mut escaped_quote = false;
         loop {
             while STRING_STOPS[usize::from(self.byte(at))] & STOPS_PLAIN == 0 {
                 at += 1;
@@ -101,7 +103,8 @@ impl Lexer<'_> {
 
     /// The end of a triple-quoted string, and whether it has a backslash or may have a carriage return.
     fn triple_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
-        let (mut at, mut changed) = (body, self.has_returns);
+        let mut at = body;
+        let mut changed = self.has_returns;
         loop {
             let rest = self.bytes.get(at..).unwrap_or_default();
             let Some(found) = memchr2(quote, b'\\', rest) else {

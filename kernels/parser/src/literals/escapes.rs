@@ -21,7 +21,8 @@ struct BadEscape {
 impl Escapes<'_> {
     /// Appends the decoded body. An error is CPython's message.
     pub(super) fn decode(&self, extra: &mut Vec<u8>) -> Result<(), String> {
-        let (mut at, mut origin) = (0, 0);
+        let mut at = 0;
+        let mut origin = 0;
         loop {
             let rest = &self.body[at..];
             let plain =
@@ -84,7 +85,8 @@ impl Escapes<'_> {
 
     fn octal(&self, at: usize, extra: &mut Vec<u8>) -> usize {
         let digits = self.body[at + 1..].iter().take(3).take_while(|byte| matches!(byte, b'0'..=b'7'));
-        let (mut code, mut end) = (0, at + 1);
+        let mut code = 0;
+        let mut end = at + 1;
         for digit in digits {
             code = code * 8 + u32::from(digit - b'0');
             end += 1;
@@ -100,7 +102,8 @@ impl Escapes<'_> {
         reason: &'static str,
         extra: &mut Vec<u8>,
     ) -> Result<usize, BadEscape> {
-        let (mut code, mut end) = (0, at + 2);
+        let mut code = 0;
+        let mut end = at + 2;
         while end < at + 2 + count {
             let digit = self.body.get(end).and_then(|&byte| char::from(byte).to_digit(16));
             code = code * 16 + digit.ok_or(BadEscape { end, reason })?;

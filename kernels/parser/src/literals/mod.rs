@@ -59,7 +59,8 @@ fn check_digits(written: &[u8], start: u32, end: u32) -> std::result::Result<(),
 /// The value of a string token, by its payload.
 pub fn string(text: &str, start: u32, end: u32, payload: u32, extra: &mut Vec<u8>) -> Result {
     let quotes = if payload & string::TRIPLE == 0 { 1 } else { 3 };
-    let (from, to) = (start + (payload >> string::PREFIX_SHIFT) + quotes, end - quotes);
+    let from = start + (payload >> string::PREFIX_SHIFT) + quotes;
+    let to = end - quotes;
     let body = &text.as_bytes()[from as usize..to as usize];
     let bytes = payload & string::BYTES != 0;
     let tag = match payload & (string::BYTES | string::UNICODE) {
@@ -99,7 +100,8 @@ pub fn middle(text: &str, start: u32, end: u32, payload: u32, error_span: (u32, 
     if payload & string::CHANGED == 0 {
         return Ok(Value { tag: Tag::Str, start, end });
     }
-    let (spec, raw) = (payload & string::SPEC != 0, payload & string::RAW != 0);
+    let spec = payload & string::SPEC != 0;
+    let raw = payload & string::RAW != 0;
     let decoded = extra.len();
     if raw {
         let before = extra.len();
@@ -189,7 +191,8 @@ pub fn join(text: &str, values: &[Value], extra: &mut Vec<u8>) -> Value {
 fn join_copied(text: &str, values: &[Value], extra: &mut Vec<u8>) -> Value {
     let start = extra.len();
     for value in values {
-        let (from, to) = (value.start as usize, value.end as usize);
+        let from = value.start as usize;
+        let to = value.end as usize;
         match from.checked_sub(text.len()) {
             Some(from) => extra.extend_from_within(from..to - text.len()),
             None => extra.extend_from_slice(&text.as_bytes()[from..to]),
@@ -225,7 +228,8 @@ pub fn expression_text(text: &str, start: u32, end: u32, options: &Options, extr
 /// The source of a field's expression before 3.14, where CPython decodes its escapes as in literal text. An error is at
 /// `error_span`.
 pub fn decoded_expression(text: &str, value: Value, error_span: (u32, u32), extra: &mut Vec<u8>) -> Result {
-    let (from, to) = (value.start as usize, value.end as usize);
+    let from = value.start as usize;
+    let to = value.end as usize;
     let body = match from.checked_sub(text.len()) {
         Some(from) => extra[from..to - text.len()].to_vec(),
         None => text.as_bytes()[from..to].to_vec(),
@@ -239,7 +243,8 @@ pub fn decoded_expression(text: &str, value: Value, error_span: (u32, u32), extr
 
 /// Whether there is a comment, by the quotes that no backslash escapes.
 fn has_comment(body: &[u8]) -> bool {
-    let (mut at, mut quote) = (0, None);
+    let mut at = 0;
+    let mut quote = None;
     while let Some(&byte) = body.get(at) {
         match byte {
             b'\\' => at += 1,
@@ -287,7 +292,8 @@ fn push_with_newlines(extra: &mut Vec<u8>, mut bytes: &[u8]) {
 
 /// Replaces doubled braces from `from` on by single ones.
 fn unescape_braces(extra: &mut Vec<u8>, from: usize) {
-    let (mut to, mut at) = (from, from);
+    let mut to = from;
+    let mut at = from;
     while at < extra.len() {
         extra[to] = extra[at];
         at += if matches!(extra[at], b'{' | b'}') { 2 } else { 1 };

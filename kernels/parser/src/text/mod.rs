@@ -199,9 +199,12 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
     let tokens = &lexed.tokens;
     let number = tokens.ends.partition_point(|&end| end as usize <= at);
     let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let (mut origin, mut span, mut last) = (at, (place(at), place(at)), source.len());
+    let mut origin = at;
+    let mut span = (place(at), place(at));
+    let mut last = source.len();
     if let Some(&start) = tokens.starts.get(number).filter(|&&start| start as usize <= at) {
-        let (kind, payload) = (tokens.kinds[number], tokens.payloads[number]);
+        let kind = tokens.kinds[number];
+        let payload = tokens.payloads[number];
         last = tokens.ends[number] as usize;
         origin = start as usize;
         if kind == Terminal::FStringMiddle {
@@ -255,7 +258,8 @@ fn undecodable_position(source: &[u8], lexed: &Lexed, at: usize, error: &Diagnos
     } else {
         (tokens.starts[number] as usize, tokens.ends[number] as usize)
     };
-    let ((line, offset), (end_line, end_offset)) = (place(start, 1), place(end, 1));
+    let (line, offset) = place(start, 1);
+    let (end_line, end_offset) = place(end, 1);
     Position::new(line, offset, end_line, end_offset)
 }
 

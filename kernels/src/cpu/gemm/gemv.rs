@@ -11,8 +11,10 @@ const PREFETCH_DISTANCE: usize = 2048;
 impl Multiply<'_> {
     #[inline(always)]
     pub(super) fn gemv<L: Lanes>(&mut self, lanes: L) {
-        let (dim, count) = (self.packed.dim, self.packed.count);
-        let (rows, pitch) = (self.rows.count, self.rows.pitch);
+        let dim = self.packed.dim;
+        let count = self.packed.count;
+        let rows = self.rows.count;
+        let pitch = self.rows.pitch;
         let groups = count.div_ceil(if L::WIDTH == 16 { 4 } else { 3 });
         let mut row = 0;
         while row < rows {
@@ -23,7 +25,8 @@ impl Multiply<'_> {
             };
             let share = taken.div_ceil(groups);
             for group in 0..groups {
-                let (first, end) = (group * count / groups, (group + 1) * count / groups);
+                let first = group * count / groups;
+                let end = (group + 1) * count / groups;
                 let at = GemvTile {
                     rows: self.rows.taken(row, taken, dim).as_ptr(),
                     vectors: self.packed.data[first * dim..end * dim].as_ptr(),

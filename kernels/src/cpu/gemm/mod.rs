@@ -193,7 +193,8 @@ impl<'r, F: Fn(usize) -> &'r [f32]> Kernel for CopyColumns<'_, F> {
             let there = (self.row)(d).get(self.columns.first..).unwrap_or_default();
             let there = &there[..there.len().min(packed.len())];
             let whole = there.len() / LINE * LINE;
-            let (to, from) = (packed.as_chunks_mut::<LINE>().0, there.as_chunks::<LINE>().0);
+            let to = packed.as_chunks_mut::<LINE>().0;
+            let from = there.as_chunks::<LINE>().0;
             to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             packed[whole..].iter_mut().zip(&there[whole..]).for_each(|(to, from)| *to = *from);
         }
@@ -237,7 +238,8 @@ mod tests {
         for isa in Isa::all() {
             for (rows, vectors) in [(1, 1), (3, 2), (4, 5), (9, 7), (31, 12), (17, 13), (33, 16), (7, 31), (25, 100)] {
                 for dim in [1, 3, 15, 16, 17, 127, 128, 129, 300, 385] {
-                    let (data, held) = (wave(rows * dim, 0.37), wave(vectors * dim, 1.1));
+                    let data = wave(rows * dim, 0.37);
+                    let held = wave(vectors * dim, 1.1);
                     let packed = PackedMatrix::new(isa, dim, vectors, &held);
                     let mut tile = vec![f32::NAN; rows * packed.columns()];
                     packed.multiply(&data, &mut tile, Prefetch::Rows);
@@ -257,7 +259,8 @@ mod tests {
     fn rows_may_be_apart_and_products_added() {
         for isa in Isa::all() {
             for (count, vectors, dim) in [(1, 1, 5), (7, 3, 130), (9, 40, 33), (17, 100, 260)] {
-                let (pitch, held) = (dim + 3, wave(vectors * dim, 1.1));
+                let pitch = dim + 3;
+                let held = wave(vectors * dim, 1.1);
                 let numbers = wave((count - 1) * pitch + dim, 0.37);
                 let packed = PackedMatrix::new(isa, dim, vectors, &held);
                 let rows: Vec<f32> = numbers.chunks(pitch).flat_map(|row| &row[..dim]).copied().collect();
@@ -280,7 +283,9 @@ mod tests {
 
     #[test]
     fn columns_of_a_matrix_are_multiplied_as_vectors() {
-        let (dim, count, rows) = (20, 37, wave(3 * 20, 0.37));
+        let dim = 20;
+        let count = 37;
+        let rows = wave(3 * 20, 0.37);
         let vectors = wave(dim * count, 1.1);
         let matrix: Vec<Vec<f32>> = (0..dim).map(|d| vectors.iter().skip(d).step_by(dim).copied().collect()).collect();
         for isa in Isa::all() {
@@ -301,7 +306,8 @@ mod tests {
     fn a_product_depends_neither_on_other_rows_nor_on_prefetching() {
         for isa in Isa::all() {
             for (vectors, dim) in [(5, 200), (40, 200), (100, 900)] {
-                let (data, held) = (wave(37 * dim, 0.37), wave(vectors * dim, 1.1));
+                let data = wave(37 * dim, 0.37);
+                let held = wave(vectors * dim, 1.1);
                 let packed = PackedMatrix::new(isa, dim, vectors, &held);
                 let mut tile = vec![0.0; 37 * packed.columns()];
                 packed.multiply(&data, &mut tile, Prefetch::Rows);

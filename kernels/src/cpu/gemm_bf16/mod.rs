@@ -178,10 +178,12 @@ mod tests {
         if let Some(amx) = AmxToken::detect() {
             for (rows, columns) in [(1, 1), (15, 16), (16, 17), (17, 31), (31, 33), (33, 64), (70, 100)] {
                 for dim in [1, 2, 15, 31, 32, 33, 64, 129, 300] {
-                    let (data, held) = (wave(rows * dim, 0.37), wave(columns * dim, 1.1));
+                    let data = wave(rows * dim, 0.37);
+                    let held = wave(columns * dim, 1.1);
                     let packed = PackedBf16::new(amx, dim, columns, |at| &held[at * dim..][..dim]);
                     let got = product(amx, &packed, &Bf16Rows::from_f32(amx, dim, &data));
-                    let (data, held) = (round(&data), round(&held));
+                    let data = round(&data);
+                    let held = round(&held);
                     for (at, row) in data.chunks(dim).enumerate() {
                         for (v, vector) in held.chunks(dim).enumerate() {
                             let norms = (f64_sums::squared_norm(row) * f64_sums::squared_norm(vector)).sqrt();
@@ -214,7 +216,8 @@ mod tests {
     #[test]
     fn the_bits_of_a_row_do_not_depend_on_other_rows() {
         if let Some(amx) = AmxToken::detect() {
-            let (dim, count) = (200, 37);
+            let dim = 200;
+            let count = 37;
             let data = wave(count * dim, 0.37);
             let held = wave(40 * dim, 1.1);
             let packed = PackedBf16::new(amx, dim, 40, |at| &held[at * dim..][..dim]);
@@ -253,7 +256,8 @@ mod tests {
     #[test]
     fn interleaved_columns_alternate_between_the_halves() {
         if let Some(amx) = AmxToken::detect() {
-            let (dim, half) = (33, 21);
+            let dim = 33;
+            let half = 21;
             let held = wave(2 * half * dim, 1.1);
             let rows = Bf16Rows::from_f32(amx, dim, &wave(3 * dim, 0.37));
             let vector = |at: usize| &held[at * dim..][..dim];

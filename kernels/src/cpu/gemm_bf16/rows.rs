@@ -51,7 +51,8 @@ impl Bf16Rows {
     }
 
     fn clear_ends(&mut self) {
-        let (depth, last) = (self.depth(), self.dim % TILE_DEPTH);
+        let depth = self.depth();
+        let last = self.dim % TILE_DEPTH;
         if last > 0 {
             for tile in self.tiles.iter_mut().skip(depth - 1).step_by(depth) {
                 tile.0.chunks_exact_mut(TILE_DEPTH).for_each(|line| line[last..].fill(0));

@@ -118,7 +118,8 @@ mod tests {
             let block = |actual, expected| Block::<T> { actual: T::raw(actual), expected: T::raw(expected), start: 0 };
             let (block, next) = (block(actual, expected), block(next_actual, next_expected));
             let (a, e) = block.pair(0);
-            let (difference, magnitude) = (T::difference(a, e), T::absolute(e));
+            let difference = T::difference(a, e);
+            let magnitude = T::absolute(e);
             let atol = difference * [0.0, 0.5, random.random_range(0.9..1.1)][random.random_range(0..3)];
             let rtol = if magnitude > 0.0 { difference / magnitude * random.random_range(0.0..1.1) } else { 0.0 };
             let tolerances = Close { atol, rtol: rtol.min(1.0) };

@@ -155,7 +155,8 @@ impl Comparison {
 
     /// Adds the pairs that follow, the first of which has index `start`. Keeps at most `most` mismatches.
     pub fn append(&mut self, next: Self, start: u64, most: usize) {
-        let (counts, more) = (&mut self.counts, next.counts);
+        let counts = &mut self.counts;
+        let more = next.counts;
         counts.equal += more.equal;
         counts.zero_sign += more.zero_sign;
         counts.within_tolerance += more.within_tolerance;

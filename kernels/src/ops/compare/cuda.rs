@@ -188,7 +188,8 @@ impl<'a> Launched<'a> {
             rows: worker.alloc_zeroed(pair.rows.div_ceil(32))?,
         };
         let grid = Grid::x(u32::try_from(blocks).expect("a few blocks for each multiprocessor"));
-        let (actual, expected) = (launched.actual.buffer().ptr(), launched.expected.buffer().ptr());
+        let actual = launched.actual.buffer().ptr();
+        let expected = launched.expected.buffer().ptr();
         let kernels = kernels(pair.dtype);
         if pair.policy.rules.max_norm.is_some() {
             let mut args = Args::new().ptr(expected).ptr(launched.totals.ptr()).u64(pair.elements as u64);
@@ -229,7 +230,8 @@ impl<'a> Launched<'a> {
         for tile in tiles {
             let range = tile * TILE_BYTES..bytes.min((tile + 1) * TILE_BYTES);
             let start = (range.start / pair.dtype.size()) as u64;
-            let (actual, expected) = (self.actual.read(range.clone(), worker)?, self.expected.read(range, worker)?);
+            let actual = self.actual.read(range.clone(), worker)?;
+            let expected = self.expected.read(range, worker)?;
             let judge = Judge { max_mismatches: pair.max_mismatches - compared.mismatches.len(), ..judge };
             let mut tile = Comparison::default();
             dispatch!(pair.dtype, judge_tile(&judge, &actual, &expected, start, &mut tile));
@@ -286,7 +288,8 @@ fn add_maxima(to: &mut Comparison, [absolute, relative, ulps]: &Maxima) {
 }
 
 fn params(pair: &Pair) -> Params {
-    let (policy, rules) = (&pair.policy, &pair.policy.rules);
+    let policy = &pair.policy;
+    let rules = &pair.policy.rules;
     let tolerances = rules.tolerances();
     let flags = [
         (HAS_CLOSE, rules.close.is_some()),

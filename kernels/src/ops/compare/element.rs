@@ -112,7 +112,8 @@ macro_rules! float {
             // Magnitudes count the numbers from zero, so that numbers of opposite signs are as far apart as their sum.
             #[inline(always)]
             fn distance(a: $word, b: $word) -> $word {
-                let (x, y) = (Self::magnitude(a), Self::magnitude(b));
+                let x = Self::magnitude(a);
+                let y = Self::magnitude(b);
                 if (a ^ b) > <$word>::from(<$bits>::MAX >> 1) { x + y } else { x.abs_diff(y) }
             }
             #[inline(always)]

@@ -76,7 +76,8 @@ impl Judge {
                 }
                 if to.mismatches.len() < self.max_mismatches {
                     let errors = measured.map(|measured| measured.errors);
-                    let (actual, expected) = (actual.into(), expected.into());
+                    let actual = actual.into();
+                    let expected = expected.into();
                     to.mismatches.push(Mismatch { index, class, actual, expected, errors });
                 }
             }
@@ -114,7 +115,8 @@ impl Judge {
             if to.mismatches.len() < self.max_mismatches {
                 let (actual, expected) = block.pair(at);
                 let errors = Some(self.errors::<T>(actual, expected).errors);
-                let (actual, expected) = (actual.into(), expected.into());
+                let actual = actual.into();
+                let expected = expected.into();
                 to.mismatches.push(Mismatch { index, class: Class::Mismatch, actual, expected, errors });
             } else if rows.is_none() {
                 return;

@@ -24,7 +24,8 @@ enum Number {
 /// # Panics
 /// If a tensor is resident, or its bytes do not fit the type.
 pub fn compare(pair: &Pair) -> Comparison {
-    let (actual, expected) = (elements(pair.dtype, &pair.actual), elements(pair.dtype, &pair.expected));
+    let actual = elements(pair.dtype, &pair.actual);
+    let expected = elements(pair.dtype, &pair.expected);
     let norm = expected.iter().filter(|one| is_finite(one.number)).map(|one| magnitude(one.number)).fold(0.0, f64::max);
     let mut result = Comparison { norm, failed_rows: vec![0; pair.rows.div_ceil(8)], ..Comparison::default() };
     let mut histogram = [0; BUCKETS];
@@ -49,7 +50,9 @@ pub fn compare(pair: &Pair) -> Comparison {
         if is_zero_failure || matches!(class, Class::Mismatch | Class::NanMismatch | Class::InfinityMismatch) {
             result.failed += 1;
             if result.mismatches.len() < pair.max_mismatches {
-                let (index, actual, expected) = (index as u64, a.bits, e.bits);
+                let index = index as u64;
+                let actual = a.bits;
+                let expected = e.bits;
                 result.mismatches.push(Mismatch { index, class, actual, expected, errors });
             }
             if let Some(row) = (index * pair.rows).checked_div(pair.elements).filter(|_| pair.rows > 0) {
@@ -62,7 +65,8 @@ pub fn compare(pair: &Pair) -> Comparison {
 
 fn judge(pair: &Pair, a: Element, e: Element, norm: f64) -> (Class, Option<PairErrors>) {
     let policy = &pair.policy;
-    let (a_nan, e_nan) = (is_nan(a.number), is_nan(e.number));
+    let a_nan = is_nan(a.number);
+    let e_nan = is_nan(e.number);
     if a_nan || e_nan {
         let passes = match policy.nan {
             NanPolicy::Forbidden => false,

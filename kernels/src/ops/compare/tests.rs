@@ -202,7 +202,8 @@ fn distances_count_the_numbers_between() {
 
 #[test]
 fn nan_and_infinities_pass_as_the_policy_says() {
-    let (nan, infinity) = (f32::NAN, f32::INFINITY);
+    let nan = f32::NAN;
+    let infinity = f32::INFINITY;
     let actual = [nan, nan, -nan, 1.0, infinity, infinity, -infinity, f32::MAX];
     let expected = [nan, 1.0, nan, nan, infinity, 1.0, infinity, infinity];
     let lenient = with(Rules { max_ulps: Some(u64::MAX), ..Rules::default() });
@@ -220,7 +221,8 @@ fn nan_and_infinities_pass_as_the_policy_says() {
 
 #[test]
 fn a_difference_that_overflows_is_beyond_any_tolerance() {
-    let (most, least) = (f64::MAX.to_bits(), (-f64::MAX).to_bits());
+    let most = f64::MAX.to_bits();
+    let least = (-f64::MAX).to_bits();
     let close = Some(Close { atol: f64::MAX, rtol: 2.0 });
     let compared = run(&pair(Dtype::F64, &[most], &[least], with(Rules { close, ..Rules::default() })));
     assert_eq!((compared.counts.mismatch, compared.excess), (1, f64::INFINITY));
@@ -244,7 +246,8 @@ fn requests_of_wrong_lengths_are_refused() {
 
 #[test]
 fn a_tolerance_below_the_normal_numbers_is_enough() {
-    let (tiny, most) = (1, f64::MAX.to_bits());
+    let tiny = 1;
+    let most = f64::MAX.to_bits();
     let by_norm = |factor| with(Rules { max_norm: Some(factor), ..Rules::default() });
     let compare = |factor| run(&pair(Dtype::F64, &[tiny, most], &[0, most], by_norm(factor)));
     let least = compare(0.0).min_max_norm();

@@ -109,7 +109,8 @@ impl Layout {
         let mut words = vec![0; TEXT_WORDS * texts];
         let (starts, described) = words.split_at_mut(2 * texts);
         let mut places = starts.chunks_exact_mut(2).zip(described.chunks_exact_mut(4));
-        let (mut token, mut number) = (0_u32, 0_u64);
+        let mut token = 0_u32;
+        let mut number = 0_u64;
         for request in batch {
             let flags = if request.normalize { NORMALIZE } else { 0 };
             for ends in request.offsets.windows(2) {
@@ -146,8 +147,9 @@ mod tests {
     #[test]
     fn sequences_of_several_requests_are_packed() {
         let table = Arc::new(Table { id: 1, dim: 8, values: vec![0; 8], scales: vec![1.0] });
-        let (one, none, two) =
-            (request(&table, &[3, 0], 8, true), request(&table, &[], 8, true), request(&table, &[2], 5, false));
+        let one = request(&table, &[3, 0], 8, true);
+        let none = request(&table, &[], 8, true);
+        let two = request(&table, &[2], 5, false);
         let layout = Layout::new(&[&one, &none, &two]).expect("small");
         assert_eq!((layout.texts, layout.tokens, layout.numbers), (3, 5, 21));
         assert_eq!(layout.words[..6], [0, 0, 8, 0, 16, 0], "starts");

@@ -154,7 +154,8 @@ impl Primitives for Oracle {
 
 /// The query, key and value row of a token after QK norm and rotation.
 fn normalized_and_rotated(row: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
-    let (queries, keys) = (params.heads * params.head_dim, params.kv_heads * params.head_dim);
+    let queries = params.heads * params.head_dim;
+    let keys = params.kv_heads * params.head_dim;
     let (queries, rest) = row.split_at(queries);
     let (keys, values) = rest.split_at(keys);
     let part = |part: &[f64], norm: Option<&Norm<Weight>>| -> Vec<f64> {
@@ -173,7 +174,8 @@ fn rotated(head: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec
     if let Some((table, dims)) = params.rotary {
         let half = dims / 2;
         for i in 0..half {
-            let (cos, sin) = (table.0[position * dims + i], table.0[position * dims + half + i]);
+            let cos = table.0[position * dims + i];
+            let sin = table.0[position * dims + half + i];
             (head[i], head[half + i]) = (head[i] * cos - head[half + i] * sin, head[half + i] * cos + head[i] * sin);
         }
     }
@@ -184,7 +186,8 @@ fn rotated(head: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec
 fn attended(rows: &[Vec<f64>], query: usize, head: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
     let dim = params.head_dim;
     let kv_head = head * params.kv_heads / params.heads;
-    let (key, value) = ((params.heads + kv_head) * dim, (params.heads + params.kv_heads + kv_head) * dim);
+    let key = (params.heads + kv_head) * dim;
+    let value = (params.heads + params.kv_heads + kv_head) * dim;
     let is_visible = |at: usize| {
         (!params.causal || at <= query) && params.window.is_none_or(|distance| at.abs_diff(query) <= distance)
     };
@@ -233,7 +236,8 @@ pub(crate) fn erf(x: f64) -> f64 {
     if x.abs() > 4.5 {
         return x.signum();
     }
-    let (mut term, mut sum) = (x, x);
+    let mut term = x;
+    let mut sum = x;
     for n in 1..200 {
         term *= -x * x / f64::from(n);
         sum += term / f64::from(2 * n + 1);

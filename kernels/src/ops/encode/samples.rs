@@ -155,7 +155,8 @@ pub fn request(encoder: &Arc<Encoder>, lengths: &[usize]) -> EncodeRequest {
 
 /// One text of a request, alone.
 pub fn sequence(request: &EncodeRequest, at: usize) -> EncodeRequest {
-    let (from, to) = (request.offsets[at], request.offsets[at + 1]);
+    let from = request.offsets[at];
+    let to = request.offsets[at + 1];
     let ids = request.ids[from as usize..to as usize].to_vec();
     EncodeRequest { ids, offsets: vec![0, to - from], ..request.clone() }
 }

@@ -313,7 +313,10 @@ impl Weights<Tensor> {
         expect("position_embeddings", position_embeddings.as_ref(), rows(config.position_rows()))?;
         expect("token_type_embeddings", token_type_embeddings.as_ref(), rows(config.token_types))?;
         check_norm("embeddings.norm", norm.as_ref(), config.hidden)?;
-        let (mut rotary, mut local, mut bias, mut slopes) = (None, None, None, None);
+        let mut rotary = None;
+        let mut local = None;
+        let mut bias = None;
+        let mut slopes = None;
         match config.positions {
             Positions::Rotary { theta, local_theta, dims } => {
                 rotary = Some([config.max_tokens, dims]);

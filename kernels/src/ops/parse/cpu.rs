@@ -40,7 +40,8 @@ const GATHER_BYTES: usize = 1 << 20;
 pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let pool = worker.pool();
     let sizes = || batch.iter().map(|request| source_bytes(request));
-    let (is_long, bytes) = (sizes().any(|bytes| bytes > LONG_BYTES), sizes().sum());
+    let is_long = sizes().any(|bytes| bytes > LONG_BYTES);
+    let bytes = sizes().sum();
     let avoids_pool = worker.avoids_pool(parse_cost(bytes)) || (!is_long && pool.is_reserved());
     if bytes < MIN_PARALLEL_BYTES || avoids_pool {
         return pool.time_inline("parse", || sequential(batch, worker));

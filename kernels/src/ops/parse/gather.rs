@@ -128,7 +128,8 @@ fn copy<T: Copy + Send + Sync>(
     schedule: Schedule<'_>,
 ) -> Result<(), OpError> {
     let schedule = if size_of_val(out) >= MIN_PARALLEL_BYTES { schedule } else { Schedule::Inline };
-    let (mut pairs, mut rest) = (Vec::with_capacity(slices.len()), out);
+    let mut pairs = Vec::with_capacity(slices.len());
+    let mut rest = out;
     for from in slices.iter().flat_map(|slice| slice.chunks(MIN_PARALLEL_BYTES / size_of::<T>())) {
         let (to, after) = rest.split_at_mut(from.len());
         pairs.push((from, to));

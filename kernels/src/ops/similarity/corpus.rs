@@ -321,7 +321,8 @@ impl View {
     /// Appends rows. Call only under the writer's lock, and on a view that is about to be published.
     fn extend(&mut self, mut rows: &[f32]) {
         while !rows.is_empty() {
-            let (at, count) = (self.len % self.chunk_rows, rows.len() / self.dim);
+            let at = self.len % self.chunk_rows;
+            let count = rows.len() / self.dim;
             self.make_room(at, count);
             let chunk = self.chunks.last().expect("make_room pushes a chunk if there is none");
             let taken = (chunk.capacity() - at).min(count);
@@ -423,7 +424,8 @@ mod tests {
             let corpus = corpus(dim);
             let counts = if dim > 1_000 { [0, 1, 2, 1] } else { [1, 700, 40_000, 70_000] };
             for rows in counts {
-                let (before, growth) = (corpus.host_bytes(), corpus.growth_bytes(rows));
+                let before = corpus.host_bytes();
+                let growth = corpus.growth_bytes(rows);
                 let last = corpus.view().chunks.last().map_or(0, |chunk| chunk.bytes() as u64);
                 corpus.append(&counting(corpus.len(), rows, dim));
                 let after = corpus.host_bytes();

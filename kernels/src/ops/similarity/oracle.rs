@@ -14,7 +14,8 @@ pub fn search(
     threshold: Option<f32>,
     allowed: impl Fn(u32) -> bool,
 ) -> Vec<Vec<Hit>> {
-    let (queries_f32, rows) = (queries.as_f32(), corpus.as_f32());
+    let queries_f32 = queries.as_f32();
+    let rows = corpus.as_f32();
     let dim = corpus.cols();
     let row = |at: usize| &rows[at * dim..][..dim];
     let best = |query: &[f32]| {

@@ -228,9 +228,12 @@ impl Memory {
 
     fn matmul(&mut self, step: &MatMulStep) {
         let inner = step.a.layout.shape[2];
-        let (a, b) = (self.numbers(&step.a), self.numbers(&step.b));
+        let a = self.numbers(&step.a);
+        let b = self.numbers(&step.b);
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
-            let (batch, row, column) = (index[0], index[1], index[2]);
+            let batch = index[0];
+            let row = index[1];
+            let column = index[2];
             let bias = step.bias.as_ref().map(|bias| self.load(bias, &[column]));
             let factors = |k: usize| (self.load(&step.a, &[batch, row, k]), self.load(&step.b, &[batch, k, column]));
             let mut result = match step.accumulate {
@@ -256,10 +259,13 @@ impl Memory {
 
     fn conv(&mut self, step: &ConvStep) {
         let filter = indices(&step.weight.layout.shape[1..]);
-        let (input, weight) = (self.numbers(&step.input), self.numbers(&step.weight));
+        let input = self.numbers(&step.input);
+        let weight = self.numbers(&step.weight);
         let [group_channels, group_outputs] = [&step.input, &step.output].map(|of| of.layout.shape[1] / step.groups);
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
-            let (image, out, at) = (index[0], index[1], [index[2], index[3]]);
+            let image = index[0];
+            let out = index[1];
+            let at = [index[2], index[3]];
             let term = |tap: &Vec<usize>| {
                 let channel = out / group_outputs * group_channels + tap[0];
                 let row = position_of(&step.windows, 0, at[0], tap[1], step.input.layout.shape[2])?;
@@ -276,7 +282,9 @@ impl Memory {
     }
 
     fn pool(&mut self, step: &PoolStep) {
-        let (input, output, dtype) = (&step.input.layout.shape, &step.output.layout.shape, step.output.dtype);
+        let input = &step.input.layout.shape;
+        let output = &step.output.layout.shape;
+        let dtype = step.output.dtype;
         for index in indices(output) {
             let axes =
                 [0, 1].map(|axis| pooled(&step.windows, axis, index[axis + 1], input[axis + 1], output[axis + 1]));
@@ -334,7 +342,8 @@ fn pooled(windows: &PoolWindows, axis: usize, at: usize, extent: usize, count: u
 
 impl Memory {
     fn attention(&mut self, step: &AttentionStep) {
-        let (heads, kv_heads) = (step.query.layout.shape[1], step.key.layout.shape[1]);
+        let heads = step.query.layout.shape[1];
+        let kv_heads = step.key.layout.shape[1];
         let [query_numbers, keys, values] = [&step.query, &step.key, &step.value].map(|view| self.numbers(view));
         for index in indices(&step.output.layout.shape[..3]) {
             let [batch, head, query] = index[..] else { panic!("batch, head and query") };
@@ -361,7 +370,8 @@ impl Memory {
         [batch, head, query]: [usize; 3],
         kv_head: usize,
     ) -> Vec<f64> {
-        let (keys, dim) = (step.key.layout.shape[2], step.key.layout.shape[3]);
+        let keys = step.key.layout.shape[2];
+        let dim = step.key.layout.shape[3];
         let length = step.lengths.as_ref().map(|lengths| self.load(lengths, &[batch]).as_i64());
         let end = length.map_or(keys, |length| usize::try_from(length).unwrap_or(0).min(keys));
         let score = |key: usize| {
@@ -397,7 +407,8 @@ fn from_integer(dtype: Dtype, value: i128) -> Literal {
 
 /// The sum with about twice the precision of f64: Neumaier's compensated summation.
 fn sum(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut lost) = (0.0_f64, 0.0);
+    let mut sum = 0.0_f64;
+    let mut lost = 0.0;
     for x in values {
         let next = sum + x;
         lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
@@ -415,11 +426,13 @@ fn maximum(a: f64, b: f64) -> f64 {
 /// Whether a later value is sought rather than an earlier one.
 fn exceeds(later: Literal, earlier: Literal, is_max: bool) -> bool {
     if later.dtype().is_float() {
-        let (later, earlier) = (later.as_f64(), earlier.as_f64());
+        let later = later.as_f64();
+        let earlier = earlier.as_f64();
         let is_further = if is_max { later > earlier } else { later < earlier };
         return !earlier.is_nan() && (later.is_nan() || is_further);
     }
-    let (later, earlier) = (integer(later), integer(earlier));
+    let later = integer(later);
+    let earlier = integer(earlier);
     if is_max { later > earlier } else { later < earlier }
 }
 
@@ -442,7 +455,9 @@ fn scanned(kind: ScanKind, dtype: Dtype, values: &[Literal]) -> Vec<Literal> {
         });
         return combined.map(|value| from_integer(dtype, value)).collect();
     }
-    let (mut total, mut lost, mut product) = (0.0_f64, 0.0, 1.0);
+    let mut total = 0.0_f64;
+    let mut lost = 0.0;
+    let mut product = 1.0;
     let number = |x: &Literal| {
         let x = x.as_f64();
         let next = total + x;
@@ -459,7 +474,8 @@ fn total_order(a: Literal, b: Literal) -> Ordering {
     if !a.dtype().is_float() {
         return integer(a).cmp(&integer(b));
     }
-    let (a, b) = (a.as_f64(), b.as_f64());
+    let a = a.as_f64();
+    let b = b.as_f64();
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 

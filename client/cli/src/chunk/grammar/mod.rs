@@ -142,7 +142,8 @@ impl<'a> Walk<'a> {
 
     fn node<'t>(&mut self, node: Node<'t>, place: Place, scope: &Scope, pending: &mut Vec<(Node<'t>, Scope)>) {
         // Real code nests few wrappers; hostile input may nest any number.
-        let (mut node, mut wrapper) = (node, None);
+        let mut node = node;
+        let mut wrapper = None;
         while let Rule::Wrapper(fields) = self.grammar.rule(node.kind()) {
             let field = fields.iter().find_map(|field| node.child_by_field_name(field));
             let Some(inner) = field.or_else(|| only_definition(node, self.grammar)) else { return };
@@ -240,7 +241,8 @@ impl<'a> Walk<'a> {
 
 /// First and last line, from 1. A node that ends with a newline ends on the line before.
 fn lines(node: Node<'_>) -> (usize, usize) {
-    let (start, end) = (node.start_position(), node.end_position());
+    let start = node.start_position();
+    let end = node.end_position();
     let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };
     (start.row + 1, last)
 }

@@ -133,8 +133,11 @@ impl Clients {
         let (pacer, mut arrivals) = pacer(plan);
         let start = |own: Range<usize>| {
             let (ready, is_ready) = oneshot::channel();
-            let ((go, told), (done, reports)) = (oneshot::channel(), oneshot::channel());
-            let (builder, calls, plan) = (builder.clone(), Arc::clone(calls), plan.clone());
+            let (go, told) = oneshot::channel();
+            let (done, reports) = oneshot::channel();
+            let builder = builder.clone();
+            let calls = Arc::clone(calls);
+            let plan = plan.clone();
             let arrivals: Vec<_> = arrivals.drain(..own.len().min(arrivals.len())).collect();
             let work = async move {
                 match connected(&plan, own, &builder, &calls).await {
@@ -219,7 +222,8 @@ async fn open(plan: &Plan, caller: &Caller, arrivals: UnboundedReceiver<Arrival>
 
 async fn closed(plan: &Plan, caller: &Caller, until: Until) -> Report {
     let first = caller.connection as u64;
-    let (concurrency, until) = (plan.concurrency(caller.connection), plan.share_of_limit(until, caller.connection));
+    let concurrency = plan.concurrency(caller.connection);
+    let until = plan.share_of_limit(until, caller.connection);
     let priorities = plan.priorities.draws(plan.seed.wrapping_add(first));
     // Connections start with different inputs.
     let call = |number, priority| caller.call(first + number, priority);
@@ -237,7 +241,8 @@ mod tests {
     use super::*;
 
     fn plan(shape: Shape, connections: usize, until: Until) -> Plan {
-        let (priorities, local_addresses) = (PriorityMix::default(), vec![]);
+        let priorities = PriorityMix::default();
+        let local_addresses = vec![];
         Plan {
             shape,
             connections,

@@ -26,7 +26,8 @@ impl ClusterBench {
     pub(super) async fn run(&self, context: &Context<'_>) -> Result {
         let measured = async |collection: Collection, kept| {
             let described = collection.get().await?;
-            let (points, dim) = (format::count(described.point_count), described.dimensions);
+            let points = format::count(described.point_count);
+            let dim = described.dimensions;
             let input = format!("{} of {points} points x {dim}", format::plural(self.clusters.into(), "cluster"));
             let items = u32::try_from(described.point_count).unwrap_or(u32::MAX);
             let subject = Subject { bench: "cluster", input, items, calls: self.calls(collection.name()), kept };
@@ -39,9 +40,13 @@ impl ClusterBench {
         let name: Arc<str> = collection.into();
         let options = ClusterOptions { max_iterations: self.iterations, ..ClusterOptions::clusters(self.clusters) };
         Arc::new(move |client| {
-            let (client, name, options) = (client.clone(), Arc::clone(&name), options.clone());
+            let client = client.clone();
+            let name = Arc::clone(&name);
+            let options = options.clone();
             Arc::new(move |_| {
-                let (client, name, options) = (client.clone(), Arc::clone(&name), options.clone());
+                let client = client.clone();
+                let name = Arc::clone(&name);
+                let options = options.clone();
                 Box::pin(async move { client.cluster_collection(&*name, &options).await.map(|_| ()) })
             })
         })

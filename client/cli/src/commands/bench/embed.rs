@@ -44,11 +44,16 @@ impl EmbedBench {
     }
 
     fn calls_with_words(&self) -> Calls {
-        let (options, inputs) = (self.options(), Arc::new(texts(self.items.batch, self.words)));
+        let options = self.options();
+        let inputs = Arc::new(texts(self.items.batch, self.words));
         Arc::new(move |client| {
-            let (client, options, inputs) = (client.clone(), options.clone(), Arc::clone(&inputs));
+            let client = client.clone();
+            let options = options.clone();
+            let inputs = Arc::clone(&inputs);
             Arc::new(move |number| {
-                let (client, texts, options) = (client.clone(), pick(&inputs, number), options.clone());
+                let client = client.clone();
+                let texts = pick(&inputs, number);
+                let options = options.clone();
                 Box::pin(async move { client.embed_with(texts, &options).await.map(|_| ()) })
             })
         })
@@ -58,11 +63,16 @@ impl EmbedBench {
         let models = builder.clone().connect().await?.models().await?;
         let model = models.iter().find(|model| model.name == self.model || model.aliases.contains(&self.model));
         let Some(model) = model else { return Err(CliError::Usage(format!("no model {} is loaded", self.model))) };
-        let (options, tokens) = (self.options(), Arc::new(ids(self.items.batch, length, model.vocabulary_size)?));
+        let options = self.options();
+        let tokens = Arc::new(ids(self.items.batch, length, model.vocabulary_size)?);
         Ok(Arc::new(move |client| {
-            let (client, options, tokens) = (client.clone(), options.clone(), Arc::clone(&tokens));
+            let client = client.clone();
+            let options = options.clone();
+            let tokens = Arc::clone(&tokens);
             Arc::new(move |_| {
-                let (client, options, tokens) = (client.clone(), options.clone(), tokens.as_ref().clone());
+                let client = client.clone();
+                let options = options.clone();
+                let tokens = tokens.as_ref().clone();
                 Box::pin(async move { client.embed_tokens(tokens, &options).await.map(|_| ()) })
             })
         }))

@@ -68,9 +68,11 @@ impl ExecuteBench {
         let input = format!("{} of {}", self.op, shapes.join(", "));
         let request = Arc::new(self.request()?);
         let calls: Calls = Arc::new(move |client| {
-            let (client, request) = (client.clone(), Arc::clone(&request));
+            let client = client.clone();
+            let request = Arc::clone(&request);
             Arc::new(move |_| {
-                let (client, request) = (client.clone(), request.as_ref().clone());
+                let client = client.clone();
+                let request = request.as_ref().clone();
                 Box::pin(async move { client.execute_request(request).await.map(|_| ()) })
             })
         });
@@ -85,7 +87,8 @@ impl ExecuteBench {
         let single = || GraphFile::single(&self.op, self.shapes.len(), 1, self.attributes.clone());
         let graph = graph.unwrap_or_else(single);
         if graph.inputs.len() != self.shapes.len() {
-            let (expected, got) = (graph.inputs.len(), self.shapes.len());
+            let expected = graph.inputs.len();
+            let got = self.shapes.len();
             return Err(CliError::Usage(format!(
                 "expected {expected} shapes ({}), got {got}",
                 graph.inputs.join(", ")

@@ -90,7 +90,8 @@ struct Generator {
 
 impl Figures {
     fn of(report: &Report, outcomes: &Outcomes) -> Self {
-        let (latencies, refusals) = (&outcomes.latencies, &outcomes.refusals);
+        let latencies = &outcomes.latencies;
+        let refusals = &outcomes.refusals;
         Self {
             sent: outcomes.sent(),
             goodput_per_second: report.goodput(outcomes),

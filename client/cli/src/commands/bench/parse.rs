@@ -35,15 +35,20 @@ impl ParseBench {
     pub(super) fn calls(&self) -> Result<(String, u32, Calls)> {
         let (sources, lines) = self.sources()?;
         let bytes: usize = sources.iter().map(Bytes::len).sum();
-        let (files, size) = (format::plural(sources.len() as u64, "file"), format::bytes(bytes as u64));
+        let files = format::plural(sources.len() as u64, "file");
+        let size = format::bytes(bytes as u64);
         let what = if self.verdict { "verdicts" } else { "trees" };
         let input = format!("{what} of {} lines, {size} in {files}", format::count(lines as u64));
         let output = if self.verdict { ParseOutput::LineStarts } else { ParseOutput::Tree };
         let options = ParseOptions::of([output]);
         let calls: Calls = Arc::new(move |client| {
-            let (client, sources, options) = (client.clone(), sources.clone(), options.clone());
+            let client = client.clone();
+            let sources = sources.clone();
+            let options = options.clone();
             Arc::new(move |_| {
-                let (client, sources, options) = (client.clone(), sources.clone(), options.clone());
+                let client = client.clone();
+                let sources = sources.clone();
+                let options = options.clone();
                 Box::pin(async move { client.parse(sources, &options).await.map(|_| ()) })
             })
         });
@@ -52,7 +57,8 @@ impl ParseBench {
 
     fn sources(&self) -> Result<(Vec<Bytes>, usize)> {
         let walked = walk::walk(walk::trees_as_given(&self.paths)?, &[], MAX_FILE)?;
-        let (mut sources, mut lines) = (vec![], 0);
+        let mut sources = vec![];
+        let mut lines = 0;
         for file in walked.files.iter().filter(|file| file.disk.extension().is_some_and(|extension| extension == "py"))
         {
             if lines >= self.lines {

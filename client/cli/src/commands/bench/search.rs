@@ -38,15 +38,20 @@ impl SearchBench {
     /// Returns a description of the input and the calls.
     async fn calls(&self, collection: &Collection) -> Result<(String, Calls)> {
         let described = collection.get().await?;
-        let (items, points) = (self.items.batch, format::count(described.point_count));
+        let items = self.items.batch;
+        let points = format::count(described.point_count);
         let options = SearchOptions { no_payload: true, ..SearchOptions::limit(K) };
         let name = collection.name().to_owned();
         if described.model.is_empty() {
             let queries = random(items, described.dimensions)?;
             let calls: Calls = Arc::new(move |client| {
-                let (collection, queries, options) = (client.collection(&name), queries.clone(), options.clone());
+                let collection = client.collection(&name);
+                let queries = queries.clone();
+                let options = options.clone();
                 Arc::new(move |_| {
-                    let (collection, queries, options) = (collection.clone(), queries.clone(), options.clone());
+                    let collection = collection.clone();
+                    let queries = queries.clone();
+                    let options = options.clone();
                     Box::pin(async move { collection.search_vectors(queries, &options).await.map(|_| ()) })
                 })
             });
@@ -54,9 +59,13 @@ impl SearchBench {
         }
         let inputs = Arc::new(texts(items, WORDS));
         let calls: Calls = Arc::new(move |client| {
-            let (collection, inputs, options) = (client.collection(&name), Arc::clone(&inputs), options.clone());
+            let collection = client.collection(&name);
+            let inputs = Arc::clone(&inputs);
+            let options = options.clone();
             Arc::new(move |number| {
-                let (collection, texts, options) = (collection.clone(), pick(&inputs, number), options.clone());
+                let collection = collection.clone();
+                let texts = pick(&inputs, number);
+                let options = options.clone();
                 Box::pin(async move { collection.search_text(texts, &options).await.map(|_| ()) })
             })
         });

@@ -23,19 +23,26 @@ pub(super) struct SimilarBench {
 
 impl SimilarBench {
     pub(super) fn subject(&self) -> Result<Subject> {
-        let (items, Corpus { rows, dim }) = (self.items.batch, self.corpus);
+        let items = self.items.batch;
+        let Corpus { rows, dim } = self.corpus;
         let input = format!("{items} against {} inline x {dim}", format::count(rows.into()));
         Ok(Subject { bench: "similar", input, items, calls: self.calls()?, kept: None })
     }
 
     fn calls(&self) -> Result<Calls> {
         let Corpus { rows, dim } = self.corpus;
-        let (corpus, queries) = (random(rows, dim)?, random(self.items.batch, dim)?);
+        let corpus = random(rows, dim)?;
+        let queries = random(self.items.batch, dim)?;
         let options = SimilarOptions::cosine(K.min(rows));
         Ok(Arc::new(move |client| {
-            let (client, queries, corpus, options) = (client.clone(), queries.clone(), corpus.clone(), options.clone());
+            let client = client.clone();
+            let queries = queries.clone();
+            let corpus = corpus.clone();
+            let options = options.clone();
             Arc::new(move |_| {
-                let (client, queries, corpus) = (client.clone(), queries.clone(), corpus.clone());
+                let client = client.clone();
+                let queries = queries.clone();
+                let corpus = corpus.clone();
                 let options = options.clone();
                 Box::pin(async move { client.find_similar(queries, corpus, &options).await.map(|_| ()) })
             })

@@ -77,8 +77,10 @@ struct Row {
 }
 
 async fn origins(client: &Client, name: &str) -> Result<HashMap<Id, Origin>> {
-    let (collection, options) = (client.collection(name), ScrollOptions { limit: PAGE, ..Default::default() });
-    let (mut origins, mut after) = (HashMap::new(), None);
+    let collection = client.collection(name);
+    let options = ScrollOptions { limit: PAGE, ..Default::default() };
+    let mut origins = HashMap::new();
+    let mut after = None;
     loop {
         let page = collection.scroll(after.as_ref(), &options).await?;
         let points = page.points.payloads.iter().enumerate();

@@ -82,8 +82,8 @@ impl Report for Results {
     fn render(&self, renderer: &mut Renderer) {
         let time = format::time(Duration::try_from_secs_f64(self.seconds).unwrap_or_default());
         let how = if self.converged { "converged" } else { "stopped" };
-        let (rows, iterations) =
-            (format::plural(self.rows as u64, "row"), format::plural(self.iterations.into(), "iteration"));
+        let rows = format::plural(self.rows as u64, "row");
+        let iterations = format::plural(self.iterations.into(), "iteration");
         renderer.line(format!("{rows}, {how} after {iterations} in {time}, inertia {:.6}", self.inertia));
         let largest = self.clusters.first().map_or(1, |cluster| cluster.size).max(1);
         for cluster in &self.clusters {

@@ -341,7 +341,8 @@ struct Snapshot {
 
 impl Report for Snapshot {
     fn render(&self, renderer: &mut Renderer) {
-        let (points, size) = (format::plural(self.points, "point"), format::bytes(self.size_bytes));
+        let points = format::plural(self.points, "point");
+        let size = format::bytes(self.size_bytes);
         renderer.line(renderer.style(Style::Name, &self.url));
         renderer.line(format!("  version {}, {points}, {size}", self.version));
     }

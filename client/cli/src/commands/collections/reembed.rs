@@ -17,7 +17,8 @@ pub(super) async fn run(
     field: Option<String>,
     model: Option<String>,
 ) -> Result<proto::Collection> {
-    let (old, new) = (client.collection(name), client.collection(new_name));
+    let old = client.collection(name);
+    let new = client.collection(new_name);
     let described = old.get().await?;
     let field = field.unwrap_or_else(|| described.text_field.clone());
     if field.is_empty() {

@@ -171,7 +171,9 @@ fn read_lines(path: &Path, visit: &mut impl FnMut(Record) -> Result) -> Result {
 /// Cuts off a last line that has no end.
 fn truncate(path: &Path) -> Result {
     let Some(file) = open(path)? else { return Ok(()) };
-    let (mut reader, mut line, mut whole) = (BufReader::new(file), vec![], 0);
+    let mut reader = BufReader::new(file);
+    let mut line = vec![];
+    let mut whole = 0;
     loop {
         line.clear();
         let read = reader.read_until(b'\n', &mut line).map_err(CliError::file(path))?;

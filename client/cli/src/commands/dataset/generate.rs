@@ -152,14 +152,16 @@ impl Report for Generated {
 pub(super) async fn run(args: GenerateArgs, client: &Client, output: &Output) -> Result {
     let folder = Folder::create(&args.output, args.parameters())?;
     folder.repair()?;
-    let (mut known, mut next) = (HashSet::new(), 0);
+    let mut known = HashSet::new();
+    let mut next = 0;
     folder.for_each(|record| {
         next = next.max(record.index + 1);
         known.insert(record.id);
         Ok(())
     })?;
     let before = known.len() as u64;
-    let (mut duplicates, mut disagreeing) = (0, 0);
+    let mut duplicates = 0;
+    let mut disagreeing = 0;
     let started = Instant::now();
     let bar = output.bar(args.pairs, CASES_BAR, "pairs");
     bar.set_position(before);

@@ -64,7 +64,9 @@ impl Record {
 
 impl From<DatasetPair> for Record {
     fn from(pair: DatasetPair) -> Self {
-        let (split, category, dialect) = (pair.split(), pair.category(), pair.dialect());
+        let split = pair.split();
+        let category = pair.category();
+        let dialect = pair.dialect();
         let mut record = Self {
             index: pair.index,
             id: pair.id,

@@ -72,7 +72,8 @@ fn listed(counts: &BTreeMap<String, u64>) -> String {
 
 pub(super) fn run(args: &StatsArgs, output: &Output) -> Result {
     let folder = Folder::open(&args.folder)?;
-    let (mut stats, mut ids) = (Stats::default(), BTreeSet::new());
+    let mut stats = Stats::default();
+    let mut ids = BTreeSet::new();
     let mut structures: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     folder.for_each(|record| {
         stats.add(&record);

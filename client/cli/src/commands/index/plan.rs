@@ -47,7 +47,9 @@ pub struct Batches {
 impl Batches {
     /// Adds a file's pieces, the first one last. Returns the full batches.
     pub fn add(&mut self, file: &Prepared, pieces: Vec<Piece>) -> Vec<Batch> {
-        let (count, mut left, mut full) = (pieces.len() as u64, file.size, vec![]);
+        let count = pieces.len() as u64;
+        let mut left = file.size;
+        let mut full = vec![];
         for (behind, piece) in (0..count).zip(pieces.into_iter().rev()) {
             let is_last = behind + 1 == count;
             let share = if is_last { left } else { file.size / count };

@@ -275,7 +275,8 @@ mod tests {
     #[test]
     fn ids_are_uuids_that_stay_and_differ_by_path_and_line() {
         let long = "x\n".repeat(200);
-        let (one, other) = (windowed("t/a.py", &long), windowed("t/b.py", &long));
+        let one = windowed("t/a.py", &long);
+        let other = windowed("t/b.py", &long);
         let ids: std::collections::BTreeSet<_> = one.iter().chain(&other).map(|piece| piece.id.clone()).collect();
         assert_eq!(ids.len(), one.len() + other.len());
         assert_eq!(piece_id("t/a.py", "1"), one[0].id);

@@ -77,7 +77,8 @@ pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tall
     }
     let (batches, received) = mpsc::channel(1);
     let flight = Flight { bar: bar.clone(), ..Flight::default() };
-    let (mut interrupted, stop) = (false, Notify::new());
+    let mut interrupted = false;
+    let stop = Notify::new();
     let sent = {
         let produced = async {
             tokio::select! {
@@ -219,7 +220,8 @@ async fn produce(
     let read = |file: File| blocking(move || (read::read(&file, split_options), file));
     let mut groups =
         stream::iter(walked.files.iter().cloned()).map(read).buffered(READ_AHEAD).try_chunks(FILES_A_GROUP);
-    let (mut batches, mut sequence) = (Batches::default(), 0..);
+    let mut batches = Batches::default();
+    let mut sequence = 0..;
     while let Some(group) = groups.next().await {
         let ready = take_prepared(group.map_err(|error| error.1)?, tally, bar, output);
         let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };

@@ -56,7 +56,9 @@ pub(super) async fn run(args: BenchArgs, client: &Client, output: &Output) -> Re
         return check(&args, launch, client, output).await;
     }
     let progress = output.bar(0, SPINNER, "kernel");
-    let (mut executions, mut calls, mut elements) = (vec![], vec![], 0);
+    let mut executions = vec![];
+    let mut calls = vec![];
+    let mut elements = 0;
     for nth in 0..u64::from(args.warm_up) + u64::from(args.launches) {
         progress.set_message(format!("launch {}", nth + 1));
         let start = Instant::now();
@@ -222,7 +224,8 @@ impl Checked {
     fn new(file: &Path, measured: BenchmarkResponse) -> Self {
         let times = measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok());
         let times: Vec<_> = times.collect();
-        let (verdict, device) = (measured.verdict(), measured.device());
+        let verdict = measured.verdict();
+        let device = measured.device();
         let mismatch = |one: BenchmarkMismatch| MismatchReport {
             output: one.output,
             run: one.run,

@@ -60,7 +60,8 @@ pub async fn each_batch(
             for problem in &read.problems {
                 bar.suspend(|| output.warn(problem));
             }
-            let (unreadable, size) = (read.problems.len() as u64, read.size);
+            let unreadable = read.problems.len() as u64;
+            let size = read.size;
             let parts = parse(client, read.names, read.contents, options).await?;
             Ok::<_, CliError>(Batch { parts, unreadable, size })
         })
@@ -120,7 +121,8 @@ fn parse<'a>(
         match client.parse(contents.iter().cloned(), options).await {
             Err(error) if names.len() > 1 && is_too_large(&error) => {
                 let half = names.len() / 2;
-                let (more_names, more) = (names.split_off(half), contents.split_off(half));
+                let more_names = names.split_off(half);
+                let more = contents.split_off(half);
                 let mut parts = parse(client, names, contents, options).await?;
                 parts.extend(parse(client, more_names, more, options).await?);
                 Ok(parts)

@@ -131,7 +131,8 @@ fn outline(items: &[OutlineItem], renderer: &mut Renderer) {
 }
 
 fn lines(item: &OutlineItem) -> String {
-    let (first, last) = (item.lines.start(), item.lines.end());
+    let first = item.lines.start();
+    let last = item.lines.end();
     if first == last { first.to_string() } else { format!("{first}-{last}") }
 }
 

@@ -248,7 +248,9 @@ pub async fn run(args: SearchArgs, client: &Client, output: &Output) -> Result {
 fn shown(rank: usize, hit: &Hit, words: &Words, args: &SearchArgs) -> Shown {
     let text = |field: &str| hit.payload.get(field).and_then(Value::as_str).map(str::to_owned);
     let line = |field: &str| hit.payload.get(field).and_then(Value::as_int);
-    let (path, start_line, end_line) = (text("path"), line("start_line"), line("end_line"));
+    let path = text("path");
+    let start_line = line("start_line");
+    let end_line = line("end_line");
     let snippet = match (&path, start_line, end_line) {
         (Some(path), Some(start), Some(end)) if args.context > 0 => {
             snippet::read(&args.root.join(path), start, end, args.context, words)

@@ -131,7 +131,8 @@ pub(super) async fn list(client: &Client, output: &Output) -> Result {
 
 pub(super) async fn upload(args: UploadArgs, client: &Client, output: &Output) -> Result {
     let operands = args.files.iter().map(|file| Operand::parse(file)).collect::<Result<Vec<_>>>()?;
-    let (mut uploaded, options) = (vec![], args.place.options());
+    let mut uploaded = vec![];
+    let options = args.place.options();
     for operand in operands {
         let sent = match operand.read() {
             Ok(Source::Value(tensor)) => client.upload(tensor, &options).await.map_err(CliError::from),
@@ -152,7 +153,8 @@ pub(super) async fn upload(args: UploadArgs, client: &Client, output: &Output) -
 
 pub(super) async fn download(args: DownloadArgs, client: &Client, output: &Output) -> Result {
     let files = Files::new(&[args.output])?;
-    let (names, tensors) = ([args.name], [client.download(&resident(&args.handle)).await?]);
+    let names = [args.name];
+    let tensors = [client.download(&resident(&args.handle)).await?];
     files.write(&names, &tensors)?;
     output.show(&Results::new(&names, &tensors, &files))
 }

@@ -69,7 +69,8 @@ enum Nan {
 }
 
 pub(super) async fn run(args: &CompareArgs, client: &Client, output: &Output) -> Result {
-    let (actual, expected) = (input(&args.actual)?, input(&args.expected)?);
+    let actual = input(&args.actual)?;
+    let expected = input(&args.expected)?;
     let options = CompareOptions::default().policy(args.policy()).max_mismatches(args.limit);
     let compared = client.compare([("output", actual)], [("output", expected)], &options).await?;
     output.show(&Comparisons::of(&compared))?;

@@ -202,7 +202,8 @@ impl CheckReport {
             Status::Failed => (Style::Bad, "FAILED"),
             Status::Error => (Style::Bad, "ERROR "),
         };
-        let (status, name) = (renderer.style(style, status), renderer.style(Style::Name, &self.name));
+        let status = renderer.style(style, status);
+        let name = renderer.style(Style::Name, &self.name);
         let facts = match &self.findings {
             Some(findings) => findings.facts(),
             None => self.error.clone().unwrap_or_default(),

@@ -145,7 +145,9 @@ pub(super) fn integer(number: i128, dtype: Dtype) -> CppExpr {
 }
 
 fn float_literal(value: Literal) -> CppExpr {
-    let (dtype, bits, number) = (value.dtype(), value.bits(), value.as_f64());
+    let dtype = value.dtype();
+    let bits = value.bits();
+    let number = value.as_f64();
     if dtype.compute() != dtype {
         // 16-bit types are their bits.
         return CppExpr::primary(format!("{bits:#x}"), dtype);

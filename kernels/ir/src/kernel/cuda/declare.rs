@@ -18,7 +18,8 @@ impl Emitter<'_> {
     /// Declares a variable without a value, or as zero.
     pub(super) fn declare(&mut self, local: LocalId, is_zero: bool) {
         let dtype = self.kernel.locals[local.0 as usize].dtype;
-        let (ty, name) = (value_type(dtype), &self.names.locals[local.0 as usize]);
+        let ty = value_type(dtype);
+        let name = &self.names.locals[local.0 as usize];
         let zero = literal(Literal::from_bits(dtype, 0)).text;
         let value = if is_zero { format!(" = {zero}") } else { String::new() };
         self.line(&format!("{ty} {name}{value};"));

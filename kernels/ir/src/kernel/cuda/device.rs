@@ -209,7 +209,9 @@ impl Fields {
         let kernel = emitter.kernel;
         let mut leaves = Leaves { threads: std::mem::take(&mut emitter.leaves.threads), ..Leaves::default() };
         for param in &kernel.params {
-            let (mut values, mut array, mut extents) = (vec![], String::new(), vec![]);
+            let mut values = vec![];
+            let mut array = String::new();
+            let mut extents = vec![];
             match &param.ty {
                 ParamType::Value(element) => {
                     for component in &element.components {

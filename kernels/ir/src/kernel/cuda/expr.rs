@@ -105,7 +105,8 @@ impl Emitter<'_> {
             };
             return self.comparison(mirrored, b, a);
         }
-        let (a, b) = (self.expr(a), self.expr(b));
+        let a = self.expr(a);
+        let b = self.expr(b);
         let own = if matches!(op, "==" | "!=") { prec::EQUAL } else { prec::COMPARE };
         CppExpr::new(format!("{} {op} {}", a.at(prec::SHIFT), b.at(prec::SHIFT)), own, Dtype::Bool)
     }
@@ -127,7 +128,8 @@ impl Emitter<'_> {
             _ => {}
         }
         let right = b;
-        let (a, b) = (self.added_expr(a, adds(op)), self.added_expr(b, adds(op)));
+        let a = self.added_expr(a, adds(op));
+        let b = self.added_expr(b, adds(op));
         if let Some(call) = self.elementary(MathOp::Binary(op), &[&a, &b]) {
             return call;
         }
@@ -301,7 +303,8 @@ fn is_divisible(a: &CppExpr, b: &CppExpr) -> bool {
 fn arithmetic(op: &'static str, own: u8, a: &CppExpr, b: &CppExpr, exact: impl Fn(i128, i128) -> i128) -> CppExpr {
     let dtype = a.dtype;
     let range = a.range.combine(b.range, exact);
-    let (own_range, int) = (Range::of(dtype), Range::of(Dtype::I32));
+    let own_range = Range::of(dtype);
+    let int = Range::of(Dtype::I32);
     match dtype {
         Dtype::U32 | Dtype::U64 => {
             let text = infix(op, own, a, b);
@@ -325,7 +328,8 @@ fn modular(op: &str, own: u8, a: &CppExpr, b: &CppExpr) -> CppExpr {
         None if operand.is_constant && operand.range.min >= 0 => integer(operand.range.min, unsigned),
         None => operand.clone(),
     };
-    let (mut left, right) = (operand(a), operand(b));
+    let mut left = operand(a);
+    let right = operand(b);
     if left.dtype != unsigned && right.dtype != unsigned {
         left = left.convert(unsigned);
     }
@@ -356,7 +360,8 @@ fn least(name: &str, a: &CppExpr, b: &CppExpr, of: impl Fn(i128, i128) -> i128) 
 fn bitwise(op: &str, own: u8, a: &CppExpr, b: &CppExpr) -> CppExpr {
     let left = if a.prec == own { a.text.clone() } else { a.at(prec::UNARY) };
     let text = CppExpr::new(format!("{left} {op} {}", b.at(prec::UNARY)), own, a.dtype);
-    let (first, second) = (a.range, b.range);
+    let first = a.range;
+    let second = b.range;
     let is_positive = first.min >= 0 && second.min >= 0;
     if op == "&" && (first.min >= 0 || second.min >= 0) {
         let mask = |range: Range| if range.min >= 0 { range.max } else { i128::MAX };

@@ -28,7 +28,8 @@ impl<'k> ReadAhead<'k> {
         let first_write = body.iter().position(|stmt| accesses(stmt, |access| access != Access::Read))?;
         let (reads, rest) = body.split_at(first_write);
         reads.iter().any(|stmt| accesses(stmt, |access| access == Access::Read)).then(|| {
-            let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+            let mut before = BTreeSet::new();
+            let mut after = BTreeSet::new();
             add_used(reads, &mut before);
             add_used(rest, &mut after);
             Self { reads, rest, shared: before.intersection(&after).copied().collect() }

@@ -265,7 +265,8 @@ impl<'k> Program<'k> {
 
     /// A parameter of the kernel or, with all extents, of the host function.
     fn param(&self, at: usize, is_host: bool) -> Vec<String> {
-        let (name, ty) = (&self.params[at], &self.types.names[at]);
+        let name = &self.params[at];
+        let ty = &self.types.names[at];
         if let ParamType::Value(_) = self.kernel.params[at].ty {
             return vec![format!("{ty} {name}")];
         }
@@ -306,7 +307,8 @@ impl<'k> Program<'k> {
         );
         let mut line = |line: &str| writeln!(text, "    {line}").expect("a string grows");
         for at in self.arrays() {
-            let (ty, name) = (&self.types.names[at], &self.params[at]);
+            let ty = &self.types.names[at];
+            let name = &self.params[at];
             line(&format!("const size_t {} = sizeof({ty}) * {};", bytes[at], self.extents[at].join(" * ")));
             line(&format!("{ty}* {} = nullptr;", device[at]));
             line(&format!("CHECK(cudaMalloc(&{}, {}));", device[at], bytes[at]));
@@ -406,13 +408,16 @@ impl<'k> Program<'k> {
     fn check_array(&self, line: &mut impl FnMut(&str), at: usize, count: usize) {
         let element = self.kernel.params[at].ty.element();
         for component in &element.components {
-            let (dtype, name) = (component.dtype, &self.kernel.params[at].name);
+            let dtype = component.dtype;
+            let name = &self.kernel.params[at].name;
             let path = if component.name.is_empty() { name.clone() } else { format!("{name}.{}", component.name) };
             let arguments = format!(
                 "\"{path}\", argument_{at}.data(), expected_{at}, {count}, {}, {}",
                 element.size, component.offset
             );
-            let (ty, word, infinity) = (ctype(dtype), word(dtype.size()), infinity(dtype));
+            let ty = ctype(dtype);
+            let word = word(dtype.size());
+            let infinity = infinity(dtype);
             line(&format!("pass = check<{ty}, {word}>({arguments}, {infinity}) && pass;"));
         }
     }

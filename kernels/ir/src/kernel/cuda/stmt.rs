@@ -105,8 +105,8 @@ impl Emitter<'_> {
             Stmt::Store(place, value) => self.store(place, value),
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let previous = previous.filter(|local| self.usage.reads(*local) > 0);
-                let (operand, expected) =
-                    (self.expr(operand).text, expected.as_ref().map(|expected| self.expr(expected).text));
+                let operand = self.expr(operand).text;
+                let expected = expected.as_ref().map(|expected| self.expr(expected).text);
                 let call = |pointer: &str, dtype| atomic(*op, dtype, pointer, &operand, expected.as_deref());
                 self.atomic(stmt, place, previous, call);
             }
@@ -280,7 +280,8 @@ impl Emitter<'_> {
     }
 
     fn counted(&mut self, one: Counted) {
-        let (at, dtype) = (one.counter.0 as usize, self.kernel.locals[one.counter.0 as usize].dtype);
+        let at = one.counter.0 as usize;
+        let dtype = self.kernel.locals[one.counter.0 as usize].dtype;
         let ty = value_type(dtype);
         let is_owned = self.usage.is_counter(one.counter);
         let name = self.names.locals[at].clone();

@@ -146,7 +146,8 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
         limit: u64,
     ) -> Result<Self, ImageError> {
         let thread_count = check_grid(kernel, grid)?;
-        let (expected, got) = (kernel.params.len(), arguments.len());
+        let expected = kernel.params.len();
+        let got = arguments.len();
         if expected != got {
             return Err(ImageError::ArgumentCount { expected, got });
         }

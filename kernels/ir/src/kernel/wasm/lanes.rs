@@ -43,7 +43,8 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
     let operations = operations(&scope.kernel.body);
     let vectors = GROUPS.iter().find(|(most, _)| operations <= *most).map_or(1, |(_, vectors)| *vectors);
     let mut variables = || (0..vectors).map(|_| scope.code().local(ValType::V128)).collect();
-    let (positions, live) = (variables(), variables());
+    let positions = variables();
+    let live = variables();
     let offset = scope.code().local(ValType::I32);
     let mut lanes = Lanes {
         scope,
@@ -150,7 +151,8 @@ impl Lanes<'_, '_> {
         self.code().sink().local_get(THREAD_COUNT).local_set(end);
         self.lower(end, extent);
         for array in self.arrays.clone() {
-            let (extent, stride) = (self.scope.arrays[&array].shape[0], self.scope.arrays[&array].strides[0]);
+            let extent = self.scope.arrays[&array].shape[0];
+            let stride = self.scope.arrays[&array].strides[0];
             self.lower(end, extent);
             self.code().sink().local_get(end).i64_const(0);
             self.code().sink().local_get(stride).i32_const(SIZE.cast_signed()).i32_eq().select().local_set(end);
@@ -168,7 +170,9 @@ impl Lanes<'_, '_> {
         let offset = self.offset;
         self.code().sink().local_get(THREAD).i32_wrap_i64().i32_const(2).i32_shl().local_set(offset);
         self.each(|lanes| {
-            let (position, live, first) = (lanes.positions[lanes.vector], lanes.live[lanes.vector], lanes.first_lane());
+            let position = lanes.positions[lanes.vector];
+            let live = lanes.live[lanes.vector];
+            let first = lanes.first_lane();
             let numbers = (0..LANES).map(|lane| i128::from(first + lane) << (32 * lane)).sum();
             let mut sink = lanes.code().sink();
             sink.local_get(THREAD).i32_wrap_i64().i32x4_splat().v128_const(numbers).i32x4_add().local_set(position);
@@ -199,7 +203,8 @@ impl Lanes<'_, '_> {
         if !has_lanes(self.scope.kernel.locals[local.0 as usize].dtype) {
             return None;
         }
-        let (code, vectors) = (&mut self.scope.emitter.code, self.vectors);
+        let code = &mut self.scope.emitter.code;
+        let vectors = self.vectors;
         let variables = || (0..vectors).map(|_| code.local(ValType::V128)).collect();
         Some(self.locals.entry(local).or_insert_with(variables)[self.vector])
     }
@@ -212,7 +217,8 @@ impl Lanes<'_, '_> {
             if may_return(stmt) {
                 let remaining = &*remaining.get_or_insert_with(|| self.scratch());
                 self.each(|lanes| {
-                    let (vector, live) = (lanes.vector, lanes.live[lanes.vector]);
+                    let vector = lanes.vector;
+                    let live = lanes.live[lanes.vector];
                     lanes.code().sink().local_get(live);
                     if let Some(masks) = masks {
                         lanes.code().sink().local_get(masks[vector]).v128_and();
@@ -329,7 +335,8 @@ impl Lanes<'_, '_> {
     /// Pushes a bit for each lane of the group, set if its thread has not returned.
     fn push_live_lanes(&mut self) {
         for vector in 0..self.vectors {
-            let (live, first) = (self.live[vector], i32::try_from(vector).expect("few vectors") * LANES.cast_signed());
+            let live = self.live[vector];
+            let first = i32::try_from(vector).expect("few vectors") * LANES.cast_signed();
             self.code().sink().local_get(live).i32x4_bitmask();
             if vector > 0 {
                 self.code().sink().i32_const(first).i32_shl().i32_or();
@@ -340,7 +347,8 @@ impl Lanes<'_, '_> {
     fn branches(&mut self, condition: &Expr, bodies: [&[Stmt]; 2], masks: Option<&[u32]>) -> Option<()> {
         let [taken, other] = [(); 2].map(|()| self.scratch());
         self.each(|lanes| {
-            let (taken, other) = (taken[lanes.vector], other[lanes.vector]);
+            let taken = taken[lanes.vector];
+            let other = other[lanes.vector];
             lanes.expr(condition)?;
             lanes.code().sink().local_set(taken);
             if let Some(masks) = masks {
@@ -381,7 +389,8 @@ impl Lanes<'_, '_> {
         if !is_supported {
             return None;
         }
-        let (data, offset) = (self.scope.arrays[&place.array].data, self.offset);
+        let data = self.scope.arrays[&place.array].data;
+        let offset = self.offset;
         self.code().sink().local_get(data).local_get(offset).i32_add();
         Some(memory(component.offset + SIZE * self.first_lane(), SIZE as usize))
     }

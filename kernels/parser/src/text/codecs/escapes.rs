@@ -97,7 +97,8 @@ type Escape = Result<(u32, usize), (usize, &'static str)>;
 fn hexadecimal(bytes: &[u8], at: usize) -> Escape {
     let (_, count, reason) =
         TRUNCATED.into_iter().find(|(letter, ..)| bytes[at + 1] == *letter).unwrap_or(TRUNCATED[0]);
-    let (mut point, mut end) = (0_u32, at + 2);
+    let mut point = 0_u32;
+    let mut end = at + 2;
     while end < at + 2 + count {
         let digit = bytes.get(end).and_then(|&byte| char::from(byte).to_digit(16));
         point = point << 4 | digit.ok_or((end, reason))?;

@@ -70,7 +70,8 @@ enum SequenceError {
 }
 
 pub(super) fn decode(codec: &str, bytes: &[u8]) -> Decoded {
-    let (config, sets) = (config(codec), [ASCII; 3]);
+    let config = config(codec);
+    let sets = [ASCII; 3];
     let mut state =
         State { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
     let mut at = 0;
@@ -130,7 +131,8 @@ impl State<'_> {
     /// An escape sequence that designates G0, G1 or G2.
     fn designate(&mut self, at: usize) -> Result<usize, SequenceError> {
         let rest = &self.bytes[at..];
-        let (mut length, mut next) = (0, 1);
+        let mut length = 0;
+        let mut next = 1;
         while next < MAX_ESCAPE {
             let byte = *rest.get(next).ok_or(SequenceError::Incomplete)?;
             if ends_sequence(byte) {
@@ -226,7 +228,8 @@ fn ends_sequence(byte: u8) -> bool {
 /// HZ: GB 2312 between `~{` and `~}`.
 pub(super) fn hz(bytes: &[u8]) -> Decoded {
     let mut points = Vec::with_capacity(bytes.len());
-    let (mut at, mut chinese) = (0, false);
+    let mut at = 0;
+    let mut chinese = false;
     let illegal = |at| Undecodable::byte("hz", at, ILLEGAL);
     while let Some(&byte) = bytes.get(at) {
         let second = bytes.get(at + 1);

@@ -32,10 +32,15 @@ fn adapted(delta: u32, first: bool, count: u32) -> u32 {
 
 /// Decodes the digits and inserts their characters: RFC 3492.
 fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), DigitError> {
-    let (mut point, mut place, mut bias, mut at) = (0x80_u32, 0_u32, 72_u32, 0);
+    let mut point = 0x80_u32;
+    let mut place = 0_u32;
+    let mut bias = 72_u32;
+    let mut at = 0;
     let mut first = true;
     while at < digits.len() {
-        let (mut delta, mut weight, mut number) = (0_u32, 1_u32, 36_u32);
+        let mut delta = 0_u32;
+        let mut weight = 1_u32;
+        let mut number = 36_u32;
         loop {
             let byte = *digits.get(at).ok_or(DigitError::End)?;
             let value = digit(byte).ok_or(DigitError::Digit(at))?;

@@ -82,7 +82,8 @@ fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<CenterGroup> {
 }
 
 fn assign(points: &Points, centers: &[f32], worker: &Worker) -> Result<Assignment, OpError> {
-    let (dim, isa) = (points.dim, Isa::best());
+    let dim = points.dim;
+    let isa = Isa::best();
     let groups = groups(dim, centers, isa);
     let block = (ROW_BLOCK_BYTES / size_of::<f32>() / dim.max(1)).clamp(8, 256);
     let columns = groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0);

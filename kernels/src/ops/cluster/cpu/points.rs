@@ -72,7 +72,8 @@ pub(super) struct Points {
 
 impl Points {
     pub(super) fn new(source: &Source<'_>, spherical: bool, worker: &Worker) -> Result<Self, OpError> {
-        let (len, dim) = (source.len(), source.dim());
+        let len = source.len();
+        let dim = source.dim();
         let (mean, scale) = if spherical { (vec![0.0; dim], 1.0) } else { mean_and_scale(source, worker)? };
         let mut rows = AlignedF32::zeros(len * dim);
         let mut squared_norms = vec![0.0; len];

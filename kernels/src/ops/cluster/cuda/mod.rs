@@ -100,7 +100,8 @@ impl<'a> KMeansRun<'a> {
         let input = Input::of(&request.rows);
         let sm_count = worker.sm_count() as usize;
         let shape = KMeansShape::new(input.count(), input.dim(), request.clusters, sm_count)?;
-        let (rows, counts) = (input.upload(worker)?, shape.runs * shape.clusters);
+        let rows = input.upload(worker)?;
+        let counts = shape.runs * shape.clusters;
         let partial_sums = worker.alloc((sm_count * 8).max(shape.shares * shape.trials))?;
         let run = Self {
             request,
@@ -241,7 +242,8 @@ impl<'a> KMeansRun<'a> {
         let chosen = self.worker.alloc::<u32>(clusters)?;
         let remaining = [self.worker.alloc::<f32>(trials * stride)?, self.worker.alloc::<f32>(trials * stride)?];
         for step in 0..clusters {
-            let (now, before) = (&remaining[step % 2], &remaining[(step + 1) % 2]);
+            let now = &remaining[step % 2];
+            let before = &remaining[(step + 1) % 2];
             let known = if step == 0 { DevicePtr::NULL } else { before.ptr() };
             let measured = if step == 0 { 1 } else { trials };
             self.distances(&candidates, known, now, measured)?;

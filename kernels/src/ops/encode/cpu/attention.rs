@@ -35,7 +35,8 @@ impl Cpu {
         params: &Attention<'_, Weight>,
     ) -> Result<RowBuffer, OpError> {
         self.prepare(batch, &mut qkv, params).await?;
-        let (width, dim) = (params.heads * params.head_dim, params.head_dim);
+        let width = params.heads * params.head_dim;
+        let dim = params.head_dim;
         let bias = Bias::new(params)?;
         let sequences = batch.cu_seqlens.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
         let heads: Vec<_> =
@@ -50,7 +51,8 @@ impl Cpu {
                 }
             }
         };
-        let (isa, arithmetic) = (self.isa, self.arithmetic);
+        let isa = self.isa;
+        let arithmetic = self.arithmetic;
         let head_group = |(text, kv_head): &(Range<usize>, usize)| {
             let rows = &qkv.numbers()[text.start * qkv.width()..text.end * qkv.width()];
             HeadGroup { isa, arithmetic, rows, width: qkv.width(), kv_head: *kv_head, params, bias: &bias }
@@ -87,7 +89,8 @@ impl Cpu {
 
     /// The same as [`HeadGroup::attend`], in slices: for sequences so long that a head exceeds one.
     async fn attend_long(&mut self, heads: &HeadGroup<'_>) -> RowBuffer {
-        let (threads, q_block) = (self.threads(), Q_BLOCK * heads.params.head_dim);
+        let threads = self.threads();
+        let q_block = Q_BLOCK * heads.params.head_dim;
         let kv_blocks = heads.kv_blocks();
         let mut out = RowBuffer::new(heads.count() * heads.tokens(), heads.params.head_dim);
         for (in_group, out) in out.numbers_mut().chunks_exact_mut(heads.tokens() * heads.params.head_dim).enumerate() {
@@ -240,7 +243,8 @@ impl HeadGroup<'_> {
 
     /// `[query heads, tokens, head_dim]`.
     fn attend(&self) -> RowBuffer {
-        let (tokens, dim) = (self.tokens(), self.params.head_dim);
+        let tokens = self.tokens();
+        let dim = self.params.head_dim;
         let kv_blocks = self.kv_blocks();
         let mut out = RowBuffer::new(self.count() * tokens, dim);
         if tokens == 0 {

@@ -11,7 +11,8 @@ use crate::{
 pub(super) fn pool(hidden_states: &[f32], hidden: usize, rows: &[OutputRow]) -> PooledOutput {
     let mut pooled =
         PooledOutput { bytes: Vec::with_capacity(rows.iter().map(OutputRow::bytes).sum()), scales: vec![] };
-    let (mut sums, mut vector) = (vec![], vec![]);
+    let mut sums = vec![];
+    let mut vector = vec![];
     for row in rows {
         reduce(hidden_states, hidden, row, &mut sums);
         vector.clear();

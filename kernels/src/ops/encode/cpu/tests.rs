@@ -17,7 +17,9 @@ fn run_on(amx: Option<AmxToken>, requests: &[EncodeRequest], threads: usize) -> 
 }
 
 fn cosine(a: &[f32], b: &[f64]) -> f64 {
-    let (mut dot, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
+    let mut dot = 0.0;
+    let mut of_a = 0.0;
+    let mut of_b = 0.0;
     for (a, b) in a.iter().map(|a| f64::from(*a)).zip(b) {
         (dot, of_a, of_b) = (dot + a * b, of_a + a * a, of_b + b * b);
     }
@@ -88,7 +90,9 @@ fn numbers_that_overflow_stay_in_their_text() {
         };
         let got = floats(&run_on(amx, &[request], 1)[0]);
         let mut got = got.chunks(config.hidden);
-        let (first, touched, last) = (got.next(), got.next(), got.next());
+        let first = got.next();
+        let touched = got.next();
+        let last = got.next();
         assert!(first == last && first.is_some_and(|text| text.iter().all(|x| x.is_finite())), "{precision:?}");
         assert!(touched.is_some_and(|text| text.iter().any(|x| x.is_nan())), "{precision:?}");
     }

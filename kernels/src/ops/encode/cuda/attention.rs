@@ -179,7 +179,8 @@ pub(super) fn qk_norm_rope(
         return Ok(());
     }
     let address = |weight: Option<&Weight>| weight.map_or(0, Weight::address);
-    let (queries, keys) = (params.query_norm.map(|norm| norm.1), params.query_norm.map(|norm| norm.2));
+    let queries = params.query_norm.map(|norm| norm.1);
+    let keys = params.query_norm.map(|norm| norm.2);
     let rope_params = QkNormRopeParams {
         qkv: qkv.address(),
         cu_seqlens: batch.cu_seqlens(),
@@ -252,8 +253,8 @@ pub(super) fn attention(
         let [short_blocks, long_blocks] = items.blocks(params.heads);
         let kv_bytes = mma_kv_bytes(padded);
         launch.worker.launch_pdl(short, Grid::x(fit(short_blocks)?), MMA_THREADS, fit(kv_bytes)?, &mut args)?;
-        let (biased, capability) =
-            (params.slopes.or(params.relative_bias).is_some(), launch.worker.compute_capability());
+        let biased = params.slopes.or(params.relative_bias).is_some();
+        let capability = launch.worker.compute_capability();
         if let Some(sm90) = sm90_kernel([params.heads, params.kv_heads, padded], biased, capability) {
             let grid = Grid::x(fit(long_blocks)?.min(launch.worker.sm_count()));
             return launch.worker.launch_pdl(&sm90.kernel, grid, sm90.threads, sm90.shared_bytes, &mut args);

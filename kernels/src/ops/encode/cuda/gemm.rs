@@ -226,7 +226,9 @@ pub(super) fn linear_residual_norm(
     linear: &Linear<Weight>,
     residual: &HiddenStates,
 ) -> Result<Option<(&'static LinearResidualNorm, usize)>, OpError> {
-    let (rows, columns, k_tiles) = (launch.rows, linear.weight.rows as usize, linear.weight.tiles_per_row as usize);
+    let rows = launch.rows;
+    let columns = linear.weight.rows as usize;
+    let k_tiles = linear.weight.tiles_per_row as usize;
     let fits = launch.worker.compute_capability().0 == 9
         && launch.dtype != DType::F32
         && [x.dtype, residual.dtype, linear.weight.out_dtype] == [launch.dtype; 3]
@@ -261,11 +263,14 @@ fn launch_gemm_simt(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(
 }
 
 fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
-    let (rows, columns, mut args) = (launch.rows, layer.columns as usize, Args::new().value(layer));
+    let rows = launch.rows;
+    let columns = layer.columns as usize;
+    let mut args = Args::new().value(layer);
     let sm_count = launch.worker.sm_count();
     if let Some(skinny) = SkinnyGemm::of(rows, columns, layer.k_tiles as usize, layer.gated != 0, sm_count as usize) {
-        let (grid, kernel, shared_bytes) =
-            (Grid::x(fit(skinny.blocks)?), skinny.kernel(launch.dtype), fit(skinny.shared_bytes)?);
+        let grid = Grid::x(fit(skinny.blocks)?);
+        let kernel = skinny.kernel(launch.dtype);
+        let shared_bytes = fit(skinny.shared_bytes)?;
         let mut args = args.u32(fit(skinny.stages)?);
         return launch.worker.launch_pdl(&kernel, grid, SKINNY_THREADS, shared_bytes, &mut args);
     }

@@ -168,7 +168,9 @@ fn launch_rows<T: bytemuck::Pod>(
     tiles_per_row: u32,
     value: T,
 ) -> Result<(), OpError> {
-    let (width, dtype, rows) = (width_class(launch.dtype, tiles_per_row)?, launch.dtype as usize, launch.rows);
+    let width = width_class(launch.dtype, tiles_per_row)?;
+    let dtype = launch.dtype as usize;
+    let rows = launch.rows;
     let preload = preload[dtype].get(width);
     let (kernel, threads) = match preload.filter(|_| rows <= PRELOAD_ROWS) {
         Some(kernel) => (kernel, PRELOAD_THREADS),

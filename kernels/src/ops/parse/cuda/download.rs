@@ -328,9 +328,11 @@ impl<'a> Arena<'a> {
         runs: &[RowRun<'a>],
         worker: &Worker,
     ) -> Result<(), OpError> {
-        let (plan, results) = (RefCell::new(DownloadPlan::default()), RefCell::new(std::mem::take(&mut self.results)));
+        let plan = RefCell::new(DownloadPlan::default());
+        let results = RefCell::new(std::mem::take(&mut self.results));
         for run in runs {
-            let (before, after) = (self.used, self.used.plus(run.rows()));
+            let before = self.used;
+            let after = self.used.plus(run.rows());
             let regions = self.columns.map(
                 |table, region| region.part(table.rows(before, after)),
                 |table, region| region.part(table.rows(before, after)),

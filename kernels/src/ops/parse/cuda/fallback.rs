@@ -137,7 +137,9 @@ impl Fallback<'_, '_> {
 
     /// Ranges of sources with about `PREFILTER_BYTES` each; none for a batch with less.
     fn prefilter_ranges(self) -> Vec<Range<usize>> {
-        let (mut ranges, mut first, mut bytes) = (vec![], 0, 0);
+        let mut ranges = vec![];
+        let mut first = 0;
+        let mut bytes = 0;
         for source in 0..self.batch.sources.len() {
             bytes += self.batch.size(source);
             if bytes >= PREFILTER_BYTES {
@@ -256,7 +258,9 @@ pub(super) fn has_named_character(text: &[u8]) -> bool {
 /// Whether a logical line may have more tokens than the device takes: a table of data whose physical lines, except for the
 /// last, show by their ends that the logical line continues. Reads few bytes of other text.
 fn has_long_line(text: &[u8]) -> bool {
-    let (mut at, mut first, mut probes) = (0, 0, 0);
+    let mut at = 0;
+    let mut first = 0;
+    let mut probes = 0;
     while at < text.len() {
         at += line(text, at).len() + 1;
         if !continues(line(text, at)) {
@@ -306,7 +310,8 @@ fn end_of_long_line(text: &[u8], mut at: usize) -> Option<usize> {
 
 /// The approximate number of tokens of a line that starts and ends outside of strings.
 fn count_tokens(line: &[u8]) -> usize {
-    let (mut count, mut at) = (0, 0);
+    let mut count = 0;
+    let mut at = 0;
     while let Some(&byte) = line.get(at) {
         at += 1;
         match byte {
@@ -395,8 +400,9 @@ mod tests {
     #[test]
     fn the_most_urgent_job_goes_first() {
         let queue = WorkQueue::new(1);
-        let (large, early, late) =
-            (Job::parse(7, 1 << 20, 1 << 24), Job::parse(0, 10, 0), Job::parse(9, 1 << 10, 1 << 24));
+        let large = Job::parse(7, 1 << 20, 1 << 24);
+        let early = Job::parse(0, 10, 0);
+        let late = Job::parse(9, 1 << 10, 1 << 24);
         let jobs = vec![late, Job::Prefilter(Reverse(5), 9), early, large, Job::Prefilter(Reverse(0), 5)];
         assert_eq!(queue.push(jobs), 1);
         let order = std::iter::from_fn(|| queue.pop()).map(|job| match job {

@@ -49,7 +49,8 @@ const MIN_PARALLEL_BYTES: usize = 256 << 10;
 
 /// Parses every source of every request.
 pub(super) fn run(requests: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
-    let (device, cpu) = (&**worker.device(), worker.device().cpu());
+    let device = &**worker.device();
+    let cpu = worker.device().cpu();
     let sources = requests.iter().flat_map(|&request| BatchSource::all(request));
     let batch = Batch::new(sources.collect(), device.fallbacks(), cpu.threads());
     let wanted = requests.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));

@@ -39,7 +39,10 @@ pub(super) struct SlicePlan {
 
 /// Divides a batch into slices: several requests, or a part of one.
 pub(super) fn plan_slices(batch: &[&ParseRequest]) -> Vec<SlicePlan> {
-    let (mut plan, mut first, mut at, mut bytes) = (vec![], 0, 0, 0);
+    let mut plan = vec![];
+    let mut first = 0;
+    let mut at = 0;
+    let mut bytes = 0;
     for request in batch {
         let own = request.sources.iter().map(Bytes::len).sum();
         if bytes + own > SLICE_BYTES && at > first {
@@ -60,8 +63,11 @@ pub(super) fn plan_slices(batch: &[&ParseRequest]) -> Vec<SlicePlan> {
 
 /// Divides one request into slices. `first`: its first source in the batch.
 fn plan_large_request(sources: &[Bytes], mut first: usize, all: usize, plan: &mut Vec<SlicePlan>) {
-    let (mut group_bytes, mut bytes, mut max) = (Some(all), 0, FIRST_SLICE_BYTES);
-    let (begin, end) = (first, first + sources.len());
+    let mut group_bytes = Some(all);
+    let mut bytes = 0;
+    let mut max = FIRST_SLICE_BYTES;
+    let begin = first;
+    let end = first + sources.len();
     for (at, source) in (begin..).zip(sources) {
         if bytes + source.len() > max && at > first {
             plan.push(SlicePlan { range: first..at, group_bytes: group_bytes.take() });
@@ -260,7 +266,8 @@ impl PackedSources {
         }
         let texts = pack_texts(sizes, &starts, make, &mut bytes[text.bytes()], device.memcpy_pool());
         let [(_, starts), (_, lens), (_, by_tile)] = numbers;
-        let (count, bytes) = (sizes.len(), sizes.iter().sum());
+        let count = sizes.len();
+        let bytes = sizes.iter().sum();
         Ok((Self { block, text, starts, lens, by_tile, count, tiles, end, bytes }, texts))
     }
 
@@ -275,7 +282,9 @@ impl PackedSources {
             plan.add(&buffer, region);
             Ok::<_, OpError>(buffer)
         };
-        let (starts, lens, by_tile) = (numbers(self.starts)?, numbers(self.lens)?, numbers(self.by_tile)?);
+        let starts = numbers(self.starts)?;
+        let lens = numbers(self.lens)?;
+        let by_tile = numbers(self.by_tile)?;
         let upload = worker.upload_async(block, &plan)?;
         Ok(Sources { text, starts, lens, by_tile, count, tiles, end, bytes, _upload: upload })
     }
@@ -293,7 +302,8 @@ fn pack_texts<T: AsRef<str> + Send>(
     let (front, mut rest) = out.split_at_mut(ALIGNMENT);
     front.fill(MaybeUninit::new(b'\n'));
     let mut jobs = vec![];
-    let (mut first, mut bytes) = (0, 0);
+    let mut first = 0;
+    let mut bytes = 0;
     for at in 0..sizes.len() {
         bytes += sizes[at];
         let last = at + 1 == sizes.len();
@@ -403,7 +413,8 @@ mod tests {
     #[test]
     fn slices_are_packed_in_order_and_not_far_ahead() {
         for count in [0, 1, 20] {
-            let (begun, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let begun = AtomicUsize::new(0);
+            let taken = AtomicUsize::new(0);
             let pack = |range: Range<usize>| {
                 begun.fetch_add(1, SeqCst);
                 assert!(range.start <= taken.load(SeqCst) + MAX_PACKED + 1);

@@ -107,7 +107,8 @@ impl Trees {
     }
 
     fn new(lexed: &Lexed, worker: &Worker) -> Result<Self, OpError> {
-        let (nodes, values) = (lexed.token_cap * SLOTS_PER_TOKEN, lexed.token_cap);
+        let nodes = lexed.token_cap * SLOTS_PER_TOKEN;
+        let values = lexed.token_cap;
         Ok(Self {
             summary: worker.alloc(lexed.sources + 1)?,
             kinds: worker.alloc(nodes)?,
@@ -127,7 +128,8 @@ impl Trees {
 
 /// Parses lexed sources: launches all kernels, without waiting. `versions`: the minor version of each source's grammar.
 pub(super) fn trees(lexed: &Lexed, versions: &[u8], worker: &Worker) -> Result<Trees, OpError> {
-    let (scratch, trees) = (Scratch::new(lexed, versions, worker)?, Trees::new(lexed, worker)?);
+    let scratch = Scratch::new(lexed, versions, worker)?;
+    let trees = Trees::new(lexed, worker)?;
     let mut launch = Launch { worker, lexed, scratch, trees };
     launch.order()?;
     launch.trees.early_reasons = if lexed.text_cap < EARLY_BYTES { None } else { Some(launch.early_reasons()?) };
@@ -160,7 +162,8 @@ impl Launch<'_> {
     }
 
     fn batch(&self) -> TreeBatch {
-        let (lexed, scratch) = (self.lexed, &self.scratch);
+        let lexed = self.lexed;
+        let scratch = &self.scratch;
         TreeBatch {
             text: lexed.text.address(),
             source_starts: lexed.source_starts.address(),
@@ -237,7 +240,8 @@ impl Launch<'_> {
     /// Starts to download the reasons known so far: those of sources with the longest lines, which take the CPU longest, are
     /// among them.
     fn early_reasons(&self) -> Result<EarlyReasons, OpError> {
-        let (mut layout, mut plan) = (Layout::default(), DownloadPlan::default());
+        let mut layout = Layout::default();
+        let mut plan = DownloadPlan::default();
         let reasons = layout.add(self.lexed.sources);
         plan.add(&self.scratch.reasons, 0, reasons);
         let mut download = self.worker.pending_download(&layout)?;
@@ -299,7 +303,8 @@ impl Launch<'_> {
 
     /// The value columns and the summary.
     fn literal_columns(&self) -> Result<(), OpError> {
-        let (scratch, trees) = (&self.scratch, &self.trees);
+        let scratch = &self.scratch;
+        let trees = &self.trees;
         let [nodes, tokens, sources, sizes, bases, appending, long_texts] = &scratch.values;
         let literals = Literals {
             kinds: trees.kinds.ptr().address(),
@@ -360,7 +365,8 @@ struct Scratch {
 
 impl Scratch {
     fn new(lexed: &Lexed, versions: &[u8], worker: &Worker) -> Result<Self, OpError> {
-        let (lines, tokens) = (lexed.logical_cap, lexed.token_cap);
+        let lines = lexed.logical_cap;
+        let tokens = lexed.token_cap;
         let values = || worker.alloc::<u32>(tokens + 1);
         Ok(Self {
             versions: worker.upload_new(versions)?,

@@ -45,7 +45,8 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Result<Vec<Hi
 /// Searches inline corpora, one after the other.
 pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
     let one = |request: &&FindSimilarRequest| {
-        let (rows, queries) = (request.corpus.as_f32(), request.queries.as_f32());
+        let rows = request.corpus.as_f32();
+        let queries = request.queries.as_f32();
         let table = Table::inline(&rows, request.corpus.rows(), request.corpus.cols(), request.metric);
         let batch = QueryBatch {
             queries: &queries,
@@ -79,7 +80,9 @@ fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], worker: &Worker) 
 /// The hits of each query.
 fn search_queries(table: &Table<'_>, queries: &[Query<'_>], worker: &Worker) -> Result<Vec<Vec<Hit>>, OpError> {
     let mut lists = vec![vec![]; queries.len()];
-    let (mut direct, mut scanned, mut gathered) = (vec![], vec![], vec![]);
+    let mut direct = vec![];
+    let mut scanned = vec![];
+    let mut gathered = vec![];
     for (at, query) in queries.iter().enumerate() {
         match query.filter {
             Filter::Rows(_) => direct.push(at),
@@ -138,7 +141,8 @@ impl Pass<'_> {
 
     /// Scan, rescoring and certificate for the queries `of`; returns those whose certificate failed.
     fn search(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
-        let (table, worker) = (self.table, self.worker);
+        let table = self.table;
+        let worker = self.worker;
         let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
         let candidates = self.scan("search_scan", &queries, |at| TopCandidates::new(table, queries[at]))?;
         let rows: Vec<_> = queries.iter().map(|query| collectors::candidate_count(query.k)).collect();

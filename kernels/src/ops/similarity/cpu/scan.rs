@@ -186,7 +186,8 @@ impl<C: Collector> ScanThread<C> {
                         group.packed.multiply(row, tile, Prefetch::None);
                     }
                 }
-                let (bounds, ids) = (&self.bounds, RowIds::List(list));
+                let bounds = &self.bounds;
+                let ids = RowIds::List(list);
                 scan.isa.run(PruneTile { group, tile: &self.tile, bounds, ids, thresholds, collectors });
             }
         }
@@ -328,7 +329,9 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
         let long_enough = self.thresholds.len() >= columns && self.group.scales.len() >= columns;
         assert!(columns.is_multiple_of(L::WIDTH) && long_enough);
         for (at, (products, row)) in self.tile.chunks_exact(columns).zip(self.bounds).enumerate() {
-            let (factor, slope, offset) = (lanes.splat(row.factor), lanes.splat(row.slope), lanes.splat(row.offset));
+            let factor = lanes.splat(row.factor);
+            let slope = lanes.splat(row.slope);
+            let offset = lanes.splat(row.offset);
             for from in (0..self.collectors.len()).step_by(L::WIDTH) {
                 // SAFETY: all three have `columns` numbers, a multiple of WIDTH above `from`.
                 let (dot, scale, threshold) = unsafe {

@@ -138,7 +138,8 @@ fn every_shape_is_ranked_like_the_oracle() {
 fn inline_corpora_need_no_alignment() {
     let mut worker = Backend::Cpu(Worker::new(Pool::start(2).expect("two threads")));
     for metric in METRICS {
-        let (corpus, queries) = (numbers(Spread::Even, 1025, 31, 1), numbers(Spread::Even, 7, 31, 2));
+        let corpus = numbers(Spread::Even, 1025, 31, 1);
+        let queries = numbers(Spread::Even, 7, 31, 2);
         let expected = oracle::search(&queries, &corpus, metric, 9, None, |_| true);
         let shifted = bytes::Bytes::from([&[0_u8][..], corpus.bytes()].concat()).slice(1..);
         let shifted = Matrix::from_bytes(1025, 31, shifted).expect("as many bytes");
@@ -357,8 +358,10 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
     let spreads = [Spread::Even, Spread::Few, Spread::Near, Spread::Wild];
     for (spread, asked) in spreads.into_iter().flat_map(|a| spreads.map(|b| (a, b))) {
         for (metric, dim) in METRICS.into_iter().flat_map(|metric| [1, 17, 130, 768].map(|dim| (metric, dim))) {
-            let (rows, queries) = (numbers(spread, 60, dim, 13), numbers(asked, 15, dim, 14));
-            let (rows, queries) = (rows.as_f32(), queries.as_f32());
+            let rows = numbers(spread, 60, dim, 13);
+            let queries = numbers(asked, 15, dim, 14);
+            let rows = rows.as_f32();
+            let queries = queries.as_f32();
             let table = Table::inline(&rows, 60, dim, metric);
             let queries: Vec<_> = queries.chunks(dim).map(|query| Query::new(query, 1, None, &Filter::All)).collect();
             for (isa, count) in Isa::all().into_iter().flat_map(|isa| [(isa, 5), (isa, 15)]) {

@@ -107,7 +107,8 @@ fn search_resident(batch: &[&SearchRequest], context: SearchContext<'_>) -> Resu
         (0..batch[at].queries.rows()).map(move |at| QuerySpec { queries, at, k, threshold, mask })
     };
     let sparse: Vec<_> = batch.iter().map(|request| sparse_rows(request, context.len)).collect();
-    let (mut scanned, mut specs) = (vec![], vec![]);
+    let mut scanned = vec![];
+    let mut specs = vec![];
     for (at, request) in batch.iter().enumerate() {
         let part = match (&request.selection, &sparse[at]) {
             (Selection::Rows(list), _) => Part::List(list),

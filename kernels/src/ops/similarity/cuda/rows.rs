@@ -252,7 +252,9 @@ impl DeviceCorpus {
             Some(one) if view.len() <= capacity => Arc::clone(&one.rows),
             Some(one) => Arc::new(one.rows.grown(len, view.len().max(capacity + capacity / 2), worker)?),
             None => {
-                let (dim, metric, format) = (corpus.dim(), corpus.metric(), corpus.storage().into());
+                let dim = corpus.dim();
+                let metric = corpus.metric();
+                let format = corpus.storage().into();
                 Arc::new(DeviceRows::resident(dim, metric, format, view.len(), worker)?)
             }
         };

@@ -361,7 +361,8 @@ impl Run<'_> {
         let k = self.problem.k;
         let rounds = SortRounds::new(sizes.survivors, k);
         let count = if self.plan == SearchPlan::BruteForce { to_u32(self.listed.count)? } else { NO_COUNT };
-        let (mut keys, mut stride) = (self.layout.keys, sizes.survivors);
+        let mut keys = self.layout.keys;
+        let mut stride = sizes.survivors;
         for (round, chunks) in rounds.chunks.iter().enumerate() {
             let last = round + 1 == rounds.chunks.len();
             let best = if last { self.layout.best } else { self.layout.rounds[round % 2] };
@@ -405,7 +406,8 @@ impl Run<'_> {
 
     fn hits(&self, specs: &[QuerySpec<'_>]) -> Result<Vec<Option<Vec<Hit>>>, OpError> {
         let Workspace { statuses, best, .. } = self.layout;
-        let (queries, k) = (self.problem.queries, self.problem.k);
+        let queries = self.problem.queries;
+        let k = self.problem.k;
         let words = self.context.worker.download(&self.memory, statuses / 4..best / 4 + 2 * k * queries)?;
         let (about, keys) = words.split_at((best - statuses) / 4);
         let metric = self.context.rows.metric;
@@ -453,7 +455,8 @@ mod tests {
 
     #[test]
     fn masks_are_uploaded_once() {
-        let (one, other) = (vec![1_u32], vec![1_u32]);
+        let one = vec![1_u32];
+        let other = vec![1_u32];
         let spec = |mask| QuerySpec { queries: &[], at: 0, k: 1, threshold: None, mask };
         let specs = [spec(Some(&one[..])), spec(None), spec(Some(&other[..])), spec(Some(&one[..]))];
         assert_eq!(distinct_masks(&specs).len(), 2);

@@ -31,7 +31,8 @@ pub(super) fn run(step: &IndexStep, memory: &Memory<'_>, worker: &Worker) -> Res
     if shape.is_empty() || shape.contains(&0) {
         return Ok(());
     }
-    let (input, index) = (&operands.inputs[0], &operands.inputs[1]);
+    let input = &operands.inputs[0];
+    let index = &operands.inputs[1];
     let job = Job { input, index, output: &operands.outputs[0], extent, wraps: step.op.wraps() };
     let first_invalid = AtomicUsize::new(usize::MAX);
     let copy = |range: Range<usize>| match step.output.dtype.size() {

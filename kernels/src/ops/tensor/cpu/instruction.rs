@@ -39,7 +39,8 @@ impl<A: Copy, R, F: Fn(A) -> R> Kernel for Map1<'_, A, R, F> {
 
 /// `out = f(a, b)`, likewise.
 pub(super) fn map2<A: Pod, R: Pod>(a: &[u8], b: &[u8], out: &mut [u8], f: impl Fn(A, A) -> R) {
-    let (a, b) = (cast_slice::<u8, A>(a), cast_slice::<u8, A>(b));
+    let a = cast_slice::<u8, A>(a);
+    let b = cast_slice::<u8, A>(b);
     Isa::best().run(Map2 { a, b, out: cast_slice_mut::<u8, R>(out), f });
 }
 
@@ -107,7 +108,8 @@ impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> Kernel for Real2<'_, F, P> 
     #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
     fn run<L: Lanes>(self, _lanes: L) {
         for (out, (a, b)) in self.out.iter_mut().zip(self.a.iter().zip(self.b)) {
-            let (a, b) = (f64::from(*a), f64::from(*b));
+            let a = f64::from(*a);
+            let b = f64::from(*b);
             *out = if L::HAS_FMA { (self.fused)(a, b) } else { (self.plain)(a, b) } as f32;
         }
     }
@@ -380,7 +382,8 @@ fn binary_of_f32(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
         BinaryOp::Pow => call2(a, b, out, |a: f32, b: f32| f64::from(a).powf(b.into()) as f32),
         BinaryOp::Atan2 => call2(a, b, out, |a: f32, b: f32| f64::from(a).atan2(b.into()) as f32),
         BinaryOp::Hypot => map2(a, b, out, |a: f32, b: f32| {
-            let (a, b) = (f64::from(a), f64::from(b));
+            let a = f64::from(a);
+            let b = f64::from(b);
             let is_infinite = a.is_infinite() | b.is_infinite();
             if is_infinite { f32::INFINITY } else { (a * a + b * b).sqrt() as f32 }
         }),

@@ -24,9 +24,12 @@ pub(super) fn run(step: &PoolStep, memory: &Memory<'_>, worker: &Worker) -> Resu
     else {
         return Err(OpError::Invalid("pooling: expected images of three dimensions".to_owned()));
     };
-    let (input_shape, output_shape) = ([planes, height, width], [planes, rows, columns]);
+    let input_shape = [planes, height, width];
+    let output_shape = [planes, rows, columns];
     let operands = memory.operands(&[(&step.input, &input_shape)], &[(&step.output, &output_shape)], false)?;
-    let (input, output, dtype) = (&operands.inputs[0], &operands.outputs[0], step.input.dtype);
+    let input = &operands.inputs[0];
+    let output = &operands.outputs[0];
+    let dtype = step.input.dtype;
     let is_fit = output.dtype == dtype && dtype != Dtype::Bool && (dtype.is_float() || step.kind == PoolKind::Max);
     if !is_fit {
         return Err(OpError::Invalid(format!("pooling of {dtype} to {}", output.dtype)));
@@ -83,13 +86,15 @@ impl Axis {
             PoolWindows::Sliding(windows) => windows,
             PoolWindows::Adaptive => {
                 // The product of a position and the extent may exceed 64 bits.
-                let (whole, rest) = (self.input / self.output, self.input % self.output);
+                let whole = self.input / self.output;
+                let rest = self.input % self.output;
                 let start = at * whole + at * rest / self.output;
                 let end = (at + 1) * whole + ((at + 1) * rest).div_ceil(self.output);
                 return Window { inside: start..end, step: 1, padded: end - start };
             }
         };
-        let (padding, step) = (windows.padding[self.number], windows.dilation[self.number]);
+        let padding = windows.padding[self.number];
+        let step = windows.dilation[self.number];
         // Positions in the padded image.
         let first = at * windows.stride[self.number];
         let last = first + windows.reach(self.number);
@@ -162,7 +167,8 @@ impl Pool<'_> {
     ) -> Result<(), OpError> {
         let Self { planes, vertical, horizontal, input, output, worker } = self;
         let compute = input.dtype.compute();
-        let (reader, writer) = (Rows::new(input, compute), Rows::new(output, compute));
+        let reader = Rows::new(input, compute);
+        let writer = Rows::new(output, compute);
         // The rows of all planes, cut into parts. A row of windows in the middle reads about as much as the others.
         let parts = horizontal.output.div_ceil(COLUMNS);
         let rows_read = vertical.window(vertical.output / 2).len() + 1;
@@ -172,8 +178,10 @@ impl Pool<'_> {
         let work = |scratch: &mut Scratch<T>, range: Range<usize>| {
             let Scratch { native, row, columns, results } = scratch;
             for nth in range {
-                let (line, start) = (nth / parts, nth % parts * COLUMNS);
-                let (plane, window) = (line / vertical.output, vertical.window(line % vertical.output));
+                let line = nth / parts;
+                let start = nth % parts * COLUMNS;
+                let plane = line / vertical.output;
+                let window = vertical.window(line % vertical.output);
                 let part = start..(start + COLUMNS).min(horizontal.output);
                 let span = horizontal.span(&part);
                 row.resize(row.len().max(span.len()), first);

@@ -50,7 +50,8 @@ impl Program {
         let alive = register_count.max(1) * bytes.div_ceil(values.len().max(1)).max(1);
         let block = (BLOCK_BYTES / alive).clamp(MIN_BLOCK, MAX_BLOCK);
         let block = 1 << block.ilog2();
-        let (params, results) = (function.params().to_vec(), function.results().to_vec());
+        let params = function.params().to_vec();
+        let results = function.results().to_vec();
         Self { params, values, results, registers, register_count, block }
     }
 

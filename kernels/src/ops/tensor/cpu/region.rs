@@ -106,7 +106,8 @@ impl Region {
     /// All elements of operands that are adjacent in the same order.
     fn line(operands: &[&Operand]) -> Self {
         let access = |base: *mut u8, dtype: Dtype| {
-            let (slow, fast) = (Cow::Borrowed(&[][..]), Cow::Borrowed(&[1][..]));
+            let slow = Cow::Borrowed(&[][..]);
+            let fast = Cow::Borrowed(&[1][..]);
             Access { base, first: 0, dtype, slow, fast, is_dense: true }
         };
         let accesses = operands.iter().map(|operand| access(operand.base, operand.dtype)).collect();
@@ -409,7 +410,8 @@ fn walk(extents: &[usize], strides: &[isize], range: Range<usize>, mut run: impl
     if range.is_empty() {
         return;
     }
-    let (mut row, mut column) = (range.start / extent, range.start % extent);
+    let mut row = range.start / extent;
+    let mut column = range.start % extent;
     let mut left = range.len();
     while left > 0 {
         let count = left.min(extent - column);

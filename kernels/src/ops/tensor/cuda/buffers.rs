@@ -49,7 +49,8 @@ impl BufferSizes {
     /// The buffers of a plan.
     pub(super) fn of(plan: &Plan) -> Self {
         let bytes = |types: &[TensorType]| types.iter().map(TensorType::bytes).collect();
-        let (inputs, outputs) = (bytes(&plan.inputs), bytes(&plan.outputs));
+        let inputs = bytes(&plan.inputs);
+        let outputs = bytes(&plan.outputs);
         Self { inputs, outputs, arena: plan.arena_bytes, status: status::bytes(plan) }
     }
 
@@ -108,7 +109,8 @@ impl<'a> Span<'a> {
 
     /// The address of at least `bytes`.
     fn base(&self, bytes: usize) -> Result<u64, OpError> {
-        let (got, address) = (self.range.len(), self.buffer.ptr_at(self.range.start).address());
+        let got = self.range.len();
+        let address = self.buffer.ptr_at(self.range.start).address();
         if got < bytes || !address.is_multiple_of(Plan::ALIGNMENT as u64) {
             let reason = format!("expected aligned memory of {bytes} bytes, got {got} bytes at {address:#x}");
             return Err(OpError::Invalid(reason));

@@ -110,7 +110,8 @@ impl<'a> Buffers<'a> {
         inputs: Vec<Input<'a>>,
         worker: &Worker,
     ) -> Result<Self, OpError> {
-        let (arena, workspace) = (worker.alloc(plan.arena_bytes)?, worker.alloc(prepared.workspace_bytes)?);
+        let arena = worker.alloc(plan.arena_bytes)?;
+        let workspace = worker.alloc(prepared.workspace_bytes)?;
         let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<_, _>>()?;
         Ok(Self { arena, workspace, inputs, outputs, status: worker.upload_new(status::cleared(plan))? })
     }
@@ -138,7 +139,8 @@ impl<'a> Buffers<'a> {
         reserved: Vec<Option<Reservation>>,
         worker: &Worker,
     ) -> Result<Executed, OpError> {
-        let (mut returned, mut kept) = (vec![], vec![]);
+        let mut returned = vec![];
+        let mut kept = vec![];
         for ((buffer, of), reserved) in self.outputs.into_iter().zip(&plan.outputs).zip(reserved) {
             match reserved {
                 Some(reserved) => kept.push(ResidentTensor::on_gpu(of.clone(), buffer, worker, reserved)),

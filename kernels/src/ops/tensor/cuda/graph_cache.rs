@@ -137,7 +137,8 @@ impl SlotLayout {
         let inputs = plan.inputs.iter().map(|of| next(of.bytes())).collect::<Option<_>>()?;
         let status = next(status::bytes(plan))?;
         let outputs = plan.outputs.iter().map(|of| next(of.bytes())).collect::<Option<_>>()?;
-        let (arena, workspace) = (next(plan.arena_bytes)?, next(workspace_bytes)?);
+        let arena = next(plan.arena_bytes)?;
+        let workspace = next(workspace_bytes)?;
         Some(Self { inputs, status, outputs, arena, workspace, bytes: end })
     }
 }

@@ -17,7 +17,8 @@ pub(super) fn prepare(step: &NormStep, sizes: &BufferSizes) -> Result<Launches, 
     let source = &RowSource::new("a norm", &step.inputs, &step.prologue, dtype, sizes)?;
     let y = sizes.address_mut(&step.output)?;
     let affine = |view: &Option<View>| view.as_ref().map(|view| affine(view, step, columns, sizes)).transpose();
-    let (weight, bias) = (affine(&step.weight)?, affine(&step.bias)?);
+    let weight = affine(&step.weight)?;
+    let bias = affine(&step.bias)?;
     if count == 0 || columns == 0 {
         return Ok(Launches::default());
     }
@@ -61,11 +62,10 @@ impl Operands {
         let y = ("Element* y", Argument::Address(self.y));
         let weight = ("const Element* weight", Argument::Address(self.weight));
         let bias = ("const Element* bias", Argument::Address(self.bias));
-        let (count, columns) = (("const u64 rows", word(rows.count)), ("const u64 columns", word(rows.columns)));
-        let (part, epsilon) = (
-            ("const u64 part", word(rows.variant.block_columns(rows.columns))),
-            ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits))),
-        );
+        let count = ("const u64 rows", word(rows.count));
+        let columns = ("const u64 columns", word(rows.columns));
+        let part = ("const u64 part", word(rows.variant.block_columns(rows.columns)));
+        let epsilon = ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits)));
         RowKernels {
             registers: RowKernel::new(
                 "tensor_norm",

@@ -184,7 +184,8 @@ impl Rows<'_> {
 
     fn jit_source(&self, kernel: &RowKernel, params: &[String]) -> JitSource {
         let RowVariant { vec, items, lanes, .. } = self.variant;
-        let (element, compute) = (ctype(self.dtype), ctype(self.dtype.compute()));
+        let element = ctype(self.dtype);
+        let compute = ctype(self.dtype.compute());
         let is_stored = self.dtype.compute() != self.dtype;
         let [widen, narrow] = if is_stored {
             [format!("ir::{}_to_f32(x)", self.dtype), format!("ir::f32_to_{}(x)", self.dtype)]

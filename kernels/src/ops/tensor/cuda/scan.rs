@@ -38,7 +38,8 @@ const COLUMN_UNROLL: usize = 8;
 /// The launches of a step; none if there is no element.
 pub(super) fn prepare(step: &ScanStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
     let [outer, extent, inner] = check(step)?;
-    let (input, output) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
+    let input = sizes.address(&step.input)?;
+    let output = sizes.address_mut(&step.output)?;
     if outer * extent * inner == 0 {
         return Ok(Launches::default());
     }
@@ -177,7 +178,8 @@ mod tests {
 
     fn step(from: Dtype, to: Dtype, shape: [usize; 3]) -> ScanStep {
         let view = |location, dtype| View { location, dtype, layout: Layout::contiguous(&shape) };
-        let (input, output) = (view(Location::Input(0), from), view(Location::Output(0), to));
+        let input = view(Location::Input(0), from);
+        let output = view(Location::Output(0), to);
         ScanStep { input, kind: ScanKind::Sum, accumulate: to.compute(), output }
     }
 

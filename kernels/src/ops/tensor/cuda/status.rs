@@ -85,7 +85,9 @@ mod tests {
         assert_eq!(check(&[0, 0, 0]), Ok(()));
         for step in index_steps(&plan) {
             let report = [report_of(step) as u64, (-7_i64).cast_unsigned(), 5];
-            let (node, input, reason) = (step.node, step.op.index_input(), step.op.out_of_range(-7, 5));
+            let node = step.node;
+            let input = step.op.index_input();
+            let reason = step.op.out_of_range(-7, 5);
             assert_eq!(check(&report), Err(OpError::IndexOutOfRange { node, input, reason }));
         }
         let error = check(&[4, 9, 5]).expect_err("a report").to_string();

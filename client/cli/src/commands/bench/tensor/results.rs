@@ -157,7 +157,8 @@ impl Report for Results {
         for case in &self.cases {
             let [median, spread, bandwidth, arithmetic, share, bound] = case.cells();
             let launches = case.figures.as_ref().map_or(0, |figures| figures.launches);
-            let (name, share) = (renderer.style(Style::Name, case.name), renderer.style(Style::Figure, share));
+            let name = renderer.style(Style::Name, case.name);
+            let share = renderer.style(Style::Figure, share);
             let launches = format::count(launches.into());
             table.row([name, median, spread, bandwidth, arithmetic, share, bound, launches]);
         }

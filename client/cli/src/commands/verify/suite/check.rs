@@ -136,7 +136,8 @@ impl Check {
     /// The cases in chunks, which share the memory of the arrays.
     pub fn chunks(&self) -> Vec<Cases> {
         let Inputs::Given { arrays: inputs, case_count } = &self.inputs else { return vec![] };
-        let (actual, expected) = (self.subject.arrays(), self.reference.arrays());
+        let actual = self.subject.arrays();
+        let expected = self.reference.arrays();
         let all = || inputs.iter().chain(actual).chain(expected);
         let case_count = usize::try_from(*case_count).unwrap_or(usize::MAX);
         let case_bytes: usize = all().map(|(_, tensor)| tensor.data.len() / case_count).sum();
@@ -195,7 +196,8 @@ impl Inputs {
         own: &[&str],
         folder: &Path,
     ) -> Option<Self> {
-        let (has_inputs, has_cases) = (fields.has("inputs"), fields.has("cases"));
+        let has_inputs = fields.has("inputs");
+        let has_cases = fields.has("cases");
         let domains = fields.tables("inputs").into_iter().filter_map(|(name, mut input)| {
             let domain = domain(&mut input);
             input.finish();
@@ -242,7 +244,8 @@ fn case_count<'a>(fields: &Fields<'_>, arrays: impl Iterator<Item = &'a (String,
 }
 
 fn domain(fields: &mut Fields<'_>) -> Option<Domain> {
-    let (min, max) = (fields.bound("min"), fields.bound("max"));
+    let min = fields.bound("min");
+    let max = fields.bound("max");
     let mut domain = match (min, max) {
         (None, None) => Domain::default(),
         (Some(Bound::Integer(min)), None) => (min..).into(),

@@ -51,7 +51,8 @@ fn checks(mut suite: Table, folder: &Path, mistakes: &Mistakes) -> Vec<Check> {
         mistakes.note("", "check", "expected a list of at least one check");
         return vec![];
     };
-    let (mut checks, mut names) = (vec![], BTreeSet::new());
+    let mut checks = vec![];
+    let mut names = BTreeSet::new();
     for (nth, table) in tables.into_iter().enumerate() {
         let name = table.get("name").and_then(Value::as_str).map(str::to_owned);
         let place = name.as_ref().map_or_else(|| format!("check {}", nth + 1), |name| format!("check {name:?}"));

@@ -125,11 +125,13 @@ impl PolicyFields {
         if exact {
             policy = policy.exact();
         }
-        let (atol, rtol) = (fields.tolerance("atol"), fields.tolerance("rtol"));
+        let atol = fields.tolerance("atol");
+        let rtol = fields.tolerance("rtol");
         if atol.is_some() || rtol.is_some() {
             policy = policy.close(atol.unwrap_or(0.0), rtol.unwrap_or(0.0));
         }
-        let (max_ulps, max_norm) = (fields.integer("max_ulps", 0), fields.tolerance("max_norm"));
+        let max_ulps = fields.integer("max_ulps", 0);
+        let max_norm = fields.tolerance("max_norm");
         if let Some(most) = max_ulps {
             policy = policy.max_ulps(most);
         }

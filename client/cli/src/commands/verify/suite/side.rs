@@ -104,7 +104,8 @@ fn wasm_param(fields: &mut Fields<'_>) -> Option<WasmParam> {
         ("output", WasmParamKind::Output),
         ("in_out", WasmParamKind::InOut),
     ];
-    let (name, dtype) = (required(fields, "name"), element_type(fields));
+    let name = required(fields, "name");
+    let dtype = element_type(fields);
     let kind = fields.choice("kind", &kinds).unwrap_or(WasmParamKind::Value);
     let length = fields.small_integer("length", 1);
     match (kind, length) {

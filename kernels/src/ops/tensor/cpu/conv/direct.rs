@@ -44,14 +44,19 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
     let cost = |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost);
     worker.for_each_joining(ranges, cost, scratch, |scratch, range| {
         for nth in range {
-            let (line, start) = (nth / parts, nth % parts * COLUMNS);
-            let (plane, row) = (line / rows, line % rows);
-            let (image, channel) = (plane / extents.out_channels, plane % extents.out_channels);
+            let line = nth / parts;
+            let start = nth % parts * COLUMNS;
+            let plane = line / rows;
+            let row = line % rows;
+            let image = plane / extents.out_channels;
+            let channel = plane % extents.out_channels;
             let filter = &filters[channel * extents.terms()..][..extents.terms()];
             let part = start..(start + COLUMNS).min(columns);
             sum(conv, scratch, filter, [image, channel, row], &part);
             let start = row * columns + part.start;
-            let (rows, columns, pitch) = (channel..channel + 1, start..start + part.len(), part.len());
+            let rows = channel..channel + 1;
+            let columns = start..start + part.len();
+            let pitch = part.len();
             let tile = &mut TileOf { sums: &mut scratch.sums, pitch, batch: image, rows, columns };
             conv.finish.write(tile, &mut scratch.finish);
         }

@@ -116,7 +116,8 @@ struct Filters<T> {
 
 impl<T: Number> Filters<T> {
     fn new(conv: &Conv<T>) -> Self {
-        let (terms, outputs) = (conv.extents.terms(), conv.extents.group_outputs());
+        let terms = conv.extents.terms();
+        let outputs = conv.extents.group_outputs();
         let channels = outputs.next_multiple_of(TILE_ROWS);
         let mut blocks = Vec::with_capacity(conv.extents.groups * channels * terms);
         for group in 0..conv.extents.groups {
@@ -195,7 +196,8 @@ fn pack<T: Number>(windows: &[T], inner: usize, positions: usize, panels: &mut V
 fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch: &mut Scratch<T>) {
     let extents = &conv.extents;
     let Scratch { native, row, windows, .. } = scratch;
-    let (width, positions) = (extents.windows.kernel[1], task.positions());
+    let width = extents.windows.kernel[1];
+    let positions = task.positions();
     windows.resize(windows.len().max(block.len() * positions), T::ZERO);
     let span = extents.span(&task.columns);
     row.resize(row.len().max(span.len()), T::ZERO);
@@ -205,7 +207,8 @@ fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch:
     while term < block.end {
         let line = term / width;
         let end = ((line + 1) * width).min(block.end);
-        let (channel, tap) = (line / extents.windows.kernel[0], line % extents.windows.kernel[0]);
+        let channel = line / extents.windows.kernel[0];
+        let tap = line % extents.windows.kernel[0];
         for (nth, at) in task.rows.clone().enumerate() {
             let source = extents.source(0, at, tap).filter(|_| !span.is_empty());
             if let Some(source) = source {

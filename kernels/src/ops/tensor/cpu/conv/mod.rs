@@ -75,14 +75,16 @@ impl Extents {
         else {
             return Err(OpError::Invalid("a convolution: expected images of four dimensions".to_owned()));
         };
-        let (groups, windows) = (step.groups, step.windows);
+        let groups = step.groups;
+        let windows = step.windows;
         let is_divided = groups > 0 && channels % groups == 0 && out_channels % groups == 0;
         if !is_divided || windows.kernel.contains(&0) || windows.stride.contains(&0) {
             return Err(OpError::Invalid(format!(
                 "a convolution of {channels} channels in {groups} groups by {windows:?}"
             )));
         }
-        let (input, output) = ([height, width], [rows, columns]);
+        let input = [height, width];
+        let output = [rows, columns];
         Ok(Self { batch, channels, out_channels, groups, input, output, windows })
     }
 
@@ -118,7 +120,8 @@ impl Extents {
 
     /// The columns of the output, within a range, whose windows have position `tap` in the input.
     fn inside(&self, columns: &Range<usize>, tap: usize) -> Range<usize> {
-        let (stride, offset) = (self.windows.stride[1], tap * self.windows.dilation[1]);
+        let stride = self.windows.stride[1];
+        let offset = tap * self.windows.dilation[1];
         let first = self.windows.padding[1].saturating_sub(offset).div_ceil(stride);
         let end = (self.input[1] + self.windows.padding[1]).saturating_sub(offset).div_ceil(stride);
         let start = first.clamp(columns.start, columns.end);
@@ -151,7 +154,8 @@ impl NumberVisitor for Job<'_> {
 
     fn visit<T: Number>(self) -> Result<(), OpError> {
         let Self { extents, is_narrow, operands, output, epilogue, compute, worker } = self;
-        let (rows, columns) = (extents.out_channels, extents.positions());
+        let rows = extents.out_channels;
+        let columns = extents.positions();
         let finish = Finish {
             shape: Shape { batch: extents.batch, rows, inner: extents.terms(), columns },
             bias: None,

@@ -24,7 +24,9 @@ const MIN_PACKED_ROWS: usize = 16;
 pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     let shape = Shape::of(step)?;
     let Shape { batch, rows, inner, columns } = shape;
-    let (a_shape, b_shape, c_shape) = ([batch, rows, inner], [batch, inner, columns], [batch, rows, columns]);
+    let a_shape = [batch, rows, inner];
+    let b_shape = [batch, inner, columns];
+    let c_shape = [batch, rows, columns];
     let bias_shape = [columns];
     let mut inputs: Vec<(_, &[usize])> = vec![(&step.a, &a_shape), (&step.b, &b_shape)];
     inputs.extend(step.bias.as_ref().map(|bias| (bias, &bias_shape[..])));

@@ -72,7 +72,8 @@ pub(super) fn run(
 ) -> Result<(), OpError> {
     let shape = factors.shape;
     let product = Product { factors, finish_scratch, write, worker };
-    let (of_matrix, threads) = (product.cost(shape.rows, shape.columns), worker.pool().threads());
+    let of_matrix = product.cost(shape.rows, shape.columns);
+    let threads = worker.pool().threads();
     let has_many = shape.batch >= 4 * threads && of_matrix <= SLICE / 16;
     if !is_shared && (of_matrix <= WHOLE || has_many) {
         return product.multiply_matrices();
@@ -137,7 +138,8 @@ where
 
     /// Packs the right factor, which the batches share, and multiplies a block of rows by some strips in each task.
     fn multiply_blocks(&self, batches: &Range<usize>) -> Result<(), OpError> {
-        let (shape, worker) = (self.factors.shape, self.worker);
+        let shape = self.factors.shape;
+        let worker = self.worker;
         let most = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
         for columns in parts(0..shape.columns, most) {
             let packing = |columns: &Range<usize>| product([columns.len(), shape.inner, 64]);
@@ -181,7 +183,8 @@ where
         }
         let mut sums = &mut sums[..len];
         for strip in strips {
-            let (pitch, columns) = (strip.pitch(), strip.columns.clone());
+            let pitch = strip.pitch();
+            let columns = strip.columns.clone();
             let (sums_of_strip, rest) = sums.split_at_mut(rows.len() * pitch);
             sums = rest;
             if strip.blocks.is_empty() {
@@ -213,9 +216,11 @@ fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
     let shape = factors.shape;
     let is_gemv = shape.columns <= GEMV_COLUMNS;
     let count = columns.len();
-    let (mut block, mut native) = (vec![], vec![]);
+    let mut block = vec![];
+    let mut native = vec![];
     let blocks = inner_blocks(shape).map(|inner| {
-        let (isa, dim) = (Isa::best(), inner.len());
+        let isa = Isa::best();
+        let dim = inner.len();
         let rows = batch * shape.inner + inner.start..batch * shape.inner + inner.end;
         // SAFETY: a step does not write what it reads.
         let whole = || unsafe { factors.b.rows.borrow::<f32>(rows.clone(), 0..shape.columns) };
@@ -259,7 +264,8 @@ unsafe fn left_rows<'a>(
     to: &'a mut Vec<f32>,
     native: &mut Vec<u64>,
 ) -> StridedRows<'a> {
-    let (count, whole) = (rows.len(), factors.shape.inner);
+    let count = rows.len();
+    let whole = factors.shape.inner;
     // SAFETY: the caller promises it.
     let borrowed = unsafe { factors.a.borrow::<f32>(rows.clone(), 0..whole) };
     if let Some(numbers) = borrowed.filter(|_| inner.len() == whole) {
@@ -268,7 +274,8 @@ unsafe fn left_rows<'a>(
     let pitch = inner.len() + SPACING;
     to.resize(to.len().max(count * pitch), 0.0);
     for (nth, to) in to.chunks_exact_mut(pitch).take(count).enumerate() {
-        let (row, to) = (rows.start + nth, &mut to[..inner.len()]);
+        let row = rows.start + nth;
+        let to = &mut to[..inner.len()];
         match borrowed {
             Some(numbers) => to.copy_from_slice(&numbers[nth * whole..][inner.clone()]),
             // SAFETY: as above.

@@ -115,7 +115,8 @@ fn write<T: Number>(finish: &Finish<T>, scratch: &mut FinishScratch, part: Part,
 
 /// Adds the products of a range of the common dimension, which begins with a block.
 fn add<T: Number>(factors: &Factors, scratch: &mut Scratch<T>, part: &Part, inner: Range<usize>, sums: &mut [T]) {
-    let (Part { batch, rows, columns }, pitch) = (part, part.pitch());
+    let Part { batch, rows, columns } = part;
+    let pitch = part.pitch();
     for start in inner.clone().step_by(INNER) {
         let block = start..(start + INNER).min(inner.end);
         let first = batch * factors.shape.rows;
@@ -128,7 +129,8 @@ fn add<T: Number>(factors: &Factors, scratch: &mut Scratch<T>, part: &Part, inne
             let to = &mut scratch.right[nth * INNER * TILE_COLUMNS..][..block.len() * TILE_COLUMNS];
             pack(factors, *batch, &block, &panel, to, &mut scratch.part, &mut scratch.native);
         }
-        let (left, right) = (&scratch.left, &scratch.right);
+        let left = &scratch.left;
+        let right = &scratch.right;
         Isa::best().run(Multiply { left, right, sums: &mut *sums, inner: block.len(), pitch });
     }
 }

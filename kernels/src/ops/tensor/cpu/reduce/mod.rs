@@ -144,7 +144,8 @@ impl Job<'_> {
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
         let tiles = schedule.rows.div_ceil(schedule.width);
         let tile_cost = row_cost.saturating_mul(schedule.width as u64);
-        let (tile_len, epilogue_len) = (schedule.width * schedule.block, schedule.width.min(self.epilogue.block()));
+        let tile_len = schedule.width * schedule.block;
+        let epilogue_len = schedule.width.min(self.epilogue.block());
         let scratch =
             || Scratch { prologue: self.prologue.registers(tile_len), epilogue: self.epilogue.registers(epilogue_len) };
         if chunk_count <= 1 || (tiles >= 4 * worker.pool().threads() && tile_cost <= SLICE) {
@@ -182,7 +183,8 @@ impl Job<'_> {
         let tiles = schedule.rows.div_ceil(schedule.width);
         let mut chunks = (0..tiles).flat_map(|tile| (0..chunk_count).map(move |chunk| (tile, chunk)));
         let group_len = group_len(schedule.width * self.reducer.state_size(), worker.pool().threads());
-        let (mut stack, mut epilogue_scratch) = (Stack::new(), scratch());
+        let mut stack = Stack::new();
+        let mut epilogue_scratch = scratch();
         loop {
             let group: Vec<_> = chunks.by_ref().take(group_len).collect();
             if group.is_empty() {
@@ -254,7 +256,8 @@ impl Job<'_> {
 
     /// Adds the states that follow those of the stack.
     fn push(&self, stack: &mut Stack, part: States, rows: usize) {
-        let (mut level, mut states) = (0, part);
+        let mut level = 0;
+        let mut states = part;
         while let Some((_, mut earlier)) = stack.pop_if(|(other, _)| *other == level) {
             self.combine(&mut earlier, &states, rows);
             (level, states) = (level + 1, earlier);
@@ -374,9 +377,11 @@ mod tests {
     fn with_job(run: impl FnOnce(&Job<'_>)) {
         let reducer = reducer(accelerd_tensor::Reduction::Sum, Dtype::F64).expect("sums of f64");
         let identity = || Program::new(&Function::conversion(Dtype::F64, Dtype::F64));
-        let (shape, strides) = (vec![], vec![]);
+        let shape = vec![];
+        let strides = vec![];
         let output = Operand { base: std::ptr::null_mut(), dtype: Dtype::F64, shape, strides };
-        let (prologue, epilogue) = (identity(), identity());
+        let prologue = identity();
+        let epilogue = identity();
         run(&Job { prologue, epilogue, reducer: &*reducer, inputs: &[], output: &output, inner_rank: 0, shape: &[] });
     }
 

@@ -199,7 +199,8 @@ impl<T: Number, C: Combine> Reducer for Fold<T, C> {
 
 /// Each state with the values of its row.
 fn rows<'a, T: Pod, S: Pod>(values: &'a [u8], states: &'a mut [u8]) -> impl Iterator<Item = (&'a mut S, &'a [T])> {
-    let (values, states) = (cast_slice::<u8, T>(values), cast_slice_mut::<u8, S>(states));
+    let values = cast_slice::<u8, T>(values);
+    let states = cast_slice_mut::<u8, S>(states);
     let len = values.len() / states.len();
     states.iter_mut().zip(values.chunks_exact(len))
 }
@@ -284,7 +285,8 @@ impl<T: Real> Reducer for SquaredDeviations<T> {
     /// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
     fn combine(&self, states: &mut [u8], later: &[u8]) {
         combine_each(states, later, |[n, mean, squares]: [f64; 3], [other_n, other_mean, other_squares]| {
-            let (count, delta) = (n + other_n, other_mean - mean);
+            let count = n + other_n;
+            let delta = other_mean - mean;
             let share = other_n / count;
             [count, mean + delta * share, squares + other_squares + delta * delta * n * share]
         });

@@ -90,7 +90,8 @@ fn each_operation_of_each_type_agrees_with_the_interpreter() {
             }
             for op in BINARY {
                 let mut builder = Builder::new(&[dtype; 2]);
-                let (a, b) = (builder.param(0), builder.param(1));
+                let a = builder.param(0);
+                let b = builder.param(1);
                 let Ok(result) = builder.binary(op, a, b) else { continue };
                 check(&map_plan(&[dtype; 2], &[count], builder.finish(&[result])), &inputs, 2.0, 1e-300);
             }
@@ -129,7 +130,8 @@ fn powers_of_special_operands_agree_with_the_interpreter() {
         f32::NAN,
     ];
     let mut builder = Builder::new(&[Dtype::F32; 2]);
-    let (a, b) = (builder.param(0), builder.param(1));
+    let a = builder.param(0);
+    let b = builder.param(1);
     let power = builder.binary(BinaryOp::Pow, a, b).expect("of numbers");
     let function = builder.finish(&[power]);
     let bytes = |values: Vec<f32>| values.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
@@ -149,7 +151,8 @@ fn positive_bases_and_small_angles_take_the_vectorised_functions() {
     let count = 5000;
     for op in [BinaryOp::Pow, BinaryOp::Hypot] {
         let mut builder = Builder::new(&[Dtype::F32; 2]);
-        let (a, b) = (builder.param(0), builder.param(1));
+        let a = builder.param(0);
+        let b = builder.param(1);
         let base = builder.unary(UnaryOp::Abs, a).expect("of numbers");
         let result = builder.binary(op, base, b).expect("of numbers");
         let inputs = [numbers(Dtype::F32, count, 1, true), numbers(Dtype::F32, count, 2, true)];
@@ -242,12 +245,14 @@ fn in_place(count: usize) -> Plan {
         Step::Map(MapStep { shape: vec![count], inputs, function, outputs })
     };
     let mut builder = Builder::new(&[Dtype::F64; 2]);
-    let (x, y) = (builder.param(0), builder.param(1));
+    let x = builder.param(0);
+    let y = builder.param(1);
     let product = builder.binary(BinaryOp::Mul, x, y).expect("of numbers");
     let sum = builder.binary(BinaryOp::Add, x, y).expect("of numbers");
     let combined = builder.finish(&[product, sum]);
     let mut builder = Builder::new(&[Dtype::F64; 2]);
-    let (x, y) = (builder.param(0), builder.param(1));
+    let x = builder.param(0);
+    let y = builder.param(1);
     let swapped = builder.finish(&[y, x]);
     let buffers =
         |location: fn(usize) -> Location| (0..2).map(|nth| whole(location(nth), Dtype::F64, &[count])).collect();
@@ -281,7 +286,8 @@ fn unaligned_inputs_are_read() {
     let start = (1..9).find(|at| !shifted.as_ptr().wrapping_add(*at).addr().is_multiple_of(8)).expect("most are");
     shifted[start..start + 800].copy_from_slice(&input);
     let run = |first: &[u8]| execute(&plan, &[first, &input], &worker(1)).expect("a consistent plan");
-    let (aligned, unaligned) = (run(&input), run(&shifted[start..start + 800]));
+    let aligned = run(&input);
+    let unaligned = run(&shifted[start..start + 800]);
     assert!(aligned.iter().zip(&unaligned).all(|(a, b)| a.as_ref() == b.as_ref()));
     assert!(aligned.iter().all(|output| output.as_ref().as_ptr().addr().is_multiple_of(64)));
 }

@@ -88,7 +88,8 @@ fn assert_close(plan: &Plan, got: &[impl AsRef<[u8]>], expected: &[Vec<u8>], uni
         assert_eq!(got.as_ref().len(), expected.len());
         let pairs = literals(dtype, got.as_ref()).into_iter().zip(literals(dtype, expected));
         for (nth, (got, expected)) in pairs.enumerate() {
-            let (x, y) = (got.as_f64(), expected.as_f64());
+            let x = got.as_f64();
+            let y = expected.as_f64();
             let is_close = if dtype.is_float() {
                 let bound = units * epsilon(dtype) * y.abs() + absolute;
                 got == expected || (x - y).abs() <= bound || (x.is_nan() && y.is_nan()) || x.total_cmp(&y).is_eq()

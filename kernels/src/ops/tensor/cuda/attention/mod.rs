@@ -212,7 +212,8 @@ fn outer(layout: &Layout) -> [isize; 3] {
 
 /// Whether a tensor map describes a view of 16-bit elements.
 fn fits_map(view: &View) -> bool {
-    let (shape, strides) = (&view.layout.shape, &view.layout.strides);
+    let shape = &view.layout.shape;
+    let strides = &view.layout.strides;
     (0..3).all(|dim| shape[dim] == 1 || TensorMap::takes_stride(strides[dim]))
 }
 

@@ -182,7 +182,8 @@ impl<'a> Checked<'a> {
             return Err(invalid("an epilogue of one parameter and one result of the result's type"));
         }
         let bias = step.bias.as_ref().map_or(Ok(Address::Null), |bias| sizes.address(bias))?;
-        let (input, weight) = (sizes.address(&step.input)?, sizes.address(&step.weight)?);
+        let input = sizes.address(&step.input)?;
+        let weight = sizes.address(&step.weight)?;
         Ok(Self { step, addresses: [input, weight, bias, sizes.address_mut(&step.output)?] })
     }
 
@@ -221,7 +222,8 @@ impl<'a> Checked<'a> {
 
     /// Whether 32 bits hold positions, and rows and columns of the padded images.
     fn fits_mma(&self) -> bool {
-        let (windows, output) = (&self.step.windows, &self.step.output.layout.shape);
+        let windows = &self.step.windows;
+        let output = &self.step.output.layout.shape;
         let reach =
             |axis: usize| (output[axis + 2] - 1) * windows.stride[axis] + windows.reach(axis) + windows.padding[axis];
         let extents = [0, 1].map(|axis| reach(axis).max(self.step.input.layout.shape[axis + 2]));
@@ -244,7 +246,8 @@ impl<'a> Checked<'a> {
     }
 
     fn conv(&self, padded_channels: usize, images_offset: usize) -> Conv {
-        let (input, output) = (&self.step.input.layout.shape, &self.step.output.layout.shape);
+        let input = &self.step.input.layout.shape;
+        let output = &self.step.output.layout.shape;
         let signed = |extent: usize| extent.cast_signed() as i64;
         let pair = |pair: [usize; 2]| pair.map(signed);
         let windows = &self.step.windows;

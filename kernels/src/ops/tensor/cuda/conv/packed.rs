@@ -25,12 +25,14 @@ pub(super) struct Packed {
 
 impl Packed {
     pub(super) fn new(checked: &Checked<'_>) -> Result<Self, OpError> {
-        let (step, size) = (checked.step, checked.step.output.dtype.size());
+        let step = checked.step;
+        let size = checked.step.output.dtype.size();
         let padded_channels = checked.group_channels().next_multiple_of(CHUNK_BYTES / size);
         let packed_channels = step.groups * padded_channels;
         let filters = step.weight.layout.shape[0] * checked.terms(padded_channels);
         let images_offset = (filters * size).next_multiple_of(Plan::ALIGNMENT);
-        let (batch, area) = (step.input.layout.shape[0], step.input.layout.shape[2..].iter().product::<usize>());
+        let batch = step.input.layout.shape[0];
+        let area = step.input.layout.shape[2..].iter().product::<usize>();
         let conv = checked.conv(padded_channels, images_offset);
         let pack_filters = Kernel {
             template: "tensor_conv_pack_filters",

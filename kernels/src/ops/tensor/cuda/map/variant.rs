@@ -184,7 +184,8 @@ impl Tiling {
         }
         let is_staged = |nth: usize, rows: usize| is_staged(collapsed, operands, &accesses, nth, rows);
         let rows = (0..last).find(|rows| (0..operands.len()).any(|nth| is_staged(nth, *rows)))?;
-        let (height, width) = (collapsed.extents[rows], collapsed.extents[last]);
+        let height = collapsed.extents[rows];
+        let width = collapsed.extents[last];
         let bytes: usize = (0..operands.len()).filter(|nth| is_staged(*nth, rows)).map(|n| operands[n].size).sum();
         // A row of a tile is padded by an element or 4 bytes.
         let fits = |edge: &usize| bytes * edge * (edge + 4) <= SHARED_BYTES;
@@ -196,7 +197,8 @@ impl Tiling {
     }
 
     fn apply(self, collapsed: Collapsed, operands: &[Operand]) -> (Variant, Space, Vec<[i64; 8]>) {
-        let (rank, elements) = (collapsed.rank(), collapsed.elements());
+        let rank = collapsed.rank();
+        let elements = collapsed.elements();
         let mut accesses = accesses(&collapsed, operands);
         for nth in 0..operands.len() {
             if is_staged(&collapsed, operands, &accesses, nth, self.rows) {
@@ -207,7 +209,8 @@ impl Tiling {
         with_index.strides.push(accelerd_tensor::Layout::contiguous(&with_index.extents).strides);
         let mut moved = with_index.with_rows(self.rows);
         let index_strides = moved.strides.pop().expect("it was pushed above");
-        let (rows, columns) = (moved.extents[rank - 2], moved.extents[rank - 1]);
+        let rows = moved.extents[rank - 2];
+        let columns = moved.extents[rank - 1];
         for extent in &mut moved.extents[rank - 2..] {
             *extent = extent.div_ceil(self.edge);
         }

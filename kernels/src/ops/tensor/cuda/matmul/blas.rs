@@ -22,7 +22,8 @@ pub(super) fn product(step: &MatMulStep) -> Option<Product> {
         | Dtype::I64 => return None,
     };
     let &[batch, m, n] = &step.output.layout.shape[..] else { return None };
-    let (a, b) = (Factor::new(&step.a.layout)?, Factor::new(&step.b.layout)?);
+    let a = Factor::new(&step.a.layout)?;
+    let b = Factor::new(&step.b.layout)?;
     let compute = if step.accumulate == Accumulate::Tf32 { Compute::Tf32 } else { Compute::F32 };
     let epilogue = if adds_bias(step) { Epilogue::Bias } else { Epilogue::None };
     if epilogue == Epilogue::Bias && !step.bias.as_ref().is_none_or(MatMulStep::is_bias_aligned) {

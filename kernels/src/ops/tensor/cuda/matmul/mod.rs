@@ -154,7 +154,8 @@ impl Checked {
             return Err(invalid("an epilogue of one parameter and one result of the result's type"));
         }
         let bias = step.bias.as_ref().map_or(Ok(Address::Null), |bias| sizes.address(bias))?;
-        let (a, b) = (sizes.address(&step.a)?, sizes.address(&step.b)?);
+        let a = sizes.address(&step.a)?;
+        let b = sizes.address(&step.b)?;
         Ok(Self { batch, m, n, k, a, b, bias, output: sizes.address_mut(&step.output)? })
     }
 

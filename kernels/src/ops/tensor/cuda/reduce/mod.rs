@@ -82,7 +82,8 @@ impl StridedReduction<'_> {
         let functions = self.functions();
         let is_partial = variant.parts > 1;
         let target = if is_partial { Argument::Workspace(0) } else { Argument::Address(output) };
-        let (outer, inner) = (elements(&space.outer), elements(&space.inner));
+        let outer = elements(&space.outer);
+        let inner = elements(&space.inner);
         let mut arguments: Vec<_> = [outer, inner, variant.part].map(word).into();
         arguments.push(target);
         arguments.extend(inputs.iter().map(|input| Argument::Address(input.address)));

@@ -66,7 +66,8 @@ pub(super) struct Variant {
 
 impl Variant {
     pub(super) fn choose(space: &Space, inputs: &[Input], instructions: usize, state: State) -> Self {
-        let (outer, inner) = (elements(&space.outer), elements(&space.inner));
+        let outer = elements(&space.outer);
+        let inner = elements(&space.inner);
         let orientation =
             if space.is_inner_contiguous(inputs.len()) { Orientation::Rows } else { Orientation::Columns };
         let vec = vector(space, inputs, orientation);

@@ -72,7 +72,8 @@ impl<'a> Sort<'a> {
         {
             return invalid("contiguous rows");
         }
-        let (input, output) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
+        let input = sizes.address(&step.input)?;
+        let output = sizes.address_mut(&step.output)?;
         Ok(Self { step, input, output, rows, columns, count })
     }
 
@@ -83,7 +84,8 @@ impl<'a> Sort<'a> {
         let buffer_bytes = self.rows * level.tiles * level.kept * entry_bytes;
         let [first, second] = [0, buffer_bytes].map(Argument::Workspace);
         let mut launches = vec![];
-        let (mut from, mut to) = (Argument::Address(self.input), first);
+        let mut from = Argument::Address(self.input);
+        let mut to = first;
         while level.tiles > 1 {
             launches.push(self.tiles(level, [from, to])?);
             level = Level::new(level.tiles * level.kept, self.count);
@@ -101,7 +103,8 @@ impl<'a> Sort<'a> {
     fn tiles(&self, level: Level, [from, to]: [Argument; 2]) -> Result<Launch, OpError> {
         let size = level.columns.next_power_of_two().clamp(2, MAX_TILE);
         let tiles = (MIN_BLOCK / size).max(1);
-        let (reads_elements, writes_indices) = (from == Argument::Address(self.input), level.tiles == 1);
+        let reads_elements = from == Argument::Address(self.input);
+        let writes_indices = level.tiles == 1;
         let text = format!(
             "{}constexpr u32 SIZE = {size}, TILES = {tiles};\nconstexpr bool READS_ELEMENTS = {reads_elements}, WRITES_INDICES = \
              {writes_indices};\n#include \"tensor/sort_block.cuh\"\n",

@@ -64,7 +64,8 @@ impl Sort<'_> {
         blocks: usize,
     ) -> Result<Launch, OpError> {
         let Pass { digit, is_first, is_last } = pass;
-        let (before, after) = ((digit + 1) % 2, digit % 2);
+        let before = (digit + 1) % 2;
+        let after = digit % 2;
         let arguments = vec![
             if is_first { Argument::Address(self.input) } else { layout.keys[before] },
             layout.indices[before],
