@@ -31,7 +31,7 @@ struct Entry<V, E> {
 }
 
 impl<V, E> Entry<V, E> {
-    /// Whether only the cache holds the value.
+    /// Returns true if only the cache holds the value.
     fn is_unused(&self) -> bool {
         matches!(self.slot.get(), Some(Ok(value)) if Arc::strong_count(value) == 1)
     }

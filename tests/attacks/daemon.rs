@@ -62,7 +62,7 @@ impl Daemon {
         self.endpoint.connect().await
     }
 
-    /// Whether the process has not ended.
+    /// Returns true if the process has not ended.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

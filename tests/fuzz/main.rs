@@ -55,7 +55,7 @@ struct Case {
     data: Vec<u8>,
 }
 
-/// Whether the environment selects this target, or none.
+/// Returns true if the environment selects this target, or none.
 fn is_selected(target: &str) -> bool {
     selected().is_none_or(|(name, _)| name == target)
 }

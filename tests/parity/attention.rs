@@ -38,7 +38,7 @@ struct Problem {
     dtype: Dtype,
     /// Batch, heads, heads of keys, queries, keys, columns of keys, columns of values.
     shape: [usize; 7],
-    /// Whether operands are `[batch, rows, heads, columns]`.
+    /// True if operands are `[batch, rows, heads, columns]`.
     is_permuted: bool,
     /// Nodes that are read in addition to query, key and value, and attributes.
     calls: Vec<Call>,

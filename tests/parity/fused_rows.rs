@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Operations that compute `a`, and one that reads its rows.
 struct FusedRows {
     nodes: Vec<NodeSpec>,
-    /// Whether all of it is one step.
+    /// True if all of it is one step.
     is_one_step: bool,
 }
 

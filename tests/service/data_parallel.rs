@@ -132,7 +132,7 @@ fn held(server: &TestServer) -> u64 {
     kinds.filter(|found| found.kind.name() == "tensors").map(|found| found.held).sum()
 }
 
-/// Whether no request is admitted, and none of the bytes that requests hold.
+/// Returns true if no request is admitted, and none of the bytes that requests hold.
 fn is_idle(server: &TestServer) -> bool {
     let admission = server.daemon.app().engine.stats().admission;
     (admission.items, admission.bytes) == (0, 0)

@@ -505,7 +505,7 @@ impl AsyncWrite for Late {
     }
 }
 
-/// Whether the daemon answers on a connection.
+/// Returns true if the daemon answers on a connection.
 async fn is_served(sender: &mut SendRequest<Bytes>) -> bool {
     if poll_fn(|cx| sender.poll_ready(cx)).await.is_err() {
         return false;

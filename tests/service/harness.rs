@@ -90,7 +90,7 @@ impl TestServer {
         self.similarity().create_collection(request).await.expect("the collection is made");
     }
 
-    /// Whether the daemon has a GPU.
+    /// Returns true if the daemon has a GPU.
     pub(crate) fn has_gpu(&self) -> bool {
         self.daemon.app().engine.devices().iter().any(|(device, _)| matches!(device, Device::Cuda(_)))
     }

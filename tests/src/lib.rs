@@ -100,7 +100,7 @@ pub fn with_outliers(random: &mut StdRng, count: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Whether two numbers differ by at most `units` units in the last place of an f32.
+/// Returns true if two numbers differ by at most `units` units in the last place of an f32.
 pub fn within_ulps(a: f32, b: f32, units: u32) -> bool {
     let ordered = |x: f32| {
         let bits = i64::from(x.to_bits() & 0x7fff_ffff);

@@ -110,7 +110,7 @@ impl CliError {
         if let Self::Suite(mistakes) = self { mistakes } else { &[] }
     }
 
-    /// Whether the report that is printed already says it.
+    /// Returns true if the report that is printed already says it.
     pub fn is_reported(&self) -> bool {
         matches!(self, Self::NothingFound | Self::Differs | Self::Untranslated | Self::Unchecked | Self::Fault)
     }
@@ -157,7 +157,7 @@ impl CliError {
 const BROKEN: [&str; 5] =
     ["connection closed", "connection reset", "connection was not ready", "broken pipe", "invalid size"];
 
-/// Whether the transport failed after it was connected, as with plaintext to a daemon that serves TLS.
+/// Returns true if the transport failed after it was connected, as with plaintext to a daemon that serves TLS.
 fn is_broken(error: &ClientError) -> bool {
     let message = error.to_string().to_lowercase();
     BROKEN.iter().any(|part| message.contains(part))

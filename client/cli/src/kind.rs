@@ -75,7 +75,7 @@ const MARKED_BYTES: usize = 8 << 10;
 /// Mean line length above which a file counts as generated.
 const MINIFIED_LINE_BYTES: usize = 1_000;
 
-/// Whether a path, relative to the indexed folder, is that of a test.
+/// Returns true if a path, relative to the indexed folder, is that of a test.
 pub fn is_test(path: &str) -> bool {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     folders.split('/').any(is_test_folder) || is_test_file(name)
@@ -105,13 +105,13 @@ fn is_test_file(name: &str) -> bool {
         || (first == "test" && matches!(extension, "py" | "c" | "cc" | "cpp" | "cxx" | "js" | "sh" | "rb" | "php"))
 }
 
-/// Whether a CamelCase name ends in a word: `ParserTest`, not `Contest` or `GIT`.
+/// Returns true if a CamelCase name ends in a word: `ParserTest`, not `Contest` or `GIT`.
 fn is_last_word(stem: &str, word: &str) -> bool {
     stem.strip_suffix(word)
         .is_some_and(|rest| rest.chars().next_back().is_none_or(|c| c.is_lowercase() || c.is_ascii_digit() || c == '_'))
 }
 
-/// Whether a file is generated, by its path, a marker or its line length.
+/// Returns true if a file is generated, by its path, a marker or its line length.
 pub fn is_generated(path: &str, text: &str) -> bool {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     let lower = name.to_ascii_lowercase();
@@ -124,7 +124,7 @@ pub fn is_generated(path: &str, text: &str) -> bool {
         || text.len() > MINIFIED_LINE_BYTES * text.lines().count().max(4)
 }
 
-/// Whether one of the first lines is a comment with a marker.
+/// Returns true if one of the first lines is a comment with a marker.
 fn is_marked(text: &str) -> bool {
     let mut left = MARKED_BYTES;
     let mut lines = text.lines().take(MARKED_LINES).take_while(|line| {

@@ -62,7 +62,7 @@ impl Operand {
     }
 }
 
-/// Whether a path is that of a safetensors file, by its extension.
+/// Returns true if a path is that of a safetensors file, by its extension.
 pub fn is_safetensors(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "safetensors")
 }

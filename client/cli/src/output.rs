@@ -68,12 +68,12 @@ impl Output {
         }
     }
 
-    /// Whether results are printed as JSON.
+    /// Returns true if results are printed as JSON.
     pub fn json(&self) -> bool {
         self.json
     }
 
-    /// Whether results go to a terminal.
+    /// Returns true if results go to a terminal.
     pub fn terminal(&self) -> bool {
         self.out.terminal
     }

@@ -62,7 +62,7 @@ pub fn json(document: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Whether a character acts on a terminal or on the order of the text around it, or ends a line.
+/// Returns true if a character acts on a terminal or on the order of the text around it, or ends a line.
 pub fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -46,7 +46,7 @@ pub struct Walked {
     pub unreadable: u64,
     /// Messages about unreadable entries.
     pub problems: Vec<String>,
-    /// Whether all entries could be read.
+    /// True if all entries could be read.
     pub complete: bool,
 }
 

@@ -66,7 +66,7 @@ impl Category {
         }
     }
 
-    /// Whether a dialect has kernels of the category: a row of the dialect Python sees no other row.
+    /// Returns true if a dialect has kernels of the category: a row of the dialect Python sees no other row.
     pub fn has(self, dialect: Dialect) -> bool {
         dialect == Dialect::Warp || !matches!(self, Self::Atomic | Self::Stencil)
     }

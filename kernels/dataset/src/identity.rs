@@ -142,7 +142,7 @@ fn name(columns: &Columns, row: usize) -> Option<u32> {
     (is_named && aux != NONE).then_some(aux)
 }
 
-/// Whether a node gives its name a meaning: it is assigned to, a parameter or a function.
+/// Returns true if a node gives its name a meaning: it is assigned to, a parameter or a function.
 fn binds(columns: &Columns, row: usize) -> bool {
     let kind = columns.kinds[row];
     let is_assigned = kind == Kind::Name && columns.aux[row] & 3 == Context::Store as u32;

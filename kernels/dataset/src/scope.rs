@@ -30,7 +30,7 @@ impl Scope {
         Some(variables[nth].0.clone())
     }
 
-    /// Whether there is a variable of a type.
+    /// Returns true if there is a variable of a type.
     pub(crate) fn has(&self, of: Type) -> bool {
         match of {
             Type::Float => !self.floats.is_empty(),

@@ -112,17 +112,17 @@ impl Dtype {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns true if it is a floating-point type.
     pub fn is_float(self) -> bool {
         self.kind() == Kind::Float
     }
 
-    /// Whether it is an integer type; `bool` is not.
+    /// Returns true if it is an integer type; `bool` is not.
     pub fn is_integer(self) -> bool {
         self.kind() == Kind::Integer
     }
 
-    /// Whether it is a signed integer or floating-point type.
+    /// Returns true if it is a signed integer or floating-point type.
     pub fn is_signed(self) -> bool {
         self.is_float() || matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }

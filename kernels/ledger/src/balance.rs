@@ -33,14 +33,14 @@ pub struct Exceeded {
     pub limit: u64,
     /// The setting of that limit.
     pub setting: &'static str,
-    /// Whether the limit is that of the kind, rather than that of the place.
+    /// True if the limit is that of the kind, rather than that of the place.
     pub is_cap: bool,
     /// Bytes held in the place by each kind that holds any.
     pub by_kind: Vec<(Kind, u64)>,
 }
 
 impl Exceeded {
-    /// Whether the memory returns as soon as calls end.
+    /// Returns true if the memory returns as soon as calls end.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind, Kind::Messages | Kind::Requests)
     }
@@ -135,7 +135,7 @@ impl Balance {
         }
     }
 
-    /// Whether the reservation could fit if everything that is ever evicted were.
+    /// Returns true if the reservation could fit if everything that is ever evicted were.
     pub(crate) fn could_fit(&self, bytes: u64) -> bool {
         let stays = Kind::ALL.iter().filter(|kind| !Kind::EVICTION.contains(kind));
         let held: u64 = stays.map(|kind| self.kinds[*kind as usize].held).sum();

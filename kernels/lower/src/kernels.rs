@@ -29,7 +29,7 @@ pub struct LoweredKernel {
     pub docstring: Option<String>,
     /// The parameters of its function, in order. A kernel of the Python dialect has arrays of results after them.
     pub parameters: Vec<SourceParameter>,
-    /// Whether thread i computes row i of arrays: it is a function of numbers, not one of a grid.
+    /// True if thread i computes row i of arrays: it is a function of numbers, not one of a grid.
     pub maps_rows: bool,
     /// The kernel.
     pub kernel: Kernel,

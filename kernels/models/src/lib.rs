@@ -151,7 +151,7 @@ impl Model {
         &self.offered_dimensions
     }
 
-    /// Whether vectors can have this many dimensions. An encoder supports any number, since its files do not state
+    /// Returns true if vectors can have this many dimensions. An encoder supports any number, since its files do not state
     /// those it was trained for.
     pub fn offers(&self, dimensions: u32) -> bool {
         match &self.kind {
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    /// Whether vectors have unit length by default.
+    /// Returns true if vectors have unit length by default.
     pub fn normalize(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -211,7 +211,7 @@ impl Model {
         }
     }
 
-    /// Whether it has a tokeniser; else it accepts only token ids.
+    /// Returns true if it has a tokeniser; else it accepts only token ids.
     pub fn takes_texts(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -219,7 +219,7 @@ impl Model {
         }
     }
 
-    /// Whether it has a native tokeniser, at nanoseconds per byte.
+    /// Returns true if it has a native tokeniser, at nanoseconds per byte.
     pub fn tokenizes_fast(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,

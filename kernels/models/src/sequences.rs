@@ -35,7 +35,7 @@ pub struct TokenizeOptions {
     pub long_input: LongInput,
     /// Which end of them is left out.
     pub truncation_side: TruncationSide,
-    /// Whether to return the byte range of each token.
+    /// True to return the byte range of each token.
     pub with_offsets: bool,
 }
 

@@ -103,7 +103,7 @@ impl Tokenizer {
     }
 }
 
-/// Whether a byte may be part of a run: a letter, a digit, or part of a non-ASCII character.
+/// Returns true if a byte may be part of a run: a letter, a digit, or part of a non-ASCII character.
 fn in_run(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }

@@ -157,7 +157,7 @@ impl Blocks {
         (!continues || is_clause(terminal) && !self.decorators.is_empty()).then(|| invalid_syntax(source, line.first))
     }
 
-    /// Whether a line at this column is indented without a header before it.
+    /// Returns true if a line at this column is indented without a header before it.
     pub(crate) fn is_unexpected_indent(&self, column: u32) -> bool {
         self.header.is_none() && column > self.innermost().column
     }

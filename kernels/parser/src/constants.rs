@@ -229,7 +229,7 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// Whether literal text is a whole format specification and continues after a `\N{...}`: CPython concatenates its
+    /// Returns true if literal text is a whole format specification and continues after a `\N{...}`: CPython concatenates its
     /// parts to a constant without a `JoinedStr` around it.
     fn is_plain_spec(&self, middle: usize) -> bool {
         let tokens = self.tokens;
@@ -284,7 +284,7 @@ impl<'a> Constants<'a> {
         found
     }
 
-    /// Whether the string around a field is raw.
+    /// Returns true if the string around a field is raw.
     #[cold]
     fn is_raw(&self, field: usize) -> bool {
         let mut depth = 0_usize;
@@ -368,7 +368,7 @@ fn closes(kind: Terminal) -> bool {
     )
 }
 
-/// Whether a constant is literal text of an f- or t-string.
+/// Returns true if a constant is literal text of an f- or t-string.
 fn is_text(columns: &Columns, row: usize) -> bool {
     let parent = columns.parents[row] as usize;
     columns.fields[row] == Field::Values

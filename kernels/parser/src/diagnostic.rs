@@ -41,7 +41,7 @@ impl Class {
         }
     }
 
-    /// Whether the exception has a position: `ValueError` and its subclasses have none.
+    /// Returns true if the exception has a position: `ValueError` and its subclasses have none.
     pub fn has_position(self) -> bool {
         matches!(self, Self::Syntax | Self::Indentation | Self::Tab)
     }
@@ -147,7 +147,7 @@ impl Diagnostic {
     }
 }
 
-/// Whether CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its
+/// Returns true if CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its
 /// encoding.
 fn counts_bytes(text: &str, options: Options) -> bool {
     options.feature_version < 13

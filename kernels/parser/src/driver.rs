@@ -301,7 +301,7 @@ impl<'a> LineParser<'a> {
         self.push(production.kind, first, symbols[0].token, aux)
     }
 
-    /// Whether the symbol below ends with literal text, which adjacent text extends.
+    /// Returns true if the symbol below ends with literal text, which adjacent text extends.
     fn follows_text(&self, below: Symbol) -> bool {
         (below.node as usize) < self.next && self.kinds[self.next - 1] == Kind::Constant
     }

@@ -36,7 +36,7 @@ pub(crate) fn check(text: &str, lexed: &Lexed, columns: &Columns) -> Result<(), 
     Ok(())
 }
 
-/// Whether an expression statement is a string.
+/// Returns true if an expression statement is a string.
 fn is_text(columns: &Columns, row: usize) -> bool {
     let value = columns.aux[row - 1];
     columns.kinds[row - 1] == Kind::Constant

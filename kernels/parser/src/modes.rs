@@ -188,7 +188,7 @@ fn is_compound(kind: Terminal) -> bool {
     )
 }
 
-/// Whether a line starts a statement after the first one.
+/// Returns true if a line starts a statement after the first one.
 fn starts_statement_after(lexed: &Lexed, at: usize, first: &Line) -> bool {
     let kind = |line: &Line| lexed.tokens.kinds[line.first as usize];
     let line = &lexed.lines[at];
@@ -211,7 +211,7 @@ fn truncate_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
     lexed.error.take()
 }
 
-/// Whether anything but white space and comments follows a line.
+/// Returns true if anything but white space and comments follows a line.
 fn is_followed(text: &str, lexed: &Lexed, line: &Line) -> bool {
     let mut rest = text.get(newline_after(text, lexed, line).1..).unwrap_or_default();
     loop {

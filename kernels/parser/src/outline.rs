@@ -38,7 +38,7 @@ struct Outline<'a> {
     items: Vec<Item>,
     /// The row of each item, ascending.
     rows: Vec<u32>,
-    /// Whether a statement of the item's body was seen.
+    /// True if a statement of the item's body was seen.
     has_body: Vec<bool>,
 }
 

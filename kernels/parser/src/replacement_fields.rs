@@ -34,7 +34,7 @@ pub(crate) fn mark(tokens: &mut Tokens) -> Option<usize> {
     too_deep
 }
 
-/// Whether the innermost field is in the format specification of a field that is itself in one.
+/// Returns true if the innermost field is in the format specification of a field that is itself in one.
 fn is_third(open: &[(usize, bool)]) -> bool {
     matches!(open, [.., (_, false), (_, false), _])
 }

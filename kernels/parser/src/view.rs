@@ -45,7 +45,7 @@ impl<'a> Tree<'a> {
         self.kinds.len()
     }
 
-    /// Whether it has no rows.
+    /// Returns true if it has no rows.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -84,7 +84,7 @@ impl<'a> Tree<'a> {
         (first..row).filter(move |&at| self.parents[at] == number && self.fields[at] == field as u8)
     }
 
-    /// Whether a row is in the subtree that ends with `root`: its parent comes after it, at most at the root. Holds for
+    /// Returns true if a row is in the subtree that ends with `root`: its parent comes after it, at most at the root. Holds for
     /// the rows of the subtree and the row directly before them.
     pub(crate) fn is_below(&self, row: usize, root: u32) -> bool {
         self.parents[row] as usize > row && self.parents[row] <= root

@@ -18,7 +18,7 @@ use std::{
 /// Bytes of a tile: 16 rows of 64.
 pub(super) const TILE: usize = 1024;
 
-/// Whether the machine has AMX-BF16 and the system grants this process the tile state, which it must request.
+/// Returns true if the machine has AMX-BF16 and the system grants this process the tile state, which it must request.
 ///
 /// AVX512-BF16, which every machine with AMX has, rounds the operands.
 pub(super) fn is_available() -> bool {

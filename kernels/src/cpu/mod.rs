@@ -138,7 +138,7 @@ impl Pool {
         Reservation(self)
     }
 
-    /// Whether long work has reserved the threads.
+    /// Returns true if long work has reserved the threads.
     pub fn is_reserved(&self) -> bool {
         self.reservations.load(SeqCst) > 0
     }

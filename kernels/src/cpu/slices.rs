@@ -81,19 +81,19 @@ fn results<T, R>(
 }
 
 impl Worker {
-    /// Whether long work of another worker has reserved the pool, and this work takes less time on the worker's own thread than
+    /// Returns true if long work of another worker has reserved the pool, and this work takes less time on the worker's own thread than
     /// it would wait for the slices before it, of which one ends on each thread in the time of a slice.
     pub(crate) fn avoids_pool(&self, cost: u64) -> bool {
         let wait = 2 * SLICE / self.pool().threads().max(2) as u64;
         cost <= wait && self.pool().is_reserved()
     }
 
-    /// Whether work runs on the worker's own thread rather than on the pool.
+    /// Returns true if work runs on the worker's own thread rather than on the pool.
     pub(crate) fn runs_inline(&self, cost: u64) -> bool {
         is_tiny(cost) || self.avoids_pool(cost)
     }
 
-    /// Whether the pool can do work at once, in the time of a slice.
+    /// Returns true if the pool can do work at once, in the time of a slice.
     pub(crate) fn fits_slice(&self, cost: u64) -> bool {
         cost <= SLICE.saturating_mul(self.pool().threads() as u64)
     }
@@ -265,7 +265,7 @@ impl Worker {
     }
 }
 
-/// Whether work is so little that handing it to the pool does not pay.
+/// Returns true if work is so little that handing it to the pool does not pay.
 pub(crate) fn is_tiny(cost: u64) -> bool {
     cost <= INLINE_COST
 }

@@ -30,7 +30,7 @@ pub struct CompiledModule {
     pub arch: Arch,
     /// Size of the code in bytes.
     pub bytes: u64,
-    /// Whether it was already cached.
+    /// True if it was already cached.
     pub cached: bool,
 }
 

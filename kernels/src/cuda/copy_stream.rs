@@ -361,7 +361,7 @@ impl<T> Region<T> {
         self.len
     }
 
-    /// Whether it is empty.
+    /// Returns true if it is empty.
     pub(crate) fn is_empty(self) -> bool {
         self.len == 0
     }

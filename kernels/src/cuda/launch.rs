@@ -28,7 +28,7 @@ impl Grid {
         Self { x, y, z: 1 }
     }
 
-    /// Whether there is no block at all.
+    /// Returns true if there is no block at all.
     pub const fn is_empty(self) -> bool {
         self.x == 0 || self.y == 0 || self.z == 0
     }

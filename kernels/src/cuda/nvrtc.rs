@@ -70,7 +70,7 @@ impl Nvrtc {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
-    /// Whether it has the options `--Ofast-compile` and `--minimal`.
+    /// Returns true if it has the options `--Ofast-compile` and `--minimal`.
     pub(super) fn has_fast_compile(&self) -> bool {
         self.version >= (13, 0)
     }

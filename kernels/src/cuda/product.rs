@@ -82,9 +82,9 @@ pub struct Product {
     pub output: Element,
     /// Precision.
     pub compute: Compute,
-    /// Whether `a` is stored as `[k, m]`.
+    /// True if `a` is stored as `[k, m]`.
     pub transpose_a: bool,
-    /// Whether `b` is stored as `[n, k]`, as are the weights of a linear layer or the rows of a corpus.
+    /// True if `b` is stored as `[n, k]`, as are the weights of a linear layer or the rows of a corpus.
     pub transpose_b: bool,
     /// Row stride of `a` in elements; 0 if its rows are contiguous.
     pub lda: usize,
@@ -138,7 +138,7 @@ impl Product {
         Self { input, output, ..Self::new(m, n, k) }
     }
 
-    /// Whether there is no output.
+    /// Returns true if there is no output.
     pub(super) const fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.batch == 0
     }

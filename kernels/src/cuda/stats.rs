@@ -147,7 +147,7 @@ impl FallbackCounters {
 /// A worker's timings: pairs of events around some launches, read once both are done.
 #[derive(Default)]
 pub(super) struct Timers {
-    /// Whether all launches are timed.
+    /// True if all launches are timed.
     pub(super) is_timing_all: bool,
     free: Vec<(sys::CUevent, sys::CUevent)>,
     pending: VecDeque<Timing>,

@@ -179,7 +179,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream has completed the work before the last `mark_end`.
+    /// Returns true if the stream has completed the work before the last `mark_end`.
     fn is_past_end(&self) -> bool {
         // SAFETY: the event is alive; the call does not block.
         self.in_flight_end.get().is_some_and(|end| unsafe { sys::cuEventQuery(end) } == CUresult::CUDA_SUCCESS)

@@ -46,7 +46,7 @@ pub(crate) enum TmaBox {
 }
 
 impl TensorMap {
-    /// Whether a map takes a stride in elements: positive, aligned, and less than 2^40 bytes.
+    /// Returns true if a map takes a stride in elements: positive, aligned, and less than 2^40 bytes.
     pub(crate) fn takes_stride(stride: isize) -> bool {
         let bytes = usize::try_from(stride).ok().and_then(|stride| stride.checked_mul(ELEMENT_BYTES));
         bytes.is_some_and(|bytes| (1..1 << 40).contains(&bytes) && bytes.is_multiple_of(TMA_ALIGNMENT))

@@ -72,7 +72,7 @@ pub struct Translated {
     pub name: String,
     /// Its language.
     pub dialect: Dialect,
-    /// Whether it maps a function over rows.
+    /// True if it maps a function over rows.
     pub maps_rows: bool,
     /// The kernel, without its body: what a caller needs to launch it.
     pub kernel: Kernel,
@@ -82,7 +82,7 @@ pub struct Translated {
     pub is_repeatable: bool,
     /// The constants of its body, each once.
     pub literals: Vec<Literal>,
-    /// Whether all targets compute the same bits.
+    /// True if all targets compute the same bits.
     pub is_bit_exact: bool,
     /// Its files.
     pub files: Vec<File>,
@@ -137,7 +137,7 @@ pub fn translate(
     let checkpoint = RefCell::new(checkpoint);
     let checkpoint = || (checkpoint.borrow_mut())();
     let mut translation = Translation::default();
-    // Whether the module has kernels of a dialect, named or not.
+    // True if the module has kernels of a dialect, named or not.
     let mut has_kernels = false;
     for (nth, dialect) in dialects.iter().enumerate() {
         let mut translator = Translator::new(request);

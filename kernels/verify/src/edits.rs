@@ -85,7 +85,7 @@ impl Elements {
         complexity_of(case.iter().enumerate().map(|(element, &value)| (self.dtype(element), value)))
     }
 
-    /// Whether an edit makes a case simpler. That depends on the elements that it changes alone.
+    /// Returns true if an edit makes a case simpler. That depends on the elements that it changes alone.
     fn is_simpler(&self, case: &[u64], edit: &Edit) -> bool {
         let old = edit.iter().map(|&(element, _)| (self.dtype(element), case[element]));
         let new = edit.iter().map(|&(element, value)| (self.dtype(element), value));

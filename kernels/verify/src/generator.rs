@@ -96,7 +96,7 @@ impl Generator {
         column
     }
 
-    /// Whether the inputs of a case tend to repeat each other.
+    /// Returns true if the inputs of a case tend to repeat each other.
     fn is_related(&self, case: u64) -> bool {
         self.inputs.len() > 1 && Random::new(self.seed, case).below(8) == 0
     }

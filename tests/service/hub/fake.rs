@@ -56,7 +56,7 @@ struct State {
     models: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// The response in place of a file list, by `owner/name`: a status and the hub's error code.
     refusals: BTreeMap<String, (u16, &'static str)>,
-    /// Whether the file list has sizes.
+    /// True if the file list has sizes.
     sizes: bool,
     faults: BTreeMap<String, Fault>,
     asked: Vec<Asked>,

@@ -22,9 +22,9 @@ pub struct Item {
     pub last: usize,
     /// Index of the enclosing class.
     pub parent: Option<usize>,
-    /// Whether a long item is reduced to its members' signatures.
+    /// True if a long item is reduced to its members' signatures.
     pub is_class: bool,
-    /// Whether it is test code.
+    /// True if it is test code.
     pub is_test: bool,
 }
 

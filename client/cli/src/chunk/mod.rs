@@ -30,7 +30,7 @@ pub struct Chunk<'a> {
     pub end_line: usize,
     /// Qualified name of a function or class.
     pub name: Option<String>,
-    /// Whether it is marked as test code.
+    /// True if it is marked as test code.
     pub is_test: bool,
     /// The lines; of a long class a subset.
     pub text: Cow<'a, str>,

@@ -215,7 +215,7 @@ impl AtomicOp {
     pub const ALL: [Self; 8] =
         [Self::Add, Self::Min, Self::Max, Self::And, Self::Or, Self::Xor, Self::Exchange, Self::CompareExchange];
 
-    /// Whether components of this type have the operation.
+    /// Returns true if components of this type have the operation.
     pub fn takes(self, dtype: Dtype) -> bool {
         let is_word = dtype.size() >= 4;
         match self {

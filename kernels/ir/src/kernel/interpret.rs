@@ -186,7 +186,7 @@ impl<'a> Machine<'a> {
         self.locals.extend(self.kernel.locals.iter().map(|local| Literal::from_bits(local.dtype, 0)));
     }
 
-    /// Whether the launch may take another step.
+    /// Counts a step of the launch, or breaks if none is left.
     fn step(&mut self) -> Flow {
         if self.steps_left == 0 {
             return ControlFlow::Break(Exit::StepLimit);
@@ -195,7 +195,7 @@ impl<'a> Machine<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Whether the thread may run another iteration.
+    /// Counts an iteration of the thread, or breaks if none is left.
     fn iterate(&mut self) -> Flow {
         self.step()?;
         if self.iterations_left == 0 {
@@ -380,7 +380,7 @@ impl<'a> Machine<'a> {
 const MISMATCH: &str = "arguments are checked before a launch";
 const IN_DATA: &str = "the elements of an array that is not empty lie in its data";
 
-/// Whether a loop or block has been left.
+/// Tells a loop or block that was left from one that ran to its end.
 #[derive(PartialEq)]
 enum Left {
     Yes,

@@ -41,7 +41,7 @@ struct Threads {
 }
 
 impl Races {
-    /// Whether there is a race.
+    /// Returns true if there is a race.
     pub fn is_found(&self) -> bool {
         self.is_found
     }

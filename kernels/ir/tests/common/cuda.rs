@@ -22,7 +22,7 @@ pub(crate) struct Case {
     pub(crate) grid: Vec<u32>,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) shape: [u32; 2],
-    /// Whether the host ends the launch before it begins.
+    /// True if the host ends the launch before it begins.
     pub(crate) is_stopped: bool,
     pub(crate) loop_budget: u64,
 }

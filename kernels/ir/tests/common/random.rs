@@ -138,14 +138,14 @@ fn array_of_threads(random: &mut Random, dtype: Dtype, threads: usize) -> Argume
     Argument::Array(ArrayArgument { data, shape, strides, offset: 0 })
 }
 
-/// Whether vectors have the operation.
+/// Returns true if vectors have the operation.
 fn is_vector_unary(op: UnaryOp, dtype: Dtype) -> bool {
     use UnaryOp::{Abs, Ceil, Floor, Neg, Not, Round, SignBit, Sqrt, Trunc};
     let has_op = [Abs, Ceil, Floor, Neg, Not, Round, SignBit, Sqrt, Trunc].contains(&op);
     has_op && dtype.compute() == dtype
 }
 
-/// Whether vectors have the operation.
+/// Returns true if vectors have the operation.
 fn is_vector_binary(op: BinaryOp, dtype: Dtype) -> bool {
     use BinaryOp::{Add, And, Div, Eq, Le, Lt, Max, Min, Mul, Ne, Or, Sub, Xor};
     [Add, And, Eq, Le, Lt, Max, Min, Mul, Ne, Or, Sub, Xor].contains(&op) || (op == Div && dtype == Dtype::F32)

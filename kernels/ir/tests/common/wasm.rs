@@ -22,7 +22,7 @@ fn engine() -> &'static Engine {
     ENGINE.get_or_init(Engine::default)
 }
 
-/// Whether the module has vector instructions.
+/// Returns true if the module has vector instructions.
 pub(crate) fn has_vectors(kernel: &Kernel) -> bool {
     let mut config = Config::new();
     config.wasm_relaxed_simd(false).wasm_simd(false);

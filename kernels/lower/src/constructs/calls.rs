@@ -93,14 +93,14 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether an expression is `wp.static(...)`.
+    /// Returns true if an expression is `wp.static(...)`.
     fn is_static(&self, node: Node) -> bool {
         let syntax = self.syntax();
         let callee = if syntax.kind(node) == Kind::Call { syntax.child(node, Field::Func) } else { None };
         callee.is_some_and(|callee| self.path(callee).as_deref() == Some("warp.static"))
     }
 
-    /// Whether the source does not define a name around the function.
+    /// Returns true if the source does not define a name around the function.
     pub(crate) fn is_undefined(&self, name: &str) -> bool {
         let scope = self.outer_scope();
         let declarations = self.environment.declarations;
@@ -440,7 +440,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether a value has the annotated type as it is, without conversion of constants.
+/// Returns true if a value has the annotated type as it is, without conversion of constants.
 fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool {
     match (annotation, value) {
         (Annotation::Open(Open::Any), _) | (Annotation::OpenArray(..), Value::Array(_)) => admits_any,
@@ -457,7 +457,7 @@ fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool 
     }
 }
 
-/// Whether Warp has a function of a name that kernels can call.
+/// Returns true if Warp has a function of a name that kernels can call.
 pub(crate) fn is_function_of_warp(name: &str) -> bool {
     is_plain_builtin(name)
         || library::definition(name).is_some()

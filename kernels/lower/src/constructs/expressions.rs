@@ -360,7 +360,7 @@ impl Lowerer<'_> {
         Ok(Data::scalar(Dtype::Bool, result.expect("the grammar requires an operator")).into())
     }
 
-    /// Whether a condition is true, and another that needs statements, which are run only if the first is.
+    /// The conjunction of two conditions; the second needs statements, which run only if the first is true.
     fn and_then(&mut self, first: Expr, stmts: Vec<Stmt>, second: Expr) -> Expr {
         let local = self.emitter.local("t", Dtype::Bool);
         self.emitter.emit(Stmt::Assign(local, first));
@@ -379,7 +379,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether a comparison holds; in a chain Warp takes equal types only.
+    /// A comparison as an expression; in a chain Warp takes equal types only.
     fn compare(&mut self, node: Node, op: Operator, left: Value, right: Value, is_chained: bool) -> Lowered<Expr> {
         let message = format!("`{}` does not compare {left} and {right}", symbol(op));
         let (Value::Data(left), Value::Data(right)) = (left, right) else {

@@ -153,7 +153,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether a target is a parameter that is a reference, or a part of one.
+    /// Returns true if a target is a parameter that is a reference, or a part of one.
     pub(crate) fn is_reference(&self, target: Node) -> bool {
         let name = self.syntax().root_name(target);
         let variable = name.and_then(|name| self.frame().variables.get(&name));

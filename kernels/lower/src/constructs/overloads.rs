@@ -157,7 +157,7 @@ impl Environment<'_> {
     }
 }
 
-/// Whether a type is one that a parameter's annotation stands for.
+/// Returns true if a type is one that a parameter's annotation stands for.
 fn admits(annotation: &Annotation, stated: &Annotation) -> bool {
     match (annotation, stated) {
         (Annotation::Open(Open::Any), Annotation::Data(_) | Annotation::Array(..) | Annotation::Record(_)) => true,

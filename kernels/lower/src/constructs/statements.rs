@@ -13,7 +13,7 @@ use crate::values::ranges::ReversedRange;
 use crate::values::scalars;
 use crate::values::{Data, Location, Storage, Value};
 
-/// Whether the statement after another is reached.
+/// Control flow after a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Next,
@@ -470,7 +470,7 @@ impl Lowerer<'_> {
         self.truth(node, &value)
     }
 
-    /// Whether a value is true.
+    /// The truth value of a value.
     pub(crate) fn truth(&mut self, node: Node, value: &Value) -> Lowered<Expr> {
         match value {
             Value::Data(data) => {
@@ -531,7 +531,7 @@ fn widened(annotation: &Annotation, value: Value) -> Value {
     }
 }
 
-/// Whether a statement leaves a label's loop or block.
+/// Returns true if a statement leaves a label's loop or block.
 pub(crate) fn leaves(body: &[Stmt], label: accelerd_ir::kernel::LabelId) -> bool {
     body.iter().any(|stmt| match stmt {
         Stmt::Break(of) => *of == label,

@@ -116,7 +116,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether the body of a loop has a `wp.static` that depends on the loop's variable.
+    /// Returns true if the body of a loop has a `wp.static` that depends on the loop's variable.
     fn has_static(&self, node: Node, name: &str) -> bool {
         let syntax = self.syntax();
         let mut open: Vec<_> = syntax.children(node, Field::Body).map(|statement| (statement, false)).collect();

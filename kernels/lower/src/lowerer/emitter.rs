@@ -37,7 +37,7 @@ impl Emitter {
         self.blocks.last_mut().expect("the body is always open").push(stmt);
     }
 
-    /// Whether the kernel is larger than allowed.
+    /// Returns true if the kernel is larger than allowed.
     pub(crate) fn is_too_large(&self) -> bool {
         self.size > MAX_SIZE
     }
@@ -307,7 +307,7 @@ fn renumber_expr(expr: &mut Expr, f: &mut impl FnMut(&mut LocalId)) {
     }
 }
 
-/// Whether an expression may be repeated.
+/// Returns true if an expression may be repeated.
 pub(crate) fn is_cheap(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(_) | Expr::Local(_) | Expr::Param(..) | Expr::Extent(..) | Expr::ThreadId(_) => true,
@@ -315,14 +315,14 @@ pub(crate) fn is_cheap(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression reads one of some variables.
+/// Returns true if an expression reads one of some variables.
 pub(crate) fn reads(expr: &Expr, locals: &[LocalId]) -> bool {
     let mut found = false;
     visit_expr(expr, &mut |expr| found |= matches!(expr, Expr::Local(local) if locals.contains(local)));
     found
 }
 
-/// Whether operands are nested in an expression more than `limit` deep.
+/// Returns true if operands are nested in an expression more than `limit` deep.
 pub(crate) fn is_deeper(expr: &Expr, limit: u32) -> bool {
     let Some(below) = limit.checked_sub(1) else { return true };
     match expr {

@@ -73,7 +73,7 @@ pub(crate) enum Returns {
     /// Leaves the block of an inlined function.
     Function {
         label: LabelId,
-        /// Whether a statement leaves the block.
+        /// True if a statement leaves the block.
         is_left: bool,
         /// Where early returns put their values.
         slots: Option<Slots>,
@@ -96,9 +96,9 @@ pub(crate) struct Variable {
     pub(crate) kind: VariableKind,
     /// The number that it holds, where that is known.
     pub(crate) constant: Option<Number>,
-    /// Whether an assignment reaches the current statement on every path.
+    /// True if an assignment reaches the current statement on every path.
     pub(crate) is_assigned: bool,
-    /// Whether an assignment was reached, at run time.
+    /// A variable that is true once an assignment was reached, at run time.
     pub(crate) flag: LocalId,
 }
 
@@ -193,7 +193,7 @@ impl<'a> Lowerer<'a> {
         if self.names_local(node) { None } else { self.environment.number(node, self.outer_scope()) }
     }
 
-    /// Whether an expression names a variable of the function.
+    /// Returns true if an expression names a variable of the function.
     pub(crate) fn names_local(&self, node: Node) -> bool {
         let syntax = self.syntax();
         let mut open = vec![node];
@@ -250,7 +250,7 @@ impl<'a> Lowerer<'a> {
         self.frame_mut().variables.insert(name.to_owned(), variable);
     }
 
-    /// Whether the function may assign to a component of a variable.
+    /// Returns true if the function may assign to a component of a variable.
     fn mutates(&self, name: &str) -> bool {
         let function = self.frame().function;
         let known = self.environment.mutated.borrow().get(&function).cloned();

@@ -263,7 +263,7 @@ impl Lowerer<'_> {
         Ok(Data::scalar(to, result).into())
     }
 
-    /// Whether a comparison of numbers holds. An integer and a float are compared exactly.
+    /// A comparison of numbers. An integer and a float are compared exactly.
     pub(crate) fn python_comparison(&mut self, op: Operator, left: &Data, right: &Data) -> Option<Expr> {
         let (a_type, a) = left.as_scalar()?;
         let (b_type, b) = right.as_scalar()?;
@@ -338,7 +338,7 @@ fn mirrored(op: Operator) -> Option<Operator> {
     })
 }
 
-/// Whether a type is one of Python's numbers.
+/// Returns true if a type is one of Python's numbers.
 pub(crate) fn is_python_number(ty: &Type) -> bool {
     matches!(ty, Type::Scalar(INT | FLOAT | Dtype::Bool))
 }

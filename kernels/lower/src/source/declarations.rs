@@ -36,7 +36,7 @@ pub(crate) struct FunctionDecl {
     pub(crate) role: Role,
     /// Names that its body assigns: its local variables.
     pub(crate) locals: Rc<HashSet<String>>,
-    /// Whether it is a method of a class.
+    /// True if it is a method of a class.
     pub(crate) is_method: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Assigned {
 pub(crate) struct ClassDecl {
     pub(crate) node: Node,
     pub(crate) is_struct: bool,
-    /// Whether there are several of one name.
+    /// True if there are several of one name.
     pub(crate) is_ambiguous: bool,
 }
 
@@ -68,14 +68,14 @@ pub(crate) struct Declarations {
     assigned: HashMap<(Scope, String), Assigned>,
     /// What each imported name stands for: `warp`, `math.sin`.
     imports: HashMap<String, String>,
-    /// Whether `from warp import *` binds Warp's names.
+    /// True if `from warp import *` binds Warp's names.
     has_all_of_warp: bool,
     params: HashSet<(Scope, String)>,
     /// Calls of `wp.overload`, and functions that it decorates.
     pub(crate) overloads: Vec<Node>,
-    /// Whether a function may take references.
+    /// True if a function may take references.
     pub(crate) has_references: bool,
-    /// Whether a function may advance the state of random numbers in a variable, within an expression.
+    /// True if a function may advance the state of random numbers in a variable, within an expression.
     has_random_numbers: bool,
 }
 
@@ -134,7 +134,7 @@ impl Declarations {
         self.has_random_numbers |= matches!(path.as_deref(), Some("warp.randf" | "warp.randi" | "warp.randu"));
     }
 
-    /// Whether a call may change variables of the function that calls.
+    /// Returns true if a call may change variables of the function that calls.
     pub(crate) fn has_effects(&self) -> bool {
         self.has_references || self.has_random_numbers
     }

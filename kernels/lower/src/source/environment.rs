@@ -210,7 +210,7 @@ impl Number {
         }
     }
 
-    /// Whether Python takes it as true.
+    /// Returns true if Python takes it as true.
     pub(crate) fn is_truthy(self) -> bool {
         match self {
             Self::Int(value) => value != 0,

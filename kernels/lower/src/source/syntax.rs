@@ -121,7 +121,7 @@ impl<'a> Syntax<'a> {
         header.filter(move |&child| self.field(child) == field)
     }
 
-    /// Whether expressions are nested in a node more than `limit` deep.
+    /// Returns true if expressions are nested in a node more than `limit` deep.
     pub(crate) fn is_deeper(&self, node: Node, limit: u32) -> bool {
         let mut open = vec![(node, 0)];
         while let Some((node, depth)) = open.pop() {
@@ -185,7 +185,7 @@ impl<'a> Syntax<'a> {
         (number != NONE).then(|| self.tree.name(number).into_owned())
     }
 
-    /// Whether a name, attribute or subscript is a target of an assignment.
+    /// Returns true if a name, attribute or subscript is a target of an assignment.
     pub(crate) fn is_store(&self, node: Node) -> bool {
         self.columns.aux[node.0 as usize] & 3 == Context::Store as u32
     }

@@ -36,7 +36,7 @@ pub(crate) struct StructType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArrayForm {
     pub(crate) dims: u8,
-    /// Whether arrays of indices select from each dimension: `wp.indexedarray`.
+    /// True if arrays of indices select from each dimension: `wp.indexedarray`.
     pub(crate) is_indexed: bool,
 }
 

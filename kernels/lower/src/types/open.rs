@@ -33,7 +33,7 @@ pub(crate) enum Scalars {
 }
 
 impl Open {
-    /// Whether a type is one of them.
+    /// Returns true if a type is one of them.
     pub(crate) fn admits(self, ty: &Type) -> bool {
         let is_count = |wanted: Option<u32>, count: u32| wanted.is_none_or(|wanted| wanted == count);
         match (self, ty) {

@@ -71,7 +71,7 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// Whether another one differs in its expressions alone.
+    /// Returns true if another one differs in its expressions alone.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -142,7 +142,7 @@ impl View {
         }
     }
 
-    /// Whether it is an array of a form.
+    /// Returns true if it is an array of a form.
     pub(crate) fn is_of(&self, form: ArrayForm) -> bool {
         self.rank() == usize::from(form.dims) && self.selections.is_empty() != form.is_indexed
     }

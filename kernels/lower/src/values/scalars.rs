@@ -121,7 +121,7 @@ pub(crate) fn cast(from: Dtype, to: Dtype, a: Expr) -> Expr {
     }
 }
 
-/// Whether a number is not 0.
+/// True for a number other than 0.
 pub(crate) fn truthy(dtype: Dtype, a: Expr) -> Expr {
     cast(dtype, Dtype::Bool, a)
 }
@@ -137,12 +137,12 @@ pub(crate) fn dot(dtype: Dtype, a: &[Expr], b: &[Expr]) -> Expr {
     sum(dtype, a.iter().zip(b).map(|(x, y)| mul(dtype, x.clone(), y.clone())))
 }
 
-/// Whether all conditions are true.
+/// The conjunction of conditions.
 pub(crate) fn all(conditions: impl IntoIterator<Item = Expr>) -> Expr {
     conditions.into_iter().reduce(and).unwrap_or_else(|| truth(true))
 }
 
-/// Whether a condition is true.
+/// The disjunction of conditions.
 pub(crate) fn any(conditions: impl IntoIterator<Item = Expr>) -> Expr {
     conditions.into_iter().reduce(or).unwrap_or_else(|| truth(false))
 }

@@ -111,7 +111,7 @@ const KNOWN: [&str; 94] = [
     "spatial_cross",
 ];
 
-/// Whether a function of this name is implemented.
+/// Returns true if a function of this name is implemented.
 pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
 }

@@ -339,7 +339,7 @@ impl Lowerer<'_> {
         Ok(Value::None)
     }
 
-    /// Whether components differ by more than a tolerance.
+    /// True for components that differ by more than a tolerance.
     fn exceeds(&mut self, left: Data, right: Data, tolerance: &Value) -> Option<Expr> {
         let dtype = left.ty.scalar().filter(|dtype| dtype.is_float())?;
         let Value::Data(tolerance) = tolerance else { return None };

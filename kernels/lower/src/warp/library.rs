@@ -55,7 +55,7 @@ pub(crate) fn definition(name: &str) -> Option<String> {
     PARTS.iter().any(|part| part.names.contains(&name)).then(|| format!("__wp_{name}"))
 }
 
-/// Whether a function of the library advances a state of random numbers, its first argument.
+/// Returns true if a function of the library advances a state of random numbers, its first argument.
 pub(crate) fn advances_state(name: &str) -> bool {
     matches!(name, "poisson" | "randn") || name.starts_with("sample_")
 }

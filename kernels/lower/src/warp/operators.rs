@@ -201,18 +201,18 @@ impl Lowerer<'_> {
     }
 }
 
-/// Whether Warp has an atomic operation of a type.
+/// Returns true if Warp has an atomic operation of a type.
 pub(crate) fn is_atomic(op: AtomicOp, dtype: Dtype) -> bool {
     let is_extremum = matches!(op, AtomicOp::Min | AtomicOp::Max);
     op.takes(dtype) && !(is_extremum && dtype == Dtype::F16)
 }
 
-/// Whether an operator applies to each component of a value and a scalar.
+/// Returns true if an operator applies to each component of a value and a scalar.
 fn is_scaling(op: Operator, ty: &Type) -> bool {
     op == Operator::Mult || op == Operator::Div && !matches!(ty, Type::Transform(_))
 }
 
-/// Whether an operator applies to the components of two equal types.
+/// Returns true if an operator applies to the components of two equal types.
 fn is_componentwise(op: Operator, ty: &Type) -> bool {
     match ty {
         Type::Vector(..) => {
@@ -266,7 +266,7 @@ fn c_common(a: Dtype, b: Dtype) -> Option<Dtype> {
     })
 }
 
-/// Whether a comparison of scalars of a type holds.
+/// A comparison of scalars of a type.
 pub(crate) fn scalar_comparison(op: Operator, dtype: Dtype, a: Expr, b: Expr) -> Option<Expr> {
     Some(match op {
         Operator::Eq => scalars::eq(dtype, a, b),
@@ -279,7 +279,7 @@ pub(crate) fn scalar_comparison(op: Operator, dtype: Dtype, a: Expr, b: Expr) ->
     })
 }
 
-/// Whether a comparison holds. Scalars of different types are converted as C converts them.
+/// A comparison. Scalars of different types are converted as C converts them.
 pub(crate) fn warp_comparison(op: Operator, left: Data, right: Data) -> Option<Expr> {
     let (left, right) = if let Some(both) = unified(left.clone(), right.clone()) {
         both
@@ -308,7 +308,7 @@ pub(crate) fn warp_comparison(op: Operator, left: Data, right: Data) -> Option<E
     }
 }
 
-/// Whether an augmented assignment with an operator is atomic.
+/// Returns true if an augmented assignment with an operator is atomic.
 fn is_atomic_operator(op: Operator) -> bool {
     matches!(op, Operator::Add | Operator::Sub | Operator::BitAnd | Operator::BitOr | Operator::BitXor)
 }

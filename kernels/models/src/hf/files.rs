@@ -140,14 +140,14 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Whether a tensor has this name after any prefix.
+    /// Returns true if a tensor has this name after any prefix.
     pub(super) fn holds(&self, name: &str) -> bool {
         let ends =
             |full: &String| full.strip_suffix(name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'));
         self.tensors.keys().any(ends)
     }
 
-    /// Whether a tensor has this name.
+    /// Returns true if a tensor has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(&format!("{}{name}", self.prefix))
     }

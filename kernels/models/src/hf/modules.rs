@@ -18,7 +18,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modules {
     pub(super) pooling: Pooling,
-    /// Whether there is a pooling module.
+    /// True if there is a pooling module.
     pub(super) pools: bool,
     pub(super) normalize: bool,
 }
@@ -87,7 +87,7 @@ fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
 /// The model's configuration of sentence-transformers.
 pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
 
-/// Whether its model type is a cross-encoder.
+/// Returns true if its model type is a cross-encoder.
 pub(super) fn is_cross_encoder(folder: &Path) -> Result<bool, LoadError> {
     let settings = optional_object(&folder.join(SETTINGS))?.unwrap_or_default();
     Ok(Fields(&settings).text(&["model_type"], "")? == "CrossEncoder")

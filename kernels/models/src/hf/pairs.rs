@@ -21,7 +21,7 @@ pub struct PairTemplate {
     after: Specials,
     /// Token types of the query and of the document.
     types: (u32, u32),
-    /// Whether the model has token types.
+    /// True if the model has token types.
     typed: bool,
 }
 
@@ -118,7 +118,7 @@ impl PairTemplate {
     }
 }
 
-/// Whether tokenizer_config.json allows token types: it may list the model's inputs.
+/// Returns true if tokenizer_config.json allows token types: it may list the model's inputs.
 fn takes_types(folder: &Path) -> Result<bool, LoadError> {
     let settings = optional_object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let inputs = Fields(&settings).texts(&["model_input_names"])?;

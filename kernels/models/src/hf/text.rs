@@ -77,7 +77,7 @@ impl TextTokenizer {
         Ok(())
     }
 
-    /// Whether it has a native implementation.
+    /// Returns true if it has a native implementation.
     pub fn is_fast(&self) -> bool {
         self.wordpiece.is_some()
     }

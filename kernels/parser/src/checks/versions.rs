@@ -25,7 +25,7 @@ impl Checker<'_> {
         Err(self.error(row, format!("{what} only supported in Python 3.{needed} and greater")))
     }
 
-    /// Whether a tuple has no parentheses: an opening one at its start closes before its end.
+    /// Returns true if a tuple has no parentheses: an opening one at its start closes before its end.
     fn is_bare(&self, row: usize) -> bool {
         let start = self.columns.starts[row];
         let end = self.columns.ends[row];

@@ -117,7 +117,7 @@ impl GrammarReader {
         Body::Choice(first..number(self.grammar.alternatives.len()))
     }
 
-    /// Whether a version range in brackets, if there is one, includes this version.
+    /// Returns true if a version range in brackets, if there is one, includes this version.
     fn version_gate(&mut self) -> bool {
         if !self.take("[") {
             return true;

@@ -68,7 +68,7 @@ pub(super) struct PegParser<'a> {
     pub(super) mark: usize,
     /// Tokens fetched so far.
     pub(super) fill: usize,
-    /// Whether `invalid_` rules are tried: the second pass.
+    /// True if `invalid_` rules are tried: the second pass.
     call_invalid_rules: bool,
     frames: Vec<Frame>,
     values: Vec<Match>,
@@ -97,7 +97,7 @@ impl<'a> PegParser<'a> {
         }
     }
 
-    /// Whether a rule matches the tokens.
+    /// Returns true if a rule matches the tokens.
     pub(super) fn run(&mut self, rule: u16, call_invalid_rules: bool) -> Result<bool, Stop> {
         (self.mark, self.call_invalid_rules) = (self.first, call_invalid_rules);
         self.is_module = rule == self.grammar.rule("file");

@@ -12,7 +12,7 @@ pub(super) fn is_bytes(written: &str) -> bool {
     prefix(written).contains(['b', 'B'])
 }
 
-/// Whether a literal is an f-string.
+/// Returns true if a literal is an f-string.
 pub(super) fn has_fields(written: &str) -> bool {
     prefix(written).contains(['f', 'F'])
 }
@@ -76,7 +76,7 @@ pub(super) fn first_invalid_literal(
     })
 }
 
-/// Whether a string and the adjacent literal mix bytes and non-bytes.
+/// Returns true if a string and the adjacent literal mix bytes and non-bytes.
 fn mixes_bytes(stream: &TokenStream<'_>, token: usize) -> bool {
     let next = stream.kinds.get(token + 1).copied();
     let literal = matches!(next, Some(class::STRING | class::FSTRING_START));

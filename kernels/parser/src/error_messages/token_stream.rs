@@ -16,7 +16,7 @@ pub(super) struct TokenStream<'a> {
     pub(super) kinds: Vec<TokenKind>,
     pub(super) starts: Vec<u32>,
     pub(super) ends: Vec<u32>,
-    /// Whether each token is inside brackets: an opening bracket is, the closing one of the outermost pair is not.
+    /// True if each token is inside brackets: an opening bracket is, the closing one of the outermost pair is not.
     pub(super) enclosed: Vec<bool>,
     /// The payloads of strings.
     pub(super) payloads: Vec<u32>,

@@ -72,7 +72,7 @@ impl Brackets {
         self.open.len()
     }
 
-    /// Whether the innermost bracket is a replacement field.
+    /// Returns true if the innermost bracket is a replacement field.
     #[inline]
     pub(super) fn in_field(&self) -> bool {
         matches!(self.open.last(), Some((Bracket::Field { .. }, _)))

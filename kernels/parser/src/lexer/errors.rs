@@ -18,14 +18,14 @@ use crate::diagnostic::{Diagnostic, Span};
 pub struct LexError {
     /// The error that CPython reports if the tokens before it parse.
     pub diagnostic: Diagnostic,
-    /// Whether CPython prefers it to an earlier syntax error of the parser.
+    /// True if CPython prefers it to an earlier syntax error of the parser.
     pub takes_precedence: bool,
     /// The innermost open bracket and its offset, outside of f- and t-strings.
     pub open: Option<(char, u32)>,
 }
 
 impl LexError {
-    /// Whether it is an error token, after which CPython tokenises on.
+    /// Returns true if it is an error token, after which CPython tokenises on.
     pub(crate) fn is_error_token(&self) -> bool {
         self.diagnostic.message == "invalid syntax"
     }

@@ -120,7 +120,7 @@ pub fn middle(text: &str, start: u32, end: u32, payload: u32, error_span: (u32, 
     Ok(appended(Tag::Str, text, decoded, extra))
 }
 
-/// Whether literal text continues after a `\N{...}`: CPython's tokenizer splits it there.
+/// Returns true if literal text continues after a `\N{...}`: CPython's tokenizer splits it there.
 pub(crate) fn has_text_after_name(mut body: &[u8]) -> bool {
     while let Some(at) = memchr::memchr(b'\\', body) {
         let rest = &body[at + 1..];
@@ -241,7 +241,7 @@ pub fn decoded_expression(text: &str, value: Value, error_span: (u32, u32), extr
     Ok(appended(Tag::Str, text, before, extra))
 }
 
-/// Whether there is a comment, by the quotes that no backslash escapes.
+/// Returns true if there is a comment, by the quotes that no backslash escapes.
 fn has_comment(body: &[u8]) -> bool {
     let mut at = 0;
     let mut quote = None;

@@ -117,7 +117,7 @@ impl PackedMatrix {
         self.count
     }
 
-    /// Whether products take the GEMV path. Scattered rows then need not be gathered: a call per row costs no more.
+    /// Returns true if products take the GEMV path. Scattered rows then need not be gathered: a call per row costs no more.
     pub(crate) fn is_gemv(&self) -> bool {
         matches!(self.layout, Layout::Vectors)
     }
@@ -207,7 +207,7 @@ struct Multiply<'a> {
     rows: StridedRows<'a>,
     /// [rows][columns].
     tile: &'a mut [f32],
-    /// Whether products are added to the tile.
+    /// True if products are added to the tile.
     adds: bool,
     prefetch: Prefetch,
 }

@@ -19,7 +19,7 @@ pub(crate) trait Lanes: Copy {
     const PANEL: usize;
     /// Rows of the GEMM's register tile: 8, 6, 4, 2 or 1.
     const ROWS: usize;
-    /// Whether `f32::mul_add` and `f64::mul_add` are instructions rather than calls.
+    /// True if `f32::mul_add` and `f64::mul_add` are instructions rather than calls.
     const HAS_FMA: bool;
 
     /// All zeros.

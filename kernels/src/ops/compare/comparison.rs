@@ -133,7 +133,7 @@ impl Default for Comparison {
 }
 
 impl Comparison {
-    /// Whether all pairs pass.
+    /// Returns true if all pairs pass.
     pub fn is_equal(&self) -> bool {
         self.failed == 0
     }

@@ -67,12 +67,12 @@ pub(super) trait Element: 'static {
     /// The absolute difference of two finite numbers, multiplied by [`SCALE`]: infinite or NaN if one of them overflows.
     fn scaled_difference(a: Self::Word, b: Self::Word) -> Self::Scaled;
 
-    /// Whether it is NaN or infinite.
+    /// Returns true if it is NaN or infinite.
     #[inline(always)]
     fn is_special(bits: Self::Word) -> bool {
         Self::magnitude(bits) > Self::MAX_FINITE
     }
-    /// Whether it is NaN.
+    /// Returns true if it is NaN.
     #[inline(always)]
     fn is_nan(_bits: Self::Word) -> bool {
         false

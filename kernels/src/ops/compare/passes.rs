@@ -18,11 +18,11 @@ pub(super) struct Scan<'a, T: Element> {
 }
 
 pub(super) struct Scanned<W> {
-    /// Whether a NaN or an infinity is among the elements.
+    /// True if a NaN or an infinity is among the elements.
     pub(super) has_special: bool,
-    /// Whether a pair is -0 and +0.
+    /// True if a pair is -0 and +0.
     pub(super) has_zero_sign: bool,
-    /// Whether bits differ.
+    /// True if bits differ.
     pub(super) differs: bool,
     pub(super) max_distance: W,
     /// The largest magnitude of the expected elements.

@@ -11,7 +11,7 @@ pub struct Policy {
     pub nan: NanPolicy,
     /// The rule for infinities.
     pub infinity: InfinityPolicy,
-    /// Whether -0 and +0 differ.
+    /// True if -0 and +0 differ.
     pub distinguish_zero_sign: bool,
 }
 
@@ -114,7 +114,7 @@ impl Rules {
         self.close.unwrap_or(Close { atol: 0.0, rtol: 0.0 })
     }
 
-    /// Whether numbers pass whose errors are at most these. `norm_bound` is the bound of the rule [`Self::max_norm`].
+    /// Returns true if numbers pass whose errors are at most these. `norm_bound` is the bound of the rule [`Self::max_norm`].
     pub(super) fn accept(&self, errors: Errors, norm_bound: f64) -> bool {
         let verdicts = [
             self.close.map(|close| errors.excess <= close.atol),

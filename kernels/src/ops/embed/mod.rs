@@ -43,7 +43,7 @@ pub struct EmbedRequest {
     pub offsets: Vec<u32>,
     /// Leading dimensions to keep, 1 to `dim`.
     pub dimensions: usize,
-    /// Whether to scale to unit length.
+    /// True to scale to unit length.
     pub normalize: bool,
 }
 

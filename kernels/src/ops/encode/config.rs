@@ -44,9 +44,9 @@ pub struct EncoderConfig {
     pub positions: Positions,
     /// The activation of the MLP.
     pub activation: Activation,
-    /// Whether the MLP is gated: `activation(gate) * up`.
+    /// True if the MLP is gated: `activation(gate) * up`.
     pub gated: bool,
-    /// Whether a token attends to itself and preceding tokens only.
+    /// True if a token attends to itself and preceding tokens only.
     pub causal: bool,
     /// Layers with sliding window attention.
     pub window: Option<SlidingWindow>,
@@ -54,7 +54,7 @@ pub struct EncoderConfig {
     pub qk_norm: Option<QkNorm>,
     /// The default pooling.
     pub pooling: Pooling,
-    /// Whether vectors are normalised to unit length by default.
+    /// True if vectors are normalised to unit length by default.
     pub normalize: bool,
 }
 

@@ -138,13 +138,13 @@ pub struct EncodeRequest {
     pub pooling: Pooling,
     /// Leading dimensions to keep, 1 to `hidden`.
     pub dimensions: usize,
-    /// Whether to scale to unit length.
+    /// True to scale to unit length.
     pub normalize: bool,
     /// The number format of vectors.
     pub output: OutputType,
     /// The precision.
     pub precision: Precision,
-    /// Whether a GPU must compute [`Activation::Gelu`] by erf rather than by a faster approximation.
+    /// True if a GPU must compute [`Activation::Gelu`] by erf rather than by a faster approximation.
     pub exact_gelu: bool,
 }
 

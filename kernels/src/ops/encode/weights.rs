@@ -65,7 +65,7 @@ impl Tensor {
         self.bytes.len() / self.dtype.bytes()
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

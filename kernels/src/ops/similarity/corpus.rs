@@ -126,7 +126,7 @@ impl Corpus {
         self.read().len
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -250,7 +250,7 @@ impl View {
         self.len
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

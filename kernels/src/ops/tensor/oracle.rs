@@ -423,7 +423,7 @@ fn maximum(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
 }
 
-/// Whether a later value is sought rather than an earlier one.
+/// Returns true if a later value is sought rather than an earlier one.
 fn exceeds(later: Literal, earlier: Literal, is_max: bool) -> bool {
     if later.dtype().is_float() {
         let later = later.as_f64();

@@ -50,7 +50,7 @@ fn literals(dtype: Dtype, column: &[u8]) -> Vec<Literal> {
     column.chunks_exact(dtype.size()).map(|bytes| Literal::from_bits(dtype, bits(bytes))).collect()
 }
 
-/// Whether a value is in a domain, by the definition of a domain.
+/// Returns true if a value is in a domain, by the definition of a domain.
 fn is_in(domain: &Domain, value: Literal) -> bool {
     let number = value.as_f64();
     if number.is_nan() {

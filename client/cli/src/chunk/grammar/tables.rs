@@ -93,7 +93,7 @@ impl Grammar {
         }
     }
 
-    /// Whether a node is a comment, attribute or decorator, which belongs to the following node.
+    /// Returns true if a node is a comment, attribute or decorator, which belongs to the following node.
     pub(super) fn is_attached(self, kind: &str) -> bool {
         match self {
             Self::Rust => matches!(kind, "line_comment" | "block_comment" | "attribute_item"),
@@ -103,7 +103,7 @@ impl Grammar {
         }
     }
 
-    /// Whether an attribute marks test code, as `#[cfg(test)]` and `#[tokio::test]` do.
+    /// Returns true if an attribute marks test code, as `#[cfg(test)]` and `#[tokio::test]` do.
     pub(super) fn is_test_attribute(self, text: &str) -> bool {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         self == Self::Rust
@@ -114,7 +114,7 @@ impl Grammar {
     }
 }
 
-/// Whether a JavaScript value is a function.
+/// Returns true if a JavaScript value is a function.
 pub(super) fn is_function_value(kind: &str) -> bool {
     matches!(kind, "arrow_function" | "function_expression" | "function" | "generator_function")
 }

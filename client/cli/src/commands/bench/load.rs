@@ -100,7 +100,7 @@ impl Load {
         (least..most).find(|connections| *connections as f64 * STREAMS_PER_CONNECTION >= in_flight).unwrap_or(most)
     }
 
-    /// Whether to report results by priority.
+    /// Returns true if results are reported by priority.
     pub(super) fn by_priority(&self) -> bool {
         self.priorities.is_some()
     }

@@ -17,7 +17,7 @@ const CALL_BYTES: usize = 1 << 20;
 /// Maximum calls in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Whether the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
+/// Returns true if the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
 pub async fn are_offered(client: &Client, walked: &Walked, output: &Output) -> Result<bool> {
     let is_python = |path: &str| language::of_file(path.rsplit('/').next().unwrap_or_default()) == "python";
     if !walked.files.iter().any(|file| is_python(&file.below)) {

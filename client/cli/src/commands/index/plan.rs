@@ -11,7 +11,7 @@ const BATCH_PIECES: usize = 128;
 /// Maximum bytes per batch.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Whether the collection has this version of a file: its first piece is stored with its hash.
+/// Returns true if the collection has this version of a file: its first piece is stored with its hash.
 pub fn is_unchanged(file: &Prepared, stored_hashes: &HashMap<String, String>) -> bool {
     stored_hashes.get(&file.first_id).is_some_and(|hash| *hash == file.hash)
 }

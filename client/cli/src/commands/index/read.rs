@@ -74,7 +74,7 @@ pub enum SplitBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     pub windows: Windows,
-    /// Whether to split Python by the daemon's outline.
+    /// True to split Python by the daemon's outline.
     pub outlines: bool,
 }
 

@@ -45,7 +45,7 @@ pub struct Job<'a> {
     pub split_options: SplitOptions,
     /// Payload field for the text of a chunk.
     pub text_field: Option<String>,
-    /// Whether the collection may contain some of the files.
+    /// True if the collection may contain some of the files.
     pub compare: bool,
     pub dry_run: bool,
 }
@@ -147,7 +147,7 @@ struct Flight {
     window: Semaphore,
     batches: Mutex<HashMap<u64, Batch>>,
     landed: Mutex<Landed>,
-    /// Whether the last batch was sent.
+    /// True if the last batch was sent.
     complete: AtomicBool,
     bar: ProgressBar,
 }

@@ -133,7 +133,7 @@ fn parse<'a>(
     .boxed()
 }
 
-/// Whether fewer sources may succeed. A full lane sends RetryInfo, a message that is too large does not.
+/// Returns true if fewer sources may succeed. A full lane sends RetryInfo, a message that is too large does not.
 fn is_too_large(error: &Error) -> bool {
     matches!(error.code(), Code::ResourceExhausted | Code::OutOfRange) && error.retry_after().is_none()
 }

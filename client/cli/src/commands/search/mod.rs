@@ -114,7 +114,7 @@ fn weight(text: &str) -> std::result::Result<f32, String> {
 }
 
 impl SearchArgs {
-    /// Whether to request timings.
+    /// Returns true if timings are requested.
     pub fn timing(&self) -> bool {
         self.timing
     }

@@ -34,7 +34,7 @@ impl PathFilter {
         Ok(Self::Glob(glob.compile_matcher()))
     }
 
-    /// Whether the filter matches a path of the collection.
+    /// Returns true if the filter matches a path of the collection.
     pub fn matches(&self, path: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.is_match(path),

@@ -59,7 +59,7 @@ impl Words {
     }
 }
 
-/// Whether two words have a long common prefix; `common` and `command` do not.
+/// Returns true if two words have a long common prefix; `common` and `command` do not.
 fn related(one: &str, other: &str) -> bool {
     let shared = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
     let shorter = one.chars().count().min(other.chars().count());

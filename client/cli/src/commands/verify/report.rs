@@ -120,7 +120,7 @@ pub(super) struct ValueReport {
     pub(super) shape: Vec<i64>,
     pub(super) values: Vec<String>,
     pub(super) bits: Vec<String>,
-    /// Whether there are more elements.
+    /// True if there are more elements.
     pub(super) truncated: bool,
 }
 

@@ -89,7 +89,7 @@ impl Reads {
     }
 }
 
-/// Whether the operands of an operation are added to something.
+/// Returns true if the operands of an operation are added to something.
 pub(super) fn adds(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Add | BinaryOp::Sub)
 }

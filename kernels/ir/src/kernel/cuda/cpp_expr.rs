@@ -69,7 +69,7 @@ pub(super) struct CppExpr {
     pub(super) range: Range,
     /// The operand of the cast that the text is, if it is a signed number computed in an unsigned type.
     pub(super) modular: Option<Box<CppExpr>>,
-    /// Whether it is an integer that is a literal.
+    /// True if it is an integer that is a literal.
     pub(super) is_constant: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::scalar::cuda::{self as scalar, ctype, elementary};
 /// How device code is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether accesses, budgets of loops and, within loops, the word [`Launch::stop`](super::Launch::stop) are checked. Without checks an
+    /// True if accesses, budgets of loops and, within loops, the word [`Launch::stop`](super::Launch::stop) are checked. Without checks an
     /// access outside its array is undefined.
     pub checks: bool,
 }

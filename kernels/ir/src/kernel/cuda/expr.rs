@@ -80,7 +80,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether a bool is false.
+    /// The negation of a bool.
     pub(super) fn negation(&self, expr: &Expr) -> CppExpr {
         let is_number = |a: &Expr| !a.dtype(self.kernel).is_float();
         match expr {
@@ -293,7 +293,7 @@ fn magnitude(text: &CppExpr) -> Option<CppExpr> {
     is_negative.then(|| integer(magnitude, text.dtype))
 }
 
-/// Whether the quotient is defined in C++.
+/// Returns true if the quotient is defined in C++.
 fn is_divisible(a: &CppExpr, b: &CppExpr) -> bool {
     let wraps = b.range.contains(-1) && a.range.min == Range::of(a.dtype).min;
     !b.range.contains(0) && !wraps

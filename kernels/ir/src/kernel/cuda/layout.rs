@@ -110,7 +110,7 @@ impl Launch {
         (record.kind != 0).then_some(record)
     }
 
-    /// Whether a launch ended early because of [`Self::stop`], from the memory for its fault.
+    /// Returns true if a launch ended early because of [`Self::stop`], from the memory for its fault.
     pub fn is_stopped(bytes: &[u8; Self::FAULT_SIZE]) -> bool {
         bytes[52..].iter().any(|byte| *byte != 0)
     }

@@ -62,7 +62,7 @@ fn has_elementary(body: &[Stmt]) -> bool {
     found
 }
 
-/// Whether a statement has an access of a kind.
+/// Returns true if a statement has an access of a kind.
 fn accesses(stmt: &Stmt, is_meant: impl Fn(Access) -> bool) -> bool {
     let mut found = false;
     visit::each_access(slice::from_ref(stmt), &mut |_, access| found |= is_meant(access));

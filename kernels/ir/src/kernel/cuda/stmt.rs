@@ -339,7 +339,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Whether a loop with this body runs all iterations, unless its thread ends, and no other loop's between them.
+/// Returns true if a loop with this body runs all iterations, unless its thread ends, and no other loop's between them.
 fn runs_all(body: &[Stmt]) -> bool {
     body.iter().all(|stmt| match stmt {
         Stmt::If(_, then, otherwise) => runs_all(then) && runs_all(otherwise),

@@ -41,7 +41,7 @@ struct LocalUsage {
     counter_reads: usize,
     /// The first statement that assigns it, other than as a counter.
     first_write: Option<StmtKey>,
-    /// Whether it is the counter of two nested loops.
+    /// True if it is the counter of two nested loops.
     is_shared: bool,
     /// The way to the innermost list of statements that contains all uses. Its last step is the first statement with one.
     scope: Option<Vec<Step>>,
@@ -115,7 +115,7 @@ impl Usage {
         self.before.get(&std::ptr::from_ref(stmt)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the variable exists only as the counter within loops.
+    /// Returns true if the variable exists only as the counter within loops.
     pub(super) fn is_counter(&self, local: LocalId) -> bool {
         self.locals[local.0 as usize].is_counter()
     }
@@ -133,7 +133,7 @@ impl Usage {
         self.locals[local.0 as usize].reads
     }
 
-    /// Whether the body of a loop leaves the value of an expression unchanged.
+    /// Returns true if the body of a loop leaves the value of an expression unchanged.
     pub(super) fn is_invariant(&self, expr: &Expr, in_loop: LabelId) -> bool {
         let assigned = &self.assigned[&in_loop];
         let mut is_invariant = true;

@@ -81,7 +81,7 @@ struct Lanes<'s, 'a> {
     live: Vec<u32>,
     /// Where the threads of a group end.
     end_of_group: Option<Target>,
-    /// Whether lanes may have taken different branches.
+    /// True if lanes may have taken different branches.
     is_divergent: bool,
 }
 
@@ -605,7 +605,7 @@ fn has_lanes(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
 }
 
-/// Whether all threads have the same value.
+/// Returns true if all threads have the same value.
 fn is_uniform(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(_) | Expr::Param(..) | Expr::Extent(..) => true,
@@ -616,7 +616,7 @@ fn is_uniform(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a thread may return in a statement.
+/// Returns true if a thread may return in a statement.
 fn may_return(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Return => true,

@@ -364,7 +364,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether the variable `b`, unsigned, is below the number of bits.
+    /// Emits a test that the variable `b`, unsigned, is below the number of bits.
     fn is_shift(&mut self, dtype: Dtype, b: u32) {
         self.code.sink().local_get(b);
         self.constant(if dtype.size() == 8 { Dtype::U64 } else { Dtype::U32 }, bits(dtype));

@@ -166,13 +166,13 @@ fn decomposed(text: &str) -> String {
     NormalizedString::from(text).nfd().get().to_owned()
 }
 
-/// Whether no combining mark is sorted past a decomposed character.
+/// Returns true if no combining mark is sorted past a decomposed character.
 fn is_starter(character: char) -> bool {
     let stays = |text: String| decomposed(&text) == text;
     stays(format!("{HIGH_MARK}{character}")) && stays(format!("{character}{LOW_MARK}"))
 }
 
-/// Whether accent stripping removes a decomposed character.
+/// Returns true if accent stripping removes a decomposed character.
 fn is_stripped(character: char) -> bool {
     let strip = BertNormalizer::new(false, false, Some(true), false);
     normalized(strip, &character.to_string()).is_some_and(|string| string.get().is_empty())

@@ -73,7 +73,7 @@ impl Codec {
             .or_else(|| lines().find(|(codec, _)| codec.module == name).map(|(codec, _)| codec))
     }
 
-    /// Whether it is no text encoding.
+    /// Returns true if it is no text encoding.
     pub(super) fn is_binary(self) -> bool {
         self.kind == "binary"
     }
@@ -190,7 +190,7 @@ fn characters(module: &str) -> &'static [u16] {
     &tables::charmaps().numbers[number * 256..][..256]
 }
 
-/// Whether newlines are those of ASCII; those of EBCDIC differ.
+/// Returns true if newlines are those of ASCII; those of EBCDIC differ.
 fn has_line_feeds(module: &str) -> bool {
     let table = characters(module);
     [b'\n', b'\r'].into_iter().all(|byte| table[usize::from(byte)] == u16::from(byte))

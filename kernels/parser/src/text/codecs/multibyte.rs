@@ -67,7 +67,7 @@ fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
     }
 }
 
-/// Whether some bytes start with a pair in a table.
+/// Returns true if some bytes start with a pair in a table.
 fn has_pair(pairs: &Table, rest: &[u8]) -> bool {
     let &[first, second, ..] = rest else { return false };
     let row = first.checked_sub(0x80).map(usize::from);

@@ -101,7 +101,7 @@ pub(super) fn utf7(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Whether it is big-endian, and the offset after a byte order mark.
+/// Returns true for big-endian text, and the offset after a byte order mark.
 fn order(kind: &str, bytes: &[u8], little: &[u8], big: &[u8]) -> (bool, usize) {
     if kind.ends_with("_be") {
         (true, 0)

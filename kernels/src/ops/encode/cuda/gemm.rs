@@ -174,7 +174,7 @@ impl LinearResidualNorm {
         rows.div_ceil(PINGPONG_ROWS).min(most)
     }
 
-    /// Whether the fused kernel on `clusters` clusters is faster than a GEMM of cost `alone` and a norm. In the cost unit of
+    /// Returns true if the fused kernel on `clusters` clusters is faster than a GEMM of cost `alone` and a norm. In the cost unit of
     /// [`tile_for`] per 64 x 64 outputs: a k tile costs 100.
     pub(super) fn is_faster(&self, rows: usize, k_tiles: usize, clusters: usize, alone: usize) -> bool {
         let waves = rows.div_ceil(PINGPONG_ROWS).div_ceil(clusters);
@@ -444,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Whether a layer of this shape is fused with its norm.
+    /// Returns true if a layer of this shape is fused with its norm.
     fn is_fused(rows: usize, columns: usize, k_tiles: usize, clusters: usize) -> bool {
         let alone = tile_for(rows, columns, k_tiles, false, 132).1;
         LinearResidualNorm::of(rows, columns)

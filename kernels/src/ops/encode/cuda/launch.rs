@@ -15,7 +15,7 @@ pub(super) struct LaunchContext<'a> {
     pub(super) dtype: DType,
     /// Rows of the hidden states.
     pub(super) rows: usize,
-    /// Whether the previous launch traversed the rows in reverse.
+    /// True if the previous launch traversed the rows in reverse.
     reverse: Cell<bool>,
 }
 

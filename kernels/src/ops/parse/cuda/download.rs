@@ -60,7 +60,7 @@ impl<'a> ParsedSlice<'a> {
         &self.slice.batch.results[self.slice.range.clone()]
     }
 
-    /// Whether the CPU has finished the sources that fall back.
+    /// Returns true if the CPU has finished the sources that fall back.
     pub(super) fn is_complete(&self) -> bool {
         self.results().iter().zip(&self.falls_back).all(|(result, falls_back)| !falls_back || result.get().is_some())
     }

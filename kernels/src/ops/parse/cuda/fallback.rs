@@ -66,7 +66,7 @@ impl<'a> Batch<'a> {
         Self { sources, offsets, results, falls_back, stats, queue: WorkQueue::new(threads) }
     }
 
-    /// Whether a source falls back.
+    /// Returns true if a source falls back.
     pub(super) fn falls_back(&self, source: usize) -> bool {
         self.falls_back[source].load(Relaxed)
     }
@@ -246,7 +246,7 @@ const STRIDE: usize = 4096;
 /// This many positive probes in a row lead to an exact count.
 const PROBES: usize = 3;
 
-/// Whether a string may have a `\N{...}` escape: the device has no table of character names. False positives are rare
+/// Returns true if a string may have a `\N{...}` escape: the device has no table of character names. False positives are rare
 /// comments, raw strings and bytes.
 pub(super) fn has_named_character(text: &[u8]) -> bool {
     memmem::find_iter(text, b"\\N{").any(|at| {
@@ -255,7 +255,7 @@ pub(super) fn has_named_character(text: &[u8]) -> bool {
     })
 }
 
-/// Whether a logical line may have more tokens than the device takes: a table of data whose physical lines, except for the
+/// Returns true if a logical line may have more tokens than the device takes: a table of data whose physical lines, except for the
 /// last, show by their ends that the logical line continues. Reads few bytes of other text.
 fn has_long_line(text: &[u8]) -> bool {
     let mut at = 0;
@@ -285,7 +285,7 @@ fn line(text: &[u8], at: usize) -> &[u8] {
     &rest[..memchr(b'\n', rest).unwrap_or(rest.len())]
 }
 
-/// Whether the logical line continues after this physical one, or may, because this is empty or a comment.
+/// Returns true if the logical line continues after this physical one, or may, because this is empty or a comment.
 fn continues(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.starts_with(b"#") || matches!(line.last(), None | Some(b',' | b'(' | b'[' | b'{' | b'\'' | b'"' | b'\\'))

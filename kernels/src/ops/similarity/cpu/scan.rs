@@ -121,7 +121,7 @@ struct Scan<'a> {
     /// The most rows per block.
     block: usize,
     groups: Vec<QueryGroup>,
-    /// Whether listed rows are copied together, because some group takes the GEMM path.
+    /// True if listed rows are copied together, because some group takes the GEMM path.
     gathers: bool,
     error: ScanError,
 }

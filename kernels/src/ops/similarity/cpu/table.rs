@@ -88,7 +88,7 @@ impl<'a> Table<'a> {
         simd::prefetch(self.row(row as usize));
     }
 
-    /// Whether a row is live and passes the query's filter.
+    /// Returns true if a row is live and passes the query's filter.
     pub(super) fn matches(&self, query: &Query<'_>, row: u32) -> bool {
         let selected = match query.filter {
             Filter::Mask(bits) => is_set(bits, row),
@@ -164,7 +164,7 @@ impl<'a> Query<'a> {
         Self { vector, squared_norm: f64_sums::squared_norm(vector), k, threshold, filter }
     }
 
-    /// Whether a score passes the threshold.
+    /// Returns true if a score passes the threshold.
     pub(super) fn admits(&self, metric: Metric, score: f32) -> bool {
         self.threshold.is_none_or(|threshold| metric.compare(score, threshold).is_le())
     }

@@ -28,7 +28,7 @@ const SPARSE_ROWS: usize = 1 << 12;
 
 static ALLOW_WGMMA: AtomicBool = AtomicBool::new(true);
 
-/// Whether scans may use `wgmma`, the default, or only `mma.sync`; for benchmarks.
+/// Allows scans to use `wgmma`, the default, or restricts them to `mma.sync`; for benchmarks.
 pub fn allow_wgmma(allowed: bool) {
     ALLOW_WGMMA.store(allowed, Relaxed);
 }

@@ -47,7 +47,7 @@ struct Run<'a> {
     listed: RowList<'a>,
     layout: Workspace,
     memory: Buffer<u32>,
-    /// Whether any query has a mask.
+    /// True if any query has a mask.
     masked: bool,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn positions(layout: &Layout) -> Option<std::ops::Range<usize>> {
     Some(usize::try_from(low).ok()?..usize::try_from(high).ok()?.checked_add(1)?)
 }
 
-/// Whether elements are adjacent in row-major order.
+/// Returns true if elements are adjacent in row-major order.
 pub(super) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     let mut dense = 1_isize;
     shape.iter().zip(strides).rev().all(|(&extent, &stride)| {
@@ -33,7 +33,7 @@ pub(super) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     })
 }
 
-/// Whether each element is certain to have a position of its own: each stride exceeds the span of the smaller ones.
+/// Returns true if each element is certain to have a position of its own: each stride exceeds the span of the smaller ones.
 pub(super) fn is_injective(layout: &Layout) -> bool {
     if layout.shape.contains(&0) || is_dense(&layout.shape, &layout.strides) {
         return true;
@@ -47,7 +47,7 @@ pub(super) fn is_injective(layout: &Layout) -> bool {
     })
 }
 
-/// Whether two views of one buffer may share a byte. Exact for views of equal strides and element sizes, such as the parts of a
+/// Returns true if two views of one buffer may share a byte. Exact for views of equal strides and element sizes, such as the parts of a
 /// concatenation.
 pub(super) fn may_overlap(
     a: &View,
@@ -89,7 +89,7 @@ fn descending(a: &Layout, b: &Layout) -> Vec<Dim> {
     dims
 }
 
-/// Whether differences of indices within the dimensions add up to `offset`.
+/// Returns true if differences of indices within the dimensions add up to `offset`.
 fn meets(dims: &[Dim], offset: isize) -> bool {
     let Some((dim, rest)) = dims.split_first() else { return offset == 0 };
     if dim.stride == 0 {

@@ -115,7 +115,7 @@ impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> Kernel for Real2<'_, F, P> 
     }
 }
 
-/// Whether a condition holds for all pairs of operands.
+/// A test that a condition holds for all pairs of operands.
 struct All<'a, F> {
     a: &'a [f32],
     b: &'a [f32],

@@ -70,7 +70,7 @@ pub(super) fn of_shape<'a>(views: &'a [View], shape: &'a [usize]) -> Vec<(&'a Vi
     views.iter().map(|view| (view, shape)).collect()
 }
 
-/// Whether a function has parameters of these types, and results of those of the outputs.
+/// Checks that a function has parameters of these types, and results of those of the outputs.
 pub(super) fn check_types(program: &Program, params: &[Dtype], outputs: &[Operand]) -> Result<(), OpError> {
     let results = (0..program.result_count()).map(|nth| program.result_type(nth));
     if params == program.params() && results.eq(outputs.iter().map(|operand| operand.dtype)) {

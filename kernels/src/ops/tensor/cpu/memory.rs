@@ -29,7 +29,7 @@ unsafe impl Send for Operand {}
 unsafe impl Sync for Operand {}
 
 impl Operand {
-    /// Whether the elements are adjacent in row-major order.
+    /// Returns true if the elements are adjacent in row-major order.
     pub(super) fn is_dense(&self) -> bool {
         is_dense(&self.shape, &self.strides)
     }
@@ -38,7 +38,7 @@ impl Operand {
 /// The operands of a step.
 pub(super) struct Operands {
     pub(super) inputs: Vec<Operand>,
-    /// Whether the input of that position is written in place.
+    /// True if the input of that position is written in place.
     pub(super) is_in_place: Vec<bool>,
     pub(super) outputs: Vec<Operand>,
 }

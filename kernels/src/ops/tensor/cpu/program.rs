@@ -72,7 +72,7 @@ impl Program {
         self.results.len()
     }
 
-    /// Whether the result is the only parameter.
+    /// Returns true if the result is the only parameter.
     pub(super) fn is_identity(&self) -> bool {
         self.results.len() == 1 && matches!(self.values[..], [Value { inst: Inst::Param(0), .. }])
     }

@@ -38,7 +38,7 @@ struct Access {
     dtype: Dtype,
     slow: Cow<'static, [isize]>,
     fast: Cow<'static, [isize]>,
-    /// Whether a range of `fast` is adjacent in memory.
+    /// True if a range of `fast` is adjacent in memory.
     is_dense: bool,
 }
 

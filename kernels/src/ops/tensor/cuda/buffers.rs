@@ -22,7 +22,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// Whether it is a multiple of `bytes`, a power of two up to [`Plan::ALIGNMENT`].
+    /// Returns true if it is a multiple of `bytes`, a power of two up to [`Plan::ALIGNMENT`].
     pub(super) fn is_aligned(self, bytes: usize) -> bool {
         self.offset().is_multiple_of(bytes)
     }

@@ -40,7 +40,7 @@ pub(super) enum Expect {
 #[derive(Debug)]
 pub(super) struct PolicyFields {
     pub(super) policy: Policy,
-    /// Whether a tolerance needs all cases at once.
+    /// True if a tolerance needs all cases at once.
     pub(super) has_max_norm: bool,
     pub(super) any_order: bool,
 }

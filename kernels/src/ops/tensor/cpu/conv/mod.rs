@@ -139,7 +139,7 @@ impl Extents {
 
 struct Job<'a> {
     extents: Extents,
-    /// Whether gathering windows does not pay.
+    /// True if gathering windows does not pay.
     is_narrow: bool,
     /// Images, filters and the bias.
     operands: &'a [Operand],

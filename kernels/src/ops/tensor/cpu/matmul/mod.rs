@@ -52,7 +52,7 @@ pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Re
     visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a product in {compute}")))?
 }
 
-/// Whether an epilogue maps elements of a type to such elements.
+/// Checks that an epilogue maps elements of a type to such elements.
 pub(super) fn check_epilogue(epilogue: Option<&Program>, dtype: Dtype) -> Result<(), OpError> {
     let fits = |program: &Program| {
         program.params() == [dtype] && program.result_count() == 1 && program.result_type(0) == dtype

@@ -54,7 +54,7 @@ struct Scratch {
     native: Vec<u64>,
 }
 
-/// Whether a strip of packed columns is large, and larger than the right factor, whose elements then repeat.
+/// Returns true if a strip of packed columns is large, and larger than the right factor, whose elements then repeat.
 pub(super) fn exceeds_factor(right: &Operand) -> bool {
     let dims = right.shape.iter().zip(&right.strides).skip(1);
     let stored = dims.filter(|(_, stride)| **stride != 0).map(|(extent, _)| *extent as u64);

@@ -100,7 +100,7 @@ struct Job<'a> {
 /// How the iteration space is visited.
 struct Schedule {
     region: Region,
-    /// Whether the reduced dimensions are the slow ones of the region.
+    /// True if the reduced dimensions are the slow ones of the region.
     is_columns: bool,
     rows: usize,
     /// Values of a row.

@@ -27,12 +27,12 @@ pub(super) trait Reducer: Sync {
     /// The states of rows of as many values each, which begin at index `first` of the row.
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]);
 
-    /// Whether results do not depend on how values are grouped.
+    /// Returns true if results do not depend on how values are grouped.
     fn is_exact(&self) -> bool {
         false
     }
 
-    /// Whether [`Self::accumulate`] adds values to states.
+    /// Returns true if [`Self::accumulate`] adds values to states.
     fn has_columns(&self) -> bool {
         false
     }
@@ -72,7 +72,7 @@ pub(super) fn arg_reducer(is_max: bool, dtype: Dtype) -> Option<Box<dyn Reducer>
 
 /// An operation that combines two values.
 trait Combine: Copy + Send + Sync + 'static {
-    /// Whether the result is one of the values.
+    /// True if the result is one of the values.
     const IS_SELECTION: bool = false;
     fn identity<T: Number>(self) -> T;
     fn apply<T: Number>(self, a: T, b: T) -> T;
@@ -343,7 +343,7 @@ impl<T: Number> ArgExtreme<T> {
         start + lanes::position(&row[start..], extreme).expect("the extreme is one of the values")
     }
 
-    /// Whether a later value replaces an earlier one.
+    /// Returns true if a later value replaces an earlier one.
     fn exceeds(&self, later: T, earlier: T) -> bool {
         let is_further = if self.is_max { later > earlier } else { later < earlier };
         !earlier.is_nan() && (later.is_nan() || is_further)

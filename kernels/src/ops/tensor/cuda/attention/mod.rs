@@ -210,7 +210,7 @@ fn outer(layout: &Layout) -> [isize; 3] {
     [0, 1, 2].map(|dim| if layout.shape[dim] > 1 { layout.strides[dim] } else { 0 })
 }
 
-/// Whether a tensor map describes a view of 16-bit elements.
+/// Returns true if a tensor map describes a view of 16-bit elements.
 fn fits_map(view: &View) -> bool {
     let shape = &view.layout.shape;
     let strides = &view.layout.strides;

@@ -215,12 +215,12 @@ impl<'a> Checked<'a> {
         self.step.windows.kernel.iter().product::<usize>() * padded_channels
     }
 
-    /// Whether tiles would be mostly empty, or the channels too many for them.
+    /// Returns true if tiles would be mostly empty, or the channels too many for them.
     fn is_direct(&self) -> bool {
         self.step.is_narrow() || self.group_channels() >= MAX_TILED_EXTENT
     }
 
-    /// Whether 32 bits hold positions, and rows and columns of the padded images.
+    /// Returns true if 32 bits hold positions, and rows and columns of the padded images.
     fn fits_mma(&self) -> bool {
         let windows = &self.step.windows;
         let output = &self.step.output.layout.shape;

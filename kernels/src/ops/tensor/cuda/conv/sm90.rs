@@ -53,7 +53,7 @@ fn position_tiles(checked: &Checked<'_>) -> usize {
     checked.positions().div_ceil(pingpong::COLUMNS)
 }
 
-/// Whether tensor maps describe the operands, and large tiles are full and as many as a device has use for.
+/// Returns true if tensor maps describe the operands, and large tiles are full and as many as a device has use for.
 fn fits(checked: &Checked<'_>) -> bool {
     let step = checked.step;
     let windows = &checked.step.windows;

@@ -147,7 +147,7 @@ fn lanes(collapsed: &Collapsed, operands: &[Operand], accesses: &[Access], weigh
     lanes
 }
 
-/// Whether all numbers of vectors, and all offsets from the first elements, are below 2^31.
+/// Returns true if all numbers of vectors, and all offsets from the first elements, are below 2^31.
 fn is_narrow(collapsed: &Collapsed) -> bool {
     let reach = |strides: &Vec<isize>| {
         let reaches = strides.iter().zip(&collapsed.extents).map(|(s, e)| s.unsigned_abs().saturating_mul(e - 1));
@@ -222,7 +222,7 @@ impl Tiling {
     }
 }
 
-/// Whether an input is contiguous along `rows` alone.
+/// Returns true if an input is contiguous along `rows` alone.
 fn is_staged(collapsed: &Collapsed, operands: &[Operand], accesses: &[Access], nth: usize, rows: usize) -> bool {
     !operands[nth].is_output && accesses[nth] == Access::Strided && collapsed.strides[nth][rows] == 1
 }

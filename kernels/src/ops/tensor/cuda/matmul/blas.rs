@@ -44,7 +44,7 @@ pub(super) fn product(step: &MatMulStep) -> Option<Product> {
     })
 }
 
-/// Whether the library adds the bias of a step before it rounds the sum; it does not for f64.
+/// Returns true if the library adds the bias of a step before it rounds the sum; it does not for f64.
 pub(super) fn adds_bias(step: &MatMulStep) -> bool {
     step.bias.is_some() && step.output.dtype != Dtype::F64
 }

@@ -59,7 +59,7 @@ pub(super) fn prepare(
     })))
 }
 
-/// Whether tensor maps describe the operands: rows along the terms, aligned.
+/// Returns true if tensor maps describe the operands: rows along the terms, aligned.
 fn fits(step: &MatMulStep, checked: &Checked) -> bool {
     let is_16_bit = [Dtype::F16, Dtype::Bf16].contains(&step.output.dtype);
     let rows = |view: &View, [batch, row, term]: [usize; 3]| {

@@ -37,7 +37,7 @@ impl Space {
         Self { outer: merged(kept), inner: merged(reduced) }
     }
 
-    /// Whether the inputs move less along the last inner dimension than along the last outer one.
+    /// Returns true if the inputs move less along the last inner dimension than along the last outer one.
     pub(super) fn is_inner_contiguous(&self, inputs: usize) -> bool {
         let last_reach = |dims: &[Dim]| dims.last().map_or(usize::MAX, |dim| reach(dim, inputs));
         !self.inner.is_empty() && last_reach(&self.inner) <= last_reach(&self.outer)

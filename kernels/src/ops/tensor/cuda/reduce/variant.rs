@@ -54,7 +54,7 @@ pub(super) struct Variant {
     pub(super) unroll: usize,
     /// Neighbouring threads along the contiguous dimensions.
     pub(super) lanes: usize,
-    /// Whether positions need 64 bits.
+    /// True if positions need 64 bits.
     pub(super) is_wide: bool,
     /// Blocks along the kept dimensions.
     pub(super) blocks: usize,
