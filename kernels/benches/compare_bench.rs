@@ -28,7 +28,7 @@ const CPU_PAIRS: usize = 1 << 25;
 /// Bytes of each tensor on a GPU.
 const GPU_BYTES: usize = 4 << 30;
 
-/// What differs between the tensors of a case.
+/// The differences between the tensors of a case.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! How soon the operating system runs a thread.
+//! Scheduling parameters of threads: the slice that the operating system gives to a thread.
 
 /// The slice of threads that answer: far below the 3 ms that Linux gives to threads that compute, and above what one event takes.
 const SHORT_SLICE_NANOS: u64 = 100_000;

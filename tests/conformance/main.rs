@@ -74,7 +74,7 @@ fn fallbacks(device: &Device) -> BTreeMap<&'static str, u64> {
     device.fallback_stats().into_iter().map(|stats| (stats.reason, stats.items)).collect()
 }
 
-/// What was compared; a source counts once per version.
+/// Counts of comparisons; a source counts once per version.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     sources: usize,

@@ -1,4 +1,4 @@
-//! What outlives the loss of all GPUs, and what probes and metrics say about it.
+//! Loss of all GPUs: what outlives it, and the state that probes and metrics report.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! What a process does after its GPUs failed: it starts again, and it always ends.
+//! Behaviour of a process after its GPUs failed: it starts again, and it always ends.
 
 use std::{error::Error, time::Instant};
 

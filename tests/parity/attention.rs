@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Operands and attributes.
 type Call = (Vec<&'static str>, Vec<(&'static str, Attribute)>);
 
-/// What a node attends to.
+/// An attention problem: the operands of a node.
 struct Problem {
     dtype: Dtype,
     /// Batch, heads, heads of keys, queries, keys, columns of keys, columns of values.

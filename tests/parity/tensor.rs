@@ -212,7 +212,7 @@ fn elementwise(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     if checked < 20 { Err(format!("only {checked} operations take {dtype}")) } else { Ok(()) }
 }
 
-/// What an operation cannot do without.
+/// Attributes that an operation requires.
 fn attributes(op: &str) -> Vec<(&'static str, Attribute)> {
     match op {
         "to" | "cast" => vec![("dtype", Attribute::Text("f32".to_owned()))],

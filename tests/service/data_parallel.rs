@@ -399,7 +399,7 @@ async fn limits_hold_for_all_shards_together() {
     assert!(refused.message().starts_with("shard "), "{refused:?}");
     assert!(refused.get_details_retry_info().is_some(), "{refused:?}");
     until("the other shards end", || is_idle(&server)).await;
-    // What is kept counts once, by its combined size.
+    // A tensor that is kept counts once, by its combined size.
     let mut keep = rows(sent("x", values(&[10, 16], 1)), sent("w", values(&[16, 24], 2)));
     keep.outputs = vec![output("x", true)];
     let kept = execute(&server, parallel(&keep, split(&["cpu"; 2], &["x"]))).await.expect("640 bytes").kept.remove(0);

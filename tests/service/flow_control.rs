@@ -552,7 +552,7 @@ async fn a_call_on_its_way_to_a_connection_that_is_closed_at_the_limit_is_served
     let (mut first, connection) = handshake(late, 65_535).await;
     tokio::spawn(connection);
     assert!(is_served(&mut first).await);
-    // What the daemon says from now on reaches the client after its next call is sent.
+    // Frames that the daemon sends from now on reach the client after its next call is sent.
     reads.send(false).expect("it is open");
     let mut second = raw(&server, 65_535).await;
     assert!(is_served(&mut second).await);

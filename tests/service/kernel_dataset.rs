@@ -27,7 +27,7 @@ async fn pairs(server: &TestServer, request: v1::GenerateDatasetRequest) -> Resu
     Ok(pairs)
 }
 
-/// What of a pair does not depend on time.
+/// The parts of a pair that do not depend on time.
 fn made(pair: v1::DatasetPair) -> v1::DatasetPair {
     let runs = pair.runs.into_iter().map(|run| v1::DatasetRun { execution_time: None, ..run });
     v1::DatasetPair { runs: runs.collect(), ..pair }

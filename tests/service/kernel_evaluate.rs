@@ -15,7 +15,7 @@ use super::{
 
 const COUNT: u32 = 4096;
 
-/// What the kernels below have to compute.
+/// The reference of the kernels below.
 const REFERENCE: &str = "
 import warp as wp
 

@@ -42,7 +42,7 @@ fn on(device: KernelDevice, request: &v1::LaunchRequest) -> v1::LaunchRequest {
     v1::LaunchRequest { device: device.into(), ..request.clone() }
 }
 
-/// What a launch computes on the CPU, and on a GPU if there is one. The kernel compiles for GPUs in any case.
+/// The result of a launch on the CPU, and on a GPU if there is one. The kernel compiles for GPUs in any case.
 async fn both(server: &TestServer, request: &v1::LaunchRequest) -> (v1::LaunchResponse, Option<v1::LaunchResponse>) {
     let cpu = launch(server, on(KernelDevice::Cpu, request)).await.expect("it runs on the CPU");
     if server.has_gpu() {

@@ -17,7 +17,7 @@ use super::harness::{TestServer, bare};
 /// The most bytes of a status as it is sent.
 const MAX_STATUS_BYTES: usize = 4096;
 
-/// How deep messages are filled.
+/// The depth to which messages are filled.
 const DEPTH: usize = 5;
 
 fn scalar(kind: &Kind, text: &str) -> Option<Value> {

@@ -112,7 +112,7 @@ fn attribute() -> impl Strategy<Value = Option<Value>> {
     ]
 }
 
-/// What a node reads: an input, a node before or after it, a further result, or nothing that exists.
+/// An operand of a node: an input, a node before or after it, a further result, or nothing that exists.
 fn operand() -> impl Strategy<Value = String> {
     let inputs = good_inputs().into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
     let odd = ["n0:1", "n1:2", "n0:0", "x:1", "unknown", "", "n0:18446744073709551616"];
@@ -264,7 +264,7 @@ async fn work_without_end_ends_with_its_call() {
         let call = tokio::spawn(async move { client.execute(request).await });
         super::flow_control::until(&what, || running() == 1 || call.is_finished()).await;
         if call.is_finished() {
-            // What is materialised is refused by its size.
+            // A materialised tensor is refused by its size.
             let refused = call.await.expect("no panic").expect_err("nobody waits for so long");
             assert!(matches!(refused.code(), Code::InvalidArgument | Code::ResourceExhausted), "{what}: {refused:?}");
             continue;

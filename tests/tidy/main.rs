@@ -16,7 +16,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 /// A longer source file is probably more than one concept; tests may be as long as they need.
 const MAX_LINES: usize = 1000;
 
-/// What each crate must never depend on.
+/// Dependencies that are forbidden to each crate.
 const FORBIDDEN: [(&str, &[&str]); 18] = [
     (
         "accelerd-kernels",

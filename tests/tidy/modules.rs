@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str], &str); 0] = [];
 /// A module's path from the root of its crate.
 type Module = Vec<String>;
 
-/// What a module's file says about others.
+/// The references of a module's file to others.
 #[derive(Default)]
 struct Source {
     /// Paths that the module names, with the inline module that names them.

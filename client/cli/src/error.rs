@@ -153,7 +153,7 @@ impl CliError {
     }
 }
 
-/// What hyper, h2 and the operating system say of a connection that ended: which of them notices first is a matter of timing.
+/// Messages of hyper, h2 and the operating system about a connection that ended: which of them notices first is a matter of timing.
 const BROKEN: [&str; 5] =
     ["connection closed", "connection reset", "connection was not ready", "broken pipe", "invalid size"];
 

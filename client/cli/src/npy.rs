@@ -181,7 +181,7 @@ fn row_major(data: &[u8], shape: &[usize], element: usize) -> Vec<u8> {
     ordered
 }
 
-/// What a header says.
+/// The fields of a header.
 struct Header<'a> {
     descr: &'a str,
     is_fortran: bool,

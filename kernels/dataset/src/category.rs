@@ -1,8 +1,8 @@
-//! What a kernel is an example of.
+//! The categories of kernels.
 
 use accelerd_lower::Dialect;
 
-/// What a kernel is an example of.
+/// The category of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
     /// Arithmetic on elements.

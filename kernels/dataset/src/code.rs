@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How tightly operators bind.
+/// The precedence of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Conditional,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use accelerd_parser::{Columns, Context, Kind, NONE, Options, Tree, columns::VALUE_ELLIPSIS, parse};
 use sha2::{Digest, Sha256};
 
-/// What a module is, whatever the names in it are.
+/// The identity of a module, independent of the names in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     /// Hash of the tree without the names that the module gives, comments and layout.
@@ -36,7 +36,7 @@ impl Split {
     }
 }
 
-/// How large the parts are, in percent. What is left is for training.
+/// The sizes of the parts, in percent. The remainder is for training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratios {
     /// Of [`Split::Validation`].

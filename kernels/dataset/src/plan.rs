@@ -9,7 +9,7 @@ use crate::{category::Category, families, frame::Frame};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     seed: u64,
-    /// What kernels are, in turn.
+    /// Categories and dialects of the kernels, in turn.
     turns: Vec<(Category, Dialect)>,
 }
 
@@ -18,7 +18,7 @@ pub struct Plan {
 pub struct Source {
     /// Its index in the plan.
     pub index: u64,
-    /// What it is an example of.
+    /// Its category.
     pub category: Category,
     /// Its language.
     pub dialect: Dialect,

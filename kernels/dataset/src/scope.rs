@@ -1,4 +1,4 @@
-//! What expressions may use.
+//! Variables and functions that expressions may use.
 
 use accelerd_verify::Random;
 

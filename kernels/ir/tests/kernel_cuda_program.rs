@@ -90,7 +90,7 @@ fn run_all(name: &str, all: &[Files]) -> Output {
     for (at, files) in all.iter().enumerate() {
         let lines = files.source.lines().filter(|line| !line.starts_with("#include"));
         let body = lines.collect::<Vec<_>>().join("\n");
-        // What the shim defines is in the namespace of all.
+        // The shim's definitions are in the global namespace.
         let body = body.replace("namespace ir {\n", "namespace ir {\nusing namespace ::ir;\n");
         writeln!(text, "namespace program_{at} {{\n{body}\n}}").expect("a string grows");
     }

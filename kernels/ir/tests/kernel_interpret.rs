@@ -30,7 +30,7 @@ fn fault(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits: Limi
     }
 }
 
-/// What one thread writes to an array of `T` that it gets with `len` zeros; the builder's first parameter.
+/// The content that one thread writes to an array of `T` that it gets with `len` zeros; the builder's first parameter.
 fn written<T: Scalar>(len: usize, build: impl FnOnce(&mut Builder) -> Vec<Stmt>) -> Vec<T> {
     let mut builder = Builder::new(1);
     builder.array(T::DTYPE, 1);

@@ -23,7 +23,7 @@ impl Limit {
 pub struct Exceeded {
     /// Where memory was asked for.
     pub place: Place,
-    /// What for.
+    /// The kind of memory.
     pub kind: Kind,
     /// Bytes asked for.
     pub asked: u64,
@@ -63,7 +63,7 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// What is held of one kind.
+/// The balance of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindBalance {
     pub(crate) held: u64,
@@ -74,7 +74,7 @@ pub(crate) struct KindBalance {
     pub(crate) evicted: u64,
 }
 
-/// What is held in one place.
+/// The balance of one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
     place: Place,

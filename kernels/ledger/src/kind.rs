@@ -20,7 +20,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What memory is used for.
+/// The purpose of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Connections, request messages and responses.
@@ -41,7 +41,7 @@ pub enum Kind {
     Pinned,
     /// Captured CUDA graphs.
     Graphs,
-    /// What a GPU's memory pool has reserved for anything else: weights, activations, blocks that are free.
+    /// Memory that a GPU's pool has reserved for anything else: weights, activations, blocks that are free.
     Pool,
     /// Resident tensors.
     Tensors,

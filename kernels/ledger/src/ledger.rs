@@ -130,7 +130,7 @@ impl Ledger {
         evicted
     }
 
-    /// What is held in every place.
+    /// The balances of all places.
     pub fn snapshot(&self) -> Vec<PlaceMemory> {
         let places: Vec<_> = self.read().iter().map(|(place, books)| (*place, Arc::clone(books))).collect();
         places.into_iter().map(|(place, books)| books.snapshot(place)).collect()
@@ -184,7 +184,7 @@ impl Books {
                 Err(refusal) => (refusal, balance.could_fit(bytes)),
             }
         };
-        // What makes no room for the reservation is not evicted for it.
+        // Nothing is evicted for a reservation that would not fit afterwards.
         if !refusal.is_cap && could_fit {
             for victim in Kind::EVICTION {
                 for evict in self.evictors(victim) {

@@ -48,7 +48,7 @@ pub struct Module {
     pub kernels: Vec<LoweredKernel>,
 }
 
-/// What became of one kernel of a source.
+/// The outcome of lowering one kernel of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The name of its function.

@@ -1,4 +1,4 @@
-//! How a source is lowered.
+//! Options of lowering.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub enum Dialect {
     Python,
 }
 
-/// What a name that the source does not define stands for.
+/// The value of a name that the source does not define.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Captured {
     /// An integer.

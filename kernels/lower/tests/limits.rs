@@ -12,7 +12,7 @@ use common::options;
 /// The stack of a thread that runs operations on a CPU: the default of Rust.
 const STACK: usize = 2 << 20;
 
-/// What becomes of the first kernel of a source on a worker's stack.
+/// The outcome for the first kernel of a source on a worker's stack.
 fn outcome(dialect: Dialect, source: String) -> Result<(), LowerError> {
     let run = move || lower(&source, &options(dialect)).map(|module| module.kernels[0].kernel.check().expect("valid"));
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(run).expect("a thread");

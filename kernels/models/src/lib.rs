@@ -39,7 +39,7 @@ pub struct Model {
     kind: Kind,
 }
 
-/// How a model embeds.
+/// The way a model embeds: a table of token vectors, or an encoder.
 #[derive(Debug)]
 pub enum Kind {
     /// A static model: the mean of its tokens' rows in an int8 table.
@@ -125,7 +125,7 @@ impl Model {
         &self.name
     }
 
-    /// How it embeds.
+    /// The way it embeds.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }

@@ -67,7 +67,7 @@ impl Position {
     }
 }
 
-/// How CPython derives a [`Position`] from the offsets of an error.
+/// The rule by which CPython derives a [`Position`] from the offsets of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// From `start` to `end`: the parser's errors.
@@ -106,7 +106,7 @@ pub struct Diagnostic {
     pub end: u32,
     /// CPython's message.
     pub message: Cow<'static, str>,
-    /// How its position follows from its offsets.
+    /// The rule that derives its position from its offsets.
     pub span: Span,
     /// Its position; [`parse`](crate::parse()) sets it.
     pub position: Position,

@@ -11,7 +11,7 @@ use super::slices::SLICE;
 /// A computation in slices: each call of [`resume`] runs one.
 pub(crate) type Sliced<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What is left of the current slice, in multiply-adds.
+/// The rest of the current slice, in multiply-adds.
 #[derive(Debug)]
 pub(crate) struct Pace {
     left: u64,

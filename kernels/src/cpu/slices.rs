@@ -181,7 +181,7 @@ impl Worker {
         self.preemption_point()
     }
 
-    /// What `work` makes of each item, in order; see [`Self::for_each`].
+    /// The results of `work` for all items, in order; see [`Self::for_each`].
     pub(crate) fn map<T: Send, R: Send>(
         &self,
         items: Vec<T>,

@@ -156,7 +156,7 @@ pub(super) fn describe(error: CUresult) -> String {
     }
 }
 
-/// What an error takes out of service, by the descriptions of `CUresult` in the driver API; `None` if the device is still
+/// The scope that an error takes out of service, by the descriptions of `CUresult` in the driver API; `None` if the device is still
 /// usable.
 pub(super) fn loss_scope(error: CUresult) -> Option<LossScope> {
     // "This leaves the process in an inconsistent state and any further CUDA work will return the same error. To continue

@@ -10,7 +10,7 @@ use std::{
 /// Objects in the current generation before it is closed.
 const GENERATION: usize = 64;
 
-/// What the launches of a stream use. Objects are kept in two generations: a closed one is released as a whole once the
+/// Objects that the launches of a stream use. Objects are kept in two generations: a closed one is released as a whole once the
 /// stream has completed the work before its end, while later launches join the open one. So a launch costs a lookup, and
 /// about two generations of objects stay alive.
 #[derive(Default)]

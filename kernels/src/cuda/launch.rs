@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::memory::DevicePtr;
 
-/// How many blocks a kernel runs.
+/// The number of blocks of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Blocks along x.
@@ -34,7 +34,7 @@ impl Grid {
     }
 }
 
-/// How a kernel is launched.
+/// The configuration of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchConfig {
     /// Programmatic dependent launch, for kernels that wait for the preceding ones by themselves.
@@ -45,7 +45,7 @@ pub struct LaunchConfig {
     pub block_threads: u32,
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// What it reads and writes, for statistics; 0 if that is not counted.
+    /// Bytes that it reads and writes, for statistics; 0 if they are not counted.
     pub moved_bytes: u64,
 }
 

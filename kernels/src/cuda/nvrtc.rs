@@ -168,7 +168,7 @@ impl Program {
         Ok(Self { handle })
     }
 
-    /// What the compiler made.
+    /// Fetches the output of the compiler.
     pub(super) fn fetch(
         &self,
         size: unsafe fn(sys::nvrtcProgram, *mut usize) -> nvrtcResult,

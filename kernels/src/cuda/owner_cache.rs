@@ -1,4 +1,4 @@
-//! What a worker makes of host objects, by the identity of each object.
+//! Values that a worker derives from host objects, by the identity of each object.
 
 use std::{
     any::Any,

@@ -42,7 +42,7 @@ impl Element {
     }
 }
 
-/// How f32 inputs are multiplied. f64 accumulates in f64, i8 in i32, and all others in f32.
+/// The arithmetic that multiplies f32 inputs. f64 accumulates in f64, i8 in i32, and all others in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compute {
     /// Inputs are multiplied in full f32 precision.
@@ -143,7 +143,7 @@ impl Product {
         self.m == 0 || self.n == 0 || self.batch == 0
     }
 
-    /// What the library is told of the types, or why it has no such product.
+    /// The types as the library names them, or the reason why it has no such product.
     pub(super) fn types(&self) -> Result<ProductTypes, String> {
         use Element::{Bf16, F16, F32, F64, I8, I32};
         let (compute, scale) = match (self.input, self.output) {
@@ -176,7 +176,7 @@ impl Product {
         Ok(())
     }
 
-    /// What a plan depends on, for matrices at these addresses.
+    /// The key of a plan for matrices at these addresses.
     pub(super) fn plan_key(&self, addresses: [u64; 3]) -> PlanKey {
         PlanKey {
             a: self.stored_a(),
@@ -211,7 +211,7 @@ impl Product {
     }
 }
 
-/// What cuBLASLt is told of a product's types.
+/// The types of a product as cuBLASLt names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProductTypes {
     pub(super) compute: cublasComputeType_t,

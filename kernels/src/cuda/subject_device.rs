@@ -15,7 +15,7 @@ use super::{
     user_device::UserError,
 };
 
-/// What a context maps at once: what follows an allocation within it can be written without a fault.
+/// The granularity at which a context maps memory: bytes after an allocation within it can be written without a fault.
 const GRANULE: u64 = 2 << 20;
 
 /// The heap of device code and the buffer of its output. The driver rounds up to the least that it supports.
@@ -48,7 +48,7 @@ pub struct SubjectLaunch<'a> {
     pub shared_bytes: u32,
 }
 
-/// How a launch ended. After the last two the process cannot launch anything else.
+/// The outcome of a launch. After the last two the process cannot launch anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubjectOutcome {
     /// The threads have ended; how long the GPU ran them.

@@ -11,7 +11,7 @@ launch_structs! {
     /// Bytes of an encoded map, which is an argument of a kernel.
     pub(crate) const TENSOR_MAP_BYTES: usize = 128;
 }
-/// What addresses and strides are multiples of, in bytes.
+/// The alignment of addresses and strides, in bytes.
 pub(crate) const TMA_ALIGNMENT: usize = 16;
 const ELEMENT_BYTES: usize = 2;
 
@@ -26,7 +26,7 @@ pub(crate) struct TensorMap {
     pub(crate) boxes: TmaBox,
 }
 
-/// What a copy transfers.
+/// The box that a copy transfers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TmaBox {
     /// Neighbouring elements of each dimension.

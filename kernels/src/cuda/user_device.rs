@@ -31,7 +31,7 @@ const MIN_WAVES: u64 = 2;
 /// Alignment of the record of a fault, which follows the memory of a launch.
 const ALIGNMENT: u64 = 256;
 
-/// How long a wait spins, and then sleeps between two looks at the device.
+/// The time that a wait spins, and then sleeps between two queries of the device.
 const SPIN: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(100);
 
@@ -105,7 +105,7 @@ struct Module {
     block_threads: u32,
 }
 
-/// What a GPU is.
+/// Properties of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuProperties {
     /// Its architecture.

@@ -48,7 +48,7 @@ pub struct Worker {
     copy_streams: OnceCell<CopyStreams>,
     second_stream: OnceCell<Box<Self>>,
     graphs: RefCell<GraphCache<CachedGraph>>,
-    /// What operations derive from objects of the host, such as launches.
+    /// Values that operations derive from objects of the host, such as launches.
     derived: RefCell<OwnerCache>,
     /// The requests to drop graphs that this worker has carried out.
     graph_evictions: Cell<u64>,
@@ -143,7 +143,7 @@ impl Worker {
         self.graphs.borrow_mut()
     }
 
-    /// What operations derive from objects of the host. The weights are the numbers of generated kernels that they keep loaded.
+    /// Values that operations derive from objects of the host. The weights are the numbers of generated kernels that they keep loaded.
     pub(crate) fn derived(&self) -> RefMut<'_, OwnerCache> {
         self.derived.borrow_mut()
     }

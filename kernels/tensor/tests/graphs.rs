@@ -1,4 +1,4 @@
-//! What graphs are accepted, which types they have, and what is said of those that are refused.
+//! Accepted graphs and their types, and the errors of refused graphs.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ pub use files::File;
 
 use example::{Budget, NoExample};
 
-/// What is translated, and to what.
+/// A request to translate a module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The module.
@@ -29,17 +29,17 @@ pub struct Request {
     /// The language. If it is absent, it is Warp's if the module has a kernel with its decorator that is to be translated, and else
     /// Python.
     pub dialect: Option<Dialect>,
-    /// What names stand for that the module does not define.
+    /// Values of names that the module does not define.
     pub constants: BTreeMap<String, Captured>,
     /// The kernels to translate; all if it is empty. A function of Warp that it names is mapped over rows, as one of Python is.
     pub names: Vec<String>,
-    /// What they are translated to.
+    /// The targets of their translation.
     pub targets: Targets,
     /// The most bytes of all files.
     pub max_bytes: usize,
 }
 
-/// What kernels are translated to.
+/// The languages that kernels are translated to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Targets {
     /// A program in CUDA C++, with its Makefile and a description.
@@ -99,7 +99,7 @@ pub struct Diagnostic {
     pub kernel: String,
     /// A stable name of the reason.
     pub code: &'static str,
-    /// What was expected and found.
+    /// The expectation and the finding.
     pub message: String,
     /// Line, from 1.
     pub line: u32,
@@ -175,7 +175,7 @@ struct Translator<'r> {
     translation: Translation,
     /// Bytes of files so far.
     bytes: usize,
-    /// What examples may still cost.
+    /// The remaining budget of examples.
     budget: Budget,
     /// Why the translation ended early.
     error: Option<TranslateError>,

@@ -1,4 +1,4 @@
-//! What is drawn for a case already, for inputs that repeat others.
+//! Values already drawn for a case, for inputs that repeat others.
 
 use accelerd_ir::scalar::Literal;
 

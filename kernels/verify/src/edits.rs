@@ -80,7 +80,7 @@ impl Elements {
         Complexity::new(self.dtype(element), self.simplest(element))
     }
 
-    /// How complex a case is; see [`complexity_of`].
+    /// The complexity of a case; see [`complexity_of`].
     pub(crate) fn complexity(&self, case: &[u64]) -> (usize, Vec<Complexity>, Vec<Complexity>) {
         complexity_of(case.iter().enumerate().map(|(element, &value)| (self.dtype(element), value)))
     }

@@ -55,7 +55,7 @@ impl Generator {
         columns
     }
 
-    /// What each input is drawn from.
+    /// The mix that each input is drawn from.
     pub(crate) fn mixes(&self) -> &[Mix] {
         &self.mixes
     }

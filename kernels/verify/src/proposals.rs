@@ -85,7 +85,7 @@ impl Proposals<'_> {
         }
     }
 
-    /// What is simple in any case, and the ends of the set.
+    /// Proposes values that are simple for any element, and the ends of the set.
     fn simple(&mut self) {
         for integer in [0, 1, -1, 2, -2] {
             self.integer(integer);

@@ -9,7 +9,7 @@ use crate::{
     values::{Values, as_f64, ordinal},
 };
 
-/// How a value is drawn.
+/// A strategy that draws a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
     /// Uniform in the set, or in its part up to a power of ten.

@@ -25,7 +25,7 @@ pub(crate) enum Class {
     Nan,
 }
 
-/// How complex a value is; the simplest value is the least. Different values of a type differ.
+/// The complexity of a value; the simplest value is the least. Different values of a type differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Complexity {
     pub(crate) class: Class,
@@ -106,7 +106,8 @@ fn smallest_normal(dtype: Dtype) -> u64 {
     1 << mantissa_bits(dtype)
 }
 
-/// How complex values are together: first the number of those that are not 0, then the values from the simplest on, then each by its place.
+/// The complexity of several values: first the number of those that are not 0, then the values from the simplest on, then each by its
+/// place.
 pub(crate) fn complexity_of(values: impl Iterator<Item = (Dtype, u64)>) -> (usize, Vec<Complexity>, Vec<Complexity>) {
     let placed: Vec<Complexity> = values.map(|(dtype, value)| Complexity::new(dtype, value)).collect();
     let mut sorted = placed.clone();

@@ -19,7 +19,7 @@ const MAX_CONSTANTS: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Specials {
     values: Vec<u64>,
-    /// How many of them are combined over inputs.
+    /// The number of values that are combined over inputs.
     core: usize,
     /// Where the constants are that the functions have.
     constants: Range<usize>,
@@ -124,7 +124,7 @@ impl Collector<'_> {
         }
     }
 
-    /// What lies 1 ULP, 0.5 and 1 from a constant, and the same of its negative.
+    /// Adds the neighbours of constants at 1 ULP, 0.5 and 1, and those of their negatives.
     fn constant_neighbours(&mut self, floats: &[f64], integers: &[i64]) {
         for &constant in floats {
             self.around(constant);

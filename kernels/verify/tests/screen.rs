@@ -93,7 +93,7 @@ fn between(lower: impl Into<Bound>, upper: impl Into<Bound>) -> Domain {
     Domain { lower: Some(lower.into()), upper: Some(upper.into()), ..Domain::default() }
 }
 
-/// What passes.
+/// The differences that pass.
 #[derive(Clone, Copy)]
 struct Passes {
     infinities: bool,
@@ -249,7 +249,7 @@ fn the_cases_are_those_of_the_generator() {
     }
 }
 
-/// How the interpreter judges cases: those that are open, counts of faults, and norms and NaN of the others.
+/// The interpreter's judgement of cases: those that are open, counts of faults, and norms and NaN of the others.
 struct Judged {
     open: Vec<u64>,
     faults: Vec<([FaultKind; 2], u64)>,

@@ -27,7 +27,7 @@ use tokio::{net::TcpListener, sync::watch};
 /// The commit at the head of every model's main branch.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// How the hub serves a file.
+/// The fault with which the hub serves a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Fault {
     /// Sends the file.

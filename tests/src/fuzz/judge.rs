@@ -1,5 +1,5 @@
-//! What every answer of a daemon must be: a status that names the reason, of a bounded size, from a process without panics and within its
-//! memory.
+//! Requirements on every answer of a daemon: a status that names the reason, of a bounded size, from a process without panics and within
+//! its memory.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ const NAMED: [Code; 9] = [
     Code::OutOfRange,
 ];
 
-/// What is wrong with a status, if anything.
+/// Checks a status.
 ///
 /// # Errors
 /// The reason.

@@ -1,4 +1,4 @@
-//! What Python's operators and functions mean, for translations.
+//! Semantics of Python's operators and functions, for translations.
 
 use std::cmp::Ordering;
 use std::iter::successors;

@@ -129,7 +129,7 @@ fn level(frame: &mut Frame, lists: &[List], total: &str, (at, depth): (usize, us
     });
 }
 
-/// How far a loop goes: as long as a list is, up to an outer counter, or a number of rounds.
+/// The range of a loop: the length of a list, an outer counter, or a number of rounds.
 fn range(frame: &mut Frame, lists: &[List], at: usize) -> String {
     let list = frame.choose(lists);
     match frame.random.below(3) {

@@ -1,4 +1,4 @@
-//! What a kernel is launched with.
+//! Arguments of a launch.
 
 use half::{bf16, f16};
 

@@ -29,9 +29,9 @@ pub enum KernelError {
     /// A limit of this module is exceeded.
     #[error("the kernel has more than {limit} {what}")]
     TooLarge {
-        /// What is counted.
+        /// The items that are counted.
         what: &'static str,
-        /// How many there may be.
+        /// The largest number that is allowed.
         limit: usize,
     },
     /// The grid or an array has no dimension, or more than four.
@@ -45,7 +45,7 @@ pub enum KernelError {
     /// A name is not an identifier of C, or too long.
     #[error("{what} has the name {name:?}, expected an identifier of at most {MAX_NAME} characters")]
     Name {
-        /// What has the name.
+        /// The kind of item that has the name.
         what: &'static str,
         /// The name, cut to the longest that is allowed.
         name: String,
@@ -53,7 +53,7 @@ pub enum KernelError {
     /// Two parameters, or two components of an element, have one name.
     #[error("{what} have the name {name:?}")]
     DuplicateName {
-        /// What has the name.
+        /// The kind of item that has the name.
         what: &'static str,
         /// The name.
         name: String,
@@ -63,17 +63,17 @@ pub enum KernelError {
     Layout {
         /// The parameter's name.
         param: String,
-        /// What is wrong with it.
+        /// The reason for the error.
         reason: &'static str,
     },
     /// A position that the kernel does not have.
     #[error("{what} {index} does not exist: there are {count}")]
     Unknown {
-        /// What is referred to.
+        /// The kind of item that is referred to.
         what: &'static str,
         /// Its position.
         index: u32,
-        /// How many there are.
+        /// The number of items.
         count: usize,
     },
     /// A parameter that is passed by value is used as an array, or the reverse.
@@ -81,7 +81,7 @@ pub enum KernelError {
     ParamKind {
         /// The parameter's name.
         param: String,
-        /// What it is used as.
+        /// The kind of parameter that its use requires.
         expected: &'static str,
     },
     /// An access has not as many indices as its array has dimensions.
@@ -137,7 +137,7 @@ pub enum KernelError {
     Label {
         /// The label.
         label: LabelId,
-        /// What it should name.
+        /// The kind of item that it should name.
         what: &'static str,
     },
     /// A statement raises a fault that only the execution itself raises.

@@ -1,4 +1,4 @@
-//! What a kernel does to its arrays.
+//! Effects of a kernel on its arrays.
 
 use super::{Kernel, races::Access, visit};
 

@@ -1,4 +1,4 @@
-//! What is reported of a thread that ended with a fault.
+//! Reports of threads that ended with a fault.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{FaultKind, Kernel, Site};
 pub struct Fault {
     /// The position of the thread in the grid.
     pub thread: Vec<u32>,
-    /// What happened.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// Where in the source; an exhausted budget has no place.
     pub site: Option<Site>,
@@ -97,7 +97,7 @@ impl FaultRecord {
         }
     }
 
-    /// What the record says of a launch of this kernel; `None` if it is no record of it.
+    /// The fault that a record states for a launch of this kernel; `None` if it is no record of one.
     pub fn resolve(&self, kernel: &Kernel, grid: &[u32]) -> Option<Fault> {
         let kind = FaultKind::from_code(self.kind)?;
         let site = match self.site {

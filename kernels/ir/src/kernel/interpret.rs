@@ -391,7 +391,7 @@ fn int(value: i32) -> Literal {
     Literal::from_i64(Dtype::I32, value.into())
 }
 
-/// What an atomic operation writes.
+/// The value that an atomic operation writes.
 fn atomic(op: AtomicOp, before: Literal, operand: Literal, expected: Option<Literal>) -> Literal {
     // Numbers of 16 bits are computed in f32.
     let wide = before.dtype().compute();

@@ -7,7 +7,7 @@ use super::AtomicOp;
 /// Components that are watched at a time; a launch that accesses more counts as one with a race.
 const MAX_COMPONENTS: usize = 1 << 17;
 
-/// What threads have done with the components of arrays, as long as no race is found: a component that two threads access, at least one of
+/// Accesses of threads to the components of arrays, until a race is found: a component that two threads access, at least one of
 /// which writes, unless all accesses are one atomic operation that commutes.
 #[derive(Clone, Debug, Default)]
 pub struct Races {
@@ -16,7 +16,7 @@ pub struct Races {
     is_found: bool,
 }
 
-/// What a thread does with a component.
+/// An access of a thread to a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,

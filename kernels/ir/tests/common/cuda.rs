@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// What a launch left.
+/// The outcome of a launch.
 pub(crate) struct Outcome {
     pub(crate) arguments: Vec<Argument>,
     pub(crate) fault: Option<Fault>,
@@ -161,7 +161,7 @@ fn outcome(case: &Case, answer: &mut &[u8]) -> Outcome {
     Outcome { arguments, fault, is_stopped }
 }
 
-/// What the interpreter leaves.
+/// The outcome of the interpreter.
 pub(crate) fn expected(case: &Case) -> Outcome {
     let mut arguments = case.arguments.clone();
     let limits = Limits { loop_budget: case.loop_budget, steps: 1 << 28 };

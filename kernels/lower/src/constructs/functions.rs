@@ -14,7 +14,7 @@ use crate::source::syntax::{Constant, Node};
 use crate::types::parameters::Annotation;
 use crate::values::{Callable, Value};
 
-/// How far names of functions may refer to each other.
+/// The longest chain of names of functions that refer to each other.
 const MAX_ALIASES: u32 = 16;
 
 impl Environment<'_> {

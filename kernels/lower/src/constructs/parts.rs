@@ -13,7 +13,7 @@ use crate::values::constants::adapted;
 use crate::values::scalars;
 use crate::values::{Data, Location, Storage, Value, View};
 
-/// What an attribute or subscript refers to.
+/// The part of a value that an attribute or subscript refers to.
 pub(crate) enum Part {
     Value(Value),
     Location(Location),

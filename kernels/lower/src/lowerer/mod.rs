@@ -66,7 +66,7 @@ pub(crate) struct LoopLabels {
     pub(crate) next: Option<LabelId>,
 }
 
-/// What `return` does.
+/// The effect of `return`.
 pub(crate) enum Returns {
     /// Ends the thread.
     Kernel,
@@ -102,7 +102,7 @@ pub(crate) struct Variable {
     pub(crate) flag: LocalId,
 }
 
-/// What a variable holds.
+/// The content of a variable.
 #[derive(Clone, Debug)]
 pub(crate) enum VariableKind {
     Data(Type, Vec<LocalId>),
@@ -460,7 +460,7 @@ impl<'a> Lowerer<'a> {
         self.add_work(self.frame().variables.len() / 8);
     }
 
-    /// What is known of each variable, to be merged where paths meet.
+    /// Facts about each variable, to be merged where paths meet.
     pub(crate) fn knowledge(&self) -> Knowledge {
         self.look_through_variables();
         let variables = self.frame().variables.iter();
@@ -541,7 +541,7 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-/// What is known of variables at a point: whether they are assigned, and the number that they hold.
+/// Facts about variables at a point: whether they are assigned, and the number that they hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Knowledge(BTreeMap<String, (bool, Option<Number>)>);
 

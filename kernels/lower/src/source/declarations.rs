@@ -1,4 +1,4 @@
-//! What a source declares: kernels, functions, structs, imports and assignments, by scope.
+//! Declarations of a source by scope: kernels, functions, structs, imports and assignments.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ const MAX_PATH: usize = 1024;
 /// A function or the module, by its definition.
 pub(crate) type Scope = Option<Node>;
 
-/// How a function is decorated.
+/// The role of a function, by its decorators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// `@wp.kernel`
@@ -66,7 +66,7 @@ pub(crate) struct Declarations {
     by_node: HashMap<Node, usize>,
     classes: HashMap<(Scope, String), ClassDecl>,
     assigned: HashMap<(Scope, String), Assigned>,
-    /// What each imported name stands for: `warp`, `math.sin`.
+    /// The path of each imported name: `warp`, `math.sin`.
     imports: HashMap<String, String>,
     /// True if `from warp import *` binds Warp's names.
     has_all_of_warp: bool,
@@ -153,7 +153,7 @@ impl Declarations {
         .unwrap_or_default()
     }
 
-    /// What one scope assigns to a name.
+    /// The assignment to a name in one scope.
     pub(crate) fn assigned_in(&self, scope: Scope, name: &str) -> Option<Assigned> {
         self.assigned.get(&(scope, name.to_owned())).copied()
     }
@@ -163,7 +163,7 @@ impl Declarations {
         Self::visible(syntax, scope, |scope| self.classes.get(&(scope, name.to_owned())).copied())
     }
 
-    /// What the scopes around a function assign to a name, with the scope.
+    /// The assignment to a name in the scopes around a function, with the scope.
     pub(crate) fn assigned(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Option<(Scope, Assigned)> {
         Self::visible(syntax, scope, |scope| {
             let key = (scope, name.to_owned());

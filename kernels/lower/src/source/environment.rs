@@ -1,4 +1,4 @@
-//! What names outside a function stand for: Python constants.
+//! Values of names outside functions: Python constants.
 //!
 //! Constants are evaluated as Python evaluates them when the module runs, before any kernel is built: `7 / 2` is 3.5.
 

@@ -1,4 +1,4 @@
-//! What names and expressions outside a function stand for as types.
+//! Types that names and expressions outside functions stand for.
 
 use std::rc::Rc;
 

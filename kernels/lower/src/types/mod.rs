@@ -32,7 +32,7 @@ pub(crate) struct StructType {
     pub(crate) fields: Vec<(String, Type)>,
 }
 
-/// What an array type states of an array but the type of its elements.
+/// The form of an array: all that its type states except the type of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArrayForm {
     pub(crate) dims: u8,

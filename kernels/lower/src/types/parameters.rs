@@ -1,4 +1,4 @@
-//! What annotations of parameters stand for: types of values, arrays of them, structs with arrays, and open types.
+//! Annotations of parameters: types of values, arrays of them, structs with arrays, and open types.
 
 use std::fmt;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ pub(crate) struct RecordType {
     pub(crate) fields: Vec<(String, Annotation)>,
 }
 
-/// What a name stands for in an annotation or a call.
+/// The type that a name stands for in an annotation or a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Annotation {
     /// A value of a type.

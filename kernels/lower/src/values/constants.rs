@@ -44,7 +44,7 @@ pub(crate) fn adapted(data: &Data, dtype: Dtype) -> Option<Data> {
     fits.then(|| Data { constant: Some(constant), ..Data::literal(convert(constant, dtype)) })
 }
 
-/// How an operator is written.
+/// The symbol of an operator.
 pub(crate) fn symbol(op: Operator) -> &'static str {
     match op {
         Operator::And => "and",

@@ -60,7 +60,7 @@ pub(crate) struct View {
     pub(crate) selections: Vec<ParamId>,
 }
 
-/// What a view has of a dimension of its array. Expressions are cheap.
+/// The selection that a view makes in a dimension of its array. Expressions are cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {
     All,
@@ -105,7 +105,7 @@ pub(crate) struct Location {
     pub(crate) index: Option<Expr>,
 }
 
-/// What a location is part of.
+/// The storage that a location is part of.
 #[derive(Clone, Debug)]
 pub(crate) enum Storage {
     /// Local variables, by component.
@@ -128,7 +128,7 @@ impl View {
         (0..self.axes.len()).filter(is_open)
     }
 
-    /// How many these are.
+    /// The number of dimensions.
     pub(crate) fn rank(&self) -> usize {
         self.open().count()
     }

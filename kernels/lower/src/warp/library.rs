@@ -47,7 +47,7 @@ const PARTS: [Part; 3] = [
     },
 ];
 
-/// What the parts import.
+/// Imports of the parts.
 const IMPORTS: &str = "import typing as __typing\nimport warp as __wp\n";
 
 /// The name of the definition of a function of Warp; `None` for functions that are no part of the library.

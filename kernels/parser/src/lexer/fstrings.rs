@@ -41,7 +41,7 @@ pub(super) enum LiteralPart {
     SpecAfterField,
 }
 
-/// What ends literal text.
+/// The end of literal text.
 enum LiteralEnd {
     Quote,
     Open,

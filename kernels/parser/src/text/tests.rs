@@ -1,4 +1,4 @@
-//! What bytes become, in small sources.
+//! Decoding of small sources.
 
 use std::borrow::Cow;
 

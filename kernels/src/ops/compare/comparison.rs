@@ -82,7 +82,7 @@ pub struct PairErrors {
     pub ulps: u64,
 }
 
-/// What differs between two tensors.
+/// The differences between two tensors.
 ///
 /// Errors are those of the pairs of finite numbers that differ. They are computed in f64, where each operation rounds once; the
 /// difference of two integers is exact before it is rounded. Backends have equal bits.

@@ -77,7 +77,7 @@ fn norm<T: Element>(numbers: &[T::Raw], worker: &Worker) -> Result<f64, OpError>
     Ok(T::absolute(largest.into_iter().max().unwrap_or_default()))
 }
 
-/// What is known of each pair of a block.
+/// Results of the passes for each pair of a block.
 struct Scratch<W> {
     distances: [W; BLOCK],
     marks: [bool; BLOCK],

@@ -43,7 +43,7 @@ pub(super) trait Element: 'static {
     type Raw: Copy + Sync + 'static;
     /// Its bit pattern, and distances.
     type Word: Word;
-    /// What differences are compared with bounds in.
+    /// The type in which differences are compared with bounds.
     type Scaled: Scaled;
     /// The largest magnitude of a finite number; NaN and infinities have larger ones.
     const MAX_FINITE: Self::Word;

@@ -1,4 +1,4 @@
-//! What a comparison computes, in plain loops over one pair of tensors.
+//! The oracle of a comparison: plain loops over one pair of tensors.
 
 use accelerd_ir::Dtype;
 use half::{bf16, f16};

@@ -140,7 +140,7 @@ pub(super) struct Errors {
     pub(super) ulps: u64,
 }
 
-/// How far the difference exceeds the relative tolerance. Each operation rounds once. A difference that overflows is beyond any
+/// The amount by which the difference exceeds the relative tolerance. Each operation rounds once. A difference that overflows is beyond any
 /// tolerance.
 #[inline]
 pub(super) fn excess(difference: f64, rtol: f64, magnitude: f64) -> f64 {

@@ -5,7 +5,7 @@ use super::EmbedRequest;
 /// Half the distance from 1 to the next f32.
 const UNIT: f64 = f32::EPSILON as f64 / 2.0;
 
-/// What [`super::Embed`] should answer, and by how much each number may differ.
+/// The expected response of [`super::Embed`], and the bound on the error of each number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// f64 [texts, dimensions].

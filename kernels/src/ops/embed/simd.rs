@@ -52,7 +52,7 @@ mod x86 {
 
     use super::{Table, sum_rows_portable};
 
-    /// How many tokens ahead a row is asked for.
+    /// The prefetch distance of rows, in tokens.
     const AHEAD: usize = 8;
 
     /// Blocks of 256, 128, 64 and 16 dimensions, whose sums stay in registers, then the rest one by one.

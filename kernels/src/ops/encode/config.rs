@@ -135,7 +135,7 @@ pub enum QkNorm {
     AllHeads,
 }
 
-/// How the tokens of a range become one vector.
+/// The pooling of a range of tokens to one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pooling {
     /// The first token.

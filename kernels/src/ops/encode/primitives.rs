@@ -29,7 +29,7 @@ pub struct Batch {
     pub max_seqlen: usize,
 }
 
-/// What a linear layer applies to the product before it is written.
+/// The function that a linear layer applies to the product before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epilogue {
     /// Adds the bias, if there is one; so do the others.

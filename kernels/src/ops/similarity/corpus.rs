@@ -77,7 +77,7 @@ impl Corpus {
         self.dim
     }
 
-    /// How rows are compared.
+    /// The metric by which rows are compared.
     pub fn metric(&self) -> Metric {
         self.metric
     }

@@ -12,7 +12,7 @@ const KINDS: usize = FaultKind::ALL.len();
 /// Bytes of a word of the bitmap of open cases.
 const WORD: u64 = 4;
 
-/// What is launched: a thread for each case. The memory is zero but for the segments.
+/// A launch with a thread for each case. The memory is zero but for the segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScreenLaunch {
     /// Bytes of the memory.
@@ -23,11 +23,11 @@ pub struct ScreenLaunch {
     pub params: Vec<u8>,
     /// Where the block has addresses of the memory.
     pub addresses: Vec<u32>,
-    /// What is read afterwards, for [`Screened::new`].
+    /// The bytes that are read afterwards, for [`Screened::new`].
     pub result: Range<u64>,
 }
 
-/// What a launch found.
+/// The findings of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Screened {
     /// Cases of the launch.

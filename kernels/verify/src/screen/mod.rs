@@ -20,7 +20,7 @@ use crate::{generator::Generator, input::Input};
 pub struct ScreenSide<'a> {
     /// Its code. Each parameter is an array of one dimension.
     pub code: &'a DeviceCode,
-    /// What each parameter is.
+    /// The role of each parameter.
     pub params: &'a [ScreenParam],
 }
 

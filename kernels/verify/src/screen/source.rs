@@ -33,7 +33,7 @@ pub(super) fn source(
     .join("\n")
 }
 
-/// What the generator of the crate draws from.
+/// The tables that the generator of the crate draws from.
 fn tables() -> String {
     let names: Vec<_> = Strategy::ALL.iter().map(|strategy| format!("{strategy:?}")).collect();
     let mix: Vec<_> = MIX.iter().map(|strategy| (*strategy as u8).to_string()).collect();

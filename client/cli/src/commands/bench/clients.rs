@@ -27,7 +27,7 @@ pub(super) type Calls = Arc<dyn Fn(&Client) -> Call + Send + Sync>;
 /// Merged measurements.
 pub(super) type Report = load::Report<Error>;
 
-/// How calls arrive.
+/// The arrival pattern of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     /// Closed loop.

@@ -78,7 +78,7 @@ struct Figures {
     refused_p99_ms: f64,
 }
 
-/// How late the generator started calls. If it did not keep up, the level's figures do not describe the daemon.
+/// Delays with which the generator started calls. If it did not keep up, the level's figures do not describe the daemon.
 #[derive(Serialize)]
 struct Generator {
     kept_up: bool,

@@ -85,7 +85,7 @@ struct Subject {
     kept: Option<String>,
 }
 
-/// What all benchmarks need.
+/// State that all benchmarks share.
 struct Context<'a> {
     builder: &'a Builder,
     /// Priority of the calls, unless the load has a mix.

@@ -22,7 +22,7 @@ const PAIR: &str = "pair.json";
 /// Splits, in the order in which they are read.
 const SPLITS: [&str; 3] = ["train", "validation", "test"];
 
-/// How pairs are stored.
+/// The file layout of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Layout {
@@ -32,7 +32,7 @@ pub(super) enum Layout {
     Folders,
 }
 
-/// What pairs a data set has.
+/// The parameters that determine the pairs of a data set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Parameters {
     pub(super) layout: Layout,

@@ -23,7 +23,7 @@ pub(super) struct StatsArgs {
     folder: PathBuf,
 }
 
-/// What a data set has.
+/// Statistics of a data set.
 #[derive(Default, Serialize)]
 struct Stats {
     pairs: u64,

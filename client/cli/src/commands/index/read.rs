@@ -58,7 +58,7 @@ pub struct Prepared {
     pub is_generated: bool,
 }
 
-/// How a file is split.
+/// The method that splits a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SplitBy {
     /// Into windows of lines.
@@ -70,7 +70,7 @@ pub enum SplitBy {
     Grammar(Grammar),
 }
 
-/// How files are split.
+/// Options that split files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     pub windows: Windows,

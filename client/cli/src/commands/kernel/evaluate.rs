@@ -44,7 +44,7 @@ pub(super) struct EvaluateArgs {
     /// Dynamic shared memory of a block, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared_memory: u32,
-    /// What computes the expected results: the only kernel of a Python file, with parameters of the same names.
+    /// Reference that computes the expected results: the only kernel of a Python file, with parameters of the same names.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "expected")]
     reference: Option<PathBuf>,
     /// Threads of the reference along each dimension [default: a thread for each row, of a function in Python].
@@ -68,12 +68,12 @@ pub(super) struct EvaluateArgs {
     /// Relative tolerance [default: that of torch.testing].
     #[arg(long, value_name = "NUMBER", requires = "atol")]
     rtol: Option<f64>,
-    /// How long a launch may take, in seconds.
+    /// Time limit of a launch, in seconds.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     launch_timeout: f64,
 }
 
-/// What a parameter is.
+/// The role of a parameter.
 #[derive(Clone, Debug)]
 enum What {
     Value(Tensor),

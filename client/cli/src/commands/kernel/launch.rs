@@ -1,4 +1,4 @@
-//! What launches of a kernel have in common: its program, its grid and its arguments.
+//! Arguments that all launches of a kernel have: its program, its grid and its arguments.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(super) struct LaunchArgs {
     /// Name of the kernel, if the file has several.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What operators and functions mean [default: by the decorators].
+    /// Dialect of the source [default: by the decorators].
     #[arg(long, value_enum)]
     dialect: Option<Dialect>,
     /// Define a name that the file does not define; can be repeated.

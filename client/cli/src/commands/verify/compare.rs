@@ -18,9 +18,9 @@ use crate::{
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(super) struct CompareArgs {
-    /// What was computed.
+    /// The computed tensor.
     actual: String,
-    /// What was expected.
+    /// The expected tensor.
     expected: String,
     /// Absolute tolerance, of |actual - expected| <= atol + rtol * |expected|. 0 if only --rtol is set.
     #[arg(long, value_name = "X")]

@@ -19,7 +19,7 @@ pub struct Comparisons {
     outputs: Vec<OutputReport>,
 }
 
-/// How an output compares.
+/// The comparison of an output.
 #[derive(Serialize)]
 pub(super) struct OutputReport {
     pub(super) name: String,

@@ -21,7 +21,7 @@ use crate::{
 /// Elements of a tensor that are shown.
 const SHOWN_ELEMENTS: usize = 32;
 
-/// What the checks of a suite found.
+/// The results of a suite's checks.
 #[derive(Serialize)]
 pub(super) struct SuiteReport {
     pub(super) suite: String,
@@ -34,7 +34,7 @@ pub(super) struct SuiteReport {
     pub(super) checks: Vec<CheckReport>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Serialize)]
 pub(super) struct CheckReport {
     pub(super) name: String,
@@ -72,7 +72,7 @@ pub(super) struct SideReport {
     pub(super) outcomes: BTreeMap<String, u64>,
 }
 
-/// What the daemon said.
+/// Findings of the daemon.
 #[derive(Serialize)]
 pub(super) struct Findings {
     pub(super) cases: u64,
@@ -105,7 +105,7 @@ pub(super) struct CaseReport {
     pub(super) reference: ResultReport,
 }
 
-/// What a side computed.
+/// The result of one side.
 #[derive(Serialize)]
 pub(super) struct ResultReport {
     pub(super) outcome: String,
@@ -211,7 +211,7 @@ impl CheckReport {
         renderer.whole_line(format!("{status} {name}  {facts}"));
     }
 
-    /// What a check that failed found: counterexamples, or else the outputs that differ.
+    /// Shows the findings of a check that failed: counterexamples, or else the outputs that differ.
     pub(super) fn details(&self, renderer: &mut Renderer) {
         let Some(findings) = self.findings.as_ref().filter(|_| self.status == Status::Failed) else { return };
         renderer.gap();
@@ -314,7 +314,7 @@ impl CaseReport {
         }
     }
 
-    /// What is shown: the inputs, then what both sides computed.
+    /// Rows of the report: the inputs, then the results of both sides.
     pub(super) fn rows(&self) -> Vec<[String; 2]> {
         let inputs = self.inputs.iter().map(|value| ["input".to_owned(), value.to_string()]);
         let results = [("subject", &self.subject), ("reference", &self.reference)];
@@ -378,7 +378,7 @@ fn quoted(word: &str) -> String {
 }
 
 impl Report for SuiteReport {
-    /// What comes after the lines of the checks.
+    /// Renders the part after the lines of the checks.
     fn render(&self, renderer: &mut Renderer) {
         for check in &self.checks {
             check.details(renderer);

@@ -11,7 +11,7 @@ use crate::Dtype;
 use crate::kernel::{Kernel, ParamType};
 use crate::scalar::cuda::{self as scalar, ctype, elementary};
 
-/// How device code is emitted.
+/// Options of the emission of device code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// True if accesses, budgets of loops and, within loops, the word [`Launch::stop`](super::Launch::stop) are checked. Without checks an
@@ -37,7 +37,7 @@ pub struct DeviceCode {
     /// Bytes of the source before the parameter block, and before the `__global__` function.
     functions_bytes: usize,
     thread_bytes: usize,
-    /// What the names of its types and functions begin with.
+    /// The prefix of the names of its types and functions.
     name: String,
     reads_ahead: bool,
 }
@@ -75,7 +75,7 @@ impl DeviceCode {
     }
 }
 
-/// What device code calls. It stands once, before it.
+/// Functions that device code calls, written once before it.
 pub fn prelude() -> String {
     [scalar::PRELUDE, include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
 }

@@ -1,4 +1,4 @@
-//! What the emission of a kernel knows and writes.
+//! The state of emitting a kernel: the program and the text written so far.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::names::Names;
 use super::usage::Usage;
 use crate::kernel::{Kernel, LabelId, LocalId};
 
-/// How memory is accessed.
+/// The form in which memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// By strided arrays, with bounds, budget and abort flag checked.
@@ -121,7 +121,7 @@ impl<'k> Emitter<'k> {
         self.indent += 1;
     }
 
-    /// What was written.
+    /// Returns the text.
     pub(super) fn into_text(self) -> String {
         self.out
     }

@@ -4,7 +4,7 @@ use crate::Dtype;
 use crate::kernel::{AtomicOp, Expr, Kernel, Place, Stmt};
 use crate::scalar::{BinaryOp, UnaryOp};
 
-/// What limits the agreement of two executions of a kernel.
+/// Limits to the agreement of two executions of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exactness {
     /// Occurrences of operations that math libraries approximate.
@@ -27,7 +27,7 @@ impl Kernel {
         exactness.approximations_f64 == 0 && exactness.float_sums == 0
     }
 
-    /// What limits the agreement of two executions.
+    /// Limits to the agreement of two executions.
     pub fn exactness(&self) -> Exactness {
         let mut counter = Counter { kernel: self, found: Exactness::default() };
         counter.list(&self.body);

@@ -95,7 +95,7 @@ impl Launch {
         bytes
     }
 
-    /// What the memory for a fault holds before the first launch over a grid.
+    /// The content of the memory for a fault before the first launch over a grid.
     pub fn no_fault() -> [u8; Self::FAULT_SIZE] {
         let mut bytes = [0; Self::FAULT_SIZE];
         bytes[..8].fill(0xff);

@@ -7,7 +7,7 @@ use crate::scalar::cuda::PRELUDE;
 
 static PARAGRAPHS: LazyLock<Paragraphs> = LazyLock::new(Paragraphs::new);
 
-/// What the preludes define.
+/// Definitions of the preludes.
 struct Paragraphs {
     texts: Vec<&'static str>,
     /// The paragraphs that define a name.
@@ -47,7 +47,7 @@ pub(super) fn used_by(text: &str) -> String {
     format!("namespace ir {{\n\n{}\n\n}}  // namespace ir\n\n", used.join("\n\n"))
 }
 
-/// What stands between empty lines.
+/// Paragraphs of a source, separated by empty lines.
 fn paragraphs(source: &'static str) -> impl Iterator<Item = &'static str> {
     source.split("\n\n").map(|paragraph| paragraph.trim_matches('\n'))
 }

@@ -42,7 +42,7 @@ impl Emitter<'_> {
                 self.stmt(stmt);
             }
             if is_jump(stmt) {
-                // What follows is never run.
+                // The statements that follow never run.
                 break;
             }
         }
@@ -415,7 +415,7 @@ fn update(variable: &str, end: &CppExpr, step: i128, dtype: Dtype) -> String {
     }
 }
 
-/// What is wrong, for readers.
+/// A description of a fault, for readers.
 pub(super) fn fault_name(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::OutOfBounds => "index out of bounds",

@@ -1,4 +1,4 @@
-//! How a kernel uses its local variables: where each is declared, and which are only the counters of loops.
+//! Uses of local variables in a kernel: where each is declared, and which are only the counters of loops.
 //!
 //! Statements are identified by their address: a kernel is borrowed while it is emitted.
 
@@ -47,11 +47,11 @@ struct LocalUsage {
     scope: Option<Vec<Step>>,
 }
 
-/// What is known of the local variables and parameters of a kernel.
+/// Facts about the local variables and parameters of a kernel.
 pub(super) struct Usage {
     locals: Vec<LocalUsage>,
     declarations: Vec<Declaration>,
-    /// What is declared before a statement, in the order of the variables.
+    /// Variables declared before a statement, in their order.
     before: HashMap<StmtKey, Vec<LocalId>>,
     /// Variables that the body of a loop assigns.
     assigned: HashMap<LabelId, HashSet<LocalId>>,

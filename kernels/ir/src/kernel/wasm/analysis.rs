@@ -1,4 +1,4 @@
-//! What decides whether and how vectors of threads run a kernel.
+//! The analysis that decides whether and how vectors of threads run a kernel.
 
 use std::collections::HashSet;
 

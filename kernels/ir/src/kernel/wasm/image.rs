@@ -1,4 +1,4 @@
-//! What lies where in memory when a kernel is launched.
+//! The memory layout when a kernel is launched.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub enum ImageArgument<B> {
     },
 }
 
-/// What lies where in the memory of a module when a kernel is launched. Memory that neither `head` nor `data` covers is 0.
+/// The content of a module's memory when a kernel is launched. Memory that neither `head` nor `data` covers is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryImage<B> {
     /// Grid and argument block. They lie at the address [`RESERVED`].
@@ -89,7 +89,7 @@ pub enum ImageError {
         param: usize,
         /// Name of the parameter.
         name: String,
-        /// What does not fit.
+        /// The mismatch.
         mismatch: ArgumentMismatch,
     },
     /// Grid, arguments and arrays take more memory than is allowed.

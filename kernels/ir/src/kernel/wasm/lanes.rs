@@ -70,7 +70,7 @@ struct Lanes<'s, 'a> {
     locals: HashMap<LocalId, Vec<u32>>,
     /// The arrays that are accessed.
     arrays: Vec<ParamId>,
-    /// How many vectors run at once: a group.
+    /// The number of vectors that run at once, as a group.
     vectors: usize,
     /// The one that statements are emitted for.
     vector: usize,

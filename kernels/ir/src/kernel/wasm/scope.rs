@@ -1,4 +1,4 @@
-//! What statements and expressions of a thread refer to: the parameters of the function that runs threads, the arguments, the position.
+//! The scope of a thread's statements and expressions: the parameters of the function that runs threads, the arguments, the position.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub(super) struct Range {
     dtype: Dtype,
     next: u32,
     step: u32,
-    /// How many numbers are left, in the unsigned type of the same size.
+    /// The count of numbers that are left, in the unsigned type of the same size.
     left: u32,
 }
 

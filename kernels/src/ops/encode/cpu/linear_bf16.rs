@@ -14,7 +14,7 @@ use crate::{
     ops::encode::{Activation, primitives::Epilogue},
 };
 
-/// How many products of bfloat16 take as long as one of f32.
+/// The number of bfloat16 products that take as long as one of f32.
 const SPEEDUP: u64 = 8;
 /// Rows per part of a weight so large that even they exceed a slice.
 const MIN_ROWS: usize = 64;

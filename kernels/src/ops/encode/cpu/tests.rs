@@ -6,7 +6,7 @@ use crate::{
     cpu::{self, gemm_bf16::AmxToken},
 };
 
-/// What encoders are computed in here: f32, bfloat16 as this machine has it, and where a machine has no unit for it.
+/// The precisions of encoders on this machine: f32, bfloat16 as this machine has it, and where a machine has no unit for it.
 fn precisions() -> [(Precision, Option<AmxToken>); 3] {
     [(Precision::F32, None), (Precision::Bf16, AmxToken::detect()), (Precision::Bf16, None)]
 }

@@ -1,4 +1,4 @@
-//! What the launches of one forward pass share, and how kernel parameters are declared and narrowed.
+//! State that the launches of one forward pass share, and the declaration and narrowing of kernel parameters.
 
 use std::cell::Cell;
 

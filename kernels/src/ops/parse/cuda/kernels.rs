@@ -19,7 +19,7 @@ launch_structs! {
     /// `lex_min_columns`.
     pub(super) const ROWS_PER_BLOCK: usize = 1024;
 
-    /// What the lexer's kernels count in a batch; zeroed.
+    /// Counts that the lexer's kernels write for a batch; zeroed.
     #[derive(PartialEq, Eq)]
     pub(super) struct LexCounts {
         unused: u32,

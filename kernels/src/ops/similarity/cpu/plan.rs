@@ -1,4 +1,4 @@
-//! How each request of a batch reads the rows that it selects: by a pass over all rows that requests share, by
+//! The plan by which each request of a batch reads the rows that it selects: by a pass over all rows that requests share, by
 //! gathering its rows, or by scoring them directly.
 
 use std::borrow::Cow;

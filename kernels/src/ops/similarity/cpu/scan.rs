@@ -114,7 +114,7 @@ fn scan_in_slices<C: Collector>(
     Ok(parts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What all threads of a scan share.
+/// State that all threads of a scan share.
 struct Scan<'a> {
     table: &'a Table<'a>,
     isa: Isa,

@@ -86,7 +86,7 @@ fn device_caps(worker: &Worker) -> DeviceCaps {
     }
 }
 
-/// How the queries of a request are searched.
+/// A part of a request's queries, by the method of its search.
 enum Part<'a> {
     /// By a scan, with a mask or of all rows.
     Scan(Option<&'a [u32]>),

@@ -104,7 +104,7 @@ pub(super) struct SearchProblem {
     pub(super) format: ScanFormat,
 }
 
-/// How a search is computed.
+/// The plan of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchPlan {
     /// All matching rows are scored in f64.

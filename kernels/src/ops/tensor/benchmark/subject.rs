@@ -1,4 +1,4 @@
-//! What is measured: a plan, and the plan that generates its inputs on the device.
+//! The subject of a measurement: a plan, and the plan that generates its inputs on the device.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Subject {
         inputs.saturating_add(during as u64)
     }
 
-    /// What a repetition moves and computes.
+    /// The bytes that a repetition moves and the operations that it computes.
     pub(in super::super) fn workload(&self) -> Workload {
         self.plan.workload()
     }

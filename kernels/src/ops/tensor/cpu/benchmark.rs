@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{DeviceId, OpError, cpu::Worker};
 
-/// What a thread copies at a time.
+/// Bytes that a thread copies at a time.
 const CHUNK: usize = 1 << 20;
 
 /// Two buffers, larger together than most caches.

@@ -269,7 +269,7 @@ impl Real for f64 {
     }
 }
 
-/// What is done with the Rust type of an element type.
+/// A function that is generic over the Rust type of an element type.
 pub(super) trait NumberVisitor {
     type Out;
     fn visit<T: Number>(self) -> Self::Out;

@@ -10,7 +10,7 @@ use super::{cast::cast, instruction};
 /// Most elements of a block.
 const MAX_BLOCK: usize = 1024;
 const MIN_BLOCK: usize = 128;
-/// What the registers of a block may fill: a part of the L2 cache, and the L1 cache for all but long functions.
+/// The bytes that the registers of a block may fill: a part of the L2 cache, and the L1 cache for all but long functions.
 const BLOCK_BYTES: usize = 48 << 10;
 
 /// A function with a register for each value; values that are not alive at the same time share registers.

@@ -139,7 +139,7 @@ impl Region {
         (self.slow.iter().product(), self.fast.iter().product())
     }
 
-    /// How far apart neighbours in `fast` and in `slow` are, in bytes, for the operand for which the former is the most.
+    /// The distances between neighbours in `fast` and in `slow`, in bytes, for the operand whose distance in `fast` is the largest.
     pub(super) fn inner_distances(&self) -> (usize, usize) {
         let distance = |strides: &[isize], access: &Access| {
             strides.last().map_or(0, |stride| stride.unsigned_abs().saturating_mul(access.dtype.size()))

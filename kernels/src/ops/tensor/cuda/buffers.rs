@@ -125,7 +125,7 @@ pub(super) struct Memory<'a> {
     pub(super) inputs: Vec<Span<'a>>,
     pub(super) outputs: Vec<Span<'a>>,
     pub(super) arena: Span<'a>,
-    /// What the launches of one step share.
+    /// The memory that the launches of one step share.
     pub(super) workspace: Span<'a>,
     pub(super) status: Span<'a>,
 }

@@ -1,4 +1,4 @@
-//! What a step enqueues, decided on before the addresses of its buffers are known.
+//! The launches of a step, determined before the addresses of its buffers are known.
 
 use bytemuck::Pod;
 
@@ -31,7 +31,7 @@ impl Argument {
     }
 }
 
-/// What an execution knows the address of.
+/// A buffer whose address an execution knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pointer {
     View(Address),
@@ -103,7 +103,7 @@ impl ProductLaunch {
     }
 }
 
-/// What a step enqueues: a product, then the launches in order. The launches share a workspace.
+/// The work that a step enqueues: a product, then the launches in order. The launches share a workspace.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "there is no better word for the launches")]
 pub(super) struct Launches {

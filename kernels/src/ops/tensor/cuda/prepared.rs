@@ -22,7 +22,7 @@ use crate::{
 
 /// Words of an encoded tensor map.
 const MAP_WORDS: usize = TENSOR_MAP_BYTES / 8;
-/// What takes longer has compiled a kernel.
+/// A preparation that takes longer has compiled a kernel.
 const COMPILED: Duration = Duration::from_millis(5);
 
 /// The work of the first slice, in operations on elements: less than the time of a slice on a slow device.

@@ -44,7 +44,7 @@ pub(super) struct RowVariant {
     pub(super) extent: RowExtent,
 }
 
-/// How much of a row one block reads.
+/// The part of a row that one block reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowExtent {
     /// All of it, once.

@@ -56,7 +56,7 @@ struct Scan<'a> {
     inner: usize,
 }
 
-/// How the scans are cut: a part's elements, and how many parts there are.
+/// The partition of scans: the elements of a part, and the number of parts.
 #[derive(Clone, Copy)]
 struct Parts {
     part: usize,

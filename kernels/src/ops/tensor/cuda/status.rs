@@ -1,4 +1,4 @@
-//! What kernels report of an execution: the first index that one of them found out of range.
+//! The report of kernels on an execution: the first index that one of them found out of range.
 //!
 //! Three words: the node that read the index, 0 if there is no report; the index; the extent of the dimension that it indexes. Only plans
 //! with operations that check indices have them. They are cleared before the first launch and copied to the host with the outputs.
@@ -50,7 +50,8 @@ pub(super) fn download_checked(
     Ok(downloaded)
 }
 
-/// How a step is reported. The steps of a node share a report: only those whose indices are the caller's can fail, and a node has one.
+/// The number of a step's report. The steps of a node share a report: only those whose indices are the caller's can fail, and a node has
+/// one.
 pub(super) fn report_of(step: &IndexStep) -> usize {
     step.node + 1
 }

@@ -48,7 +48,7 @@ pub struct TensorBench {
     output: Vec<(PathBuf, Document)>,
 }
 
-/// What a file of results contains.
+/// The kind of a file of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Document {
     Json,

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::args;
 
-/// What is wrong with a suite.
+/// The errors of a suite.
 #[derive(Debug, Default)]
 pub(super) struct Mistakes(RefCell<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! How a check compares, what its cases may use, and how many there are.
+//! Options of a check: its policy of comparison, the limits of its cases, and their number.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Options {
     check_determinism: bool,
 }
 
-/// How the subject must end.
+/// The expected outcome of the subject.
 #[derive(Debug)]
 pub(super) enum Expect {
     InAllCases(String),

@@ -55,7 +55,7 @@ struct Scratch<T> {
     row: Vec<T>,
     /// `[terms, positions]`.
     windows: Vec<T>,
-    /// What multiplies them: `[terms]` panels, or the product of a block.
+    /// The factor of the panels: `[terms]` panels, or the product of a block.
     block: Vec<T>,
     /// `[channels, pitch]`.
     sums: Vec<T>,

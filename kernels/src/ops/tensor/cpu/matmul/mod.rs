@@ -148,7 +148,7 @@ pub(super) struct TileOf<'a, T> {
     pub(super) columns: std::ops::Range<usize>,
 }
 
-/// What becomes of the sums.
+/// The operations on the sums before they are written.
 pub(super) struct Finish<T> {
     pub(super) shape: Shape,
     /// Of each column.

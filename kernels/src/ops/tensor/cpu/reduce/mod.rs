@@ -42,7 +42,7 @@ const SELECTED: usize = 8192;
 const SUMMED_COLUMNS: usize = 4096;
 /// Bytes of the states of chunks that are computed before they are combined, unless each thread has but a few chunks.
 const PENDING_BYTES: usize = 4 << 20;
-/// What a state of few bytes takes with its allocation.
+/// The bytes that a small state takes with its allocation.
 const MIN_STATE_BYTES: usize = 64;
 
 pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
@@ -97,7 +97,7 @@ struct Job<'a> {
     shape: &'a [usize],
 }
 
-/// How the iteration space is visited.
+/// The order in which the iteration space is visited.
 struct Schedule {
     region: Region,
     /// True if the reduced dimensions are the slow ones of the region.
@@ -344,7 +344,7 @@ impl Job<'_> {
     }
 }
 
-/// How many chunks are computed before they are combined.
+/// The number of chunks that are computed before they are combined.
 fn group_len(state_bytes: usize, threads: usize) -> usize {
     (PENDING_BYTES / state_bytes.max(MIN_STATE_BYTES)).max(4 * threads)
 }

@@ -1,4 +1,4 @@
-//! What a reduction keeps of the values that it has seen.
+//! The state that a reduction accumulates.
 
 use std::marker::PhantomData;
 

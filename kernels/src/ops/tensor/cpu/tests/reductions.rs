@@ -93,7 +93,7 @@ fn units(reduction: Reduction, dtype: Dtype, inner: &[usize]) -> f64 {
     }
 }
 
-/// What the result may be wrong by near 0: a logarithm cancels the greatest value, and a mean rounds.
+/// The absolute error of a result near 0: a logarithm cancels the greatest value, and a mean rounds.
 fn absolute(reduction: Reduction, dtype: Dtype) -> f64 {
     let cancels = matches!(reduction, Reduction::LogSumExp | Reduction::SquaredDeviations);
     if cancels { 8.0 * epsilon(dtype.compute()) } else { 0.0 }

@@ -31,7 +31,7 @@ const HEADERS: &[Source] = &[
     cu!("tensor/attention_rows.cuh"),
 ];
 
-/// What the text depends on.
+/// The parameters of the generated text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     dtype: Dtype,

@@ -58,7 +58,7 @@ const MIN_PART_TILES: usize = 4;
 /// Parts of the keys: at most the lanes of the warp that combines them.
 const MAX_PARTS: usize = 32;
 
-/// What is computed.
+/// The shape and options of an attention step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
     pub(super) dtype: Dtype,

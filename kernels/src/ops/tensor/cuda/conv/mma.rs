@@ -7,7 +7,7 @@ use super::{
 };
 use crate::OpError;
 
-/// What the tensor cores multiply.
+/// The type of the factors that tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Multiplied {
     F16,
@@ -16,7 +16,7 @@ pub(super) enum Multiplied {
 }
 
 impl Multiplied {
-    /// What a step permits; `None` if its products are exact.
+    /// The type that a step permits; `None` if its products are exact.
     pub(super) fn of(step: &ConvStep) -> Option<Self> {
         if step.output.dtype == Dtype::F16 {
             Some(Self::F16)

@@ -1,4 +1,4 @@
-//! What convolutions on tensor cores read: filters and images in the workspace, with the channels innermost.
+//! Packed operands of convolutions on tensor cores: filters and images in the workspace, with the channels innermost.
 
 use accelerd_tensor::Plan;
 

@@ -62,7 +62,7 @@ impl Operands<'_> {
         inputs.chain(self.outputs().map(|(nth, ..)| format!("output{nth}"))).collect()
     }
 
-    /// What the template calls, by the names that it knows.
+    /// The functions that the template calls, by the names that it knows.
     fn structure(&self) -> String {
         let values = lines(self.inputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> p{nth};")));
         let views = lines(self.views().iter().map(|view| format!("    const View& {view};")));

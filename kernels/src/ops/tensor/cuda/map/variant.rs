@@ -1,4 +1,4 @@
-//! How an elementwise step iterates: what its generated text depends on in addition to the function.
+//! The iteration of an elementwise step: the parameters of its generated text in addition to the function.
 
 use accelerd_ir::scalar::{BinaryOp, Function, Inst, UnaryOp};
 
@@ -10,7 +10,7 @@ use super::{
 
 /// The widest access of a thread.
 const VECTOR_BYTES: usize = 16;
-/// What a thread reads before it writes, to have enough loads in flight for the bandwidth of the memory.
+/// The bytes that a thread reads before it writes, to have enough loads in flight for the bandwidth of the memory.
 const BYTES_IN_FLIGHT: usize = 32;
 /// Bound of the instructions that are unrolled, beyond which compilation takes longer than unrolling saves.
 const MAX_UNROLLED: usize = 1024;
@@ -31,7 +31,7 @@ pub(super) struct Operand {
     pub(super) is_output: bool,
 }
 
-/// How a view steps along the inner dimension.
+/// The step of a view along the inner dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Access {
     /// To the next element.
@@ -63,7 +63,7 @@ impl Schedule {
     }
 }
 
-/// What the text depends on in addition to the function.
+/// The parameters of the text in addition to the function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) rank: usize,

@@ -49,7 +49,7 @@ pub(super) fn adds_bias(step: &MatMulStep) -> bool {
     step.bias.is_some() && step.output.dtype != Dtype::F64
 }
 
-/// How a batch of matrices is stored.
+/// The layout of a batch of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Factor {
     is_transposed: bool,

@@ -75,7 +75,7 @@ pub(super) fn prepare(step: &MatMulStep, sizes: &BufferSizes, worker: &Worker) -
     }
 }
 
-/// What the library leaves to do, in place.
+/// The rest of the step that the library does not compute, in place.
 fn rest(step: &MatMulStep) -> Result<Option<MapStep>, OpError> {
     let bias = step.bias.as_ref().filter(|_| !blas::adds_bias(step));
     if bias.is_none() && step.epilogue.is_none() {

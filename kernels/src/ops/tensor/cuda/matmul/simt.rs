@@ -28,7 +28,7 @@ pub(super) fn prepare(step: &MatMulStep, checked: &Checked) -> Launches {
     ))
 }
 
-/// What the text depends on in addition to the epilogue.
+/// The parameters of the text in addition to the epilogue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
     pub(super) dtype: Dtype,

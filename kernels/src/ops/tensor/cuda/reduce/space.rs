@@ -44,7 +44,7 @@ impl Space {
     }
 }
 
-/// How far the operand moves along a dimension that moves farthest, of the first `inputs`.
+/// The largest stride along a dimension of the first `inputs` operands.
 fn reach(dim: &Dim, inputs: usize) -> usize {
     dim.strides[..inputs].iter().map(|stride| stride.unsigned_abs()).max().unwrap_or(0)
 }

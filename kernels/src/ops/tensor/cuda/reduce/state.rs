@@ -1,4 +1,4 @@
-//! What a reduction accumulates.
+//! The state that a reduction accumulates.
 
 use accelerd_ir::Dtype;
 use accelerd_tensor::Reduction;

@@ -16,7 +16,7 @@ const TARGET_BLOCKS: usize = 1024;
 const INDEX_BYTES: usize = 4;
 const COUNTER_BYTES: usize = 4;
 
-/// How rows are split, and where the workspace has what.
+/// The partition of rows, and the layout of the workspace.
 struct Layout {
     part: usize,
     parts: usize,
