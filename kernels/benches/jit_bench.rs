@@ -35,7 +35,7 @@ fn main() {
     std::process::exit(i32::from(correct != [true; 2]));
 }
 
-/// Opens the device anew, so that only the disk keeps kernels between two calls.
+/// Reopens the device, so that only the disk keeps kernels between two calls.
 fn bench(cache: &Path) -> Result<bool, OpError> {
     let device = open(cache);
     let Backend::Cuda(worker) = device.open()? else { panic!("CUDA was asked for") };

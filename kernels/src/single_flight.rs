@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Values by key, bounded by count and by bytes. Values in use are never evicted, so the bounds hold for unused ones:
-/// what is in use occupies its memory with or without an entry.
+/// values in use occupy their memory with or without an entry.
 pub(crate) struct SingleFlightCache<K, V, E> {
     entries: Mutex<Entries<K, V, E>>,
     max_entries: usize,
@@ -148,7 +148,7 @@ mod tests {
         cache.get_or_create(&key, || Ok((key, 10))).expect("created")
     }
 
-    /// Which of the keys have an entry. The probe does not change what is kept.
+    /// The keys that have an entry. The probe does not change the order of eviction.
     fn kept(cache: &Cache, keys: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let entries = cache.lock();
         keys.into_iter().filter(|key| entries.by_key.contains_key(key)).collect()

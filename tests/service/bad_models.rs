@@ -44,7 +44,7 @@ fn replaced(path: &Path, from: &str, to: &str) {
     fs::write(path, [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()).expect("written");
 }
 
-/// A change to a valid folder, and what the error must name.
+/// A change to a valid folder, and the text that the error must name.
 type Harm = (&'static str, fn(&Path), &'static str);
 
 const WEIGHTS: &str = "model.safetensors";

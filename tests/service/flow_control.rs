@@ -464,7 +464,7 @@ async fn metadata_above_the_limit_gets_a_grpc_status() {
     server.embed().embed(request).await.expect("what is within the limit passes");
 }
 
-/// A connection whose client does not see for a while what the daemon sends.
+/// A connection whose client does not see the daemon's frames for a while.
 struct Late {
     stream: TcpStream,
     may_read: watch::Receiver<bool>,

@@ -1,4 +1,4 @@
-//! Locations of snapshots: what is allowed, and which paths errors reveal.
+//! Locations of snapshots: those that are allowed, and the paths that errors reveal.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 

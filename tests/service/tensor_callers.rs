@@ -1,4 +1,5 @@
-//! Callers of tensors that do not read, pause, vanish or send far too much: what they hold is bounded, is given back, and delays nobody.
+//! Callers of tensors that do not read, pause, vanish or send far too much: the memory they hold is bounded and released, and others are
+//! not delayed.
 
 use accelerd::{config::Config, transport::memory::MemoryKind};
 use accelerd_kernels::ledger::{Kind, Place};
@@ -183,7 +184,7 @@ async fn uploads_that_stop_give_their_memory_back() {
     let mut sender = raw(&server, 65_535).await;
     let begin = framed(&upload_header(32 * MIB));
     let chunk = framed(&v1::UploadTensorRequest { header: None, data: vec![7; 1000].into() });
-    // Nothing, part of a header, a header, and a header with part of what it announces, up to the middle of a message.
+    // Nothing, part of a header, a header, and a header with part of the bytes that it announces, up to the middle of a message.
     let whole = [&begin[..], &chunk[..]].concat();
     for sent in [0, 3, 6, begin.len(), begin.len() + 7, whole.len()] {
         let (response, mut body) = open(&mut sender, UPLOAD).await;

@@ -154,7 +154,7 @@ fn requests() -> impl Strategy<Value = v1::ExecuteRequest> {
     )
 }
 
-/// Limits that make what is absurd fail at once.
+/// Limits that make absurd graphs fail at once.
 fn small(config: &mut Config) {
     config.backend.kind = accelerd::config::BackendKind::Cpu;
     config.admission.max_bytes = "64MiB".parse().expect("a size");
@@ -162,7 +162,7 @@ fn small(config: &mut Config) {
     config.tensors.memory_limit = "4MiB".parse().expect("a size");
 }
 
-/// A refusal names a field, and says what was expected and what was there.
+/// A refusal names a field, the expectation and the value.
 fn check(status: &Status) -> TestCaseResult {
     // A reduction of a tensor that is expanded without bound may take as long as its caller permits.
     if [Code::ResourceExhausted, Code::DeadlineExceeded, Code::Cancelled].contains(&status.code()) {

@@ -49,7 +49,7 @@ pub enum CliError {
     /// A kernel ended with a fault, as the report says that is printed already.
     #[error("the kernel ended with a fault")]
     Fault,
-    /// Ctrl-C; the message says what was done.
+    /// Ctrl-C; the message states the work that was done.
     #[error("{0}")]
     Interrupted(String),
     /// Part of the work failed.

@@ -6,7 +6,7 @@ use console::{measure_text_width, strip_ansi_codes, truncate_str};
 
 use crate::visible;
 
-/// A buffer of text with colours. Control characters in what it is given are shown as escapes.
+/// A buffer of text with colours. Control characters in its input are shown as escapes.
 #[derive(Debug)]
 pub struct Renderer {
     text: String,

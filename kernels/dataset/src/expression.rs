@@ -1,4 +1,4 @@
-//! Random expressions over what is in scope.
+//! Random expressions over the variables in scope.
 
 use crate::{code::Code, frame::Frame, scope::Type};
 

@@ -1,4 +1,4 @@
-//! A kernel while it is written: parameters, lines of the body, and what is in scope.
+//! A kernel under construction: parameters, lines of the body, and the scope.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub(crate) struct Frame {
     helpers: Vec<String>,
     body: Vec<String>,
     indent: usize,
-    /// The types of what a function of the dialect Python returns.
+    /// The types of the values that a function of the dialect Python returns.
     results: Vec<Type>,
 }
 
@@ -160,7 +160,7 @@ impl Frame {
         self.body.push(format!("{}{}", "    ".repeat(self.indent + 1), line.as_ref()));
     }
 
-    /// A statement with a block. What the block declares is not in scope after it.
+    /// A statement with a block. Declarations of the block are not in scope after it.
     pub(crate) fn block(&mut self, header: impl AsRef<str>, body: impl FnOnce(&mut Self)) {
         self.line(header);
         let outside = self.scope.clone();

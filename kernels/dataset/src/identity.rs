@@ -103,7 +103,7 @@ impl<'a> Hashed<'a> {
     }
 
     fn add_name(&self, hash: &mut Sha256, row: usize, name: u32) {
-        // An attribute belongs to what has it, whatever the module calls its own things.
+        // An attribute keeps its name: it belongs to another object than the module's own.
         let number = self.given.get(&name).filter(|_| self.columns.kinds[row] != Kind::Attribute);
         match number {
             Some(number) => hash.update(number.to_le_bytes()),
@@ -125,7 +125,7 @@ impl<'a> Hashed<'a> {
     }
 }
 
-/// Text of any length, so that what follows it is no part of it.
+/// Text with its length, so that text and successor cannot be confused.
 fn add_text(hash: &mut Sha256, text: &[u8]) {
     hash.update((text.len() as u64).to_le_bytes());
     hash.update(text);

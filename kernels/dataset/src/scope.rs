@@ -21,7 +21,7 @@ impl Scope {
         self.variables(of).push((name.into(), false));
     }
 
-    /// A variable of a type, if there is one. One that is not used yet is more likely, so that what is computed is used.
+    /// A variable of a type, if there is one. An unused one is more likely, so that computed values are used.
     pub(crate) fn pick(&mut self, of: Type, random: &mut Random) -> Option<String> {
         let variables = self.variables(of);
         let unused = variables.iter().rposition(|(_, is_used)| !is_used).filter(|_| random.below(3) > 0);

@@ -1,4 +1,4 @@
-//! The interpreter computes what the operations document, at the edges of every type too.
+//! The interpreter computes the documented results of operations, also at the edges of every type.
 
 use accelerd_ir::{
     Dtype,

@@ -1,4 +1,4 @@
-//! Emitted device code computes what the interpreter computes, bit for bit. It is compiled for the host.
+//! Emitted device code computes the results of the interpreter, bit for bit. It is compiled for the host.
 
 mod common {
     pub(crate) mod cuda;
@@ -413,7 +413,7 @@ fn reads_before_it_writes() -> Kernel {
 
 #[test]
 fn threads_that_run_at_once_have_variables_of_their_own() {
-    // Grids around multiples of what the device runs at once; in the last case threads read beyond the end of `x`.
+    // Grids around multiples of the threads that the device runs at once; in the last case threads read beyond the end of `x`.
     let cases: Vec<_> = [(1, 1), (6, 1), (5, 5), (9, 8), (12, 12), (7, 8)]
         .map(|(extent, grid)| {
             let x: Vec<_> = (0..extent).map(|at| Literal::from_i64(Dtype::I32, at)).collect();

@@ -1,4 +1,4 @@
-//! Emitted WebAssembly computes what the interpreter computes, bit for bit.
+//! Emitted WebAssembly computes the results of the interpreter, bit for bit.
 
 mod common {
     pub(crate) mod random;

@@ -36,7 +36,7 @@ pub(crate) struct Books {
     balance: Mutex<Balance>,
     evictors: RwLock<Vec<(Kind, Evictor)>>,
     gauges: RwLock<Vec<(Kind, Gauge)>>,
-    /// Reads what the allocator of the place has reserved in total.
+    /// Reads the bytes that the allocator of the place has reserved in total.
     total: RwLock<Option<Gauge>>,
 }
 
@@ -92,20 +92,20 @@ impl Ledger {
         lock(&self.books(place).balance).kind(kind).cap = cap;
     }
 
-    /// Registers a callback that evicts what is a cache of this kind. It is called with the bytes that are missing, from the
+    /// Registers a callback that evicts cached data of this kind. It is called with the bytes that are missing, from the
     /// thread that reserves, and returns the bytes that it evicted; their reservations are dropped by then. It must not wait
     /// for a lock that is held while memory is reserved.
     pub fn on_eviction(&self, place: Place, kind: Kind, evict: impl Fn(u64) -> u64 + Send + Sync + 'static) {
         write(&self.books(place).evictors).push((kind, Arc::new(evict)));
     }
 
-    /// Registers a callback that reads what is held of a kind outside of reservations. It counts in snapshots, and for no
+    /// Registers a callback that reads the bytes of a kind that are held outside of reservations. It counts in snapshots, and for no
     /// limit: the allocator of the place has its own.
     pub fn observe(&self, place: Place, kind: Kind, read: impl Fn() -> u64 + Send + Sync + 'static) {
         write(&self.books(place).gauges).push((kind, Arc::new(read)));
     }
 
-    /// Registers a callback that reads what the allocator of a place has reserved. What no other kind holds of it counts as
+    /// Registers a callback that reads the bytes that the allocator of a place has reserved. Those that no other kind holds count as
     /// [`Kind::Pool`] in snapshots.
     pub fn observe_total(&self, place: Place, read: impl Fn() -> u64 + Send + Sync + 'static) {
         *write(&self.books(place).total) = Some(Arc::new(read));
@@ -259,7 +259,7 @@ impl Account {
         Ok(Reservation { account: self.clone(), bytes })
     }
 
-    /// Reserves bytes that are free: nothing is evicted for them, and `None` is no refusal. For what is a cache itself.
+    /// Reserves free bytes, for a cache: nothing is evicted for them, and `None` does not count as a refusal.
     pub fn reserve_unused(&self, bytes: u64) -> Option<Reservation> {
         let mut reservation = self.empty();
         reservation.try_grow(bytes).then_some(reservation)
@@ -270,7 +270,7 @@ impl Account {
         Reservation { account: self.clone(), bytes: 0 }
     }
 
-    /// Bytes that a reservation finds without an eviction: what the cap of the kind and the limit of the place both leave.
+    /// Bytes that a reservation finds without an eviction, below both the cap of the kind and the limit of the place.
     pub fn available(&self) -> u64 {
         lock(&self.books.balance).available(self.kind)
     }

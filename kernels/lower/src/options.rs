@@ -32,7 +32,7 @@ pub enum Captured {
 pub struct Options<'a> {
     /// The language.
     pub dialect: Dialect,
-    /// Captured names. They take precedence over what the source assigns to a name outside the kernel.
+    /// Captured names. They take precedence over assignments of the source outside the kernel.
     pub constants: BTreeMap<String, Captured>,
     /// The only kernel to lower; every kernel if absent.
     pub entry: Option<&'a str>,

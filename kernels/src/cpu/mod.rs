@@ -57,7 +57,7 @@ impl Pool {
         Self::stand_in(DeviceId::Cpu, threads)
     }
 
-    /// As [`Self::start`], under another id: tests of what happens to GPUs run without one.
+    /// As [`Self::start`], under another id, for tests of the loss of GPUs that run without one.
     #[doc(hidden)]
     pub fn stand_in(id: DeviceId, threads: usize) -> Result<Arc<Self>, String> {
         // The standard library considers the CPU quota of the control group as well as the affinity mask.

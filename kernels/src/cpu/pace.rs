@@ -22,7 +22,7 @@ impl Pace {
         Self { left: SLICE }
     }
 
-    /// Called before work of this cost, which is not interrupted: ends the slice if the work exceeds what is left of it.
+    /// Called before work of this cost, which is not interrupted: ends the slice if the work exceeds its rest.
     pub(crate) async fn spend(&mut self, cost: u64) {
         if cost > self.left && self.left < SLICE {
             EndOfSlice(false).await;

@@ -35,7 +35,7 @@ const TASKS_PER_THREAD: u64 = 16;
 /// Who distributes work over the pool's threads.
 #[derive(Clone, Copy)]
 pub(crate) enum Schedule<'a> {
-    /// Nobody: the work is so little that the calling thread does it.
+    /// No thread of the pool: the calling thread does work this small.
     Inline,
     /// A thread of the pool: the work is part of a slice.
     Slice,

@@ -78,7 +78,7 @@ impl CopyStreams {
         self.uploads
     }
 
-    /// Makes what is enqueued on `later` from now on wait for what is on `first`.
+    /// Makes work enqueued on `later` from now on wait for the work on `first`.
     pub(super) fn wait(&self, compute: &Stream, first: StreamKind, later: StreamKind) -> Result<(), OpError> {
         let device = compute.device();
         device.enter()?;
@@ -140,7 +140,7 @@ impl CopyStreams {
         copied
     }
 
-    /// An event after what is on the stream now.
+    /// An event after the work that is on the stream now.
     pub(super) fn record_event(&self, compute: &Stream, on: StreamKind) -> Result<Event, OpError> {
         let event = Event::new(compute.device())?;
         event.record(self.raw(compute, on))?;
@@ -232,7 +232,7 @@ impl Event {
         Ok(Self { event: untimed(device)?, device: Arc::clone(device) })
     }
 
-    /// Records it after what is on the stream now.
+    /// Records it after the work that is on the stream now.
     fn record(&self, stream: sys::CUstream) -> Result<(), OpError> {
         // SAFETY: event and stream are alive and of one context.
         self.device.check("event", unsafe { sys::cuEventRecord(self.event, stream) })

@@ -160,7 +160,7 @@ impl Device {
         });
     }
 
-    /// Evicts what is a cache in its memory, until about `bytes` are free. Returns how many were evicted.
+    /// Evicts caches in its memory, until about `bytes` are free. Returns how many were evicted.
     pub(super) fn evict(&self, bytes: u64) -> u64 {
         self.ledger.evict(self.info.id.place(), bytes)
     }
@@ -318,7 +318,7 @@ impl Device {
         self.functions.get(kernel.name).ok_or_else(unknown)
     }
 
-    /// The launch counter with this name, for what is no built-in kernel.
+    /// The launch counter with this name, for libraries and the templates of generated kernels.
     pub(super) fn counter(&self, name: &'static str) -> Arc<LaunchCounter> {
         self.counters.get(name)
     }

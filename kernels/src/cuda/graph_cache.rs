@@ -1,4 +1,4 @@
-//! An LRU cache of what was recorded, by owner and key.
+//! An LRU cache of recorded graphs, by owner and key.
 
 use std::{
     any::Any,

@@ -1,4 +1,4 @@
-//! Description of a GEMM: shapes, types and precision, and what cuBLASLt is told of them.
+//! Description of a GEMM: shapes, types and precision, and their form for cuBLASLt.
 
 use cudarc::cublaslt::sys::{cublasComputeType_t, cudaDataType_t};
 
@@ -160,7 +160,7 @@ impl Product {
         Ok(ProductTypes { compute, scale, alpha: scalar("alpha", self.alpha)?, beta: scalar("beta", self.beta)? })
     }
 
-    /// Says what is wrong with shapes and strides.
+    /// Describes the error in shapes and strides.
     pub(super) fn check_shapes(&self) -> Result<(), String> {
         if self.k == 0 {
             return Err("k is 0: the sum has no terms, so scale c instead".to_owned());

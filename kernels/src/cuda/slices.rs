@@ -67,7 +67,7 @@ mod tests {
             (1e9, TARGET * 3 / 2, 1e9 / 1.5),
             (1e9, TARGET / 100, 2e9),
             (1e9, TARGET * 100, 5e8),
-            // A step larger than a slice says what an operation takes.
+            // A step larger than a slice gives the time of an operation.
             (1e12, TARGET * 1000, 1e9),
         ] {
             let next = next_slice(1e9, cost, took);

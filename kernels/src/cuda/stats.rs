@@ -105,7 +105,7 @@ impl LaunchCounter {
     }
 }
 
-/// Launch counters of what is no built-in kernel: the templates of generated kernels, and libraries. They outlive the
+/// Launch counters of the templates of generated kernels, and of libraries. They outlive the
 /// kernels that they count.
 #[derive(Default)]
 pub(super) struct LaunchCounters(Mutex<BTreeMap<&'static str, Arc<LaunchCounter>>>);

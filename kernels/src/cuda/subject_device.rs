@@ -61,7 +61,7 @@ pub enum SubjectOutcome {
     Timeout,
 }
 
-/// A GPU for one client's kernels, in a context of this process. What it has ends with the process.
+/// A GPU for one client's kernels, in a context of this process. Its resources end with the process.
 pub struct SubjectDevice {
     max_resident_threads: u64,
     max_memory: u64,
@@ -73,7 +73,7 @@ pub struct SubjectDevice {
     memory: Option<(u64, u64, u64)>,
 }
 
-/// A module that is unloaded when it is dropped. What was launched from it must have ended.
+/// A module that is unloaded when it is dropped. Launches from it must have ended.
 struct Module(sys::CUmodule);
 
 impl Drop for Module {
@@ -186,7 +186,7 @@ impl SubjectDevice {
         Ok(ok(unsafe { sys::cuStreamSynchronize(self.stream) })?)
     }
 
-    /// Loads a module anew, so that its variables have their initial values, and launches its kernel. The image is a CUBIN, or PTX that ends
+    /// Reloads a module, so that its variables have their initial values, and launches its kernel. The image is a CUBIN, or PTX that ends
     /// with a zero.
     pub fn run(&mut self, image: &[u8], launch: &SubjectLaunch<'_>, timeout: Duration) -> SubjectOutcome {
         match self.prepare(image, launch) {

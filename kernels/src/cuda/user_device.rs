@@ -72,8 +72,8 @@ pub struct UserThreads {
     pub grid: [u32; 4],
 }
 
-/// A GPU for kernels of clients, in a context of this process. It stays on the thread that opened it, and what it has ends with the process:
-/// to free anything would wait for threads that may not end.
+/// A GPU for kernels of clients, in a context of this process. It stays on the thread that opened it, and its resources end with the
+/// process: to free anything would wait for threads that may not end.
 pub struct UserDevice {
     multiprocessors: u32,
     max_resident_threads: u64,

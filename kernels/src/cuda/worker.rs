@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{OpError, preemption::Preemption};
 
-/// The most generated kernels that what is derived from objects of the host keeps loaded.
+/// The most generated kernels that values derived from objects of the host keep loaded.
 const MAX_DERIVED_KERNELS: usize = 1024;
 
 /// A worker thread's stream, staging memory and library handles. It stays on the thread that opened it.
@@ -353,7 +353,7 @@ impl Worker {
         graph.replay(&self.stream)
     }
 
-    /// The time on the device of what `launches` enqueues, for which it waits.
+    /// Waits for the work that `launches` enqueues. Returns its time on the device.
     pub(crate) fn time(&self, launches: impl FnOnce() -> Result<(), OpError>) -> Result<Duration, OpError> {
         Stopwatch::time(&self.stream, launches)
     }

@@ -1,4 +1,4 @@
-//! `translate FOLDER FILE.py ..`: writes the files of each kernel to a folder of its own, and prints what is not translated.
+//! `translate FOLDER FILE.py ..`: writes the files of each kernel to a folder of its own, and prints kernels that are not translated.
 
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 

@@ -56,7 +56,7 @@ impl Default for Targets {
     }
 }
 
-/// The kernels of a module that were translated, and what is wrong with the others, in the order of the source.
+/// The kernels of a module that were translated, and the errors of the others, in the order of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Translation {
     /// Translated kernels.
@@ -74,7 +74,7 @@ pub struct Translated {
     pub dialect: Dialect,
     /// True if it maps a function over rows.
     pub maps_rows: bool,
-    /// The kernel, without its body: what a caller needs to launch it.
+    /// The kernel without its body, for callers that launch it.
     pub kernel: Kernel,
     /// For each parameter, whether it is an array that the kernel writes.
     pub written: Vec<bool>,

@@ -246,7 +246,7 @@ impl Mix {
         self.values.integer(digits * i128::from(power))
     }
 
-    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or what it lacks to a constant.
+    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or its difference from a constant.
     fn repeat(&self, earlier: [Literal; 2], random: &mut Random) -> Option<u64> {
         let [value, other] = earlier.map(|earlier| self.values.converted(earlier));
         let value = value?;

@@ -1,4 +1,5 @@
-//! Screens of cases, compiled for the host: they draw the cases of the generator, and leave open what the interpreter does not decide.
+//! Screens of cases, compiled for the host: they draw the cases of the generator, and leave cases open that the interpreter does not
+//! decide.
 
 #[path = "../../ir/tests/common/host.rs"]
 mod host;

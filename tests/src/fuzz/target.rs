@@ -1,4 +1,4 @@
-//! A daemon in this process that is called with what a case makes.
+//! A daemon in this process that is called with the messages of a case.
 
 use std::{
     path::{Path, PathBuf},

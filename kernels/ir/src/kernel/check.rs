@@ -1,4 +1,4 @@
-//! Checks what the interpreter and the emitters rely on.
+//! Checks of the invariants that the interpreter and the emitters rely on.
 
 use std::collections::HashSet;
 
@@ -132,7 +132,7 @@ pub enum KernelError {
     /// Two loops or blocks have one label.
     #[error("label {} names two statements", .0.0)]
     DuplicateLabel(LabelId),
-    /// A statement leaves or continues what does not enclose it, or continues a block.
+    /// A statement leaves or continues a loop or block that does not enclose it, or continues a block.
     #[error("label {} names no enclosing {what}", .label.0)]
     Label {
         /// The label.
@@ -188,7 +188,7 @@ impl Expr {
 }
 
 impl ParamType {
-    /// The value, or what an array consists of.
+    /// The value, or the elements of an array.
     pub fn element(&self) -> &Element {
         match self {
             Self::Value(element) => element,

@@ -72,7 +72,7 @@ impl FaultKind {
 }
 
 impl FaultRecord {
-    /// The position of what a fault does not have.
+    /// The position that marks the absence of a field in the record of a fault.
     pub const NONE: u32 = u32::MAX;
     /// Bytes of a record.
     pub const SIZE: usize = 40;

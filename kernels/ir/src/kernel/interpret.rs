@@ -1,4 +1,4 @@
-//! Runs a kernel, thread by thread. It defines what statements do, and is what backends are compared with.
+//! Runs a kernel, thread by thread. It defines the semantics of statements, and is the reference that backends are compared with.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::Dtype;
 use crate::scalar::{BinaryOp, Literal, interpret};
 
-/// Bounds of what a launch computes.
+/// Limits of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Iterations of a thread, of all its loops together. One more is [`FaultKind::BudgetExhausted`].
@@ -72,7 +72,7 @@ pub enum LaunchError {
 /// Runs the kernel for each thread of the grid in row-major order, also after a fault.
 ///
 /// # Errors
-/// The fault of the first thread that has one. The arguments then hold what the threads have written nevertheless.
+/// The fault of the first thread that has one. The arguments then hold all writes of the threads nevertheless.
 pub fn launch(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits: Limits) -> Result<(), LaunchError> {
     launch_watched(kernel, grid, arguments, ThreadOrder::RowMajor, &mut { limits }, None)
 }

@@ -1,4 +1,4 @@
-//! Compiles emitted CUDA C++ for the host, and compares what it computes with the interpreter.
+//! Compiles emitted CUDA C++ for the host, and compares its results with the interpreter's.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use accelerd_ir::{
 
 use super::host::{compile, feed, folder, without_ptx};
 
-/// A kernel, what it is launched with, and in how many blocks of how many threads.
+/// A kernel, the arguments of its launch, and the numbers of blocks and of threads in a block.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) kernel: Kernel,

@@ -39,13 +39,13 @@ pub(crate) fn compile(folder: &Path, text: &str) -> PathBuf {
     program
 }
 
-/// The text with what the compiler of the host cannot read, which the shim defines, left out: paragraphs in PTX.
+/// The text without the paragraphs in PTX, which the host's compiler cannot read and the shim defines.
 pub(crate) fn without_ptx(text: &str) -> String {
     let is_ptx = |paragraph: &&str| paragraph.contains("asm(") && !paragraph.contains("__CUDA_ARCH__");
     text.split("\n\n").filter(|paragraph| !is_ptx(paragraph)).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Runs a program on what it reads from its standard input.
+/// Runs a program on the given standard input.
 pub(crate) fn feed(program: &Path, input: &[u8]) -> Output {
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was compiled");

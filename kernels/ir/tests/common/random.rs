@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// A kernel and what it is launched with.
+/// A kernel and the arguments of its launch.
 pub(crate) struct Subject {
     pub(crate) kernel: Kernel,
     pub(crate) grid: Vec<u32>,

@@ -121,7 +121,7 @@ impl Machine {
         (status != 0).then(|| FaultRecord::from_bytes(record))
     }
 
-    /// Copies what the kernel has written to the arguments.
+    /// Copies the results of the kernel to the arguments.
     pub(crate) fn read(&self, placed: &Placed, arguments: &mut [Argument]) {
         for (argument, at) in arguments.iter_mut().zip(&placed.data) {
             if let Argument::Array(array) = argument {

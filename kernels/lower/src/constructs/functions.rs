@@ -1,6 +1,6 @@
 //! Functions as values, and references to variables and elements that functions change.
 //!
-//! Calls are inlined, so neither exists when a kernel runs: a function is a name for what is inlined, a reference is a location.
+//! Calls are inlined, so neither exists when a kernel runs: a function is the name of an inlined body, a reference is a location.
 
 use accelerd_parser::{Field, Kind};
 

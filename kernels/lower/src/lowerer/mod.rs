@@ -440,7 +440,7 @@ impl<'a> Lowerer<'a> {
         Some(kind)
     }
 
-    /// The value of what a variable holds.
+    /// The value of a variable's content.
     pub(crate) fn value_of(kind: &VariableKind) -> Value {
         match kind {
             VariableKind::Data(ty, slots) => {
@@ -467,7 +467,7 @@ impl<'a> Lowerer<'a> {
         Knowledge(variables.map(|(name, v)| (name.clone(), (v.is_assigned, v.constant))).collect())
     }
 
-    /// Restores what was known at the start of a path.
+    /// Restores the knowledge at the start of a path.
     pub(crate) fn restore(&mut self, known: &Knowledge) {
         self.look_through_variables();
         for (name, variable) in &mut self.frame_mut().variables {
@@ -476,7 +476,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Restores what is known on all of some paths.
+    /// Restores the knowledge common to all of some paths.
     pub(crate) fn merge(&mut self, paths: &[Knowledge]) {
         self.look_through_variables();
         for (name, variable) in &mut self.frame_mut().variables {

@@ -19,7 +19,7 @@ const INT: Dtype = Dtype::I64;
 const FLOAT: Dtype = Dtype::F64;
 
 impl Lowerer<'_> {
-    /// The result of an operator of two numbers. Bools are integers, and an integer beside a float becomes one.
+    /// The result of an operator of two numbers. Bools are integers, and an integer is converted to a float if the other operand is one.
     pub(crate) fn python_binary(&mut self, node: Node, op: Operator, left: &Data, right: &Data) -> Lowered<Value> {
         let message = format!("`{}` does not take {} and {}", symbol(op), left.ty, right.ty);
         let fail = |this: &Self| Err(this.error(node, ErrorKind::TypeMismatch, message.clone()));

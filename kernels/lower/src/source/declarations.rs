@@ -24,7 +24,7 @@ pub(crate) enum Role {
     Overload,
     /// No decorator.
     Plain,
-    /// Another decorator, which may change what the function does.
+    /// Another decorator, which may change the behaviour of the function.
     Decorated,
 }
 
@@ -233,7 +233,7 @@ impl Declarations {
             let path = if path.len() > MAX_PATH { String::new() } else { path };
             let known = self.imports.entry(local.clone()).or_insert_with(|| path.clone());
             if *known != path {
-                // Imports are not told apart by scope: a name of two of them is neither.
+                // Imports have no scope: a name with two imports refers to neither.
                 known.clear();
             }
         }

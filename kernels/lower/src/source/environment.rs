@@ -27,12 +27,12 @@ pub(crate) const MAX_DEPTH: u32 = 64;
 /// Elements of a list in the source: values of a tuple, targets of an assignment, arguments of a call.
 pub(crate) const MAX_ITEMS: usize = 1024;
 
-/// The source and what is known about it.
+/// The source and facts derived from it.
 pub(crate) struct Environment<'a> {
     pub(crate) syntax: &'a Syntax<'a>,
     pub(crate) declarations: &'a Declarations,
     pub(crate) options: &'a Options<'a>,
-    /// Values of what is assigned, once they are known: names that refer to others twice would otherwise double the work each time.
+    /// Cached values of assignments: names that refer to others twice would otherwise double the work each time.
     pub(crate) numbers: RefCell<HashMap<Node, Number>>,
     /// The statements that overload each kernel, once they are asked for.
     pub(crate) overloads: OnceCell<HashMap<Node, Vec<Node>>>,

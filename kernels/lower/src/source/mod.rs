@@ -1,4 +1,4 @@
-//! The source: its syntax tree, what it declares, and the constants that its names stand for.
+//! The source: its syntax tree, its declarations, and the constants that its names stand for.
 
 pub(crate) mod declarations;
 pub(crate) mod environment;

@@ -21,7 +21,7 @@ use crate::warp::operators::{is_atomic, unified, warp_comparison};
 impl Lowerer<'_> {
     /// Calls a function of Warp by its name.
     pub(crate) fn call_warp(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
-        // Approximations are computed as what they approximate.
+        // Approximations are computed as the exact functions.
         let exact = name.strip_suffix("_approx").filter(|exact| builtins::is_known(exact));
         let name = exact.unwrap_or(name);
         match name {

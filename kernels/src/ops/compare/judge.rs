@@ -9,7 +9,7 @@ use super::{
     policy::{Errors, InfinityPolicy, NanPolicy, Policy, excess},
 };
 
-/// A policy with what it takes from the tensors.
+/// A policy with the figures that it takes from the tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge {
     pub(super) policy: Policy,

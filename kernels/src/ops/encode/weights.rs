@@ -1,4 +1,4 @@
-//! The weights of an encoder, by their places: host tensors as a file holds them, or what a backend makes of them.
+//! The weights of an encoder, by their places: host tensors as a file holds them, or the form in which a backend holds them.
 
 use bytes::Bytes;
 use half::{bf16, f16};

@@ -1,4 +1,4 @@
-//! Append-only memory: writers fill the end while readers read what was published.
+//! Append-only memory: writers fill the end while readers read the published part.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},

@@ -414,7 +414,7 @@ fn sum(values: impl Iterator<Item = f64>) -> f64 {
         lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
         sum = next;
     }
-    // Infinities leave NaN as what was lost.
+    // The rounding error of infinities is NaN.
     if sum.is_finite() { sum + lost } else { sum }
 }
 

@@ -12,7 +12,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Estimated bytes of a plan and its key for each byte of the key.
 const BYTES_PER_KEY_BYTE: u64 = 16;
 
-/// An LRU cache of plans. Equal graphs have the same plan, by which workers know what they have prepared and captured for it.
+/// An LRU cache of plans. Equal graphs have the same plan, which is the key of the launches that workers have prepared and captured.
 pub struct PlanCache(SingleFlightCache<GraphKey, Plan, ()>);
 
 impl Default for PlanCache {

@@ -153,7 +153,7 @@ impl HostUpload {
         Ok(())
     }
 
-    /// The tensor. What was not written is zero.
+    /// The tensor. Elements that were not written are zero.
     pub fn finish(self) -> ResidentTensor {
         ResidentTensor::on_host(self.of, Bytes::from_owner(self.buffer), self.reserved)
     }

@@ -1,4 +1,4 @@
-//! Launches of a screen, and what they found.
+//! Launches of a screen, and their findings.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl Screen {
         }
     }
 
-    /// Reads what a launch of `cases` cases left in [`ScreenLaunch::result`].
+    /// Reads the findings of a launch of `cases` cases from [`ScreenLaunch::result`].
     ///
     /// # Errors
     /// It has another length, or more cases than there were.

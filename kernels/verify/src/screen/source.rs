@@ -156,7 +156,7 @@ fn run(name: &str, results: &str, side: ScreenSide, outputs: &[ScreenOutput]) ->
     )
 }
 
-/// Sets `is_decided`, and adds what a decided case has.
+/// Sets `is_decided`, and adds the figures of a decided case.
 fn decision(outputs: &[ScreenOutput], faults_pass: bool) -> String {
     let equal = each(outputs, |nth, output| {
         let ScreenOutput { infinities_pass, nans_pass, .. } = output;

@@ -195,7 +195,7 @@ impl From<proto::Collection> for Collection {
 }
 
 impl Collection {
-    /// Lines about what is not served or cannot be changed.
+    /// Lines about collections that are not served or cannot be changed.
     fn warnings(&self) -> impl Iterator<Item = String> {
         let damage = self.damage.iter().map(|place| format!("{} is read-only: {place}", self.name));
         let ids: Vec<_> = self.set_aside_ids.iter().take(10).map(ToString::to_string).collect();

@@ -17,7 +17,7 @@ use crate::{
 
 /// Name of the file of parameters.
 const PARAMETERS: &str = "dataset.json";
-/// Name of the file of a pair's folder that says what the pair is. It is written last.
+/// Name of the file in a pair's folder that describes the pair. It is written last.
 const PAIR: &str = "pair.json";
 /// Splits, in the order in which they are read.
 const SPLITS: [&str; 3] = ["train", "validation", "test"];
@@ -94,7 +94,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Drops what an interrupted run has left of its last pairs.
+    /// Drops the incomplete last pairs of an interrupted run.
     pub(super) fn repair(&self) -> Result {
         if self.parameters.layout == Layout::Folders {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Counts what a data set has.
+//! Statistics of a data set.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -109,7 +109,7 @@ pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tall
     Ok(tally)
 }
 
-/// Returns the error of an incomplete run, with what the collection has of it.
+/// Returns the error of an incomplete run, with the part that the collection has.
 async fn stopped(job: &Job<'_>, landed: &Landed, sent: Result, output: &Output) -> CliError {
     // The next run skips files that are stored whole, so their stale chunks are deleted now.
     if job.compare {
@@ -142,7 +142,7 @@ async fn interrupt() {
     });
 }
 
-/// Batches in flight by sequence, and what is stored.
+/// Batches in flight by sequence, and counts of stored chunks.
 struct Flight {
     window: Semaphore,
     batches: Mutex<HashMap<u64, Batch>>,

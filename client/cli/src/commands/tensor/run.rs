@@ -191,7 +191,7 @@ impl Call<'_> {
     }
 }
 
-/// Frees what a call left on the device. What cannot be freed expires.
+/// Frees the tensors that a call left on the device. A tensor that cannot be freed expires.
 async fn free(client: &Client, temporary: &[ResidentTensor]) {
     if !temporary.is_empty() {
         let _expires = client.free(temporary).await;

@@ -1,4 +1,4 @@
-//! The report of a suite: what each check found, as text and as a JSON document.
+//! The report of a suite: the findings of each check, as text and as a JSON document.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -262,7 +262,7 @@ impl SideReport {
         Self { source: side.description.clone(), sha256: side.sha256.clone(), outcomes: BTreeMap::new() }
     }
 
-    /// Adds what the daemon says of a function. Its hash is of what ran.
+    /// Adds the daemon's description of a function. The hash is that of the code that ran.
     fn add(&mut self, outcomes: BTreeMap<String, u64>, hash: &[u8]) {
         self.outcomes = outcomes;
         if !hash.is_empty() {

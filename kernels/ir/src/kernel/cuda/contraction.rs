@@ -12,7 +12,7 @@ use crate::scalar::{BinaryOp, UnaryOp};
 #[derive(Default)]
 pub(super) struct Added {
     pub(super) locals: HashSet<LocalId>,
-    /// Arrays; what is stored to them.
+    /// Arrays, for the values stored to them.
     pub(super) arrays: HashSet<ParamId>,
 }
 

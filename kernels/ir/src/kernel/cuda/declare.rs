@@ -7,7 +7,7 @@ use crate::kernel::{Expr, LocalId, Stmt};
 use crate::scalar::Literal;
 
 impl Emitter<'_> {
-    /// Declares what is first used within a statement.
+    /// Declares the variables that are first used within a statement.
     pub(super) fn declare_before(&mut self, stmt: &Stmt) {
         for local in self.usage.declared_before(stmt).to_vec() {
             let is_zero = matches!(self.usage.declaration(local), Declaration::Before(_, true));

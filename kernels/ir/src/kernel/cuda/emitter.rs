@@ -19,7 +19,7 @@ pub(super) enum Form {
     Plain,
 }
 
-/// The texts of what a kernel is given.
+/// The texts of a kernel's parameters.
 #[derive(Default)]
 pub(super) struct Leaves {
     /// Of the components of each parameter that is passed by value.
@@ -28,7 +28,7 @@ pub(super) struct Leaves {
     pub(super) arrays: Vec<String>,
     /// Of the extents of each array.
     pub(super) extents: Vec<Vec<String>>,
-    /// Of what follows an element of each array to name a component.
+    /// The suffix of each array's elements that names a component.
     pub(super) fields: Vec<Vec<String>>,
     /// Of the position along each dimension of the grid.
     pub(super) threads: Vec<String>,

@@ -1,4 +1,4 @@
-//! The memory of what a launch passes to emitted device code. It is little-endian, as the device is.
+//! The memory layout of the arguments that a launch passes to emitted device code. It is little-endian, as the device is.
 
 use crate::kernel::{FaultRecord, Kernel, ParamType};
 

@@ -89,7 +89,7 @@ pub(super) struct Names {
     pub(super) components: Vec<Vec<String>>,
     /// Of each local variable.
     pub(super) locals: Vec<String>,
-    /// For what has no name in the source.
+    /// Returns a name for an item that has none in the source.
     pub(super) scope: Scope,
 }
 

@@ -290,7 +290,7 @@ impl<'k> Program<'k> {
         (0..self.params.len()).filter(|at| matches!(self.kernel.params[*at].ty, ParamType::Array(_)))
     }
 
-    /// Copies arrays to the device, runs the kernel, and copies back what it writes.
+    /// Copies arrays to the device, runs the kernel, and copies back the arrays that it writes.
     fn host_function(&self) -> String {
         let mut scope = Scope::new();
         for name in self.params.iter().chain(self.extents.iter().flatten()).chain(&self.grid) {

@@ -13,7 +13,7 @@ const MAX_INLINED: usize = 60;
 /// Most loads that wait for the statement that reads them.
 const MAX_PENDING: usize = 8;
 
-/// A load that stands where its variable is read, if nothing in between changes what it reads.
+/// A load that is emitted where its variable is read, if nothing in between changes the memory that it reads.
 struct Pending {
     local: LocalId,
     /// The variables in its text.
@@ -73,7 +73,7 @@ impl Emitter<'_> {
         true
     }
 
-    /// Loads what a statement neither reads itself nor leaves unchanged.
+    /// Emits pending loads before a statement that may change their operands. Loads that the statement reads itself stay pending.
     fn load_pending(&mut self, stmt: &Stmt, pending: &mut Vec<Pending>) {
         let reads = direct_reads(stmt);
         let changed = if let Stmt::Assign(local, _) | Stmt::Load(local, _) = stmt { Some(local) } else { None };

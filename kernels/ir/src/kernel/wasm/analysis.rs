@@ -53,7 +53,7 @@ fn positions(body: &[Stmt]) -> HashSet<LocalId> {
     found
 }
 
-/// Removes the variables that are assigned what is not the position.
+/// Removes the variables that are assigned a value other than the position.
 fn remove_assigned(body: &[Stmt], from: &mut HashSet<LocalId>) {
     for stmt in body {
         match stmt {

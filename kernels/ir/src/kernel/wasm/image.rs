@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::abi::{ARRAY_SIZE, ArgumentLayout, RESERVED, SHAPE, STRIDES};
 use crate::kernel::{ArrayType, Element, Kernel, Param, ParamType};
 
-/// Alignment of arrays: a multiple of the vectors of WebAssembly, and of what a warp of a GPU reads at once.
+/// Alignment of arrays: a multiple of the vectors of WebAssembly, and of the bytes that a warp of a GPU reads at once.
 const ALIGNMENT: u64 = 128;
 /// Bytes before the argument block: the grid, after what belongs to the module.
 const GRID_SIZE: u32 = 16;

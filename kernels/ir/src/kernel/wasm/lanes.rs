@@ -370,7 +370,7 @@ impl Lanes<'_, '_> {
         Some(())
     }
 
-    /// Assigns what is on the stack to the vector.
+    /// Assigns the value on the stack to the vector.
     fn set(&mut self, local: LocalId, masks: Option<&[u32]>) -> Option<()> {
         let at = self.local(local)?;
         if let Some(masks) = masks {

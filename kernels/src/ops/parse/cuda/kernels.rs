@@ -146,7 +146,7 @@ launch_structs! {
     /// Short units are sorted by their length, and by classes of their first tokens: the threads of a warp diverge
     /// less.
     pub(super) const SHORT_KEYS: usize = SHORT_TOKENS * 4;
-    /// They are sorted within slices of 2^SLICE_BITS items, to keep what is close in memory together.
+    /// They are sorted within slices of 2^SLICE_BITS items, to keep items together that are close in memory.
     pub(super) const SLICE_BITS: u32 = 16;
     /// Threads per block of `tree_split`.
     pub(super) const SPLIT_THREADS: u32 = 256;

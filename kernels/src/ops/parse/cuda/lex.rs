@@ -116,7 +116,7 @@ impl Lexing {
     }
 }
 
-/// The seed of the name hash: random per process, so that nobody can write names that collide.
+/// The seed of the name hash: random per process, so that clients cannot write names that collide.
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(0x9e37_79b9_u32))

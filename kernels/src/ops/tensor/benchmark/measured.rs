@@ -1,4 +1,4 @@
-//! Times of a plan, and what follows from them.
+//! Times of a plan, and figures derived from them.
 
 use std::time::Duration;
 

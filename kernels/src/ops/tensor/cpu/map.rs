@@ -44,7 +44,7 @@ pub(super) fn run(step: &MapStep, memory: &Memory<'_>, worker: &Worker) -> Resul
             program.run(registers, tile.len(), &source);
             for nth in 0..operands.outputs.len() {
                 let result = program.result(nth, registers, tile.len(), &source);
-                // SAFETY: as above, and what is in place has been copied.
+                // SAFETY: as above, and inputs that are written in place have been copied.
                 unsafe { region.store(operands.inputs.len() + nth, &tile, result) };
             }
         }

@@ -49,7 +49,7 @@ pub(super) struct Memory<'a> {
     input_spans: Vec<Span>,
     output_spans: Vec<Span>,
     arena_span: Span,
-    /// Own what the spans point to.
+    /// Owners of the memory that the spans point to.
     _owners: (Vec<Input<'a>>, AlignedBuffer),
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn execute(
         return Ok(Executed { returned, kept: vec![] });
     }
     let done = run(plan, &prepared, inputs, reserved, worker);
-    // Other streams read what is kept, and free what was read.
+    // Other streams read the tensors that are kept, and free those that were read.
     let synchronized = if is_shared { worker.synchronize() } else { Ok(()) };
     done.and_then(|outputs| synchronized.map(|()| outputs)).map_err(|error| with_planned(error, plan, inputs, worker))
 }
@@ -56,7 +56,7 @@ fn run(
     buffers.into_outputs(plan, reserved, worker)
 }
 
-/// The error of an allocation, with the memory that the plan needs in total and what is free without it.
+/// The error of an allocation, with the memory that the plan needs in total and the bytes that are free without it.
 fn with_planned(error: OpError, plan: &Plan, inputs: &[TensorInput], worker: &Worker) -> OpError {
     let OpError::OutOfMemory { device, requested, free } = error else { return error };
     let inline = inputs.iter().map(TensorInput::inline_bytes).sum::<u64>();

@@ -51,7 +51,7 @@ pub(super) struct MapArgument {
 pub(super) struct Launch {
     pub(super) source: JitSource,
     pub(super) grid: Grid,
-    /// Bounds the blocks along x, to as many for each one that can run at once. The kernel's blocks take what is left in turns.
+    /// Bounds the blocks along x to a multiple of those that can run at once. The kernel's blocks take the rest in turns.
     pub(super) waves: Option<u32>,
     /// Programmatic dependent launch: the kernel waits for the one before it by itself.
     pub(super) pdl: bool,

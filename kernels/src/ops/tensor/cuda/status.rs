@@ -34,7 +34,7 @@ pub(super) fn cleared(plan: &Plan) -> &'static [u8] {
 /// A range of device memory.
 pub(super) type Part<'a> = (&'a Buffer<u8>, Range<usize>);
 
-/// Copies outputs and status of a plan after all work enqueued so far, and waits for them. Fails with what the status reports.
+/// Copies outputs and status of a plan after all work enqueued so far, and waits for them. Fails with the error that the status reports.
 pub(super) fn download_checked(
     plan: &Plan,
     outputs: &[Part<'_>],

@@ -25,7 +25,7 @@ impl Mistakes {
     }
 }
 
-/// A table whose keys are taken one by one. Those that nobody asked for are mistakes.
+/// A table whose keys are taken one by one. Keys that are left are errors.
 pub(super) struct Fields<'a> {
     table: Table,
     /// The check, if the table belongs to one.

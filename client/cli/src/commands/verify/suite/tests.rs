@@ -1,4 +1,4 @@
-//! Suites of checks: what is read of them, and all of their mistakes.
+//! Suites of checks: their parsed form, and reports of all of their errors.
 
 use accelerd_client::{
     Cases, Domain, KernelDevice, KernelProgram, NanPolicy, OutcomePolicy, Policy, Verification, VerifySide,

@@ -18,7 +18,7 @@ const MAX_UNROLLED: usize = 1024;
 const SHARED_BYTES: usize = 48 << 10;
 /// Extents below this waste most of a tile.
 const MIN_TILED: usize = 16;
-/// Exclusive bound of what 32-bit indices reach.
+/// Exclusive bound of 32-bit indices.
 const MAX_NARROW: usize = 1 << 31;
 
 /// A view of a step, as far as the kernel depends on it.

@@ -50,7 +50,7 @@ pub(super) struct StridedReduction<'a> {
     pub(super) prologue: &'a Function,
     pub(super) state: State,
     pub(super) value: Dtype,
-    /// From what the state becomes to an element of the output.
+    /// The function from the final value of the state to an element of the output.
     pub(super) epilogue: &'a Function,
     /// Of layout shape `outer`.
     pub(super) output: &'a View,

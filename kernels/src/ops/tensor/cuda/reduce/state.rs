@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// The type of what it becomes.
+    /// The type of the final value.
     pub(super) fn finished(self, value: Dtype) -> Dtype {
         if self.finds_index() { Dtype::I64 } else { value }
     }

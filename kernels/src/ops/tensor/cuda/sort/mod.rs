@@ -1,7 +1,8 @@
 //! Indices of rows in sorted order.
 //!
 //! Tiles of a row are sorted in shared memory. A row that is one tile is done then; of a longer one of which few elements are sought,
-//! each tile keeps as many, and what is kept is sorted in tiles again until one is left. Other rows are sorted by digits of their keys.
+//! each tile keeps as many, and the kept elements are sorted in tiles again until one tile is left. Other rows are sorted by digits of
+//! their keys.
 
 use accelerd_ir::Dtype;
 use accelerd_tensor::SortStep;
@@ -44,7 +45,7 @@ struct Sort<'a> {
     count: usize,
 }
 
-/// One level of tiles: what they read of a row, and what they keep.
+/// One level of tiles: the elements of a row that they read, and those that they keep.
 #[derive(Clone, Copy)]
 struct Level {
     columns: usize,
