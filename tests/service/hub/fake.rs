@@ -51,7 +51,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Default)]
-struct State {
+struct HubState {
     /// Models by `owner/name`, each with its files.
     models: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// The response in place of a file list, by `owner/name`: a status and the hub's error code.
@@ -66,7 +66,7 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct FakeHub {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HubState>>,
 }
 
 type Content = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -75,7 +75,7 @@ type Answer = Response<Content>;
 impl FakeHub {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let state = Arc::new(Mutex::new(State { sizes: true, ..State::default() }));
+        let state = Arc::new(Mutex::new(HubState { sizes: true, ..HubState::default() }));
         let hub = Self { address: listener.local_addr().expect("an address"), state };
         let served = hub.clone();
         tokio::spawn(async move {
@@ -130,7 +130,7 @@ impl FakeHub {
         std::mem::take(&mut self.state().asked)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

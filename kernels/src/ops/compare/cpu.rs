@@ -48,11 +48,11 @@ fn compare_as<T: Element>(pair: &Pair, actual: &[u8], expected: &[u8], worker: &
     let rows = pair.row_marks();
     let compare = |range: Range<usize>| {
         let mut partial = Comparison::default();
-        let mut scratch = Scratch::new();
+        let mut results = PairResults::new();
         for start in range.clone().step_by(BLOCK) {
             let part = start..range.end.min(start + BLOCK);
             let block = Block { actual: &actual[part.clone()], expected: &expected[part], start: start as u64 };
-            compare_block::<T>(&judge, block, &mut scratch, &mut partial, rows.as_ref());
+            compare_block::<T>(&judge, block, &mut results, &mut partial, rows.as_ref());
         }
         partial
     };
@@ -78,12 +78,12 @@ fn norm<T: Element>(numbers: &[T::Raw], worker: &Worker) -> Result<f64, OpError>
 }
 
 /// Results of the passes for each pair of a block.
-struct Scratch<W> {
+struct PairResults<W> {
     distances: [W; BLOCK],
     marks: [bool; BLOCK],
 }
 
-impl<W: Word> Scratch<W> {
+impl<W: Word> PairResults<W> {
     fn new() -> Self {
         Self { distances: [W::default(); BLOCK], marks: [false; BLOCK] }
     }
@@ -92,12 +92,12 @@ impl<W: Word> Scratch<W> {
 fn compare_block<T: Element>(
     judge: &Judge,
     block: Block<'_, T>,
-    scratch: &mut Scratch<T::Word>,
+    results: &mut PairResults<T::Word>,
     to: &mut Comparison,
     rows: Option<&Rows>,
 ) {
-    let distances = &mut scratch.distances[..block.len()];
-    let marks = &mut scratch.marks[..block.len()];
+    let distances = &mut results.distances[..block.len()];
+    let marks = &mut results.marks[..block.len()];
     let scanned = Isa::best().run(Scan { block, distances });
     if scanned.has_special || scanned.has_zero_sign {
         return judge.judge(block, to, rows);

@@ -161,7 +161,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
 
     let split_options = SplitOptions { windows, outlines: outline::are_offered(client, &walked, output).await? };
     let text_field = there.map(|described| described.text_field).filter(|field| !field.is_empty());
-    let job = send::Job {
+    let run = send::IndexRun {
         client,
         collection: &collection,
         split_options,
@@ -169,7 +169,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
         compare: has_points,
         dry_run: args.dry_run,
     };
-    let tally = send::send(job, &walked, output).await?;
+    let tally = send::send(run, &walked, output).await?;
     let leftovers = if has_points && !args.dry_run { delete_stale_chunks(&collection, &tally.sent).await? } else { 0 };
     let (removed, gone) = if has_points {
         delete_removed_files(&collection, &walked, &tally, args.dry_run, output).await?

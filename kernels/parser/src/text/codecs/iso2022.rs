@@ -53,7 +53,7 @@ fn config(codec: &str) -> Config {
     }
 }
 
-struct State<'a> {
+struct Decoder<'a> {
     config: Config,
     bytes: &'a [u8],
     sets: [u16; 3],
@@ -72,20 +72,20 @@ enum SequenceError {
 pub(super) fn decode(codec: &str, bytes: &[u8]) -> Decoded {
     let config = config(codec);
     let sets = [ASCII; 3];
-    let mut state =
-        State { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
+    let mut decoder =
+        Decoder { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
     let mut at = 0;
     while at < bytes.len() {
-        let length = state.step(at).map_err(|wrong| match wrong {
-            SequenceError::Illegal(length) => Undecodable::new(state.config.name, at, at + length, ILLEGAL),
-            SequenceError::Incomplete => Undecodable::new(state.config.name, at, bytes.len(), INCOMPLETE),
+        let length = decoder.step(at).map_err(|wrong| match wrong {
+            SequenceError::Illegal(length) => Undecodable::new(decoder.config.name, at, at + length, ILLEGAL),
+            SequenceError::Incomplete => Undecodable::new(decoder.config.name, at, bytes.len(), INCOMPLETE),
         })?;
         at += length;
     }
-    Ok(state.points)
+    Ok(decoder.points)
 }
 
-impl State<'_> {
+impl Decoder<'_> {
     /// Decodes the sequence at an offset; returns its length.
     fn step(&mut self, at: usize) -> Result<usize, SequenceError> {
         let byte = self.bytes[at];

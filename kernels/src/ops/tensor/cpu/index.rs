@@ -33,24 +33,24 @@ pub(super) fn run(step: &IndexStep, memory: &Memory<'_>, worker: &Worker) -> Res
     }
     let input = &operands.inputs[0];
     let index = &operands.inputs[1];
-    let job = Job { input, index, output: &operands.outputs[0], extent, wraps: step.op.wraps() };
+    let gather = Gather { input, index, output: &operands.outputs[0], extent, wraps: step.op.wraps() };
     let first_invalid = AtomicUsize::new(usize::MAX);
     let copy = |range: Range<usize>| match step.output.dtype.size() {
-        1 => job.copy::<u8>(range, &first_invalid),
-        2 => job.copy::<u16>(range, &first_invalid),
-        4 => job.copy::<u32>(range, &first_invalid),
-        _ => job.copy::<u64>(range, &first_invalid),
+        1 => gather.copy::<u8>(range, &first_invalid),
+        2 => gather.copy::<u16>(range, &first_invalid),
+        4 => gather.copy::<u32>(range, &first_invalid),
+        _ => gather.copy::<u64>(range, &first_invalid),
     };
     let cost = |range: &Range<usize>| product([range.len()]).saturating_mul(READ_COST);
     worker.for_each_joining(chunks(shape.iter().product(), 1, READ_COST), cost, || (), |(), range| copy(range))?;
     match first_invalid.into_inner() {
         usize::MAX => Ok(()),
-        at => Err(out_of_range(step, job.index_at(job.offset(index, at)), extent)),
+        at => Err(out_of_range(step, gather.index_at(gather.offset(index, at)), extent)),
     }
 }
 
 /// Validated operands: the input has one dimension more than the others, of `extent` elements.
-struct Job<'a> {
+struct Gather<'a> {
     input: &'a Operand,
     index: &'a Operand,
     output: &'a Operand,
@@ -58,7 +58,7 @@ struct Job<'a> {
     wraps: bool,
 }
 
-impl Job<'_> {
+impl Gather<'_> {
     /// Writes the results at a range of row-major positions, and lowers `first_invalid` to the first with an index out of range.
     fn copy<T: Copy>(&self, range: Range<usize>, first_invalid: &AtomicUsize) {
         let columns = *self.output.shape.last().expect("an output has a dimension");

@@ -138,7 +138,7 @@ impl NumberVisitor for Pool<'_> {
     }
 }
 
-struct Scratch<T> {
+struct WindowBuffers<T> {
     native: Vec<u64>,
     row: Vec<T>,
     columns: Vec<T>,
@@ -174,9 +174,9 @@ impl Pool<'_> {
         let rows_read = vertical.window(vertical.output / 2).len() + 1;
         let line_cost = product([rows_read, horizontal.input + horizontal.output]).saturating_mul(READ_COST / 4);
         let part_cost = line_cost / parts as u64 + 1;
-        let scratch = || Scratch { native: vec![], row: vec![], columns: vec![], results: vec![] };
-        let work = |scratch: &mut Scratch<T>, range: Range<usize>| {
-            let Scratch { native, row, columns, results } = scratch;
+        let scratch = || WindowBuffers { native: vec![], row: vec![], columns: vec![], results: vec![] };
+        let work = |scratch: &mut WindowBuffers<T>, range: Range<usize>| {
+            let WindowBuffers { native, row, columns, results } = scratch;
             for nth in range {
                 let line = nth / parts;
                 let start = nth % parts * COLUMNS;

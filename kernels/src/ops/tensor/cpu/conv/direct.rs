@@ -24,7 +24,7 @@ use crate::{
 /// Columns that are summed at a time, in the L1 cache.
 const COLUMNS: usize = 2048;
 
-struct Scratch<T> {
+struct DirectBuffers<T> {
     finish: FinishScratch,
     native: Vec<u64>,
     row: Vec<T>,
@@ -34,7 +34,7 @@ struct Scratch<T> {
 pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpError> {
     let extents = &conv.extents;
     let filters = conv.filters(0..extents.out_channels);
-    let scratch = || Scratch { finish: conv.finish.scratch(), native: vec![], row: vec![], sums: vec![] };
+    let scratch = || DirectBuffers { finish: conv.finish.scratch(), native: vec![], row: vec![], sums: vec![] };
     let [rows, columns] = extents.output;
     // The rows of all output channels of all images, cut into parts.
     let parts = columns.div_ceil(COLUMNS);
@@ -66,14 +66,14 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
 /// The sums of some columns of a row of an output channel.
 fn sum<T: Number>(
     conv: &Conv<T>,
-    scratch: &mut Scratch<T>,
+    scratch: &mut DirectBuffers<T>,
     filter: &[T],
     [image, channel, row]: [usize; 3],
     columns: &Range<usize>,
 ) {
     let extents = &conv.extents;
     let [height, width] = extents.windows.kernel;
-    let Scratch { native, row: read, sums, .. } = scratch;
+    let DirectBuffers { native, row: read, sums, .. } = scratch;
     sums.clear();
     sums.resize(columns.len(), T::ZERO);
     let span = extents.span(columns);

@@ -48,7 +48,7 @@ impl Task {
     }
 }
 
-struct Scratch<T> {
+struct GemmBuffers<T> {
     finish: FinishScratch,
     native: Vec<u64>,
     /// Columns of a row of an image.
@@ -64,7 +64,7 @@ struct Scratch<T> {
 pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpError> {
     let extents = &conv.extents;
     let filters = Filters::new(conv);
-    let scratch = || Scratch {
+    let scratch = || GemmBuffers {
         finish: conv.finish.scratch(),
         native: vec![],
         row: vec![],
@@ -144,7 +144,7 @@ fn inner_blocks(terms: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Sums the products of a task.
-fn multiply<T: Number>(conv: &Conv<T>, filters: &Filters<T>, task: &Task, scratch: &mut Scratch<T>) {
+fn multiply<T: Number>(conv: &Conv<T>, filters: &Filters<T>, task: &Task, scratch: &mut GemmBuffers<T>) {
     let positions = task.positions();
     let pitch = positions.next_multiple_of(TILE_COLUMNS);
     let rows = task.channels.len().next_multiple_of(TILE_ROWS);
@@ -153,7 +153,7 @@ fn multiply<T: Number>(conv: &Conv<T>, filters: &Filters<T>, task: &Task, scratc
     for block in inner_blocks(conv.extents.terms()) {
         gather(conv, task, &block, scratch);
         let left = filters.block(task.group, &block, &task.channels);
-        let Scratch { windows, block: right, sums, .. } = scratch;
+        let GemmBuffers { windows, block: right, sums, .. } = scratch;
         let windows = &windows[..block.len() * positions];
         if conv.finish.compute == Dtype::F32 {
             multiply_f32(left, windows, block.len(), positions, right, sums);
@@ -193,9 +193,9 @@ fn pack<T: Number>(windows: &[T], inner: usize, positions: usize, panels: &mut V
 }
 
 /// Gathers the windows of a task for a block of terms, `[terms, positions]`. Terms are ordered by channel, row and column of the filter.
-fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch: &mut Scratch<T>) {
+fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch: &mut GemmBuffers<T>) {
     let extents = &conv.extents;
-    let Scratch { native, row, windows, .. } = scratch;
+    let GemmBuffers { native, row, windows, .. } = scratch;
     let width = extents.windows.kernel[1];
     let positions = task.positions();
     windows.resize(windows.len().max(block.len() * positions), T::ZERO);
@@ -243,7 +243,7 @@ fn gather_row<T: Number>(extents: &Extents, columns: &Range<usize>, tap: usize, 
 }
 
 /// Adds the bias, and writes the results.
-fn finish<T: Number>(conv: &Conv<T>, task: &Task, scratch: &mut Scratch<T>) {
+fn finish<T: Number>(conv: &Conv<T>, task: &Task, scratch: &mut GemmBuffers<T>) {
     let pitch = task.positions().next_multiple_of(TILE_COLUMNS);
     let first = task.group * conv.extents.group_outputs();
     let rows = first + task.channels.start..first + task.channels.end;

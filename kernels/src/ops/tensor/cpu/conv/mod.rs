@@ -42,8 +42,8 @@ pub(super) fn run(step: &ConvStep, memory: &Memory<'_>, worker: &Worker) -> Resu
         return Ok(());
     }
     let is_narrow = step.is_narrow();
-    let job = Job { extents, is_narrow, operands: &operands.inputs, output, epilogue, compute, worker };
-    visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a convolution in {compute}")))?
+    let convolution = Convolution { extents, is_narrow, operands: &operands.inputs, output, epilogue, compute, worker };
+    visit_number(compute, convolution).ok_or_else(|| OpError::Invalid(format!("a convolution in {compute}")))?
 }
 
 /// Bytes of the copies of the filters, and of the rows of images that are read at a time.
@@ -137,7 +137,7 @@ impl Extents {
     }
 }
 
-struct Job<'a> {
+struct Convolution<'a> {
     extents: Extents,
     /// True if gathering windows does not pay.
     is_narrow: bool,
@@ -149,7 +149,7 @@ struct Job<'a> {
     worker: &'a Worker,
 }
 
-impl NumberVisitor for Job<'_> {
+impl NumberVisitor for Convolution<'_> {
     type Out = Result<(), OpError>;
 
     fn visit<T: Number>(self) -> Result<(), OpError> {

@@ -48,8 +48,8 @@ pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Re
     if batch == 0 || rows == 0 || columns == 0 {
         return Ok(());
     }
-    let job = Job { shape, operands: &operands.inputs, output, epilogue, compute, worker };
-    visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a product in {compute}")))?
+    let product = MatrixProduct { shape, operands: &operands.inputs, output, epilogue, compute, worker };
+    visit_number(compute, product).ok_or_else(|| OpError::Invalid(format!("a product in {compute}")))?
 }
 
 /// Checks that an epilogue maps elements of a type to such elements.
@@ -78,7 +78,7 @@ impl Shape {
     }
 }
 
-struct Job<'a> {
+struct MatrixProduct<'a> {
     shape: Shape,
     /// Left and right factors, and the bias.
     operands: &'a [Operand],
@@ -88,7 +88,7 @@ struct Job<'a> {
     worker: &'a Worker,
 }
 
-impl NumberVisitor for Job<'_> {
+impl NumberVisitor for MatrixProduct<'_> {
     type Out = Result<(), OpError>;
 
     fn visit<T: Number>(self) -> Result<(), OpError> {

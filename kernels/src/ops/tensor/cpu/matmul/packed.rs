@@ -46,7 +46,7 @@ impl Strip {
     }
 }
 
-struct Scratch {
+struct PackedBuffers {
     finish: FinishScratch,
     left: Vec<f32>,
     /// Of the strips of a task, one after the other.
@@ -100,8 +100,8 @@ where
     F: Fn() -> FinishScratch + Sync + Send,
     W: Fn(&mut TileOf<'_, f32>, &mut FinishScratch) + Sync + Send,
 {
-    fn scratch(&self) -> Scratch {
-        Scratch { finish: (self.finish_scratch)(), left: vec![], sums: vec![], native: vec![] }
+    fn scratch(&self) -> PackedBuffers {
+        PackedBuffers { finish: (self.finish_scratch)(), left: vec![], sums: vec![], native: vec![] }
     }
 
     fn cost(&self, rows: usize, columns: usize) -> u64 {
@@ -111,7 +111,7 @@ where
     /// A matrix of the batch in each task.
     fn multiply_matrices(&self) -> Result<(), OpError> {
         let shape = self.factors.shape;
-        let multiply = |scratch: &mut Scratch, batch: usize| {
+        let multiply = |scratch: &mut PackedBuffers, batch: usize| {
             for columns in parts(0..shape.columns, COLUMNS) {
                 let strip = [pack(self.factors, batch, columns)];
                 blocks(shape).for_each(|rows| self.multiply(scratch, batch, rows, &strip));
@@ -125,7 +125,7 @@ where
     /// batches share the right factor.
     fn multiply_strips(&self, batches: &Range<usize>, width: usize) -> Result<(), OpError> {
         let shape = self.factors.shape;
-        let multiply = |scratch: &mut Scratch, columns: Range<usize>| {
+        let multiply = |scratch: &mut PackedBuffers, columns: Range<usize>| {
             let strip = [pack(self.factors, batches.start, columns)];
             for batch in batches.clone() {
                 blocks(shape).for_each(|rows| self.multiply(scratch, batch, rows, &strip));
@@ -165,8 +165,8 @@ where
     }
 
     /// Multiplies some rows by some strips.
-    fn multiply(&self, scratch: &mut Scratch, batch: usize, rows: Range<usize>, strips: &[Strip]) {
-        let Scratch { finish, left, sums, native } = scratch;
+    fn multiply(&self, scratch: &mut PackedBuffers, batch: usize, rows: Range<usize>, strips: &[Strip]) {
+        let PackedBuffers { finish, left, sums, native } = scratch;
         let len = rows.len() * strips.iter().map(Strip::pitch).sum::<usize>();
         sums.resize(sums.len().max(len), 0.0);
         let first = batch * self.factors.shape.rows;

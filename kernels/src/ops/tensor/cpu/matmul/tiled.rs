@@ -48,7 +48,7 @@ struct Unfinished<T> {
     next: usize,
 }
 
-struct Scratch<T> {
+struct TileBuffers<T> {
     finish: FinishScratch,
     /// `[rows, inner]`.
     left: Vec<T>,
@@ -62,7 +62,7 @@ struct Scratch<T> {
 
 pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Worker) -> Result<(), OpError> {
     let shape = factors.shape;
-    let scratch = || Scratch {
+    let scratch = || TileBuffers {
         finish: finish.scratch(),
         left: vec![T::ZERO; ROWS * INNER],
         right: vec![T::ZERO; INNER * COLUMNS],
@@ -80,7 +80,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
     let cost = |part: &Part, inner: usize| product([part.rows.len() * 2 + 32, part.columns.len(), inner + 16]);
     let largest = Part { batch: 0, rows: 0..shape.rows.min(ROWS), columns: 0..shape.columns.min(COLUMNS) };
     if cost(&largest, shape.inner) <= SLICE {
-        let work = |scratch: &mut Scratch<T>, part| tile(factors, finish, scratch, part);
+        let work = |scratch: &mut TileBuffers<T>, part| tile(factors, finish, scratch, part);
         return worker.for_each_joining(parts, |part| cost(part, shape.inner), scratch, work);
     }
     let of_slice = usize::try_from(SLICE / cost(&largest, INNER)).unwrap_or(1).max(1) * INNER;
@@ -98,7 +98,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
     })
 }
 
-fn tile<T: Number>(factors: &Factors, finish: &Finish<T>, scratch: &mut Scratch<T>, part: Part) {
+fn tile<T: Number>(factors: &Factors, finish: &Finish<T>, scratch: &mut TileBuffers<T>, part: Part) {
     let mut sums = std::mem::take(&mut scratch.sums);
     sums.clear();
     sums.resize(part.sums(), T::ZERO);
@@ -114,7 +114,7 @@ fn write<T: Number>(finish: &Finish<T>, scratch: &mut FinishScratch, part: Part,
 }
 
 /// Adds the products of a range of the common dimension, which begins with a block.
-fn add<T: Number>(factors: &Factors, scratch: &mut Scratch<T>, part: &Part, inner: Range<usize>, sums: &mut [T]) {
+fn add<T: Number>(factors: &Factors, scratch: &mut TileBuffers<T>, part: &Part, inner: Range<usize>, sums: &mut [T]) {
     let Part { batch, rows, columns } = part;
     let pitch = part.pitch();
     for start in inner.clone().step_by(INNER) {

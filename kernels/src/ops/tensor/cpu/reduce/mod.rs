@@ -51,7 +51,7 @@ pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Re
     let reducer = reducer(step.reduction, step.accumulate).ok_or_else(|| {
         OpError::Invalid(format!("{:?} does not reduce values of type {}", step.reduction, step.accumulate))
     })?;
-    let job = Job {
+    let pass = ReductionPass {
         prologue: Program::new(&step.prologue),
         epilogue: Program::new(&step.epilogue),
         reducer: &*reducer,
@@ -60,10 +60,10 @@ pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Re
         inner_rank: step.inner.len(),
         shape: &shape,
     };
-    if job.prologue.result_count() != 1 || job.prologue.result_type(0) != step.accumulate {
+    if pass.prologue.result_count() != 1 || pass.prologue.result_type(0) != step.accumulate {
         return Err(OpError::Invalid(format!("a prologue has one result of type {}", step.accumulate)));
     }
-    job.run(worker)
+    pass.run(worker)
 }
 
 pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
@@ -74,7 +74,7 @@ pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker)
     }
     let dtype = step.input.dtype;
     let reducer = arg_reducer(step.is_max, dtype.compute()).expect("a type that functions compute in");
-    let job = Job {
+    let pass = ReductionPass {
         prologue: Program::new(&Function::conversion(dtype, dtype.compute())),
         epilogue: Program::new(&Function::conversion(Dtype::I64, Dtype::I64)),
         reducer: &*reducer,
@@ -83,10 +83,10 @@ pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker)
         inner_rank: step.inner.len(),
         shape: &shape,
     };
-    job.run(worker)
+    pass.run(worker)
 }
 
-struct Job<'a> {
+struct ReductionPass<'a> {
     prologue: Program,
     epilogue: Program,
     reducer: &'a dyn Reducer,
@@ -121,12 +121,12 @@ type States = Vec<u64>;
 type Stack = Vec<(u32, States)>;
 
 /// Registers of both functions.
-struct Scratch {
+struct ProgramRegisters {
     prologue: Registers,
     epilogue: Registers,
 }
 
-impl Job<'_> {
+impl ReductionPass<'_> {
     fn run(&self, worker: &Worker) -> Result<(), OpError> {
         check_types(&self.epilogue, &[self.reducer.dtype()], std::slice::from_ref(self.output))?;
         let inputs: Vec<_> = self.inputs.iter().map(|operand| operand.dtype).collect();
@@ -146,11 +146,13 @@ impl Job<'_> {
         let tile_cost = row_cost.saturating_mul(schedule.width as u64);
         let tile_len = schedule.width * schedule.block;
         let epilogue_len = schedule.width.min(self.epilogue.block());
-        let scratch =
-            || Scratch { prologue: self.prologue.registers(tile_len), epilogue: self.epilogue.registers(epilogue_len) };
+        let scratch = || ProgramRegisters {
+            prologue: self.prologue.registers(tile_len),
+            epilogue: self.epilogue.registers(epilogue_len),
+        };
         if chunk_count <= 1 || (tiles >= 4 * worker.pool().threads() && tile_cost <= SLICE) {
             let ranges = chunks(schedule.rows, schedule.width, row_cost);
-            let work = |scratch: &mut Scratch, rows: Range<usize>| {
+            let work = |scratch: &mut ProgramRegisters, rows: Range<usize>| {
                 for start in rows.clone().step_by(schedule.width) {
                     let rows = start..(start + schedule.width).min(rows.end);
                     let chunks = (0..chunk_count).map(|chunk| self.chunk(&schedule, scratch, &rows, chunk));
@@ -175,7 +177,7 @@ impl Job<'_> {
         schedule: &Schedule,
         output: &Region,
         chunk_cost: u64,
-        scratch: &(impl Fn() -> Scratch + Sync + Send),
+        scratch: &(impl Fn() -> ProgramRegisters + Sync + Send),
         worker: &Worker,
     ) -> Result<(), OpError> {
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
@@ -278,7 +280,7 @@ impl Job<'_> {
     }
 
     /// The states of a chunk of some rows.
-    fn chunk(&self, schedule: &Schedule, scratch: &mut Scratch, rows: &Range<usize>, chunk: usize) -> States {
+    fn chunk(&self, schedule: &Schedule, scratch: &mut ProgramRegisters, rows: &Range<usize>, chunk: usize) -> States {
         let start = chunk * schedule.chunk;
         let values = start..(start + schedule.chunk).min(schedule.len);
         let step = if schedule.is_columns { RUN } else { schedule.block };
@@ -303,7 +305,7 @@ impl Job<'_> {
     fn accumulate(
         &self,
         schedule: &Schedule,
-        scratch: &mut Scratch,
+        scratch: &mut ProgramRegisters,
         rows: &Range<usize>,
         values: Range<usize>,
         states: &mut States,
@@ -319,7 +321,7 @@ impl Job<'_> {
     }
 
     /// Calls `then` with the values of a tile.
-    fn evaluate(&self, region: &Region, scratch: &mut Scratch, tile: &Tile, then: impl FnOnce(&[u8])) {
+    fn evaluate(&self, region: &Region, scratch: &mut ProgramRegisters, tile: &Tile, then: impl FnOnce(&[u8])) {
         // SAFETY: a reduction does not write what it reads.
         let source = unsafe { region.source(tile, &[]) };
         self.prologue.run(&mut scratch.prologue, tile.len(), &source);
@@ -327,7 +329,7 @@ impl Job<'_> {
     }
 
     /// Writes the results of some rows.
-    fn finish(&self, output: &Region, scratch: &mut Scratch, rows: &Range<usize>, states: &States) {
+    fn finish(&self, output: &Region, scratch: &mut ProgramRegisters, rows: &Range<usize>, states: &States) {
         let size = self.reducer.dtype().size();
         let mut results = vec![0_u64; (rows.len() * size).div_ceil(8)];
         let results: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut results)[..rows.len() * size];
@@ -374,7 +376,7 @@ impl Source for Results<'_> {
 mod tests {
     use super::*;
 
-    fn with_job(run: impl FnOnce(&Job<'_>)) {
+    fn with_pass(run: impl FnOnce(&ReductionPass<'_>)) {
         let reducer = reducer(accelerd_tensor::Reduction::Sum, Dtype::F64).expect("sums of f64");
         let identity = || Program::new(&Function::conversion(Dtype::F64, Dtype::F64));
         let shape = vec![];
@@ -382,19 +384,27 @@ mod tests {
         let output = Operand { base: std::ptr::null_mut(), dtype: Dtype::F64, shape, strides };
         let prologue = identity();
         let epilogue = identity();
-        run(&Job { prologue, epilogue, reducer: &*reducer, inputs: &[], output: &output, inner_rank: 0, shape: &[] });
+        run(&ReductionPass {
+            prologue,
+            epilogue,
+            reducer: &*reducer,
+            inputs: &[],
+            output: &output,
+            inner_rank: 0,
+            shape: &[],
+        });
     }
 
     #[test]
     fn few_states_exist_however_many_parts_are_combined() {
-        with_job(|job| {
+        with_pass(|pass| {
             let mut stack = Stack::new();
             for nth in 1..=100_000_u32 {
-                job.push(&mut stack, vec![1.0_f64.to_bits()], 1);
+                pass.push(&mut stack, vec![1.0_f64.to_bits()], 1);
                 assert_eq!(stack.len(), nth.count_ones() as usize);
             }
-            assert_eq!(job.total(stack, 1), [100_000.0_f64.to_bits()]);
-            assert_eq!(job.total(Stack::new(), 1), [0.0_f64.to_bits()], "of no part");
+            assert_eq!(pass.total(stack, 1), [100_000.0_f64.to_bits()]);
+            assert_eq!(pass.total(Stack::new(), 1), [0.0_f64.to_bits()], "of no part");
         });
     }
 
