@@ -61,7 +61,7 @@ const _: () = assert!(HISTOGRAM_BUCKETS == BUCKETS && CLASSES == Class::Infinity
 /// Blocks for each multiprocessor, which take tiles in turn: a multiple of 2, 3, 4 and 6, of which as many as registers allow run at once.
 const BLOCKS: usize = 12;
 
-const ELEMENT: Source = cu!("verify/element.cuh");
+const ELEMENT: Source = cu!("compare/element.cuh");
 
 const COMPARE_PARAMS: &[usize] = &[8, 8, 8, 8, 8, 8, size_of::<Params>()];
 const NORM_PARAMS: &[usize] = &[8, 8, 8];
@@ -80,7 +80,7 @@ macro_rules! kernels {
         };)*
         static MODULE: Module = Module {
             name: "compare",
-            source: cu!("verify/compare.cu"),
+            source: cu!("compare/compare.cu"),
             headers: &[COMMON, ELEMENT, LAUNCH],
             defines: &[],
             kernels: &[$($constant.compare, $constant.norm),*],

@@ -3,7 +3,7 @@
 
 #include "common/common.cuh"
 #include "launch/compare.cuh"
-#include "verify/element.cuh"
+#include "compare/element.cuh"
 
 #define THREADS ((int)COMPARE_THREADS)
 // Vectors of 16 bytes that a thread loads of each tensor at a time.
