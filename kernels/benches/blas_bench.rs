@@ -216,14 +216,14 @@ fn worst_error(kind: &Kind, product: &Product, [a, b, c, bias]: [&[f64]; 4], sto
                 sum += x * y;
                 magnitude += (x * y).abs();
             }
-            let at = batch * product.stride_c + i * ld_c + j;
+            let offset = batch * product.stride_c + i * ld_c + j;
             let added = if product.epilogue == Epilogue::Bias { bias[j] } else { 0.0 };
-            let expected = product.alpha * sum + product.beta * c[at] + added;
-            let scale = product.alpha.abs() * magnitude + (product.beta * c[at]).abs() + added.abs();
+            let expected = product.alpha * sum + product.beta * c[offset] + added;
+            let scale = product.alpha.abs() * magnitude + (product.beta * c[offset]).abs() + added.abs();
             // TF32 rounds each input once; the others round each partial sum.
             let steps = if kind.compute == Compute::Tf32 { 1.0 } else { product.k as f64 };
             let bound = steps * kind.term_error * scale + kind.output_error * expected.abs();
-            let error = (stored[at] - expected).abs();
+            let error = (stored[offset] - expected).abs();
             // A bound of 0 is that of integers; NaN counts as an error.
             worst = worst.max(if error == 0.0 {
                 0.0
@@ -271,7 +271,8 @@ fn seconds(worker: &Worker, kind: &Kind, size: usize) -> Result<f64, OpError> {
         let rows = size.min(256);
         let block = Matrix::random(worker, element, rows * size, seed)?.buffer;
         let whole = worker.alloc::<u8>(bytes)?;
-        (0..bytes / block.len()).try_for_each(|at| worker.copy_at(&block, 0, &whole, at * block.len(), block.len()))?;
+        (0..bytes / block.len())
+            .try_for_each(|index| worker.copy_at(&block, 0, &whole, index * block.len(), block.len()))?;
         Ok(whole)
     };
     let a = random(kind.input, 1)?;

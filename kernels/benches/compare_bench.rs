@@ -135,8 +135,8 @@ fn resident(
     let of = TensorType { dtype, shape: vec![elements] };
     let begin = UploadRequest::begin(of, on.device(), account.clone(), part.clone());
     let tensor = Upload::run(&[&begin], on)?.remove(0);
-    for at in (part.len()..elements * dtype.size()).step_by(part.len()) {
-        Upload::run(&[&UploadRequest::next(Arc::clone(&tensor), at, part.clone())], on)?;
+    for index in (part.len()..elements * dtype.size()).step_by(part.len()) {
+        Upload::run(&[&UploadRequest::next(Arc::clone(&tensor), index, part.clone())], on)?;
     }
     Ok(TensorInput::Resident(tensor))
 }

@@ -170,9 +170,9 @@ fn compare(name: &str, encoder: &Arc<Encoder>, on_gpu: &mut Backend, on_cpu: &mu
         let crowd = EncodeRequest { precision, ..samples::request(encoder, &neighbours) };
         let batched = run(on_gpu, &[&crowd, &request, &crowd]).remove(1);
         let mut same = batched == got;
-        for at in 0..RAGGED.len() {
-            let alone = run(on_gpu, &[&samples::sequence(&request, at)]).remove(0);
-            same &= alone == got[at * hidden..][..hidden];
+        for index in 0..RAGGED.len() {
+            let alone = run(on_gpu, &[&samples::sequence(&request, index)]).remove(0);
+            same &= alone == got[index * hidden..][..hidden];
         }
         println!(
             r#"{{"check": "{name}", "precision": "{precision:?}", "worst_cosine": {worst:.8}, "same_bits": {same}}}"#

@@ -39,11 +39,11 @@ fn main() {
 fn repeat(files: &[String], bytes: usize) -> Vec<&str> {
     let mut texts = vec![];
     let mut total = 0;
-    let mut at = 0;
+    let mut index = 0;
     while total < bytes {
-        at = (at + 7919) % files.len();
-        total += files[at].len();
-        texts.push(files[at].as_str());
+        index = (index + 7919) % files.len();
+        total += files[index].len();
+        texts.push(files[index].as_str());
     }
     texts
 }

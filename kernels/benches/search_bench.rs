@@ -137,13 +137,13 @@ impl Bench {
     fn compare(&mut self, what: &str, got: &[Hit], expected: &[Hit]) {
         if got != expected {
             self.wrong += 1;
-            let at = got.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(got.len().min(expected.len()));
+            let index = got.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(got.len().min(expected.len()));
             println!(
-                "WRONG {what}: {} hits, expected {}; first difference at {at}: {:?}, expected {:?}",
+                "WRONG {what}: {} hits, expected {}; first difference at {index}: {:?}, expected {:?}",
                 got.len(),
                 expected.len(),
-                got.get(at),
-                expected.get(at)
+                got.get(index),
+                expected.get(index)
             );
         }
     }
@@ -215,13 +215,13 @@ impl Bench {
                     selection: selection.clone(),
                 };
                 let found = self.search(&request);
-                for at in [0, queries / 2, queries - 1] {
+                for index in [0, queries / 2, queries - 1] {
                     let query =
-                        Matrix::from_vec(1, dim, asked.as_f32()[at * dim..][..dim].to_vec()).expect("the shape");
+                        Matrix::from_vec(1, dim, asked.as_f32()[index * dim..][..dim].to_vec()).expect("the shape");
                     let allowed = |row: u32| !deleted(row) && selected(row);
                     let expected = oracle::search(&query, rows, metric, k, threshold, allowed);
                     let what = format!(
-                        "{n}x{dim} {metric:?} {:?} {queries} queries k {k} {threshold:?} query {at} selection {}",
+                        "{n}x{dim} {metric:?} {:?} {queries} queries k {k} {threshold:?} query {index} selection {}",
                         corpus.storage(),
                         match selection {
                             Selection::All => "all",
@@ -229,7 +229,7 @@ impl Bench {
                             Selection::Rows(_) => "rows",
                         }
                     );
-                    self.compare(&what, &found[at], &expected[0]);
+                    self.compare(&what, &found[index], &expected[0]);
                 }
                 cases += 1;
             }
@@ -376,13 +376,13 @@ struct Expected<'a> {
 impl Expected<'_> {
     const MOST: usize = 1024;
 
-    fn hits(&mut self, at: usize, k: usize) -> Vec<Hit> {
+    fn hits(&mut self, index: usize, k: usize) -> Vec<Hit> {
         let rows = self.rows.as_f32();
         let queries = self.queries.as_f32();
         let metric = self.metric;
         let dim = self.rows.cols();
-        let query = &queries[at * dim..][..dim];
-        let best = self.known.entry(at).or_insert_with(|| {
+        let query = &queries[index * dim..][..dim];
+        let best = self.known.entry(index).or_insert_with(|| {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let each = self.rows.rows().div_ceil(threads);
             let better = |a: &Hit, b: &Hit| -> Ordering {

@@ -117,10 +117,10 @@ impl Bench {
     }
 
     fn parse(&mut self) {
-        let source = |at: usize| {
+        let source = |index: usize| {
             let function =
-                |line: usize| format!("def f_{line}(a, b={at}):\n    return [a * x + b for x in range({line})]\n\n");
-            (0..10 + at * 7 % 300).map(function).collect::<String>().into()
+                |line: usize| format!("def f_{line}(a, b={index}):\n    return [a * x + b for x in range({line})]\n\n");
+            (0..10 + index * 7 % 300).map(function).collect::<String>().into()
         };
         let outputs = Outputs { tree: true, ..Outputs::default() };
         self.measure::<Parse>(
@@ -133,11 +133,11 @@ impl Bench {
         let rows = 30_000_u32;
         let tokens = 1_u32 << 20;
         let dim = 256;
-        let value = |at: usize| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
+        let value = |index: usize| (index.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
         let table = Table::new(dim, (0..rows as usize * dim).map(value).collect(), vec![0.01; rows as usize]);
         let request = EmbedRequest {
             table: Arc::new(table),
-            ids: (0..tokens).map(|at| at.wrapping_mul(2_654_435_761) % rows).collect(),
+            ids: (0..tokens).map(|index| index.wrapping_mul(2_654_435_761) % rows).collect(),
             offsets: (0..=tokens).step_by(128).collect(),
             dimensions: dim,
             normalize: true,

@@ -195,8 +195,8 @@ fn difference(columns: &Columns, trees: &HostTrees, number: usize) -> Option<Str
 
 fn first_difference<T: PartialEq + std::fmt::Debug>(name: &str, expected: &[T], got: &[T]) -> Option<String> {
     let pairs = || expected.iter().zip(got);
-    if let Some(at) = pairs().position(|(expected, got)| expected != got) {
-        return Some(format!("{name} {at}: {:?} expected, got {:?}", expected[at], got[at]));
+    if let Some(index) = pairs().position(|(expected, got)| expected != got) {
+        return Some(format!("{name} {index}: {:?} expected, got {:?}", expected[index], got[index]));
     }
     (expected.len() != got.len()).then(|| format!("{} {name} expected, got {}", expected.len(), got.len()))
 }

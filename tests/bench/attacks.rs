@@ -191,7 +191,7 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
             let vectors = |rows: u64| Tensor {
                 dtype: Dtype::F32.into(),
                 shape: vec![i64::try_from(rows).expect("a count"), 16],
-                data: (0..rows * 16).flat_map(|at| ((at * 7919 % 1009) as f32).to_le_bytes()).collect(),
+                data: (0..rows * 16).flat_map(|index| ((index * 7919 % 1009) as f32).to_le_bytes()).collect(),
             };
             let name = || "wide".to_owned();
             let create = v1::CreateCollectionRequest { name: name(), dimensions: 16, ..Default::default() };

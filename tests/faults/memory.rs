@@ -141,7 +141,7 @@ impl Caller {
 
 /// A matrix whose numbers are exact in binary, so that all devices compute the same.
 fn matrix(rows: i64, columns: i64) -> v1::Tensor {
-    let numbers = (0..rows * columns).map(|at| (at * 7 % 64 - 32) as f32 / 8.0);
+    let numbers = (0..rows * columns).map(|index| (index * 7 % 64 - 32) as f32 / 8.0);
     let data = numbers.flat_map(f32::to_le_bytes).collect::<Vec<_>>().into();
     v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![rows, columns], data }
 }

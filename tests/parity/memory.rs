@@ -243,10 +243,10 @@ async fn a_batch_that_does_not_fit_is_split(device: &Device) -> Result<(), Strin
         alone.push(submitted(&lane, request).await.map_err(|error| error.to_string())?);
     }
     // About 20 MB of hidden states each.
-    let crowd = join_all((0..64).map(|at| submitted(&lane, &some[at % 4]))).await;
-    for (at, answer) in crowd.into_iter().enumerate() {
-        let answer = answer.map_err(|error| format!("request {at} of 64: {error}"))?;
-        expect(answer == alone[at % 4], || format!("request {at} has another result after the split"))?;
+    let crowd = join_all((0..64).map(|index| submitted(&lane, &some[index % 4]))).await;
+    for (index, answer) in crowd.into_iter().enumerate() {
+        let answer = answer.map_err(|error| format!("request {index} of 64: {error}"))?;
+        expect(answer == alone[index % 4], || format!("request {index} has another result after the split"))?;
     }
     let counts = &engine.stats().lanes[0].counts;
     expect(counts.splits > 0 && counts.failures == 0, || format!("no batch was split, or one failed: {counts:?}"))?;

@@ -29,8 +29,8 @@ async fn cpu_server() -> TestServer {
 /// Numbers without a pattern that rounding would hide.
 fn values(shape: &[i64], seed: u32) -> v1::Tensor {
     let count = u32::try_from(shape.iter().product::<i64>()).expect("a few");
-    let number = |at: u32| {
-        let bits = (at ^ seed).wrapping_add(1).wrapping_mul(2_654_435_761) >> 8;
+    let number = |index: u32| {
+        let bits = (index ^ seed).wrapping_add(1).wrapping_mul(2_654_435_761) >> 8;
         bits as f32 / 8_388_608.0 - 1.0
     };
     tensor(shape, &(0..count).map(number).collect::<Vec<_>>())

@@ -68,10 +68,10 @@ fn connection(words: &[String]) -> Connection {
 fn value(words: &[String], option: &str, variable: &str) -> Option<String> {
     let is_option =
         |word: &String| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
-    let at = words.iter().position(is_option);
-    let named = at.and_then(|at| match words[at].split_once('=') {
+    let index = words.iter().position(is_option);
+    let named = index.and_then(|index| match words[index].split_once('=') {
         Some((_, value)) => Some(value.to_owned()),
-        None => words.get(at + 1).cloned(),
+        None => words.get(index + 1).cloned(),
     });
     named.or_else(|| std::env::var(variable).ok()).filter(|value| !value.is_empty())
 }

@@ -384,7 +384,7 @@ async fn an_open_loop_reports_refusals_and_expired_calls_by_priority() {
         (&41.into(), &400.0.into(), &6.into())
     );
     let [high, low] = ["high", "low"].map(|name| counts(&level["priorities"][name]));
-    assert_eq!(std::array::from_fn(|at| high[at] + low[at]), counts(level));
+    assert_eq!(std::array::from_fn(|index| high[index] + low[index]), counts(level));
     assert!(level["refused_p99_ms"].as_f64() > Some(0.0) && level["priorities"]["normal"].is_null());
     let sent = std::mem::take(&mut fake.state().priorities);
     assert_eq!(sent.iter().filter(|name| name.as_deref() == Some("high")).count() as u64, high[0]);

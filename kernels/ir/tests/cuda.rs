@@ -55,9 +55,9 @@ fn the_prelude_defines_what_emitted_functions_call() {
 #[test]
 fn functions_that_differ_have_different_text() {
     let functions = every_function();
-    for (at, one) in functions.iter().enumerate() {
+    for (index, one) in functions.iter().enumerate() {
         let text = cuda::emit(one, "f");
-        for other in &functions[..at] {
+        for other in &functions[..index] {
             let storage =
                 |function: &Function| function.values().iter().any(|value| value.dtype.compute() != value.dtype);
             // Copies of values of types that have the same representation.

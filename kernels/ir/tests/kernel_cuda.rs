@@ -256,18 +256,18 @@ fn spanned(dtype: Dtype, [start, end]: &[Expr; 2], step: i64) -> [Case; 2] {
         let mut builder = Builder::new(1);
         let x = builder.array(dtype, 1);
         let i = builder.local(dtype);
-        let at = builder.local(Dtype::I32);
+        let element = builder.local(Dtype::I32);
         let by = builder.value(dtype);
         let label = builder.label();
         let step_by = if is_constant { integer(dtype, step) } else { Expr::Param(by, 0) };
         let body = vec![
-            when(less(int(7), local(at)), vec![Stmt::Break(label)]),
-            store(x, local(at), local(i)),
-            assign(at, add(local(at), int(1))),
+            when(less(int(7), local(element)), vec![Stmt::Break(label)]),
+            store(x, local(element), local(i)),
+            assign(element, add(local(element), int(1))),
         ];
         let kernel = builder.finish(vec![
             range(label, i, [start.clone(), end.clone(), step_by], body),
-            store(x, int(9), if step % 2 == 0 { local(i) } else { cast(dtype, local(at)) }),
+            store(x, int(9), if step % 2 == 0 { local(i) } else { cast(dtype, local(element)) }),
         ]);
         let value = Argument::Value(bytes(&[Literal::from_i64(dtype, step)]));
         Case::new(kernel, &[1], &[zeros(dtype, 10), value])
@@ -359,7 +359,8 @@ fn strided_arrays_of_structs_are_accessed_in_four_dimensions() {
     ]);
     let shape = vec![2, 3, 2, 2];
     let strides = vec![12 * 12, -48, 24, 12];
-    let data: Vec<u8> = (0..24 * 12 + 96).map(|at: usize| u8::try_from(at * 7 % 251).expect("below 251")).collect();
+    let data: Vec<u8> =
+        (0..24 * 12 + 96).map(|index: usize| u8::try_from(index * 7 % 251).expect("below 251")).collect();
     let points = Argument::Array(ArrayArgument { data, shape, strides, offset: 96 + 24 });
     let mut value = vec![0; 16];
     value[0] = 1;
@@ -380,7 +381,7 @@ fn atomic_operations_do_not_depend_on_the_order_of_threads() {
             let place = at(y, &[int(0)]);
             let atomic = Stmt::Atomic { op, place, operand: local(a), expected: None, previous: None };
             let kernel = builder.finish(vec![load(a, x, tid()), atomic]);
-            let values: Vec<_> = (0..40).map(|at| Literal::from_i64(dtype, at * 5 % 17 - 3)).collect();
+            let values: Vec<_> = (0..40).map(|index| Literal::from_i64(dtype, index * 5 % 17 - 3)).collect();
             cases.push(Case::reversed(kernel, &[40], &[array(&values), array(&[Literal::from_i64(dtype, 6)])]));
         }
     }
@@ -416,8 +417,8 @@ fn threads_that_run_at_once_have_variables_of_their_own() {
     // Grids around multiples of the threads that the device runs at once; in the last case threads read beyond the end of `x`.
     let cases: Vec<_> = [(1, 1), (6, 1), (5, 5), (9, 8), (12, 12), (7, 8)]
         .map(|(extent, grid)| {
-            let x: Vec<_> = (0..extent).map(|at| Literal::from_i64(Dtype::I32, at)).collect();
-            let y: Vec<_> = (0..grid * 3).map(|at| Literal::from_i64(Dtype::I32, 7 * at)).collect();
+            let x: Vec<_> = (0..extent).map(|index| Literal::from_i64(Dtype::I32, index)).collect();
+            let y: Vec<_> = (0..grid * 3).map(|index| Literal::from_i64(Dtype::I32, 7 * index)).collect();
             let rows = i32::try_from(grid).expect("a few");
             let arguments = [array(&x), Argument::contiguous(bytes(&y), &[rows, 3], 4)];
             Case::new(reads_before_it_writes(), &[rows.unsigned_abs(), 3], &arguments)
@@ -573,7 +574,7 @@ fn the_prelude_defines_what_device_code_calls() {
 fn a_launch_lies_in_memory_as_device_code_reads_it() {
     let launch = Launch { stop: 1, fault: 2, first: 3, count: 4, loop_budget: 5, grid: [6, 7, 8, 9] };
     let bytes = launch.to_bytes();
-    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let long = |index: usize| u64::from_le_bytes(bytes[index..index + 8].try_into().expect("8 bytes"));
     assert_eq!([0, 8, 16, 24, 32].map(long), [1, 2, 3, 4, 5]);
     assert_eq!([long(40), long(48)], [6 | 7 << 32, 8 | 9 << 32]);
     assert_eq!(Launch::fault(&Launch::no_fault()), None);

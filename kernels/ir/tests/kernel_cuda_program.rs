@@ -87,16 +87,16 @@ fn a_program_passes_on_its_example() {
 /// Programs in namespaces of their own, in one program that runs them all.
 fn run_all(name: &str, all: &[Files]) -> Output {
     let mut text = "#include <vector>\n#include <cuda_runtime.h>\n".to_owned();
-    for (at, files) in all.iter().enumerate() {
+    for (index, files) in all.iter().enumerate() {
         let lines = files.source.lines().filter(|line| !line.starts_with("#include"));
         let body = lines.collect::<Vec<_>>().join("\n");
         // The shim's definitions are in the global namespace.
         let body = body.replace("namespace ir {\n", "namespace ir {\nusing namespace ::ir;\n");
-        writeln!(text, "namespace program_{at} {{\n{body}\n}}").expect("a string grows");
+        writeln!(text, "namespace program_{index} {{\n{body}\n}}").expect("a string grows");
     }
     text.push_str("int main() {\n    int failures = 0;\n");
-    for at in 0..all.len() {
-        writeln!(text, "    failures += program_{at}::main();").expect("a string grows");
+    for index in 0..all.len() {
+        writeln!(text, "    failures += program_{index}::main();").expect("a string grows");
     }
     text.push_str("    return failures;\n}\n");
     run(name, &text)
@@ -188,7 +188,7 @@ fn points() -> Files {
         moved(y, 1),
         Stmt::Store(place(2), less(local(x), local(y))),
     ]);
-    let data: Vec<u8> = (0..6 * 24).map(|at| if at % 8 < 6 { at } else { 0x40 }).collect();
+    let data: Vec<u8> = (0..6 * 24).map(|index| if index % 8 < 6 { index } else { 0x40 }).collect();
     let strided = ArrayArgument { data, shape: vec![3, 2], strides: vec![-48, 24], offset: 96 };
     let by = [1.5_f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     files(&kernel, &[3, 2], &[Argument::Value(by), Argument::Array(strided)])
@@ -215,7 +215,7 @@ fn reductions() -> Files {
         atomic(AtomicOp::Min, least, local(a)),
         atomic(AtomicOp::Add, count, local(b)),
     ]);
-    let values: Vec<f32> = (0..100_u8).map(|at| f32::from(at) * 0.37 - 11.0).collect();
+    let values: Vec<f32> = (0..100_u8).map(|index| f32::from(index) * 0.37 - 11.0).collect();
     let arguments = [
         Argument::array(&values),
         Argument::array(&(0..100).collect::<Vec<i64>>()),

@@ -94,8 +94,8 @@ fn a_device_gets_the_same_arguments() {
         ParamLayout::Array { .. } => panic!("an array"),
     };
     assert_eq!((value(flag, 1), value(scale, 8)), (vec![1], 3.0_f64.to_le_bytes().to_vec()));
-    let long = |at: usize| u64::from_le_bytes(block.bytes[at..at + 8].try_into().expect("8 bytes"));
-    let word = |at: usize| u32::from_le_bytes(block.bytes[at..at + 4].try_into().expect("4 bytes"));
+    let long = |index: usize| u64::from_le_bytes(block.bytes[index..index + 8].try_into().expect("8 bytes"));
+    let word = |index: usize| u32::from_le_bytes(block.bytes[index..index + 4].try_into().expect("4 bytes"));
     let array = |of: &ParamLayout| match of {
         ParamLayout::Value(_) => panic!("a value"),
         ParamLayout::Array { data, strides, shape } => (*data, *strides, *shape),
@@ -218,6 +218,6 @@ proptest! {
         (record.thread, record.kind, record.site, record.array) =
             (small.into(), small.into(), FaultRecord::NONE, small.into());
         let fault = record.resolve(&kernel, &grid);
-        prop_assert!(fault.is_none_or(|fault| fault.thread.iter().zip(&grid).all(|(at, extent)| at < extent)));
+        prop_assert!(fault.is_none_or(|fault| fault.thread.iter().zip(&grid).all(|(index, extent)| index < extent)));
     }
 }

@@ -85,16 +85,16 @@ fn ranges_are_those_of_python() {
     let numbers = |bounds: [i64; 3]| -> Vec<i64> {
         let all = written::<i64>(16, |builder| {
             let counter = builder.local(Dtype::I8);
-            let at = builder.local(Dtype::I32);
+            let element = builder.local(Dtype::I32);
             let label = builder.label();
             let body = vec![
-                store(OUT, local(at), cast(Dtype::I64, local(counter))),
-                assign(at, add(local(at), int(1))),
+                store(OUT, local(element), cast(Dtype::I64, local(counter))),
+                assign(element, add(local(element), int(1))),
                 // The iteration does not depend on it.
                 assign(counter, integer(Dtype::I8, 99)),
             ];
             let bounds = bounds.map(|bound| integer(Dtype::I8, bound));
-            vec![range(label, counter, bounds, body), store(OUT, int(15), cast(Dtype::I64, local(at)))]
+            vec![range(label, counter, bounds, body), store(OUT, int(15), cast(Dtype::I64, local(element)))]
         });
         all[..usize::try_from(all[15]).expect("a count")].to_vec()
     };
@@ -131,7 +131,7 @@ fn break_and_continue_go_to_their_label() {
     let result = written::<i32>(3, |builder| {
         let [i, j, sum] = [(); 3].map(|()| builder.local(Dtype::I32));
         let [outer, inner, block] = [(); 3].map(|()| builder.label());
-        let mark = |at: i32, by: i32| [load(sum, OUT, int(at)), store(OUT, int(at), add(local(sum), int(by)))];
+        let mark = |index: i32, by: i32| [load(sum, OUT, int(index)), store(OUT, int(index), add(local(sum), int(by)))];
         let body = vec![
             when(equal(local(j), int(1)), vec![Stmt::Continue(inner)]),
             when(equal(local(j), int(3)), vec![Stmt::Continue(outer)]),

@@ -323,7 +323,7 @@ fn faults_of_every_kind_agree() {
     let forever = builder.label();
     let mut place = at(array, &[int(0), local(i), Expr::ThreadId(1)]);
     place.site = SiteId(3);
-    let raise = |kind, at| Stmt::Fault(kind, SiteId(at));
+    let raise = |kind, position| Stmt::Fault(kind, SiteId(position));
     let nth = |value| equal(Expr::ThreadId(0), int(value));
     let kernel = builder.finish(vec![
         load(i, index, Expr::ThreadId(0)),

@@ -287,7 +287,7 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = || 0_u64..400;
     prop_oneof![
         (0_usize..4, bytes()).prop_map(|(kind, bytes)| Step::Reserve(kind, bytes)),
-        (0_usize..8, bytes()).prop_map(|(at, bytes)| Step::Resize(at, bytes)),
+        (0_usize..8, bytes()).prop_map(|(index, bytes)| Step::Resize(index, bytes)),
         (0_usize..8).prop_map(Step::Release),
         bytes().prop_map(Step::Take),
         (0_usize..8).prop_map(Step::ReturnTaken),
@@ -316,15 +316,15 @@ proptest! {
                         }
                     }
                 }
-                Step::Resize(at, bytes) => {
-                    if let Some((_, one)) = reserved.get_mut(at) {
+                Step::Resize(index, bytes) => {
+                    if let Some((_, one)) = reserved.get_mut(index) {
                         let before = one.bytes();
                         let resized = one.try_resize(bytes);
                         prop_assert_eq!(one.bytes(), if resized.is_ok() { bytes } else { before });
                         prop_assert!(resized.is_ok() || bytes > before);
                     }
                 }
-                Step::Release(at) => drop((at < reserved.len()).then(|| reserved.swap_remove(at))),
+                Step::Release(index) => drop((index < reserved.len()).then(|| reserved.swap_remove(index))),
                 Step::Take(bytes) => {
                     if allowance.take(bytes).is_ok() {
                         taken.push(bytes);
@@ -332,9 +332,9 @@ proptest! {
                         prop_assert!(taken.iter().sum::<u64>() + bytes > 100, "the floor is guaranteed");
                     }
                 }
-                Step::ReturnTaken(at) => {
-                    if at < taken.len() {
-                        allowance.release(taken.swap_remove(at));
+                Step::ReturnTaken(index) => {
+                    if index < taken.len() {
+                        allowance.release(taken.swap_remove(index));
                     }
                 }
                 Step::Trim => _ = allowance.trim(),

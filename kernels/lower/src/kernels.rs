@@ -152,7 +152,7 @@ impl Lowerer<'_> {
             let value = self.warp_parameter(parameter, &parameter.name, &parameter.annotation)?;
             self.bind_parameter(&parameter.name, value);
             let params =
-                (first..self.emitter.params.len()).map(|at| u32::try_from(at).expect("parameters are limited"));
+                (first..self.emitter.params.len()).map(|index| u32::try_from(index).expect("parameters are limited"));
             all.push(SourceParameter { name: parameter.name.clone(), params: params.map(ParamId).collect() });
         }
         self.body(function.node, Field::Body)?;
@@ -164,7 +164,7 @@ impl Lowerer<'_> {
             Annotation::Data(ty) => {
                 let param = self.emitter.param(name, ParamType::Value(ty.element()));
                 let count = u32::try_from(ty.count()).expect("components are limited");
-                let parts = (0..count).map(|at| Expr::Param(param, at)).collect();
+                let parts = (0..count).map(|index| Expr::Param(param, index)).collect();
                 Ok(Data::new(ty.clone(), parts).into())
             }
             Annotation::Array(element, form) => Ok(Value::Array(self.warp_array(name, element, *form))),

@@ -84,8 +84,8 @@ def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint3
     let (mean, variance) = moments(&normal);
     // Six standard errors.
     assert!(mean.abs() < 0.043 && (variance - 1.0).abs() < 0.06, "{mean}, {variance}");
-    for (at, rate) in [(1, 2.5), (2, 40.0)] {
-        let values: Vec<f64> = read::<u32>(&arguments[at]).iter().map(|value| f64::from(*value)).collect();
+    for (index, rate) in [(1, 2.5), (2, 40.0)] {
+        let values: Vec<f64> = read::<u32>(&arguments[index]).iter().map(|value| f64::from(*value)).collect();
         let (mean, variance) = moments(&values);
         let error = 6.0 * (rate / count as f64).sqrt();
         assert!((mean - rate).abs() < error && (variance / rate - 1.0).abs() < 0.08, "{rate}: {mean}, {variance}");

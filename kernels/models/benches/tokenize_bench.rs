@@ -65,6 +65,6 @@ fn text(words: usize, seed: usize) -> String {
     ];
     const ACCENTED: [&str; 6] = ["Größe", "naïve", "über", "façade", "東京", "coöperate"];
     let (count, from): (_, &[&str]) = if words == 0 { (12, &ACCENTED) } else { (words, &PLAIN) };
-    let word = |at: usize| from[(at * 7 + seed * 5 + at * at * seed) % from.len()];
+    let word = |index: usize| from[(index * 7 + seed * 5 + index * index * seed) % from.len()];
     (0..count).map(word).collect::<Vec<_>>().join(" ")
 }

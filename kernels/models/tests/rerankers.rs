@@ -104,8 +104,8 @@ fn scores_of_every_architecture_are_those_of_pytorch() {
         let pairs = pairs(&model, &expected.query, &expected.documents, None).expect("pairs");
         let got = scores(&model, &pairs);
         assert_eq!(got.len(), expected.logits.len(), "{name}");
-        for (at, (got, expected)) in got.iter().zip(&expected.logits).enumerate() {
-            assert!((got - expected).abs() < 2e-4, "{name}: pair {at} is {expected}, got {got}");
+        for (index, (got, expected)) in got.iter().zip(&expected.logits).enumerate() {
+            assert!((got - expected).abs() < 2e-4, "{name}: pair {index} is {expected}, got {got}");
         }
     }
 }

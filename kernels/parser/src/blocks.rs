@@ -323,8 +323,8 @@ impl Blocks {
 }
 
 /// The line of a byte, counted from 1.
-fn line_number(text: &str, at: usize) -> usize {
-    let before = &text.as_bytes()[..at];
+fn line_number(text: &str, index: usize) -> usize {
+    let before = &text.as_bytes()[..index];
     let pairs = before.windows(2).filter(|pair| pair == b"\r\n").count();
     1 + memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs
 }
@@ -425,8 +425,8 @@ pub(crate) fn error_at(
 
 /// An unexpected indent before the token at `first`: CPython reports the last byte before it.
 pub(crate) fn unexpected_indent(first: u32) -> Diagnostic {
-    let at = first.saturating_sub(1);
-    let error = Diagnostic::syntax(at, at, "unexpected indent").with_span(Span::Start(-1));
+    let index = first.saturating_sub(1);
+    let error = Diagnostic::syntax(index, index, "unexpected indent").with_span(Span::Start(-1));
     Diagnostic { class: Class::Indentation, ..error }
 }
 

@@ -197,12 +197,12 @@ impl Lines<'_> {
     }
 
     /// The number and the start of a byte's line.
-    fn line(&self, at: usize) -> (i32, usize) {
-        let at = at.min(self.text.len());
+    fn line(&self, offset: usize) -> (i32, usize) {
+        let offset = offset.min(self.text.len());
         let mut lines = 1;
-        let mut start = if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(at) } else { 0 };
+        let mut start = if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(offset) } else { 0 };
         for newline in memchr::memchr2_iter(b'\n', b'\r', self.text) {
-            if newline + 1 > at {
+            if newline + 1 > offset {
                 break;
             }
             if self.text[newline] == b'\r' && self.text.get(newline + 1) == Some(&b'\n') {
@@ -214,13 +214,13 @@ impl Lines<'_> {
     }
 
     /// The column of a byte, as the parser counts.
-    fn column(&self, line: usize, at: usize) -> i32 {
-        if self.in_bytes { number(at - line + 1) } else { self.characters(line, at) }
+    fn column(&self, line: usize, offset: usize) -> i32 {
+        if self.in_bytes { number(offset - line + 1) } else { self.characters(line, offset) }
     }
 
-    fn characters(&self, line: usize, at: usize) -> i32 {
-        let before = &self.text[line..at.min(self.text.len())];
-        number(characters(before) + at.saturating_sub(self.text.len()) + 1)
+    fn characters(&self, line: usize, offset: usize) -> i32 {
+        let before = &self.text[line..offset.min(self.text.len())];
+        number(characters(before) + offset.saturating_sub(self.text.len()) + 1)
     }
 
     /// The end of a range over several lines, `width` bytes into the last one: CPython measures these bytes, and one

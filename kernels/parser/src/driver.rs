@@ -109,7 +109,7 @@ fn run(
     rows: &mut Nodes,
 ) -> Result<Result<(), ParseError>, OutOfSpace> {
     let kinds = &tokens.kinds[..end];
-    let terminal = |at: usize| kinds.get(at).map_or(END, |&kind| kind as usize);
+    let terminal = |index: usize| kinds.get(index).map_or(END, |&kind| kind as usize);
     let mut line = LineParser::new(text, tokens, first, end, rows);
     let mut top = 0;
     let mut lookahead = terminal(first);
@@ -336,9 +336,9 @@ mod tests {
     use crate::tokens::Terminal;
 
     /// The roots of a line, with one token of the text replaced.
-    fn roots(text: &str, at: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, ParseError> {
+    fn roots(text: &str, index: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, ParseError> {
         let mut tokens = lex(text).tokens;
-        tokens.kinds[at] = terminal;
+        tokens.kinds[index] = terminal;
         let mut rows = Nodes::with_capacity_for(0);
         Driver::default().parse(text.as_bytes(), &tokens, (0, tokens.kinds.len()), &mut rows)?;
         let mut next = rows.len;

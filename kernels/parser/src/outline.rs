@@ -102,8 +102,8 @@ impl Outline<'_> {
 fn first_decorator(tree: &Tree<'_>, row: usize) -> Option<u32> {
     let decorator = Field::DecoratorList as u8;
     let own = row_number(row);
-    let children = (0..row).rev().take_while(|&at| tree.is_below(at, own));
-    let first = children.filter(|&at| tree.parents[at] == own && tree.fields[at] == decorator).last()?;
+    let children = (0..row).rev().take_while(|&index| tree.is_below(index, own));
+    let first = children.filter(|&index| tree.parents[index] == own && tree.fields[index] == decorator).last()?;
     let before = &tree.text[..tree.starts[first] as usize];
     before.iter().rposition(|&byte| byte == b'@').map(row_number)
 }

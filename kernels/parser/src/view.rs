@@ -80,8 +80,8 @@ impl<'a> Tree<'a> {
     /// The children of a row in a field that are in its own line, in order.
     pub fn children(&self, row: usize, field: Field) -> impl Iterator<Item = usize> {
         let number = u32::try_from(row).expect("rows are counted in 32 bits");
-        let first = (0..row).rev().take_while(|&at| self.is_below(at, number)).last().unwrap_or(row);
-        (first..row).filter(move |&at| self.parents[at] == number && self.fields[at] == field as u8)
+        let first = (0..row).rev().take_while(|&index| self.is_below(index, number)).last().unwrap_or(row);
+        (first..row).filter(move |&index| self.parents[index] == number && self.fields[index] == field as u8)
     }
 
     /// Returns true if a row is in the subtree that ends with `root`: its parent comes after it, at most at the root. Holds for

@@ -350,7 +350,7 @@ mod tests {
     fn an_error_of_a_slice_is_that_of_the_work() {
         let (worker, _) = counting(2, usize::MAX);
         let error = || OpError::Invalid("three".to_owned());
-        let failed = worker.run_in_slices(0..10, |at| if at == 3 { Err(error()) } else { Ok(None) });
+        let failed = worker.run_in_slices(0..10, |index| if index == 3 { Err(error()) } else { Ok(None) });
         assert_eq!(failed, Err(error()));
     }
 
@@ -433,7 +433,7 @@ mod tests {
     fn a_panic_of_joined_work_reaches_the_worker() {
         let (worker, _) = counting(2, usize::MAX);
         let run = |panics: bool| {
-            let work = move |(): &mut (), at: usize| assert!(!panics || at != 7, "an item");
+            let work = move |(): &mut (), index: usize| assert!(!panics || index != 7, "an item");
             worker.for_each_joining(0..20, |_| SLICE / 50, || (), work)
         };
         assert!(panic::catch_unwind(AssertUnwindSafe(|| run(true))).is_err());
@@ -466,12 +466,12 @@ mod tests {
         let order = Arc::new(std::sync::Mutex::new(vec![]));
         let mut long = Worker::new(Arc::clone(&pool));
         let other = Arc::clone(&pool);
-        let at = Arc::clone(&order);
+        let sequence = Arc::clone(&order);
         let points = AtomicUsize::new(0);
         long.preemption = Preemption::new(Arc::new(move || {
             if points.fetch_add(1, SeqCst) == 0 {
-                let at = Arc::clone(&at);
-                other.spawn(move || at.lock().expect("no panic").push("short"));
+                let sequence = Arc::clone(&sequence);
+                other.spawn(move || sequence.lock().expect("no panic").push("short"));
             }
             ControlFlow::Continue(())
         }));
@@ -482,6 +482,6 @@ mod tests {
         long.run_in_slices([50, 50], slice).expect("nothing fails");
         // Spawned after the first slice, while one is handed over.
         let order = order.lock().expect("no panic").clone();
-        assert!(order.iter().position(|done| *done == "short").is_some_and(|at| at <= 3), "{order:?}");
+        assert!(order.iter().position(|done| *done == "short").is_some_and(|sequence| sequence <= 3), "{order:?}");
     }
 }

@@ -125,9 +125,9 @@ impl Args {
     pub(crate) fn from_words(words: Vec<u64>, sizes: &[usize]) -> Result<Self, String> {
         let mut start = 0;
         let span = |size: &usize| {
-            let at = start;
+            let offset = start;
             start += size.div_ceil(8);
-            (at, *size)
+            (offset, *size)
         };
         let spans = sizes.iter().map(span).collect();
         if start == words.len() {
@@ -137,8 +137,8 @@ impl Args {
     }
 
     /// Replaces a word.
-    pub(crate) fn set_word(&mut self, at: usize, word: u64) {
-        self.words[at] = word;
+    pub(crate) fn set_word(&mut self, offset: usize, word: u64) {
+        self.words[offset] = word;
     }
 
     /// Says how the arguments differ from a kernel's parameters, given by their sizes in bytes.

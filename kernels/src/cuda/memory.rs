@@ -111,13 +111,13 @@ impl<T> Buffer<T> {
         DevicePtr::from_raw(self.raw)
     }
 
-    /// Address of element `at`; one past the end is allowed.
+    /// Address of element `offset`; one past the end is allowed.
     ///
     /// # Panics
-    /// If `at` exceeds the length.
-    pub fn ptr_at(&self, at: usize) -> DevicePtr<T> {
-        assert!(at <= self.len, "element {at} of a buffer of {}", self.len);
-        DevicePtr::from_raw(self.raw + (at * size_of::<T>()) as u64)
+    /// If `offset` exceeds the length.
+    pub fn ptr_at(&self, offset: usize) -> DevicePtr<T> {
+        assert!(offset <= self.len, "element {offset} of a buffer of {}", self.len);
+        DevicePtr::from_raw(self.raw + (offset * size_of::<T>()) as u64)
     }
 }
 

@@ -151,17 +151,17 @@ impl SubjectDevice {
         Ok(ok(unsafe { sys::cuMemsetD8Async(address, 0, length, self.stream) })?)
     }
 
-    /// The address of bytes `at` of the memory.
-    fn address(&self, at: u64, length: usize) -> Result<u64, UserError> {
+    /// The address of bytes `offset` of the memory.
+    fn address(&self, offset: u64, length: usize) -> Result<u64, UserError> {
         let outside = || UserError::Failed("an access outside of the memory of the launch".to_owned());
         let (address, _, bytes) = self.memory.ok_or_else(outside)?;
-        let end = at.checked_add(length as u64).filter(|end| *end <= bytes);
-        end.map(|_| address + at).ok_or_else(outside)
+        let end = offset.checked_add(length as u64).filter(|end| *end <= bytes);
+        end.map(|_| address + offset).ok_or_else(outside)
     }
 
     /// Writes to the memory.
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), UserError> {
-        let to = self.address(at, bytes.len())?;
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), UserError> {
+        let to = self.address(offset, bytes.len())?;
         if !bytes.is_empty() {
             // SAFETY: the memory has this many bytes there; the host's live until the stream is synchronised.
             ok(unsafe { sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), self.stream) })?;
@@ -171,8 +171,8 @@ impl SubjectDevice {
     }
 
     /// Reads from the memory, after the launch has ended.
-    pub fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), UserError> {
-        let from = self.address(at, bytes.len())?;
+    pub fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), UserError> {
+        let from = self.address(offset, bytes.len())?;
         if !bytes.is_empty() {
             // SAFETY: as in `write`.
             ok(unsafe { sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from, bytes.len(), self.stream) })?;

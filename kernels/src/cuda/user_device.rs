@@ -250,22 +250,22 @@ impl UserDevice {
         self.memory.map_or(0, |memory| memory.address + memory.bytes.next_multiple_of(ALIGNMENT))
     }
 
-    /// The address of bytes `at` of the memory.
-    fn address(&self, at: u64, length: usize) -> Result<u64, UserError> {
+    /// The address of bytes `offset` of the memory.
+    fn address(&self, offset: u64, length: usize) -> Result<u64, UserError> {
         let outside = || UserError::Failed("an access outside of the memory of the launch".to_owned());
         let memory = self.memory.ok_or_else(outside)?;
-        let end = at.checked_add(length as u64).filter(|end| *end <= memory.bytes);
-        end.map(|_| memory.address + at).ok_or_else(outside)
+        let end = offset.checked_add(length as u64).filter(|end| *end <= memory.bytes);
+        end.map(|_| memory.address + offset).ok_or_else(outside)
     }
 
     /// Writes to the memory.
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), UserError> {
-        self.upload(self.address(at, bytes.len())?, bytes)
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), UserError> {
+        self.upload(self.address(offset, bytes.len())?, bytes)
     }
 
     /// Reads from the memory, after all launches have ended.
-    pub fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), UserError> {
-        self.download(self.address(at, bytes.len())?, bytes)
+    pub fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), UserError> {
+        self.download(self.address(offset, bytes.len())?, bytes)
     }
 
     fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), UserError> {

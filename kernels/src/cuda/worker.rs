@@ -480,9 +480,9 @@ impl Worker {
 }
 
 impl Worker {
-    /// Copies `from` into the buffer, starting at element `at`. `from` may be modified after the call.
-    pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>, at: usize) -> Result<(), OpError> {
-        self.upload_parts(std::iter::once(from), to, at).map(drop)
+    /// Copies `from` into the buffer, starting at element `offset`. `from` may be modified after the call.
+    pub fn upload<T: Pod>(&self, from: &[T], to: &Buffer<T>, offset: usize) -> Result<(), OpError> {
+        self.upload_parts(std::iter::once(from), to, offset).map(drop)
     }
 
     /// Copies `from` into a new buffer.
@@ -492,23 +492,23 @@ impl Worker {
         Ok(buffer)
     }
 
-    /// Concatenates slices into the buffer, starting at element `at`: they are packed in pinned memory, to take as few
+    /// Concatenates slices into the buffer, starting at element `offset`: they are packed in pinned memory, to take as few
     /// copies as possible. Returns the number of elements.
     pub fn upload_parts<'a, T: Pod>(
         &self,
         parts: impl Iterator<Item = &'a [T]>,
         to: &Buffer<T>,
-        at: usize,
+        offset: usize,
     ) -> Result<usize, OpError> {
         self.device().enter()?;
-        let Some(capacity) = to.len().checked_sub(at) else {
-            let reason = format!("element {at} of a buffer of {}", to.len());
+        let Some(capacity) = to.len().checked_sub(offset) else {
+            let reason = format!("element {offset} of a buffer of {}", to.len());
             return Err(self.device().failed("upload", &reason));
         };
         let parts = parts.map(bytemuck::cast_slice);
         let capacity = capacity * size_of::<T>();
         let mut staging = self.staging.borrow_mut();
-        let sent = staging.upload(self.device(), self.stream.raw(), parts, to.ptr_at(at).raw, capacity)?;
+        let sent = staging.upload(self.device(), self.stream.raw(), parts, to.ptr_at(offset).raw, capacity)?;
         Ok(sent / size_of::<T>().max(1))
     }
 
@@ -522,12 +522,12 @@ impl Worker {
         Ok(out)
     }
 
-    /// Copies elements starting at `at` into a slice, and waits for them.
-    pub fn download_into<T: Pod>(&self, from: &Buffer<T>, at: usize, out: &mut [T]) -> Result<(), OpError> {
-        self.bounds(from.len(), &(at..at.saturating_add(out.len())))?;
+    /// Copies elements starting at `offset` into a slice, and waits for them.
+    pub fn download_into<T: Pod>(&self, from: &Buffer<T>, offset: usize, out: &mut [T]) -> Result<(), OpError> {
+        self.bounds(from.len(), &(offset..offset.saturating_add(out.len())))?;
         // SAFETY: `MaybeUninit<T>` has the layout of `T`, and `fetch` writes only whole, copied elements.
         let out = unsafe { std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<MaybeUninit<T>>(), out.len()) };
-        self.fetch(from.ptr_at(at), out)
+        self.fetch(from.ptr_at(offset), out)
     }
 
     fn fetch<T: Pod>(&self, from: DevicePtr<T>, out: &mut [MaybeUninit<T>]) -> Result<(), OpError> {

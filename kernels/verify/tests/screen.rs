@@ -128,18 +128,18 @@ int main() {{ return run_launches(entries); }}
 fn run(program: &std::path::Path, launch: &ScreenLaunch, cases: u64, is_stopped: bool) -> (Vec<u8>, bool) {
     let word = |value: usize| u32::try_from(value).expect("small tests").to_le_bytes();
     let mut memory = vec![0; usize::try_from(launch.memory_bytes).expect("small tests")];
-    for (at, bytes) in &launch.segments {
-        memory[*at as usize..][..bytes.len()].copy_from_slice(bytes);
+    for (index, bytes) in &launch.segments {
+        memory[*index as usize..][..bytes.len()].copy_from_slice(bytes);
     }
     let mut params = launch.params.clone();
     let mut input: Vec<u8> = [0, 3, 8, 1].into_iter().flat_map(word).collect();
     input.extend((memory.len() as u64).to_le_bytes());
     input.extend(&memory);
     input.extend(word(launch.addresses.len()));
-    for at in &launch.addresses {
-        let place = params[*at as usize..][..8].first_chunk_mut().expect("an address");
+    for index in &launch.addresses {
+        let place = params[*index as usize..][..8].first_chunk_mut().expect("an address");
         let offset = usize::try_from(u64::from_le_bytes(*place)).expect("small tests");
-        input.extend([word(*at as usize), word(0), word(offset)].concat());
+        input.extend([word(*index as usize), word(0), word(offset)].concat());
         *place = [0; 8];
     }
     let threads = Launch {
@@ -386,9 +386,9 @@ fn results_that_no_screen_has_are_refused() {
     let zeros = vec![0; sizes];
     assert_eq!(screen.screened(&zeros, 40).expect("all cases are decided").open_count(), 0);
     assert!(screen.screened(&zeros[1..], 40).is_err(), "too short");
-    let with = |at: usize, byte: u8| {
+    let with = |index: usize, byte: u8| {
         let mut bytes = zeros.clone();
-        bytes[at] = byte;
+        bytes[index] = byte;
         screen.screened(&bytes, 40).is_ok()
     };
     assert!(with(0, 40) && !with(0, 41), "more faults than cases");

@@ -55,8 +55,8 @@ pub async fn write(target: &Target) -> PathBuf {
     let folder = target.folder().join("seed");
     let create = v1::CreateSnapshotRequest { collection: name, url: url(&folder) };
     let written = target.ask(similarity_service::CREATE_SNAPSHOT, &create).await.expect("written");
-    let at = written.snapshot.map(|snapshot| snapshot.url).unwrap_or_default();
-    PathBuf::from(at.strip_prefix("file://").expect("a URL of a folder"))
+    let index = written.snapshot.map(|snapshot| snapshot.url).unwrap_or_default();
+    PathBuf::from(index.strip_prefix("file://").expect("a URL of a folder"))
 }
 
 /// Restores a changed copy of a snapshot and searches it.

@@ -81,7 +81,7 @@ impl Windows {
 
 /// Starts of the lines; a final newline does not start a line.
 fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
-    let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+    let after_newlines = text.match_indices('\n').map(|(index, _)| index + 1);
     std::iter::once(0).chain(after_newlines).filter(|start| *start < text.len())
 }
 

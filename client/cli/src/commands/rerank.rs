@@ -89,9 +89,9 @@ pub async fn run(args: RerankArgs, client: &Client, output: &Output) -> Result {
     let texts = documents.iter().map(|document| document.text.as_str());
     let ranked = client.rerank(args.model, args.query.as_str(), texts, &options).await?;
     let results = (1..).zip(&ranked.results).filter_map(|(rank, found)| {
-        let at = usize::try_from(found.index).ok()?;
-        let Document { file, text } = documents.get(at)?;
-        let token_count = ranked.token_counts.get(at).copied().unwrap_or(0);
+        let index = usize::try_from(found.index).ok()?;
+        let Document { file, text } = documents.get(index)?;
+        let token_count = ranked.token_counts.get(index).copied().unwrap_or(0);
         let text = file.is_none().then(|| text.clone());
         Some(Ranked { rank, score: found.score, index: found.index, token_count, file: file.clone(), text })
     });

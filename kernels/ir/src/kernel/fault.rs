@@ -84,8 +84,10 @@ impl FaultRecord {
 
     /// The record in memory.
     pub fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let word = |offset: usize| {
+            u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
+        };
+        let long = |offset: usize| u64::from(word(offset)) | u64::from(word(offset + 4)) << 32;
         Self {
             thread: long(0),
             index: long(8).cast_signed(),
@@ -121,9 +123,9 @@ impl FaultRecord {
 fn position(nth: u64, grid: &[u32]) -> Option<Vec<u32>> {
     let mut rest = nth;
     let mut position = vec![0; grid.len()];
-    for (at, extent) in position.iter_mut().zip(grid).rev() {
+    for (offset, extent) in position.iter_mut().zip(grid).rev() {
         let extent = u64::from(*extent);
-        *at = u32::try_from(rest.checked_rem(extent)?).ok()?;
+        *offset = u32::try_from(rest.checked_rem(extent)?).ok()?;
         rest /= extent;
     }
     (rest == 0).then_some(position)

@@ -176,8 +176,8 @@ impl<'a> Machine<'a> {
     fn start(&mut self, thread: u64, grid: &[u32], loop_budget: u64) {
         let mut rest = thread;
         for (axis, extent) in grid.iter().enumerate().rev() {
-            let at = rest % u64::from(*extent);
-            self.position[axis] = i32::try_from(at).expect("below an extent, which fits");
+            let index = rest % u64::from(*extent);
+            self.position[axis] = i32::try_from(index).expect("below an extent, which fits");
             rest /= u64::from(*extent);
         }
         self.thread = thread;
@@ -221,20 +221,20 @@ impl<'a> Machine<'a> {
                 self.assign(*local, value);
             }
             Stmt::Load(local, place) => {
-                let (at, dtype) = self.access(place, Access::Read)?;
-                let value = Literal::from_bytes(dtype, &self.array(place.array).data[at..]);
+                let (index, dtype) = self.access(place, Access::Read)?;
+                let value = Literal::from_bytes(dtype, &self.array(place.array).data[index..]);
                 self.assign(*local, value);
             }
             Stmt::Store(place, value) => {
                 let value = self.expr(value);
-                let (at, _) = self.access(place, Access::Write)?;
-                write(&mut self.array_mut(place.array).data[at..], value);
+                let (index, _) = self.access(place, Access::Write)?;
+                write(&mut self.array_mut(place.array).data[index..], value);
             }
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let operand = self.expr(operand);
                 let expected = expected.as_ref().map(|expected| self.expr(expected));
-                let (at, dtype) = self.access(place, Access::Atomic(*op))?;
-                let data = &mut self.array_mut(place.array).data[at..];
+                let (index, dtype) = self.access(place, Access::Atomic(*op))?;
+                let data = &mut self.array_mut(place.array).data[index..];
                 let before = Literal::from_bytes(dtype, data);
                 write(data, atomic(*op, before, operand, expected));
                 if let Some(previous) = previous {
@@ -270,8 +270,8 @@ impl<'a> Machine<'a> {
     fn iteration(&mut self, label: LabelId, body: &'a [Stmt]) -> ControlFlow<Exit, Left> {
         match self.body(body) {
             ControlFlow::Continue(()) => ControlFlow::Continue(Left::No),
-            ControlFlow::Break(Exit::Continue(at)) if at == label => ControlFlow::Continue(Left::No),
-            ControlFlow::Break(Exit::Label(at)) if at == label => ControlFlow::Continue(Left::Yes),
+            ControlFlow::Break(Exit::Continue(index)) if index == label => ControlFlow::Continue(Left::No),
+            ControlFlow::Break(Exit::Label(index)) if index == label => ControlFlow::Continue(Left::Yes),
             ControlFlow::Break(exit) => ControlFlow::Break(exit),
         }
     }
@@ -355,7 +355,7 @@ impl<'a> Machine<'a> {
     /// Where a component starts in the data of its array, and its type; a fault if an index is outside.
     fn locate(&mut self, place: &Place) -> ControlFlow<Exit, (usize, Dtype)> {
         let component = &self.element(place.array).components[place.component as usize];
-        let mut at = 0;
+        let mut position = 0;
         for (axis, index) in place.indices.iter().enumerate() {
             let index = self.expr(index).as_i64();
             let array = self.array(place.array);
@@ -369,10 +369,10 @@ impl<'a> Machine<'a> {
                     ..FaultRecord::new(self.thread, FaultKind::OutOfBounds, place.site.0)
                 }));
             }
-            at += index * array.strides[axis];
+            position += index * array.strides[axis];
         }
         let offset = i64::try_from(self.array(place.array).offset).expect(IN_DATA);
-        let start = usize::try_from(offset + at).expect(IN_DATA);
+        let start = usize::try_from(offset + position).expect(IN_DATA);
         ControlFlow::Continue((start + component.offset as usize, component.dtype))
     }
 }

@@ -99,8 +99,8 @@ impl Machine {
 
     pub(crate) fn place_image(&mut self, image: &MemoryImage<&[u8]>) -> Placed {
         self.grow(image.memory_bytes);
-        for (at, bytes) in image.data.iter().copied().chain([(wasm::RESERVED, image.head.as_slice())]) {
-            self.memory.write(&mut self.store, at as usize, bytes).expect("the image lies in memory");
+        for (index, bytes) in image.data.iter().copied().chain([(wasm::RESERVED, image.head.as_slice())]) {
+            self.memory.write(&mut self.store, index as usize, bytes).expect("the image lies in memory");
         }
         let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
         let data = image.arrays.iter().map(|range| u32::try_from(start(range)).expect("a small image")).collect();
@@ -123,10 +123,10 @@ impl Machine {
 
     /// Copies the results of the kernel to the arguments.
     pub(crate) fn read(&self, placed: &Placed, arguments: &mut [Argument]) {
-        for (argument, at) in arguments.iter_mut().zip(&placed.data) {
+        for (argument, index) in arguments.iter_mut().zip(&placed.data) {
             if let Argument::Array(array) = argument {
                 let len = array.data.len();
-                array.data.copy_from_slice(&self.memory.data(&self.store)[*at as usize..][..len]);
+                array.data.copy_from_slice(&self.memory.data(&self.store)[*index as usize..][..len]);
             }
         }
     }
@@ -174,10 +174,10 @@ pub(crate) fn assert_agree(
         };
         let expected = literals(dtype, expected);
         let got = literals(dtype, got);
-        for (at, (expected, got)) in expected.into_iter().zip(got).enumerate() {
+        for (index, (expected, got)) in expected.into_iter().zip(got).enumerate() {
             let is_nan = |value: Literal| value.dtype().is_float() && value.as_f64().is_nan();
             let is_same = expected == got || (is_nan(expected) && is_nan(got));
-            assert!(is_same, "element {at} of {}: {got:?} instead of {expected:?}\n{kernel:#?}", param.name);
+            assert!(is_same, "element {index} of {}: {got:?} instead of {expected:?}\n{kernel:#?}", param.name);
         }
     }
     (got, fault)

@@ -25,8 +25,8 @@ impl Lowerer<'_> {
             part.axes[dim] = if self.syntax().kind(index) == Kind::Slice {
                 Axis::Slice(self.array_slice(index, &view, dim)?)
             } else {
-                let at = self.array_index(index, &view, dim)?;
-                Axis::Index(self.selected(index, &view, dim, at))
+                let position = self.array_index(index, &view, dim)?;
+                Axis::Index(self.selected(index, &view, dim, position))
             };
         }
         let Some(indices) = part.indices() else { return Ok(Part::Value(Value::Array(part))) };

@@ -146,7 +146,7 @@ impl Lowerer<'_> {
         let candidates = if self.is_python() { &candidates[..1] } else { &candidates[..] };
         self.refuse_overloads(node, &name, candidates.len())?;
         let (positions, names) = self.references(candidates)?;
-        let is_reference = |at: usize| positions.get(at).is_some_and(|is_reference| *is_reference);
+        let is_reference = |index: usize| positions.get(index).is_some_and(|is_reference| *is_reference);
         let values = self.positional(arguments, is_reference)?;
         let mut keywords = HashMap::new();
         for (keyword, argument) in &arguments.keywords {
@@ -191,16 +191,16 @@ impl Lowerer<'_> {
             }
         }
         let given =
-            |parameter: &Parameter, at: usize| values.get(at).or_else(|| keywords.get(&parameter.name)).cloned();
+            |parameter: &Parameter, at: usize| values.get(index).or_else(|| keywords.get(&parameter.name)).cloned();
         let is_exact = |parameters: &[Parameter], admits_any: bool| {
-            parameters.iter().enumerate().all(|(at, parameter)| {
-                given(parameter, at).is_none_or(|value| is_of_type(&parameter.annotation, &value, admits_any))
+            parameters.iter().enumerate().all(|(index, parameter)| {
+                given(parameter, index).is_none_or(|value| is_of_type(&parameter.annotation, &value, admits_any))
             })
         };
         let found = matches.iter().position(|(_, parameters, _)| is_exact(parameters, false));
         let found = found.or_else(|| matches.iter().position(|(_, parameters, _)| is_exact(parameters, true)));
         let chosen = match (found, matches.len()) {
-            (Some(at), _) => at,
+            (Some(index), _) => index,
             (None, 0) => return Err(mismatch.expect("there is a candidate")),
             (None, 1) => 0,
             (None, _) => {
@@ -308,8 +308,8 @@ impl Lowerer<'_> {
             return fail(format!("`{name}` has no parameter `{keyword}`"));
         }
         let mut bound = vec![];
-        for (at, parameter) in parameters.iter().enumerate() {
-            let value = match (values.get(at), keywords.get(&parameter.name)) {
+        for (index, parameter) in parameters.iter().enumerate() {
+            let value = match (values.get(index), keywords.get(&parameter.name)) {
                 (Some(_), Some(_)) => return fail(format!("parameter `{}` has two arguments", parameter.name)),
                 (Some(value), None) | (None, Some(value)) => value.clone(),
                 (None, None) => match self.default(parameter) {

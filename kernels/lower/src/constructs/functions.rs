@@ -39,7 +39,7 @@ impl Environment<'_> {
                 let name = syntax.name(node)?;
                 let defined = declarations.indices_named(syntax, scope, &name);
                 if !defined.is_empty() {
-                    let is_callable = defined.iter().all(|&at| declarations.functions[at].role != Role::Kernel);
+                    let is_callable = defined.iter().all(|&index| declarations.functions[index].role != Role::Kernel);
                     return is_callable.then(|| Callable::Defined(defined.into()));
                 }
                 match declarations.assigned(syntax, scope, &name) {
@@ -63,7 +63,7 @@ impl Environment<'_> {
     fn before(&self, function: Callable, node: Node) -> Callable {
         match function {
             Callable::Defined(all) => {
-                let defined = all.iter().copied().filter(|&at| self.declarations.functions[at].node < node);
+                let defined = all.iter().copied().filter(|&index| self.declarations.functions[index].node < node);
                 Callable::Defined(defined.collect())
             }
             builtin @ Callable::Builtin(_) => builtin,
@@ -110,7 +110,7 @@ impl Lowerer<'_> {
             Callable::Builtin(name) => self.call_warp(node, name, arguments),
             Callable::Defined(indices) => {
                 let all = &self.environment.declarations.functions;
-                let functions: Vec<_> = indices.iter().map(|&at| &all[at]).collect();
+                let functions: Vec<_> = indices.iter().map(|&index| &all[index]).collect();
                 if functions.is_empty() {
                     let message = "expected a function that is defined before the name that stands for it";
                     return Err(self.error(node, ErrorKind::UnknownName, message));
@@ -128,12 +128,12 @@ impl Lowerer<'_> {
             return Ok((positions, names));
         }
         for function in candidates {
-            for (at, parameter) in self.parameters(function)?.into_iter().enumerate() {
+            for (index, parameter) in self.parameters(function)?.into_iter().enumerate() {
                 let is_reference = matches!(parameter.annotation, Annotation::Reference(_));
-                if at == positions.len() {
+                if index == positions.len() {
                     positions.push(false);
                 }
-                positions[at] |= is_reference;
+                positions[index] |= is_reference;
                 if is_reference {
                     names.push(parameter.name);
                 }
@@ -169,7 +169,9 @@ impl Lowerer<'_> {
             if syntax.kind(node) == Kind::Call {
                 let keywords = syntax.children(node, Field::Keywords);
                 let keywords = keywords.filter_map(|keyword| syntax.child(keyword, Field::Value));
-                names.extend(syntax.children(node, Field::Args).chain(keywords).filter_map(|at| syntax.root_name(at)));
+                names.extend(
+                    syntax.children(node, Field::Args).chain(keywords).filter_map(|index| syntax.root_name(index)),
+                );
             }
             open.extend(syntax.all_children(node));
         }

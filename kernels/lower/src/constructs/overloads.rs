@@ -130,12 +130,12 @@ impl Environment<'_> {
             return Err(self.mismatch(node, "expected names of parameters with their types".to_owned()));
         }
         for (key, value) in keys.into_iter().zip(values) {
-            let at = match syntax.constant_of(key) {
+            let index = match syntax.constant_of(key) {
                 Some(Constant::Str(name)) => parameters.iter().position(|parameter| parameter.name == name),
                 _ => None,
             };
-            let at = at.ok_or_else(|| self.mismatch(key, "expected the name of a parameter".to_owned()))?;
-            stated[at] = self.annotation(value, scope)?;
+            let index = index.ok_or_else(|| self.mismatch(key, "expected the name of a parameter".to_owned()))?;
+            stated[index] = self.annotation(value, scope)?;
         }
         Ok(stated)
     }

@@ -115,8 +115,8 @@ impl Lowerer<'_> {
             }
             Part::Value(Value::Array(view)) => self.array_attribute(node, &view, &name).map(Part::Value),
             Part::Value(Value::Record(of, fields)) => {
-                let at = of.fields.iter().position(|(field, _)| *field == name);
-                let field = at.and_then(|at| fields.into_iter().nth(at));
+                let index = of.fields.iter().position(|(field, _)| *field == name);
+                let field = index.and_then(|index| fields.into_iter().nth(index));
                 field.map(part_of).ok_or_else(|| {
                     let message = format!("struct `{}` has no field `{name}`", of.name);
                     self.error(node, ErrorKind::UnknownAttribute, message)
@@ -168,7 +168,7 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::TypeMismatch, "expected one index of a tuple"));
         };
         match self.index(*index, count)? {
-            Index::Constant(at) => Ok(items.into_iter().nth(at as usize).expect("checked")),
+            Index::Constant(position) => Ok(items.into_iter().nth(position as usize).expect("checked")),
             Index::Dynamic(_) | Index::Slice(_) => {
                 Err(self.error(*index, ErrorKind::NotConstant, "expected a constant index of a tuple"))
             }
@@ -244,14 +244,14 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::TypeMismatch, format!("expected an integer index, got {value}")));
         };
         let constant = match (data.constant, part) {
-            (Some(Number::Int(at)), _) => Some(at),
+            (Some(Number::Int(position)), _) => Some(position),
             (_, Expr::Literal(literal)) => Some(literal.cast(Dtype::I64).as_i64().into()),
             _ => None,
         };
-        if let Some(at) = constant {
-            let at = if at < 0 { at + i128::from(count) } else { at };
-            return match u32::try_from(at) {
-                Ok(at) if at < count => Ok(Index::Constant(at)),
+        if let Some(position) = constant {
+            let position = if position < 0 { position + i128::from(count) } else { position };
+            return match u32::try_from(position) {
+                Ok(position) if position < count => Ok(Index::Constant(position)),
                 _ => {
                     let message =
                         format!("expected an index of {count} components, got {}", shorten(&self.syntax().text(node)));
@@ -286,23 +286,23 @@ impl Lowerer<'_> {
         let mut indices = vec![];
         if step > 0 {
             let end = upper.map_or(length, |upper| clamp(upper, 0, length));
-            let mut at = lower.map_or(0, |lower| clamp(lower, 0, length));
-            while at < end {
-                indices.push(at);
-                at = at.saturating_add(step);
+            let mut index = lower.map_or(0, |lower| clamp(lower, 0, length));
+            while index < end {
+                indices.push(index);
+                index = index.saturating_add(step);
             }
         } else if step < 0 {
             let end = upper.map_or(-1, |upper| clamp(upper, -1, length - 1));
-            let mut at = lower.map_or(length - 1, |lower| clamp(lower, -1, length - 1));
-            while at > end {
-                indices.push(at);
-                at = at.saturating_add(step);
+            let mut index = lower.map_or(length - 1, |lower| clamp(lower, -1, length - 1));
+            while index > end {
+                indices.push(index);
+                index = index.saturating_add(step);
             }
         }
         if indices.is_empty() {
             return Err(self.error(node, ErrorKind::IndexOutOfRange, "expected a slice of at least one component"));
         }
-        Ok(indices.into_iter().map(|at| u32::try_from(at).expect("within the vector")).collect())
+        Ok(indices.into_iter().map(|index| u32::try_from(index).expect("within the vector")).collect())
     }
 
     /// Reads a location.
@@ -312,7 +312,11 @@ impl Lowerer<'_> {
             .choices
             .iter()
             .map(|choice| {
-                choice.iter().zip(&types).map(|(&at, dtype)| self.read_one(&location.storage, at, *dtype)).collect()
+                choice
+                    .iter()
+                    .zip(&types)
+                    .map(|(&position, dtype)| self.read_one(&location.storage, position, *dtype))
+                    .collect()
             })
             .collect();
         let Some(index) = location.index else {
@@ -321,23 +325,27 @@ impl Lowerer<'_> {
         let parts = (0..types.len()).map(|part| {
             let mut options = choices.iter().map(|choice| choice[part].clone()).enumerate().rev();
             let (_, last) = options.next().expect("a choice");
-            options.fold(last, |rest, (at, option)| {
-                let at = i64::try_from(at).expect("components are limited");
-                scalars::select(scalars::eq(Dtype::I32, index.clone(), scalars::integer(Dtype::I32, at)), option, rest)
+            options.fold(last, |rest, (position, option)| {
+                let position = i64::try_from(position).expect("components are limited");
+                scalars::select(
+                    scalars::eq(Dtype::I32, index.clone(), scalars::integer(Dtype::I32, position)),
+                    option,
+                    rest,
+                )
             })
         });
         let parts: Vec<_> = parts.collect();
         self.bind(Data::new(location.ty, parts))
     }
 
-    fn read_one(&mut self, storage: &Storage, at: u32, dtype: Dtype) -> Expr {
+    fn read_one(&mut self, storage: &Storage, index: u32, dtype: Dtype) -> Expr {
         match storage {
-            Storage::Locals(slots) => Expr::Local(slots[at as usize]),
-            Storage::Parts(parts) => parts[at as usize].clone(),
+            Storage::Locals(slots) => Expr::Local(slots[index as usize]),
+            Storage::Parts(parts) => parts[index as usize].clone(),
             Storage::Element { array, indices, site } => {
                 let local = self.emitter.local("t", dtype);
                 let site = self.emitter.site(*site);
-                let place = Place { array: *array, indices: indices.clone(), component: at, site };
+                let place = Place { array: *array, indices: indices.clone(), component: index, site };
                 self.emitter.emit(Stmt::Load(local, place));
                 Expr::Local(local)
             }
@@ -356,12 +364,12 @@ impl Lowerer<'_> {
             return Ok(());
         };
         let data = self.bind(data);
-        for (at, choice) in location.choices.into_iter().enumerate() {
+        for (position, choice) in location.choices.into_iter().enumerate() {
             self.emitter.open();
             self.write_choice(&location.storage, &choice, data.parts.clone());
             let stmts = self.emitter.close();
-            let at = i64::try_from(at).expect("components are limited");
-            let is_chosen = scalars::eq(Dtype::I32, index.clone(), scalars::integer(Dtype::I32, at));
+            let position = i64::try_from(position).expect("components are limited");
+            let is_chosen = scalars::eq(Dtype::I32, index.clone(), scalars::integer(Dtype::I32, position));
             self.emitter.emit(Stmt::If(is_chosen, stmts, vec![]));
         }
         Ok(())
@@ -370,7 +378,7 @@ impl Lowerer<'_> {
     fn write_choice(&mut self, storage: &Storage, choice: &[u32], parts: Vec<Expr>) {
         match storage {
             Storage::Locals(slots) => {
-                let slots: Vec<_> = choice.iter().map(|&at| slots[at as usize]).collect();
+                let slots: Vec<_> = choice.iter().map(|&index| slots[index as usize]).collect();
                 self.store_locals(&slots, parts);
             }
             Storage::Parts(_) => unreachable!("a target is no value"),
@@ -409,16 +417,16 @@ fn part_of(value: Value) -> Part {
 fn attribute(ty: &Type, name: &str) -> Option<Selection> {
     let scalar = |dtype: Dtype, at: usize| Selection {
         ty: Type::Scalar(dtype),
-        choices: vec![vec![u32::try_from(at).expect("components are limited")]],
+        choices: vec![vec![u32::try_from(index).expect("components are limited")]],
         index: None,
     };
     let letter = |count: u32| {
-        let at = ["x", "y", "z", "w"].iter().position(|letter| *letter == name)?;
-        (at < count as usize).then_some(at)
+        let index = ["x", "y", "z", "w"].iter().position(|letter| *letter == name)?;
+        (index < count as usize).then_some(index)
     };
     match ty {
-        Type::Vector(dtype, count) => letter(*count).map(|at| scalar(*dtype, at)),
-        Type::Quat(dtype) => letter(4).map(|at| scalar(*dtype, at)),
+        Type::Vector(dtype, count) => letter(*count).map(|index| scalar(*dtype, index)),
+        Type::Quat(dtype) => letter(4).map(|index| scalar(*dtype, index)),
         Type::Transform(dtype) => match name {
             "p" => Some(Selection { ty: Type::Vector(*dtype, 3), choices: vec![vec![0, 1, 2]], index: None }),
             "q" => Some(Selection { ty: Type::Quat(*dtype), choices: vec![vec![3, 4, 5, 6]], index: None }),
@@ -445,12 +453,14 @@ fn attribute(ty: &Type, name: &str) -> Option<Selection> {
 
 /// Items of `size` components each at an index; `ty` is the type of one, or of several.
 fn items(index: Index, count: u32, size: u32, ty: impl Fn(Option<u32>) -> Type) -> Selection {
-    let item = |at: u32| at * size..(at + 1) * size;
+    let item = |position: u32| position * size..(position + 1) * size;
     match index {
-        Index::Constant(at) => Selection { ty: ty(None), choices: vec![item(at).collect()], index: None },
-        Index::Dynamic(index) => {
-            Selection { ty: ty(None), choices: (0..count).map(|at| item(at).collect()).collect(), index: Some(index) }
-        }
+        Index::Constant(position) => Selection { ty: ty(None), choices: vec![item(position).collect()], index: None },
+        Index::Dynamic(index) => Selection {
+            ty: ty(None),
+            choices: (0..count).map(|position| item(position).collect()).collect(),
+            index: Some(index),
+        },
         Index::Slice(indices) => {
             let length = u32::try_from(indices.len()).expect("components are limited");
             let choice = indices.into_iter().flat_map(item).collect();
@@ -463,7 +473,7 @@ fn items(index: Index, count: u32, size: u32, ty: impl Fn(Option<u32>) -> Type) 
 fn matrix_item(dtype: Dtype, row: Index, column: Index, shape: (u32, u32)) -> Option<Selection> {
     let (rows, columns) = shape;
     let list = |index: &Index| match index {
-        Index::Constant(at) => Some(vec![*at]),
+        Index::Constant(position) => Some(vec![*position]),
         Index::Slice(indices) => Some(indices.clone()),
         Index::Dynamic(_) => None,
     };
@@ -480,15 +490,15 @@ fn matrix_item(dtype: Dtype, row: Index, column: Index, shape: (u32, u32)) -> Op
     }
     let scalar = |choices: Vec<u32>, index| Selection {
         ty: Type::Scalar(dtype),
-        choices: choices.into_iter().map(|at| vec![at]).collect(),
+        choices: choices.into_iter().map(|position| vec![position]).collect(),
         index: Some(index),
     };
     match (row, column) {
         (Index::Constant(row), Index::Dynamic(column)) => {
-            Some(scalar((0..columns).map(|at| row * columns + at).collect(), column))
+            Some(scalar((0..columns).map(|position| row * columns + position).collect(), column))
         }
         (Index::Dynamic(row), Index::Constant(column)) => {
-            Some(scalar((0..rows).map(|at| at * columns + column).collect(), row))
+            Some(scalar((0..rows).map(|position| position * columns + column).collect(), row))
         }
         (Index::Dynamic(row), Index::Dynamic(column)) => {
             Some(scalar((0..rows * columns).collect(), flat(row, columns, column)))
@@ -507,7 +517,9 @@ fn flat(outer: Expr, count: u32, inner: Expr) -> Expr {
 fn narrow(location: Location, selection: &Selection) -> Location {
     let compose = |outer: &Vec<u32>| {
         let choices = selection.choices.iter();
-        choices.map(|inner| inner.iter().map(|&at| outer[at as usize]).collect::<Vec<_>>()).collect::<Vec<_>>()
+        choices
+            .map(|inner| inner.iter().map(|&position| outer[position as usize]).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
     };
     let count = u32::try_from(selection.choices.len()).expect("components are limited");
     let index = match (location.index, selection.index.clone()) {

@@ -120,18 +120,18 @@ impl Lowerer<'_> {
     fn has_static(&self, node: Node, name: &str) -> bool {
         let syntax = self.syntax();
         let mut open: Vec<_> = syntax.children(node, Field::Body).map(|statement| (statement, false)).collect();
-        while let Some((at, is_in_static)) = open.pop() {
+        while let Some((index, is_in_static)) = open.pop() {
             let is_static = || {
-                syntax.kind(at) == Kind::Call && {
-                    let callee = syntax.required(at, Field::Func);
+                syntax.kind(index) == Kind::Call && {
+                    let callee = syntax.required(index, Field::Func);
                     self.path(callee).as_deref() == Some("warp.static")
                 }
             };
-            if is_in_static && syntax.name_of(at).as_deref() == Some(name) {
+            if is_in_static && syntax.name_of(index).as_deref() == Some(name) {
                 return true;
             }
             let is_in_static = is_in_static || is_static();
-            open.extend(syntax.all_children(at).map(|child| (child, is_in_static)));
+            open.extend(syntax.all_children(index).map(|child| (child, is_in_static)));
         }
         false
     }

@@ -46,11 +46,11 @@ impl Lowerer<'_> {
         arguments: &Arguments,
         is_reference: impl Fn(usize) -> bool,
     ) -> Lowered<Vec<Value>> {
-        let operands = self.spread(&arguments.positional, |this, at, argument| {
-            if is_reference(at) { this.reference(argument) } else { this.operand(argument) }
+        let operands = self.spread(&arguments.positional, |this, index, argument| {
+            if is_reference(index) { this.reference(argument) } else { this.operand(argument) }
         })?;
         let values = operands.into_iter().enumerate();
-        Ok(values.map(|(at, operand)| if is_reference(at) { operand } else { self.loaded(operand) }).collect())
+        Ok(values.map(|(index, operand)| if is_reference(index) { operand } else { self.loaded(operand) }).collect())
     }
 
     /// Operands by their positions. A tuple or vector with a star stands for its items.

@@ -156,10 +156,10 @@ fn remove_unread(kernel: &mut Kernel) {
         })
         .collect();
     renumber(&mut kernel.body, &mut |local| *local = LocalId(places[local.0 as usize]));
-    let mut at = 0;
+    let mut index = 0;
     kernel.locals.retain(|_| {
-        at += 1;
-        names[at - 1]
+        index += 1;
+        names[index - 1]
     });
 }
 

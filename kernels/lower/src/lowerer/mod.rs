@@ -228,11 +228,11 @@ impl<'a> Lowerer<'a> {
         let syntax = self.syntax();
         let mut names = HashSet::new();
         let mut open = vec![node];
-        while let Some(at) = open.pop() {
-            if syntax.kind(at) == Kind::Name && syntax.is_store(at) {
-                names.extend(syntax.name(at));
+        while let Some(index) = open.pop() {
+            if syntax.kind(index) == Kind::Name && syntax.is_store(index) {
+                names.extend(syntax.name(index));
             }
-            open.extend(syntax.all_children(at));
+            open.extend(syntax.all_children(index));
         }
         names.extend(self.referred_names(node));
         names

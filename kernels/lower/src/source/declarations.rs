@@ -141,7 +141,7 @@ impl Declarations {
 
     /// The functions of a name that are visible from a scope, the latest first.
     pub(crate) fn functions_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<&FunctionDecl> {
-        self.indices_named(syntax, scope, name).into_iter().map(|at| &self.functions[at]).collect()
+        self.indices_named(syntax, scope, name).into_iter().map(|index| &self.functions[index]).collect()
     }
 
     /// The same as indices.
@@ -183,15 +183,15 @@ impl Declarations {
     /// The dotted path of a `Name` or `Attribute` that starts at an imported name.
     pub(crate) fn path(&self, syntax: &Syntax<'_>, node: Node) -> Option<String> {
         let mut parts = vec![];
-        let mut at = node;
-        while syntax.kind(at) == Kind::Attribute {
-            parts.push(syntax.name(at)?);
-            at = syntax.child(at, Field::Value)?;
+        let mut current = node;
+        while syntax.kind(current) == Kind::Attribute {
+            parts.push(syntax.name(current)?);
+            current = syntax.child(current, Field::Value)?;
         }
-        if syntax.kind(at) != Kind::Name {
+        if syntax.kind(current) != Kind::Name {
             return None;
         }
-        let root = self.imported(&syntax.name(at)?)?;
+        let root = self.imported(&syntax.name(current)?)?;
         parts.push(root);
         parts.reverse();
         Some(parts.join("."))
@@ -244,13 +244,13 @@ impl Declarations {
         let role = self.role(syntax, node);
         let is_method = syntax.parent(node).is_some_and(|parent| syntax.kind(parent) == Kind::ClassDef);
         let scope = enclosing_function(syntax, node);
-        let at = self.functions.len();
+        let index = self.functions.len();
         self.functions.push(FunctionDecl { node, name: name.clone(), role, locals: Rc::default(), is_method });
-        self.by_node.insert(node, at);
+        self.by_node.insert(node, index);
         if role == Role::Overload {
             self.overloads.push(node);
         } else if !is_method {
-            self.by_name.entry((scope, name)).or_default().push(at);
+            self.by_name.entry((scope, name)).or_default().push(index);
         }
     }
 
@@ -286,8 +286,8 @@ impl Declarations {
     fn assignment(&mut self, syntax: &Syntax<'_>, node: Node) {
         let Some(name) = syntax.name(node) else { return };
         let scope = enclosing_function(syntax, node);
-        if let Some(&at) = scope.as_ref().and_then(|scope| self.by_node.get(scope)) {
-            Rc::make_mut(&mut self.functions[at].locals).insert(name.clone());
+        if let Some(&index) = scope.as_ref().and_then(|scope| self.by_node.get(scope)) {
+            Rc::make_mut(&mut self.functions[index].locals).insert(name.clone());
         }
         let value = unconditional_value(syntax, node, scope);
         let entry = self.assigned.entry((scope, name));

@@ -57,8 +57,8 @@ impl<'a> Syntax<'a> {
             starts[parent as usize + 2] += 1;
             count += 1;
         }
-        for at in 2..starts.len() {
-            starts[at] += starts[at - 1];
+        for index in 2..starts.len() {
+            starts[index] += starts[index - 1];
         }
         let mut children = vec![0; count];
         for (row, &parent) in columns.parents.iter().enumerate() {
@@ -156,7 +156,7 @@ impl<'a> Syntax<'a> {
 
     /// All its children.
     pub(crate) fn all_children(&self, node: Node) -> impl Iterator<Item = Node> {
-        let [start, end] = [node.0 as usize, node.0 as usize + 1].map(|at| self.starts[at] as usize);
+        let [start, end] = [node.0 as usize, node.0 as usize + 1].map(|index| self.starts[index] as usize);
         self.children[start..end].iter().map(|&row| Node(row))
     }
 
@@ -258,7 +258,7 @@ fn character_counts(text: &[u8]) -> Vec<u32> {
 
 /// The characters that start in a range of bytes, byte order marks excluded.
 fn count_characters(text: &[u8], range: std::ops::Range<usize>) -> u32 {
-    let starts = range.filter(|&at| text[at] & 0xc0 != 0x80 && !text[at..].starts_with("\u{feff}".as_bytes()));
+    let starts = range.filter(|&index| text[index] & 0xc0 != 0x80 && !text[index..].starts_with("\u{feff}".as_bytes()));
     to_u32(starts.count())
 }
 
@@ -266,9 +266,9 @@ fn count_characters(text: &[u8], range: std::ops::Range<usize>) -> u32 {
 fn line_starts(text: &str) -> Vec<u32> {
     let bytes = text.as_bytes();
     let mut starts = vec![0];
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte == b'\n' || byte == b'\r' && bytes.get(at + 1) != Some(&b'\n') {
-            starts.push(to_u32(at + 1));
+    for (index, &byte) in bytes.iter().enumerate() {
+        if byte == b'\n' || byte == b'\r' && bytes.get(index + 1) != Some(&b'\n') {
+            starts.push(to_u32(index + 1));
         }
     }
     starts

@@ -92,7 +92,7 @@ impl Environment<'_> {
     fn struct_annotation(&self, class: Node, is_struct: bool, node: Node, depth: u32) -> Lowered<Annotation> {
         let syntax = self.syntax;
         let name = syntax.name(class).unwrap_or_default();
-        let unsupported = |at, message: String| syntax.error(at, ErrorKind::UnsupportedType, message);
+        let unsupported = |index, message: String| syntax.error(index, ErrorKind::UnsupportedType, message);
         if !is_struct {
             return Err(unsupported(node, format!("class `{name}` is not a struct")));
         }
@@ -192,18 +192,20 @@ impl Environment<'_> {
         };
         let path = self.declarations.path(syntax, syntax.required(node, Field::Func)).unwrap_or_default();
         let positional: Vec<_> = syntax.children(node, Field::Args).collect();
-        let argument = |at: usize, name: &str| {
+        let argument = |index: usize, name: &str| {
             let mut keywords = syntax.children(node, Field::Keywords);
             let keyword = keywords.find(|&keyword| syntax.name(keyword).as_deref() == Some(name));
-            keyword.and_then(|keyword| syntax.child(keyword, Field::Value)).or_else(|| positional.get(at).copied())
+            keyword.and_then(|keyword| syntax.child(keyword, Field::Value)).or_else(|| positional.get(index).copied())
         };
-        let scalars =
-            |at| match argument(at, "dtype").map(|node| self.annotation_at(node, scope, depth + 1)).transpose()? {
-                Some(Annotation::Data(Type::Scalar(dtype))) => Ok(Scalars::One(dtype)),
-                Some(Annotation::Open(Open::Scalar(scalars))) => Ok(scalars),
-                Some(Annotation::Open(Open::Any)) => Ok(Scalars::All),
-                _ => Err(fail("expected a scalar `dtype`")),
-            };
+        let scalars = |index| match argument(index, "dtype")
+            .map(|node| self.annotation_at(node, scope, depth + 1))
+            .transpose()?
+        {
+            Some(Annotation::Data(Type::Scalar(dtype))) => Ok(Scalars::One(dtype)),
+            Some(Annotation::Open(Open::Scalar(scalars))) => Ok(scalars),
+            Some(Annotation::Open(Open::Any)) => Ok(Scalars::All),
+            _ => Err(fail("expected a scalar `dtype`")),
+        };
         // A size that calls determine is open.
         let size = |node: Option<Node>| match node.map(|node| (node, self.number_at(node, scope, depth))) {
             Some((_, Some(Number::Int(size @ 1..=256)))) => Ok(Some(u32::try_from(size).expect("at most 256"))),

@@ -312,16 +312,17 @@ impl Lowerer<'_> {
         let is_nan = |x: &Expr| {
             if dtype.is_float() { scalars::test(UnaryOp::IsNan, dtype, x.clone()) } else { scalars::truth(false) }
         };
-        let index = |at: usize| scalars::integer(Dtype::U32, i64::try_from(at).expect("components are limited"));
+        let index =
+            |position: usize| scalars::integer(Dtype::U32, i64::try_from(position).expect("components are limited"));
         let mut best = a.parts[0].clone();
         let mut place = index(0);
-        for (at, part) in a.parts.iter().enumerate().skip(1) {
+        for (position, part) in a.parts.iter().enumerate().skip(1) {
             let (lesser, greater) = if is_least { (part, &best) } else { (&best, part) };
             let is_better = scalars::lt(dtype, lesser.clone(), greater.clone());
             let is_first = scalars::and(is_nan(&best), scalars::not(is_nan(part)));
             let is_better = self.emitter.bind(Dtype::Bool, scalars::or(is_better, is_first));
             let next = scalars::select(is_better.clone(), part.clone(), best);
-            let next_place = scalars::select(is_better, index(at), place);
+            let next_place = scalars::select(is_better, index(position), place);
             (best, place) = (self.emitter.bind(dtype, next), self.emitter.bind(Dtype::U32, next_place));
         }
         Data::scalar(Dtype::U32, place)

@@ -231,7 +231,7 @@ impl Lowerer<'_> {
     /// `wp.identity(n=3, dtype=float)`.
     fn identity(&mut self, node: Node, arguments: &Arguments) -> Lowered<Data> {
         self.refuse_other_keywords(node, arguments, &["n", "dtype"])?;
-        let argument = |at: usize, name| Self::keyword(arguments, name).or(arguments.positional.get(at).copied());
+        let argument = |index: usize, name| Self::keyword(arguments, name).or(arguments.positional.get(index).copied());
         let size = argument(0, "n")
             .ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected the size `n` of the identity"))?;
         let n = self.size_argument(size)?;
@@ -240,7 +240,7 @@ impl Lowerer<'_> {
         if n > 16 {
             return Err(self.error(node, ErrorKind::UnsupportedType, "expected a size of at most 16"));
         }
-        let parts = (0..n * n).map(|at| scalars::literal(dtype, if at / n == at % n { 1.0 } else { 0.0 }));
+        let parts = (0..n * n).map(|index| scalars::literal(dtype, if index / n == index % n { 1.0 } else { 0.0 }));
         Ok(Data::new(Type::Matrix(dtype, n, n), parts.collect()))
     }
 
@@ -251,7 +251,7 @@ impl Lowerer<'_> {
         let dtype = self.dtype_argument(node, argument)?.unwrap_or(Dtype::F32);
         let ty = if name == "quat_identity" { Type::Quat(dtype) } else { Type::Transform(dtype) };
         let last = ty.count() - 1;
-        let parts = (0..=last).map(|at| scalars::literal(dtype, if at == last { 1.0 } else { 0.0 })).collect();
+        let parts = (0..=last).map(|index| scalars::literal(dtype, if index == last { 1.0 } else { 0.0 })).collect();
         Ok(Data::new(ty, parts))
     }
 

@@ -66,8 +66,9 @@ impl Lowerer<'_> {
         let variable = arguments.positional.first().copied();
         let name = variable.and_then(|variable| self.syntax().name_of(variable));
         // The state of the caller is not advanced where a function has it as a parameter.
-        let is_own =
-            |name: &String| self.frame().locals.contains(name) || variable.is_some_and(|at| self.is_reference(at));
+        let is_own = |name: &String| {
+            self.frame().locals.contains(name) || variable.is_some_and(|index| self.is_reference(index))
+        };
         name.filter(is_own).ok_or_else(|| self.no_state(node))
     }
 

@@ -206,8 +206,8 @@ impl Found {
             Dtype::BF16 => DType::Bf16,
             other => return Err(LoadError::Unsupported(format!("tensor {name} of {other:?}"))),
         };
-        if let Some(at) = first_non_finite(element, &self.bytes) {
-            return Err(LoadError::NonFinite { name: name.to_owned(), element: at });
+        if let Some(index) = first_non_finite(element, &self.bytes) {
+            return Err(LoadError::NonFinite { name: name.to_owned(), element: index });
         }
         Ok(Tensor::new(element, &self.shape, self.bytes.clone())?)
     }
@@ -230,5 +230,5 @@ fn first<const N: usize>(bytes: &[u8], is_bad: impl Fn([u8; N]) -> bool) -> Opti
     let numbers = bytes.as_chunks::<N>().0;
     let has_bad = |step: &[[u8; N]]| step.iter().fold(false, |found, number| found | is_bad(*number));
     let step = numbers.chunks(STEP).position(has_bad)?;
-    numbers[step * STEP..].iter().position(|number| is_bad(*number)).map(|at| step * STEP + at)
+    numbers[step * STEP..].iter().position(|number| is_bad(*number)).map(|index| step * STEP + index)
 }

@@ -42,8 +42,8 @@ fn parse(file: &Bytes) -> Result<Tensor, String> {
         "<f8" => return Err("is truncated or too long: it ends within a number".to_owned()),
         other => return Err(format!("holds {other}, not <f4, <f2 or <f8")),
     };
-    if let Some(at) = first_non_finite(element, &numbers) {
-        return Err(format!("has NaN or infinity at element {at}"));
+    if let Some(index) = first_non_finite(element, &numbers) {
+        return Err(format!("has NaN or infinity at element {index}"));
     }
     Tensor::new(element, &shape, numbers).map_err(|error| format!("is truncated or too long: {error}"))
 }

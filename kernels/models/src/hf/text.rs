@@ -71,9 +71,9 @@ impl TextTokenizer {
         let bare = ids(false)?;
         let whole = ids(true)?;
         let found = whole.windows(bare.len().max(1)).position(|ids| ids == bare).filter(|_| !bare.is_empty());
-        let at = found.ok_or("its post-processor changes the pieces of a text")?;
-        self.before = whole[..at].to_vec();
-        self.after = whole[at + bare.len()..].to_vec();
+        let index = found.ok_or("its post-processor changes the pieces of a text")?;
+        self.before = whole[..index].to_vec();
+        self.after = whole[index + bare.len()..].to_vec();
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl GrammarReader {
     /// The text between two quotes.
     fn quoted(&mut self, quote: char) -> &'static str {
         let rest = &self.peek()[1..];
-        let end = rest.char_indices().find(|&(at, one)| one == quote && !rest[..at].ends_with('\\'));
+        let end = rest.char_indices().find(|&(index, one)| one == quote && !rest[..index].ends_with('\\'));
         let end = end.expect("a quote ends").0;
         self.rest = &rest[end + 1..];
         &rest[..end]
@@ -146,7 +146,7 @@ impl GrammarReader {
             // Lookaheads and cuts have no value.
             let mut valued = sequence.items.iter().enumerate().filter(|(_, item)| item.has_value());
             match (valued.next(), valued.next()) {
-                (Some((at, _)), None) => Action::Value(u8::try_from(at).expect("few items")),
+                (Some((index, _)), None) => Action::Value(u8::try_from(index).expect("few items")),
                 _ => Action::Group,
             }
         };
@@ -155,7 +155,7 @@ impl GrammarReader {
         Alternative { items: first..number(self.grammar.items.len()), invalid, action, start: FirstSet::default() }
     }
 
-    fn item(&mut self, labels: &mut Vec<(&'static str, u8)>, at: usize) -> Item {
+    fn item(&mut self, labels: &mut Vec<(&'static str, u8)>, index: usize) -> Item {
         if self.take("~") {
             return Item { symbol: Symbol::Cut, mode: ItemMode::Required };
         }
@@ -174,7 +174,7 @@ impl GrammarReader {
             self.rest = before;
         } else {
             self.rest = &self.rest[1..];
-            labels.push((word, u8::try_from(at).expect("few items")));
+            labels.push((word, u8::try_from(index).expect("few items")));
         }
         let symbol = self.repeated();
         if self.rest.starts_with('?') {
@@ -315,8 +315,8 @@ fn message(mut text: &'static str, sequence: &Sequence) -> Message {
 fn split_rules(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let starts = text
         .match_indices('\n')
-        .map(|(at, _)| at + 1)
-        .filter(|&at| text[at..].starts_with(|one: char| one.is_ascii_lowercase()));
+        .map(|(index, _)| index + 1)
+        .filter(|&index| text[index..].starts_with(|one: char| one.is_ascii_lowercase()));
     let starts: Vec<usize> = starts.chain([text.len()]).collect();
     let bounds: Vec<_> = starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
     bounds.into_iter().map(|chunk| {

@@ -70,7 +70,7 @@ fn first_token(stream: &TokenStream<'_>, lexed: &Lexed, error: u32) -> usize {
         );
         line.column == 0 && !continues && tokens.starts[line.first as usize] < error
     };
-    let line_of = |at: u32| stream.line(at);
+    let line_of = |index: u32| stream.line(index);
     let before = lexed.lines.iter().rev().filter(starts).find(|line| {
         let number = line.first as usize;
         let decorated = number > 0 && follows_decorator(lexed, line.first);

@@ -179,8 +179,8 @@ impl NodeArena {
                 }
                 MatchKind::Node(number) if self.nodes[number].kind == NodeKind::Group => {
                     let (from, to) = self.nodes[number].children;
-                    for at in from as usize..to as usize {
-                        let inner = self.children[at];
+                    for index in from as usize..to as usize {
+                        let inner = self.children[index];
                         if kind == NodeKind::Group || matches!(inner.kind(), MatchKind::Node(_)) {
                             self.children.push(inner);
                         }

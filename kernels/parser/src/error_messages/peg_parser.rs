@@ -117,9 +117,9 @@ impl<'a> PegParser<'a> {
 
     /// The kind of a token, which is fetched.
     #[inline]
-    pub(super) fn kind(&mut self, at: usize) -> Result<TokenKind, Stop> {
-        self.fill = self.fill.max(at + 1);
-        if let Some(&kind) = self.stream.kinds.get(at) {
+    pub(super) fn kind(&mut self, index: usize) -> Result<TokenKind, Stop> {
+        self.fill = self.fill.max(index + 1);
+        if let Some(&kind) = self.stream.kinds.get(index) {
             return Ok(kind);
         }
         self.fill = self.stream.kinds.len().max(1);
@@ -372,8 +372,9 @@ impl<'a> PegParser<'a> {
             Action::Group => Ok(Some(self.nodes.push(NodeKind::Group, first, end, &self.values[from..]))),
             Action::Node(kind) => Ok(Some(self.nodes.push(*kind, first, end, &self.values[from..]))),
             Action::Call(helper, labels) => {
-                let label =
-                    |at: usize| labels.get(at).map_or(Match::NOTHING, |&at| self.values[from + usize::from(at)]);
+                let label = |index: usize| {
+                    labels.get(index).map_or(Match::NOTHING, |&index| self.values[from + usize::from(index)])
+                };
                 self.call(*helper, [label(0), label(1)], first)
             }
             Action::Raise { indentation, place, message } => {
@@ -387,13 +388,13 @@ impl<'a> PegParser<'a> {
     }
 
     fn memo_at(&self, rule: u16) -> Option<Memo> {
-        let mut at = self.memo_heads[self.mark - self.first];
-        while at != NONE {
-            let memo = self.memos[at as usize];
+        let mut index = self.memo_heads[self.mark - self.first];
+        while index != NONE {
+            let memo = self.memos[index as usize];
             if memo.rule == rule {
                 return Some(memo);
             }
-            at = memo.next;
+            index = memo.next;
         }
         None
     }
@@ -401,14 +402,14 @@ impl<'a> PegParser<'a> {
     fn memoize(&mut self, rule: u16, mark: usize, end: usize, result: Outcome) -> Result<(), Stop> {
         let end = to_u32(end);
         let result = Match::pack(result);
-        let mut at = self.memo_heads[mark - self.first];
-        while at != NONE {
-            let memo = &mut self.memos[at as usize];
+        let mut index = self.memo_heads[mark - self.first];
+        while index != NONE {
+            let memo = &mut self.memos[index as usize];
             if memo.rule == rule {
                 (memo.end, memo.result) = (end, result);
                 return Ok(());
             }
-            at = memo.next;
+            index = memo.next;
         }
         if self.memos.len() + self.nodes.len() >= MAX_RESULTS {
             return Err(Stop::LimitExceeded);

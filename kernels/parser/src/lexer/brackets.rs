@@ -49,8 +49,8 @@ pub(super) struct Brackets {
 
 impl Brackets {
     #[inline]
-    pub(super) fn push(&mut self, bracket: Bracket, at: u32) {
-        self.open.push((bracket, at));
+    pub(super) fn push(&mut self, bracket: Bracket, offset: u32) {
+        self.open.push((bracket, offset));
     }
 
     #[inline]

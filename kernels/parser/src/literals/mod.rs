@@ -122,8 +122,8 @@ pub fn middle(text: &str, start: u32, end: u32, payload: u32, error_span: (u32, 
 
 /// Returns true if literal text continues after a `\N{...}`: CPython's tokenizer splits it there.
 pub(crate) fn has_text_after_name(mut body: &[u8]) -> bool {
-    while let Some(at) = memchr::memchr(b'\\', body) {
-        let rest = &body[at + 1..];
+    while let Some(offset) = memchr::memchr(b'\\', body) {
+        let rest = &body[offset + 1..];
         if let Some(name) = rest.strip_prefix(b"N{") {
             let Some(end) = memchr::memchr(b'}', name) else { return false };
             return end + 1 < name.len();
@@ -143,8 +143,9 @@ pub fn strings(
     error_span: (u32, u32),
     extra: &mut Vec<u8>,
 ) -> Result {
-    let part =
-        |at: usize, extra: &mut Vec<u8>| string(text, tokens.starts[at], tokens.ends[at], tokens.payloads[at], extra);
+    let part = |offset: usize, extra: &mut Vec<u8>| {
+        string(text, tokens.starts[offset], tokens.ends[offset], tokens.payloads[offset], extra)
+    };
     if end - first == 1 {
         return part(first, extra);
     }
@@ -156,8 +157,8 @@ pub fn strings(
     let mut values = Vec::with_capacity(end - first);
     // Parts decoded consecutively into `extra` are already contiguous.
     let before = extra.len();
-    for at in first..end {
-        match part(at, extra) {
+    for offset in first..end {
+        match part(offset, extra) {
             Ok(value) => values.push(value),
             Err(error) => {
                 extra.truncate(before);
@@ -243,15 +244,15 @@ pub fn decoded_expression(text: &str, value: Value, error_span: (u32, u32), extr
 
 /// Returns true if there is a comment, by the quotes that no backslash escapes.
 fn has_comment(body: &[u8]) -> bool {
-    let mut at = 0;
+    let mut offset = 0;
     let mut quote = None;
-    while let Some(&byte) = body.get(at) {
+    while let Some(&byte) = body.get(offset) {
         match byte {
-            b'\\' => at += 1,
+            b'\\' => offset += 1,
             b'#' if quote.is_none() => return true,
             _ => quote = quote_after(quote, byte),
         }
-        at += 1;
+        offset += 1;
     }
     false
 }
@@ -281,10 +282,10 @@ fn appended(tag: Tag, text: &str, from: usize, extra: &[u8]) -> Value {
 
 /// Appends bytes, with CR and CRLF as LF.
 fn push_with_newlines(extra: &mut Vec<u8>, mut bytes: &[u8]) {
-    while let Some(at) = memchr::memchr(b'\r', bytes) {
-        extra.extend_from_slice(&bytes[..at]);
+    while let Some(offset) = memchr::memchr(b'\r', bytes) {
+        extra.extend_from_slice(&bytes[..offset]);
         extra.push(b'\n');
-        bytes = &bytes[at + 1..];
+        bytes = &bytes[offset + 1..];
         bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
     }
     extra.extend_from_slice(bytes);
@@ -293,10 +294,10 @@ fn push_with_newlines(extra: &mut Vec<u8>, mut bytes: &[u8]) {
 /// Replaces doubled braces from `from` on by single ones.
 fn unescape_braces(extra: &mut Vec<u8>, from: usize) {
     let mut to = from;
-    let mut at = from;
-    while at < extra.len() {
-        extra[to] = extra[at];
-        at += if matches!(extra[at], b'{' | b'}') { 2 } else { 1 };
+    let mut offset = from;
+    while offset < extra.len() {
+        extra[to] = extra[offset];
+        offset += if matches!(extra[offset], b'{' | b'}') { 2 } else { 1 };
         to += 1;
     }
     extra.truncate(to);

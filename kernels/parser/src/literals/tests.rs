@@ -30,9 +30,10 @@ fn middles(text: &str) -> Vec<String> {
     let mut extra = Vec::new();
     let tokens = &lexed.tokens;
     (0..tokens.kinds.len())
-        .filter(|&at| tokens.kinds[at] == Terminal::FStringMiddle)
-        .map(|at| {
-            let found = middle(text, tokens.starts[at], tokens.ends[at], tokens.payloads[at], (0, 0), &mut extra);
+        .filter(|&offset| tokens.kinds[offset] == Terminal::FStringMiddle)
+        .map(|offset| {
+            let found =
+                middle(text, tokens.starts[offset], tokens.ends[offset], tokens.payloads[offset], (0, 0), &mut extra);
             found.map_or_else(
                 |error| error.message.into_owned(),
                 |value| String::from_utf8(bytes_of(text, value, &extra)).expect("characters"),

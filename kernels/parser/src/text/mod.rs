@@ -78,12 +78,12 @@ fn decoded_text(source: &[u8]) -> Result<&str> {
 
 /// The error of text with lone surrogates, which CPython cannot encode, or of bytes that are not UTF-8.
 #[cold]
-fn undecodable_text(source: &[u8], at: usize) -> Diagnostic {
-    let surrogates: Vec<u32> = source[at..].chunks(3).map_while(surrogate).collect();
+fn undecodable_text(source: &[u8], offset: usize) -> Diagnostic {
+    let surrogates: Vec<u32> = source[offset..].chunks(3).map_while(surrogate).collect();
     if surrogates.is_empty() {
-        return Diagnostic { class: Class::UnicodeDecode, ..Diagnostic::value(utf8_message(source, at)) };
+        return Diagnostic { class: Class::UnicodeDecode, ..Diagnostic::value(utf8_message(source, offset)) };
     }
-    let before = String::from_utf8_lossy(&source[..at]);
+    let before = String::from_utf8_lossy(&source[..offset]);
     let points: Vec<u32> = before.chars().map(u32::from).chain(surrogates).collect();
     Diagnostic { class: Class::UnicodeEncode, ..Diagnostic::value(surrogates_message(&points)) }
 }
@@ -91,11 +91,11 @@ fn undecodable_text(source: &[u8], at: usize) -> Diagnostic {
 /// CPython's message for the first surrogates among code points.
 fn surrogates_message(points: &[u32]) -> String {
     let is_surrogate = |point: &u32| (0xd800..0xe000).contains(point);
-    let at = points.iter().position(is_surrogate).unwrap_or_default();
-    let count = points[at..].iter().take_while(|point| is_surrogate(point)).count();
-    let what = match points.get(at) {
-        Some(first) if count == 1 => format!("character '\\u{first:04x}' in position {at}"),
-        _ => format!("characters in position {at}-{}", at + count.max(1) - 1),
+    let offset = points.iter().position(is_surrogate).unwrap_or_default();
+    let count = points[offset..].iter().take_while(|point| is_surrogate(point)).count();
+    let what = match points.get(offset) {
+        Some(first) if count == 1 => format!("character '\\u{first:04x}' in position {offset}"),
+        _ => format!("characters in position {offset}-{}", offset + count.max(1) - 1),
     };
     format!("'utf-8' codec can't encode {what}: surrogates not allowed")
 }
@@ -160,11 +160,11 @@ fn decode_invalid_utf8(source: &[u8], options: Options) -> Result<String> {
             Ok(text)
         };
     }
-    let reached = bad.into_iter().find(|&at| at < read_up_to && !in_comment(&lexed, at));
+    let reached = bad.into_iter().find(|&offset| offset < read_up_to && !in_comment(&lexed, offset));
     match reached {
-        Some(at) => {
-            let error = undecodable(source, &lexed, at);
-            let position = undecodable_position(source, &lexed, at, &error, options);
+        Some(offset) => {
+            let error = undecodable(source, &lexed, offset);
+            let position = undecodable_position(source, &lexed, offset, &error, options);
             Err(Diagnostic { position, ..error })
         }
         None => Ok(text),
@@ -177,39 +177,40 @@ fn located(mut error: Diagnostic, text: &str, options: Options) -> Diagnostic {
 }
 
 /// The error of a byte that is not UTF-8, from 3.14.
-fn undeclared_encoding(source: &[u8], at: usize) -> Diagnostic {
-    let lines = memchr2_iter(b'\n', b'\r', &source[..at]).count() - memmem::find_iter(&source[..at], b"\r\n").count();
-    let place = u32::try_from(at).unwrap_or(u32::MAX);
+fn undeclared_encoding(source: &[u8], offset: usize) -> Diagnostic {
+    let lines =
+        memchr2_iter(b'\n', b'\r', &source[..offset]).count() - memmem::find_iter(&source[..offset], b"\r\n").count();
+    let place = u32::try_from(offset).unwrap_or(u32::MAX);
     let message = format!(
         "Non-UTF-8 code starting with '\\x{:02x}' on line {}, but no encoding declared; \
          see https://peps.python.org/pep-0263/ for details",
-        source[at],
+        source[offset],
         lines + 1
     );
     Diagnostic::syntax(place, place, message)
 }
 
-fn in_comment(lexed: &Lexed, at: usize) -> bool {
-    let number = lexed.comments.partition_point(|&(_, end)| end as usize <= at);
-    lexed.comments.get(number).is_some_and(|&(start, _)| start as usize <= at)
+fn in_comment(lexed: &Lexed, offset: usize) -> bool {
+    let number = lexed.comments.partition_point(|&(_, end)| end as usize <= offset);
+    lexed.comments.get(number).is_some_and(|&(start, _)| start as usize <= offset)
 }
 
 /// The error of the token with an invalid byte. CPython counts positions from where it starts to decode.
-fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
+fn undecodable(source: &[u8], lexed: &Lexed, offset: usize) -> Diagnostic {
     let tokens = &lexed.tokens;
-    let number = tokens.ends.partition_point(|&end| end as usize <= at);
-    let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    let mut origin = at;
-    let mut span = (place(at), place(at));
+    let number = tokens.ends.partition_point(|&end| end as usize <= offset);
+    let place = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+    let mut origin = offset;
+    let mut span = (place(offset), place(offset));
     let mut last = source.len();
-    if let Some(&start) = tokens.starts.get(number).filter(|&&start| start as usize <= at) {
+    if let Some(&start) = tokens.starts.get(number).filter(|&&start| start as usize <= offset) {
         let kind = tokens.kinds[number];
         let payload = tokens.payloads[number];
         last = tokens.ends[number] as usize;
         origin = start as usize;
         if kind == Terminal::FStringMiddle {
             // CPython raises this one as a plain `UnicodeDecodeError`.
-            let message = utf8_message(&source[origin..last], at - origin);
+            let message = utf8_message(&source[origin..last], offset - origin);
             let error = Diagnostic::syntax(start, tokens.ends[number], message);
             return Diagnostic { class: Class::UnicodeDecode, ..error };
         }
@@ -222,33 +223,39 @@ fn undecodable(source: &[u8], lexed: &Lexed, at: usize) -> Diagnostic {
                 return Diagnostic::syntax(span.0, span.1, "bytes can only contain ASCII literal characters");
             }
             if payload & string::CHANGED != 0 && payload & string::RAW == 0 {
-                origin += source[origin..at].iter().rposition(u8::is_ascii).map_or(0, |ascii| ascii + 1);
+                origin += source[origin..offset].iter().rposition(u8::is_ascii).map_or(0, |ascii| ascii + 1);
             }
         }
     }
-    let message = format!("(unicode error) {}", utf8_message(&source[origin..last], at - origin));
+    let message = format!("(unicode error) {}", utf8_message(&source[origin..last], offset - origin));
     Diagnostic::syntax(span.0, span.1, message)
 }
 
 /// The position of a token that CPython cannot decode. It counts characters of the line with invalid bytes replaced,
 /// over the number of source bytes before the token.
-fn undecodable_position(source: &[u8], lexed: &Lexed, at: usize, error: &Diagnostic, options: Options) -> Position {
+fn undecodable_position(
+    source: &[u8],
+    lexed: &Lexed,
+    position: usize,
+    error: &Diagnostic,
+    options: Options,
+) -> Position {
     if !error.class.has_position() {
         return Position::default();
     }
     let in_bytes = options.feature_version < 13 && !source.starts_with(BOM) && declared(source).is_none();
-    let place = |at: usize, more: usize| {
-        let (number, line) = line_of(source, at);
-        let width = at - line + more;
+    let place = |position: usize, more: usize| {
+        let (number, line) = line_of(source, position);
+        let width = position - line + more;
         let end = memchr2(b'\n', b'\r', &source[line..]).map_or(source.len(), |length| line + length);
         let read = if in_bytes { width } else { characters_read(&source[line..end], width) };
         (i32::try_from(number).unwrap_or(i32::MAX), i32::try_from(read).unwrap_or(i32::MAX))
     };
     let tokens = &lexed.tokens;
-    let number = tokens.ends.partition_point(|&end| end as usize <= at);
+    let number = tokens.ends.partition_point(|&end| end as usize <= position);
     if tokens.kinds.get(number) != Some(&Terminal::String) {
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
-        let end = at + source[at..].iter().take_while(|byte| is_part(byte)).count();
+        let end = position + source[position..].iter().take_while(|byte| is_part(byte)).count();
         let (line, offset) = place(end, 0);
         return Position::new(line, offset, line, -1);
     }
@@ -278,8 +285,8 @@ fn after_strings(source: &[u8], lexed: &Lexed, string: usize) -> (usize, usize) 
 }
 
 /// The number and the start of a byte's line.
-fn line_of(source: &[u8], at: usize) -> (usize, usize) {
-    let before = &source[..at];
+fn line_of(source: &[u8], offset: usize) -> (usize, usize) {
+    let before = &source[..offset];
     let pairs = memmem::find_iter(before, b"\r\n").count();
     let mark = if source.starts_with(BOM) { BOM.len() } else { 0 };
     let line = memrchr2(b'\n', b'\r', before).map_or(mark, |newline| newline + 1);
@@ -294,9 +301,9 @@ fn characters_read(line: &[u8], width: usize) -> usize {
     read.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() + beyond
 }
 
-/// CPython's message for bytes that are invalid UTF-8 from `at` on.
-fn utf8_message(bytes: &[u8], at: usize) -> String {
-    let rest = &bytes[at..];
+/// CPython's message for bytes that are invalid UTF-8 from `offset` on.
+fn utf8_message(bytes: &[u8], offset: usize) -> String {
+    let rest = &bytes[offset..];
     let length =
         std::str::from_utf8(rest).err().map(|error| error.error_len().unwrap_or(rest.len() - error.valid_up_to()));
     let unfinished =
@@ -308,9 +315,12 @@ fn utf8_message(bytes: &[u8], at: usize) -> String {
     };
     match length.unwrap_or(1) {
         0 | 1 => {
-            format!("'utf-8' codec can't decode byte {:#04x} in position {at}: {reason}", rest.first().unwrap_or(&0))
+            format!(
+                "'utf-8' codec can't decode byte {:#04x} in position {offset}: {reason}",
+                rest.first().unwrap_or(&0)
+            )
         }
-        length => format!("'utf-8' codec can't decode bytes in position {at}-{}: {reason}", at + length - 1),
+        length => format!("'utf-8' codec can't decode bytes in position {offset}-{}: {reason}", offset + length - 1),
     }
 }
 

@@ -88,7 +88,7 @@ fn codecs_that_make_no_text_are_refused_as_cpython_refuses_them() {
 
 #[test]
 fn an_error_of_decoding_has_the_position_that_cpython_gives_it() {
-    let at = Position::new;
+    let position = Position::new;
     let encoding = Position { lineno: Some(0), offset: Some(-1), ..Position::default() };
     let cases: [(&[u8], [Position; 2]); 9] = [
         (b"# coding: foo\n", [encoding, encoding]),
@@ -178,8 +178,8 @@ fn bytes_that_are_no_utf8_are_errors_of_their_token() {
         (b"x=1 \xe9", 4, "byte 0xe9 in position 0: unexpected end of data"),
         (b"# coding: utf-8\n'\xff'", 16, "byte 0xff in position 0: invalid start byte"),
     ];
-    for (source, at, reason) in cases {
-        assert_eq!(error(source), (at, format!("(unicode error) 'utf-8' codec can't decode {reason}")));
+    for (source, offset, reason) in cases {
+        assert_eq!(error(source), (offset, format!("(unicode error) 'utf-8' codec can't decode {reason}")));
     }
 }
 

@@ -243,10 +243,11 @@ mod tests {
                     let packed = PackedMatrix::new(isa, dim, vectors, &held);
                     let mut tile = vec![f32::NAN; rows * packed.columns()];
                     packed.multiply(&data, &mut tile, Prefetch::Rows);
-                    for (at, row) in data.chunks(dim).enumerate() {
+                    for (index, row) in data.chunks(dim).enumerate() {
                         for (v, vector) in held.chunks(dim).enumerate() {
                             let norms = (f64_sums::squared_norm(row) * f64_sums::squared_norm(vector)).sqrt();
-                            let error = (f64::from(tile[at * packed.columns() + v]) - f64_sums::dot(row, vector)).abs();
+                            let error =
+                                (f64::from(tile[index * packed.columns() + v]) - f64_sums::dot(row, vector)).abs();
                             assert!(error <= error_bound(dim) * norms, "{isa:?} {rows}x{vectors}x{dim}: {error}");
                         }
                     }
@@ -314,10 +315,10 @@ mod tests {
                 let mut same = tile.clone();
                 packed.multiply(&data, &mut same, Prefetch::Columns);
                 assert_eq!(same, tile, "{isa:?} {vectors}x{dim}");
-                for (at, row) in data.chunks(dim).enumerate() {
+                for (index, row) in data.chunks(dim).enumerate() {
                     let mut alone = vec![0.0; packed.columns()];
                     packed.multiply(row, &mut alone, Prefetch::None);
-                    assert_eq!(alone[..vectors], tile[at * packed.columns()..][..vectors]);
+                    assert_eq!(alone[..vectors], tile[index * packed.columns()..][..vectors]);
                 }
             }
         }

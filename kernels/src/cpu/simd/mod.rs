@@ -98,10 +98,10 @@ mod tests {
         #[inline(always)]
         fn run<L: Lanes>(self, lanes: L) {
             let numbers: Vec<f32> = (0_u8..16).map(|i| f32::from(i) - 3.0).collect();
-            let at = numbers.as_ptr();
+            let pointer = numbers.as_ptr();
             let width = L::WIDTH;
             // SAFETY: 16 numbers are there, and no vector is wider.
-            let (x, part) = unsafe { (lanes.load(at), lanes.load_first(at, width - 1)) };
+            let (x, part) = unsafe { (lanes.load(pointer), lanes.load_first(pointer, width - 1)) };
             assert_eq!(lanes.sum(x), numbers[..width].iter().sum::<f32>());
             assert_eq!(lanes.sum(part), numbers[..width - 1].iter().sum::<f32>());
             assert_eq!(lanes.largest(x), numbers[width - 1]);

@@ -114,7 +114,7 @@ mod tests {
             let next = (near(actual, one, exponent, &mut random), near(expected, one, exponent, &mut random));
             let bytes = [actual, expected, next.0, next.1].map(u64::to_le_bytes);
             let [actual, expected, next_actual, next_expected] =
-                [0, 1, 2, 3].map(|at| &bytes[at][..size_of::<T::Raw>()]);
+                [0, 1, 2, 3].map(|index| &bytes[index][..size_of::<T::Raw>()]);
             let block = |actual, expected| Block::<T> { actual: T::raw(actual), expected: T::raw(expected), start: 0 };
             let (block, next) = (block(actual, expected), block(next_actual, next_expected));
             let (a, e) = block.pair(0);

@@ -35,10 +35,10 @@ pub fn compare(pair: &Pair) -> Comparison {
         if let Some(errors) = errors {
             let bucket = (0..64).find(|bucket| errors.ulps < 1 << bucket).unwrap_or(64);
             histogram[bucket] += 1;
-            let at = index as u64;
-            larger(&mut result.max_absolute, errors.absolute, at);
-            larger(&mut result.max_relative, errors.relative, at);
-            larger(&mut result.max_ulps, errors.ulps, at);
+            let position = index as u64;
+            larger(&mut result.max_absolute, errors.absolute, position);
+            larger(&mut result.max_relative, errors.relative, position);
+            larger(&mut result.max_ulps, errors.ulps, position);
             let close = pair.policy.rules.close;
             let (atol, rtol) = close.map_or((0.0, 0.0), |close| (close.atol, close.rtol));
             result.excess = result.excess.max(exceeded(errors.absolute, rtol, magnitude(e.number)));

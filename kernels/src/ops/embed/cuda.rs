@@ -57,11 +57,11 @@ pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f3
     let table = &first.table;
     let resident = worker.device().device_cache().get_or_create(table.id, table, || Resident::new(table, worker))?;
     let vectors = pool(&layout, batch, table, &resident, worker)?;
-    let mut at = 0;
+    let mut index = 0;
     let answers = batch.iter().map(|request| {
         let count = request.sequence_count() * request.dimensions;
-        at += count;
-        vectors[at - count..at].to_vec()
+        index += count;
+        vectors[index - count..index].to_vec()
     });
     Ok(answers.collect())
 }
@@ -136,9 +136,9 @@ mod tests {
 
     fn request(table: &Arc<Table>, lengths: &[u32], dimensions: usize, normalize: bool) -> EmbedRequest {
         let mut offsets = vec![0];
-        offsets.extend(lengths.iter().scan(0, |at, length| {
-            *at += length;
-            Some(*at)
+        offsets.extend(lengths.iter().scan(0, |index, length| {
+            *index += length;
+            Some(*index)
         }));
         let ids = vec![0; lengths.iter().sum::<u32>() as usize];
         EmbedRequest { table: Arc::clone(table), ids, offsets, dimensions, normalize }

@@ -204,7 +204,7 @@ impl EncodeRequest {
             return invalid(format!("offsets must go from 0 to {}, got {ends:?}", self.ids.len()));
         }
         match self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            Some(at) => invalid(format!("offset {} is below offset {at}", at + 1)),
+            Some(index) => invalid(format!("offset {} is below offset {index}", index + 1)),
             None => Ok(()),
         }
     }

@@ -46,11 +46,11 @@ fn floats(numbers: &[f32]) -> Vec<f64> {
 impl Rows {
     fn map(&self, width: usize, f: impl Fn(usize, &[f64]) -> Vec<f64>) -> Self {
         let rows = self.numbers.chunks_exact(self.width).enumerate();
-        Self { numbers: rows.flat_map(|(at, row)| f(at, row)).collect(), width }
+        Self { numbers: rows.flat_map(|(index, row)| f(index, row)).collect(), width }
     }
 
-    fn row(&self, at: usize) -> &[f64] {
-        &self.numbers[at * self.width..][..self.width]
+    fn row(&self, index: usize) -> &[f64] {
+        &self.numbers[index * self.width..][..self.width]
     }
 
     fn add(&mut self, delta: &Self) {
@@ -79,9 +79,9 @@ impl Primitives for Oracle {
                     (&embeddings.position_embeddings, position_offset + position),
                     (&embeddings.token_type_embeddings, token_type),
                 ];
-                for (table, at) in rows {
+                for (table, index) in rows {
                     if let Some(table) = table {
-                        state.iter_mut().zip(row(table, at)).for_each(|(x, more)| *x += more);
+                        state.iter_mut().zip(row(table, index)).for_each(|(x, more)| *x += more);
                     }
                 }
                 numbers.append(&mut state);
@@ -98,8 +98,8 @@ impl Primitives for Oracle {
         let product = |row: &[f64]| -> Vec<f64> {
             let outputs = linear.weight.0.chunks_exact(linear.inputs).enumerate();
             outputs
-                .map(|(at, weights)| {
-                    let bias = linear.bias.as_ref().map_or(0.0, |bias| bias.0[at]);
+                .map(|(index, weights)| {
+                    let bias = linear.bias.as_ref().map_or(0.0, |bias| bias.0[index]);
                     row.iter().zip(weights).map(|(x, weight)| x * weight).sum::<f64>() + bias
                 })
                 .collect()
@@ -188,23 +188,24 @@ fn attended(rows: &[Vec<f64>], query: usize, head: usize, params: &Attention<'_,
     let kv_head = head * params.kv_heads / params.heads;
     let key = (params.heads + kv_head) * dim;
     let value = (params.heads + params.kv_heads + kv_head) * dim;
-    let is_visible = |at: usize| {
-        (!params.causal || at <= query) && params.window.is_none_or(|distance| at.abs_diff(query) <= distance)
+    let is_visible = |index: usize| {
+        (!params.causal || index <= query) && params.window.is_none_or(|distance| index.abs_diff(query) <= distance)
     };
     let scores: Vec<_> = (0..rows.len())
-        .filter(|at| is_visible(*at))
-        .map(|at| {
-            let product: f64 = (0..dim).map(|i| rows[query][head * dim + i] * rows[at][key + i]).sum();
-            let entry = head * (2 * params.max_tokens - 1) + at + params.max_tokens - 1 - query;
+        .filter(|index| is_visible(*index))
+        .map(|index| {
+            let product: f64 = (0..dim).map(|i| rows[query][head * dim + i] * rows[index][key + i]).sum();
+            let entry = head * (2 * params.max_tokens - 1) + index + params.max_tokens - 1 - query;
             let bias = params.relative_bias.map_or(0.0, |table| table.0[entry]);
-            let slope = params.slopes.map_or(0.0, |slopes| slopes.0[head] * at.abs_diff(query) as f64);
-            (at, product * f64::from(params.scale) + bias - slope)
+            let slope = params.slopes.map_or(0.0, |slopes| slopes.0[head] * index.abs_diff(query) as f64);
+            (index, product * f64::from(params.scale) + bias - slope)
         })
         .collect();
     let row_max = scores.iter().fold(f64::NEG_INFINITY, |row_max, (_, score)| row_max.max(*score));
     let row_sum: f64 = scores.iter().map(|(_, score)| (score - row_max).exp()).sum();
-    let share =
-        |i: usize| scores.iter().map(|(at, score)| (score - row_max).exp() / row_sum * rows[*at][value + i]).sum();
+    let share = |i: usize| {
+        scores.iter().map(|(index, score)| (score - row_max).exp() / row_sum * rows[*index][value + i]).sum()
+    };
     (0..dim).map(share).collect()
 }
 
@@ -216,8 +217,8 @@ fn normalized(row: &[f64], norm: &Norm<Weight>) -> Vec<f64> {
     };
     let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
     let factor = (variance + f64::from(norm.epsilon)).sqrt().recip();
-    let bias = |at: usize| norm.bias.as_ref().map_or(0.0, |bias| bias.0[at]);
-    row.iter().enumerate().map(|(at, x)| (x - mean) * factor * norm.weight.0[at] + bias(at)).collect()
+    let bias = |index: usize| norm.bias.as_ref().map_or(0.0, |bias| bias.0[index]);
+    row.iter().enumerate().map(|(index, x)| (x - mean) * factor * norm.weight.0[index] + bias(index)).collect()
 }
 
 fn activate(f: Activation, x: f64) -> f64 {

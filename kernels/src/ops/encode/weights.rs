@@ -296,8 +296,8 @@ impl Weights<Tensor> {
         if self.layers.len() != config.layers {
             return invalid(format!("expected {} layers, got {}", config.layers, self.layers.len()));
         }
-        for (at, layer) in self.layers.iter().enumerate() {
-            layer.check(config, at)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            layer.check(config, index)?;
         }
         let pre_norm = config.norm_placement == NormPlacement::PreNorm;
         if pre_norm != self.final_norm.is_some() {
@@ -335,8 +335,8 @@ impl Weights<Tensor> {
 }
 
 impl Layer<Tensor> {
-    fn check(&self, config: &EncoderConfig, at: usize) -> Result<(), OpError> {
-        let name = |part: &str| format!("layers[{at}].{part}");
+    fn check(&self, config: &EncoderConfig, index: usize) -> Result<(), OpError> {
+        let name = |part: &str| format!("layers[{index}].{part}");
         let products = [
             ("qkv", &self.qkv, config.qkv_width(), config.hidden),
             ("output", &self.output, config.hidden, config.attention_width()),
@@ -350,7 +350,7 @@ impl Layer<Tensor> {
                 return invalid(format!("{} declares [{}, {}]", name(part), linear.outputs, linear.inputs));
             }
         }
-        let first = at == 0 && config.norm_placement == NormPlacement::PreNorm;
+        let first = index == 0 && config.norm_placement == NormPlacement::PreNorm;
         if self.attention_norm.is_none() && !first {
             return invalid(format!("{} is missing", name("attention_norm")));
         }

@@ -275,8 +275,8 @@ impl View {
     /// # Panics
     /// If it does not exist.
     pub fn row(&self, row: usize) -> &[f32] {
-        let (chunk, rows, at) = self.find(row);
-        &chunk.rows(rows)[at * self.dim..][..self.dim]
+        let (chunk, rows, index) = self.find(row);
+        &chunk.rows(rows)[index * self.dim..][..self.dim]
     }
 
     /// The squared norm of one row.
@@ -284,8 +284,8 @@ impl View {
     /// # Panics
     /// If it does not exist.
     pub fn squared_norm(&self, row: usize) -> f64 {
-        let (chunk, rows, at) = self.find(row);
-        chunk.norms(rows)[at]
+        let (chunk, rows, index) = self.find(row);
+        chunk.norms(rows)[index]
     }
 
     /// Deleted rows as set bits, bit `i % 32` of word `i / 32`; rows past the last word are live. `None` if all are
@@ -306,8 +306,8 @@ impl View {
 
     /// Chunks with the index of their first row and their number of rows.
     fn filled(&self) -> impl Iterator<Item = (usize, &Chunk, usize)> {
-        self.chunks.iter().enumerate().map(|(at, chunk)| {
-            let first = at * self.chunk_rows;
+        self.chunks.iter().enumerate().map(|(index, chunk)| {
+            let first = index * self.chunk_rows;
             (first, chunk.as_ref(), self.chunk_rows.min(self.len - first))
         })
     }
@@ -321,29 +321,29 @@ impl View {
     /// Appends rows. Call only under the writer's lock, and on a view that is about to be published.
     fn extend(&mut self, mut rows: &[f32]) {
         while !rows.is_empty() {
-            let at = self.len % self.chunk_rows;
+            let index = self.len % self.chunk_rows;
             let count = rows.len() / self.dim;
-            self.make_room(at, count);
+            self.make_room(index, count);
             let chunk = self.chunks.last().expect("make_room pushes a chunk if there is none");
-            let taken = (chunk.capacity() - at).min(count);
+            let taken = (chunk.capacity() - index).min(count);
             let (now, later) = rows.split_at(taken * self.dim);
             // SAFETY: rows from `len` on were never published, and the writer's lock keeps other writers away.
-            unsafe { chunk.write(at, now, f64_sums::squared_norm) };
+            unsafe { chunk.write(index, now, f64_sums::squared_norm) };
             self.len += taken;
             rows = later;
         }
     }
 
-    /// Makes room for at least one row in the last chunk, of which `at` rows are written; for all `count` rows if it is
+    /// Makes room for at least one row in the last chunk, of which `index` rows are written; for all `count` rows if it is
     /// the first chunk and they fit.
-    fn make_room(&mut self, at: usize, count: usize) {
+    fn make_room(&mut self, index: usize, count: usize) {
         let whole = self.chunk_rows;
         if self.len == self.chunks.len() * whole {
             let capacity = if self.chunks.is_empty() { self.first_capacity(count) } else { whole };
             Arc::make_mut(&mut self.chunks).push(Arc::new(Chunk::new(capacity, self.dim)));
-        } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == at) {
+        } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == index) {
             // Earlier views keep the old chunk.
-            let grown = last.grown((at + count).next_power_of_two().min(whole), at);
+            let grown = last.grown((index + count).next_power_of_two().min(whole), index);
             *Arc::make_mut(&mut self.chunks).last_mut().expect("there is one") = Arc::new(grown);
         }
     }
@@ -514,7 +514,7 @@ mod tests {
     fn readers_see_whole_rows_while_a_writer_appends() {
         let corpus = corpus(4);
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..50).for_each(|at| _ = corpus.append(&counting(at * 3, 3, 4))));
+            scope.spawn(|| (0..50).for_each(|index| _ = corpus.append(&counting(index * 3, 3, 4))));
             for _ in 0..50 {
                 let view = corpus.view();
                 assert_eq!(view.len() % 3, 0);

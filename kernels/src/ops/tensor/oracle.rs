@@ -47,12 +47,16 @@ struct Memory {
 /// All indices of a shape, row-major.
 fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     shape.iter().fold(vec![vec![]], |indices, extent| {
-        indices.iter().flat_map(|index| (0..*extent).map(move |at| [index.as_slice(), &[at]].concat())).collect()
+        indices
+            .iter()
+            .flat_map(|index| (0..*extent).map(move |position| [index.as_slice(), &[position]].concat()))
+            .collect()
     })
 }
 
 fn position(layout: &Layout, index: &[usize]) -> usize {
-    let moved: isize = index.iter().zip(&layout.strides).map(|(at, stride)| at.cast_signed() * stride).sum();
+    let moved: isize =
+        index.iter().zip(&layout.strides).map(|(position, stride)| position.cast_signed() * stride).sum();
     usize::try_from(layout.offset.cast_signed() + moved).expect("indices of a view have positions")
 }
 
@@ -65,7 +69,7 @@ struct Numbers {
 
 impl Numbers {
     fn at(&self, index: &[usize]) -> f64 {
-        self.values[index.iter().zip(&self.shape).fold(0, |position, (at, extent)| position * extent + at)]
+        self.values[index.iter().zip(&self.shape).fold(0, |position, (offset, extent)| position * extent + offset)]
     }
 }
 
@@ -190,23 +194,23 @@ impl Memory {
 
     fn index(&mut self, step: &IndexStep) {
         let extent = step.input.layout.shape[step.input.layout.rank() - 1];
-        for at in indices(&step.output.layout.shape) {
-            let index = self.load(&step.index, &at).as_i64();
+        for position in indices(&step.output.layout.shape) {
+            let index = self.load(&step.index, &position).as_i64();
             let index = if index < 0 && step.op.wraps() { index + to_i64(extent) } else { index };
             let index = usize::try_from(index).ok().filter(|index| *index < extent).expect("indices within the extent");
-            let value = self.load(&step.input, &[at.as_slice(), &[index]].concat());
-            self.store(&step.output, &at, value);
+            let value = self.load(&step.input, &[position.as_slice(), &[index]].concat());
+            self.store(&step.output, &position, value);
         }
     }
 
     fn scan(&mut self, step: &ScanStep) {
         let [outer, extent, inner] = step.input.layout.shape[..] else { panic!("a scan of {:?}", step.input) };
         for (row, column) in (0..outer).flat_map(|row| (0..inner).map(move |column| (row, column))) {
-            let index = |at: usize| [row, at, column];
+            let index = |position: usize| [row, position, column];
             let values: Vec<_> =
-                (0..extent).map(|at| self.load(&step.input, &index(at)).cast(step.accumulate)).collect();
-            for (at, value) in scanned(step.kind, step.accumulate, &values).into_iter().enumerate() {
-                self.store(&step.output, &index(at), value.cast(step.output.dtype));
+                (0..extent).map(|position| self.load(&step.input, &index(position)).cast(step.accumulate)).collect();
+            for (position, value) in scanned(step.kind, step.accumulate, &values).into_iter().enumerate() {
+                self.store(&step.output, &index(position), value.cast(step.output.dtype));
             }
         }
     }
@@ -265,11 +269,11 @@ impl Memory {
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
             let image = index[0];
             let out = index[1];
-            let at = [index[2], index[3]];
+            let position = [index[2], index[3]];
             let term = |tap: &Vec<usize>| {
                 let channel = out / group_outputs * group_channels + tap[0];
-                let row = position_of(&step.windows, 0, at[0], tap[1], step.input.layout.shape[2])?;
-                let column = position_of(&step.windows, 1, at[1], tap[2], step.input.layout.shape[3])?;
+                let row = position_of(&step.windows, 0, position[0], tap[1], step.input.layout.shape[2])?;
+                let column = position_of(&step.windows, 1, position[1], tap[2], step.input.layout.shape[3])?;
                 Some(input.at(&[image, channel, row, column]) * weight.at(&[out, tap[0], tap[1], tap[2]]))
             };
             let bias = step.bias.as_ref().map(|bias| self.load(bias, &[out]).as_f64());
@@ -318,23 +322,23 @@ fn least(dtype: Dtype) -> Literal {
     Literal::from_i64(dtype, if dtype.is_signed() { i64::MIN >> (64 - 8 * dtype.size()) } else { 0 })
 }
 
-/// The position in an image of extent `extent` that window `at` has at position `tap` of its kernel; `None` in the padding.
-fn position_of(windows: &Windows, axis: usize, at: usize, tap: usize, extent: usize) -> Option<usize> {
-    let padded = at * windows.stride[axis] + tap * windows.dilation[axis];
+/// The position in an image of extent `extent` that window `index` has at position `tap` of its kernel; `None` in the padding.
+fn position_of(windows: &Windows, axis: usize, index: usize, tap: usize, extent: usize) -> Option<usize> {
+    let padded = index * windows.stride[axis] + tap * windows.dilation[axis];
     padded.checked_sub(windows.padding[axis]).filter(|position| *position < extent)
 }
 
-/// The positions of window `at` in an image of extent `extent`, and their number with those in the padding.
-fn pooled(windows: &PoolWindows, axis: usize, at: usize, extent: usize, count: usize) -> (Vec<usize>, usize) {
+/// The positions of window `index` in an image of extent `extent`, and their number with those in the padding.
+fn pooled(windows: &PoolWindows, axis: usize, index: usize, extent: usize, count: usize) -> (Vec<usize>, usize) {
     match windows {
         PoolWindows::Sliding(windows) => {
             let taps = 0..windows.kernel[axis];
-            let first = at * windows.stride[axis];
+            let first = index * windows.stride[axis];
             let end = (first + windows.kernel[axis]).min(extent + 2 * windows.padding[axis]);
-            (taps.filter_map(|tap| position_of(windows, axis, at, tap, extent)).collect(), end.saturating_sub(first))
+            (taps.filter_map(|tap| position_of(windows, axis, index, tap, extent)).collect(), end.saturating_sub(first))
         }
         PoolWindows::Adaptive => {
-            let range = at * extent / count..((at + 1) * extent).div_ceil(count);
+            let range = index * extent / count..((index + 1) * extent).div_ceil(count);
             (range.clone().collect(), range.len())
         }
     }

@@ -122,8 +122,8 @@ struct Caller {
 
 impl Caller {
     fn call(&self, number: u64, priority: Priority) -> BoxFuture<'static, Result<(), Error>> {
-        let at = Priority::ALL.iter().position(|one| *one == priority).unwrap_or_default();
-        self.calls[at](number)
+        let index = Priority::ALL.iter().position(|one| *one == priority).unwrap_or_default();
+        self.calls[index](number)
     }
 }
 

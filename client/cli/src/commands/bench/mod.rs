@@ -125,8 +125,8 @@ fn texts(batch: u32, words: usize) -> Vec<Vec<String>> {
 }
 
 fn pick(inputs: &[Vec<String>], number: u64) -> Vec<String> {
-    let at = usize::try_from(number % INPUTS).unwrap_or_default();
-    inputs.get(at).cloned().unwrap_or_default()
+    let index = usize::try_from(number % INPUTS).unwrap_or_default();
+    inputs.get(index).cloned().unwrap_or_default()
 }
 
 async fn measure(subject: Subject, load: &Load, context: &Context<'_>) -> Result {

@@ -190,7 +190,7 @@ async fn central_points(client: &Client, name: &str, clusters: &Clusters, top: u
 }
 
 fn clusters_by_id(ids: &Ids, assignments: &[i32]) -> HashMap<Id, i32> {
-    assignments.iter().enumerate().filter_map(|(at, cluster)| Some((ids.get(at)?, *cluster))).collect()
+    assignments.iter().enumerate().filter_map(|(index, cluster)| Some((ids.get(index)?, *cluster))).collect()
 }
 
 fn describe(id: &Id, payload: &Payload) -> String {

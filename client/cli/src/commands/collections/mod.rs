@@ -303,11 +303,11 @@ async fn scroll(collection: &Stored, mut options: ScrollOptions, limit: Option<u
         options.limit = u32::try_from(remaining).unwrap_or(u32::MAX).min(SCROLL_PAGE);
         let page = collection.scroll(after.as_ref(), &options).await?;
         let points = page.points;
-        write_json_lines((0..points.ids.len()).filter_map(|at| {
-            let payload = points.payloads.get(at).filter(|_| !options.no_payload);
+        write_json_lines((0..points.ids.len()).filter_map(|index| {
+            let payload = points.payloads.get(index).filter(|_| !options.no_payload);
             let fields = |payload: &Payload| payload.iter().map(|(name, value)| (name.clone(), json(value))).collect();
-            let vector = points.vectors.as_ref().and_then(|vectors| vectors.row(at));
-            Some(Point { id: points.ids.get(at)?.into(), payload: payload.map(fields), vector })
+            let vector = points.vectors.as_ref().and_then(|vectors| vectors.row(index));
+            Some(Point { id: points.ids.get(index)?.into(), payload: payload.map(fields), vector })
         }))?;
         remaining -= (points.ids.len() as u64).min(remaining);
         after = page.next;

@@ -296,8 +296,10 @@ async fn stored_hashes(collection: &Collection, files: &[Prepared]) -> Result<Ha
         return Ok(HashMap::new());
     }
     let stored = collection.get_points(firsts, false).await?;
-    let hash = |(at, payload): (usize, &accelerd_client::Payload)| match (stored.ids.get(at), payload.get("file_hash"))
-    {
+    let hash = |(index, payload): (usize, &accelerd_client::Payload)| match (
+        stored.ids.get(index),
+        payload.get("file_hash"),
+    ) {
         (Some(Id::Uuid(id)), Some(Value::Text(hash))) => Some((id, hash.clone())),
         _ => None,
     };

@@ -157,8 +157,8 @@ struct Shown {
 
 impl Report for Results {
     fn render(&self, renderer: &mut Renderer) {
-        for (at, answer) in self.queries.iter().enumerate() {
-            if at > 0 {
+        for (index, answer) in self.queries.iter().enumerate() {
+            if index > 0 {
                 renderer.gap();
             }
             renderer.title(&answer.query);

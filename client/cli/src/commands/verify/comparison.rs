@@ -262,9 +262,9 @@ fn place(mut index: u64, shape: &[i64]) -> Vec<u64> {
         .rev()
         .map(|extent| {
             let extent = u64::try_from(*extent).unwrap_or(1).max(1);
-            let at = index % extent;
+            let position = index % extent;
             index /= extent;
-            at
+            position
         })
         .collect();
     place.reverse();

@@ -72,8 +72,8 @@ impl Emitter<'_> {
         if let Some(text) = self.inlined.get(&local) {
             return text.clone();
         }
-        let at = local.0 as usize;
-        let text = CppExpr::primary(&self.names.locals[at], self.kernel.locals[at].dtype);
+        let index = local.0 as usize;
+        let text = CppExpr::primary(&self.names.locals[index], self.kernel.locals[index].dtype);
         match self.ranges.get(&local) {
             Some(range) => text.within(*range),
             None => text,

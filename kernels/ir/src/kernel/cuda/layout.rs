@@ -33,9 +33,9 @@ impl Layout {
     pub fn new(kernel: &Kernel) -> Self {
         let mut size = 0;
         let mut take = |bytes: usize, alignment: usize| {
-            let at = usize::next_multiple_of(size, alignment);
-            size = at + bytes;
-            at
+            let offset = usize::next_multiple_of(size, alignment);
+            size = offset + bytes;
+            offset
         };
         let mut params = vec![];
         for param in &kernel.params {

@@ -280,11 +280,11 @@ impl Emitter<'_> {
     }
 
     fn counted(&mut self, one: Counted) {
-        let at = one.counter.0 as usize;
+        let index = one.counter.0 as usize;
         let dtype = self.kernel.locals[one.counter.0 as usize].dtype;
         let ty = value_type(dtype);
         let is_owned = self.usage.is_counter(one.counter);
-        let name = self.names.locals[at].clone();
+        let name = self.names.locals[index].clone();
         let start = self.expr(one.start);
         let step = self.expr(one.step);
         let step_by = step.range.min;

@@ -85,9 +85,9 @@ impl Usage {
         let mut usage = visitor.usage;
         let zero = reads_before_assignment(kernel);
         usage.declarations = usage.locals.iter().zip(zero).map(|(local, zero)| local.declaration(zero)).collect();
-        for (at, declaration) in usage.declarations.iter().enumerate() {
+        for (index, declaration) in usage.declarations.iter().enumerate() {
             if let Declaration::Before(stmt, _) = declaration {
-                let local = LocalId(u32::try_from(at).expect("a checked kernel has fewer local variables"));
+                let local = LocalId(u32::try_from(index).expect("a checked kernel has fewer local variables"));
                 usage.before.entry(*stmt).or_default().push(local);
             }
         }
@@ -100,13 +100,13 @@ impl Usage {
 
     /// Leaves the declaration of a variable to the caller. Whether it must start as zero.
     pub(super) fn make_member(&mut self, local: LocalId) -> bool {
-        let at = local.0 as usize;
-        let declaration = self.declarations[at];
+        let index = local.0 as usize;
+        let declaration = self.declarations[index];
         if let Declaration::Before(stmt, _) = declaration {
             self.before.entry(stmt).or_default().retain(|one| *one != local);
         }
         let is_zero = matches!(declaration, Declaration::Before(_, true));
-        self.declarations[at] = Declaration::Member(!is_zero && self.locals[at].writes == 1);
+        self.declarations[index] = Declaration::Member(!is_zero && self.locals[index].writes == 1);
         is_zero
     }
 

@@ -36,20 +36,20 @@ struct Undecodable {
 }
 
 impl Undecodable {
-    fn new(codec: &'static str, at: usize, end: usize, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { codec, at, end, reason: reason.into() }
+    fn new(codec: &'static str, offset: usize, end: usize, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { codec, at: offset, end, reason: reason.into() }
     }
 
-    fn byte(codec: &'static str, at: usize, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(codec, at, at + 1, reason)
+    fn byte(codec: &'static str, offset: usize, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(codec, offset, offset + 1, reason)
     }
 
     /// The message of `UnicodeDecodeError`, with positions reduced by `before` bytes.
     fn message(&self, bytes: &[u8], before: usize) -> String {
-        let Self { codec, at, end, reason } = self;
-        let position = at - before;
-        match bytes.get(*at) {
-            Some(byte) if *end == at + 1 => {
+        let Self { codec, at: offset, end, reason } = self;
+        let position = offset - before;
+        match bytes.get(*offset) {
+            Some(byte) if *end == offset + 1 => {
                 format!("'{codec}' codec can't decode byte {byte:#04x} in position {position}: {reason}")
             }
             _ => {
@@ -153,10 +153,10 @@ fn normalized(name: &str) -> String {
 fn with_line_feeds(source: &[u8], is_module: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(source.len() + 1);
     let mut rest = source;
-    while let Some(at) = memchr(b'\r', rest) {
-        bytes.extend_from_slice(&rest[..at]);
+    while let Some(offset) = memchr(b'\r', rest) {
+        bytes.extend_from_slice(&rest[..offset]);
         bytes.push(b'\n');
-        rest = &rest[at + 1..];
+        rest = &rest[offset + 1..];
         rest = rest.strip_prefix(b"\n").unwrap_or(rest);
     }
     bytes.extend_from_slice(rest);
@@ -175,7 +175,7 @@ fn encoded(points: &[u32]) -> Result<String, String> {
 fn ascii(source: &[u8], codec: &'static str) -> Result<String, Undecodable> {
     match source.iter().position(|byte| !byte.is_ascii()) {
         None => Ok(String::from_utf8_lossy(source).into_owned()),
-        Some(at) => Err(Undecodable::byte(codec, at, "ordinal not in range(128)")),
+        Some(offset) => Err(Undecodable::byte(codec, offset, "ordinal not in range(128)")),
     }
 }
 
@@ -198,10 +198,10 @@ fn has_line_feeds(module: &str) -> bool {
 
 fn charmap(module: &str, source: &[u8], options: Options) -> Result<String, Undecodable> {
     let table = characters(module);
-    let one = |(at, &byte): (usize, &u8)| match table[usize::from(byte)] {
+    let one = |(offset, &byte): (usize, &u8)| match table[usize::from(byte)] {
         // Fixed in 3.14.
         0x9b if module == "palmos" && options.feature_version >= 14 => Ok('\u{203a}'),
-        tables::NONE => Err(Undecodable::byte("charmap", at, "character maps to <undefined>")),
+        tables::NONE => Err(Undecodable::byte("charmap", offset, "character maps to <undefined>")),
         point => Ok(char::from_u32(u32::from(point)).unwrap_or_default()),
     };
     source.iter().enumerate().map(one).collect()

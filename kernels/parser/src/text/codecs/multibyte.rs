@@ -21,9 +21,9 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
         _ => None,
     };
     let mut text = String::with_capacity(source.len() * 2);
-    let mut at = 0;
-    while at < source.len() {
-        let rest = &source[at..];
+    let mut offset = 0;
+    while offset < source.len() {
+        let rest = &source[offset..];
         let found = match rest {
             [SYLLABLE, FILLER, ..] if codec == "euc_kr" => syllable(rest),
             _ => one(pairs, triples, codec == "gb18030", rest),
@@ -31,13 +31,13 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
         let (character, length) = found.map_err(|wrong| match wrong {
             PairError::Illegal => {
                 let length = if newer.is_some_and(|newer| has_pair(newer, rest)) { 2 } else { 1 };
-                Undecodable::new(codec, at, at + length, "illegal multibyte sequence")
+                Undecodable::new(codec, offset, offset + length, "illegal multibyte sequence")
             }
-            PairError::Incomplete => Undecodable::new(codec, at, source.len(), "incomplete multibyte sequence"),
+            PairError::Incomplete => Undecodable::new(codec, offset, source.len(), "incomplete multibyte sequence"),
         })?;
         let characters = character.into_iter().filter(|&point| point != 0 || character[0] == 0);
         text.extend(characters.take(2).filter_map(char::from_u32));
-        at += length;
+        offset += length;
     }
     Ok(text)
 }

@@ -142,8 +142,8 @@ impl<'a> Seeding<'a> {
             || AlignedF32::zeros(block * columns),
             |tile, (chunk, (nearest, sums))| {
                 *sums = vec![0.0; columns];
-                for (at, nearest) in nearest.chunks_mut(block * columns).enumerate() {
-                    let first = chunk * CHUNK_ROWS + at * block;
+                for (index, nearest) in nearest.chunks_mut(block * columns).enumerate() {
+                    let first = chunk * CHUNK_ROWS + index * block;
                     let rows = nearest.len() / columns;
                     packed.multiply(&points.all()[first * dim..][..rows * dim], tile, Prefetch::Rows);
                     let row_norms = &points.squared_norms[first..][..rows];

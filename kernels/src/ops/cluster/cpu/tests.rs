@@ -138,8 +138,8 @@ fn an_empty_cluster_takes_the_farthest_row() {
 fn spherical_clusters_ignore_lengths() {
     let rows = numbers(2000, 24, 6);
     let data = rows.as_f32();
-    let stretched = data.chunks(24).enumerate().flat_map(|(at, row)| {
-        let by = [1.0, 1e-3, 1e15][at % 3];
+    let stretched = data.chunks(24).enumerate().flat_map(|(index, row)| {
+        let by = [1.0, 1e-3, 1e15][index % 3];
         row.iter().map(move |x| x * by).collect::<Vec<_>>()
     });
     let stretched = Matrix::from_vec(2000, 24, stretched.collect()).expect("2000 rows");
@@ -195,8 +195,14 @@ fn deleted_rows_of_a_corpus_do_not_count() {
     let corpus = Corpus::new(6, Metric::Dot, Storage::F32, DeviceId::Cpu);
     corpus.append(&rows);
     corpus.delete(&(0..700).step_by(3).collect::<Vec<_>>());
-    let live: Vec<f32> =
-        rows.as_f32().chunks(6).enumerate().filter(|(at, _)| at % 3 != 0).flat_map(|(_, row)| row).copied().collect();
+    let live: Vec<f32> = rows
+        .as_f32()
+        .chunks(6)
+        .enumerate()
+        .filter(|(index, _)| index % 3 != 0)
+        .flat_map(|(_, row)| row)
+        .copied()
+        .collect();
     let live = Matrix::from_vec(live.len() / 6, 6, live).expect("whole rows");
     let found = run(&ClusterRequest { rows: Rows::Corpus(Arc::clone(&corpus)), ..request(&rows, 11) }, 2);
     let expected = run(&request(&live, 11), 2);
@@ -223,7 +229,7 @@ fn greedy_initialisation_beats_evenly_spaced_rows() {
         points.all().chunks(4).map(nearest).sum()
     };
     let greedy = cost(&init::choose_centers(&points, 40, 3, 0, &worker).expect("nothing cancels"));
-    let plain = cost(&(0..40).map(|at| at * 100).collect::<Vec<_>>());
+    let plain = cost(&(0..40).map(|index| index * 100).collect::<Vec<_>>());
     assert!(greedy < 0.9 * plain, "{greedy} {plain}");
 }
 

@@ -273,8 +273,8 @@ impl HeadGroup<'_> {
         let tokens = first..(first + KV_BLOCK).min(self.tokens());
         let key = (self.params.heads + self.kv_head) * dim;
         let value = key + self.params.kv_heads * dim;
-        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), |at| self.at(first + at, key));
-        let row = |at: usize| if at < tokens.len() { self.at(first + at, value) } else { &[] };
+        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), |index| self.at(first + index, key));
+        let row = |index: usize| if index < tokens.len() { self.at(first + index, value) } else { &[] };
         let values = Matrix::of_columns(self.arithmetic, keys.columns(), dim, row);
         KvBlock { keys, values, tokens }
     }
@@ -291,8 +291,8 @@ impl HeadGroup<'_> {
         let dim = self.params.head_dim;
         let count = out.len() / dim;
         let mut queries = RowBuffer::new(count, dim);
-        for (at, query) in queries.numbers_mut().chunks_exact_mut(dim).enumerate() {
-            query.copy_from_slice(self.at(first + at, head * dim));
+        for (index, query) in queries.numbers_mut().chunks_exact_mut(dim).enumerate() {
+            query.copy_from_slice(self.at(first + index, head * dim));
         }
         let all = self.visible(first).start..self.visible(first + count - 1).end;
         let overlaps = |kv_block: &&KvBlock| kv_block.tokens.start < all.end && all.start < kv_block.tokens.end;

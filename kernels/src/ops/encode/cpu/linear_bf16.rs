@@ -54,8 +54,8 @@ impl Cpu {
             Epilogue::Bias => {
                 let mut out = RowBuffer::new(rows.count(), linear.outputs);
                 let parts = out.numbers_mut().chunks_mut(share * linear.outputs);
-                let part = |(at, out): (usize, &mut [f32])| {
-                    let rows = rows.part(at * share, share);
+                let part = |(index, out): (usize, &mut [f32])| {
+                    let rows = rows.part(index * share, share);
                     linear.matrix.multiply_into(linear.amx, rows, &bias, out, linear.outputs);
                 };
                 self.each(parts.enumerate().collect(), cost, part).await;
@@ -65,8 +65,8 @@ impl Cpu {
                 let halved = matches!(linear.epilogue, Epilogue::GatedActivation(_));
                 let mut out = Bf16Rows::new(rows.count(), linear.outputs / if halved { 2 } else { 1 });
                 let parts = out.parts_mut(share);
-                let part = |(at, out): (usize, Bf16RowsMut<'_>)| {
-                    linear.activated(isa, &bias, rows.part(at * share, share), out);
+                let part = |(index, out): (usize, Bf16RowsMut<'_>)| {
+                    linear.activated(isa, &bias, rows.part(index * share, share), out);
                 };
                 self.each(parts.enumerate().collect(), cost, part).await;
                 HiddenStates::Bf16(out)

@@ -209,9 +209,9 @@ pub(super) fn sum<L: Lanes>(lanes: L, row: &[f32], f: impl Map) -> f32 {
     let chunks = rounds.remainder().chunks_exact(L::WIDTH);
     let rest = chunks.remainder();
     for round in rounds {
-        for (at, sum) in sums.iter_mut().enumerate() {
+        for (index, sum) in sums.iter_mut().enumerate() {
             // SAFETY: a round is `ACCUMULATORS` vectors long.
-            *sum = lanes.add(*sum, f.of(lanes, unsafe { lanes.load(round.as_ptr().add(at * L::WIDTH)) }));
+            *sum = lanes.add(*sum, f.of(lanes, unsafe { lanes.load(round.as_ptr().add(index * L::WIDTH)) }));
         }
     }
     for (chunk, sum) in chunks.zip(&mut sums) {

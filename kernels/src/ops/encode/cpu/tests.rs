@@ -111,14 +111,14 @@ fn same_bits(precision: Precision, amx: Option<AmxToken>) {
         let lengths: Vec<_> =
             (0..500).map(|i| (i * i) % 41 % encoder.config().max_tokens + usize::from(i % 7 > 0)).collect();
         let whole = EncodeRequest { precision, ..samples::request(&encoder, &lengths) };
-        let singles: Vec<_> = (0..500).map(|at| samples::sequence(&whole, at)).collect();
+        let singles: Vec<_> = (0..500).map(|index| samples::sequence(&whole, index)).collect();
         let width = encoder.config().hidden * 4;
         let crowd = &run(&[whole], 2)[0].bytes;
-        for at in [0, 3, 77, 204, 499] {
-            let alone = run(&[singles[at].clone()], 3).remove(0).bytes;
-            assert_eq!(alone, crowd[at * width..][..width], "{name}: text {at} alone");
-            let pair = run(&[singles[(at + 9) % 500].clone(), singles[at].clone()], 1).remove(1).bytes;
-            assert_eq!(alone, pair, "{name}: text {at} in a pair");
+        for index in [0, 3, 77, 204, 499] {
+            let alone = run(&[singles[index].clone()], 3).remove(0).bytes;
+            assert_eq!(alone, crowd[index * width..][..width], "{name}: text {index} alone");
+            let pair = run(&[singles[(index + 9) % 500].clone(), singles[index].clone()], 1).remove(1).bytes;
+            assert_eq!(alone, pair, "{name}: text {index} in a pair");
         }
     }
 }

@@ -198,9 +198,9 @@ impl DeviceBatch {
         self.buffer.size_bytes()
     }
 
-    /// The device address of word `at`.
-    pub(super) fn address(&self, at: usize) -> u64 {
-        self.buffer.ptr_at(at).address()
+    /// The device address of word `index`.
+    pub(super) fn address(&self, index: usize) -> u64 {
+        self.buffer.ptr_at(index).address()
     }
 
     pub(super) fn ids(&self) -> usize {

@@ -35,7 +35,7 @@ pub(super) struct BatchSource<'a> {
 impl<'a> BatchSource<'a> {
     /// All sources of a request.
     pub(super) fn all(request: &'a ParseRequest) -> impl Iterator<Item = Self> {
-        let one = |(at, bytes)| Self { bytes, options: request.options_of(at), outputs: request.outputs };
+        let one = |(offset, bytes)| Self { bytes, options: request.options_of(offset), outputs: request.outputs };
         request.sources.iter().enumerate().map(one)
     }
 }
@@ -249,8 +249,8 @@ const PROBES: usize = 3;
 /// Returns true if a string may have a `\N{...}` escape: the device has no table of character names. False positives are rare
 /// comments, raw strings and bytes.
 pub(super) fn has_named_character(text: &[u8]) -> bool {
-    memmem::find_iter(text, b"\\N{").any(|at| {
-        let backslashes = text[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+    memmem::find_iter(text, b"\\N{").any(|offset| {
+        let backslashes = text[..offset].iter().rev().take_while(|byte| **byte == b'\\').count();
         backslashes.is_multiple_of(2)
     })
 }
@@ -258,30 +258,30 @@ pub(super) fn has_named_character(text: &[u8]) -> bool {
 /// Returns true if a logical line may have more tokens than the device takes: a table of data whose physical lines, except for the
 /// last, show by their ends that the logical line continues. Reads few bytes of other text.
 fn has_long_line(text: &[u8]) -> bool {
-    let mut at = 0;
+    let mut offset = 0;
     let mut first = 0;
     let mut probes = 0;
-    while at < text.len() {
-        at += line(text, at).len() + 1;
-        if !continues(line(text, at)) {
+    while offset < text.len() {
+        offset += line(text, offset).len() + 1;
+        if !continues(line(text, offset)) {
             probes = 0;
         } else if probes + 1 < PROBES {
-            first = if probes == 0 { at } else { first };
+            first = if probes == 0 { offset } else { first };
             probes += 1;
         } else {
             match end_of_long_line(text, first) {
                 None => return true,
-                Some(end) => (at, probes) = (end, 0),
+                Some(end) => (offset, probes) = (end, 0),
             }
         }
-        at += STRIDE;
+        offset += STRIDE;
     }
     false
 }
 
 /// The rest of the physical line at a position; empty past the end.
-fn line(text: &[u8], at: usize) -> &[u8] {
-    let rest = text.get(at..).unwrap_or_default();
+fn line(text: &[u8], offset: usize) -> &[u8] {
+    let rest = text.get(offset..).unwrap_or_default();
     &rest[..memchr(b'\n', rest).unwrap_or(rest.len())]
 }
 
@@ -291,34 +291,34 @@ fn continues(line: &[u8]) -> bool {
     line.starts_with(b"#") || matches!(line.last(), None | Some(b',' | b'(' | b'[' | b'{' | b'\'' | b'"' | b'\\'))
 }
 
-/// The end of the lines from `at` on that continue; none if they have too many tokens.
-fn end_of_long_line(text: &[u8], mut at: usize) -> Option<usize> {
+/// The end of the lines from `offset` on that continue; none if they have too many tokens.
+fn end_of_long_line(text: &[u8], mut offset: usize) -> Option<usize> {
     let mut tokens = 0;
-    while at < text.len() {
-        let line = line(text, at);
+    while offset < text.len() {
+        let line = line(text, offset);
         if !continues(line) {
-            return Some(at);
+            return Some(offset);
         }
         tokens += count_tokens(line);
         if tokens > MAX_TOKENS {
             return None;
         }
-        at += line.len() + 1;
+        offset += line.len() + 1;
     }
-    Some(at)
+    Some(offset)
 }
 
 /// The approximate number of tokens of a line that starts and ends outside of strings.
 fn count_tokens(line: &[u8]) -> usize {
     let mut count = 0;
-    let mut at = 0;
-    while let Some(&byte) = line.get(at) {
-        at += 1;
+    let mut offset = 0;
+    while let Some(&byte) = line.get(offset) {
+        offset += 1;
         match byte {
             b'#' => return count,
             b' ' | b'\t' | b'\r' | b'\\' => continue,
-            b'\'' | b'"' => at += string_length(&line[at..], byte),
-            _ if is_word(byte) => at += line[at..].iter().take_while(|byte| is_word(**byte)).count(),
+            b'\'' | b'"' => offset += string_length(&line[offset..], byte),
+            _ if is_word(byte) => offset += line[offset..].iter().take_while(|byte| is_word(**byte)).count(),
             _ => {}
         }
         count += 1;

@@ -91,7 +91,12 @@ impl HostTokens {
                 payloads: tokens(&self.payloads),
             },
             lines: (0..firsts.len())
-                .map(|at| Line { first: firsts[at], end: ends[at], column: columns[at], alternate: alternates[at] })
+                .map(|index| Line {
+                    first: firsts[index],
+                    end: ends[index],
+                    column: columns[index],
+                    alternate: alternates[index],
+                })
                 .collect(),
             comments: comment_starts.iter().copied().zip(comment_ends.iter().copied()).collect(),
             name_starts: name_starts.to_vec(),

@@ -317,17 +317,17 @@ impl<'a> ParsingSlice<'a> {
 impl LexerBases {
     /// By source, and one past the last: the rows before it.
     fn offsets(&self, host: &HostBuffer, summary: Option<&[Summary]>, sources: usize) -> Vec<Counts> {
-        let base = |of: Option<Region<u32>>, at: usize| of.map_or(0, |region| host.get(region)[at]);
-        let one = |at: usize| {
-            let Summary { nodes, values, extra, .. } = summary.map_or_else(Summary::default, |summary| summary[at]);
+        let base = |of: Option<Region<u32>>, at: usize| of.map_or(0, |region| host.get(region)[index]);
+        let one = |index: usize| {
+            let Summary { nodes, values, extra, .. } = summary.map_or_else(Summary::default, |summary| summary[index]);
             Counts {
                 nodes,
-                names: base(self.names, at),
+                names: base(self.names, index),
                 values,
                 extra,
-                lines: base(self.lines, at),
-                tokens: base(self.tokens, at),
-                comments: base(self.comments, at),
+                lines: base(self.lines, index),
+                tokens: base(self.tokens, index),
+                comments: base(self.comments, index),
             }
         };
         (0..=sources).map(one).collect()

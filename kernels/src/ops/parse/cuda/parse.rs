@@ -474,9 +474,9 @@ fn deduplicate_rows(table: &[u16], width: usize) -> (Vec<u16>, Vec<u16>) {
     let mut cells = Vec::new();
     let mut start_of = |row| {
         *known.entry(row).or_insert_with(|| {
-            let at = to_u16(cells.len());
+            let index = to_u16(cells.len());
             cells.extend_from_slice(row);
-            at
+            index
         })
     };
     (table.chunks(width).map(&mut start_of).collect(), cells)
@@ -494,15 +494,16 @@ fn overlap_rows() -> (Vec<u16>, Vec<u16>) {
     let mut cells: Vec<Option<u16>> = Vec::new();
     let mut starts = vec![0; rows.len()];
     for row in order {
-        let fits = |at: usize| rows[row].iter().all(|&(column, _)| cells.get(at + column).copied().flatten().is_none());
-        let at = (0..=cells.len()).find(|&at| fits(at)).expect("a row fits after the last cell");
-        cells.resize(cells.len().max(at + width), None);
+        let fits =
+            |index: usize| rows[row].iter().all(|&(column, _)| cells.get(index + column).copied().flatten().is_none());
+        let index = (0..=cells.len()).find(|&index| fits(index)).expect("a row fits after the last cell");
+        cells.resize(cells.len().max(index + width), None);
         for &(column, cell) in &rows[row] {
-            cells[at + column] = Some(cell);
+            cells[index + column] = Some(cell);
         }
-        starts[row] = to_u16(at);
+        starts[row] = to_u16(index);
     }
-    let starts = grammar::GOTO_ROWS.iter().map(|&at| starts[usize::from(at) / width]).collect();
+    let starts = grammar::GOTO_ROWS.iter().map(|&index| starts[usize::from(index) / width]).collect();
     (starts, cells.into_iter().map(Option::unwrap_or_default).collect())
 }
 

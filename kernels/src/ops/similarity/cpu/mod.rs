@@ -67,8 +67,8 @@ fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], worker: &Worker) 
         .iter()
         .zip(&filters)
         .flat_map(|(batch, filter)| {
-            (0..batch.count).map(|at| {
-                let vector = &batch.queries[at * table.dim..][..table.dim];
+            (0..batch.count).map(|index| {
+                let vector = &batch.queries[index * table.dim..][..table.dim];
                 Query::new(vector, batch.k, batch.threshold, filter)
             })
         })
@@ -83,16 +83,16 @@ fn search_queries(table: &Table<'_>, queries: &[Query<'_>], worker: &Worker) -> 
     let mut direct = vec![];
     let mut scanned = vec![];
     let mut gathered = vec![];
-    for (at, query) in queries.iter().enumerate() {
+    for (index, query) in queries.iter().enumerate() {
         match query.filter {
-            Filter::Rows(_) => direct.push(at),
-            Filter::All | Filter::Mask(_) => scanned.push(at),
-            Filter::Gathered(_) => gathered.push(at),
+            Filter::Rows(_) => direct.push(index),
+            Filter::All | Filter::Mask(_) => scanned.push(index),
+            Filter::Gathered(_) => gathered.push(index),
         }
     }
     if !direct.is_empty() {
-        let rows: Vec<_> = direct.iter().map(|&at| queries[at].filter.rows().map_or(0, <[u32]>::len)).collect();
-        let score = |at: usize| collectors::score_selected(table, &queries[at]);
+        let rows: Vec<_> = direct.iter().map(|&index| queries[index].filter.rows().map_or(0, <[u32]>::len)).collect();
+        let score = |index: usize| collectors::score_selected(table, &queries[index]);
         let each = || score_each(worker, table.dim, &rows, direct.clone(), score);
         store(&mut lists, &direct, worker.pool().time_inline("search_direct", each)?);
     }
@@ -132,7 +132,7 @@ impl Pass<'_> {
         self.worker.pool().time_inline(kernel, || {
             let mut collectors = Vec::with_capacity(queries.len());
             for (pass, queries) in queries.chunks(scan::PASS_QUERIES).enumerate() {
-                let collector = |at: usize| collector(pass * scan::PASS_QUERIES + at);
+                let collector = |index: usize| collector(pass * scan::PASS_QUERIES + index);
                 collectors.extend(scan::scan(self.table, self.rows, queries, self.worker, Isa::best(), collector)?);
             }
             Ok(collectors)
@@ -143,22 +143,23 @@ impl Pass<'_> {
     fn search(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
         let table = self.table;
         let worker = self.worker;
-        let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
-        let candidates = self.scan("search_scan", &queries, |at| TopCandidates::new(table, queries[at]))?;
+        let queries: Vec<_> = of.iter().map(|&index| &self.queries[index]).collect();
+        let candidates = self.scan("search_scan", &queries, |index| TopCandidates::new(table, queries[index]))?;
         let rows: Vec<_> = queries.iter().map(|query| collectors::candidate_count(query.k)).collect();
         let rescore = || score_each(worker, table.dim, &rows, candidates, TopCandidates::rescore);
         let rescored = worker.pool().time_inline("search_rescore", rescore)?;
         let (hits, certified): (Vec<_>, Vec<_>) = rescored.into_iter().unzip();
         store(lists, of, hits);
-        Ok(of.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&at, _)| at).collect())
+        Ok(of.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&index, _)| index).collect())
     }
 
     /// Scans again for queries whose first hits are in `lists`.
     fn rescan(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
         let table = self.table;
-        let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
-        let known: Vec<_> = of.iter().map(|&at| &lists[at]).collect();
-        let found = self.scan("search_rescan", &queries, |at| TopHits::better_than(table, queries[at], known[at]))?;
+        let queries: Vec<_> = of.iter().map(|&index| &self.queries[index]).collect();
+        let known: Vec<_> = of.iter().map(|&index| &lists[index]).collect();
+        let found =
+            self.scan("search_rescan", &queries, |index| TopHits::better_than(table, queries[index], known[index]))?;
         let cost = |hits: &TopHits<'_>| READ_COST.saturating_mul(hits.len() as u64);
         store(lists, of, self.worker.map(found, cost, TopHits::finish)?);
         Ok(())
@@ -185,5 +186,5 @@ fn score_each<T: Send, R: Send>(
 }
 
 fn store(lists: &mut [Vec<Hit>], of: &[usize], hits: Vec<Vec<Hit>>) {
-    of.iter().zip(hits).for_each(|(&at, hits)| lists[at] = hits);
+    of.iter().zip(hits).for_each(|(&index, hits)| lists[index] = hits);
 }

@@ -218,10 +218,10 @@ enum RowIds<'a> {
 }
 
 impl RowIds<'_> {
-    fn at(self, at: usize) -> u32 {
+    fn at(self, index: usize) -> u32 {
         match self {
-            Self::From(first) => u32::try_from(first + at).expect("rows are counted in u32"),
-            Self::List(rows) => rows[at],
+            Self::From(first) => u32::try_from(first + index).expect("rows are counted in u32"),
+            Self::List(rows) => rows[index],
         }
     }
 }
@@ -232,8 +232,8 @@ const PREFETCH_ROWS: usize = 8;
 /// Listed rows, prefetched.
 fn prefetched<'a>(table: &Table<'a>, list: &[u32]) -> impl Iterator<Item = &'a [f32]> {
     list.iter().take(PREFETCH_ROWS).for_each(|&row| table.prefetch(row));
-    list.iter().enumerate().map(|(at, &row)| {
-        list.get(at + PREFETCH_ROWS).inspect(|&&row| table.prefetch(row));
+    list.iter().enumerate().map(|(index, &row)| {
+        list.get(index + PREFETCH_ROWS).inspect(|&&row| table.prefetch(row));
         table.row(row as usize)
     })
 }
@@ -328,7 +328,7 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
         let columns = self.group.packed.columns();
         let long_enough = self.thresholds.len() >= columns && self.group.scales.len() >= columns;
         assert!(columns.is_multiple_of(L::WIDTH) && long_enough);
-        for (at, (products, row)) in self.tile.chunks_exact(columns).zip(self.bounds).enumerate() {
+        for (index, (products, row)) in self.tile.chunks_exact(columns).zip(self.bounds).enumerate() {
             let factor = lanes.splat(row.factor);
             let slope = lanes.splat(row.slope);
             let offset = lanes.splat(row.offset);
@@ -347,7 +347,7 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
                     let mut bounds = [0.0; 16];
                     // SAFETY: no vector is wider than 16.
                     unsafe { lanes.store(bounds.as_mut_ptr(), bound) };
-                    self.offer(at, from, over, &bounds);
+                    self.offer(index, from, over, &bounds);
                 }
             }
         }
@@ -357,8 +357,8 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
 impl<C: Collector> PruneTile<'_, C> {
     #[cold]
     #[inline(never)]
-    fn offer(&mut self, at: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
-        let row = self.ids.at(at);
+    fn offer(&mut self, index: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
+        let row = self.ids.at(index);
         while over != 0 {
             let lane = over.trailing_zeros() as usize;
             over &= over - 1;

@@ -39,8 +39,8 @@ impl RowRange<'_> {
     /// The same rows in ranges of at most `most` rows.
     pub(super) fn split(self, dim: usize, most: usize) -> impl Iterator<Item = Self> {
         let dim = dim.max(1);
-        self.rows.chunks(most * dim).enumerate().map(move |(at, rows)| {
-            let part = at * most..at * most + rows.len() / dim;
+        self.rows.chunks(most * dim).enumerate().map(move |(index, rows)| {
+            let part = index * most..index * most + rows.len() / dim;
             let squared_norms = self.squared_norms.map(|norms| &norms[part.clone()]);
             Self { first: self.first + part.start, rows, squared_norms }
         })

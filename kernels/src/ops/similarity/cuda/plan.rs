@@ -467,7 +467,7 @@ mod tests {
                     layout.rounds[0],
                     layout.rounds[1],
                 ];
-                assert!(starts.iter().all(|at| at.is_multiple_of(256)) && starts.is_sorted(), "{layout:?}");
+                assert!(starts.iter().all(|index| index.is_multiple_of(256)) && starts.is_sorted(), "{layout:?}");
                 starts.push(layout.end);
                 assert!(
                     layout.queries.is_multiple_of(16)

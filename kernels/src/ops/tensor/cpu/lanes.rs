@@ -55,7 +55,7 @@ fn first<T>(values: &[T], holds: impl Fn(&T) -> bool) -> Option<usize> {
     let has_any = |chunk: &[T]| chunk.iter().fold(0, |any, x| any | u32::from(holds(x))) != 0;
     let (chunks, _) = values.as_chunks::<SEARCHED>();
     let start = SEARCHED * chunks.iter().position(|chunk| has_any(chunk)).unwrap_or(chunks.len());
-    values[start..].iter().position(holds).map(|at| start + at)
+    values[start..].iter().position(holds).map(|index| start + index)
 }
 
 /// The sum of a function of the values, in f64.

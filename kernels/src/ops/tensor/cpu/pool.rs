@@ -81,22 +81,22 @@ impl Window {
 }
 
 impl Axis {
-    fn window(&self, at: usize) -> Window {
+    fn window(&self, index: usize) -> Window {
         let windows = match self.windows {
             PoolWindows::Sliding(windows) => windows,
             PoolWindows::Adaptive => {
                 // The product of a position and the extent may exceed 64 bits.
                 let whole = self.input / self.output;
                 let rest = self.input % self.output;
-                let start = at * whole + at * rest / self.output;
-                let end = (at + 1) * whole + ((at + 1) * rest).div_ceil(self.output);
+                let start = index * whole + index * rest / self.output;
+                let end = (index + 1) * whole + ((index + 1) * rest).div_ceil(self.output);
                 return Window { inside: start..end, step: 1, padded: end - start };
             }
         };
         let padding = windows.padding[self.number];
         let step = windows.dilation[self.number];
         // Positions in the padded image.
-        let first = at * windows.stride[self.number];
+        let first = index * windows.stride[self.number];
         let last = first + windows.reach(self.number);
         let hidden = padding.saturating_sub(first).div_ceil(step);
         let start = (first + hidden * step).saturating_sub(padding);
@@ -187,16 +187,16 @@ impl Pool<'_> {
                 row.resize(row.len().max(span.len()), first);
                 columns.clear();
                 columns.resize(span.len(), first);
-                for at in window.inside.clone().step_by(window.step).filter(|_| !span.is_empty()) {
-                    let at = plane * vertical.input + at;
+                for index in window.inside.clone().step_by(window.step).filter(|_| !span.is_empty()) {
+                    let index = plane * vertical.input + index;
                     // SAFETY: a step does not write what it reads.
-                    unsafe { reader.read(at..at + 1, span.clone(), row, native) };
+                    unsafe { reader.read(index..index + 1, span.clone(), row, native) };
                     columns.iter_mut().zip(&*row).for_each(|(sum, x)| *sum = combine(*sum, *x));
                 }
                 results.clear();
                 results.extend(part.clone().map(|column| {
                     let across = horizontal.window(column);
-                    let elements = across.inside.clone().step_by(across.step).map(|at| columns[at - span.start]);
+                    let elements = across.inside.clone().step_by(across.step).map(|index| columns[index - span.start]);
                     finish(elements.fold(first, combine), &window, &across)
                 }));
                 // SAFETY: outputs overlap no input, and each part of a row is of one task.

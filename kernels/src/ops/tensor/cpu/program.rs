@@ -103,7 +103,7 @@ impl Program {
 
     /// Evaluates the function for `len` elements of the source.
     pub(super) fn run(&self, registers: &mut Registers, len: usize, source: &impl Source) {
-        for (at, value) in self.values.iter().enumerate() {
+        for (index, value) in self.values.iter().enumerate() {
             let is_there = match value.inst {
                 Inst::Literal(_) => true,
                 Inst::Param(nth) => source.borrow(nth as usize).is_some(),
@@ -112,11 +112,11 @@ impl Program {
             if is_there {
                 continue;
             }
-            let mut register = std::mem::take(&mut registers.of[self.registers[at]]);
+            let mut register = std::mem::take(&mut registers.of[self.registers[index]]);
             register.resize(registers.len, 0);
             let out: &mut [u8] = bytemuck::cast_slice_mut(&mut register);
             self.compute(value, registers, len, source, &mut out[..len * value.dtype.size()]);
-            registers.of[self.registers[at]] = register;
+            registers.of[self.registers[index]] = register;
         }
     }
 
@@ -173,30 +173,30 @@ fn repeated(bits: u64, size: usize) -> u64 {
 /// keep theirs.
 fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
     let mut last_uses = vec![0; values.len()];
-    for (at, value) in values.iter().enumerate() {
-        value.inst.operands().for_each(|operand| last_uses[operand.index()] = at);
+    for (index, value) in values.iter().enumerate() {
+        value.inst.operands().for_each(|operand| last_uses[operand.index()] = index);
     }
     // A constant is kept from the start: registers are filled once.
     let is_literal = |value: &Value| matches!(value.inst, Inst::Literal(_));
-    for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
-        last_uses[at] = usize::MAX;
+    for (index, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
+        last_uses[index] = usize::MAX;
     }
     for result in results {
         last_uses[result.index()] = usize::MAX;
     }
     let mut registers = vec![0; values.len()];
     let mut count = 0;
-    for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
-        registers[at] = count;
+    for (index, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
+        registers[index] = count;
         count += 1;
     }
     let mut free = vec![];
-    for (at, value) in values.iter().enumerate().filter(|(_, value)| !is_literal(value)) {
-        registers[at] = free.pop().unwrap_or_else(|| {
+    for (index, value) in values.iter().enumerate().filter(|(_, value)| !is_literal(value)) {
+        registers[index] = free.pop().unwrap_or_else(|| {
             count += 1;
             count - 1
         });
-        for operand in value.inst.operands().map(ValueId::index).filter(|operand| last_uses[*operand] == at) {
+        for operand in value.inst.operands().map(ValueId::index).filter(|operand| last_uses[*operand] == index) {
             // An operand may occur twice.
             if !free.contains(&registers[operand]) {
                 free.push(registers[operand]);

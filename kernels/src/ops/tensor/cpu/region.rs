@@ -171,7 +171,9 @@ impl Region {
         walk(&self.slow, &access.slow, tile.slow.clone(), |row, count, stride| {
             for nth in 0..count {
                 let row = row + stride * nth.cast_signed();
-                walk(&self.fast, &access.fast, tile.fast.clone(), |at, count, stride| run(row + at, count, stride));
+                walk(&self.fast, &access.fast, tile.fast.clone(), |index, count, stride| {
+                    run(row + index, count, stride)
+                });
             }
         });
     }
@@ -206,10 +208,10 @@ impl Region {
             // SAFETY: as below.
             return unsafe { from.cast::<T>().copy_to_nonoverlapping(to[..tile.len()].as_mut_ptr(), tile.len()) };
         }
-        self.runs(access, tile, |at, count, stride| {
+        self.runs(access, tile, |index, count, stride| {
             let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
             to = rest;
-            let from: *const T = access.at(at).cast();
+            let from: *const T = access.at(index).cast();
             match stride {
                 // SAFETY: positions of the tile are within the region, those within the operand's view, and that within its buffer.
                 0 => run.fill(unsafe { *from }),
@@ -250,10 +252,10 @@ impl Region {
             // SAFETY: as in `load_sized`.
             return unsafe { to.cast::<T>().copy_from_nonoverlapping(from[..tile.len()].as_ptr(), tile.len()) };
         }
-        self.runs(access, tile, |at, count, stride| {
+        self.runs(access, tile, |index, count, stride| {
             let (run, rest) = from.split_at(count);
             from = rest;
-            let to: *mut T = access.at(at).cast();
+            let to: *mut T = access.at(index).cast();
             if stride == 1 {
                 // SAFETY: as in `load_sized`.
                 unsafe { to.copy_from_nonoverlapping(run.as_ptr(), count) };
@@ -320,10 +322,10 @@ impl Source for TileSource<'_> {
 
     fn index(&self, mut to: &mut [i64]) {
         let index = &self.region.index;
-        self.region.runs(index, self.tile, |at, count, stride| {
+        self.region.runs(index, self.tile, |position, count, stride| {
             let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
             to = rest;
-            let mut next = (index.first + at) as i64;
+            let mut next = (index.first + position) as i64;
             for to in run {
                 *to = next;
                 next += stride as i64;

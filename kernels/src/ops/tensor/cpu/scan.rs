@@ -102,7 +102,7 @@ impl Scan<'_> {
 
     /// The parts; the chunks of the same columns follow each other.
     fn parts<T: Number>(&self, identity: T) -> impl Iterator<Item = Part<T>> {
-        let steps = |end: usize, by: usize| (0..end).step_by(by).map(move |at| at..(at + by).min(end));
+        let steps = |end: usize, by: usize| (0..end).step_by(by).map(move |index| index..(index + by).min(end));
         let extent = self.extent;
         let inner = self.inner;
         let width = self.width;

@@ -194,9 +194,9 @@ mod tests {
     fn every_word_and_operation_compiles() {
         let mut sources = vec![];
         for (nth, op) in IndexOp::ALL.into_iter().enumerate() {
-            for (at, columns) in [1, 2, 4, 8, 16].into_iter().enumerate().filter(|(at, _)| *at != nth) {
+            for (index, columns) in [1, 2, 4, 8, 16].into_iter().enumerate().filter(|(index, _)| *index != nth) {
                 let mut step = rows(Dtype::U8, [50, columns], 10, op);
-                step.index.dtype = if at % 2 == 0 { Dtype::I32 } else { Dtype::I64 };
+                step.index.dtype = if index % 2 == 0 { Dtype::I32 } else { Dtype::I64 };
                 sources.push(prepared(&step).source);
             }
         }

@@ -173,11 +173,11 @@ mod tests {
         let mut sources = vec![];
         let shapes = [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]];
         for (nth, dtype) in FLOATS.into_iter().enumerate() {
-            for (at, shape) in shapes.into_iter().enumerate() {
-                let kind = if (nth + at) % 2 == 0 { NormKind::Layer } else { NormKind::Rms };
-                let step = step(dtype, shape, kind, (nth + at / 2) % 3);
+            for (index, shape) in shapes.into_iter().enumerate() {
+                let kind = if (nth + index) % 2 == 0 { NormKind::Layer } else { NormKind::Rms };
+                let step = step(dtype, shape, kind, (nth + index / 2) % 3);
                 sources.extend(prepared(&step).launches.into_iter().map(|launch| launch.source));
-                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + at) % 3);
+                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + index) % 3);
                 let launches = prepared(&NormStep { inputs, prologue, ..step });
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }

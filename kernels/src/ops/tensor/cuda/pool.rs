@@ -222,9 +222,9 @@ mod tests {
             ([3, 9, 9], [3, 4, 4], PoolWindows::Adaptive),
         ];
         for (nth, dtype) in Dtype::ALL.into_iter().filter(|dtype| *dtype != Dtype::Bool).enumerate() {
-            for (at, (input, output, windows)) in cases.into_iter().enumerate() {
+            for (index, (input, output, windows)) in cases.into_iter().enumerate() {
                 let mut kinds = vec![PoolKind::Max];
-                kinds.extend(dtype.is_float().then(|| averages[(nth + at) % averages.len()]));
+                kinds.extend(dtype.is_float().then(|| averages[(nth + index) % averages.len()]));
                 for kind in kinds {
                     let launches = launches(&step(dtype, input, output, windows, kind)).expect("consistent views");
                     sources.extend(launches.launches.into_iter().map(|launch| launch.source));

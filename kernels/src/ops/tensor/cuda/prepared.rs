@@ -169,7 +169,7 @@ impl PreparedLaunch {
         let args = args.map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
         let pointer = |(word, argument): (usize, &Argument)| match argument {
             Argument::Address(address) => Some((word, Pointer::View(*address))),
-            Argument::Workspace(at) => Some((word, Pointer::Workspace(*at))),
+            Argument::Workspace(index) => Some((word, Pointer::Workspace(*index))),
             Argument::Word(_) | Argument::F64(_) => None,
         };
         let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
@@ -187,13 +187,13 @@ impl PreparedLaunch {
         let mut args = self.args.clone();
         let address = |pointer: Pointer| match pointer {
             Pointer::View(address) => bindings.pointer(address).address(),
-            Pointer::Workspace(at) => bindings.workspace().address() + at as u64,
+            Pointer::Workspace(index) => bindings.workspace().address() + index as u64,
         };
         for (word, pointer) in &self.pointers {
             args.set_word(*word, address(*pointer));
         }
-        for (first, MapArgument { map, at }) in &self.maps {
-            let words = map.encode(DevicePtr::from_raw(address(*at)), worker.device())?;
+        for (first, MapArgument { map, at: index }) in &self.maps {
+            let words = map.encode(DevicePtr::from_raw(address(*index)), worker.device())?;
             words.into_iter().enumerate().for_each(|(nth, word)| args.set_word(first + nth, word));
         }
         worker.launch_jit(&self.kernel, &self.config, &mut args)

@@ -232,9 +232,11 @@ mod tests {
         let shapes = [[1000, 100, 1], [1, 99_998, 1], [2, 50_000, 33]];
         for (nth, dtype) in Dtype::ALL.into_iter().enumerate() {
             let to = if dtype.is_float() { dtype } else { Dtype::I64 };
-            for (at, shape) in shapes.into_iter().enumerate().filter(|(at, _)| dtype.is_float() || nth % 3 == *at) {
-                let kind = if (nth + at) % 2 == 0 { ScanKind::Sum } else { ScanKind::Prod };
-                let extreme = if (nth + at) % 2 == 0 { ScanKind::Min } else { ScanKind::Max };
+            for (index, shape) in
+                shapes.into_iter().enumerate().filter(|(index, _)| dtype.is_float() || nth % 3 == *index)
+            {
+                let kind = if (nth + index) % 2 == 0 { ScanKind::Sum } else { ScanKind::Prod };
+                let extreme = if (nth + index) % 2 == 0 { ScanKind::Min } else { ScanKind::Max };
                 let accumulate = if dtype == Dtype::Bool { Dtype::U8 } else { dtype.compute() };
                 let of_extremes = ScanStep { kind: extreme, accumulate, ..step(dtype, dtype, shape) };
                 for scan in [ScanStep { kind, ..step(dtype, to, shape) }, of_extremes] {

@@ -115,12 +115,13 @@ mod tests {
     fn every_type_and_length_compiles() {
         let mut sources = vec![];
         for (nth, dtype) in FLOATS.into_iter().enumerate() {
-            for (at, shape) in [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
+            for (index, shape) in
+                [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
             {
-                let launches = prepared(&step(dtype, shape, (nth + at) % 2 == 0));
+                let launches = prepared(&step(dtype, shape, (nth + index) % 2 == 0));
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
-                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + at) % 3);
-                let launches = prepared(&SoftmaxStep { inputs, prologue, ..step(dtype, shape, at % 2 == 0) });
+                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + index) % 3);
+                let launches = prepared(&SoftmaxStep { inputs, prologue, ..step(dtype, shape, index % 2 == 0) });
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }
         }

@@ -71,7 +71,7 @@ impl Products for f32 {
             Isa::best().run(Combine { probabilities, pitch, values, columns, part });
             return columns;
         }
-        let row = |at: usize| values.get(at * columns..(at + 1) * columns).unwrap_or_default();
+        let row = |index: usize| values.get(index * columns..(index + 1) * columns).unwrap_or_default();
         let packed = PackedMatrix::of_columns(Isa::best(), pitch, columns, row);
         part.resize(rows * packed.columns(), 0.0);
         packed.multiply(probabilities, part, Prefetch::None);

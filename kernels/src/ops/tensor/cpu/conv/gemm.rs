@@ -83,7 +83,8 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
 /// Cuts the output into tasks, by its shape alone.
 fn tasks(extents: &Extents) -> Vec<Task> {
     let [rows, columns] = extents.output;
-    let parts = |len: usize, part: usize| (0..len).step_by(part).map(move |at| at..at.saturating_add(part).min(len));
+    let parts =
+        |len: usize, part: usize| (0..len).step_by(part).map(move |index| index..index.saturating_add(part).min(len));
     let rows_of_task = (POSITIONS / columns).max(1);
     let columns_of_task = if rows_of_task > 1 { columns } else { POSITIONS.min(columns) };
     let blocks = rows.div_ceil(rows_of_task) * columns.div_ceil(columns_of_task);
@@ -140,7 +141,7 @@ impl<T: Number> Filters<T> {
 }
 
 fn inner_blocks(terms: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..terms).step_by(INNER).map(move |at| at..(at + INNER).min(terms))
+    (0..terms).step_by(INNER).map(move |index| index..(index + INNER).min(terms))
 }
 
 /// Sums the products of a task.
@@ -209,8 +210,8 @@ fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch:
         let end = ((line + 1) * width).min(block.end);
         let channel = line / extents.windows.kernel[0];
         let tap = line % extents.windows.kernel[0];
-        for (nth, at) in task.rows.clone().enumerate() {
-            let source = extents.source(0, at, tap).filter(|_| !span.is_empty());
+        for (nth, index) in task.rows.clone().enumerate() {
+            let source = extents.source(0, index, tap).filter(|_| !span.is_empty());
             if let Some(source) = source {
                 conv.read_row(first_channel + channel, source, span.clone(), &mut row[..span.len()], native);
             }

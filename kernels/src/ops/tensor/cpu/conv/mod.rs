@@ -111,10 +111,10 @@ impl Extents {
         self.output.iter().product()
     }
 
-    /// The row or column of the input that window `at` has at position `tap` of its kernel; `None` in the padding.
-    fn source(&self, axis: usize, at: usize, tap: usize) -> Option<usize> {
+    /// The row or column of the input that window `index` has at position `tap` of its kernel; `None` in the padding.
+    fn source(&self, axis: usize, index: usize, tap: usize) -> Option<usize> {
         let Windows { stride, padding, dilation, .. } = self.windows;
-        let position = (at * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis])?;
+        let position = (index * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis])?;
         (position < self.input[axis]).then_some(position)
     }
 

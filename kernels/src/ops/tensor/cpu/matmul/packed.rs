@@ -197,7 +197,7 @@ where
 
 /// Ranges of `width`; the last may be shorter.
 fn parts(range: Range<usize>, width: usize) -> impl Iterator<Item = Range<usize>> {
-    range.clone().step_by(width).map(move |at| at..(at + width).min(range.end))
+    range.clone().step_by(width).map(move |index| index..(index + width).min(range.end))
 }
 
 /// Blocks of rows.
@@ -228,7 +228,7 @@ fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
             && !is_gemv
             && let Some(whole) = whole()
         {
-            return PackedMatrix::of_columns(isa, dim, count, |at| &whole[at * shape.columns..][columns.clone()]);
+            return PackedMatrix::of_columns(isa, dim, count, |index| &whole[index * shape.columns..][columns.clone()]);
         }
         block.resize(dim * count, 0.0_f32);
         if factors.b.is_transposed {
@@ -243,10 +243,11 @@ fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
             (true, true) => PackedMatrix::new(isa, dim, count, &block),
             (true, false) => PackedMatrix::of_vectors(isa, dim, count, &block),
             (false, true) => {
-                let vectors: Vec<f32> = (0..count).flat_map(|at| block[at..].iter().step_by(count)).copied().collect();
+                let vectors: Vec<f32> =
+                    (0..count).flat_map(|index| block[index..].iter().step_by(count)).copied().collect();
                 PackedMatrix::new(isa, dim, count, &vectors)
             }
-            (false, false) => PackedMatrix::of_columns(isa, dim, count, |at| &block[at * count..][..count]),
+            (false, false) => PackedMatrix::of_columns(isa, dim, count, |index| &block[index * count..][..count]),
         }
     });
     let blocks = blocks.collect();

@@ -70,7 +70,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
         sums: vec![],
         native: vec![],
     };
-    let blocks = |len: usize, block: usize| (0..len).step_by(block).map(move |at| at..(at + block).min(len));
+    let blocks = |len: usize, block: usize| (0..len).step_by(block).map(move |index| index..(index + block).min(len));
     let parts = (0..shape.batch).flat_map(|batch| {
         blocks(shape.rows, ROWS)
             .flat_map(move |rows| blocks(shape.columns, COLUMNS).map(move |columns| (batch, rows.clone(), columns)))
@@ -185,7 +185,7 @@ impl<T: Number> Kernel for Multiply<'_, T> {
         let Self { left, right, sums, inner, pitch } = self;
         for (rows, sums) in left.chunks_exact(TILE_ROWS * inner).zip(sums.chunks_exact_mut(TILE_ROWS * pitch)) {
             let rows: [&[T]; TILE_ROWS] = std::array::from_fn(|row| &rows[row * inner..][..inner]);
-            for (at, panel) in (0..pitch).step_by(TILE_COLUMNS).zip(right.chunks_exact(INNER * TILE_COLUMNS)) {
+            for (index, panel) in (0..pitch).step_by(TILE_COLUMNS).zip(right.chunks_exact(INNER * TILE_COLUMNS)) {
                 let mut tile = [[T::ZERO; TILE_COLUMNS]; TILE_ROWS];
                 for (nth, right) in panel.as_chunks::<TILE_COLUMNS>().0[..inner].iter().enumerate() {
                     for (tile, row) in tile.iter_mut().zip(rows) {
@@ -200,7 +200,7 @@ impl<T: Number> Kernel for Multiply<'_, T> {
                     }
                 }
                 for (row, tile) in tile.iter().enumerate() {
-                    let sums = &mut sums[row * pitch + at..][..TILE_COLUMNS];
+                    let sums = &mut sums[row * pitch + index..][..TILE_COLUMNS];
                     sums.iter_mut().zip(tile).for_each(|(sum, part)| *sum = sum.add(*part));
                 }
             }

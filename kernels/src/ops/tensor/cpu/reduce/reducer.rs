@@ -369,8 +369,8 @@ impl<T: Number> Reducer for ArgExtreme<T> {
 
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]) {
         for (state, row) in rows::<T, [u64; 2]>(values, states) {
-            let at = self.position(row);
-            *state = Self::state(row[at], first + at);
+            let index = self.position(row);
+            *state = Self::state(row[index], first + index);
         }
     }
 

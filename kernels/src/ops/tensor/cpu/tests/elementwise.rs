@@ -240,7 +240,7 @@ fn outputs_may_be_strided_parts_of_a_buffer() {
 
 /// Copies the input to the arena, where it is replaced by `x * y` and `x + y` of two values there.
 fn in_place(count: usize) -> Plan {
-    let values = [0, 8 * count.next_multiple_of(32)].map(|at| whole(Location::Arena(at), Dtype::F64, &[count]));
+    let values = [0, 8 * count.next_multiple_of(32)].map(|index| whole(Location::Arena(index), Dtype::F64, &[count]));
     let copy = |function: Function, inputs: Vec<View>, outputs: Vec<View>| {
         Step::Map(MapStep { shape: vec![count], inputs, function, outputs })
     };
@@ -283,7 +283,7 @@ fn unaligned_inputs_are_read() {
     let plan = in_place(100);
     let input = numbers(Dtype::F64, 100, 4, true);
     let mut shifted = vec![0_u8; 801 + 8];
-    let start = (1..9).find(|at| !shifted.as_ptr().wrapping_add(*at).addr().is_multiple_of(8)).expect("most are");
+    let start = (1..9).find(|index| !shifted.as_ptr().wrapping_add(*index).addr().is_multiple_of(8)).expect("most are");
     shifted[start..start + 800].copy_from_slice(&input);
     let run = |first: &[u8]| execute(&plan, &[first, &input], &worker(1)).expect("a consistent plan");
     let aligned = run(&input);

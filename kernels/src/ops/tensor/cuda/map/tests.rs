@@ -69,7 +69,7 @@ fn every_schedule_compiles_for_every_type() {
     let mut sources = vec![];
     for (nth, layouts) in classes.iter().enumerate() {
         // Each class with other types, so that all types and sizes appear.
-        let dtype = |at: usize| Dtype::ALL[(5 * nth + 3 * at) % Dtype::ALL.len()];
+        let dtype = |index: usize| Dtype::ALL[(5 * nth + 3 * index) % Dtype::ALL.len()];
         let params: Vec<_> = (0..layouts.len()).map(dtype).collect();
         let results = [dtype(layouts.len()), dtype(layouts.len() + 1)];
         let step = step(combine(&params, &results, UnaryOp::Tanh), layouts);
@@ -112,7 +112,7 @@ fn the_arguments_are_the_words_of_all_parameters() {
     let sizes = BufferSizes::new(&[96; 2], &[48], 0);
     let launch = prepare(&step, &sizes).expect("a valid step").launches.remove(0);
     assert_eq!(launch.arguments.len() * 8, launch.source.params.iter().sum::<usize>());
-    let addresses = [Location::Input(0), Location::Input(1), Location::Output(0)].map(|at| Address::In(at, 0));
+    let addresses = [Location::Input(0), Location::Input(1), Location::Output(0)].map(|index| Address::In(index, 0));
     let found = launch.arguments.iter().filter_map(|argument| match argument {
         Argument::Address(address) => Some(*address),
         Argument::Word(_) | Argument::F64(_) | Argument::Workspace(_) => None,

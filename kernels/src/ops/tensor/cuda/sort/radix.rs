@@ -92,9 +92,9 @@ impl Sort<'_> {
         let parts = self.columns.div_ceil(part);
         let mut bytes = 0;
         let mut place = |len: usize| {
-            let at = bytes;
+            let offset = bytes;
             bytes += len.next_multiple_of(16);
-            Argument::Workspace(at)
+            Argument::Workspace(offset)
         };
         let elements = self.rows * self.columns;
         // The last pass writes to the output, and the first reads the input.
