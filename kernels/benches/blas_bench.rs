@@ -252,8 +252,8 @@ fn refuses_what_is_not_prepared(worker: &Worker) -> bool {
 
 fn measure(worker: &Worker, kind: &Kind) {
     // f64 takes long beyond 4096.
-    let most = if kind.input == Element::F64 { 4096 } else { 8192 };
-    for size in [128, 512, 1024, 2048, 4096, 8192].into_iter().filter(|size| *size <= most) {
+    let limit = if kind.input == Element::F64 { 4096 } else { 8192 };
+    for size in [128, 512, 1024, 2048, 4096, 8192].into_iter().filter(|size| *size <= limit) {
         match seconds(worker, kind, size) {
             Ok(time) => {
                 let rate = 2.0 * (size as f64).powi(3) / time / 1e12;

@@ -244,8 +244,8 @@ impl Bench {
         for n in options.numbers("n", "1000000") {
             for dim in options.numbers("dim", if quick { "768" } else { "768,128" }) {
                 let rows = normal(n, dim, 3);
-                let most = options.numbers("queries", "1,16,100,1024").into_iter().max().unwrap_or(1);
-                let queries = normal(most, dim, 4);
+                let maximum = options.numbers("queries", "1,16,100,1024").into_iter().max().unwrap_or(1);
+                let queries = normal(maximum, dim, 4);
                 let mut expected = Expected { rows: &rows, queries: &queries, metric, known: HashMap::new() };
                 for name in options.list("storage", "bf16,f32,i8,f16") {
                     let corpus = self.corpus(&rows, metric, storage(&name));

@@ -176,7 +176,7 @@ fn compare(sources: &[&[u8]], options: Options, trees: &HostTrees) {
 
 fn difference(columns: &Columns, trees: &HostTrees, number: usize) -> Option<String> {
     let [from, to] = [trees.summary[number], trees.summary[number + 1]];
-    let part = |at: usize| from[at] as usize..to[at] as usize;
+    let part = |index: usize| from[index] as usize..to[index] as usize;
     let nodes = part(0);
     let values = part(1);
     let words = |name, expected: &[u32], got: &[u32]| first_difference(name, expected, got);

@@ -32,12 +32,12 @@ mod tests {
 
     fn attributes() -> libc::sched_attr {
         // SAFETY: a structure of numbers, for which zeros are valid.
-        let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
+        let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
         let size = size_of::<libc::sched_attr>();
         // SAFETY: the system writes at most `size` bytes to it.
-        let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, size, 0) } != 0;
+        let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } != 0;
         assert!(!failed, "{}", io::Error::last_os_error());
-        found
+        attributes
     }
 
     #[test]

@@ -181,9 +181,9 @@ pub(crate) fn falls_back(gpus: Gpus) -> Outcome {
         assert_eq!(caller.fallbacks().await?, counted, "the GPUs compute again");
         running.stop()?;
         // Stand-ins are full; what remains of a GPU's memory may be enough for all of these calls.
-        let most = if let Gpus::StandIns(_) = gpus { 0 } else { 1 };
+        let limit = if let Gpus::StandIns(_) = gpus { 0 } else { 1 };
         let lines = running.rest().iter().filter(|line| line["message"] == LOGGED).count();
-        assert!(lines <= most, "{lines} more lines within a minute");
+        assert!(lines <= limit, "{lines} more lines within a minute");
         Ok(())
     })
 }

@@ -90,10 +90,10 @@ fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<()
         return Err(format!("expected {} scores, got {}", logits.len(), scores.len()));
     }
     for (index, (state, (score, logit))) in states.chunks(head.hidden()).zip(scores.iter().zip(logits)).enumerate() {
-        let most = share * sensitivity(&head, state)? + 1e-5;
+        let limit = share * sensitivity(&head, state)? + 1e-5;
         let apart = (f64::from(*score) - logit).abs();
-        if apart.is_nan() || apart > most {
-            return Err(format!("pair {index} is {score}, expected {logit}, tolerance {most}"));
+        if apart.is_nan() || apart > limit {
+            return Err(format!("pair {index} is {score}, expected {logit}, tolerance {limit}"));
         }
     }
     Ok(())

@@ -582,8 +582,8 @@ fn roomiest(server: &TestServer) -> String {
         let tensors = place.kinds.iter().find(|found| found.kind == Kind::Tensors).expect("tensors are capped");
         (tensors.cap - tensors.held).min(place.limit - place.held)
     };
-    let most = memory.iter().map(room).max();
-    memory.iter().find(|place| Some(room(place)) == most).expect("a GPU").place.to_string()
+    let maximum = memory.iter().map(room).max();
+    memory.iter().find(|place| Some(room(place)) == maximum).expect("a GPU").place.to_string()
 }
 
 #[tokio::test]

@@ -271,11 +271,11 @@ async fn a_stream_with_unread_responses_holds_a_bounded_number_and_ends() {
         body.send_data(message, false).expect("the request is sent");
     }
     let answer = response.await.expect("headers need no window").into_body();
-    let mut most = 0;
+    let mut most_held = 0;
     let ended = end(answer);
     tokio::pin!(ended);
     let reason = loop {
-        most = most.max(held(&server, MemoryKind::Response));
+        most_held = most_held.max(held(&server, MemoryKind::Response));
         if let std::task::Poll::Ready(reason) = futures::poll!(&mut ended) {
             break reason;
         }
@@ -283,7 +283,7 @@ async fn a_stream_with_unread_responses_holds_a_bounded_number_and_ends() {
     };
     assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
     // 4 MiB each: eight are computed concurrently, one is queued, one waits to be sent.
-    assert!((4 << 20..=41 << 20).contains(&most), "{most} bytes of answers were held");
+    assert!((4 << 20..=41 << 20).contains(&most_held), "{most_held} bytes of answers were held");
     until("nothing is held", || held(&server, MemoryKind::Response) == 0 && held(&server, MemoryKind::Request) == 0)
         .await;
 }

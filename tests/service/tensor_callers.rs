@@ -152,7 +152,7 @@ async fn responses_that_are_not_read_hold_little_and_are_reset() {
     let tensor = upload(&server, 64 * MIB).await;
     let download = v1::DownloadTensorRequest { handle: tensor.handle.clone() };
     let execute = v1::ExecuteRequest { outputs: graph(0, 0).outputs[..1].to_vec(), ..graph(8 * MIB, 0) };
-    for (path, message, most) in [(DOWNLOAD, framed(&download), 4 * MIB), (EXECUTE, framed(&execute), 9 * MIB)] {
+    for (path, message, limit) in [(DOWNLOAD, framed(&download), 4 * MIB), (EXECUTE, framed(&execute), 9 * MIB)] {
         let mut sender = raw(&server, 0).await;
         let (response, mut body) = open(&mut sender, path).await;
         body.send_data(message, true).expect("the request is sent");
@@ -160,7 +160,7 @@ async fn responses_that_are_not_read_hold_little_and_are_reset() {
         tokio::pin!(ended);
         let reason = loop {
             let bytes = held(&server, MemoryKind::Response);
-            assert!(bytes <= most as u64, "{path}: {bytes} bytes are held");
+            assert!(bytes <= limit as u64, "{path}: {bytes} bytes are held");
             if let std::task::Poll::Ready(reason) = futures::poll!(&mut ended) {
                 break reason;
             }

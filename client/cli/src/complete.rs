@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn the_connection_is_read_from_the_command_line() {
-        let of = |line: &str| connection(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(of("accelctl -- accelctl --server unix:///a search -c x").server, "unix:///a");
-        assert_eq!(of("accelctl -- accelctl search --server=http://a:1 -c x").server, "http://a:1");
-        let secured = of("accelctl -- accelctl search --tls-ca ca.pem --token-file=t --tls-server-name");
+        let parsed = |line: &str| connection(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(parsed("accelctl -- accelctl --server unix:///a search -c x").server, "unix:///a");
+        assert_eq!(parsed("accelctl -- accelctl search --server=http://a:1 -c x").server, "http://a:1");
+        let secured = parsed("accelctl -- accelctl search --tls-ca ca.pem --token-file=t --tls-server-name");
         assert_eq!((secured.tls_ca, secured.token_file), (Some("ca.pem".into()), Some("t".into())));
         assert_eq!((secured.tls_server_name, secured.tls_cert, secured.allow_plaintext_token), (None, None, false));
     }

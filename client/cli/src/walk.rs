@@ -68,13 +68,13 @@ pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
 
 /// Returns the trees of paths, named by the paths as given.
 pub fn trees_as_given(paths: &[PathBuf]) -> Result<Vec<Tree>> {
-    let mut found = trees(paths, None)?;
-    for (tree, path) in found.iter_mut().zip(paths) {
+    let mut walked = trees(paths, None)?;
+    for (tree, path) in walked.iter_mut().zip(paths) {
         if let Some(given) = path.to_str().map(|given| given.trim_end_matches('/')).filter(|given| !given.is_empty()) {
             given.clone_into(&mut tree.name);
         }
     }
-    Ok(found)
+    Ok(walked)
 }
 
 /// Lists the files of trees except hidden, ignored and excluded ones and symlinks.

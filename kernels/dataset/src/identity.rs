@@ -119,7 +119,8 @@ impl<'a> Hashed<'a> {
         let value = value as usize;
         hash.update([self.columns.value_tags[value] as u8]);
         if with_values {
-            let [start, end] = [&self.columns.value_starts, &self.columns.value_ends].map(|of| of[value] as usize);
+            let [start, end] =
+                [&self.columns.value_starts, &self.columns.value_ends].map(|column| column[value] as usize);
             add_text(hash, self.tree.slice(start, end));
         }
     }
@@ -196,7 +197,7 @@ mod tests {
             let structure = Sha256::digest(nth.to_le_bytes()).into();
             *counts.entry(split(&structure, ratios)).or_insert(0) += 1;
         }
-        let share = |of| f64::from(counts[&of]) / 10_000.0;
+        let share = |part| f64::from(counts[&part]) / 10_000.0;
         // Four standard deviations of a share of 10,000.
         assert!(
             (share(Split::Validation) - 0.1).abs() < 0.012 && (share(Split::Test) - 0.2).abs() < 0.016,

@@ -98,7 +98,7 @@ impl Dtype {
 
     /// The type of this name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
     /// Its category.
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_name_names_one_type() {
-        for one in Dtype::ALL {
-            assert_eq!(Dtype::parse(one.name()), Some(one));
+        for dtype in Dtype::ALL {
+            assert_eq!(Dtype::parse(dtype.name()), Some(dtype));
         }
         assert_eq!(Dtype::parse("float"), None);
     }

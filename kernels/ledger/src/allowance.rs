@@ -82,10 +82,10 @@ impl Allowance {
     fn shrink(&self, keep: u64) -> u64 {
         // Whoever holds the lock is resizing the budget.
         let Ok(mut reserved) = self.reserved.try_lock() else { return 0 };
-        let most = reserved.bytes().saturating_sub(self.floor);
+        let limit = reserved.bytes().saturating_sub(self.floor);
         let mut returned = 0;
         let take = |free: u64| {
-            returned = free.saturating_sub(keep).min(most);
+            returned = free.saturating_sub(keep).min(limit);
             (returned > 0).then(|| free - returned)
         };
         if self.free.fetch_update(SeqCst, SeqCst, take).is_err() {

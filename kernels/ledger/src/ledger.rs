@@ -162,7 +162,7 @@ impl Books {
     /// The callbacks of a kind, so that none is called under a lock.
     fn evictors(&self, kind: Kind) -> Vec<Evictor> {
         let evictors = self.evictors.read().unwrap_or_else(PoisonError::into_inner);
-        evictors.iter().filter(|(of, _)| *of == kind).map(|(_, evict)| Arc::clone(evict)).collect()
+        evictors.iter().filter(|(registered, _)| *registered == kind).map(|(_, evict)| Arc::clone(evict)).collect()
     }
 
     fn run(&self, kind: Kind, evict: &Evictor, bytes: u64) -> u64 {
@@ -218,13 +218,20 @@ impl Books {
             principals: balance.principals.into_iter().collect(),
         };
         for kind in Kind::ALL {
-            let found = balance.kinds[kind as usize];
-            let seen: u64 = observed.iter().filter(|(of, _)| *of == kind).map(|(_, bytes)| bytes).sum();
+            let balance_of_kind = balance.kinds[kind as usize];
+            let seen: u64 =
+                observed.iter().filter(|(observed_kind, _)| *observed_kind == kind).map(|(_, bytes)| bytes).sum();
             memory.held += seen;
-            let held = found.held + seen;
-            let cap = found.cap.bytes;
-            if held > 0 || cap < u64::MAX || found.refused > 0 || found.evicted > 0 {
-                memory.kinds.push(KindMemory { kind, held, cap, refused: found.refused, evicted: found.evicted });
+            let held = balance_of_kind.held + seen;
+            let cap = balance_of_kind.cap.bytes;
+            if held > 0 || cap < u64::MAX || balance_of_kind.refused > 0 || balance_of_kind.evicted > 0 {
+                memory.kinds.push(KindMemory {
+                    kind,
+                    held,
+                    cap,
+                    refused: balance_of_kind.refused,
+                    evicted: balance_of_kind.evicted,
+                });
             }
         }
         memory

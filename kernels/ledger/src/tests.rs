@@ -177,11 +177,11 @@ fn an_evictor_may_reserve_and_look_at_the_ledger() {
 fn an_allocator_with_its_own_limit_can_ask_for_an_eviction() {
     let ledger = Ledger::new();
     let asked = Arc::new(Mutex::new(vec![]));
-    for (kind, most) in [(Kind::Models, 100), (Kind::Copies, 30), (Kind::Graphs, 5)] {
+    for (kind, limit) in [(Kind::Models, 100), (Kind::Copies, 30), (Kind::Graphs, 5)] {
         let asked = Arc::clone(&asked);
         ledger.on_eviction(Place::Cuda(1), kind, move |bytes| {
             asked.lock().expect("not poisoned").push((kind, bytes));
-            bytes.min(most)
+            bytes.min(limit)
         });
     }
     assert_eq!(ledger.evict(Place::Cuda(1), 20), 20);

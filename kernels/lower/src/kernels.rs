@@ -168,13 +168,13 @@ impl Lowerer<'_> {
                 Ok(Data::new(ty.clone(), parts).into())
             }
             Annotation::Array(element, form) => Ok(Value::Array(self.warp_array(name, element, *form))),
-            Annotation::Record(of) => {
-                let fields = of
+            Annotation::Record(record) => {
+                let fields = record
                     .fields
                     .iter()
                     .map(|(field, annotation)| self.warp_parameter(parameter, &format!("{name}_{field}"), annotation));
                 let fields = fields.collect::<Lowered<_>>()?;
-                Ok(Value::Record(of.clone(), fields))
+                Ok(Value::Record(record.clone(), fields))
             }
             Annotation::Open(_) | Annotation::OpenArray(..) => Err(self.generic(parameter)),
             other => {

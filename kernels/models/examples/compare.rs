@@ -110,13 +110,13 @@ fn speed(encoder: &EncoderModel, precision: Precision, threads: usize) {
         seconds.sort_by(f64::total_cmp);
         let rate = |seconds: f64| f64::from(texts) / seconds;
         let median = seconds[ROUNDS / 2];
-        let least = seconds[ROUNDS - 1];
-        let most = seconds[0];
+        let minimum = seconds[ROUNDS - 1];
+        let maximum = seconds[0];
         println!(
             "{threads} threads, {texts} x {tokens} tokens: {:.1} seq/s ({:.1} to {:.1}), {busy:.2} ms CPU a text",
             rate(median),
-            rate(least),
-            rate(most)
+            rate(minimum),
+            rate(maximum)
         );
     }
 }

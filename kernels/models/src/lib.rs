@@ -250,7 +250,7 @@ impl Model {
     pub fn split_ids(&self, ids: &[u32], options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let limit = match self.limits() {
             None => usize::MAX,
-            Some((most, limit)) => options.max_tokens.unwrap_or(limit).min(most),
+            Some((maximum, limit)) => options.max_tokens.unwrap_or(limit).min(maximum),
         };
         sequences::split(ids, &[], (&[], &[]), limit, options, out)
     }
@@ -272,11 +272,11 @@ impl Model {
 impl EncoderModel {
     fn tokenize(&self, text: &str, options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let rules = self.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
-        let most = self.encoder.config().max_tokens;
+        let maximum = self.encoder.config().max_tokens;
         let limit = options.max_tokens.unwrap_or(self.limit);
-        let least = rules.before().len() + rules.after().len() + 1;
-        if !(least..=most).contains(&limit) {
-            return Err(TokenizeError::Limit { least, most, got: limit });
+        let minimum = rules.before().len() + rules.after().len() + 1;
+        if !(minimum..=maximum).contains(&limit) {
+            return Err(TokenizeError::Limit { least: minimum, most: maximum, got: limit });
         }
         let pieces = rules.pieces(text, options.with_offsets).map_err(TokenizeError::Tokenizer)?;
         sequences::split(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, options, out)

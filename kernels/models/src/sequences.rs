@@ -143,8 +143,8 @@ impl Sequences {
 }
 
 /// There are fewer token ids than bytes of text, which are limited below 4 GiB.
-fn count(of: usize) -> u32 {
-    u32::try_from(of).expect("fewer token ids than bytes of text")
+fn count(ids: usize) -> u32 {
+    u32::try_from(ids).expect("fewer token ids than bytes of text")
 }
 
 /// Truncates or chunks the tokens of a text, and adds special tokens.

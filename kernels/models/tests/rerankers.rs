@@ -92,7 +92,7 @@ fn pairs_of_every_architecture_are_those_of_its_tokeniser() {
             assert_eq!(types, expected.types[text], "{name}: types of pair {text}");
         }
         let longest = expected.ids.iter().map(Vec::len).max();
-        assert_eq!(longest, model.limits().map(|(most, _)| most), "{name} is tried to its limit");
+        assert_eq!(longest, model.limits().map(|(limit, _)| limit), "{name} is tried to its limit");
     }
 }
 

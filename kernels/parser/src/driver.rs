@@ -342,12 +342,12 @@ mod tests {
         let mut rows = Nodes::with_capacity_for(0);
         Driver::default().parse(text.as_bytes(), &tokens, (0, tokens.kinds.len()), &mut rows)?;
         let mut next = rows.len;
-        let mut found = Vec::new();
+        let mut roots = Vec::new();
         while next > 0 {
-            found.push((rows.columns.kinds[next - 1], rows.columns.fields[next - 1]));
+            roots.push((rows.columns.kinds[next - 1], rows.columns.fields[next - 1]));
             next -= rows.columns.parents[next - 1] as usize;
         }
-        Ok(found)
+        Ok(roots)
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn lists_of_a_hundred_thousand_pieces_are_parsed() {
     ] {
         let text = format!("{before}{}{after}", piece.repeat(COUNT));
         let columns = parse(text.as_bytes(), &Options::default()).outcome.expect("it is Python");
-        let most = nodes_a_piece * COUNT + 10;
-        assert!((nodes_a_piece * COUNT..most).contains(&columns.kinds.len()), "{piece}: {}", columns.kinds.len());
+        let limit = nodes_a_piece * COUNT + 10;
+        assert!((nodes_a_piece * COUNT..limit).contains(&columns.kinds.len()), "{piece}: {}", columns.kinds.len());
     }
 }

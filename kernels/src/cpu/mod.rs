@@ -117,8 +117,8 @@ impl Pool {
     pub fn run_parallel<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
         let done = Mutex::new(Vec::with_capacity(parts));
         let run = || {
-            let one = work();
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+            let result = work();
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
         };
         self.scope(|scope| {
             (1..parts).for_each(|_| scope.spawn(|_| run()));

@@ -232,7 +232,7 @@ impl Worker {
     fn hand_over<T: Send>(
         &self,
         tasks: impl IntoIterator<Item = T>,
-        most: usize,
+        limit: usize,
         slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
     ) -> Result<(), OpError> {
         let pool = self.pool();
@@ -243,7 +243,7 @@ impl Worker {
         let done = &done;
         pool.scope(|scope| {
             loop {
-                while running < most
+                while running < limit
                     && let Some(task) = resumed.pop_front().or_else(|| new.next())
                 {
                     let done = done.clone();
@@ -270,13 +270,13 @@ pub(crate) fn is_tiny(cost: u64) -> bool {
     cost <= INLINE_COST
 }
 
-/// Consecutive items that cost at most `most` together, or a single one.
-pub(crate) fn grouped<T>(items: Vec<T>, most: u64, cost: impl Fn(&T) -> u64) -> impl Iterator<Item = Vec<T>> {
+/// Consecutive items that cost at most `limit` together, or a single one.
+pub(crate) fn grouped<T>(items: Vec<T>, limit: u64, cost: impl Fn(&T) -> u64) -> impl Iterator<Item = Vec<T>> {
     let mut items = items.into_iter().peekable();
     std::iter::from_fn(move || {
         let mut group = vec![items.next()?];
         let mut sum = cost(&group[0]);
-        while let Some(next) = items.next_if(|next| sum.saturating_add(cost(next)) <= most) {
+        while let Some(next) = items.next_if(|next| sum.saturating_add(cost(next)) <= limit) {
             sum = sum.saturating_add(cost(&next));
             group.push(next);
         }

@@ -154,22 +154,22 @@ impl Plan {
         let c = layout(key.c, product.output, product.stride_c)?;
         let preference = Preference::new(device, blas.workspace.size_bytes(), key.alignment)?;
         // SAFETY: a C struct of numbers, for which all bits zero are valid.
-        let mut found: sys::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
+        let mut heuristic: sys::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
         let mut count = 0;
         // SAFETY: all descriptors are alive; at most one result is written.
         let status = unsafe {
             let desc = desc.0;
             let prefer = preference.0;
-            let found = &raw mut found;
+            let heuristic = &raw mut heuristic;
             let count = &raw mut count;
-            sys::cublasLtMatmulAlgoGetHeuristic(blas.handle, desc, b.0, a.0, c.0, c.0, prefer, 1, found, count)
+            sys::cublasLtMatmulAlgoGetHeuristic(blas.handle, desc, b.0, a.0, c.0, c.0, prefer, 1, heuristic, count)
         };
         if count == 0 {
             return Err(device.failed(NAME, &format!("no algorithm for {product:?}: {status:?}")));
         }
         check(device, status)?;
-        check(device, found.state)?;
-        Ok(Self { desc, a, b, c, algorithm: found.algo })
+        check(device, heuristic.state)?;
+        Ok(Self { desc, a, b, c, algorithm: heuristic.algo })
     }
 
     fn run(

@@ -249,7 +249,7 @@ impl Device {
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
         let built_in = self.functions.values().filter_map(|function| function.counter().stats());
         let mut stats: Vec<_> = built_in.chain(self.counters.stats()).collect();
-        stats.sort_by_key(|one| one.name);
+        stats.sort_by_key(|counter| counter.name);
         stats
     }
 
@@ -282,7 +282,7 @@ impl Device {
     /// Compute capability by which operations choose kernels: its own, or the configured maximum.
     pub fn kernel_capability(&self) -> (u32, u32) {
         let own = self.arch.capability();
-        self.max_compute_capability.map_or(own, |most| own.min(most))
+        self.max_compute_capability.map_or(own, |limit| own.min(limit))
     }
 
     /// Size of the L2 cache.

@@ -99,7 +99,7 @@ pub(super) fn version() -> i32 {
 /// Address of a driver function, if the driver has it.
 fn symbol(name: &str) -> Option<*const c_void> {
     // SAFETY: the symbol is only looked up, not called; the library is never unloaded.
-    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).ok().map(|found| *found) }
+    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).ok().map(|symbol| *symbol) }
 }
 
 /// Milliseconds between two completed events. It calls the first version of the function, which every driver has;
@@ -220,7 +220,7 @@ mod tests {
                 |name: &String| name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase));
             words
                 .filter(is_driver)
-                .filter(|name| name.chars().all(|one| one.is_alphanumeric() || one == '_'))
+                .filter(|name| name.chars().all(|character| character.is_alphanumeric() || character == '_'))
                 .collect::<Vec<_>>()
         };
         texts.flat_map(calls).collect()

@@ -229,14 +229,14 @@ impl MemoryPool {
     pub(super) fn free(&self, on_device: u64) -> u64 {
         let used = self.used.load(Relaxed);
         let unused = self.reserved.load(Relaxed).saturating_sub(used);
-        let most = if self.limit == 0 { u64::MAX } else { self.limit.saturating_sub(used) };
-        most.min(on_device.saturating_add(unused))
+        let limit = if self.limit == 0 { u64::MAX } else { self.limit.saturating_sub(used) };
+        limit.min(on_device.saturating_add(unused))
     }
 
     /// Bytes that can be allocated if `on_device` bytes are free on the device, once all memory of the pool is freed.
     pub(super) fn attainable(&self, on_device: u64) -> u64 {
-        let most = if self.limit == 0 { u64::MAX } else { self.limit };
-        most.min(on_device.saturating_add(self.query_reserved()))
+        let limit = if self.limit == 0 { u64::MAX } else { self.limit };
+        limit.min(on_device.saturating_add(self.query_reserved()))
     }
 
     /// Reverts a [`Self::charge`].
@@ -258,9 +258,9 @@ impl MemoryPool {
     pub(super) fn free_dropped(&self, on: sys::CUstream) -> CUresult {
         let freed = mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner));
         let mut first = CUresult::CUDA_SUCCESS;
-        for one in freed {
-            let result = one.free(on);
-            self.uncharge(one.bytes);
+        for block in freed {
+            let result = block.free(on);
+            self.uncharge(block.bytes);
             first = if first == CUresult::CUDA_SUCCESS { result } else { first };
         }
         first

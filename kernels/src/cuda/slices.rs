@@ -51,9 +51,9 @@ impl Slices {
     }
 }
 
-/// The work of the next slice, after one of `most` at least, which was of `cost`.
-fn next_slice(most: f64, cost: f64, took: Duration) -> f64 {
-    (cost * TARGET.div_duration_f64(took)).clamp(most / 2.0, most * 2.0)
+/// The work of the next slice, after one of `limit` at least, which was of `cost`.
+fn next_slice(limit: f64, cost: f64, took: Duration) -> f64 {
+    (cost * TARGET.div_duration_f64(took)).clamp(limit / 2.0, limit * 2.0)
 }
 
 #[cfg(test)]

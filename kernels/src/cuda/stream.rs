@@ -368,10 +368,10 @@ impl Stream {
         if bytes <= function.shared_bytes.load(Relaxed) {
             return Ok(());
         }
-        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(function.name(), &e.to_string()))?;
         // SAFETY: the function is alive.
-        self.device.check(function.name(), unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
+        self.device.check(function.name(), unsafe { sys::cuFuncSetAttribute(function.handle(), attribute, wanted) })?;
         function.shared_bytes.store(bytes, Relaxed);
         Ok(())
     }

@@ -215,14 +215,14 @@ impl SubjectDevice {
         ok(unsafe { sys::cuModuleLoadData(&raw mut handle, image.as_ptr().cast()) })?;
         let module = Module(handle);
         // SAFETY: writes one handle, which lives as long as its module.
-        let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module.0, entry.as_ptr()) };
-        if found == CUresult::CUDA_ERROR_NOT_FOUND {
+        let result = unsafe { sys::cuModuleGetFunction(&raw mut function, module.0, entry.as_ptr()) };
+        if result == CUresult::CUDA_ERROR_NOT_FOUND {
             return failed(format!("the source has no kernel {:?} with C linkage", launch.entry));
         }
-        ok(found)?;
+        ok(result)?;
         let sizes: Vec<_> = launch.params.iter().map(Vec::len).collect();
-        if let Some(found) = driver::function_params(function).filter(|found| *found != sizes) {
-            return failed(format!("the kernel has parameters of {found:?} bytes, expected {sizes:?}"));
+        if let Some(result) = driver::function_params(function).filter(|result| *result != sizes) {
+            return failed(format!("the kernel has parameters of {result:?} bytes, expected {sizes:?}"));
         }
         let local = function_attribute(function, CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
         // The driver allocates the stacks of all threads that can be resident.

@@ -22,15 +22,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             kernel.files.iter().try_for_each(|file| fs::write(folder.join(&file.name), &file.content))?;
             kernels += 1;
         }
-        for found in &translation.diagnostics {
+        for diagnostic in &translation.diagnostics {
             println!(
                 "{}:{}:{}: {} {}: {}",
                 path.display(),
-                found.line,
-                found.column + 1,
-                found.code,
-                found.kernel,
-                found.message
+                diagnostic.line,
+                diagnostic.column + 1,
+                diagnostic.code,
+                diagnostic.kernel,
+                diagnostic.message
             );
         }
         diagnostics += translation.diagnostics.len();

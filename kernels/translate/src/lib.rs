@@ -157,11 +157,11 @@ pub fn translate(
             break;
         }
     }
-    let found = translation.kernels.iter().map(|kernel| &kernel.name);
-    let found = found.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
-    let found: HashSet<_> = found.cloned().collect();
+    let names = translation.kernels.iter().map(|kernel| &kernel.name);
+    let names = names.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
+    let names: HashSet<_> = names.cloned().collect();
     for name in &request.names {
-        if !found.contains(name) {
+        if !names.contains(name) {
             let message = format!("expected a kernel named `{name}`, got none");
             let code = ErrorKind::NoKernel.code();
             translation.diagnostics.push(Diagnostic { kernel: name.clone(), code, message, line: 1, column: 0 });

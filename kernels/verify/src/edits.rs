@@ -178,10 +178,10 @@ impl Planner<'_> {
     }
 
     /// The simplest of these elements, in their order.
-    fn first_complex(&self, most: usize) -> Vec<usize> {
+    fn first_complex(&self, limit: usize) -> Vec<usize> {
         let mut complex = self.complex(0..self.case.len());
         complex.sort_by_key(|&element| self.complexity(element));
-        complex.truncate(most);
+        complex.truncate(limit);
         complex.sort_unstable();
         complex
     }

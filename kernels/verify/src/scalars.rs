@@ -195,8 +195,8 @@ impl Mix {
     }
 
     fn small_integer(&self, random: &mut Random) -> Option<u64> {
-        let most = random.pick(&[3, 10, 100, 1000]);
-        self.values.integer(random.within(most))
+        let limit = random.pick(&[3, 10, 100, 1000]);
+        self.values.integer(random.within(limit))
     }
 
     fn log_uniform(&self, random: &mut Random) -> Option<u64> {
@@ -212,8 +212,8 @@ impl Mix {
     fn near_power(&self, random: &mut Random) -> Option<u64> {
         let distance = random.within(2);
         if self.is_float() {
-            let most = if random.bits() & 1 == 0 { 64 } else { 1022 };
-            let power = power_of_two(random.within(most));
+            let limit = if random.bits() & 1 == 0 { 64 } else { 1022 };
+            let power = power_of_two(random.within(limit));
             return self.values.neighbour(self.values.number(random.signed(power))?, distance);
         }
         let power = 1i128 << random.below(65);
@@ -237,8 +237,8 @@ impl Mix {
 
     fn decimal(&self, random: &mut Random) -> Option<u64> {
         const POWERS: [u32; 4] = [10, 100, 1_000, 10_000];
-        let most = random.pick(&POWERS);
-        let digits = random.within(most);
+        let limit = random.pick(&POWERS);
+        let digits = random.within(limit);
         let power = random.pick(&POWERS);
         if self.is_float() {
             return self.values.number(digits as f64 / f64::from(power));

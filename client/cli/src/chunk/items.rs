@@ -164,8 +164,8 @@ impl<'a> File<'a> {
         kept.extend(next..=last);
         kept.retain(|line| !self.line(*line).is_empty());
         let whole = kept.len() <= self.windows.most_lines();
-        let most = if whole { kept.len().max(1) } else { self.windows.lines.get() };
-        for lines in kept.chunks(most) {
+        let maximum = if whole { kept.len().max(1) } else { self.windows.lines.get() };
+        for lines in kept.chunks(maximum) {
             let (Some(start), Some(end)) = (lines.first(), lines.last()) else { continue };
             let text: String = lines.iter().map(|line| self.between(*line, *line)).collect();
             chunks.push(Chunk {

@@ -86,8 +86,8 @@ fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
 }
 
 /// Truncates a text to a number of bytes at a character boundary.
-fn head(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+fn head(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 

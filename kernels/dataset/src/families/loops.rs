@@ -35,10 +35,10 @@ pub(super) fn control_flow(frame: &mut Frame) {
 /// A `while` loop that halves, or counts.
 fn repeat(frame: &mut Frame, total: &str) {
     let rounds = frame.variable(Int, &Code::atom("0"));
-    let most = frame.between(5, 40);
+    let maximum = frame.between(5, 40);
     let limit = frame.number(Float);
     let size = frame.magnitude(&Code::atom(total));
-    frame.block(format!("while {rounds} < {most} and {size} > {limit}:"), |frame| {
+    frame.block(format!("while {rounds} < {maximum} and {size} > {limit}:"), |frame| {
         let shrink = frame.random.pick(&["0.5", "0.75", "0.9", "-0.6"]);
         frame.line(format!("{total} = {total} * {shrink}"));
         leave(frame, "break");

@@ -163,8 +163,8 @@ fn bytes(literal: Literal) -> Vec<u8> {
 }
 
 impl Generator {
-    fn body(&mut self, depth: usize, most: usize) -> Vec<Stmt> {
-        (0..=self.random.below(most)).map(|_| self.stmt(depth)).collect()
+    fn body(&mut self, depth: usize, limit: usize) -> Vec<Stmt> {
+        (0..=self.random.below(limit)).map(|_| self.stmt(depth)).collect()
     }
 
     fn label(&mut self) -> LabelId {

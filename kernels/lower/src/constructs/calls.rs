@@ -191,7 +191,7 @@ impl Lowerer<'_> {
             }
         }
         let given =
-            |parameter: &Parameter, at: usize| values.get(index).or_else(|| keywords.get(&parameter.name)).cloned();
+            |parameter: &Parameter, index: usize| values.get(index).or_else(|| keywords.get(&parameter.name)).cloned();
         let is_exact = |parameters: &[Parameter], admits_any: bool| {
             parameters.iter().enumerate().all(|(index, parameter)| {
                 given(parameter, index).is_none_or(|value| is_of_type(&parameter.annotation, &value, admits_any))
@@ -351,7 +351,7 @@ impl Lowerer<'_> {
             }
             (Annotation::Array(element, form), Value::Array(view)) => view.is_of(*form) && *element == view.element,
             (Annotation::OpenArray(open, form), Value::Array(view)) => view.is_of(*form) && open.admits(&view.element),
-            (Annotation::Record(of), Value::Record(got, _)) => of == got,
+            (Annotation::Record(record), Value::Record(got, _)) => record == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
                 let items = items.iter().zip(values);
                 let items = items.map(|(item, value)| self.checked_argument(node, item, value.clone()));
@@ -452,7 +452,7 @@ fn is_of_type(annotation: &Annotation, value: &Value, admits_any: bool) -> bool 
             items.len() == values.len()
                 && items.iter().zip(values).all(|(item, value)| is_of_type(item, value, admits_any))
         }
-        (Annotation::Record(of), Value::Record(got, _)) => of == got,
+        (Annotation::Record(record), Value::Record(got, _)) => record == got,
         _ => false,
     }
 }

@@ -52,16 +52,16 @@ impl Lowerer<'_> {
 
     /// A struct: zero, or its fields in order.
     fn construct_struct(&mut self, node: Node, ty: &Type, arguments: &Arguments) -> Lowered<Data> {
-        let Type::Struct(of) = ty else { unreachable!("a struct") };
+        let Type::Struct(structure) = ty else { unreachable!("a struct") };
         if arguments.positional.is_empty() && arguments.keywords.is_empty() {
             return Ok(Data::zero(ty));
         }
-        if arguments.positional.len() != of.fields.len() || !arguments.keywords.is_empty() {
-            let message = format!("expected {} fields of struct `{}`", of.fields.len(), of.name);
+        if arguments.positional.len() != structure.fields.len() || !arguments.keywords.is_empty() {
+            let message = format!("expected {} fields of struct `{}`", structure.fields.len(), structure.name);
             return Err(self.error(node, ErrorKind::ArgumentMismatch, message));
         }
         let mut parts = vec![];
-        for (&argument, (_, field)) in arguments.positional.iter().zip(&of.fields) {
+        for (&argument, (_, field)) in arguments.positional.iter().zip(&structure.fields) {
             let value = self.expression(argument)?;
             match self.checked_argument(argument, &Annotation::Data(field.clone()), value)? {
                 Value::Data(data) => parts.extend(data.parts),
@@ -97,7 +97,7 @@ impl Lowerer<'_> {
         // Constants convert as they are written; other scalars have the type of the components.
         let component = |data: &Data| match data.constant {
             Some(constant) => Some(Expr::Literal(constants::convert(constant, dtype))),
-            None => data.as_scalar().filter(|(of, _)| *of == dtype).map(|(_, part)| part.clone()),
+            None => data.as_scalar().filter(|(given, _)| *given == dtype).map(|(_, part)| part.clone()),
         };
         let components = || arguments.iter().map(component).collect::<Option<Vec<_>>>();
         let types: Vec<_> = arguments.iter().map(|argument| &argument.ty).collect();
@@ -129,7 +129,7 @@ impl Lowerer<'_> {
             {
                 arguments.iter().flat_map(|argument| argument.parts.clone()).collect()
             }
-            (Type::Quat(_), [Type::Vector(of, 3), Type::Scalar(_)]) if *of == dtype => {
+            (Type::Quat(_), [Type::Vector(given, 3), Type::Scalar(_)]) if *given == dtype => {
                 let mut parts = arguments[0].parts.clone();
                 parts.push(component(&arguments[1])?);
                 parts

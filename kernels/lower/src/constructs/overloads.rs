@@ -44,18 +44,18 @@ impl Environment<'_> {
             let message = format!("expected at most {MAX_OVERLOADS} overloads of a kernel, got {}", statements.len());
             return vec![Err(self.syntax.error(function.node, ErrorKind::TooLarge, message))];
         }
-        let mut found: Vec<Lowered<Overload>> = vec![];
+        let mut overloads: Vec<Lowered<Overload>> = vec![];
         for &node in statements {
             let overload = self.overload(node, parameters);
             let is_known = |known: &Lowered<Overload>| match (known, &overload) {
                 (Ok(known), Ok(overload)) => known.annotations == overload.annotations,
                 _ => false,
             };
-            if !found.iter().any(is_known) {
-                found.push(overload);
+            if !overloads.iter().any(is_known) {
+                overloads.push(overload);
             }
         }
-        found
+        overloads
     }
 
     /// The statements that overload each kernel, in their order.

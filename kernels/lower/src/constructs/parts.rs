@@ -114,11 +114,11 @@ impl Lowerer<'_> {
                 Err(self.error(node, ErrorKind::UnknownAttribute, message))
             }
             Part::Value(Value::Array(view)) => self.array_attribute(node, &view, &name).map(Part::Value),
-            Part::Value(Value::Record(of, fields)) => {
-                let index = of.fields.iter().position(|(field, _)| *field == name);
+            Part::Value(Value::Record(record, fields)) => {
+                let index = record.fields.iter().position(|(field, _)| *field == name);
                 let field = index.and_then(|index| fields.into_iter().nth(index));
                 field.map(part_of).ok_or_else(|| {
-                    let message = format!("struct `{}` has no field `{name}`", of.name);
+                    let message = format!("struct `{}` has no field `{name}`", record.name);
                     self.error(node, ErrorKind::UnknownAttribute, message)
                 })
             }
@@ -279,9 +279,9 @@ impl Lowerer<'_> {
         let upper = bound(Field::Upper)?;
         let step = bound(Field::Step)?.unwrap_or(1);
         let length = i64::from(count);
-        let clamp = |bound: i64, least, most| {
+        let clamp = |bound: i64, minimum, maximum| {
             let bound = if bound < 0 { bound.saturating_add(length) } else { bound };
-            bound.clamp(least, most)
+            bound.clamp(minimum, maximum)
         };
         let mut indices = vec![];
         if step > 0 {
@@ -415,7 +415,7 @@ fn part_of(value: Value) -> Part {
 
 /// The components of an attribute.
 fn attribute(ty: &Type, name: &str) -> Option<Selection> {
-    let scalar = |dtype: Dtype, at: usize| Selection {
+    let scalar = |dtype: Dtype, index: usize| Selection {
         ty: Type::Scalar(dtype),
         choices: vec![vec![u32::try_from(index).expect("components are limited")]],
         index: None,
@@ -432,9 +432,9 @@ fn attribute(ty: &Type, name: &str) -> Option<Selection> {
             "q" => Some(Selection { ty: Type::Quat(*dtype), choices: vec![vec![3, 4, 5, 6]], index: None }),
             _ => None,
         },
-        Type::Struct(of) => {
+        Type::Struct(structure) => {
             let mut start = 0;
-            for (field, ty) in &of.fields {
+            for (field, ty) in &structure.fields {
                 let count = u32::try_from(ty.count()).expect("components are limited");
                 if field == name {
                     return Some(Selection {

@@ -277,7 +277,9 @@ impl Lowerer<'_> {
         };
         let before = self.knowledge();
         self.emitter.open();
-        if known.is_none_or(|known| matches!(known.kind, VariableKind::Data(Type::Scalar(of), _) if of == dtype)) {
+        if known.is_none_or(
+            |known| matches!(known.kind, VariableKind::Data(Type::Scalar(known_dtype), _) if known_dtype == dtype),
+        ) {
             self.assign_variable(target, &name, Data::scalar(dtype, value).into())?;
         } else {
             let message = format!("variable `{name}` of the loop has another type already");
@@ -534,7 +536,7 @@ fn widened(annotation: &Annotation, value: Value) -> Value {
 /// Returns true if a statement leaves a label's loop or block.
 pub(crate) fn leaves(body: &[Stmt], label: accelerd_ir::kernel::LabelId) -> bool {
     body.iter().any(|stmt| match stmt {
-        Stmt::Break(of) => *of == label,
+        Stmt::Break(target) => *target == label,
         Stmt::If(_, then, otherwise) => leaves(then, label) || leaves(otherwise, label),
         Stmt::Loop(_, body) | Stmt::Block(_, body) | Stmt::For { body, .. } => leaves(body, label),
         Stmt::Assign(..)

@@ -232,8 +232,8 @@ fn visit_expr(expr: &Expr, f: &mut impl FnMut(&Expr)) {
 
 /// The expressions that stand in a statement itself.
 fn own_expressions(stmt: &Stmt) -> Vec<&Expr> {
-    fn place(of: &Place) -> impl Iterator<Item = &Expr> {
-        of.indices.iter()
+    fn place(target: &Place) -> impl Iterator<Item = &Expr> {
+        target.indices.iter()
     }
     match stmt {
         Stmt::Assign(_, value) | Stmt::If(value, ..) => vec![value],
@@ -250,22 +250,22 @@ fn own_expressions(stmt: &Stmt) -> Vec<&Expr> {
 /// Calls a function for every place where a local variable is named.
 fn renumber(body: &mut [Stmt], f: &mut impl FnMut(&mut LocalId)) {
     for stmt in body {
-        let place = |of: &mut Place, f: &mut _| of.indices.iter_mut().for_each(|index| renumber_expr(index, f));
+        let place = |target: &mut Place, f: &mut _| target.indices.iter_mut().for_each(|index| renumber_expr(index, f));
         match stmt {
             Stmt::Assign(local, value) => {
                 f(local);
                 renumber_expr(value, f);
             }
-            Stmt::Load(local, of) => {
+            Stmt::Load(local, target) => {
                 f(local);
-                place(of, f);
+                place(target, f);
             }
-            Stmt::Store(of, value) => {
-                place(of, f);
+            Stmt::Store(target, value) => {
+                place(target, f);
                 renumber_expr(value, f);
             }
-            Stmt::Atomic { place: of, operand, expected, previous, .. } => {
-                place(of, f);
+            Stmt::Atomic { place: target, operand, expected, previous, .. } => {
+                place(target, f);
                 renumber_expr(operand, f);
                 if let Some(expected) = expected {
                     renumber_expr(expected, f);

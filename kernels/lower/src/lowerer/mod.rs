@@ -286,7 +286,7 @@ impl<'a> Lowerer<'a> {
             }
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
-            Value::Record(of, fields) => VariableKind::Record(of.clone(), fields.clone()),
+            Value::Record(record, fields) => VariableKind::Record(record.clone(), fields.clone()),
             Value::Function(function) => VariableKind::Function(function.clone()),
             Value::Reference(location) => VariableKind::Reference(location.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
@@ -449,7 +449,7 @@ impl<'a> Lowerer<'a> {
             VariableKind::Alias(data) => Value::Data(data.clone()),
             VariableKind::Array(view) => Value::Array(view.clone()),
             VariableKind::Tuple(kinds) => Value::Tuple(kinds.iter().map(Self::value_of).collect()),
-            VariableKind::Record(of, fields) => Value::Record(of.clone(), fields.clone()),
+            VariableKind::Record(record, fields) => Value::Record(record.clone(), fields.clone()),
             VariableKind::Function(function) => Value::Function(function.clone()),
             VariableKind::Reference(location) => Value::Reference(location.clone()),
         }

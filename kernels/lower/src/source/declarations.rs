@@ -147,8 +147,8 @@ impl Declarations {
     /// The same as indices.
     pub(crate) fn indices_named(&self, syntax: &Syntax<'_>, scope: Scope, name: &str) -> Vec<usize> {
         Self::visible(syntax, scope, |scope| {
-            let found = self.by_name.get(&(scope, name.to_owned()))?;
-            Some(found.iter().rev().copied().collect())
+            let declared = self.by_name.get(&(scope, name.to_owned()))?;
+            Some(declared.iter().rev().copied().collect())
         })
         .unwrap_or_default()
     }

@@ -205,7 +205,8 @@ impl<'a> Syntax<'a> {
             VALUE_ELLIPSIS => return Constant::Other,
             _ => {}
         }
-        let [start, end] = [&self.columns.value_starts, &self.columns.value_ends].map(|of| of[aux as usize] as usize);
+        let [start, end] =
+            [&self.columns.value_starts, &self.columns.value_ends].map(|column| column[aux as usize] as usize);
         let text = String::from_utf8_lossy(self.tree.slice(start, end)).into_owned();
         match self.columns.value_tags[aux as usize] {
             Tag::Int => parse_int(&text).map_or(Constant::Other, Constant::Int),

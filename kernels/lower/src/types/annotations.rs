@@ -228,10 +228,10 @@ impl Environment<'_> {
         match path.strip_prefix("warp.types.").or_else(|| path.strip_prefix("warp.")).unwrap_or_default() {
             "vector" => {
                 let length = size(argument(0, "length"))?;
-                let of = scalars(1)?;
-                Ok(match (length, of.one()) {
+                let components = scalars(1)?;
+                Ok(match (length, components.one()) {
                     (Some(length), Some(dtype)) => Annotation::Data(Type::Vector(dtype, length)),
-                    _ => Annotation::Open(Open::Vector(length, of)),
+                    _ => Annotation::Open(Open::Vector(length, components)),
                 })
             }
             "matrix" => {
@@ -240,9 +240,9 @@ impl Environment<'_> {
                 let [rows, columns] = shape[..] else { return Err(fail("expected a constant `shape` of two")) };
                 let rows = size(Some(rows))?;
                 let columns = size(Some(columns))?;
-                let of = scalars(1)?;
-                let (Some(in_rows), Some(in_columns), Some(dtype)) = (rows, columns, of.one()) else {
-                    return Ok(Annotation::Open(Open::Matrix(rows, columns, of)));
+                let components = scalars(1)?;
+                let (Some(in_rows), Some(in_columns), Some(dtype)) = (rows, columns, components.one()) else {
+                    return Ok(Annotation::Open(Open::Matrix(rows, columns, components)));
                 };
                 if in_rows as usize * in_columns as usize > MAX_COMPONENTS {
                     return Err(fail("expected a matrix of at most 256 components"));
@@ -250,14 +250,14 @@ impl Environment<'_> {
                 Ok(Annotation::Data(Type::Matrix(dtype, in_rows, in_columns)))
             }
             "quaternion" => {
-                let of = scalars(0)?;
-                let open = Annotation::Open(Open::Quat(of));
-                Ok(of.one().map_or(open, |dtype| Annotation::Data(Type::Quat(dtype))))
+                let components = scalars(0)?;
+                let open = Annotation::Open(Open::Quat(components));
+                Ok(components.one().map_or(open, |dtype| Annotation::Data(Type::Quat(dtype))))
             }
             "transformation" => {
-                let of = scalars(0)?;
-                let open = Annotation::Open(Open::Transform(of));
-                Ok(of.one().map_or(open, |dtype| Annotation::Data(Type::Transform(dtype))))
+                let components = scalars(0)?;
+                let open = Annotation::Open(Open::Transform(components));
+                Ok(components.one().map_or(open, |dtype| Annotation::Data(Type::Transform(dtype))))
             }
             _ => Err(fail("expected a type")),
         }

@@ -63,7 +63,7 @@ impl Type {
     /// The types of its components.
     pub(crate) fn components(&self) -> Vec<Dtype> {
         match self {
-            Self::Struct(of) => of.fields.iter().flat_map(|(_, ty)| ty.components()).collect(),
+            Self::Struct(structure) => structure.fields.iter().flat_map(|(_, ty)| ty.components()).collect(),
             Self::Scalar(dtype) => vec![*dtype],
             Self::Vector(dtype, _) | Self::Matrix(dtype, ..) | Self::Quat(dtype) | Self::Transform(dtype) => {
                 vec![*dtype; self.count()]
@@ -79,7 +79,7 @@ impl Type {
             Self::Matrix(_, rows, columns) => *rows as usize * *columns as usize,
             Self::Quat(_) => 4,
             Self::Transform(_) => 7,
-            Self::Struct(of) => of.fields.iter().map(|(_, ty)| ty.count()).sum(),
+            Self::Struct(structure) => structure.fields.iter().map(|(_, ty)| ty.count()).sum(),
         }
     }
 
@@ -103,15 +103,15 @@ impl Type {
 
     fn alignment(&self) -> u32 {
         match self {
-            Self::Struct(of) => of.fields.iter().map(|(_, ty)| ty.alignment()).max().unwrap_or(1),
+            Self::Struct(structure) => structure.fields.iter().map(|(_, ty)| ty.alignment()).max().unwrap_or(1),
             _ => self.scalar().map_or(1, size),
         }
     }
 
     /// Appends its components from an offset on; returns the end.
     fn layout(&self, path: &str, mut offset: u32, components: &mut Vec<Component>) -> u32 {
-        if let Self::Struct(of) = self {
-            for (field, ty) in &of.fields {
+        if let Self::Struct(structure) = self {
+            for (field, ty) in &structure.fields {
                 offset = ty.layout(&join(path, field), align(offset, ty.alignment()), components);
             }
             return align(offset, self.alignment());
@@ -157,7 +157,7 @@ impl fmt::Display for Type {
             Self::Matrix(dtype, rows, columns) => write!(f, "matrix of {rows} x {columns} {}", name(*dtype)),
             Self::Quat(dtype) => write!(f, "quaternion of {}", name(*dtype)),
             Self::Transform(dtype) => write!(f, "transform of {}", name(*dtype)),
-            Self::Struct(of) => f.write_str(&of.name),
+            Self::Struct(structure) => f.write_str(&structure.name),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Annotation {
         match self {
             Self::Data(ty) => ty.count(),
             Self::Tuple(items) => items.iter().map(Self::leaves).sum(),
-            Self::Record(of) => of.fields.iter().map(|(_, annotation)| annotation.leaves()).sum(),
+            Self::Record(record) => record.fields.iter().map(|(_, annotation)| annotation.leaves()).sum(),
             Self::Array(..)
             | Self::OpenArray(..)
             | Self::Function
@@ -64,7 +64,7 @@ impl fmt::Display for Annotation {
                 let items: Vec<_> = items.iter().map(ToString::to_string).collect();
                 write!(f, "({})", items.join(", "))
             }
-            Self::Record(of) => f.write_str(&of.name),
+            Self::Record(record) => f.write_str(&record.name),
             Self::Function => f.write_str("function"),
             Self::Reference(ty) => write!(f, "reference to {ty}"),
             Self::Open(open) => open.fmt(f),

@@ -216,7 +216,7 @@ impl fmt::Display for Value {
                 let items: Vec<_> = items.iter().map(ToString::to_string).collect();
                 write!(f, "({})", items.join(", "))
             }
-            Self::Record(of, _) => f.write_str(&of.name),
+            Self::Record(record, _) => f.write_str(&record.name),
             Self::Function(_) => f.write_str("function"),
             Self::Reference(location) => write!(f, "reference to {}", location.ty),
             Self::Str => f.write_str("string"),

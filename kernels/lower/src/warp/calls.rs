@@ -388,9 +388,11 @@ impl Lowerer<'_> {
         };
         let mut element_view = view.clone();
         for (index, dim) in values[1..=rank].iter().zip(view.open()) {
-            let Some((of, part)) = scalar_of(index).filter(|(of, _)| of.is_integer()) else { return fail(self) };
-            let to = if of.size() == 8 || of == Dtype::U32 { Dtype::I64 } else { Dtype::I32 };
-            let part = self.emitter.bind(to, scalars::cast(of, to, part));
+            let Some((index_dtype, part)) = scalar_of(index).filter(|(index_dtype, _)| index_dtype.is_integer()) else {
+                return fail(self);
+            };
+            let to = if index_dtype.size() == 8 || index_dtype == Dtype::U32 { Dtype::I64 } else { Dtype::I32 };
+            let part = self.emitter.bind(to, scalars::cast(index_dtype, to, part));
             let part = match &view.axes[dim] {
                 Axis::Slice(slice) => self.index_in(node, slice, to, part),
                 Axis::All | Axis::Index(_) => self.selected(node, view, dim, part),

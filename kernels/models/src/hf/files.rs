@@ -118,8 +118,9 @@ impl Checkpoint {
         let tensors = SafeTensors::deserialize(file)
             .map_err(|error| LoadError::format(path, format!("is truncated or no safetensors file: {error}")))?;
         for (name, view) in tensors.iter() {
-            let found = Found { dtype: view.dtype(), shape: view.shape().to_vec(), bytes: file.slice_ref(view.data()) };
-            self.tensors.insert(name.to_owned(), found);
+            let tensor =
+                Found { dtype: view.dtype(), shape: view.shape().to_vec(), bytes: file.slice_ref(view.data()) };
+            self.tensors.insert(name.to_owned(), tensor);
         }
         Ok(())
     }
@@ -158,13 +159,13 @@ impl Checkpoint {
     }
 
     fn take_full(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
-        let found = self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
-        if found.shape != shape {
+        let tensor = self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
+        if tensor.shape != shape {
             let name = name.to_owned();
             let expected = shape.to_vec();
-            return Err(LoadError::Shape { name, expected, got: found.shape.clone() });
+            return Err(LoadError::Shape { name, expected, got: tensor.shape.clone() });
         }
-        found.tensor(name)
+        tensor.tensor(name)
     }
 
     /// The full name of a tensor with the prefix, or without it, as heads have.
@@ -186,9 +187,9 @@ impl Checkpoint {
 
     /// The only two-dimensional tensor.
     pub(super) fn only_matrix(&self) -> Result<Tensor, LoadError> {
-        let mut matrices = self.tensors.iter().filter(|(_, found)| found.shape.len() == 2);
+        let mut matrices = self.tensors.iter().filter(|(_, matrix)| matrix.shape.len() == 2);
         match (matrices.next(), matrices.next()) {
-            (Some((name, found)), None) => found.tensor(name),
+            (Some((name, matrix)), None) => matrix.tensor(name),
             (first, _) => {
                 let got = if first.is_some() { "several" } else { "none" };
                 Err(LoadError::Unsupported(format!("a table among {got} tensors of two dimensions")))

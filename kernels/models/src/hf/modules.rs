@@ -114,14 +114,14 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
     Ok((prompts, Some(default.to_owned()).filter(|name| !name.is_empty())))
 }
 
-/// The default maximum of tokens: by sentence_bert_config.json or tokenizer_config.json, at most `most`.
-pub(super) fn limit(folder: &Path, most: usize) -> Result<usize, LoadError> {
+/// The default maximum of tokens: by sentence_bert_config.json or tokenizer_config.json, at most `maximum`.
+pub(super) fn limit(folder: &Path, maximum: usize) -> Result<usize, LoadError> {
     let sentences = optional_object(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
     if let Some(limit) = Fields(&sentences).count_or_none(&["max_seq_length"])? {
-        return Ok(limit.min(most));
+        return Ok(limit.min(maximum));
     }
-    let Some(object) = optional_object(&folder.join("tokenizer_config.json"))? else { return Ok(most) };
+    let Some(object) = optional_object(&folder.join("tokenizer_config.json"))? else { return Ok(maximum) };
     // Some files have 1e30 for no limit.
     let limit = object.get("model_max_length").and_then(Value::as_u64);
-    Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(most, |limit| limit.min(most)))
+    Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(maximum, |limit| limit.min(maximum)))
 }

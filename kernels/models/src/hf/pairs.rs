@@ -33,28 +33,28 @@ impl PairTemplate {
     pub(super) fn find(folder: &Path, rules: &TextTokenizer, token_types: usize) -> Result<Self, LoadError> {
         let wrong = |reason: String| LoadError::format(folder.join("tokenizer.json"), reason);
         let typed = token_types > 1 && takes_types(folder)?;
-        let found = Self::of(rules, typed).map_err(wrong)?;
-        let highest = found.highest_type();
+        let template = Self::of(rules, typed).map_err(wrong)?;
+        let highest = template.highest_type();
         if typed && highest as usize >= token_types {
             return Err(wrong(format!("has pairs of token type {highest}, the model {token_types} types")));
         }
-        Ok(found)
+        Ok(template)
     }
 
     fn of(rules: &TextTokenizer, typed: bool) -> Result<Self, String> {
         let encode = |(query, document)| rules.tokenizer.encode((query, document), true).map_err(|e| e.to_string());
-        let found = Self::in_encoding(&encode(PROBES[0])?, typed).ok_or("has no template for a pair of texts")?;
+        let template = Self::in_encoding(&encode(PROBES[0])?, typed).ok_or("has no template for a pair of texts")?;
         for (query, document) in PROBES {
             let whole = encode((query, document))?;
             let mut own = Sequences::default();
             let query = rules.pieces(query, false)?.ids;
             let document = rules.pieces(document, false)?.ids;
-            found.append(&query, &document, &mut own);
+            template.append(&query, &document, &mut own);
             if own.ids != whole.get_ids() || (typed && own.types != whole.get_type_ids()) {
                 return Err("has a template for pairs that is not a plain concatenation".to_owned());
             }
         }
-        Ok(found)
+        Ok(template)
     }
 
     fn in_encoding(pair: &Encoding, typed: bool) -> Option<Self> {

@@ -215,7 +215,7 @@ impl PegParser<'_> {
         let is_keyword =
             |&value: &Match| matches!(self.nodes.kind(value), Some(NodeKind::Keyword | NodeKind::KeywordUnpacking));
         let positional: Vec<Match> =
-            self.nodes.child_nodes(arguments).into_iter().filter(|one| !is_keyword(one)).collect();
+            self.nodes.child_nodes(arguments).into_iter().filter(|argument| !is_keyword(argument)).collect();
         match positional.as_slice() {
             [_, .., last] => self.raise(*last, self.last_item(clauses), GENERATOR),
             _ => Ok(None),

@@ -285,9 +285,11 @@ impl Grammar {
             for number in 0..self.rules.len() {
                 let start = match &self.rules[number].body {
                     Body::Choice(alternatives) => {
-                        self.alternatives[range(alternatives)].iter().fold(FirstSet::default(), |all, one| FirstSet {
-                            kinds: all.kinds | one.start.kinds,
-                            empty: all.empty | one.start.empty,
+                        self.alternatives[range(alternatives)].iter().fold(FirstSet::default(), |all, alternative| {
+                            FirstSet {
+                                kinds: all.kinds | alternative.start.kinds,
+                                empty: all.empty | alternative.start.empty,
+                            }
                         })
                     }
                     Body::Repeat { item, min } => {

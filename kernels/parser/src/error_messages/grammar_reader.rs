@@ -83,7 +83,7 @@ impl GrammarReader {
 
     fn word(&mut self) -> &'static str {
         let rest = self.peek();
-        let end = rest.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(rest.len());
+        let end = rest.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(rest.len());
         let (word, rest) = rest.split_at(end);
         self.rest = rest;
         word
@@ -92,7 +92,7 @@ impl GrammarReader {
     /// The text between two quotes.
     fn quoted(&mut self, quote: char) -> &'static str {
         let rest = &self.peek()[1..];
-        let end = rest.char_indices().find(|&(index, one)| one == quote && !rest[..index].ends_with('\\'));
+        let end = rest.char_indices().find(|&(index, character)| character == quote && !rest[..index].ends_with('\\'));
         let end = end.expect("a quote ends").0;
         self.rest = &rest[end + 1..];
         &rest[..end]
@@ -246,7 +246,7 @@ impl GrammarReader {
         if self.take("@") {
             let helper = Helper::named(self.word());
             let mut labels = Vec::new();
-            while self.peek().starts_with(|one: char| one.is_ascii_lowercase()) {
+            while self.peek().starts_with(|character: char| character.is_ascii_lowercase()) {
                 labels.push(sequence.label(self.word()));
             }
             return Action::Call(helper, labels);
@@ -258,7 +258,7 @@ impl GrammarReader {
             return Action::Raise { indentation, place, message };
         }
         let word = self.word();
-        if word.starts_with(|one: char| one.is_ascii_lowercase()) {
+        if word.starts_with(|character: char| character.is_ascii_lowercase()) {
             return Action::Value(sequence.label(word));
         }
         Action::Node(NodeKind::named(word))
@@ -316,7 +316,7 @@ fn split_rules(text: &'static str) -> impl Iterator<Item = (&'static str, &'stat
     let starts = text
         .match_indices('\n')
         .map(|(index, _)| index + 1)
-        .filter(|&index| text[index..].starts_with(|one: char| one.is_ascii_lowercase()));
+        .filter(|&index| text[index..].starts_with(|character: char| character.is_ascii_lowercase()));
     let starts: Vec<usize> = starts.chain([text.len()]).collect();
     let bounds: Vec<_> = starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
     bounds.into_iter().map(|chunk| {

@@ -213,7 +213,7 @@ impl NodeArena {
         match value.kind() {
             MatchKind::Node(number) => {
                 let children = self.children(self.nodes[number]);
-                children.iter().copied().filter(|one| matches!(one.kind(), MatchKind::Node(_))).collect()
+                children.iter().copied().filter(|child| matches!(child.kind(), MatchKind::Node(_))).collect()
             }
             _ => Vec::new(),
         }

@@ -109,10 +109,10 @@ impl Lexer<'_> {
         let mut changed = self.has_returns;
         loop {
             let rest = self.bytes.get(offset..).unwrap_or_default();
-            let Some(found) = memchr2(quote, b'\\', rest) else {
+            let Some(end) = memchr2(quote, b'\\', rest) else {
                 return Err(self.unterminated(start, quote, true, false, self.bytes.len()));
             };
-            offset += found;
+            offset += end;
             if self.bytes[offset] == b'\\' {
                 changed = true;
                 offset = self.after_escape(offset);

@@ -44,8 +44,8 @@ impl Panel {
 }
 
 /// Distributes `vectors` SIMD vectors of columns evenly over the least number of panels.
-pub(super) fn panels(vectors: usize, most: usize, width: usize) -> Vec<Panel> {
-    let count = vectors.div_ceil(most);
+pub(super) fn panels(vectors: usize, limit: usize, width: usize) -> Vec<Panel> {
+    let count = vectors.div_ceil(limit);
     let bound = |panel: usize| panel * vectors / count * width;
     (0..count).map(|panel| Panel { first: bound(panel), columns: bound(panel + 1) - bound(panel) }).collect()
 }
@@ -155,10 +155,10 @@ impl Ahead {
     }
 }
 
-/// The largest supported number of rows that is at most `left` and `most`.
+/// The largest supported number of rows that is at most `left` and `limit`.
 #[inline(always)]
-fn group(left: usize, most: usize) -> usize {
-    match left.min(most) {
+fn group(left: usize, limit: usize) -> usize {
+    match left.min(limit) {
         8.. => 8,
         6.. => 6,
         4.. => 4,

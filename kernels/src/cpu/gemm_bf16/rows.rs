@@ -37,9 +37,9 @@ impl Bf16Rows {
         self.dim.div_ceil(TILE_DEPTH)
     }
 
-    /// At most `most` rows from `first` on, which is a multiple of 16.
-    pub(crate) fn part(&self, first: usize, most: usize) -> Bf16RowsView<'_> {
-        let count = most.min(self.count - first);
+    /// At most `limit` rows from `first` on, which is a multiple of 16.
+    pub(crate) fn part(&self, first: usize, limit: usize) -> Bf16RowsView<'_> {
+        let count = limit.min(self.count - first);
         let tiles = first / TILE_SIDE * self.depth()..(first + count).div_ceil(TILE_SIDE) * self.depth();
         Bf16RowsView { tiles: &self.tiles[tiles], count, dim: self.dim }
     }

@@ -1,11 +1,11 @@
-//! The interface between kernels and instruction sets: [`Kernel`], and the vectors of f32 that it is generic over.
-#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+//! The interface between vectorised code and instruction sets: [`Kernel`], and the vectors of f32 that it is generic over.
+#![expect(clippy::inline_always, reason = "code is compiled for an instruction set only where it is inlined")]
 
 /// Code that is compiled for every instruction set. `run` and everything it calls must be `#[inline(always)]`.
 pub(crate) trait Kernel {
     /// The result.
     type Out;
-    /// Runs the kernel with the vectors of one instruction set.
+    /// Runs it with the vectors of one instruction set.
     fn run<L: Lanes>(self, lanes: L) -> Self::Out;
 }
 

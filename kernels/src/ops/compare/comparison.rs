@@ -153,8 +153,8 @@ impl Comparison {
         }
     }
 
-    /// Adds the pairs that follow, the first of which has index `start`. Keeps at most `most` mismatches.
-    pub fn append(&mut self, next: Self, start: u64, most: usize) {
+    /// Adds the pairs that follow, the first of which has index `start`. Keeps at most `limit` mismatches.
+    pub fn append(&mut self, next: Self, start: u64, limit: usize) {
         let counts = &mut self.counts;
         let more = next.counts;
         counts.equal += more.equal;
@@ -174,7 +174,7 @@ impl Comparison {
         self.excess = self.excess.max(next.excess);
         self.ratio = self.ratio.max(next.ratio);
         self.norm = self.norm.max(next.norm);
-        let room = most.saturating_sub(self.mismatches.len());
+        let room = limit.saturating_sub(self.mismatches.len());
         let moved = next.mismatches.into_iter().take(room);
         self.mismatches.extend(moved.map(|mismatch| Mismatch { index: mismatch.index + start, ..mismatch }));
     }

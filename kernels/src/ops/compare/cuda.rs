@@ -252,15 +252,15 @@ fn judge_tile<T: Element>(judge: &Judge, actual: &[u8], expected: &[u8], start: 
 fn comparison(totals: &[u64], pair: &Pair) -> Comparison {
     let (histogram, rest) = totals.split_at(BUCKETS);
     let (classes, numbers) = rest.split_at(CLASSES);
-    let of = |class: Class| classes[class as usize];
+    let count = |class: Class| classes[class as usize];
     let counts = Counts {
         equal: pair.elements as u64 - classes.iter().sum::<u64>(),
-        zero_sign: of(Class::ZeroSign),
-        within_tolerance: of(Class::WithinTolerance),
-        mismatch: of(Class::Mismatch),
-        nan_equal: of(Class::NanEqual),
-        nan_mismatch: of(Class::NanMismatch),
-        infinity_mismatch: of(Class::InfinityMismatch),
+        zero_sign: count(Class::ZeroSign),
+        within_tolerance: count(Class::WithinTolerance),
+        mismatch: count(Class::Mismatch),
+        nan_equal: count(Class::NanEqual),
+        nan_mismatch: count(Class::NanMismatch),
+        infinity_mismatch: count(Class::InfinityMismatch),
     };
     let zeros = if pair.policy.distinguish_zero_sign { counts.zero_sign } else { 0 };
     let failed = counts.mismatch + counts.nan_mismatch + counts.infinity_mismatch + zeros;
@@ -273,13 +273,13 @@ fn comparison(totals: &[u64], pair: &Pair) -> Comparison {
 
 /// Merges the maxima of a block: of equal ones, the first place counts.
 fn add_maxima(to: &mut Comparison, [absolute, relative, ulps]: &Maxima) {
-    fn add<T: Copy>(to: &mut Option<Largest<T>>, new: RawLargest, of: fn(u64) -> T, bits: fn(T) -> u64) {
+    fn add<T: Copy>(to: &mut Option<Largest<T>>, new: RawLargest, from_bits: fn(u64) -> T, bits: fn(T) -> u64) {
         let is_larger = match to {
             None => new.value > 0,
             Some(before) => (bits(before.value), new.index) < (new.value, before.index),
         };
         if is_larger {
-            *to = Some(Largest { value: of(new.value), index: new.index });
+            *to = Some(Largest { value: from_bits(new.value), index: new.index });
         }
     }
     add(&mut to.max_absolute, *absolute, f64::from_bits, f64::to_bits);

@@ -26,7 +26,11 @@ enum Number {
 pub fn compare(pair: &Pair) -> Comparison {
     let actual = elements(pair.dtype, &pair.actual);
     let expected = elements(pair.dtype, &pair.expected);
-    let norm = expected.iter().filter(|one| is_finite(one.number)).map(|one| magnitude(one.number)).fold(0.0, f64::max);
+    let norm = expected
+        .iter()
+        .filter(|element| is_finite(element.number))
+        .map(|element| magnitude(element.number))
+        .fold(0.0, f64::max);
     let mut result = Comparison { norm, failed_rows: vec![0; pair.rows.div_ceil(8)], ..Comparison::default() };
     let mut histogram = [0; BUCKETS];
     for (index, (a, e)) in actual.into_iter().zip(expected).enumerate() {
@@ -91,7 +95,7 @@ fn judge(pair: &Pair, a: Element, e: Element, norm: f64) -> (Class, Option<PairE
     let rules = &policy.rules;
     let mut verdicts = vec![];
     verdicts.extend(rules.close.map(|close| exceeded(absolute, close.rtol, magnitude) <= close.atol));
-    verdicts.extend(rules.max_ulps.map(|most| errors.ulps <= most));
+    verdicts.extend(rules.max_ulps.map(|limit| errors.ulps <= limit));
     verdicts.extend(rules.max_norm.map(|factor| absolute <= factor * norm));
     let passes = match rules.combination {
         Combination::Any => verdicts.contains(&true),

@@ -118,7 +118,7 @@ impl Rules {
     pub(super) fn accept(&self, errors: Errors, norm_bound: f64) -> bool {
         let verdicts = [
             self.close.map(|close| errors.excess <= close.atol),
-            self.max_ulps.map(|most| errors.ulps <= most),
+            self.max_ulps.map(|limit| errors.ulps <= limit),
             self.max_norm.map(|_| errors.absolute <= norm_bound),
         ];
         let mut verdicts = verdicts.into_iter().flatten().peekable();

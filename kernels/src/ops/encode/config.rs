@@ -222,9 +222,9 @@ impl EncoderConfig {
             ("intermediate", self.intermediate, 1 << 18),
             ("max_tokens", self.max_tokens, 1 << 20),
         ];
-        for (name, got, most) in sizes {
-            if !(1..=most).contains(&got) {
-                return invalid(format!("{name} must be 1 to {most}, got {got}"));
+        for (name, got, limit) in sizes {
+            if !(1..=limit).contains(&got) {
+                return invalid(format!("{name} must be 1 to {limit}, got {got}"));
             }
         }
         if self.layers > 1 << 12 {

@@ -150,7 +150,7 @@ pub struct EncodeRequest {
 
 /// The first number not below `end`. The vectorised maximum finds the common case that there is none.
 fn first_from(numbers: &[u32], end: usize) -> Option<u32> {
-    numbers.iter().copied().max().filter(|most| *most as usize >= end)?;
+    numbers.iter().copied().max().filter(|limit| *limit as usize >= end)?;
     numbers.iter().copied().find(|number| *number as usize >= end)
 }
 

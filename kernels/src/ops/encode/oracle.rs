@@ -253,14 +253,14 @@ fn reduce(rows: &Rows, row: &OutputRow) -> Vec<f64> {
         Reduction::Mean | Reduction::Max => 1.0,
     };
     let row_sum: f64 = tokens.clone().map(weight).sum();
-    let of = |d: usize| match row.reduce {
+    let component = |d: usize| match row.reduce {
         _ if tokens.is_empty() => 0.0,
         Reduction::Max => tokens.clone().map(|token| rows.row(token)[d]).fold(f64::NEG_INFINITY, f64::max),
         Reduction::Mean | Reduction::WeightedMean => {
             tokens.clone().map(|token| rows.row(token)[d] * weight(token)).sum::<f64>() / row_sum
         }
     };
-    let vector: Vec<f64> = (0..row.dimensions as usize).map(of).collect();
+    let vector: Vec<f64> = (0..row.dimensions as usize).map(component).collect();
     let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
     if !row.normalize || length == 0.0 {
         return vector;

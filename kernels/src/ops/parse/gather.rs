@@ -136,11 +136,11 @@ fn copy<T: Copy + Send + Sync>(
         rest = after;
     }
     assert!(rest.is_empty(), "the slices are as long as the column");
-    let one = |(): &mut (), (from, to): (&[T], &mut [MaybeUninit<T>])| {
+    let copy = |(): &mut (), (from, to): (&[T], &mut [MaybeUninit<T>])| {
         // SAFETY: both have the same length, and `to` is borrowed mutably, so they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) }
     };
-    schedule.for_each(pairs, |(from, _)| copy_cost(size_of_val(*from)), || (), one)
+    schedule.for_each(pairs, |(from, _)| copy_cost(size_of_val(*from)), || (), copy)
 }
 
 #[cfg(test)]

@@ -233,10 +233,10 @@ impl fmt::Debug for View {
 
 impl View {
     fn empty(dim: usize) -> Self {
-        let most = (CHUNK_BYTES / size_of::<f32>() / dim.max(1)).clamp(1, CHUNK_ROWS);
+        let maximum = (CHUNK_BYTES / size_of::<f32>() / dim.max(1)).clamp(1, CHUNK_ROWS);
         Self {
             dim,
-            chunk_rows: 1 << most.ilog2(),
+            chunk_rows: 1 << maximum.ilog2(),
             len: 0,
             chunks: Arc::default(),
             deleted: None,

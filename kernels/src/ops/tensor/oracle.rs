@@ -16,7 +16,7 @@ use accelerd_tensor::{
 pub fn execute(plan: &Plan, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut memory = Memory {
         inputs: inputs.iter().map(|bytes| bytes.to_vec()).collect(),
-        outputs: plan.outputs.iter().map(|of| vec![0; of.bytes()]).collect(),
+        outputs: plan.outputs.iter().map(|ty| vec![0; ty.bytes()]).collect(),
         arena: vec![0; plan.arena_bytes],
     };
     for step in &plan.steps {
@@ -168,8 +168,8 @@ impl Memory {
             let values = self.row(&step.prologue, &step.inputs, &step.output, row);
             let greatest = values.iter().copied().reduce(maximum).unwrap_or(0.0);
             let sum = sum(values.iter().map(|x| (x - greatest).exp()));
-            let of = |x: &f64| if step.is_log { x - greatest - sum.ln() } else { (x - greatest).exp() / sum };
-            self.store_row(&step.output, row, &values.iter().map(of).collect::<Vec<_>>());
+            let value = |x: &f64| if step.is_log { x - greatest - sum.ln() } else { (x - greatest).exp() / sum };
+            self.store_row(&step.output, row, &values.iter().map(value).collect::<Vec<_>>());
         }
     }
 
@@ -183,11 +183,11 @@ impl Memory {
                 NormKind::Rms => 0.0,
             };
             let variance = sum(values.iter().map(|x| (x - mean) * (x - mean))) / count;
-            let of = |(column, x): (usize, &f64)| {
+            let normalize = |(column, x): (usize, &f64)| {
                 let at = |view: &Option<View>| view.as_ref().map(|view| self.load(view, &[column]).as_f64());
                 (x - mean) / (variance + eps).sqrt() * at(&step.weight).unwrap_or(1.0) + at(&step.bias).unwrap_or(0.0)
             };
-            let normalized: Vec<f64> = values.iter().enumerate().map(of).collect();
+            let normalized: Vec<f64> = values.iter().enumerate().map(normalize).collect();
             self.store_row(&step.output, row, &normalized);
         }
     }
@@ -265,7 +265,8 @@ impl Memory {
         let filter = indices(&step.weight.layout.shape[1..]);
         let input = self.numbers(&step.input);
         let weight = self.numbers(&step.weight);
-        let [group_channels, group_outputs] = [&step.input, &step.output].map(|of| of.layout.shape[1] / step.groups);
+        let [group_channels, group_outputs] =
+            [&step.input, &step.output].map(|tensor| tensor.layout.shape[1] / step.groups);
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
             let image = index[0];
             let out = index[1];

@@ -122,7 +122,7 @@ struct Caller {
 
 impl Caller {
     fn call(&self, number: u64, priority: Priority) -> BoxFuture<'static, Result<(), Error>> {
-        let index = Priority::ALL.iter().position(|one| *one == priority).unwrap_or_default();
+        let index = Priority::ALL.iter().position(|candidate| *candidate == priority).unwrap_or_default();
         self.calls[index](number)
     }
 }

@@ -140,7 +140,7 @@ impl Level {
             Shape::Closed { concurrency } => (Some(concurrency), None),
             Shape::Open { rate } => (None, Some(rate)),
         };
-        let occurring = Priority::ALL.into_iter().filter(|one| by_priority && plan.priorities.contains(*one));
+        let occurring = Priority::ALL.into_iter().filter(|priority| by_priority && plan.priorities.contains(*priority));
         let total = report.total();
         Self {
             concurrency,
@@ -154,7 +154,7 @@ impl Level {
             calls_per_second: report.rate(),
             items_per_second: report.rate() * f64::from(items),
             figures: Figures::of(report, &total),
-            priorities: occurring.map(|one| (one.name(), Figures::of(report, report.of(one)))).collect(),
+            priorities: occurring.map(|priority| (priority.name(), Figures::of(report, report.of(priority)))).collect(),
             generator: rate.map(|_| Generator::of(report)),
             lane,
             calls_per_batch,

@@ -66,11 +66,11 @@ impl Folder {
     /// A data set with these parameters: a new one, or one that is there.
     pub(super) fn create(path: &Path, parameters: Parameters) -> Result<Self> {
         match Self::open(path) {
-            Ok(found) if found.parameters == parameters => Ok(found),
-            Ok(found) => Err(CliError::Usage(format!(
+            Ok(existing) if existing.parameters == parameters => Ok(existing),
+            Ok(existing) => Err(CliError::Usage(format!(
                 "{} has a data set with other parameters: {}",
                 path.display(),
-                serde_json::to_string(&found.parameters).unwrap_or_default()
+                serde_json::to_string(&existing.parameters).unwrap_or_default()
             ))),
             Err(CliError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 fs::create_dir_all(path).map_err(CliError::file(path))?;

@@ -295,8 +295,8 @@ async fn delete_removed_files(
         filter.none_of("path", tally.present.iter().map(String::as_str))
     };
     // The empty text is equally near to all points: its hits are any points that match the filter.
-    let found = collection.search_text([""], &SearchOptions::limit(MAX_HITS).filter(filter.clone())).await?;
-    let hits = found.results.into_iter().flatten();
+    let answers = collection.search_text([""], &SearchOptions::limit(MAX_HITS).filter(filter.clone())).await?;
+    let hits = answers.results.into_iter().flatten();
     let paths: BTreeSet<_> =
         hits.filter_map(|hit| hit.payload.get("path").and_then(Value::as_str).map(str::to_owned)).collect();
     let chunks = if paths.is_empty() || dry_run { 0 } else { collection.delete_points(filter).await? };

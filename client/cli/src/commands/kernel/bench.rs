@@ -226,13 +226,13 @@ impl Checked {
         let times: Vec<_> = times.collect();
         let verdict = measured.verdict();
         let device = measured.device();
-        let mismatch = |one: BenchmarkMismatch| MismatchReport {
-            output: one.output,
-            run: one.run,
-            failed: one.failed_count,
-            index: one.index,
-            actual: one.actual,
-            expected: one.expected,
+        let mismatch = |difference: BenchmarkMismatch| MismatchReport {
+            output: difference.output,
+            run: difference.run,
+            failed: difference.failed_count,
+            index: difference.index,
+            actual: difference.actual,
+            expected: difference.expected,
         };
         Self {
             bench: "kernel",

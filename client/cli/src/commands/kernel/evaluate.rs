@@ -240,13 +240,13 @@ impl Judged {
             spill_store_bytes: needs.spill_store_bytes,
             spill_load_bytes: needs.spill_load_bytes,
         };
-        let mismatch = |one: BenchmarkMismatch| Mismatch {
-            output: one.output,
-            run: one.run,
-            failed: one.failed_count,
-            index: one.index,
-            actual: one.actual,
-            expected: one.expected,
+        let mismatch = |difference: BenchmarkMismatch| Mismatch {
+            output: difference.output,
+            run: difference.run,
+            failed: difference.failed_count,
+            index: difference.index,
+            actual: difference.actual,
+            expected: difference.expected,
         };
         Self {
             verdict,

@@ -114,7 +114,7 @@ impl LaunchArgs {
                 names.push(name);
             }
         }
-        let shape = |name| self.shapes.iter().find(|(of, _)| of == name).map_or(&[][..], |(_, shape)| shape);
+        let shape = |name| self.shapes.iter().find(|(own, _)| own == name).map_or(&[][..], |(_, shape)| shape);
         names.into_iter().map(|name| (name, shape(name))).collect()
     }
 }

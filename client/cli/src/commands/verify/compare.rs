@@ -93,11 +93,11 @@ impl CompareArgs {
         if self.atol.is_some() || self.rtol.is_some() {
             policy = policy.close(self.atol.unwrap_or(0.0), self.rtol.unwrap_or(0.0));
         }
-        if let Some(most) = self.max_ulps {
-            policy = policy.max_ulps(most);
+        if let Some(limit) = self.max_ulps {
+            policy = policy.max_ulps(limit);
         }
-        if let Some(most) = self.max_norm {
-            policy = policy.max_norm(most);
+        if let Some(limit) = self.max_norm {
+            policy = policy.max_norm(limit);
         }
         if self.all {
             policy = policy.require_all();

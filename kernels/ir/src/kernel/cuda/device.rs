@@ -187,7 +187,8 @@ pub(super) fn describe(ty: &ParamType) -> String {
     let element = match ty.element().components.as_slice() {
         [only] if only.name.is_empty() => only.dtype.to_string(),
         several => {
-            let each: Vec<_> = several.iter().map(|one| format!("{} {}", one.name, one.dtype)).collect();
+            let each: Vec<_> =
+                several.iter().map(|component| format!("{} {}", component.name, component.dtype)).collect();
             format!("{{{}}}", each.join(", "))
         }
     };

@@ -263,8 +263,8 @@ fn integer_binary(op: BinaryOp, a: &CppExpr, b: &CppExpr) -> CppExpr {
         }
         BinaryOp::Div => helper("quotient", a, &[b]),
         BinaryOp::Rem if is_divisible(a, b) => {
-            let most = b.range.max.abs().max(b.range.min.abs()) - 1;
-            let range = Range { min: if a.range.min < 0 { -most } else { 0 }, max: most.min(a.range.max.max(0)) };
+            let maximum = b.range.max.abs().max(b.range.min.abs()) - 1;
+            let range = Range { min: if a.range.min < 0 { -maximum } else { 0 }, max: maximum.min(a.range.max.max(0)) };
             infix("%", prec::PRODUCT, a, b).within(range)
         }
         BinaryOp::Rem => helper("remainder", a, &[b]),

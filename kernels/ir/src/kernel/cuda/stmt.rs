@@ -61,10 +61,10 @@ impl Emitter<'_> {
             return false;
         }
         let mut reads = place_reads(place);
-        pending.retain(|one| {
-            let is_nested = reads.contains(&one.local);
+        pending.retain(|load| {
+            let is_nested = reads.contains(&load.local);
             if is_nested {
-                reads.extend(&one.reads);
+                reads.extend(&load.reads);
             }
             !is_nested
         });
@@ -78,14 +78,14 @@ impl Emitter<'_> {
         let reads = direct_reads(stmt);
         let changed = if let Stmt::Assign(local, _) | Stmt::Load(local, _) = stmt { Some(local) } else { None };
         let mut loaded = vec![];
-        for one in std::mem::take(pending) {
-            if reads.contains(&one.local) {
+        for load in std::mem::take(pending) {
+            if reads.contains(&load.local) {
                 continue;
             }
-            if changed.is_none_or(|local| one.reads.contains(local)) {
-                loaded.push(one);
+            if changed.is_none_or(|local| load.reads.contains(local)) {
+                loaded.push(load);
             } else {
-                pending.push(one);
+                pending.push(load);
             }
         }
         self.declare_loads(loaded);
@@ -181,9 +181,14 @@ impl Emitter<'_> {
 
     /// The text of a statement that ends its list.
     fn jump(&self, stmt: &Stmt) -> Option<String> {
-        let innermost = self.enclosing.iter().rev().find(|one| one.is_loop).map(|one| one.label);
+        let innermost =
+            self.enclosing.iter().rev().find(|enclosing| enclosing.is_loop).map(|enclosing| enclosing.label);
         let find = |label: &LabelId| {
-            self.enclosing.iter().rev().find(|one| one.label == *label).expect("a checked jump has its target")
+            self.enclosing
+                .iter()
+                .rev()
+                .find(|enclosing| enclosing.label == *label)
+                .expect("a checked jump has its target")
         };
         let goto = |name: &Option<String>| format!("goto {};", name.as_ref().expect("a far jump has a label"));
         match stmt {
@@ -279,20 +284,20 @@ impl Emitter<'_> {
         }
     }
 
-    fn counted(&mut self, one: Counted) {
-        let index = one.counter.0 as usize;
-        let dtype = self.kernel.locals[one.counter.0 as usize].dtype;
+    fn counted(&mut self, counted: Counted) {
+        let index = counted.counter.0 as usize;
+        let dtype = self.kernel.locals[counted.counter.0 as usize].dtype;
         let ty = value_type(dtype);
-        let is_owned = self.usage.is_counter(one.counter);
+        let is_owned = self.usage.is_counter(counted.counter);
         let name = self.names.locals[index].clone();
-        let start = self.expr(one.start);
-        let step = self.expr(one.step);
+        let start = self.expr(counted.start);
+        let step = self.expr(counted.step);
         let step_by = step.range.min;
         if !step.is_constant || step_by == 0 {
-            return self.general(one, &name, is_owned, [start.text, self.expr(one.end).text, step.text]);
+            return self.general(counted, &name, is_owned, [start.text, self.expr(counted.end).text, step.text]);
         }
-        let mut end = self.expr(one.end);
-        if !self.usage.is_invariant(one.end, one.label) {
+        let mut end = self.expr(counted.end);
+        if !self.usage.is_invariant(counted.end, counted.label) {
             let constant = self.names.scope.take(&format!("{name}_end"));
             self.line(&format!("const {ty} {constant} = {};", end.text));
             end = CppExpr::primary(constant, dtype).within(end.range);
@@ -307,35 +312,35 @@ impl Emitter<'_> {
             end.at(prec::SHIFT)
         );
         if is_owned {
-            self.ranges.insert(one.counter, values);
+            self.ranges.insert(counted.counter, values);
         }
-        let copies = !is_owned && self.usage.reads(one.counter) > 0;
+        let copies = !is_owned && self.usage.reads(counted.counter) > 0;
         let first = copies.then(|| format!("{name} = {variable};"));
         let first = first.as_deref();
-        if self.form == Form::Checked && runs_all(one.body) {
+        if self.form == Form::Checked && runs_all(counted.body) {
             let count = format!("ir::Range<{ty}>({}, {}, {}).count", start.text, end.text, step.text);
             self.open(&format!("if (ir::take_iterations(thread, {count})) {{"));
-            self.repeat(one.label, false, &head, first, one.body);
+            self.repeat(counted.label, false, &head, first, counted.body);
             self.reopen("} else {");
-            self.looped(one.label, &head, first, one.body);
+            self.looped(counted.label, &head, first, counted.body);
             self.close("}");
         } else {
-            self.looped(one.label, &head, first, one.body);
+            self.looped(counted.label, &head, first, counted.body);
         }
     }
 
     /// A loop whose step is not a constant.
-    fn general(&mut self, one: Counted, name: &str, is_owned: bool, [start, end, step]: [String; 3]) {
-        let ty = value_type(self.kernel.locals[one.counter.0 as usize].dtype);
+    fn general(&mut self, counted: Counted, name: &str, is_owned: bool, [start, end, step]: [String; 3]) {
+        let ty = value_type(self.kernel.locals[counted.counter.0 as usize].dtype);
         let range = self.names.scope.take(&format!("{name}_range"));
         self.line(&format!("ir::Range<{ty}> {range}({start}, {end}, {step});"));
-        let head = if is_owned || self.usage.reads(one.counter) == 0 {
+        let head = if is_owned || self.usage.reads(counted.counter) == 0 {
             format!("for ({ty} {name}; {range}.next({name});) {{")
         } else {
             format!("while ({range}.next({name})) {{")
         };
-        self.ranges.remove(&one.counter);
-        self.looped(one.label, &head, None, one.body);
+        self.ranges.remove(&counted.counter);
+        self.looped(counted.label, &head, None, counted.body);
     }
 }
 

@@ -103,7 +103,7 @@ impl Usage {
         let index = local.0 as usize;
         let declaration = self.declarations[index];
         if let Declaration::Before(stmt, _) = declaration {
-            self.before.entry(stmt).or_default().retain(|one| *one != local);
+            self.before.entry(stmt).or_default().retain(|declared| *declared != local);
         }
         let is_zero = matches!(declaration, Declaration::Before(_, true));
         self.declarations[index] = Declaration::Member(!is_zero && self.locals[index].writes == 1);

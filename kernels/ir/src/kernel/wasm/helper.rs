@@ -86,7 +86,7 @@ impl Functions {
 
     /// The index of a helper, which becomes a part of the module.
     pub(super) fn helper(&mut self, helper: Helper) -> u32 {
-        let known = self.helpers.iter().position(|(one, _)| *one == helper);
+        let known = self.helpers.iter().position(|(existing, _)| *existing == helper);
         let at = known.unwrap_or_else(|| {
             let code = helper.code(self);
             self.helpers.push((helper, code));

@@ -41,7 +41,7 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
         return;
     };
     let operations = operations(&scope.kernel.body);
-    let vectors = GROUPS.iter().find(|(most, _)| operations <= *most).map_or(1, |(_, vectors)| *vectors);
+    let vectors = GROUPS.iter().find(|(limit, _)| operations <= *limit).map_or(1, |(_, vectors)| *vectors);
     let mut variables = || (0..vectors).map(|_| scope.code().local(ValType::V128)).collect();
     let positions = variables();
     let live = variables();

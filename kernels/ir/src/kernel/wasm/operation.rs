@@ -520,12 +520,12 @@ impl Emitter<'_> {
         if bits == 32 {
             return;
         }
-        let (wide, most) =
+        let (wide, limit) =
             if to.is_signed() { (Dtype::I32, (1 << (bits - 1)) - 1) } else { (Dtype::U32, (1 << bits) - 1) };
-        self.constant(wide, most);
+        self.constant(wide, limit);
         self.binary(BinaryOp::Min, wide);
         if to.is_signed() {
-            self.constant(wide, -most - 1);
+            self.constant(wide, -limit - 1);
             self.binary(BinaryOp::Max, wide);
         }
     }

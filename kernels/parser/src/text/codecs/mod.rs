@@ -80,7 +80,7 @@ impl Codec {
 
     /// Decodes a source; an error is CPython's message.
     pub(super) fn decode(self, source: &[u8], options: Options) -> Result<Cow<'_, str>, String> {
-        let found = match self.kind {
+        let decoded = match self.kind {
             "utf_8" | "utf_8_sig" => {
                 return std::str::from_utf8(source)
                     .map(Cow::Borrowed)
@@ -93,8 +93,8 @@ impl Codec {
             _ => return self.decode_lines(source, options).map(Cow::Owned),
         };
         // CPython normalises newlines before it decodes.
-        let pairs = |at: usize| memmem::find_iter(&source[..at], b"\r\n").count();
-        found.map(Cow::Owned).map_err(|bad| bad.message(source, pairs(bad.at)))
+        let pairs = |offset: usize| memmem::find_iter(&source[..offset], b"\r\n").count();
+        decoded.map(Cow::Owned).map_err(|bad| bad.message(source, pairs(bad.at)))
     }
 
     /// Decodes pairs of bytes. CPython normalises newlines first, which changes a pair with a carriage return.
@@ -198,11 +198,11 @@ fn has_line_feeds(module: &str) -> bool {
 
 fn charmap(module: &str, source: &[u8], options: Options) -> Result<String, Undecodable> {
     let table = characters(module);
-    let one = |(offset, &byte): (usize, &u8)| match table[usize::from(byte)] {
+    let character = |(offset, &byte): (usize, &u8)| match table[usize::from(byte)] {
         // Fixed in 3.14.
         0x9b if module == "palmos" && options.feature_version >= 14 => Ok('\u{203a}'),
         tables::NONE => Err(Undecodable::byte("charmap", offset, "character maps to <undefined>")),
         point => Ok(char::from_u32(u32::from(point)).unwrap_or_default()),
     };
-    source.iter().enumerate().map(one).collect()
+    source.iter().enumerate().map(character).collect()
 }

@@ -57,7 +57,8 @@ fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
     };
     // Bytes from 0xa1 on are the letters from U+3131 on.
     let letter = |byte: u8| byte.checked_sub(0xa1).and_then(|place| char::from_u32(0x3131 + u32::from(place)));
-    let place = |letters: &str, byte: u8| letters.chars().zip(0..).find(|&(one, _)| Some(one) == letter(byte));
+    let place =
+        |letters: &str, byte: u8| letters.chars().zip(0..).find(|&(character, _)| Some(character) == letter(byte));
     let initial = place(INITIALS, initial).map(|(_, place)| place);
     let vowel = vowel.checked_sub(0xbf).map(u32::from).filter(|&vowel| vowel < 21);
     let end = if end == FILLER { Some(0) } else { place(FINALS, end).map(|(_, place)| place + 1) };

@@ -260,11 +260,11 @@ mod tests {
             let batch = batch(&lengths);
             let Some(bucket) = ShapeBucket::of(&batch, 512) else { panic!("{lengths:?}") };
             let items = WorkItems::new(&batch.cu_seqlens).expect("few");
-            let most = bucket.items();
+            let limit = bucket.items();
             let counts = items.counts();
-            assert!(counts.long <= most.long && counts.whole <= most.whole, "{lengths:?}");
-            assert!(counts.middle <= most.middle && counts.short <= most.short, "{lengths:?}");
-            assert_eq!(items.padded(most).counts(), most);
+            assert!(counts.long <= limit.long && counts.whole <= limit.whole, "{lengths:?}");
+            assert!(counts.middle <= limit.middle && counts.short <= limit.short, "{lengths:?}");
+            assert_eq!(items.padded(limit).counts(), limit);
         }
     }
 

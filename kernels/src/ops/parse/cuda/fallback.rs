@@ -35,8 +35,8 @@ pub(super) struct BatchSource<'a> {
 impl<'a> BatchSource<'a> {
     /// All sources of a request.
     pub(super) fn all(request: &'a ParseRequest) -> impl Iterator<Item = Self> {
-        let one = |(offset, bytes)| Self { bytes, options: request.options_of(offset), outputs: request.outputs };
-        request.sources.iter().enumerate().map(one)
+        let source = |(offset, bytes)| Self { bytes, options: request.options_of(offset), outputs: request.outputs };
+        request.sources.iter().enumerate().map(source)
     }
 }
 
@@ -365,7 +365,8 @@ mod tests {
         assert_eq!(fallen_back(), [true, true, true, false, true]);
         let nodes = |source: usize| batch.results[source].get().map(|parsed: &ParsedSource| parsed.result.counts.nodes);
         assert_eq!((nodes(1), nodes(3), nodes(0)), (Some(3), None, nodes(4)));
-        let counted: Vec<_> = stats.stats().into_iter().map(|one| (one.reason, one.items, one.bytes)).collect();
+        let counted: Vec<_> =
+            stats.stats().into_iter().map(|counter| (counter.reason, counter.items, counter.bytes)).collect();
         assert_eq!(counted, [("block", 1, 6), ("limit", 2, 2 * table.len() as u64), ("literal", 1, 7)]);
     }
 

@@ -317,8 +317,8 @@ impl<'a> ParsingSlice<'a> {
 impl LexerBases {
     /// By source, and one past the last: the rows before it.
     fn offsets(&self, host: &HostBuffer, summary: Option<&[Summary]>, sources: usize) -> Vec<Counts> {
-        let base = |of: Option<Region<u32>>, at: usize| of.map_or(0, |region| host.get(region)[index]);
-        let one = |index: usize| {
+        let base = |column: Option<Region<u32>>, index: usize| column.map_or(0, |region| host.get(region)[index]);
+        let counts = |index: usize| {
             let Summary { nodes, values, extra, .. } = summary.map_or_else(Summary::default, |summary| summary[index]);
             Counts {
                 nodes,
@@ -330,7 +330,7 @@ impl LexerBases {
                 comments: base(self.comments, index),
             }
         };
-        (0..=sources).map(one).collect()
+        (0..=sources).map(counts).collect()
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Result<Vec<Hi
 
 /// Searches inline corpora, one after the other.
 pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
-    let one = |request: &&FindSimilarRequest| {
+    let search = |request: &&FindSimilarRequest| {
         let rows = request.corpus.as_f32();
         let queries = request.queries.as_f32();
         let table = Table::inline(&rows, request.corpus.rows(), request.corpus.cols(), request.metric);
@@ -57,7 +57,7 @@ pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Re
         };
         Ok(search_table(&table, &[batch], worker)?.pop().unwrap_or(Hits { lists: vec![] }))
     };
-    batch.iter().map(one).collect()
+    batch.iter().map(search).collect()
 }
 
 /// Answers all requests of a batch together.
@@ -100,8 +100,8 @@ fn search_queries(table: &Table<'_>, queries: &[Query<'_>], worker: &Worker) -> 
         Pass { table, queries, rows: None, worker }.run(&scanned, &mut lists)?;
     }
     // Queries of one request share its rows.
-    for of in gathered.chunk_by(|&a, &b| std::ptr::eq(queries[a].filter, queries[b].filter)) {
-        Pass { table, queries, rows: queries[of[0]].filter.rows(), worker }.run(of, &mut lists)?;
+    for group in gathered.chunk_by(|&a, &b| std::ptr::eq(queries[a].filter, queries[b].filter)) {
+        Pass { table, queries, rows: queries[group[0]].filter.rows(), worker }.run(group, &mut lists)?;
     }
     Ok(lists)
 }
@@ -116,9 +116,9 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Finds the hits of the queries `of`.
-    fn run(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
-        let uncertified = self.search(of, lists)?;
+    /// Finds the hits of the queries `group`.
+    fn run(&self, group: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
+        let uncertified = self.search(group, lists)?;
         if uncertified.is_empty() { Ok(()) } else { self.rescan(&uncertified, lists) }
     }
 
@@ -139,29 +139,29 @@ impl Pass<'_> {
         })
     }
 
-    /// Scan, rescoring and certificate for the queries `of`; returns those whose certificate failed.
-    fn search(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
+    /// Scan, rescoring and certificate for the queries `group`; returns those whose certificate failed.
+    fn search(&self, group: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
         let table = self.table;
         let worker = self.worker;
-        let queries: Vec<_> = of.iter().map(|&index| &self.queries[index]).collect();
+        let queries: Vec<_> = group.iter().map(|&index| &self.queries[index]).collect();
         let candidates = self.scan("search_scan", &queries, |index| TopCandidates::new(table, queries[index]))?;
         let rows: Vec<_> = queries.iter().map(|query| collectors::candidate_count(query.k)).collect();
         let rescore = || score_each(worker, table.dim, &rows, candidates, TopCandidates::rescore);
         let rescored = worker.pool().time_inline("search_rescore", rescore)?;
         let (hits, certified): (Vec<_>, Vec<_>) = rescored.into_iter().unzip();
-        store(lists, of, hits);
-        Ok(of.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&index, _)| index).collect())
+        store(lists, group, hits);
+        Ok(group.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&index, _)| index).collect())
     }
 
     /// Scans again for queries whose first hits are in `lists`.
-    fn rescan(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
+    fn rescan(&self, group: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
         let table = self.table;
-        let queries: Vec<_> = of.iter().map(|&index| &self.queries[index]).collect();
-        let known: Vec<_> = of.iter().map(|&index| &lists[index]).collect();
+        let queries: Vec<_> = group.iter().map(|&index| &self.queries[index]).collect();
+        let known: Vec<_> = group.iter().map(|&index| &lists[index]).collect();
         let found =
             self.scan("search_rescan", &queries, |index| TopHits::better_than(table, queries[index], known[index]))?;
         let cost = |hits: &TopHits<'_>| READ_COST.saturating_mul(hits.len() as u64);
-        store(lists, of, self.worker.map(found, cost, TopHits::finish)?);
+        store(lists, group, self.worker.map(found, cost, TopHits::finish)?);
         Ok(())
     }
 }
@@ -185,6 +185,6 @@ fn score_each<T: Send, R: Send>(
     worker.map(queries, |(_, rows)| cost(**rows).max(1), |(query, _)| score(query))
 }
 
-fn store(lists: &mut [Vec<Hit>], of: &[usize], hits: Vec<Vec<Hit>>) {
-    of.iter().zip(hits).for_each(|(&index, hits)| lists[index] = hits);
+fn store(lists: &mut [Vec<Hit>], group: &[usize], hits: Vec<Vec<Hit>>) {
+    group.iter().zip(hits).for_each(|(&index, hits)| lists[index] = hits);
 }

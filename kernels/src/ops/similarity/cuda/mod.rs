@@ -44,12 +44,12 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &mut Worker) -> Result<Ve
         len: corpus_copy.len,
         deleted: corpus_copy.deleted.as_deref(),
     };
-    let found = search_resident(batch, context);
-    if found.is_err() {
+    let answers = search_resident(batch, context);
+    if answers.is_err() {
         // Kernels in flight may still read the device's copy.
         let _ = worker.synchronize();
     }
-    found
+    answers
 }
 
 /// Searches inline corpora.
@@ -162,8 +162,8 @@ fn score_listed(context: SearchContext<'_>, specs: &[QuerySpec<'_>], list: &[u32
     }
     let uploaded = context.worker.upload_new(list)?;
     let listed = RowList { list: Some(&uploaded), count: list.len() };
-    let found = in_groups(context, specs, SearchPlan::BruteForce, listed)?;
-    Ok(found.into_iter().map(Option::unwrap_or_default).collect())
+    let lists = in_groups(context, specs, SearchPlan::BruteForce, listed)?;
+    Ok(lists.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// Searches all rows; queries that a plan fails to certify fall back to the next plan.
@@ -204,10 +204,10 @@ fn in_groups(
     let budget = (memory / 16).clamp(64 << 20, 1 << 30);
     let masks = distinct_masks(specs).len();
     let at_once = queries_at_once(&problem(context, specs), plan, masks, listed.count, budget);
-    let mut found = Vec::with_capacity(specs.len());
+    let mut lists = Vec::with_capacity(specs.len());
     for specs in specs.chunks(at_once) {
-        found.extend(run(context, specs, plan, listed)?);
+        lists.extend(run(context, specs, plan, listed)?);
         context.worker.preemption_point()?;
     }
-    Ok(found)
+    Ok(lists)
 }

@@ -160,11 +160,11 @@ impl SearchProblem {
 
     fn gemv(&self, caps: &DeviceCaps) -> SearchPlan {
         let bytes = self.dim.next_multiple_of(self.format.gemv_columns()) * self.format.gemv_bytes();
-        let most = caps.shared_bytes.saturating_sub(1024) / bytes;
+        let limit = caps.shared_bytes.saturating_sub(1024) / bytes;
         let wanted = self.queries.next_power_of_two().min(GEMV_QUERIES);
         [4, 2, 1]
             .into_iter()
-            .find(|width| *width <= most.min(wanted))
+            .find(|width| *width <= limit.min(wanted))
             .map_or(SearchPlan::BruteForce, |width| SearchPlan::Gemv { width, fused: self.k <= FUSED_K })
     }
 

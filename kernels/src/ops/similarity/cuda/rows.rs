@@ -246,11 +246,11 @@ impl DeviceCorpus {
     }
 
     fn updated(before: Option<&Self>, corpus: &Corpus, view: &View, worker: &Worker) -> Result<Self, OpError> {
-        let len = before.map_or(0, |one| one.len);
-        let capacity = before.map_or(0, |one| one.rows.capacity);
+        let len = before.map_or(0, |previous| previous.len);
+        let capacity = before.map_or(0, |previous| previous.rows.capacity);
         let rows = match before {
-            Some(one) if view.len() <= capacity => Arc::clone(&one.rows),
-            Some(one) => Arc::new(one.rows.grown(len, view.len().max(capacity + capacity / 2), worker)?),
+            Some(previous) if view.len() <= capacity => Arc::clone(&previous.rows),
+            Some(previous) => Arc::new(previous.rows.grown(len, view.len().max(capacity + capacity / 2), worker)?),
             None => {
                 let dim = corpus.dim();
                 let metric = corpus.metric();
@@ -267,9 +267,9 @@ impl DeviceCorpus {
         if view.len() > len {
             rows.quantise(len, view.len() - len, worker)?;
         }
-        let kept = before.filter(|one| one.has_deletions_of(view) && one.rows.capacity == rows.capacity);
+        let kept = before.filter(|previous| previous.has_deletions_of(view) && previous.rows.capacity == rows.capacity);
         let deleted = match (kept, view.deleted_bits()) {
-            (Some(one), _) => one.deleted.clone(),
+            (Some(previous), _) => previous.deleted.clone(),
             (None, None) => None,
             (None, Some(bits)) => {
                 let words = rows.capacity / 32;

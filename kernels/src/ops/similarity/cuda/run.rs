@@ -350,9 +350,9 @@ impl Run<'_> {
             .u32(to_u32(sizes.mask_words)?)
             .u32(checked.into())
             .u32(self.metric());
-        let most = (self.context.caps.sm_count as usize * 16).div_ceil(self.problem.queries).max(4);
+        let maximum = (self.context.caps.sm_count as usize * 16).div_ceil(self.problem.queries).max(4);
         let wanted = if direct { self.listed.count.div_ceil(BLOCK_ROWS) } else { self.problem.k };
-        let grid = Grid::xy(to_u32(wanted.clamp(1, most))?, self.queries()?);
+        let grid = Grid::xy(to_u32(wanted.clamp(1, maximum))?, self.queries()?);
         self.context.worker.launch(&RESCORE, grid, BLOCK_THREADS, 0, &mut args)
     }
 
@@ -411,11 +411,11 @@ impl Run<'_> {
         let words = self.context.worker.download(&self.memory, statuses / 4..best / 4 + 2 * k * queries)?;
         let (about, keys) = words.split_at((best - statuses) / 4);
         let metric = self.context.rows.metric;
-        let one = |((spec, about), keys): ((&QuerySpec<'_>, &[u32]), &[u32])| {
+        let result = |((spec, about), keys): ((&QuerySpec<'_>, &[u32]), &[u32])| {
             certified_hits(spec, bytemuck::pod_read_unaligned(bytemuck::cast_slice(about)), keys, self.plan, metric)
         };
         let status_words = size_of::<SearchStatus>() / 4;
-        Ok(specs.iter().zip(about.chunks_exact(status_words)).zip(keys.chunks_exact(2 * k)).map(one).collect())
+        Ok(specs.iter().zip(about.chunks_exact(status_words)).zip(keys.chunks_exact(2 * k)).map(result).collect())
     }
 }
 

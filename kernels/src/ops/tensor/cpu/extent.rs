@@ -95,7 +95,7 @@ fn meets(dims: &[Dim], offset: isize) -> bool {
     if dim.stride == 0 {
         return offset == 0;
     }
-    let span = |of: fn(&Dim) -> usize| rest.iter().map(|dim| dim.stride * of(dim)).sum::<usize>().cast_signed();
+    let span = |bound: fn(&Dim) -> usize| rest.iter().map(|dim| dim.stride * bound(dim)).sum::<usize>().cast_signed();
     let low = -span(|dim| dim.least);
     let high = span(|dim| dim.most);
     let stride = dim.stride.cast_signed();

@@ -81,7 +81,7 @@ pub(super) fn check_types(program: &Program, params: &[Dtype], outputs: &[Operan
 
 /// Cuts a number of elements into ranges of whole blocks that cost about a 64th of a slice, or less, so that threads finish together.
 pub(super) fn chunks(len: usize, block: usize, cost: u64) -> impl Iterator<Item = Range<usize>> {
-    let most = usize::try_from(SLICE / 64 / cost.max(1)).unwrap_or(usize::MAX);
-    let chunk = (most / block).max(1) * block;
+    let maximum = usize::try_from(SLICE / 64 / cost.max(1)).unwrap_or(usize::MAX);
+    let chunk = (maximum / block).max(1) * block;
     (0..len).step_by(chunk).map(move |start| start..(start + chunk).min(len))
 }

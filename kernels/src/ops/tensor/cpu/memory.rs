@@ -97,12 +97,12 @@ impl<'a> Memory<'a> {
                 )));
             }
         }
-        let aligned = inputs.iter().zip(&plan.inputs).map(|(bytes, of)| match bytes.as_ptr().addr() {
-            address if address.is_multiple_of(of.dtype.size()) => Ok(Input::Borrowed(bytes)),
+        let aligned = inputs.iter().zip(&plan.inputs).map(|(bytes, ty)| match bytes.as_ptr().addr() {
+            address if address.is_multiple_of(ty.dtype.size()) => Ok(Input::Borrowed(bytes)),
             _ => AlignedBuffer::copy(bytes).map(Input::Copied),
         });
         let inputs = aligned.collect::<Result<Vec<_>, _>>()?;
-        let outputs = plan.outputs.iter().map(|of| AlignedBuffer::zeros(of.bytes()));
+        let outputs = plan.outputs.iter().map(|ty| AlignedBuffer::zeros(ty.bytes()));
         let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let mut arena = AlignedBuffer::zeros(plan.arena_bytes)?;
         Ok(Self {

@@ -121,18 +121,18 @@ impl Program {
     }
 
     fn compute(&self, value: &Value, registers: &Registers, len: usize, source: &impl Source, out: &mut [u8]) {
-        let of = |id: ValueId| self.value(id, registers, len, source);
+        let operand = |id: ValueId| self.value(id, registers, len, source);
         let dtype = |id: ValueId| self.values[id.index()].dtype;
         match value.inst {
             Inst::Param(nth) => source.load(nth as usize, out),
             Inst::Index => source.index(bytemuck::cast_slice_mut(out)),
             Inst::Literal(_) => {}
-            Inst::Unary(op, a) => instruction::unary(op, dtype(a), of(a), out),
-            Inst::Binary(op, a, b) => instruction::binary(op, dtype(a), of(a), of(b), out),
+            Inst::Unary(op, a) => instruction::unary(op, dtype(a), operand(a), out),
+            Inst::Binary(op, a, b) => instruction::binary(op, dtype(a), operand(a), operand(b), out),
             Inst::Select(condition, a, b) => {
-                instruction::select(value.dtype.size(), of(condition), of(a), of(b), out);
+                instruction::select(value.dtype.size(), operand(condition), operand(a), operand(b), out);
             }
-            Inst::Cast(a) => cast(dtype(a), value.dtype, of(a), out),
+            Inst::Cast(a) => cast(dtype(a), value.dtype, operand(a), out),
         }
     }
 

@@ -93,8 +93,8 @@ impl Region {
                 let (row_tiles, rows_of_tile) = split(row, &rows);
                 let (column_tiles, columns_of_tile) = split(column, &columns);
                 all.extend([row_tiles, column_tiles, rows_of_tile, columns_of_tile]);
-                let start = |of: usize| {
-                    row.strides[of] * rows.start.cast_signed() + column.strides[of] * columns.start.cast_signed()
+                let start = |nth: usize| {
+                    row.strides[nth] * rows.start.cast_signed() + column.strides[nth] * columns.start.cast_signed()
                 };
                 let offsets: Vec<isize> = (0..=operands.len()).map(start).collect();
                 regions.push(Self::of_dims(operands, &[], &merged(&all), &offsets));
@@ -117,19 +117,19 @@ impl Region {
 
     fn of_dims(operands: &[&Operand], slow: &[Dim], fast: &[Dim], offsets: &[isize]) -> Self {
         let extents = |dims: &[Dim]| dims.iter().map(|dim| dim.extent).collect::<Vec<_>>();
-        let access = |of: usize, base: *mut u8, dtype: Dtype| {
-            let strides = |dims: &[Dim]| dims.iter().map(|dim| dim.strides[of]).collect::<Cow<'static, [isize]>>();
+        let access = |nth: usize, base: *mut u8, dtype: Dtype| {
+            let strides = |dims: &[Dim]| dims.iter().map(|dim| dim.strides[nth]).collect::<Cow<'static, [isize]>>();
             let mut dense = 1;
             let is_dense = fast.iter().rev().all(|dim| {
-                let is_next = dim.strides[of] == dense;
+                let is_next = dim.strides[nth] == dense;
                 dense = dense.wrapping_mul(dim.extent.cast_signed());
                 is_next
             });
-            let first = offsets[of];
+            let first = offsets[nth];
             Access { base, first, dtype, slow: strides(slow), fast: strides(fast), is_dense }
         };
         let accesses =
-            operands.iter().enumerate().map(|(of, operand)| access(of, operand.base, operand.dtype)).collect();
+            operands.iter().enumerate().map(|(nth, operand)| access(nth, operand.base, operand.dtype)).collect();
         let index = access(operands.len(), std::ptr::null_mut(), Dtype::I64);
         Self { slow: extents(slow), fast: extents(fast), accesses, index }
     }

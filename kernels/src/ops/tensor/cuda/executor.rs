@@ -141,9 +141,9 @@ impl<'a> Buffers<'a> {
     ) -> Result<Executed, OpError> {
         let mut returned = vec![];
         let mut kept = vec![];
-        for ((buffer, of), reserved) in self.outputs.into_iter().zip(&plan.outputs).zip(reserved) {
+        for ((buffer, ty), reserved) in self.outputs.into_iter().zip(&plan.outputs).zip(reserved) {
             match reserved {
-                Some(reserved) => kept.push(ResidentTensor::on_gpu(of.clone(), buffer, worker, reserved)),
+                Some(reserved) => kept.push(ResidentTensor::on_gpu(ty.clone(), buffer, worker, reserved)),
                 None => returned.push(buffer),
             }
         }

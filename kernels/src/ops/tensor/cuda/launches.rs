@@ -121,7 +121,7 @@ impl Launches {
 
 /// A number of blocks along x.
 pub(super) fn blocks_x(blocks: usize) -> Result<u32, OpError> {
-    let most = i32::MAX.unsigned_abs();
-    let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= most);
-    fits.ok_or_else(|| OpError::Invalid(format!("a tensor needs {blocks} blocks of a kernel, more than {most}")))
+    let limit = i32::MAX.unsigned_abs();
+    let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= limit);
+    fits.ok_or_else(|| OpError::Invalid(format!("a tensor needs {blocks} blocks of a kernel, more than {limit}")))
 }

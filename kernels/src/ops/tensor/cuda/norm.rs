@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn a_row_is_read_once_if_it_fits_and_by_many_blocks_if_it_is_alone() {
         let geometry = |shape| {
-            let geometry = |one: &Launch| (one.source.template, [one.grid.x, one.grid.y], one.block_threads);
+            let geometry =
+                |launch: &Launch| (launch.source.template, [launch.grid.x, launch.grid.y], launch.block_threads);
             prepared(&step(Dtype::F32, shape, NormKind::Layer, 2)).launches.iter().map(geometry).collect::<Vec<_>>()
         };
         assert_eq!(geometry([16384, 4096]), [("tensor_norm", [16384, 1], 256)]);

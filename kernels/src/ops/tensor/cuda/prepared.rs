@@ -156,8 +156,8 @@ impl PreparedLaunch {
         let kernel = worker.jit(&source)?;
         if let Some(waves) = waves {
             let active = worker.max_active_blocks(&kernel, block_threads, shared_bytes)?.max(1);
-            let most = worker.sm_count().saturating_mul(active).saturating_mul(waves);
-            grid.x = grid.x.min((most / cluster).max(1) * cluster);
+            let limit = worker.sm_count().saturating_mul(active).saturating_mul(waves);
+            grid.x = grid.x.min((limit / cluster).max(1) * cluster);
         }
         let words = arguments.iter().map(|argument| match argument {
             Argument::Word(word) => *word,
@@ -192,8 +192,8 @@ impl PreparedLaunch {
         for (word, pointer) in &self.pointers {
             args.set_word(*word, address(*pointer));
         }
-        for (first, MapArgument { map, at: index }) in &self.maps {
-            let words = map.encode(DevicePtr::from_raw(address(*index)), worker.device())?;
+        for (first, MapArgument { map, at: pointer }) in &self.maps {
+            let words = map.encode(DevicePtr::from_raw(address(*pointer)), worker.device())?;
             words.into_iter().enumerate().for_each(|(nth, word)| args.set_word(first + nth, word));
         }
         worker.launch_jit(&self.kernel, &self.config, &mut args)

@@ -61,11 +61,11 @@ impl RowVariant {
         let vec = vector(columns, operands);
         let vectors = columns / vec;
         // An f64 takes two registers.
-        let most = if dtype == Dtype::F64 { MAX_VALUES / 2 } else { MAX_VALUES };
-        if columns <= WARP * most {
+        let limit = if dtype == Dtype::F64 { MAX_VALUES / 2 } else { MAX_VALUES };
+        if columns <= WARP * limit {
             return Self::in_a_warp(vec, vectors);
         }
-        let values = if columns <= MAX_BLOCK_THREADS * BLOCK_VALUES { BLOCK_VALUES } else { most };
+        let values = if columns <= MAX_BLOCK_THREADS * BLOCK_VALUES { BLOCK_VALUES } else { limit };
         let items = values / vec;
         let threads = vectors.div_ceil(items).next_multiple_of(WARP);
         if threads <= MAX_BLOCK_THREADS {

@@ -64,9 +64,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// At most `most` parts of multiples of `tile` elements.
-    fn new(extent: usize, most: usize, tile: usize) -> Self {
-        let part = extent.div_ceil(most.max(1)).next_multiple_of(tile);
+    /// At most `limit` parts of multiples of `tile` elements.
+    fn new(extent: usize, limit: usize, tile: usize) -> Self {
+        let part = extent.div_ceil(limit.max(1)).next_multiple_of(tile);
         Self { part, count: extent.div_ceil(part) }
     }
 }
@@ -80,8 +80,8 @@ impl Scan<'_> {
             let short = self.launch("tensor_scan_short_rows", "scan_short_rows", vec, [blocks, 1], parts)?;
             return Ok(Launches::one(short));
         }
-        let most = if self.outer >= MANY_ROWS { 1 } else { TARGET_BLOCKS / self.outer };
-        let parts = Parts::new(self.extent, most, THREADS * SCAN_ROUNDS * vec);
+        let limit = if self.outer >= MANY_ROWS { 1 } else { TARGET_BLOCKS / self.outer };
+        let parts = Parts::new(self.extent, limit, THREADS * SCAN_ROUNDS * vec);
         let grid = [self.outer, parts.count];
         let scan = self.launch("tensor_scan_rows", "scan_rows", vec, grid, parts)?;
         if parts.count == 1 {
@@ -93,8 +93,8 @@ impl Scan<'_> {
 
     fn columns(&self) -> Result<Launches, OpError> {
         let columns = self.outer * self.inner;
-        let most = if columns >= MANY_COLUMNS { 1 } else { (MANY_COLUMNS / columns).min(MAX_COLUMN_PARTS) };
-        let parts = Parts::new(self.extent, most, MIN_COLUMN_PART);
+        let limit = if columns >= MANY_COLUMNS { 1 } else { (MANY_COLUMNS / columns).min(MAX_COLUMN_PARTS) };
+        let parts = Parts::new(self.extent, limit, MIN_COLUMN_PART);
         let grid = [columns.div_ceil(THREADS), parts.count];
         let scan = self.launch("tensor_scan_columns", "scan_columns", 1, grid, parts)?;
         if parts.count == 1 {
@@ -192,7 +192,7 @@ mod tests {
     fn long_scans_use_the_whole_device_and_short_ones_share_blocks() {
         let geometry = |shape| {
             let launches = prepared(&step(Dtype::F32, Dtype::F32, shape)).launches;
-            launches.iter().map(|one| (one.source.template, [one.grid.x, one.grid.y])).collect::<Vec<_>>()
+            launches.iter().map(|launch| (launch.source.template, [launch.grid.x, launch.grid.y])).collect::<Vec<_>>()
         };
         assert_eq!(geometry([10_000, 100, 1]), [("tensor_scan_short_rows", [1250, 1])]);
         assert_eq!(geometry([10_000, 4096, 1]), [("tensor_scan_rows", [10_000, 1])]);
@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn parts_cover_the_extent_in_whole_tiles() {
-        for (extent, most, tile) in [(1, 1024, 4096), (4097, 1024, 4096), (100_000_000, 1024, 1024), (777, 3, 64)] {
-            let parts = Parts::new(extent, most, tile);
-            assert!(parts.count <= most && parts.part.is_multiple_of(tile), "{extent}");
+        for (extent, limit, tile) in [(1, 1024, 4096), (4097, 1024, 4096), (100_000_000, 1024, 1024), (777, 3, 64)] {
+            let parts = Parts::new(extent, limit, tile);
+            assert!(parts.count <= limit && parts.part.is_multiple_of(tile), "{extent}");
             assert!(parts.part * parts.count >= extent && parts.part * (parts.count - 1) < extent, "{extent}");
         }
     }

@@ -127,15 +127,15 @@ fn attend<T: Products>(
         output: reader(&operands.outputs[0]),
     };
     let columns = shape.dim + shape.value_dim;
-    let most = (BLOCK / columns).max(1);
+    let maximum = (BLOCK / columns).max(1);
     let row_cost = product([shape.keys, columns + SCORE_COST]).saturating_add(READ_COST * columns as u64);
-    let rows_at_once = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(ROWS).clamp(1, ROWS.min(most));
+    let rows_at_once = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(ROWS).clamp(1, ROWS.min(maximum));
     let blocks = |kv_head: usize| {
         let ranges = (0..shape.rows()).step_by(rows_at_once);
         ranges.map(move |first| (kv_head, first..(first + rows_at_once).min(shape.rows())))
     };
     let items = (0..shape.batch * shape.kv_heads).flat_map(blocks);
-    let keys_at_once = KEYS.min(most);
+    let keys_at_once = KEYS.min(maximum);
     if row_cost > SLICE {
         // A row alone takes longer than a slice.
         let key_cost = product([columns + SCORE_COST]).max(1);

@@ -89,9 +89,9 @@ fn tasks(extents: &Extents) -> Vec<Task> {
     let columns_of_task = if rows_of_task > 1 { columns } else { POSITIONS.min(columns) };
     let blocks = rows.div_ceil(rows_of_task) * columns.div_ceil(columns_of_task);
     let is_few = product([extents.batch, extents.groups, blocks]) < FEW_TASKS;
-    let most = usize::try_from(SLICE / 4 / product([POSITIONS, extents.terms()]).max(1)).unwrap_or(usize::MAX);
+    let maximum = usize::try_from(SLICE / 4 / product([POSITIONS, extents.terms()]).max(1)).unwrap_or(usize::MAX);
     let channels_of_task =
-        if is_few { FEW_CHANNELS } else { (most / FEW_CHANNELS).max(1).saturating_mul(FEW_CHANNELS) };
+        if is_few { FEW_CHANNELS } else { (maximum / FEW_CHANNELS).max(1).saturating_mul(FEW_CHANNELS) };
     let mut tasks = vec![];
     for image in 0..extents.batch {
         for group in 0..extents.groups {

@@ -140,8 +140,8 @@ where
     fn multiply_blocks(&self, batches: &Range<usize>) -> Result<(), OpError> {
         let shape = self.factors.shape;
         let worker = self.worker;
-        let most = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
-        for columns in parts(0..shape.columns, most) {
+        let maximum = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
+        for columns in parts(0..shape.columns, maximum) {
             let packing = |columns: &Range<usize>| product([columns.len(), shape.inner, 64]);
             let strips = worker.map_joining(parts(columns, COLUMNS).collect(), packing, |columns| {
                 pack(self.factors, batches.start, columns)

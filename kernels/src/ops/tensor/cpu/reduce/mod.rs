@@ -217,15 +217,15 @@ impl ReductionPass<'_> {
         if self.reducer.has_columns() && rows > 1 && (is_far || len <= MAX_SHORT_ROW) {
             let chunk = RUN * CHUNK / 16;
             let is_wide = is_identity && rows.div_ceil(SUMMED_COLUMNS) * len.div_ceil(chunk) >= 4 * threads;
-            let most = if is_wide { SUMMED_COLUMNS } else { self.prologue.block() };
-            let width = most.min(rows).max(1);
-            let block = (most / width).min(len).max(1);
+            let limit = if is_wide { SUMMED_COLUMNS } else { self.prologue.block() };
+            let width = limit.min(rows).max(1);
+            let block = (limit / width).min(len).max(1);
             let region = Region::new(&operands, self.shape, self.inner_rank, true);
             return Schedule { region, is_columns: true, rows, len, width, block, chunk };
         }
-        let most = if is_identity && self.reducer.is_exact() { SELECTED } else { self.prologue.block() };
-        let block = if is_far { FAR_BLOCK } else { most }.min(len).max(1);
-        let width = (most / block).min(rows).max(1);
+        let limit = if is_identity && self.reducer.is_exact() { SELECTED } else { self.prologue.block() };
+        let block = if is_far { FAR_BLOCK } else { limit }.min(len).max(1);
+        let width = (limit / block).min(rows).max(1);
         Schedule { region, is_columns: false, rows, len, width, block, chunk: block * CHUNK }
     }
 

@@ -246,7 +246,8 @@ impl<T: Real> Reducer for LogSumExp<T> {
         combine_each(states, later, |[a, sum_a]: [f64; 2], [b, sum_b]| {
             let greatest = Number::maximum(a, b);
             #[expect(clippy::float_cmp, reason = "one is a copy of the other")]
-            let scaled = |of: f64, sum: f64| if of == greatest { sum } else { sum * (of - greatest).exp() };
+            let scaled =
+                |maximum: f64, sum: f64| if maximum == greatest { sum } else { sum * (maximum - greatest).exp() };
             [greatest, scaled(a, sum_a) + scaled(b, sum_b)]
         });
     }
@@ -334,9 +335,9 @@ impl<T: Number> ArgExtreme<T> {
         let mut blocks = row.chunks(SEARCH_BLOCK).map(|block| lanes::extreme(block, self.is_max, identity));
         let mut extreme = blocks.next().expect("a row has values");
         let mut block = 0;
-        for (nth, found) in (1..).zip(blocks) {
-            if self.exceeds(found, extreme) {
-                (extreme, block) = (found, nth);
+        for (nth, candidate) in (1..).zip(blocks) {
+            if self.exceeds(candidate, extreme) {
+                (extreme, block) = (candidate, nth);
             }
         }
         let start = block * SEARCH_BLOCK;

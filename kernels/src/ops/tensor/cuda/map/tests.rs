@@ -187,8 +187,8 @@ fn updates_and_random_numbers_compile() {
             steps.extend(steps_of(op, &[dtype, Dtype::U32], 1, &[]));
         }
     }
-    for most in [9, 1 << 32, 1 << 40] {
-        steps.extend(steps_of("randint", &[Dtype::I64], 1, &[&shaped(Dtype::I64)[..], &[high(most)]].concat()));
+    for limit in [9, 1 << 32, 1 << 40] {
+        steps.extend(steps_of("randint", &[Dtype::I64], 1, &[&shaped(Dtype::I64)[..], &[high(limit)]].concat()));
     }
     let sources: Vec<_> = steps.iter().map(|step| source::source(&step.function, &checked(step).variant)).collect();
     compiles(&sources);

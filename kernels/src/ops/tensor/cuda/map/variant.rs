@@ -113,10 +113,11 @@ fn vectors(collapsed: &Collapsed, operands: &[Operand], function: &Function) -> 
     let mut extents = collapsed.extents.clone();
     extents[rank - 1] /= lanes;
     let is_wide = rank == 1 || !is_narrow(collapsed);
-    let read = operands.iter().zip(&accesses).filter(|(one, access)| !one.is_output && **access != Access::Broadcast);
-    let bytes = lanes * read.map(|(one, _)| one.size).sum::<usize>().max(1);
-    let most = (MAX_UNROLLED / (lanes * weight)).clamp(1, if rank == 1 { 8 } else { 4 });
-    let unroll = (BYTES_IN_FLIGHT / bytes).clamp(1, most).next_power_of_two().min(most);
+    let read =
+        operands.iter().zip(&accesses).filter(|(operand, access)| !operand.is_output && **access != Access::Broadcast);
+    let bytes = lanes * read.map(|(operand, _)| operand.size).sum::<usize>().max(1);
+    let limit = (MAX_UNROLLED / (lanes * weight)).clamp(1, if rank == 1 { 8 } else { 4 });
+    let unroll = (BYTES_IN_FLIGHT / bytes).clamp(1, limit).next_power_of_two().min(limit);
     let strides = collapsed.strides.iter().map(|strides| padded(strides)).collect();
     let space = Space::new(&extents, collapsed.elements(), !is_wide);
     (Variant { rank, accesses, schedule: Schedule::Vectors { lanes, unroll, is_wide } }, space, strides)

@@ -28,7 +28,7 @@ impl Space {
         for (dim, &stride) in kept.iter_mut().zip(output) {
             dim.strides.push(stride);
         }
-        let mut reduced: Vec<_> = inner.iter().enumerate().map(|(nth, &one)| dim(outer.len() + nth, one)).collect();
+        let mut reduced: Vec<_> = inner.iter().enumerate().map(|(nth, &axis)| dim(outer.len() + nth, axis)).collect();
         for (dims, is_free) in [(&mut kept, order != Order::Fixed), (&mut reduced, order == Order::Free)] {
             if is_free {
                 dims.sort_by_key(|dim| std::cmp::Reverse(reach(dim, inputs.len())));

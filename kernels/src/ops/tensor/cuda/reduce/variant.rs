@@ -97,10 +97,10 @@ impl Variant {
 
 /// Threads that share a row, which takes one thread `rounds` rounds.
 fn row_lanes(rows: usize, rounds: usize, state: State) -> usize {
-    let most = if state.merges_slowly() { MAX_WARP_ROUNDS_OF_SLOW_MERGES } else { MAX_WARP_ROUNDS };
+    let limit = if state.merges_slowly() { MAX_WARP_ROUNDS_OF_SLOW_MERGES } else { MAX_WARP_ROUNDS };
     match rounds.max(1) {
         rounds @ 1..=WARP => rounds.next_power_of_two(),
-        rounds if rows >= MANY_ROWS && rounds <= most => WARP,
+        rounds if rows >= MANY_ROWS && rounds <= limit => WARP,
         _ => THREADS,
     }
 }
@@ -143,11 +143,11 @@ fn vector(space: &Space, inputs: &[Input], orientation: Orientation) -> usize {
         };
         (may_end_early || last.extent.is_multiple_of(*vec)) && inputs.iter().enumerate().all(is_aligned)
     };
-    let most = match orientation {
+    let limit = match orientation {
         Orientation::Rows => PACK_BYTES / widest,
         Orientation::Columns => (PACK_BYTES / widest).min(MAX_COLUMN_VEC),
     };
-    [16, 8, 4, 2].into_iter().filter(|vec| *vec <= most.min(last.extent)).find(fits).unwrap_or(1)
+    [16, 8, 4, 2].into_iter().filter(|vec| *vec <= limit.min(last.extent)).find(fits).unwrap_or(1)
 }
 
 fn floor_power_of_two(x: usize) -> usize {
