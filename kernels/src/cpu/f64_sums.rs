@@ -4,7 +4,7 @@
 //! magnitudes. No intermediate result can overflow.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use super::simd::{Isa, Kernel, Lanes};
+use super::simd::{Isa, Lanes, WithSimd};
 
 /// Number of independent partial sums.
 const LANES: usize = 32;
@@ -30,7 +30,7 @@ struct Sum<'a, F> {
     term: F,
 }
 
-impl<F: Fn(f64, f64) -> f64> Kernel for Sum<'_, F> {
+impl<F: Fn(f64, f64) -> f64> WithSimd for Sum<'_, F> {
     type Out = f64;
 
     #[inline(always)]

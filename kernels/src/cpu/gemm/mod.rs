@@ -11,7 +11,7 @@
 //! orders. The error of both is at most [`error_bound`] times the product of the norms.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use super::simd::{Isa, Kernel, Lanes};
+use super::simd::{Isa, Lanes, WithSimd};
 
 mod aligned;
 mod gemv;
@@ -100,9 +100,9 @@ impl PackedMatrix {
     /// Packs panels. `fill` writes one block of the dimension of one panel: its numbers [depth][columns], the panel,
     /// and the first index of the dimension.
     fn in_panels(isa: Isa, dim: usize, count: usize, fill: impl Fn(&mut [f32], Panel, usize)) -> Self {
-        let (width, most) = isa.run(PanelShape);
+        let (width, limit) = isa.run(PanelShape);
         let columns = count.next_multiple_of(PAD);
-        let panels = panels::panels(columns / width, most, width);
+        let panels = panels::panels(columns / width, limit, width);
         let mut data = AlignedF32::zeros(dim * columns);
         for panel in &panels {
             for (rows, numbers) in panel.blocks(dim, columns) {
@@ -167,7 +167,7 @@ impl StridedRows<'_> {
 /// Queries the width of a vector and the most vectors per panel.
 struct PanelShape;
 
-impl Kernel for PanelShape {
+impl WithSimd for PanelShape {
     type Out = (usize, usize);
 
     #[inline(always)]
@@ -184,7 +184,7 @@ struct CopyColumns<'a, F> {
     row: F,
 }
 
-impl<'r, F: Fn(usize) -> &'r [f32]> Kernel for CopyColumns<'_, F> {
+impl<'r, F: Fn(usize) -> &'r [f32]> WithSimd for CopyColumns<'_, F> {
     type Out = ();
 
     #[inline(always)]
@@ -212,7 +212,7 @@ struct Multiply<'a> {
     prefetch: Prefetch,
 }
 
-impl Kernel for Multiply<'_> {
+impl WithSimd for Multiply<'_> {
     type Out = ();
 
     #[inline(always)]

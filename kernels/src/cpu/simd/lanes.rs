@@ -1,8 +1,8 @@
-//! The interface between vectorised code and instruction sets: [`Kernel`], and the vectors of f32 that it is generic over.
+//! The interface between vectorised code and instruction sets: [`WithSimd`], and the vectors of f32 that it is generic over.
 #![expect(clippy::inline_always, reason = "code is compiled for an instruction set only where it is inlined")]
 
 /// Code that is compiled for every instruction set. `run` and everything it calls must be `#[inline(always)]`.
-pub(crate) trait Kernel {
+pub(crate) trait WithSimd {
     /// The result.
     type Out;
     /// Runs it with the vectors of one instruction set.

@@ -8,7 +8,7 @@ use super::{
     policy::Close,
     scaled::{SCALE, Scaled},
 };
-use crate::cpu::simd::{Kernel, Lanes};
+use crate::cpu::simd::{Lanes, WithSimd};
 
 /// Bounds of the difference of a pair: a number, and linear functions of the expected number. All are finite.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ pub(super) struct Exceed<'a, T: Element> {
     pub(super) marks: &'a mut [bool],
 }
 
-impl<T: Element> Kernel for Exceed<'_, T> {
+impl<T: Element> WithSimd for Exceed<'_, T> {
     /// The number of marks.
     type Out = u32;
 

@@ -6,7 +6,7 @@ use super::{
     element::{Element, Word},
     policy::{Close, Combination, Rules, excess},
 };
-use crate::cpu::simd::{Kernel, Lanes};
+use crate::cpu::simd::{Lanes, WithSimd};
 
 /// With longer distances, counting them one by one is faster than a pass for each bucket.
 const MAX_PASSES: u32 = 6;
@@ -29,7 +29,7 @@ pub(super) struct Scanned<W> {
     pub(super) largest_expected: W,
 }
 
-impl<T: Element> Kernel for Scan<'_, T> {
+impl<T: Element> WithSimd for Scan<'_, T> {
     type Out = Scanned<T::Word>;
 
     // The compiler keeps partial results of integers in vector registers. It writes those in arrays to memory in each round.
@@ -64,7 +64,7 @@ impl<T: Element> Kernel for Scan<'_, T> {
 /// The largest magnitude of the finite elements.
 pub(super) struct Largest<'a, T: Element>(pub(super) &'a [T::Raw]);
 
-impl<T: Element> Kernel for Largest<'_, T> {
+impl<T: Element> WithSimd for Largest<'_, T> {
     type Out = T::Word;
 
     #[inline(always)]
@@ -91,7 +91,7 @@ pub(super) struct Measured {
     pub(super) ratio: f64,
 }
 
-impl<T: Element> Kernel for Measure<'_, T> {
+impl<T: Element> WithSimd for Measure<'_, T> {
     type Out = Measured;
 
     #[inline(always)]
@@ -125,7 +125,7 @@ pub(super) struct Fail<'a, T: Element> {
     pub(super) marks: &'a mut [bool],
 }
 
-impl<T: Element> Kernel for Fail<'_, T> {
+impl<T: Element> WithSimd for Fail<'_, T> {
     /// The number of marks.
     type Out = u32;
 
@@ -162,7 +162,7 @@ pub(super) struct Histogram<'a, W> {
     pub(super) buckets: &'a mut [u64],
 }
 
-impl<W: Word> Kernel for Histogram<'_, W> {
+impl<W: Word> WithSimd for Histogram<'_, W> {
     type Out = u64;
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use crate::{
     cpu::{
         Worker,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE, Schedule, is_tiny},
     },
     op::product,
@@ -189,7 +189,7 @@ struct TrialDistances<'a> {
     sums: &'a mut [f64],
 }
 
-impl Kernel for TrialDistances<'_> {
+impl WithSimd for TrialDistances<'_> {
     type Out = ();
 
     #[inline(always)]

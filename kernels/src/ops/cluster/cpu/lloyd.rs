@@ -7,7 +7,7 @@ use crate::{
     cpu::{
         Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-        simd::{self, Isa, Kernel, Lanes},
+        simd::{self, Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE},
     },
     op::product,
@@ -68,7 +68,7 @@ struct CenterGroup {
 }
 
 fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<CenterGroup> {
-    let most = (GROUP_BYTES / size_of::<f32>() / dim.max(1) / 48 * 48).clamp(48, GROUP_CENTERS);
+    let maximum = (GROUP_BYTES / size_of::<f32>() / dim.max(1) / 48 * 48).clamp(48, GROUP_CENTERS);
     let group = |(index, centers): (usize, &[f32])| {
         let packed = PackedMatrix::new(isa, dim, centers.len() / dim.max(1), centers);
         let mut offsets = AlignedF32::zeros(packed.columns());
@@ -76,9 +76,9 @@ fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<CenterGroup> {
         #[expect(clippy::cast_possible_truncation, reason = "the product is f32 as well")]
         let half = |center: &[f32]| -(f64_sums::squared_norm(center) / 2.0) as f32;
         offsets.iter_mut().zip(centers.chunks_exact(dim.max(1))).for_each(|(offset, center)| *offset = half(center));
-        CenterGroup { first: u32::try_from(index * most).expect("centres are counted in u32"), packed, offsets }
+        CenterGroup { first: u32::try_from(index * maximum).expect("centres are counted in u32"), packed, offsets }
     };
-    centers.chunks(most * dim.max(1)).enumerate().map(group).collect()
+    centers.chunks(maximum * dim.max(1)).enumerate().map(group).collect()
 }
 
 fn assign(points: &Points, centers: &[f32], worker: &Worker) -> Result<Assignment, OpError> {
@@ -129,7 +129,7 @@ struct AssignTile<'a> {
     best: &'a mut [f32],
 }
 
-impl Kernel for AssignTile<'_> {
+impl WithSimd for AssignTile<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -272,7 +272,7 @@ struct SumRows<'a> {
     rows: &'a [u32],
 }
 
-impl Kernel for SumRows<'_> {
+impl WithSimd for SumRows<'_> {
     type Out = Vec<f64>;
 
     #[inline(always)]

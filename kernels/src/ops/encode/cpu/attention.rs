@@ -15,7 +15,7 @@ use super::{
 use crate::{
     OpError,
     cpu::{
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE},
     },
     op::product,
@@ -57,14 +57,14 @@ impl Cpu {
             let rows = &qkv.numbers()[text.start * qkv.width()..text.end * qkv.width()];
             HeadGroup { isa, arithmetic, rows, width: qkv.width(), kv_head: *kv_head, params, bias: &bias }
         };
-        let most = SLICE.saturating_mul(self.threads() as u64);
+        let limit = SLICE.saturating_mul(self.threads() as u64);
         let mut rest = heads.as_slice();
         while let Some(first) = rest.first() {
             let costs = rest.iter().scan(0_u64, |sum, head| {
                 *sum = sum.saturating_add(head_group(head).cost());
                 Some(*sum)
             });
-            let taken = costs.take_while(|cost| *cost <= most).count();
+            let taken = costs.take_while(|cost| *cost <= limit).count();
             if taken == 0 {
                 scatter(first, self.attend_long(&head_group(first)).await.numbers());
                 rest = &rest[1..];
@@ -379,7 +379,7 @@ impl Softmax<'_> {
     }
 }
 
-impl Kernel for Softmax<'_> {
+impl WithSimd for Softmax<'_> {
     type Out = ();
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use crate::{
     cpu::{
         math,
         pace::complete,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
     },
     ops::encode::{
         Activation, Epilogue, Linear, Norm, Pooling, Role, Tensor,
@@ -145,7 +145,7 @@ impl HeadWeights<Weight> {
 
 struct Squash<'a>(&'a mut [f32]);
 
-impl Kernel for Squash<'_> {
+impl WithSimd for Squash<'_> {
     type Out = ();
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use super::{Cpu, RowBuffer, hidden_states::HiddenStates, row_kernels::Activate};
 use crate::{
     cpu::{
         gemm_bf16::{AmxToken, BLOCK_SIDE, Bf16Rows, Bf16RowsMut, Bf16RowsView, PackedBf16, TILE_SIDE},
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::SLICE,
     },
     op::product,
@@ -112,7 +112,7 @@ struct EpilogueBf16<'a> {
     epilogue: Epilogue,
 }
 
-impl Kernel for EpilogueBf16<'_> {
+impl WithSimd for EpilogueBf16<'_> {
     type Out = ();
 
     #[inline(always)]

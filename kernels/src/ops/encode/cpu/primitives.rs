@@ -15,7 +15,7 @@ use crate::{
     cpu::{
         gemm::{PackedMatrix, Prefetch},
         pace::Pace,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE},
     },
     op::product,
@@ -55,10 +55,10 @@ impl Cpu {
         let threads = self.threads();
         // One block per thread where that is possible, because each block reads the whole weight.
         let share = (out.len() / width).div_ceil(threads);
-        let most = block_rows(row_cost);
+        let limit = block_rows(row_cost);
         // Otherwise rounds are equal: a short last one would read the weight again for a few rows.
-        let rounds = share.div_ceil(most).max(1);
-        let rows = share.div_ceil(rounds).next_multiple_of(ROW_MULTIPLE).clamp(ROW_MULTIPLE, most);
+        let rounds = share.div_ceil(limit).max(1);
+        let rows = share.div_ceil(rounds).next_multiple_of(ROW_MULTIPLE).clamp(ROW_MULTIPLE, limit);
         for (round, out) in out.chunks_mut(threads * rows * width).enumerate() {
             let first = round * threads * rows;
             self.pace.spend(row_cost.saturating_mul(rows.min(out.len() / width) as u64)).await;
@@ -274,7 +274,7 @@ struct BiasAndActivate<'a> {
     activated: Option<(Activation, usize)>,
 }
 
-impl Kernel for BiasAndActivate<'_> {
+impl WithSimd for BiasAndActivate<'_> {
     type Out = ();
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use crate::{
     OpError,
     cpu::{
         math,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
     },
     ops::encode::{Activation, Norm, NormKind},
 };
@@ -21,7 +21,7 @@ pub(super) struct Activate<'a> {
     pub(super) activation: Activation,
 }
 
-impl Kernel for Activate<'_> {
+impl WithSimd for Activate<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -165,7 +165,7 @@ struct Normalize<'a> {
     norm: RowNorm<'a>,
 }
 
-impl Kernel for Normalize<'_> {
+impl WithSimd for Normalize<'_> {
     type Out = ();
 
     #[inline(always)]

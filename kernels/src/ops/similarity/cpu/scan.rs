@@ -17,7 +17,7 @@ use crate::{
     cpu::{
         Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, grouped},
     },
     op::product,
@@ -52,10 +52,10 @@ pub(super) fn scan<C: Collector>(
     let len = rows.map_or(table.len, <[u32]>::len);
     let threads = worker.pool().threads();
     let share = (len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
-    let most = (share / row_bytes).max(block);
+    let maximum = (share / row_bytes).max(block);
     let spans: Vec<Span<'_>> = match rows {
-        None => table.ranges(most).into_iter().map(Span::Contiguous).collect(),
-        Some(rows) => rows.chunks(most).map(Span::Listed).collect(),
+        None => table.ranges(maximum).into_iter().map(Span::Contiguous).collect(),
+        Some(rows) => rows.chunks(maximum).map(Span::Listed).collect(),
     };
     let max_norm = bounds::max_query_norm(table.metric, queries.iter().map(|query| query.squared_norm));
     let error = ScanError::new(table.metric, table.dim, max_norm);
@@ -261,11 +261,11 @@ struct QueryGroup {
 }
 
 fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<QueryGroup> {
-    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP_QUERIES);
+    let maximum = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP_QUERIES);
     let mut groups = vec![];
     let mut first = 0;
     while first < queries.len() {
-        let taken = group_len(queries.len() - first, most);
+        let taken = group_len(queries.len() - first, maximum);
         let mut vectors = Vec::with_capacity(taken * table.dim);
         let group = &queries[first..first + taken];
         let scales: Vec<_> =
@@ -278,9 +278,9 @@ fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<QueryGroup
 }
 
 /// The number of queries in the next group, of those that are left.
-fn group_len(left: usize, most: usize) -> usize {
+fn group_len(left: usize, limit: usize) -> usize {
     match left % PANEL {
-        _ if left >= most => most,
+        _ if left >= limit => limit,
         1..=REST if left > PANEL => left - left % PANEL,
         _ => left,
     }
@@ -320,7 +320,7 @@ struct PruneTile<'a, C> {
     collectors: &'a mut [C],
 }
 
-impl<C: Collector> Kernel for PruneTile<'_, C> {
+impl<C: Collector> WithSimd for PruneTile<'_, C> {
     type Out = ();
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use super::{
     math,
     number::{Integer, IntegerVisitor, Number, NumberVisitor, visit_integer, visit_number},
 };
-use crate::cpu::simd::{Isa, Kernel, Lanes};
+use crate::cpu::simd::{Isa, Lanes, WithSimd};
 
 /// `out = f(a)`, compiled for the widest instruction set.
 pub(super) fn map1<A: Pod, R: Pod>(a: &[u8], out: &mut [u8], f: impl Fn(A) -> R) {
@@ -26,7 +26,7 @@ struct Map1<'a, A, R, F> {
     f: F,
 }
 
-impl<A: Copy, R, F: Fn(A) -> R> Kernel for Map1<'_, A, R, F> {
+impl<A: Copy, R, F: Fn(A) -> R> WithSimd for Map1<'_, A, R, F> {
     type Out = ();
 
     #[inline(always)]
@@ -51,7 +51,7 @@ struct Map2<'a, A, R, F> {
     f: F,
 }
 
-impl<A: Copy, R, F: Fn(A, A) -> R> Kernel for Map2<'_, A, R, F> {
+impl<A: Copy, R, F: Fn(A, A) -> R> WithSimd for Map2<'_, A, R, F> {
     type Out = ();
 
     #[inline(always)]
@@ -75,7 +75,7 @@ struct Real1<'a, F, P> {
     plain: P,
 }
 
-impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> Kernel for Real1<'_, F, P> {
+impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> WithSimd for Real1<'_, F, P> {
     type Out = ();
 
     #[inline(always)]
@@ -101,7 +101,7 @@ struct Real2<'a, F, P> {
     plain: P,
 }
 
-impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> Kernel for Real2<'_, F, P> {
+impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> WithSimd for Real2<'_, F, P> {
     type Out = ();
 
     #[inline(always)]
@@ -122,7 +122,7 @@ struct All<'a, F> {
     holds: F,
 }
 
-impl<F: Fn(f32, f32) -> bool> Kernel for All<'_, F> {
+impl<F: Fn(f32, f32) -> bool> WithSimd for All<'_, F> {
     type Out = bool;
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 use super::super::number::Real;
 use crate::cpu::{
     gemm::{PackedMatrix, Prefetch},
-    simd::{Isa, Kernel, Lanes},
+    simd::{Isa, Lanes, WithSimd},
 };
 
 /// Fewer rows do not pay for packing.
@@ -86,7 +86,7 @@ struct Dots<'a, T> {
     scores: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Dots<'_, T> {
+impl<T: Real> WithSimd for Dots<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -123,7 +123,7 @@ struct Combine<'a, T> {
     part: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Combine<'_, T> {
+impl<T: Real> WithSimd for Combine<'_, T> {
     type Out = ();
 
     #[inline(always)]

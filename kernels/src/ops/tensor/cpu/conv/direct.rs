@@ -15,7 +15,7 @@ use crate::{
     OpError,
     cpu::{
         Worker,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::READ_COST,
     },
     op::product,
@@ -109,7 +109,7 @@ struct AddScaled<'a, T> {
     weight: T,
 }
 
-impl<T: Number> Kernel for AddScaled<'_, T> {
+impl<T: Number> WithSimd for AddScaled<'_, T> {
     type Out = ();
 
     #[inline(always)]

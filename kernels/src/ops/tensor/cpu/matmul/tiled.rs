@@ -8,7 +8,7 @@ use crate::{
     OpError,
     cpu::{
         Worker,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::SLICE,
     },
     op::product,
@@ -177,7 +177,7 @@ pub(in super::super) struct Multiply<'a, T> {
     pub(in super::super) pitch: usize,
 }
 
-impl<T: Number> Kernel for Multiply<'_, T> {
+impl<T: Number> WithSimd for Multiply<'_, T> {
     type Out = ();
 
     #[inline(always)]

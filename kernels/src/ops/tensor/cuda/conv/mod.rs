@@ -129,8 +129,13 @@ fn direct(checked: &Checked<'_>) -> Result<Launches, OpError> {
     let results = checked.step.output.layout.elements();
     let index = if u32::try_from(results).is_ok() { "u32" } else { "u64" };
     let call = format!("conv_direct<{index}, {}, Operands>(conv)", checked.has_bias());
-    let kernel =
-        Kernel { template: "tensor_conv_direct", header: "conv_direct", members: "", blocks_per_sm: 1, call: &call };
+    let kernel = ConvKernel {
+        template: "tensor_conv_direct",
+        header: "conv_direct",
+        members: "",
+        blocks_per_sm: 1,
+        call: &call,
+    };
     let conv = checked.conv(0, 0);
     Ok(Launches::one(checked.launch(&kernel, conv, results.div_ceil(CONV_THREADS as usize), 0)?))
 }
@@ -143,7 +148,7 @@ struct Checked<'a> {
 }
 
 /// The text of a kernel but for its operands.
-struct Kernel<'a> {
+struct ConvKernel<'a> {
     template: &'static str,
     /// In `tensor/`, without its extension.
     header: &'static str,
@@ -235,14 +240,14 @@ impl<'a> Checked<'a> {
         self.outputs().div_ceil(channels) * self.step.groups * self.positions().div_ceil(positions)
     }
 
-    /// The most neighbouring results, a power of two up to `most`, that are written by one instruction of at most 16 bytes.
-    fn vector(&self, most: usize) -> usize {
+    /// The most neighbouring results, a power of two up to `limit`, that are written by one instruction of at most 16 bytes.
+    fn vector(&self, limit: usize) -> usize {
         let size = self.step.output.dtype.size();
         let fits = |vector: &usize| {
             let bytes = vector * size;
             bytes <= 16 && self.area().is_multiple_of(*vector) && self.addresses[3].is_aligned(bytes)
         };
-        [8, 4, 2].into_iter().filter(|vector| *vector <= most).find(fits).unwrap_or(1)
+        [8, 4, 2].into_iter().filter(|vector| *vector <= limit).find(fits).unwrap_or(1)
     }
 
     fn conv(&self, padded_channels: usize, images_offset: usize) -> Conv {
@@ -274,25 +279,25 @@ impl<'a> Checked<'a> {
     }
 
     /// A launch of a kernel that writes the output.
-    fn launch(&self, kernel: &Kernel<'_>, conv: Conv, blocks: usize, shared_bytes: u32) -> Result<Launch, OpError> {
+    fn launch(&self, kernel: &ConvKernel<'_>, conv: Conv, blocks: usize, shared_bytes: u32) -> Result<Launch, OpError> {
         let operands = operands(self.step.output.dtype, self.step.epilogue.as_ref(), kernel.members);
         self.launch_with(kernel, &operands, conv, blocks, shared_bytes)
     }
 
     /// A launch of a kernel that packs, and applies no epilogue.
-    fn pack(&self, kernel: &Kernel<'_>, conv: Conv, blocks: usize) -> Result<Launch, OpError> {
+    fn pack(&self, kernel: &ConvKernel<'_>, conv: Conv, blocks: usize) -> Result<Launch, OpError> {
         self.launch_with(kernel, &operands(self.step.output.dtype, None, ""), conv, blocks, 0)
     }
 
     fn launch_with(
         &self,
-        kernel: &Kernel<'_>,
+        kernel: &ConvKernel<'_>,
         operands: &str,
         conv: Conv,
         blocks: usize,
         shared_bytes: u32,
     ) -> Result<Launch, OpError> {
-        let &Kernel { template, header, blocks_per_sm, call, .. } = kernel;
+        let &ConvKernel { template, header, blocks_per_sm, call, .. } = kernel;
         let text = format!(
             "#include \"ir/prelude.cuh\"\n#include \"tensor/{header}.cuh\"\n\n{operands}\nextern \"C\" __global__ void \
              __launch_bounds__({CONV_THREADS}, {blocks_per_sm}) {template}(const Conv conv, const u64 workspace) {{\n    {call};\n}}\n"

@@ -4,7 +4,7 @@ use accelerd_tensor::Plan;
 
 use super::{
     super::launches::{Launch, Launches},
-    Checked, Conv, Kernel, PACK_TILE, pack_blocks,
+    Checked, Conv, ConvKernel, PACK_TILE, pack_blocks,
 };
 use crate::OpError;
 
@@ -34,7 +34,7 @@ impl Packed {
         let batch = step.input.layout.shape[0];
         let area = step.input.layout.shape[2..].iter().product::<usize>();
         let conv = checked.conv(padded_channels, images_offset);
-        let pack_filters = Kernel {
+        let pack_filters = ConvKernel {
             template: "tensor_conv_pack_filters",
             header: "conv_pack",
             members: "",
@@ -42,7 +42,7 @@ impl Packed {
             call: "pack_filters<Operands::Element>(conv, workspace)",
         };
         let input_vector = if area.is_multiple_of(4) && checked.addresses[0].is_aligned(4 * size) { 4 } else { 1 };
-        let pack_images = Kernel {
+        let pack_images = ConvKernel {
             template: "tensor_conv_pack_images",
             call: &format!("pack_images<Operands::Element, {input_vector}>(conv, workspace)"),
             ..pack_filters
