@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use wasm_encoder::{MemArg, ValType};
 
 use super::{
-    analysis::{arrays, operations},
+    analysis::{arrays, has_lanes, is_uniform, may_return, operations},
     code::{Code, Target, memory},
     elementary::{binary_vector, unary_vector},
     helper::Helper,
@@ -598,38 +598,5 @@ impl Lanes<'_, '_> {
             }
         }
         Some(())
-    }
-}
-
-fn has_lanes(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
-}
-
-/// Returns true if all threads have the same value.
-fn is_uniform(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(_) | Expr::Param(..) | Expr::Extent(..) => true,
-        Expr::Local(_) | Expr::ThreadId(_) => false,
-        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => is_uniform(a),
-        Expr::Binary(_, a, b) => is_uniform(a) && is_uniform(b),
-        Expr::Select(condition, a, b) => is_uniform(condition) && is_uniform(a) && is_uniform(b),
-    }
-}
-
-/// Returns true if a thread may return in a statement.
-fn may_return(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::Return => true,
-        Stmt::If(_, then, otherwise) => then.iter().chain(otherwise).any(may_return),
-        Stmt::For { body, .. } => body.iter().any(may_return),
-        Stmt::Assign(..)
-        | Stmt::Load(..)
-        | Stmt::Store(..)
-        | Stmt::Atomic { .. }
-        | Stmt::Loop(..)
-        | Stmt::Block(..)
-        | Stmt::Break(_)
-        | Stmt::Continue(_)
-        | Stmt::Fault(..) => false,
     }
 }
