@@ -393,9 +393,9 @@ impl Expected<'_> {
             let mut all: Vec<Hit> = std::thread::scope(|scope| {
                 let score = |part: usize, rows: &[f32]| -> Vec<Hit> {
                     let rows = rows.chunks_exact(dim).enumerate();
-                    let hits = rows
-                        .map(|(i, row)| Hit { row: small(part * each + i), score: oracle::score(metric, query, row) });
-                    let mut hits: Vec<_> = hits.collect();
+                    let mut hits: Vec<_> = rows
+                        .map(|(i, row)| Hit { row: small(part * each + i), score: oracle::score(metric, query, row) })
+                        .collect();
                     hits.sort_unstable_by(better);
                     hits.truncate(Self::MOST);
                     hits

@@ -47,12 +47,13 @@ impl<K: Clone + Eq + Hash, V, E: Clone> SingleFlightCache<K, V, E> {
     pub(crate) fn get_or_create(&self, key: &K, create: impl FnOnce() -> Result<(V, u64), E>) -> Result<Arc<V>, E> {
         let slot = self.slot(key);
         let mut created_bytes = None;
-        let result = slot.get_or_init(|| {
-            let (value, bytes) = create()?;
-            created_bytes = Some(bytes);
-            Ok(Arc::new(value))
-        });
-        let result = result.clone();
+        let result = slot
+            .get_or_init(|| {
+                let (value, bytes) = create()?;
+                created_bytes = Some(bytes);
+                Ok(Arc::new(value))
+            })
+            .clone();
         match (&result, created_bytes) {
             (Ok(_), Some(bytes)) => self.settle(key, &slot, bytes),
             (Ok(_), None) => {}

@@ -138,8 +138,10 @@ async fn raw(address: SocketAddr) -> Outcome<SendRequest<Bytes>> {
 /// Sends a body as far as flow control allows, and keeps the call open.
 async fn hold(mut sender: SendRequest<Bytes>, path: &'static str, body: Bytes, end: bool) -> Outcome<()> {
     poll_fn(|cx| sender.poll_ready(cx)).await?;
-    let request = Request::post(format!("http://daemon{path}"));
-    let request = request.header("content-type", "application/grpc").header("te", "trailers").body(())?;
+    let request = Request::post(format!("http://daemon{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())?;
     let (response, mut stream) = sender.send_request(request, false)?;
     stream.send_data(body, end)?;
     let response = response.await?;

@@ -90,7 +90,7 @@ fn by_index(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
         for columns in [1, 6, 33, 128, 770] {
             check(&[50, columns], &[3, 41], vec![node("y", "embedding", &["x", "i"], &[])], [0, 50])?;
         }
-        // Of a view that is not contiguous.
+        // A view that is not contiguous.
         let nodes = vec![
             node("t", "transpose", &["x"], &[int("dim0", 0), int("dim1", 1)]),
             node("f", "flip", &["t"], &[("dims", Attribute::Ints(vec![0]))]),

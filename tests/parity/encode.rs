@@ -165,8 +165,8 @@ pub(crate) fn request(encoder: &Arc<Encoder>, lengths: &[u32], precision: Precis
 }
 
 pub(crate) fn vectors(bytes: &[u8], dimensions: usize) -> Vec<Vec<f64>> {
-    let numbers = bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]])));
-    let numbers: Vec<_> = numbers.collect();
+    let numbers: Vec<_> =
+        bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]]))).collect();
     numbers.chunks_exact(dimensions).map(<[f64]>::to_vec).collect()
 }
 

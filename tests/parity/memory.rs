@@ -337,8 +337,10 @@ async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> 
     let engine = engine(device)?;
     let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
     let path = encoders().join("bert").to_string_lossy().into_owned();
-    let bert = embedder.preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() }).await;
-    let bert = bert.map_err(|error| error.to_string())?;
+    let bert = embedder
+        .preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() })
+        .await
+        .map_err(|error| error.to_string())?;
     let options = Options::default();
     let text = || Input::Texts(vec!["the def".to_owned()]);
     let expected =

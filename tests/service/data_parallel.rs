@@ -459,7 +459,7 @@ fn long(steps: usize) -> v1::ExecuteRequest {
     }
     let last = nodes[nodes.len() - 1].name.clone();
     nodes.push(node("y", "sum", &[&last], &[]));
-    // Of two shards one has two rows: requests with equal plans would share a batch.
+    // One of two shards has two rows: requests with equal plans would share a batch.
     let inputs = vec![sent("x", values(&[3, 1], 1))];
     v1::ExecuteRequest { inputs, nodes, outputs: vec![output("y", true)], ..Default::default() }
 }
@@ -543,8 +543,9 @@ async fn two_gpus_compute_what_one_does() {
     let copies = [copy(&server, &x0, "cuda:1").await, copy(&server, &w0, "cuda:1").await];
     let mut request = rows(resident("x", &x0), resident("w", &copies[1]));
     request.outputs[1].keep = true;
-    let done = execute(&server, parallel(&request, split(both, &["x"]))).await;
-    let done = done.expect("the fifth tensor is the output: nothing is copied for the call");
+    let done = execute(&server, parallel(&request, split(both, &["x"])))
+        .await
+        .expect("the fifth tensor is the output: nothing is copied for the call");
     assert_close(&done.outputs[0], &expected[0]);
     assert_eq!(done.kept[0].device, "cuda:0");
     assert_close(&downloaded(&server, &done.kept[0]).await, &expected[1]);

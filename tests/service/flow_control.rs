@@ -432,8 +432,8 @@ async fn compressed_calls_get_the_responses_of_uncompressed_ones() {
     let server = TestServer::start().await;
     let plain = server.embed().embed(letters(1000)).await.expect("embeds").into_inner();
     for encoding in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
-        let client = EmbedServiceClient::new(server.channel.clone());
-        let mut client = client.send_compressed(encoding).accept_compressed(encoding);
+        let mut client =
+            EmbedServiceClient::new(server.channel.clone()).send_compressed(encoding).accept_compressed(encoding);
         let mut request = tonic::Request::new(letters(1000));
         let name = if encoding == CompressionEncoding::Gzip { "gzip" } else { "zstd" };
         request.metadata_mut().insert("accelerd-compression", name.parse().expect("a value"));
@@ -441,9 +441,14 @@ async fn compressed_calls_get_the_responses_of_uncompressed_ones() {
         let steps = (0..3).map(|sequence| v1::EmbedStreamRequest { sequence, embed: Some(letters(1000)) });
         let mut request = tonic::Request::new(tokio_stream::iter(steps));
         request.metadata_mut().insert("accelerd-compression", name.parse().expect("a value"));
-        let answers = client.embed_stream(request).await.expect("a stream").into_inner();
-        let answers: Vec<_> =
-            answers.map(|answer| answer.expect("no status").result.expect("a result")).collect().await;
+        let answers: Vec<_> = client
+            .embed_stream(request)
+            .await
+            .expect("a stream")
+            .into_inner()
+            .map(|answer| answer.expect("no status").result.expect("a result"))
+            .collect()
+            .await;
         let expected = v1::embed_stream_response::Result::Embed(plain.clone());
         assert_eq!(answers, vec![expected; 3], "{name}");
     }

@@ -11,7 +11,7 @@ use super::{
     kernel_launch::assert_reason,
 };
 
-/// Of the categories; the first value is not used.
+/// Numbers of the categories; the first value is not used.
 const CATEGORIES: std::ops::RangeInclusive<i32> = 1..=12;
 
 fn request(pair_count: u64) -> v1::GenerateDatasetRequest {

@@ -451,8 +451,7 @@ def unassigned(x: wp.array(dtype=float)):
         ),
     ];
     for (name, request, kind, thread) in cases {
-        let fault = assert_same(&server, name, &request).await.fault;
-        let fault = fault.unwrap_or_else(|| panic!("{name} has a fault"));
+        let fault = assert_same(&server, name, &request).await.fault.unwrap_or_else(|| panic!("{name} has a fault"));
         assert_eq!((fault.kind(), fault.thread), (kind, thread), "{name}");
     }
     server.assert_serving().await;

@@ -130,8 +130,8 @@ fn node() -> impl Strategy<Value = v1::TensorNode> {
     let few = prop_oneof![3 => Just(0..=0), 2 => Just(1..=1), 1 => Just(0..=4)];
     let attributes =
         few.prop_flat_map(move |count| prop::collection::btree_map(select(attributes.clone()), attribute(), count));
-    let operands = prop_oneof![4 => Just(1..=2), 1 => Just(0..=4)];
-    let operands = operands.prop_flat_map(|count| prop::collection::vec(operand(), count));
+    let operands =
+        prop_oneof![4 => Just(1..=2), 1 => Just(0..=4)].prop_flat_map(|count| prop::collection::vec(operand(), count));
     let name = prop_oneof![30 => Just(None), 1 => select(vec!["", "x", "n0", "n0:1"]).prop_map(Some)];
     (op, operands, attributes, name).prop_map(|(op, inputs, attributes, name)| {
         let attributes: BTreeMap<_, _> =

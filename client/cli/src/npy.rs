@@ -148,7 +148,7 @@ fn parse_tensor(file: &Bytes) -> Result<Tensor, String> {
     if header.descr.starts_with('>') {
         data = data.chunks_exact(info.bytes).flat_map(|element| element.iter().rev().copied()).collect();
     }
-    // Of a tensor without elements the other extents may be too large for strides.
+    // The other extents of a tensor without elements may be too large for strides.
     if header.is_fortran && !data.is_empty() {
         data = row_major(&data, &header.shape, info.bytes).into();
     }
@@ -231,8 +231,10 @@ pub fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn shape(text: &str) -> Result<Vec<usize>, String> {
-    let extents = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-    let extents = extents.ok_or_else(|| format!("expected a shape as (2, 3), got {text}"))?;
+    let extents = text
+        .strip_prefix('(')
+        .and_then(|text| text.strip_suffix(')'))
+        .ok_or_else(|| format!("expected a shape as (2, 3), got {text}"))?;
     let numbers = extents.split(',').map(str::trim).filter(|number| !number.is_empty());
     numbers.map(|number| number.parse().map_err(|_| format!("expected dimensions of at least 0, got {text}"))).collect()
 }

@@ -113,8 +113,12 @@ fn file(tree: &Tree, entry: &DirEntry) -> Result<Option<File>, String> {
         return Ok(None);
     }
     let disk = entry.path().to_owned();
-    let below = disk.strip_prefix(&tree.root).unwrap_or(&disk);
-    let below = below.to_str().ok_or_else(|| format!("{}: its name is not UTF-8", disk.display()))?.to_owned();
+    let below = disk
+        .strip_prefix(&tree.root)
+        .unwrap_or(&disk)
+        .to_str()
+        .ok_or_else(|| format!("{}: its name is not UTF-8", disk.display()))?
+        .to_owned();
     let size = entry.metadata().map_err(|error| error.to_string())?.len();
     let name = || disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (path, below) =

@@ -203,7 +203,7 @@ impl Frame {
         Code::call(&format!("{prefix}{function}"), &[left, right])
     }
 
-    /// The absolute value; a number as it is written has none but itself.
+    /// The absolute value; a number as it is written is its own.
     pub(crate) fn magnitude(&self, value: &Code) -> Code {
         if value.is_number() {
             return value.clone();

@@ -39,9 +39,9 @@ impl Split {
 /// The sizes of the parts, in percent. The remainder is for training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratios {
-    /// Of [`Split::Validation`].
+    /// The percentage of [`Split::Validation`].
     pub validation: u8,
-    /// Of [`Split::Test`].
+    /// The percentage of [`Split::Test`].
     pub test: u8,
 }
 

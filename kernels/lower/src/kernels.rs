@@ -58,7 +58,7 @@ pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &HashSet<&str
     environment.declarations.functions.iter().filter(is_kernel).collect()
 }
 
-/// The error of a source without a kernel. It says why the first function, of the name that is asked for, is none.
+/// The error of a source without a kernel. It states why the first function, of the requested name, is not one.
 pub(crate) fn no_kernel(environment: &Environment<'_>) -> LowerError {
     let entry = environment.options.entry;
     let expected = entry.map_or_else(|| "a kernel".to_owned(), |entry| format!("a kernel named `{entry}`"));
@@ -172,8 +172,8 @@ impl Lowerer<'_> {
                 let fields = record
                     .fields
                     .iter()
-                    .map(|(field, annotation)| self.warp_parameter(parameter, &format!("{name}_{field}"), annotation));
-                let fields = fields.collect::<Lowered<_>>()?;
+                    .map(|(field, annotation)| self.warp_parameter(parameter, &format!("{name}_{field}"), annotation))
+                    .collect::<Lowered<_>>()?;
                 Ok(Value::Record(record.clone(), fields))
             }
             Annotation::Open(_) | Annotation::OpenArray(..) => Err(self.generic(parameter)),

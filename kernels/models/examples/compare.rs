@@ -46,8 +46,11 @@ fn compare(folder: &Path, model: &Model, encoder: &EncoderModel, precision: Prec
     }
     let request = request(encoder, precision, sequences.ids, sequences.offsets);
     let got = run(&request, 2);
-    let expected = fs::read(folder.join("vectors.f32")).expect("vectors.f32 in the folder");
-    let expected: Vec<f32> = expected.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    let expected: Vec<f32> = fs::read(folder.join("vectors.f32"))
+        .expect("vectors.f32 in the folder")
+        .chunks_exact(4)
+        .map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]))
+        .collect();
     assert_eq!(got.len(), expected.len(), "as many numbers");
     let hidden = encoder.encoder.config().hidden;
     let mut worst = 1.0_f64;
@@ -121,7 +124,7 @@ fn speed(encoder: &EncoderModel, precision: Precision, threads: usize) {
     }
 }
 
-/// Of this process, all threads.
+/// The CPU time of all threads of this process.
 fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -40,8 +40,8 @@ pub(crate) fn parse(file: &[u8]) -> Result<Parts<'_>, ModelError> {
     }
     let characters = Characters::new(lines(&mut rest, "character map")?)?;
     let scales = scales(&mut rest, rows)?;
-    let values = take(&mut rest, "values", u64::from(rows) * u64::from(dim))?;
-    let values = values.iter().map(|byte| byte.cast_signed()).collect();
+    let values =
+        take(&mut rest, "values", u64::from(rows) * u64::from(dim))?.iter().map(|byte| byte.cast_signed()).collect();
     if rest.len() != CHECKSUM_BYTES {
         return Err(ModelError::Trailing(rest.len().saturating_sub(CHECKSUM_BYTES)));
     }

@@ -19,8 +19,9 @@ use serde::Deserialize;
 /// The names of the test models, one per head and architecture.
 fn architectures() -> Vec<String> {
     let folders = fs::read_dir(folder("").with_file_name("")).expect("a folder").map(|entry| entry.expect("an entry"));
-    let names = folders.filter_map(|folder| folder.file_name().to_str()?.strip_prefix("reranker-").map(str::to_owned));
-    let names: Vec<_> = names.collect();
+    let names: Vec<_> = folders
+        .filter_map(|folder| folder.file_name().to_str()?.strip_prefix("reranker-").map(str::to_owned))
+        .collect();
     assert!(names.len() >= 9, "as many as there are kinds of heads: {names:?}");
     names
 }
@@ -73,8 +74,13 @@ fn scores(model: &Model, pairs: &Sequences) -> Vec<f32> {
         exact_gelu: true,
     };
     let mut backend = Backend::Cpu(cpu::Worker::new(cpu::Pool::start(2).expect("two threads")));
-    let states = Encode::run(&[&request], &mut backend).expect("a fit batch").remove(0).bytes;
-    let states: Vec<_> = states.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    let states: Vec<_> = Encode::run(&[&request], &mut backend)
+        .expect("a fit batch")
+        .remove(0)
+        .bytes
+        .chunks_exact(4)
+        .map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]))
+        .collect();
     reranker.head.scores(&states).expect("whole states")
 }
 

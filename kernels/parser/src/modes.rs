@@ -34,8 +34,7 @@ fn expression(text: &str, lexed: &mut Lexed, tree: impl FnOnce(&mut Lexed) -> Ou
     let unexpected = non_expression_token(&lexed.tokens.kinds[first..line.end as usize]).map(|index| first + index);
     let place = |lexed: &Lexed, index: usize| (lexed.tokens.starts[index], lexed.tokens.ends[index]);
     let unexpected = unexpected.map(|index| invalid(place(lexed, index)));
-    let after = lexed.lines.get(1).copied();
-    let after = after.map(|next| (next, invalid(place(lexed, next.first as usize))));
+    let after = lexed.lines.get(1).copied().map(|next| (next, invalid(place(lexed, next.first as usize))));
     let error = truncate_lines(lexed, 1);
     let outcome = tree(lexed);
     lexed.error = lexed.error.take().or(error);
@@ -157,8 +156,11 @@ fn statement(text: &str, lexed: &mut Lexed, options: Options, tree: impl FnOnce(
     }
     let end =
         (1..lexed.lines.len()).find(|&index| starts_statement_after(lexed, index, &first)).unwrap_or(lexed.lines.len());
-    let next = lexed.lines.get(end).map(|line| line.first as usize);
-    let next = next.map(|index| invalid((lexed.tokens.starts[index], lexed.tokens.ends[index])));
+    let next = lexed
+        .lines
+        .get(end)
+        .map(|line| line.first as usize)
+        .map(|index| invalid((lexed.tokens.starts[index], lexed.tokens.ends[index])));
     let last = lexed.lines[end - 1];
     let error = truncate_lines(lexed, end);
     let outcome = tree(lexed);

@@ -59,12 +59,12 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
         }
         (outcome, _) => outcome,
     };
-    let outcome = outcome.map_err(|error| error_messages::explain(&text, &lexed, options, error));
-    let outcome = outcome.map(|columns| Columns {
-        name_starts: std::mem::take(&mut lexed.name_starts),
-        name_ends: std::mem::take(&mut lexed.name_ends),
-        ..columns
-    });
+    let outcome =
+        outcome.map_err(|error| error_messages::explain(&text, &lexed, options, error)).map(|columns| Columns {
+            name_starts: std::mem::take(&mut lexed.name_starts),
+            name_ends: std::mem::take(&mut lexed.name_ends),
+            ..columns
+        });
     Parsed { text, tokens: lexed.tokens, comments: lexed.comments, outcome }
 }
 

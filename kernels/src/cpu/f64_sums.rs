@@ -75,9 +75,10 @@ mod tests {
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
         let a: Vec<f32> = (0..1001).map(|i| (i as f32 * 0.7).sin()).collect();
-        let sums =
-            Isa::all().into_iter().map(|isa| isa.run(Sum { a: &a, b: &a, term: |x: f64, y: f64| x * y }).to_bits());
-        let sums: Vec<u64> = sums.collect();
+        let sums: Vec<u64> = Isa::all()
+            .into_iter()
+            .map(|isa| isa.run(Sum { a: &a, b: &a, term: |x: f64, y: f64| x * y }).to_bits())
+            .collect();
         assert!(sums.iter().all(|sum| *sum == sums[0]));
     }
 }

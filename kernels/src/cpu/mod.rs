@@ -31,7 +31,7 @@ pub struct Pool {
     /// Calls and nanoseconds by kernel name. Locked once per kernel and batch, never inside a kernel.
     kernels: Mutex<BTreeMap<&'static str, KernelStats>>,
     reservations: AtomicUsize,
-    /// Of a stand-in: whether the GPU's memory is full.
+    /// True for a stand-in of a GPU whose memory is full.
     is_full: AtomicBool,
 }
 

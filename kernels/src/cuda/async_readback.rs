@@ -33,7 +33,7 @@ impl<T: Pod> AsyncReadback<T> {
     }
 
     /// Starts to copy the first value of `from`, after the work on the stream. Waits for, and discards, an earlier value that
-    /// nobody waited for.
+    /// no caller waited for.
     pub fn start(&mut self, from: &Buffer<T>) -> Result<(), OpError> {
         self.wait()?;
         if from.is_empty() {

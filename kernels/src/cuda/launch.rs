@@ -18,7 +18,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// So many blocks in a row.
+    /// A grid of `x` blocks along x.
     pub const fn x(x: u32) -> Self {
         Self { x, y: 1, z: 1 }
     }

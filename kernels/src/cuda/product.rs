@@ -222,7 +222,7 @@ pub(super) struct ProductTypes {
     pub(super) beta: u64,
 }
 
-/// The bits of a scalar; `None` if the type is i32, and the value is none.
+/// The bits of a scalar; `None` if the type is i32 and the value is not an i32.
 fn scalar(scale: Element, value: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, reason = "rounded to f32; integers are in range")]
     match scale {

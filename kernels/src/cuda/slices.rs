@@ -17,7 +17,7 @@ const TARGET: Duration = Duration::from_micros(2500);
 pub(crate) struct Slices {
     /// Queued in this slice.
     cost: f64,
-    /// Of a whole slice.
+    /// The cost of a whole slice.
     most_cost: f64,
     /// After the last kernel of the slice before.
     previous: Option<Event>,

@@ -157,9 +157,13 @@ pub fn translate(
             break;
         }
     }
-    let names = translation.kernels.iter().map(|kernel| &kernel.name);
-    let names = names.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
-    let names: HashSet<_> = names.cloned().collect();
+    let names: HashSet<_> = translation
+        .kernels
+        .iter()
+        .map(|kernel| &kernel.name)
+        .chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel))
+        .cloned()
+        .collect();
     for name in &request.names {
         if !names.contains(name) {
             let message = format!("expected a kernel named `{name}`, got none");

@@ -52,7 +52,7 @@ impl Strategy {
         Self::Repeat,
     ];
 
-    /// Draws a strategy; none repeats an earlier input if there is none.
+    /// Draws a strategy. It repeats an earlier input only if there is one.
     pub(crate) fn draw(random: &mut Random, earlier: &Earlier) -> Self {
         if earlier.is_related() && random.bits() & 1 == 0 {
             return Self::Repeat;

@@ -33,7 +33,7 @@ pub(crate) struct Complexity {
     pub(crate) digits: u32,
     /// Distance of the exponent from 0, of fractions and extreme numbers.
     exponent: u32,
-    /// Of integers their magnitude, else the bits without sign.
+    /// The magnitude of an integer, else the bits without sign.
     magnitude: u64,
     is_negative: bool,
 }

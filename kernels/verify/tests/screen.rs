@@ -244,8 +244,10 @@ fn the_cases_are_those_of_the_generator() {
         assert_draws(&format!("special_{nth}"), &Generator::new(wide, u64::MAX - nth as u64), 3000);
         let narrow = inputs(&|dtype| {
             if dtype.is_float() { between(0.25, 1000.5) } else { between(1, if dtype.size() == 1 { 1 } else { 8 }) }
-        });
-        let narrow = narrow.into_iter().filter(|input| input.dtype() != Dtype::Bool).collect();
+        })
+        .into_iter()
+        .filter(|input| input.dtype() != Dtype::Bool)
+        .collect();
         assert_draws(&format!("narrow_{nth}"), &Generator::new(narrow, 5), 1000);
     }
 }
@@ -269,9 +271,12 @@ fn judged(
     let outputs = subject.outputs.len();
     let mut judged = Judged { open: vec![], faults: vec![], norms: vec![0.0; outputs], nans: vec![0; outputs] };
     for case in 0..cases {
-        let values = generator.inputs().iter().zip(&columns);
-        let values = values.map(|(input, column)| &column[case * input.case_bytes()..][..input.case_bytes()]);
-        let values: Vec<_> = values.collect();
+        let values: Vec<_> = generator
+            .inputs()
+            .iter()
+            .zip(&columns)
+            .map(|(input, column)| &column[case * input.case_bytes()..][..input.case_bytes()])
+            .collect();
         match (subject.run(&values), reference.run(&values)) {
             (Ok(actual), Ok(expected)) => judged.compare(case, &actual, &expected, passes),
             (Err(actual), Err(expected))

@@ -136,8 +136,9 @@ pub(super) fn check_launch(kernel: &Kernel, grid: &[u32], arguments: &[Argument]
     }
     let threads = grid.iter().try_fold(1_u64, |product, extent| product.checked_mul((*extent).into()));
     let fits = grid.iter().all(|extent| i32::try_from(*extent).is_ok());
-    let threads = threads.filter(|threads| fits && i64::try_from(*threads).is_ok());
-    let threads = threads.ok_or_else(|| LaunchError::GridSize { grid: grid.to_vec() })?;
+    let threads = threads
+        .filter(|threads| fits && i64::try_from(*threads).is_ok())
+        .ok_or_else(|| LaunchError::GridSize { grid: grid.to_vec() })?;
     if arguments.len() != kernel.params.len() {
         return Err(LaunchError::ArgumentCount { expected: kernel.params.len(), got: arguments.len() });
     }

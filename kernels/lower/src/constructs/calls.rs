@@ -197,8 +197,10 @@ impl Lowerer<'_> {
                 given(parameter, index).is_none_or(|value| is_of_type(&parameter.annotation, &value, admits_any))
             })
         };
-        let found = matches.iter().position(|(_, parameters, _)| is_exact(parameters, false));
-        let found = found.or_else(|| matches.iter().position(|(_, parameters, _)| is_exact(parameters, true)));
+        let found = matches
+            .iter()
+            .position(|(_, parameters, _)| is_exact(parameters, false))
+            .or_else(|| matches.iter().position(|(_, parameters, _)| is_exact(parameters, true)));
         let chosen = match (found, matches.len()) {
             (Some(index), _) => index,
             (None, 0) => return Err(mismatch.expect("there is a candidate")),
@@ -323,8 +325,8 @@ impl Lowerer<'_> {
     }
 
     fn default(&self, parameter: &Parameter) -> Option<Value> {
-        let scope = enclosing_function(self.syntax(), parameter.node);
-        let scope = scope.and_then(|function| enclosing_function(self.syntax(), function));
+        let scope = enclosing_function(self.syntax(), parameter.node)
+            .and_then(|function| enclosing_function(self.syntax(), function));
         let default = parameter.default?;
         match self.environment.number(default, scope) {
             Some(number) => Some(self.number(number).into()),
@@ -353,8 +355,8 @@ impl Lowerer<'_> {
             (Annotation::OpenArray(open, form), Value::Array(view)) => view.is_of(*form) && open.admits(&view.element),
             (Annotation::Record(record), Value::Record(got, _)) => record == got,
             (Annotation::Tuple(items), Value::Tuple(values)) if items.len() == values.len() => {
-                let items = items.iter().zip(values);
-                let items = items.map(|(item, value)| self.checked_argument(node, item, value.clone()));
+                let items =
+                    items.iter().zip(values).map(|(item, value)| self.checked_argument(node, item, value.clone()));
                 return Ok(Value::Tuple(items.collect::<Lowered<_>>()?));
             }
             _ => false,

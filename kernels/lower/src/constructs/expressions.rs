@@ -91,8 +91,11 @@ impl Lowerer<'_> {
             Kind::Name => self.name(node),
             Kind::Attribute | Kind::Subscript => self.part(node),
             Kind::Tuple => {
-                let items = self.limited(node, "values", syntax.children(node, Field::Elts))?;
-                let items = items.into_iter().map(|item| self.operand(item)).collect::<Lowered<Vec<_>>>()?;
+                let items = self
+                    .limited(node, "values", syntax.children(node, Field::Elts))?
+                    .into_iter()
+                    .map(|item| self.operand(item))
+                    .collect::<Lowered<Vec<_>>>()?;
                 let tuple = Value::Tuple(items.into_iter().map(|item| self.loaded(item)).collect());
                 self.limited_tuple(node, tuple)
             }

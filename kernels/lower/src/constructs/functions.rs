@@ -167,8 +167,8 @@ impl Lowerer<'_> {
         let mut open = vec![node];
         while let Some(node) = open.pop().filter(|_| self.environment.declarations.has_references) {
             if syntax.kind(node) == Kind::Call {
-                let keywords = syntax.children(node, Field::Keywords);
-                let keywords = keywords.filter_map(|keyword| syntax.child(keyword, Field::Value));
+                let keywords =
+                    syntax.children(node, Field::Keywords).filter_map(|keyword| syntax.child(keyword, Field::Value));
                 names.extend(
                     syntax.children(node, Field::Args).chain(keywords).filter_map(|index| syntax.root_name(index)),
                 );

@@ -38,8 +38,11 @@ impl Environment<'_> {
         if !parameters.iter().any(is_open) {
             return vec![];
         }
-        let statements = self.overloads.get_or_init(|| self.overloads_by_kernel());
-        let statements = statements.get(&function.node).map_or(&[][..], Vec::as_slice);
+        let statements = self
+            .overloads
+            .get_or_init(|| self.overloads_by_kernel())
+            .get(&function.node)
+            .map_or(&[][..], Vec::as_slice);
         if statements.len() > MAX_OVERLOADS {
             let message = format!("expected at most {MAX_OVERLOADS} overloads of a kernel, got {}", statements.len());
             return vec![Err(self.syntax.error(function.node, ErrorKind::TooLarge, message))];

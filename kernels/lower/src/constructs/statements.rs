@@ -145,8 +145,7 @@ impl Lowerer<'_> {
         match value {
             Value::Data(data) => {
                 let types = data.ty.components();
-                let parts = data.parts.into_iter().zip(types);
-                let parts = parts.map(|(part, dtype)| match part {
+                let parts = data.parts.into_iter().zip(types).map(|(part, dtype)| match part {
                     Expr::Literal(_) | Expr::ThreadId(_) | Expr::Param(..) | Expr::Extent(..) => part,
                     part => self.emitter.temp(dtype, part),
                 });

@@ -347,8 +347,7 @@ impl<'a> Lowerer<'a> {
     /// The value with parts that may be repeated.
     pub(crate) fn bind(&mut self, data: Data) -> Data {
         let types = data.ty.components();
-        let parts = data.parts.into_iter().zip(types);
-        let parts = parts.map(|(part, dtype)| self.emitter.bind(dtype, part)).collect();
+        let parts = data.parts.into_iter().zip(types).map(|(part, dtype)| self.emitter.bind(dtype, part)).collect();
         Data { ty: data.ty, parts, constant: data.constant }
     }
 
@@ -389,11 +388,15 @@ impl<'a> Lowerer<'a> {
             (VariableKind::Array(known), Value::Array(view))
                 if known.array == view.array && known.axes.iter().zip(&view.axes).all(|(a, b)| a.is_like(b)) =>
             {
-                let slots = known.axes.iter().flat_map(Axis::parts).map(|part| match part {
-                    Expr::Local(slot) => *slot,
-                    _ => unreachable!("a variable's view has variables as indices"),
-                });
-                let slots: Vec<_> = slots.collect();
+                let slots: Vec<_> = known
+                    .axes
+                    .iter()
+                    .flat_map(Axis::parts)
+                    .map(|part| match part {
+                        Expr::Local(slot) => *slot,
+                        _ => unreachable!("a variable's view has variables as indices"),
+                    })
+                    .collect();
                 let parts = view.axes.iter().flat_map(|axis| {
                     let is_index = matches!(axis, Axis::Index(_));
                     axis.parts().into_iter().cloned().map(move |part| if is_index { as_i64(part) } else { part })
@@ -416,8 +419,8 @@ impl<'a> Lowerer<'a> {
                 Err(self.error(node, ErrorKind::UnsupportedExpression, message))
             }
             (VariableKind::Tuple(kinds), Value::Tuple(items)) if kinds.len() == items.len() => {
-                let kinds = kinds.iter().cloned().zip(items);
-                let kinds = kinds.map(|(kind, item)| self.assign_kind(node, name, kind, item));
+                let kinds =
+                    kinds.iter().cloned().zip(items).map(|(kind, item)| self.assign_kind(node, name, kind, item));
                 Ok(VariableKind::Tuple(kinds.collect::<Lowered<_>>()?))
             }
             (_, value) => {

@@ -34,11 +34,13 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
         }
         let got: Vec<_> = values.iter().map(ToString::to_string).collect();
-        let numbers = values.into_iter().map(|value| match value {
-            Value::Data(data) if is_python_number(&data.ty) => Some(self.bind(data)),
-            _ => None,
-        });
-        let numbers: Option<Vec<_>> = numbers.collect();
+        let numbers: Option<Vec<_>> = values
+            .into_iter()
+            .map(|value| match value {
+                Value::Data(data) if is_python_number(&data.ty) => Some(self.bind(data)),
+                _ => None,
+            })
+            .collect();
         let result = numbers.and_then(|numbers| self.python_function(node, &name, &numbers));
         result.map(Value::Data).ok_or_else(|| {
             let message = format!("`{name}` does not take ({})", got.join(", "));

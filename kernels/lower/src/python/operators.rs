@@ -115,7 +115,7 @@ impl Lowerer<'_> {
             Operator::BitAnd | Operator::BitOr | Operator::BitXor => bitwise(op).map(binary),
             Operator::RShift => {
                 self.invalid_if(node, is_below_zero(b.clone()));
-                // Of a shift by 64 bits or more the sign remains, as of one of the IR.
+                // A shift by 64 bits or more leaves the sign, as in the IR.
                 Some(binary(BinaryOp::Shr))
             }
             Operator::LShift => {

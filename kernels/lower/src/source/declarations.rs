@@ -309,8 +309,8 @@ fn unconditional_value(syntax: &Syntax<'_>, target: Node, scope: Scope) -> Optio
     syntax.child(statement, Field::Value)
 }
 
-/// The function around a node, not counting itself; a lambda, comprehension or class has a scope of its own, whose names are nobody
-/// else's.
+/// The function around a node, not counting itself. A lambda, comprehension or class has a scope of its own, whose names are visible
+/// nowhere else.
 pub(crate) fn enclosing_function(syntax: &Syntax<'_>, node: Node) -> Scope {
     syntax.scope(node)
 }

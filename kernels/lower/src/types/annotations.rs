@@ -124,11 +124,13 @@ impl Environment<'_> {
             }
             return Ok(Annotation::Record(Rc::new(RecordType { name, fields })));
         }
-        let fields = fields.into_iter().filter_map(|(field, annotation)| match annotation {
-            Annotation::Data(ty) => Some((field, ty)),
-            _ => None,
-        });
-        let fields = fields.collect();
+        let fields = fields
+            .into_iter()
+            .filter_map(|(field, annotation)| match annotation {
+                Annotation::Data(ty) => Some((field, ty)),
+                _ => None,
+            })
+            .collect();
         let ty = Type::Struct(Rc::new(StructType { name, fields }));
         if ty.count() == 0 || ty.count() > MAX_COMPONENTS {
             let message = format!("expected a struct of 1 to {MAX_COMPONENTS} components, got {}", ty.count());
@@ -235,8 +237,11 @@ impl Environment<'_> {
                 })
             }
             "matrix" => {
-                let shape = argument(0, "shape").filter(|&node| syntax.kind(node) == Kind::Tuple);
-                let shape: Vec<_> = shape.into_iter().flat_map(|node| syntax.children(node, Field::Elts)).collect();
+                let shape: Vec<_> = argument(0, "shape")
+                    .filter(|&node| syntax.kind(node) == Kind::Tuple)
+                    .into_iter()
+                    .flat_map(|node| syntax.children(node, Field::Elts))
+                    .collect();
                 let [rows, columns] = shape[..] else { return Err(fail("expected a constant `shape` of two")) };
                 let rows = size(Some(rows))?;
                 let columns = size(Some(columns))?;

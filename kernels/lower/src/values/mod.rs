@@ -56,7 +56,7 @@ pub(crate) struct View {
     pub(crate) element: Type,
     /// The dimensions of the array itself.
     pub(crate) axes: Vec<Axis>,
-    /// Of an indexed array: for each dimension, the array of the indices that it has.
+    /// The arrays of indices of an indexed array, one for each dimension.
     pub(crate) selections: Vec<ParamId>,
 }
 

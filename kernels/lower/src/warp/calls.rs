@@ -91,8 +91,10 @@ impl Lowerer<'_> {
             return Err(self.error(node, ErrorKind::UnsupportedBuiltin, message));
         }
         let syntax = self.syntax();
-        let target = syntax.parent(node).filter(|&parent| syntax.kind(parent) == Kind::Assign);
-        let target = target.and_then(|parent| syntax.child(parent, Field::Targets));
+        let target = syntax
+            .parent(node)
+            .filter(|&parent| syntax.kind(parent) == Kind::Assign)
+            .and_then(|parent| syntax.child(parent, Field::Targets));
         let count = match target {
             Some(target) if syntax.kind(target) == Kind::Tuple => syntax.children(target, Field::Elts).count(),
             _ => 1,
@@ -235,8 +237,9 @@ impl Lowerer<'_> {
         let size = argument(0, "n")
             .ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected the size `n` of the identity"))?;
         let n = self.size_argument(size)?;
-        let dtype = self.dtype_argument(node, argument(1, "dtype"))?;
-        let dtype = dtype.ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected a `dtype`"))?;
+        let dtype = self
+            .dtype_argument(node, argument(1, "dtype"))?
+            .ok_or_else(|| self.error(node, ErrorKind::ArgumentMismatch, "expected a `dtype`"))?;
         if n > 16 {
             return Err(self.error(node, ErrorKind::UnsupportedType, "expected a size of at most 16"));
         }
@@ -299,8 +302,12 @@ impl Lowerer<'_> {
         };
         let (then, otherwise) = if name == "where" { (first, second) } else { (second, first) };
         let condition = self.emitter.bind(Dtype::Bool, condition);
-        let parts = then.parts.into_iter().zip(otherwise.parts);
-        let parts = parts.map(|(a, b)| scalars::select(condition.clone(), a, b)).collect();
+        let parts = then
+            .parts
+            .into_iter()
+            .zip(otherwise.parts)
+            .map(|(a, b)| scalars::select(condition.clone(), a, b))
+            .collect();
         Ok(Data::new(then.ty, parts))
     }
 

@@ -169,8 +169,8 @@ impl Lowerer<'_> {
             _ => AtomicOp::Xor,
         };
         let is_negated = self.syntax().operator(node) == Operator::Sub;
-        let parts = data.parts.into_iter();
-        let parts = parts.map(|part| if is_negated { scalars::neg(dtype, part) } else { part }).collect();
+        let parts =
+            data.parts.into_iter().map(|part| if is_negated { scalars::neg(dtype, part) } else { part }).collect();
         self.atomic(op, location, parts, None, false);
         Ok(true)
     }

@@ -147,8 +147,12 @@ impl Lowerer<'_> {
         let a = self.bind(a);
         let b = self.bind(b);
         let dtype = a.ty.scalar().expect("a transform of scalars");
-        let moved = self.rotated(dtype, &a.parts[3..], &b.parts[..3], false);
-        let moved = moved.into_iter().zip(&a.parts).map(|(x, p)| scalars::add(dtype, x, p.clone())).collect();
+        let moved = self
+            .rotated(dtype, &a.parts[3..], &b.parts[..3], false)
+            .into_iter()
+            .zip(&a.parts)
+            .map(|(x, p)| scalars::add(dtype, x, p.clone()))
+            .collect();
         let quat = |data: &Data| Data::new(Type::Quat(dtype), data.parts[3..].to_vec());
         let rotation = self.quat_product(quat(&a), quat(&b));
         let parts: Vec<Expr> = [moved, rotation.parts].concat();

@@ -64,8 +64,10 @@ pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
         let hint = if pickled { ", but pytorch_model.bin: convert it, a pickle is a program" } else { "" };
         return Err(LoadError::NoWeights { path: folder.to_owned(), hint });
     };
-    let names = index.get("weight_map").and_then(Value::as_object);
-    let names = names.ok_or_else(|| LoadError::format(&path, "has no weight_map"))?;
+    let names = index
+        .get("weight_map")
+        .and_then(Value::as_object)
+        .ok_or_else(|| LoadError::format(&path, "has no weight_map"))?;
     let files: BTreeSet<&str> = names.values().filter_map(Value::as_str).collect();
     let plain = |name: &str| {
         let mut parts = Path::new(name).components();

@@ -122,9 +122,11 @@ impl Reader<'_> {
         match parts {
             Parts::One(part) => self.linear(&name(part), outputs, inputs, has_bias),
             Parts::Many(parts) => {
-                let parts =
-                    parts.iter().zip(widths).map(|(part, width)| self.linear(&name(part), *width, inputs, has_bias));
-                let parts: Vec<_> = parts.collect::<Result<_, _>>()?;
+                let parts: Vec<_> = parts
+                    .iter()
+                    .zip(widths)
+                    .map(|(part, width)| self.linear(&name(part), *width, inputs, has_bias))
+                    .collect::<Result<_, _>>()?;
                 let weight = Tensor::stack(&parts.iter().map(|part| &part.weight).collect::<Vec<_>>())?;
                 let biases: Vec<_> = parts.iter().filter_map(|part| part.bias.as_ref()).collect();
                 let bias = has_bias.then(|| Tensor::stack(&biases)).transpose()?;

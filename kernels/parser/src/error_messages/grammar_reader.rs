@@ -92,8 +92,11 @@ impl GrammarReader {
     /// The text between two quotes.
     fn quoted(&mut self, quote: char) -> &'static str {
         let rest = &self.peek()[1..];
-        let end = rest.char_indices().find(|&(index, character)| character == quote && !rest[..index].ends_with('\\'));
-        let end = end.expect("a quote ends").0;
+        let end = rest
+            .char_indices()
+            .find(|&(index, character)| character == quote && !rest[..index].ends_with('\\'))
+            .expect("a quote ends")
+            .0;
         self.rest = &rest[end + 1..];
         &rest[..end]
     }
@@ -313,11 +316,12 @@ fn message(mut text: &'static str, sequence: &Sequence) -> Message {
 
 /// The rules as name, flags and body.
 fn split_rules(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let starts = text
+    let starts: Vec<usize> = text
         .match_indices('\n')
         .map(|(index, _)| index + 1)
-        .filter(|&index| text[index..].starts_with(|character: char| character.is_ascii_lowercase()));
-    let starts: Vec<usize> = starts.chain([text.len()]).collect();
+        .filter(|&index| text[index..].starts_with(|character: char| character.is_ascii_lowercase()))
+        .chain([text.len()])
+        .collect();
     let bounds: Vec<_> = starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
     bounds.into_iter().map(|chunk| {
         let (header, body) = chunk.split_once(':').expect("a rule has a colon");

@@ -61,11 +61,11 @@ pub struct Lexed {
 /// The numbers of the names that are soft keywords; `None` where the source does not have the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoftKeywords {
-    /// Of `match`.
+    /// The number of `match`.
     pub r#match: Option<u32>,
-    /// Of `case`.
+    /// The number of `case`.
     pub case: Option<u32>,
-    /// Of `type`.
+    /// The number of `type`.
     pub r#type: Option<u32>,
 }
 

@@ -128,8 +128,10 @@ mod tests {
             let mut reached = Comparison::default();
             judge.judge(block, &mut reached, None);
             let bounds = Bounds::of(&reached, tolerances);
-            let marks = Isa::all().into_iter().map(|isa| isa.run(Exceed { block: next, bounds, marks: &mut [false] }));
-            let marks: Vec<_> = marks.collect();
+            let marks: Vec<_> = Isa::all()
+                .into_iter()
+                .map(|isa| isa.run(Exceed { block: next, bounds, marks: &mut [false] }))
+                .collect();
             assert!(marks.iter().all(|count| *count == marks[0]), "instruction sets agree");
             if marks[0] == 0 {
                 within += 1;

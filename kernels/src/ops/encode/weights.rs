@@ -170,7 +170,7 @@ pub struct Embeddings<W> {
 /// A transformer layer.
 #[derive(Clone, Debug)]
 pub struct Layer<W> {
-    /// Of the attention sublayer. In a pre-norm encoder the first layer may have none.
+    /// The norm of the attention sublayer. In a pre-norm encoder the first layer may have none.
     pub attention_norm: Option<Norm<W>>,
     /// `[qkv_width, hidden]`: the projections of queries, keys and values.
     pub qkv: Linear<W>,
@@ -180,7 +180,7 @@ pub struct Layer<W> {
     pub key_norm: Option<Norm<W>>,
     /// `[hidden, attention_width]`: the output projection.
     pub output: Linear<W>,
-    /// Of the MLP.
+    /// The norm of the MLP.
     pub mlp_norm: Norm<W>,
     /// `[mlp_up_width, hidden]`: the gate, if there is one, then the up projection.
     pub up: Linear<W>,

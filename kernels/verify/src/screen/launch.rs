@@ -34,9 +34,9 @@ pub struct Screened {
     pub cases: u64,
     /// Cases that are decided and in which neither side has a result, by how subject and reference ended. They are not in any order.
     pub faults: Vec<([FaultKind; 2], u64)>,
-    /// Of each output: the largest absolute value of the finite results of the reference in the decided cases.
+    /// For each output, the largest absolute value of the finite results of the reference in the decided cases.
     pub norms: Vec<f64>,
-    /// Of each output: the decided cases in which both results are NaN.
+    /// For each output, the decided cases in which both results are NaN.
     pub nans: Vec<u64>,
     /// A bit for each case: 1 if it is open.
     open: Vec<u8>,
@@ -91,7 +91,7 @@ impl Screened {
     /// Cases whose results are all equal and 0, but for the open ones: `open` has a bit for each, from the lowest of the first byte on.
     ///
     /// # Errors
-    /// A bit is none of a case.
+    /// A bit belongs to no case.
     pub fn new(cases: u64, open: Vec<u8>) -> Result<Self, ScreenedError> {
         Self { cases, faults: vec![], norms: vec![], nans: vec![], open }.checked()
     }
@@ -112,7 +112,7 @@ impl Screened {
         self.open.iter().map(|byte| u64::from(byte.count_ones())).sum()
     }
 
-    /// An error if the counts are not those of the cases, or a norm is none.
+    /// Returns an error if the counts are not those of the cases, or a norm is not a number.
     fn checked(self) -> Result<Self, ScreenedError> {
         let faults = self.faults.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
         let without = faults.and_then(|faults| faults.checked_add(self.open_count()));

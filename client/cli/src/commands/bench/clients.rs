@@ -198,11 +198,13 @@ fn pacer(plan: &Plan) -> Pacer {
 async fn connected(plan: &Plan, own: Range<usize>, builder: &Builder, calls: &Calls) -> Result<Vec<Caller>, Error> {
     let connect = |connection| plan.builder(builder, connection).connect();
     let clients = try_join_all(own.clone().map(connect)).await?;
-    let callers = own.zip(clients).map(|(connection, client)| {
-        let calls = Priority::ALL.map(|priority| calls(&client.clone().with_priority(priority)));
-        Caller { connection, calls }
-    });
-    let callers: Vec<_> = callers.collect();
+    let callers: Vec<_> = own
+        .zip(clients)
+        .map(|(connection, client)| {
+            let calls = Priority::ALL.map(|priority| calls(&client.clone().with_priority(priority)));
+            Caller { connection, calls }
+        })
+        .collect();
     join_all(callers.iter().map(|caller| closed(plan, caller, Until::Requests(plan.warm_up)))).await;
     Ok(callers)
 }

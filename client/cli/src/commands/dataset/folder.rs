@@ -124,8 +124,7 @@ impl Folder {
 
     fn write_folder(&self, record: &Record) -> Result {
         let split = known_split(&self.path, &record.split)?;
-        let folder = self.path.join(split).join(plain(&record.category)?);
-        let folder = folder.join(plain(&record.name)?);
+        let folder = self.path.join(split).join(plain(&record.category)?).join(plain(&record.name)?);
         fs::create_dir_all(&folder).map_err(CliError::file(&folder))?;
         let write = |name: &str, content: &[u8]| {
             let path = folder.join(plain(name)?);
@@ -222,8 +221,10 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         entries => entries.map_err(CliError::file(folder))?,
     };
-    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
-    let mut paths = paths.map_err(CliError::file(folder))?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(CliError::file(folder))?;
     paths.sort();
     Ok(paths)
 }

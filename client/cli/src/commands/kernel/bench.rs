@@ -222,8 +222,8 @@ struct MismatchReport {
 
 impl Checked {
     fn new(file: &Path, measured: BenchmarkResponse) -> Self {
-        let times = measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok());
-        let times: Vec<_> = times.collect();
+        let times: Vec<_> =
+            measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok()).collect();
         let verdict = measured.verdict();
         let device = measured.device();
         let mismatch = |difference: BenchmarkMismatch| MismatchReport {

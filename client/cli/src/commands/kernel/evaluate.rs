@@ -19,7 +19,7 @@ use crate::{
     renderer::{Renderer, Style},
 };
 
-/// Judge a kernel in CUDA C++ that nobody trusts, against a kernel in Python or against results.
+/// Judge an untrusted kernel in CUDA C++, against a kernel in Python or against results.
 ///
 /// The daemon compiles it, launches it many times in a process of its own on a GPU, and compares what it computes. The exit code is 0 if the
 /// verdict is `passed`, and 1 otherwise. It needs the daemon's setting sandbox.cuda_source.

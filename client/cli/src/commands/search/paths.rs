@@ -29,8 +29,10 @@ impl PathFilter {
             return Ok(Self::Below { place, components });
         }
         let anywhere = if pattern.starts_with('/') { pattern.to_owned() } else { format!("**/{pattern}") };
-        let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
-        let glob = glob.map_err(|error| CliError::Usage(format!("{option} {pattern}: {error}")))?;
+        let glob = GlobBuilder::new(&anywhere)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| CliError::Usage(format!("{option} {pattern}: {error}")))?;
         Ok(Self::Glob(glob.compile_matcher()))
     }
 

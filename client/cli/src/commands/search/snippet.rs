@@ -117,8 +117,9 @@ fn best(lines: &[&str], first: usize, limit: usize, words: &Words) -> Option<Sni
     let indent = window
         .iter()
         .filter(|line| !line.trim().is_empty())
-        .map(|line| line.len() - line.trim_start_matches(' ').len());
-    let indent = indent.min().unwrap_or(0);
+        .map(|line| line.len() - line.trim_start_matches(' ').len())
+        .min()
+        .unwrap_or(0);
     let lines = window.iter().map(|line| line.get(indent..).unwrap_or_default().trim_end().to_owned()).collect();
     Some(Snippet { first: first + index, lines })
 }

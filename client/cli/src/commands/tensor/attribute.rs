@@ -46,8 +46,10 @@ fn value_of(value: &str) -> Attribute {
 }
 
 fn integers(value: &str) -> Option<Vec<i64>> {
-    let inner = value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
-    let inner = inner.or_else(|| value.contains(',').then_some(value))?;
+    let inner = value
+        .strip_prefix('[')
+        .and_then(|value| value.strip_suffix(']'))
+        .or_else(|| value.contains(',').then_some(value))?;
     if inner.trim().is_empty() {
         return Some(vec![]);
     }

@@ -44,7 +44,7 @@ pub(super) struct CheckReport {
     pub(super) error: Option<String>,
     pub(super) subject: SideReport,
     pub(super) reference: SideReport,
-    /// Of a generator.
+    /// The seed of the generator, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
     /// The command that runs the check again.

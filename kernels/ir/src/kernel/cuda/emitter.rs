@@ -22,15 +22,15 @@ pub(super) enum Form {
 /// The texts of a kernel's parameters.
 #[derive(Default)]
 pub(super) struct Leaves {
-    /// Of the components of each parameter that is passed by value.
+    /// The components of each parameter that is passed by value.
     pub(super) values: Vec<Vec<CppExpr>>,
-    /// Of each array.
+    /// The arrays.
     pub(super) arrays: Vec<String>,
-    /// Of the extents of each array.
+    /// The extents of each array.
     pub(super) extents: Vec<Vec<String>>,
     /// The suffix of each array's elements that names a component.
     pub(super) fields: Vec<Vec<String>>,
-    /// Of the position along each dimension of the grid.
+    /// The position along each dimension of the grid.
     pub(super) threads: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Emitter<'k> {
     pub(super) usage: Usage,
     /// Where products are kept from contraction.
     pub(super) added: Added,
-    /// Of variables that are assigned once, and counters.
+    /// The ranges of variables that are assigned once, and of counters.
     pub(super) ranges: HashMap<LocalId, Range>,
     /// Loads that take the place of their variable.
     pub(super) inlined: HashMap<LocalId, CppExpr>,

@@ -7,7 +7,7 @@ use crate::kernel::{FaultRecord, Kernel, ParamType};
 pub struct Layout {
     /// Bytes of the block, a multiple of 8. Devices before CUDA 12.1 take up to 4096 bytes of parameters, with [`Launch::SIZE`].
     pub size: usize,
-    /// Of each parameter.
+    /// The layout of each parameter.
     pub params: Vec<ParamLayout>,
 }
 

@@ -97,7 +97,7 @@ fn check_shapes(kernel: &Kernel, example: &Example) -> Result<(), LaunchError> {
 
 /// Types of C++ that parameters have.
 struct Types {
-    /// Of the elements of each parameter.
+    /// The type names of each parameter's elements.
     names: Vec<String>,
     /// Definitions of structs.
     text: String,

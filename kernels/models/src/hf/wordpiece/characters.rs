@@ -143,8 +143,8 @@ fn outcome(normalizer: BertNormalizer, character: char) -> Option<(Kind, String)
     }
     let mut words = PreTokenizedString::from(normalized(normalizer, &format!("a{character}a"))?);
     BertPreTokenizer.pre_tokenize(&mut words).ok()?;
-    let words = words.get_splits(OffsetReferential::Normalized, OffsetType::None);
-    let words: Vec<_> = words.into_iter().map(|(word, ..)| word).collect();
+    let words: Vec<_> =
+        words.get_splits(OffsetReferential::Normalized, OffsetType::None).into_iter().map(|(word, ..)| word).collect();
     match words.as_slice() {
         ["a", "a"] => Some((Kind::Space, String::new())),
         ["a", alone, "a"] => Some((Kind::Alone, (*alone).to_owned())),

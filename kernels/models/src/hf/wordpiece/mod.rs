@@ -96,7 +96,7 @@ impl WordPiece {
 fn added(vocabulary: &AddedVocabulary) -> Option<Vec<String>> {
     let tokens = vocabulary.get_added_tokens_decoder();
     let plain = |token: &AddedToken| !token.normalized;
-    // Of tokens that share an id only one has a description.
+    // Only one of the tokens that share an id has a description.
     let all = tokens.len() == vocabulary.get_vocab().len() && tokens.values().all(plain);
     all.then(|| vocabulary.get_vocab().keys().cloned().collect())
 }

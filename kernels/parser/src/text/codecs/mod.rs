@@ -185,8 +185,11 @@ fn latin1(source: &[u8]) -> String {
 
 /// The 256 characters of a charmap.
 fn characters(module: &str) -> &'static [u16] {
-    let number = lines().filter(|(codec, _)| codec.kind == "charmap");
-    let number = number.map(|(codec, _)| codec.module).position(|name| name == module).unwrap_or_default();
+    let number = lines()
+        .filter(|(codec, _)| codec.kind == "charmap")
+        .map(|(codec, _)| codec.module)
+        .position(|name| name == module)
+        .unwrap_or_default();
     &tables::charmaps().numbers[number * 256..][..256]
 }
 

@@ -117,8 +117,10 @@ impl Cpu {
         qkv: &mut RowBuffer,
         params: &Attention<'_, Weight>,
     ) -> Result<(), OpError> {
-        let norms = params.query_norm.map(|(_, queries, keys)| Ok((RowNorm::new(queries)?, RowNorm::new(keys)?)));
-        let norms: Option<(RowNorm<'_>, RowNorm<'_>)> = norms.transpose()?;
+        let norms: Option<(RowNorm<'_>, RowNorm<'_>)> = params
+            .query_norm
+            .map(|(_, queries, keys)| Ok((RowNorm::new(queries)?, RowNorm::new(keys)?)))
+            .transpose()?;
         let rotary = params.rotary.map(|(table, dims)| Ok((table.numbers()?, dims))).transpose()?;
         let sequences = batch.cu_seqlens.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
         let positions: Vec<usize> = sequences.flat_map(|tokens| 0..tokens).collect();

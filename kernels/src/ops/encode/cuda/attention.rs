@@ -64,7 +64,7 @@ launch_structs! {
     /// Rows of keys and values, of a tile of 64, and of queries, of a tile of 128, in shared memory: loads start at a multiple of 8.
     const KV_TILE_BYTES: u32 = (64 + 8) * 128;
     const Q_TILE_BYTES: u32 = (128 + 8) * 128;
-    /// Of the Hopper kernels for heads of up to 64 columns: two teams of two consumer warpgroups, each with its own pipeline, and a
+    /// Threads of the Hopper kernels for heads of up to 64 columns: two teams of two consumer warpgroups, each with its own pipeline, and a
     /// warpgroup of producers.
     const D64_THREADS: u32 = 640;
     const KV_STAGES: u32 = 4;
@@ -73,7 +73,7 @@ launch_structs! {
     const D64_SMEM_BYTES: u32 = 2 * TEAM_SMEM_BYTES;
     /// Columns of 128 bytes that a team processes at once: one head of 64 columns, or two of 32.
     const COLUMN_WIDTH: usize = 64;
-    /// Of the kernel for heads of 128 columns: two consumer warpgroups and a warpgroup of the producer.
+    /// Threads of the kernel for heads of 128 columns: two consumer warpgroups and a warpgroup of the producer.
     const D128_THREADS: u32 = 384;
     /// A head is two columns of 128 bytes; two slots each of keys, values and queries, and work items and barriers.
     const D128_SMEM_BYTES: u32 = 6 * 2 * Q_TILE_BYTES + 1024;

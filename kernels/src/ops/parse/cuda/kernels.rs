@@ -185,7 +185,7 @@ launch_structs! {
         /// Nodes and values of the line before the segment.
         row: u32,
         value_row: u32,
-        /// Of a unit's first segment, as are the following: for a chunk the last segment before its bracket, in the
+        /// For a unit's first segment, as are the following: for a chunk the last segment before its bracket, in the
         /// enclosing unit.
         outer: u32,
         /// Tokens.
@@ -199,7 +199,7 @@ launch_structs! {
         nodes: u32,
         values: u32,
         head: u32,
-        /// Of a line's first segment, as are the following.
+        /// For a line's first segment, as are the following.
         segments: u32,
         line_nodes: u32,
         line_values: u32,

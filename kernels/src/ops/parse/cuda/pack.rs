@@ -388,8 +388,10 @@ mod tests {
         let growing = [FIRST, 2 * FIRST, 3 * FIRST, FIRST, 1, MAX, 1];
         let requests = [&[1, 2][..], &[MAX - 4], &[], &[2], &growing, &[MAX + 1], &[5]];
         let requests: Vec<_> = requests.into_iter().map(request).collect();
-        let plan = plan_slices(&requests.iter().collect::<Vec<_>>());
-        let plan: Vec<_> = plan.into_iter().map(|slice| (slice.range, slice.group_bytes)).collect();
+        let plan: Vec<_> = plan_slices(&requests.iter().collect::<Vec<_>>())
+            .into_iter()
+            .map(|slice| (slice.range, slice.group_bytes))
+            .collect();
         let expected = [
             (0..3, Some(MAX - 1)),
             (3..4, Some(2)),

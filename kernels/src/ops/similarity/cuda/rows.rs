@@ -209,8 +209,10 @@ impl DeviceCorpus {
         corpus.record_search();
         let mut slot = corpus.device_slot();
         let view = corpus.view();
-        let before = slot.as_ref().and_then(|corpus_copy| Arc::clone(corpus_copy).downcast::<Self>().ok());
-        let before = before.filter(|corpus_copy| corpus_copy.device.ptr_eq(&Arc::downgrade(worker.device())));
+        let before = slot
+            .as_ref()
+            .and_then(|corpus_copy| Arc::clone(corpus_copy).downcast::<Self>().ok())
+            .filter(|corpus_copy| corpus_copy.device.ptr_eq(&Arc::downgrade(worker.device())));
         if let Some(current) = before.as_ref().filter(|one| one.len == view.len() && one.has_deletions_of(&view)) {
             return Ok(Arc::clone(current));
         }

@@ -138,16 +138,18 @@ impl Run<'_> {
 
     /// Uploads parameters, queries and masks in one copy.
     fn upload(&self, specs: &[QuerySpec<'_>], masks: &[&[u32]]) -> Result<(), OpError> {
-        let params = specs.iter().map(|spec| {
-            let slot = spec.mask.and_then(|mask| masks.iter().position(|known| same(known, mask)));
-            Ok(SearchParams {
-                k: to_u32(spec.k)?,
-                mask: slot.map_or(Ok(NO_MASK), to_u32)?,
-                threshold: spec.threshold.unwrap_or(0.0),
-                has_threshold: spec.threshold.is_some().into(),
+        let params = specs
+            .iter()
+            .map(|spec| {
+                let slot = spec.mask.and_then(|mask| masks.iter().position(|known| same(known, mask)));
+                Ok(SearchParams {
+                    k: to_u32(spec.k)?,
+                    mask: slot.map_or(Ok(NO_MASK), to_u32)?,
+                    threshold: spec.threshold.unwrap_or(0.0),
+                    has_threshold: spec.threshold.is_some().into(),
+                })
             })
-        });
-        let params = params.collect::<Result<Vec<_>, OpError>>()?;
+            .collect::<Result<Vec<_>, OpError>>()?;
         let sizes = &self.layout.sizes;
         let zeros = vec![0_u32; sizes.mask_words.max(4)];
         let mut parts: Vec<&[u32]> = vec![bytemuck::cast_slice(&params)];
@@ -425,7 +427,7 @@ struct Launch {
     blocks: usize,
     threads: u32,
     shared: usize,
-    /// Of scans by `wgmma`, whose kernels take them as an argument.
+    /// Stages of scans by `wgmma`, whose kernels take them as an argument.
     stages: usize,
 }
 

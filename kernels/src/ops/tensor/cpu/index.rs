@@ -72,7 +72,7 @@ impl Gather<'_> {
         }
     }
 
-    /// Of `count` neighbours along the last dimension.
+    /// Copies the results of `count` neighbours along the last dimension.
     fn copy_run<T: Copy>(&self, position: usize, count: usize) -> Result<(), usize> {
         let last = self.output.shape.len() - 1;
         let stride = |operand: &Operand| operand.strides[last];

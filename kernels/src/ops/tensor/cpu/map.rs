@@ -31,8 +31,8 @@ pub(super) fn run(step: &MapStep, memory: &Memory<'_>, worker: &Worker) -> Resul
     let all: Vec<&Operand> = operands.inputs.iter().chain(&operands.outputs).collect();
     let regions = Region::elementwise(&all, operands.inputs.len());
     let cost = program.cost() + READ_COST / 4 * all.len() as u64;
-    let chunk = chunk_len(&operands.outputs, shape.iter().product(), worker.pool().threads(), cost);
-    let chunk = chunk.next_multiple_of(program.block());
+    let chunk = chunk_len(&operands.outputs, shape.iter().product(), worker.pool().threads(), cost)
+        .next_multiple_of(program.block());
     let chunks_of = |len: usize| (0..len).step_by(chunk).map(move |start| start..(start + chunk).min(len));
     let chunks = regions.iter().flat_map(|region| chunks_of(region.extents().1).map(move |chunk| (region, chunk)));
     let longest = regions.iter().map(|region| region.extents().1).max().unwrap_or(0);

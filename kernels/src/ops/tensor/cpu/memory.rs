@@ -102,8 +102,8 @@ impl<'a> Memory<'a> {
             _ => AlignedBuffer::copy(bytes).map(Input::Copied),
         });
         let inputs = aligned.collect::<Result<Vec<_>, _>>()?;
-        let outputs = plan.outputs.iter().map(|ty| AlignedBuffer::zeros(ty.bytes()));
-        let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        let mut outputs =
+            plan.outputs.iter().map(|ty| AlignedBuffer::zeros(ty.bytes())).collect::<Result<Vec<_>, _>>()?;
         let mut arena = AlignedBuffer::zeros(plan.arena_bytes)?;
         Ok(Self {
             input_spans: inputs.iter().map(Input::span).collect(),
@@ -193,11 +193,13 @@ fn arena_offset(location: Location) -> usize {
 
 /// The bytes of its buffer that a view covers.
 fn extent(view: &View) -> Result<std::ops::Range<usize>, OpError> {
-    let range = positions(&view.layout).and_then(|range| {
-        let byte = |position: usize| position.checked_mul(view.dtype.size())?.checked_add(arena_offset(view.location));
-        Some(byte(range.start)?..byte(range.end)?)
-    });
-    let range = range.ok_or_else(|| OpError::Invalid(format!("{view:?} addresses no memory")))?;
+    let range = positions(&view.layout)
+        .and_then(|range| {
+            let byte =
+                |position: usize| position.checked_mul(view.dtype.size())?.checked_add(arena_offset(view.location));
+            Some(byte(range.start)?..byte(range.end)?)
+        })
+        .ok_or_else(|| OpError::Invalid(format!("{view:?} addresses no memory")))?;
     Ok(if range.is_empty() { 0..0 } else { range })
 }
 

@@ -17,7 +17,7 @@ const MIN_TILED: usize = 4096;
 #[derive(Clone)]
 struct Dim {
     extent: usize,
-    /// Of each operand, in elements.
+    /// The stride of each operand, in elements.
     strides: Vec<isize>,
 }
 

@@ -64,7 +64,7 @@ struct Scan<'a> {
 struct Part<T> {
     rows: Range<usize>,
     columns: Range<usize>,
-    /// Of each column, from the rows before.
+    /// The state of each column, from the rows before.
     state: Vec<T>,
 }
 

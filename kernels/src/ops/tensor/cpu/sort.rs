@@ -61,7 +61,7 @@ trait Entry: Ord + Copy + Send + Sync {
     fn index(self) -> i64;
 }
 
-/// Of keys of up to 32 bits.
+/// Entries with keys of up to 32 bits.
 impl Entry for u64 {
     fn new(key: u64, index: usize) -> Self {
         key << 32 | index as u64

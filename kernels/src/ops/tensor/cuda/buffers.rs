@@ -13,11 +13,11 @@ use crate::{
 /// Where a view begins. The addresses of buffers are not known yet, but all are multiples of [`Plan::ALIGNMENT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// Of a view without elements, or of an operand that is not there.
+    /// The address of a view without elements, or of an absent operand.
     Null,
     /// Bytes from a location.
     In(Location, usize),
-    /// Of the status of an execution: see [`status`].
+    /// The address of the status of an execution: see [`status`].
     Status,
 }
 
@@ -205,7 +205,7 @@ fn invalid(view: &View, reason: &str) -> OpError {
 
 #[cfg(test)]
 impl BufferSizes {
-    /// Of inputs, outputs and an arena of these bytes.
+    /// Sizes of inputs, outputs and an arena, in bytes.
     pub(super) fn new(inputs: &[usize], outputs: &[usize], arena: usize) -> Self {
         Self { inputs: inputs.to_vec(), outputs: outputs.to_vec(), arena, status: 0 }
     }

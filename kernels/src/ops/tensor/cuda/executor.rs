@@ -79,7 +79,7 @@ pub(super) struct Buffers<'a> {
 pub(super) enum Input<'a> {
     /// Uploaded or generated for the execution.
     Owned(Buffer<u8>),
-    /// Of a resident tensor, which outlives the execution.
+    /// The buffer of a resident tensor, which outlives the execution.
     Resident(&'a Buffer<u8>),
 }
 

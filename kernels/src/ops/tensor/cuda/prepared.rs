@@ -32,7 +32,7 @@ pub(super) const FIRST_COST: u64 = 1_000_000_000;
 pub(super) struct PreparedPlan {
     steps: Vec<PreparedStep>,
     sizes: BufferSizes,
-    /// Of the workspace, which steps use one after the other.
+    /// The bytes of the workspace, which steps use one after the other.
     pub(super) workspace_bytes: usize,
 }
 
@@ -48,7 +48,7 @@ struct PreparedStep {
 /// A launch whose addresses are missing.
 struct PreparedLaunch {
     kernel: Arc<JitKernel>,
-    /// Of a step of several launches, one moves all bytes.
+    /// One launch of a step of several counts all bytes.
     config: LaunchConfig,
     /// The arguments; addresses are 0.
     args: Args,
@@ -129,8 +129,8 @@ impl PreparedStep {
     /// The bytes of the step are those of its product, or else of its launch with the most threads.
     fn load(launches: Launches, step: &Step, worker: &Worker) -> Result<Self, OpError> {
         let Launches { product, launches, .. } = launches;
-        let launches = launches.into_iter().map(|launch| PreparedLaunch::load(launch, worker));
-        let mut launches = launches.collect::<Result<Vec<_>, _>>()?;
+        let mut launches =
+            launches.into_iter().map(|launch| PreparedLaunch::load(launch, worker)).collect::<Result<Vec<_>, _>>()?;
         let moved_bytes = step.workload().moved();
         let mut product_bytes = 0;
         if product.is_some() {
@@ -159,14 +159,16 @@ impl PreparedLaunch {
             let limit = worker.sm_count().saturating_mul(active).saturating_mul(waves);
             grid.x = grid.x.min((limit / cluster).max(1) * cluster);
         }
-        let words = arguments.iter().map(|argument| match argument {
-            Argument::Word(word) => *word,
-            Argument::F64(number) => number.to_bits(),
-            Argument::Address(_) | Argument::Workspace(_) => 0,
-        });
-        let words = words.chain(std::iter::repeat_n(0, maps.len() * MAP_WORDS));
-        let args = Args::from_words(words.collect(), &source.params);
-        let args = args.map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
+        let words = arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::Word(word) => *word,
+                Argument::F64(number) => number.to_bits(),
+                Argument::Address(_) | Argument::Workspace(_) => 0,
+            })
+            .chain(std::iter::repeat_n(0, maps.len() * MAP_WORDS));
+        let args = Args::from_words(words.collect(), &source.params)
+            .map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
         let pointer = |(word, argument): (usize, &Argument)| match argument {
             Argument::Address(address) => Some((word, Pointer::View(*address))),
             Argument::Workspace(index) => Some((word, Pointer::Workspace(*index))),

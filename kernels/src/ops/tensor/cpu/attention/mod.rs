@@ -167,7 +167,7 @@ struct Attention {
     query: Rows,
     key: Rows,
     value: Rows,
-    /// With whether it is of bool.
+    /// The mask, and true if its elements are bools.
     mask: Option<(bool, Rows)>,
     lengths: Option<Vec<i32>>,
     is_causal: bool,

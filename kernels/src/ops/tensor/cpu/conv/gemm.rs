@@ -36,7 +36,7 @@ const FEW_CHANNELS: usize = 64;
 struct Task {
     image: usize,
     group: usize,
-    /// Of the output channels of the group.
+    /// Output channels of the group.
     channels: Range<usize>,
     rows: Range<usize>,
     columns: Range<usize>,

@@ -151,7 +151,7 @@ pub(super) struct TileOf<'a, T> {
 /// The operations on the sums before they are written.
 pub(super) struct Finish<T> {
     pub(super) shape: Shape,
-    /// Of each column.
+    /// The bias of each column.
     pub(super) bias: Option<Vec<T>>,
     pub(super) epilogue: Option<Program>,
     pub(super) compute: Dtype,

@@ -49,7 +49,7 @@ impl Strip {
 struct PackedBuffers {
     finish: FinishScratch,
     left: Vec<f32>,
-    /// Of the strips of a task, one after the other.
+    /// The sums of the strips of a task, one after the other.
     sums: Vec<f32>,
     native: Vec<u64>,
 }
@@ -57,8 +57,8 @@ struct PackedBuffers {
 /// Returns true if a strip of packed columns is large, and larger than the right factor, whose elements then repeat.
 pub(super) fn exceeds_factor(right: &Operand) -> bool {
     let dims = right.shape.iter().zip(&right.strides).skip(1);
-    let stored = dims.filter(|(_, stride)| **stride != 0).map(|(extent, _)| *extent as u64);
-    let stored = stored.fold(1, u64::saturating_mul);
+    let stored =
+        dims.filter(|(_, stride)| **stride != 0).map(|(extent, _)| *extent as u64).fold(1, u64::saturating_mul);
     let strip = product([right.shape[1], right.shape[2].min(COLUMNS)]);
     strip > stored && strip > (PACKED_BYTES / size_of::<f32>()) as u64
 }

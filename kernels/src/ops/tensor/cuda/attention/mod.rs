@@ -83,7 +83,7 @@ pub(super) fn prepare(step: &AttentionStep, sizes: &BufferSizes, capability: (u3
 /// A step whose views fit each other.
 struct Checked {
     problem: Problem,
-    /// Of query, key, value, mask, lengths and output.
+    /// The addresses of query, key, value, mask, lengths and output.
     addresses: [Address; 6],
 }
 

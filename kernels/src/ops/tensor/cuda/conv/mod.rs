@@ -50,7 +50,7 @@ launch_structs! {
         MMA_STAGES * (channels + MMA_POSITIONS) * MMA_ROW_BYTES + MMA_ALIGNMENT
     }
 
-    /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp.
+    /// The pipeline of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp.
     const SM90_STAGES: usize = 5;
     const SM90_BUFFERS: usize = 1;
 
@@ -68,10 +68,10 @@ launch_structs! {
         channels: i64,
         out_channels: i64,
         groups: i64,
-        /// Of the input.
+        /// The extents of the input.
         height: i64,
         width: i64,
-        /// Of the output.
+        /// The extents of the output.
         rows: i64,
         columns: i64,
         kernel: [i64; 2],
@@ -143,7 +143,7 @@ fn direct(checked: &Checked<'_>) -> Result<Launches, OpError> {
 /// A step whose views fit each other.
 struct Checked<'a> {
     step: &'a ConvStep,
-    /// Of input, weight, bias and output.
+    /// The addresses of input, weight, bias and output.
     addresses: [Address; 4],
 }
 
@@ -152,7 +152,7 @@ struct ConvKernel<'a> {
     template: &'static str,
     /// In `tensor/`, without its extension.
     header: &'static str,
-    /// Of `Operands`.
+    /// Members of `Operands`.
     members: &'a str,
     blocks_per_sm: u32,
     call: &'a str,

@@ -30,8 +30,12 @@ fn view(location: Location, dtype: Dtype, layout: Layout) -> accelerd_tensor::Vi
 /// A step whose inputs are tensors of these layouts, and whose outputs are contiguous.
 fn step(function: Function, layouts: &[Layout]) -> MapStep {
     let shape = layouts[0].shape.clone();
-    let inputs = layouts.iter().zip(function.params()).enumerate();
-    let inputs = inputs.map(|(nth, (layout, dtype))| view(Location::Input(nth), *dtype, layout.clone())).collect();
+    let inputs = layouts
+        .iter()
+        .zip(function.params())
+        .enumerate()
+        .map(|(nth, (layout, dtype))| view(Location::Input(nth), *dtype, layout.clone()))
+        .collect();
     let results: Vec<_> = function.results().iter().map(|result| function.dtype(*result)).collect();
     let output = |(nth, dtype): (usize, &Dtype)| view(Location::Output(nth), *dtype, Layout::contiguous(&shape));
     let outputs = results.iter().enumerate().map(output).collect();

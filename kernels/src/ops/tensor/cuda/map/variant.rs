@@ -24,7 +24,7 @@ const MAX_NARROW: usize = 1 << 31;
 /// A view of a step, as far as the kernel depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
-    /// Of the first element.
+    /// The address of the first element.
     pub(super) address: Address,
     /// Bytes of an element.
     pub(super) size: usize,
@@ -67,7 +67,7 @@ impl Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) rank: usize,
-    /// Of the inputs, then of the outputs.
+    /// The accesses of the inputs, then of the outputs.
     pub(super) accesses: Vec<Access>,
     pub(super) schedule: Schedule,
 }

@@ -58,7 +58,7 @@ struct Factor {
 }
 
 impl Factor {
-    /// Of a layout of `[batch, rows, columns]`; `None` if neither rows nor columns are contiguous.
+    /// The factor of a layout of `[batch, rows, columns]`; `None` if neither rows nor columns are contiguous.
     fn new(layout: &Layout) -> Option<Self> {
         let (&[batch, rows, columns], &[batch_stride, row_stride, column_stride]) =
             (&layout.shape[..], &layout.strides[..])

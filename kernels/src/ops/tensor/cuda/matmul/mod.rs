@@ -25,7 +25,8 @@ launch_structs! {
     /// Rows and columns of a block's tile on the general-purpose cores.
     const MATMUL_EDGE: usize = 64;
     const MATMUL_THREADS: u32 = 256;
-    /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp. A store reads one while the other is filled.
+    /// The pipeline of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp. A store reads one while the
+    /// other is filled.
     const LINEAR_STAGES: usize = 4;
     const LINEAR_BUFFERS: usize = 2;
     /// Boxes of its tensor maps: the columns of all, and the rows of both factors and of the results.

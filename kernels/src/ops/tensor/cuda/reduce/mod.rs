@@ -44,7 +44,7 @@ pub(super) fn prepare(step: &ReduceStep, sizes: &BufferSizes) -> Result<Launches
 pub(super) struct StridedReduction<'a> {
     pub(super) outer: &'a [usize],
     pub(super) inner: &'a [usize],
-    /// Of layout shape `[outer, inner]`.
+    /// The inputs, of layout shape `[outer, inner]`.
     pub(super) inputs: &'a [View],
     /// From elements of the inputs to a value.
     pub(super) prologue: &'a Function,
@@ -52,7 +52,7 @@ pub(super) struct StridedReduction<'a> {
     pub(super) value: Dtype,
     /// The function from the final value of the state to an element of the output.
     pub(super) epilogue: &'a Function,
-    /// Of layout shape `outer`.
+    /// The output, of layout shape `outer`.
     pub(super) output: &'a View,
 }
 

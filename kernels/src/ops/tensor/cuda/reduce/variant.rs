@@ -132,8 +132,7 @@ fn vector(space: &Space, inputs: &[Input], orientation: Orientation) -> usize {
     if !strides.contains(&1) || strides.iter().any(|stride| !matches!(stride, 0 | 1)) {
         return 1;
     }
-    let others = space.outer.iter().chain(&space.inner).filter(|dim| !std::ptr::eq(*dim, last));
-    let others: Vec<_> = others.collect();
+    let others: Vec<_> = space.outer.iter().chain(&space.inner).filter(|dim| !std::ptr::eq(*dim, last)).collect();
     // Rows in one piece may end with less than a vector.
     let may_end_early = orientation == Orientation::Rows && dims.len() == 1;
     let fits = |vec: &usize| {
