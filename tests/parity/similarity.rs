@@ -157,7 +157,8 @@ fn ties(backend: &mut Backend) -> Result<(), String> {
 fn near_ties(backend: &mut Backend) -> Result<(), String> {
     let rows = 80_000;
     let dim = 96;
-    let base = numbers(1, dim, 8).as_f32();
+    let base = numbers(1, dim, 8);
+    let base = base.as_f32();
     let mut random = random(8);
     let data = (0..rows * dim).map(|i| base[i % dim] * (1.0 + random.random_range(-1e-5_f32..1e-5))).collect();
     let data = Matrix::from_vec(rows, dim, data).expect("the data was made for this shape");

@@ -139,13 +139,8 @@ impl Program {
         error: impl FnOnce(&Self, String) -> String,
     ) -> Result<Self, String> {
         let program = Self::create(unit)?;
-        let options: Vec<_> = options(unit, architecture)
-            .iter()
-            .map(|option| text(option))
-            .collect::<Result<Vec<_>, _>>()?
-            .iter()
-            .map(|option| option.as_ptr())
-            .collect();
+        let options = options(unit, architecture).iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
+        let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(options.len()).map_err(|e| e.to_string())?;
         // SAFETY: the options are `count` NUL-terminated strings that outlive the call.
         match check(unsafe { sys::nvrtcCompileProgram(program.handle, count, options.as_ptr()) }) {

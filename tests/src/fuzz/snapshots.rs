@@ -62,7 +62,8 @@ pub async fn write(target: &Target) -> PathBuf {
 /// Restores a changed copy of a snapshot and searches it.
 pub async fn run(target: &Target, seed: &Path, data: &[u8]) {
     let choices = &mut Choices::new(data);
-    let folder = tempfile::tempdir_in(target.folder()).expect("a folder").path();
+    let temporary = tempfile::tempdir_in(target.folder()).expect("a folder");
+    let folder = temporary.path();
     for (name, bytes) in changed(seed, choices) {
         fs::write(folder.join(name), bytes).expect("written");
     }

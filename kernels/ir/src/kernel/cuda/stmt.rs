@@ -315,7 +315,8 @@ impl Emitter<'_> {
             self.ranges.insert(counted.counter, values);
         }
         let copies = !is_owned && self.usage.reads(counted.counter) > 0;
-        let first = copies.then(|| format!("{name} = {variable};")).as_deref();
+        let copy = copies.then(|| format!("{name} = {variable};"));
+        let first = copy.as_deref();
         if self.form == Form::Checked && runs_all(counted.body) {
             let count = format!("ir::Range<{ty}>({}, {}, {}).count", start.text, end.text, step.text);
             self.open(&format!("if (ir::take_iterations(thread, {count})) {{"));

@@ -88,7 +88,8 @@ fn numbers_that_overflow_stay_in_their_text() {
             precision,
             ..samples::request(&encoder, &[])
         };
-        let mut got = floats(&run_on(amx, &[request], 1)[0]).chunks(config.hidden);
+        let got = floats(&run_on(amx, &[request], 1)[0]);
+        let mut got = got.chunks(config.hidden);
         let first = got.next();
         let touched = got.next();
         let last = got.next();

@@ -396,10 +396,12 @@ fn ranked_by(metric: Metric, query: &Query<'_>, row: &[f32]) -> f64 {
 
 #[test]
 fn the_pruning_threshold_of_a_score_admits_that_score() {
-    let row = numbers(Spread::Even, 1, 40, 15).as_f32();
+    let row = numbers(Spread::Even, 1, 40, 15);
+    let row = row.as_f32();
     for metric in METRICS {
         for seed in 0..200 {
-            let query = numbers(Spread::Even, 1, 40, 100 + seed).as_f32();
+            let query = numbers(Spread::Even, 1, 40, 100 + seed);
+            let query = query.as_f32();
             let query = Query::new(&query, 1, None, &Filter::All);
             let score = Table::inline(&row, 1, 40, metric).score(&query, 0).score;
             let threshold = bounds::pruning_threshold(metric, &query, score);

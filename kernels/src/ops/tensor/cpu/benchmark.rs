@@ -62,7 +62,8 @@ fn time(
     buffers: &mut CopyBuffers,
     worker: &Worker,
 ) -> Result<Vec<Duration>, OpError> {
-    let inputs: Vec<_> = execute(&subject.generator, &[], worker)?.iter().map(AlignedBuffer::as_ref).collect();
+    let generated = execute(&subject.generator, &[], worker)?;
+    let inputs: Vec<_> = generated.iter().map(AlignedBuffer::as_ref).collect();
     let memory = Memory::new(&subject.plan, &inputs)?;
     run_steps(&subject.plan, &memory, worker)?;
     budget.sample(|| {
