@@ -10,8 +10,7 @@ use python::{div, floor_div, floor_mod, list, max, pow};
 #[no_mangle]
 pub extern "C" fn range_sum(start: i64, stop: i64, step: i64) -> i64 {
     assert!(step != 0);
-    let mut total = 0;
-    let mut i = start;
+    let (mut total, mut i) = (0, start);
     while if step > 0 { i <= stop } else { i >= stop } {
         total += i;
         i += step;
@@ -30,8 +29,7 @@ pub extern "C" fn bmi_class(kilograms: f64, metres: f64) -> i64 {
 #[no_mangle]
 pub unsafe extern "C" fn bisect_left(xs: *const f64, len: usize, x: f64) -> i64 {
     let xs = list(xs, len);
-    let mut low = 0;
-    let mut high = xs.len();
+    let (mut low, mut high) = (0, xs.len());
     while low < high {
         let middle = (low + high) / 2;
         if xs[middle] <= x {
@@ -123,8 +121,7 @@ pub extern "C" fn digital_root(n: i64) -> i64 {
 #[no_mangle]
 pub extern "C" fn fibonacci(n: i64) -> i64 {
     assert!(n >= 0, "negative index");
-    let mut a = 0_i64;
-    let mut b = 1_i64;
+    let (mut a, mut b) = (0_i64, 1_i64);
     for _ in 0..n - 1 {
         (a, b) = (b, a.wrapping_add(b));
     }
@@ -211,8 +208,7 @@ pub extern "C" fn gcd(mut a: i64, mut b: i64) -> i64 {
 /// Rounds a tie down.
 #[no_mangle]
 pub extern "C" fn align(n: i64, step: i64) -> i64 {
-    let mut quotient = floor_div(n, step);
-    let rest = floor_mod(n, step);
+    let (mut quotient, rest) = (floor_div(n, step), floor_mod(n, step));
     if 2 * rest.abs() > step.abs() {
         quotient += 1;
     }

@@ -52,8 +52,7 @@ pub extern "C" fn day_of_year(year: i64, month: i64, day: i64) -> i64 {
 /// The date of a number of days since the end of the year 0. Years begin in March, so that a leap day is the last day of one.
 fn civil(days: i64) -> Triple {
     let days = days + 305;
-    let cycle = days.div_euclid(146_097);
-    let day = days.rem_euclid(146_097);
+    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
@@ -126,8 +125,7 @@ pub extern "C" fn total_seconds(days: i64, seconds: i64, microseconds: i64) -> f
 
 #[no_mangle]
 pub extern "C" fn easter(year: i64) -> Pair {
-    let golden = floor_mod(year, 19);
-    let century = floor_div(year, 100);
+    let (golden, century) = (floor_mod(year, 19), floor_div(year, 100));
     let moon = floor_div(century - floor_div(century + 8, 25) + 1, 3);
     let epact = floor_mod(19 * golden + century - floor_div(century, 4) - moon + 15, 30);
     let leap = 2 * floor_mod(century, 4) + 2 * (floor_mod(year, 100) / 4);

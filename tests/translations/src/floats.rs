@@ -96,8 +96,7 @@ pub unsafe extern "C" fn integer_variance(xs: *const i64, len: usize) -> f64 {
 #[no_mangle]
 pub unsafe extern "C" fn weighted_mean(xs: *const f64, xs_len: usize, weights: *const f64, weights_len: usize) -> f64 {
     let weights = list(weights, weights_len);
-    let mut total = 0.0;
-    let mut weight = 0.0;
+    let (mut total, mut weight) = (0.0, 0.0);
     for (i, x) in list(xs, xs_len).iter().enumerate() {
         assert!(!(weights[i] < 0.0), "negative weight");
         total += x * weights[i];
@@ -119,16 +118,11 @@ pub unsafe extern "C" fn norm(xs: *const f64, len: usize) -> f64 {
 
 #[no_mangle]
 pub unsafe extern "C" fn correlation(xs: *const f64, xs_len: usize, ys: *const f64, ys_len: usize) -> f64 {
-    let xs = list(xs, xs_len);
-    let ys = list(ys, ys_len);
-    let x_mean = mean_of(xs);
-    let y_mean = mean_of(ys);
-    let mut xx = 0.0;
-    let mut yy = 0.0;
-    let mut xy = 0.0;
+    let (xs, ys) = (list(xs, xs_len), list(ys, ys_len));
+    let (x_mean, y_mean) = (mean_of(xs), mean_of(ys));
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
     for i in 0..xs.len() {
-        let dx = xs[i] - x_mean;
-        let dy = ys[i] - y_mean;
+        let (dx, dy) = (xs[i] - x_mean, ys[i] - y_mean);
         xx += dx * dx;
         yy += dy * dy;
         xy += dx * dy;
@@ -150,8 +144,7 @@ pub unsafe extern "C" fn polynomial(coefficients: *const f64, len: usize, x: f64
 #[no_mangle]
 pub unsafe extern "C" fn bisect_left(xs: *const f64, len: usize, x: f64) -> i64 {
     let xs = list(xs, len);
-    let mut low = 0;
-    let mut high = xs.len();
+    let (mut low, mut high) = (0, xs.len());
     while low < high {
         let middle = (low + high) / 2;
         if xs[middle] < x {
@@ -166,8 +159,7 @@ pub unsafe extern "C" fn bisect_left(xs: *const f64, len: usize, x: f64) -> i64 
 #[no_mangle]
 pub unsafe extern "C" fn bisect_right(xs: *const f64, len: usize, x: f64) -> i64 {
     let xs = list(xs, len);
-    let mut low = 0;
-    let mut high = xs.len();
+    let (mut low, mut high) = (0, xs.len());
     while low < high {
         let middle = (low + high) / 2;
         if x < xs[middle] {
@@ -193,8 +185,7 @@ pub unsafe extern "C" fn index_of_max(xs: *const f64, len: usize) -> i64 {
 
 #[no_mangle]
 pub unsafe extern "C" fn longest_run(flags: *const u8, len: usize) -> i64 {
-    let mut longest = 0;
-    let mut run = 0;
+    let (mut longest, mut run) = (0, 0);
     for flag in list(flags, len) {
         run = if *flag != 0 { run + 1 } else { 0 };
         longest = max(longest, run);
@@ -204,8 +195,7 @@ pub unsafe extern "C" fn longest_run(flags: *const u8, len: usize) -> i64 {
 
 #[no_mangle]
 pub unsafe extern "C" fn interpolate(xs: *const f64, xs_len: usize, ys: *const f64, ys_len: usize, x: f64) -> f64 {
-    let xs = list(xs, xs_len);
-    let ys = list(ys, ys_len);
+    let (xs, ys) = (list(xs, xs_len), list(ys, ys_len));
     if !(x > xs[0]) {
         return ys[0];
     }
@@ -220,8 +210,7 @@ pub unsafe extern "C" fn interpolate(xs: *const f64, xs_len: usize, ys: *const f
 
 #[no_mangle]
 pub unsafe extern "C" fn compensated_sum(xs: *const f64, len: usize) -> f64 {
-    let mut total = 0.0_f64;
-    let mut lost = 0.0;
+    let (mut total, mut lost) = (0.0_f64, 0.0);
     for &x in list(xs, len) {
         let new = total + x;
         lost += if total.abs() >= x.abs() { (total - new) + x } else { (x - new) + total };
@@ -247,8 +236,7 @@ pub extern "C" fn compound(principal: f64, rate: f64, years: i64) -> f64 {
 }
 
 fn present_value(rate: f64, flows: &[f64]) -> f64 {
-    let mut value = 0.0;
-    let mut discount = 1.0;
+    let (mut value, mut discount) = (0.0, 1.0);
     for flow in flows {
         value += div(*flow, discount);
         discount *= 1.0 + rate;
@@ -301,8 +289,7 @@ pub extern "C" fn cents(amount: f64) -> f64 {
 #[no_mangle]
 pub unsafe extern "C" fn internal_rate(flows: *const f64, len: usize) -> f64 {
     let flows = list(flows, len);
-    let mut low = -0.5;
-    let mut high = 1.0;
+    let (mut low, mut high) = (-0.5, 1.0);
     let at_low = present_value(low, flows);
     if at_low * present_value(high, flows) > 0.0 {
         return f64::NAN;
@@ -331,8 +318,7 @@ pub extern "C" fn triangle_area(a: f64, b: f64, c: f64) -> f64 {
 
 #[no_mangle]
 pub extern "C" fn haversine(latitude: f64, longitude: f64, latitude2: f64, longitude2: f64) -> f64 {
-    let north = latitude.to_radians();
-    let north2 = latitude2.to_radians();
+    let (north, north2) = (latitude.to_radians(), latitude2.to_radians());
     let sine = math(f64::sin, (north2 - north) / 2.0);
     let sine2 = math(f64::sin, (longitude2 - longitude).to_radians() / 2.0);
     let share = sine * sine + math(f64::cos, north) * math(f64::cos, north2) * sine2 * sine2;
@@ -361,8 +347,7 @@ pub extern "C" fn segments_cross(ax: f64, ay: f64, bx: f64, by: f64, cx: f64, cy
 
 #[no_mangle]
 pub unsafe extern "C" fn polygon_area(xs: *const f64, xs_len: usize, ys: *const f64, ys_len: usize) -> f64 {
-    let xs = list(xs, xs_len);
-    let ys = list(ys, ys_len);
+    let (xs, ys) = (list(xs, xs_len), list(ys, ys_len));
     let mut total = 0.0;
     for i in 0..xs.len() {
         let before = if i == 0 { xs.len() - 1 } else { i - 1 };
@@ -511,8 +496,7 @@ pub extern "C" fn from_hls(hue: f64, lightness: f64, saturation: f64) -> Triple 
 #[no_mangle]
 pub extern "C" fn yiq(red: f64, green: f64, blue: f64) -> Triple {
     let luma = 0.30 * red + 0.59 * green + 0.11 * blue;
-    let red = red - luma;
-    let blue = blue - luma;
+    let (red, blue) = (red - luma, blue - luma);
     Triple(luma, 0.74 * red - 0.27 * blue, 0.48 * red + 0.41 * blue)
 }
 
@@ -716,8 +700,7 @@ pub extern "C" fn cube_root(x: f64) -> f64 {
 
 #[no_mangle]
 pub extern "C" fn escape_iterations(x: f64, y: f64, limit: i64) -> i64 {
-    let mut a = 0.0;
-    let mut b = 0.0;
+    let (mut a, mut b) = (0.0, 0.0);
     for i in 0..limit {
         if a * a + b * b > 4.0 {
             return i;

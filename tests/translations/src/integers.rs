@@ -99,8 +99,7 @@ pub extern "C" fn collatz_steps(mut n: i64) -> i64 {
 #[no_mangle]
 pub extern "C" fn fibonacci(n: i64) -> i64 {
     assert!(n >= 0, "negative index");
-    let mut a = 0_i64;
-    let mut b = 1_i64;
+    let (mut a, mut b) = (0_i64, 1_i64);
     for _ in 0..n - 1 {
         (a, b) = (b, a + b);
     }
@@ -150,8 +149,7 @@ pub extern "C" fn digital_root(n: i64) -> i64 {
 
 #[no_mangle]
 pub extern "C" fn reversed_digits(n: i64) -> i64 {
-    let mut rest = n.abs();
-    let mut result = 0_i64;
+    let (mut rest, mut result) = (n.abs(), 0_i64);
     while rest > 0 {
         result = result * 10 + rest % 10;
         rest /= 10;
@@ -187,10 +185,8 @@ pub extern "C" fn totient(mut n: i64) -> i64 {
 #[no_mangle]
 pub extern "C" fn modular_inverse(a: i64, modulus: i64) -> i64 {
     assert!(modulus > 0, "expected a positive modulus");
-    let mut r = a.rem_euclid(modulus);
-    let mut next_r = modulus;
-    let mut s = 1;
-    let mut next_s = 0;
+    let (mut r, mut next_r) = (a.rem_euclid(modulus), modulus);
+    let (mut s, mut next_s) = (1, 0);
     while next_r != 0 {
         let quotient = r / next_r;
         (r, next_r) = (next_r, r - quotient * next_r);
@@ -212,8 +208,7 @@ pub extern "C" fn multiply_add(a: i64, b: i64, c: i64) -> i64 {
 
 #[no_mangle]
 pub extern "C" fn align(n: i64, step: i64) -> i64 {
-    let mut quotient = floor_div(n, step);
-    let rest = floor_mod(n, step);
+    let (mut quotient, rest) = (floor_div(n, step), floor_mod(n, step));
     let twice = 2 * rest.abs();
     if twice > step.abs() || twice == step.abs() && floor_mod(quotient, 2) == 1 {
         quotient += 1;
@@ -280,8 +275,7 @@ pub extern "C" fn compare(n: i64, x: f64) -> i64 {
 #[no_mangle]
 pub extern "C" fn fraction_sum(a: i64, b: i64, c: i64, d: i64) -> Pair {
     assert!(b != 0 && d != 0, "denominator is 0");
-    let numerator = a * d + c * b;
-    let denominator = b * d;
+    let (numerator, denominator) = (a * d + c * b, b * d);
     let divisor = gcd(numerator, denominator) * denominator.signum();
     Pair(numerator / divisor, denominator / divisor)
 }
@@ -293,10 +287,8 @@ pub extern "C" fn limit_denominator(numerator: i64, denominator: i64, limit: i64
     if d <= limit {
         return Pair(n, d);
     }
-    let mut dividend = n;
-    let mut divisor = d;
-    let mut last = (0, 1);
-    let mut convergent = (1, 0);
+    let (mut dividend, mut divisor) = (n, d);
+    let (mut last, mut convergent) = ((0, 1), (1, 0));
     loop {
         let digit = floor_div(dividend, divisor);
         let next = (last.0 + digit * convergent.0, last.1 + digit * convergent.1);
@@ -314,8 +306,7 @@ pub extern "C" fn limit_denominator(numerator: i64, denominator: i64, limit: i64
 
 #[no_mangle]
 pub unsafe extern "C" fn adler32(data: *const i64, len: usize) -> i64 {
-    let mut low = 1;
-    let mut high = 0;
+    let (mut low, mut high) = (1, 0);
     for byte in list(data, len) {
         low = (low + (byte & 0xFF)) % 65521;
         high = (high + low) % 65521;
@@ -394,8 +385,7 @@ pub extern "C" fn utf8(code: i64) -> i64 {
 #[no_mangle]
 pub extern "C" fn from_half_bits(bits: i64) -> f64 {
     let bits = bits as u64;
-    let exponent = bits >> 10 & 0x1F;
-    let fraction = bits & 0x3FF;
+    let (exponent, fraction) = (bits >> 10 & 0x1F, bits & 0x3FF);
     let magnitude = match exponent {
         0x1F if fraction == 0 => f64::INFINITY,
         0x1F => f64::NAN,

@@ -1,4 +1,4 @@
-//! Semantics of Python's operators and functions, for translations.
+//! What Python's operators and functions mean, for translations.
 
 use std::cmp::Ordering;
 use std::iter::successors;
@@ -150,9 +150,7 @@ pub fn erf(x: f64) -> f64 {
     if x.abs() > 6.0 {
         return 1.0_f64.copysign(x);
     }
-    let mut term = x;
-    let mut sum = x;
-    let mut n = 1.0;
+    let (mut term, mut sum, mut n) = (x, x, 1.0);
     while term.abs() > sum.abs() * 1e-17 {
         term *= 2.0 * x * x / (2.0 * n + 1.0);
         sum += term;
