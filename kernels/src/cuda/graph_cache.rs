@@ -138,7 +138,7 @@ impl<G> GraphCache<G> {
 
     fn take<T: Any + Send + Sync>(&mut self, owner: &Arc<T>, shape: Shape) -> Option<Entry<G>> {
         let same = |entry: &Entry<G>| entry.shape == shape && entry.owner.as_ptr().addr() == Arc::as_ptr(owner).addr();
-        self.entries.iter().rposition(same).map(|offset| self.entries.remove(offset))
+        self.entries.iter().rposition(same).map(|index| self.entries.remove(index))
     }
 
     fn put<T: Any + Send + Sync>(&mut self, owner: &Arc<T>, shape: Shape, bytes: usize, known: GraphLookup<G>) {

@@ -123,9 +123,9 @@ impl FaultRecord {
 fn position(nth: u64, grid: &[u32]) -> Option<Vec<u32>> {
     let mut rest = nth;
     let mut position = vec![0; grid.len()];
-    for (offset, extent) in position.iter_mut().zip(grid).rev() {
+    for (coordinate, extent) in position.iter_mut().zip(grid).rev() {
         let extent = u64::from(*extent);
-        *offset = u32::try_from(rest.checked_rem(extent)?).ok()?;
+        *coordinate = u32::try_from(rest.checked_rem(extent)?).ok()?;
         rest /= extent;
     }
     (rest == 0).then_some(position)

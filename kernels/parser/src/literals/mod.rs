@@ -143,8 +143,8 @@ pub fn strings(
     error_span: (u32, u32),
     extra: &mut Vec<u8>,
 ) -> Result {
-    let part = |offset: usize, extra: &mut Vec<u8>| {
-        string(text, tokens.starts[offset], tokens.ends[offset], tokens.payloads[offset], extra)
+    let part = |index: usize, extra: &mut Vec<u8>| {
+        string(text, tokens.starts[index], tokens.ends[index], tokens.payloads[index], extra)
     };
     if end - first == 1 {
         return part(first, extra);
@@ -157,8 +157,8 @@ pub fn strings(
     let mut values = Vec::with_capacity(end - first);
     // Parts decoded consecutively into `extra` are already contiguous.
     let before = extra.len();
-    for offset in first..end {
-        match part(offset, extra) {
+    for index in first..end {
+        match part(index, extra) {
             Ok(value) => values.push(value),
             Err(error) => {
                 extra.truncate(before);

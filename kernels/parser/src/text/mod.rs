@@ -91,11 +91,11 @@ fn undecodable_text(source: &[u8], offset: usize) -> Diagnostic {
 /// CPython's message for the first surrogates among code points.
 fn surrogates_message(points: &[u32]) -> String {
     let is_surrogate = |point: &u32| (0xd800..0xe000).contains(point);
-    let offset = points.iter().position(is_surrogate).unwrap_or_default();
-    let count = points[offset..].iter().take_while(|point| is_surrogate(point)).count();
-    let what = match points.get(offset) {
-        Some(first) if count == 1 => format!("character '\\u{first:04x}' in position {offset}"),
-        _ => format!("characters in position {offset}-{}", offset + count.max(1) - 1),
+    let index = points.iter().position(is_surrogate).unwrap_or_default();
+    let count = points[index..].iter().take_while(|point| is_surrogate(point)).count();
+    let what = match points.get(index) {
+        Some(first) if count == 1 => format!("character '\\u{first:04x}' in position {index}"),
+        _ => format!("characters in position {index}-{}", index + count.max(1) - 1),
     };
     format!("'utf-8' codec can't encode {what}: surrogates not allowed")
 }

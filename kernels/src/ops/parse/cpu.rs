@@ -257,8 +257,8 @@ impl Locate<'_> {
         Located { item, line: self.line(start), end_line: self.line(end) }
     }
 
-    fn line(self, index: u32) -> u32 {
-        u32::try_from(self.line_starts.partition_point(|&start| start <= index).max(1)).unwrap_or(u32::MAX)
+    fn line(self, offset: u32) -> u32 {
+        u32::try_from(self.line_starts.partition_point(|&start| start <= offset).max(1)).unwrap_or(u32::MAX)
     }
 }
 

@@ -91,11 +91,11 @@ impl<'a> ParsedSlice<'a> {
     /// The slice's rows in as few runs as possible.
     fn runs(&self) -> Vec<RowRun<'a>> {
         let mut runs: Vec<RowRun<'a>> = vec![];
-        for (offset, (falls_back, result)) in self.falls_back.iter().zip(self.results()).enumerate() {
+        for (index, (falls_back, result)) in self.falls_back.iter().zip(self.results()).enumerate() {
             match runs.last_mut() {
                 _ if *falls_back => runs.push(RowRun::Host(result.wait())),
-                Some(RowRun::Device(_, end)) => *end = self.offsets[offset + 1],
-                _ => runs.push(RowRun::Device(self.offsets[offset], self.offsets[offset + 1])),
+                Some(RowRun::Device(_, end)) => *end = self.offsets[index + 1],
+                _ => runs.push(RowRun::Device(self.offsets[index], self.offsets[index + 1])),
             }
         }
         runs

@@ -35,7 +35,7 @@ pub(super) struct BatchSource<'a> {
 impl<'a> BatchSource<'a> {
     /// All sources of a request.
     pub(super) fn all(request: &'a ParseRequest) -> impl Iterator<Item = Self> {
-        let source = |(offset, bytes)| Self { bytes, options: request.options_of(offset), outputs: request.outputs };
+        let source = |(index, bytes)| Self { bytes, options: request.options_of(index), outputs: request.outputs };
         request.sources.iter().enumerate().map(source)
     }
 }

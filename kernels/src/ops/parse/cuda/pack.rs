@@ -41,22 +41,22 @@ pub(super) struct SlicePlan {
 pub(super) fn plan_slices(batch: &[&ParseRequest]) -> Vec<SlicePlan> {
     let mut plan = vec![];
     let mut first = 0;
-    let mut offset = 0;
+    let mut index = 0;
     let mut bytes = 0;
     for request in batch {
         let own = request.sources.iter().map(Bytes::len).sum();
-        if bytes + own > SLICE_BYTES && offset > first {
-            plan.push(SlicePlan { range: first..offset, group_bytes: Some(bytes) });
-            (first, bytes) = (offset, 0);
+        if bytes + own > SLICE_BYTES && index > first {
+            plan.push(SlicePlan { range: first..index, group_bytes: Some(bytes) });
+            (first, bytes) = (index, 0);
         }
-        (offset, bytes) = (offset + request.sources.len(), bytes + own);
+        (index, bytes) = (index + request.sources.len(), bytes + own);
         if bytes > SLICE_BYTES {
             plan_large_request(&request.sources, first, own, &mut plan);
-            (first, bytes) = (offset, 0);
+            (first, bytes) = (index, 0);
         }
     }
-    if offset > first {
-        plan.push(SlicePlan { range: first..offset, group_bytes: Some(bytes) });
+    if index > first {
+        plan.push(SlicePlan { range: first..index, group_bytes: Some(bytes) });
     }
     plan
 }
@@ -68,10 +68,10 @@ fn plan_large_request(sources: &[Bytes], mut first: usize, all: usize, plan: &mu
     let mut max = FIRST_SLICE_BYTES;
     let begin = first;
     let end = first + sources.len();
-    for (offset, source) in (begin..).zip(sources) {
-        if bytes + source.len() > max && offset > first {
-            plan.push(SlicePlan { range: first..offset, group_bytes: group_bytes.take() });
-            (first, bytes, max) = (offset, 0, SLICE_BYTES.min(max * 2));
+    for (index, source) in (begin..).zip(sources) {
+        if bytes + source.len() > max && index > first {
+            plan.push(SlicePlan { range: first..index, group_bytes: group_bytes.take() });
+            (first, bytes, max) = (index, 0, SLICE_BYTES.min(max * 2));
         }
         bytes += source.len();
     }
@@ -137,8 +137,8 @@ pub(super) fn pack<'a>(
         if source.bytes.len() > accelerd_parser::lexer::MAX_BYTES { 0 } else { source.bytes.len() }
     };
     let sizes: Vec<usize> = sources.iter().map(size).collect();
-    let (packed, texts) = PackedSources::new(&sizes, |offset| DecodedSource::new(&sources[offset]), device)?;
-    fallback.submit(range.clone().zip(&texts).filter_map(|(offset, source)| Some((offset, source.reasons?))));
+    let (packed, texts) = PackedSources::new(&sizes, |index| DecodedSource::new(&sources[index]), device)?;
+    fallback.submit(range.clone().zip(&texts).filter_map(|(index, source)| Some((index, source.reasons?))));
     let texts = texts.into_iter().map(|source| source.text).collect();
     Ok(PackedSlice { slice: SliceSources { range, batch, texts }, packed })
 }
@@ -198,7 +198,7 @@ impl Sources {
     /// If there are no texts, or more bytes than a batch may have.
     pub fn upload(texts: &[&str], worker: &Worker) -> Result<Self, OpError> {
         let sizes: Vec<usize> = texts.iter().map(|text| text.len()).collect();
-        PackedSources::new(&sizes, |offset| texts[offset], worker.device())?.0.upload(worker)
+        PackedSources::new(&sizes, |index| texts[index], worker.device())?.0.upload(worker)
     }
 
     /// The number of sources.
@@ -242,7 +242,7 @@ impl PackedSources {
             return Ok((packed, texts));
         }
         drop(packed);
-        let packed = Self::with_sizes(&lens, |offset| texts[offset].as_ref(), device)?.0;
+        let packed = Self::with_sizes(&lens, |index| texts[index].as_ref(), device)?.0;
         Ok((packed, texts))
     }
 
@@ -304,25 +304,25 @@ fn pack_texts<T: AsRef<str> + Send>(
     let mut jobs = vec![];
     let mut first = 0;
     let mut bytes = 0;
-    for offset in 0..sizes.len() {
-        bytes += sizes[offset];
-        let last = offset + 1 == sizes.len();
+    for index in 0..sizes.len() {
+        bytes += sizes[index];
+        let last = index + 1 == sizes.len();
         if bytes >= PACK_BYTES_PER_THREAD || last {
             // The last job fills the rest with newlines.
-            let end = if last { rest.len() } else { (starts[offset + 1] - starts[first]) as usize };
+            let end = if last { rest.len() } else { (starts[index + 1] - starts[first]) as usize };
             let (own, after) = rest.split_at_mut(end);
-            jobs.push((first..offset + 1, own));
-            (first, bytes, rest) = (offset + 1, 0, after);
+            jobs.push((first..index + 1, own));
+            (first, bytes, rest) = (index + 1, 0, after);
         }
     }
     let texts = memcpy_pool.each(jobs, |(range, mut out)| {
         let last = range.end - 1;
-        let one = |offset: usize| {
-            let end = if offset == last { out.len() } else { (starts[offset + 1] - starts[offset]) as usize };
+        let one = |index: usize| {
+            let end = if index == last { out.len() } else { (starts[index + 1] - starts[index]) as usize };
             let (own, after) = std::mem::take(&mut out).split_at_mut(end);
             out = after;
-            let text = make(offset);
-            let size = if text.as_ref().len() == sizes[offset] { sizes[offset] } else { 0 };
+            let text = make(index);
+            let size = if text.as_ref().len() == sizes[index] { sizes[index] } else { 0 };
             copy(&text.as_ref().as_bytes()[..size], &mut own[..size]);
             own[size..].fill(MaybeUninit::new(b'\n'));
             text
@@ -409,7 +409,7 @@ mod tests {
     }
 
     fn slices(count: usize) -> Vec<SlicePlan> {
-        (0..count).map(|offset| SlicePlan { range: offset..offset + 1, group_bytes: None }).collect()
+        (0..count).map(|index| SlicePlan { range: index..index + 1, group_bytes: None }).collect()
     }
 
     #[test]
@@ -423,9 +423,9 @@ mod tests {
                 range.start
             };
             let run = |packed: Receiver<usize>| {
-                let take = |offset: usize| {
+                let take = |index: usize| {
                     taken.fetch_add(1, SeqCst);
-                    offset
+                    index
                 };
                 packed.iter().map(take).collect::<Vec<_>>()
             };
@@ -443,7 +443,7 @@ mod tests {
     fn packed(sizes: &[usize], texts: &[&str]) -> (String, Vec<u32>) {
         let starts = starts(sizes).expect("few");
         let mut out = vec![MaybeUninit::new(0); starts[sizes.len()] as usize + HALO];
-        let made = pack_texts(sizes, &starts, |offset| texts[offset], &mut out, &MemcpyPool::default());
+        let made = pack_texts(sizes, &starts, |index| texts[index], &mut out, &MemcpyPool::default());
         assert_eq!(made, texts);
         // SAFETY: all bytes are initialised with zeros.
         let out = out.into_iter().map(|byte| unsafe { byte.assume_init() }).collect();
@@ -456,10 +456,10 @@ mod tests {
         let texts = ["a", &long, "", "bcd", &long, "e = 1"];
         let sizes = texts.map(str::len);
         let (out, starts) = packed(&sizes, &texts);
-        for (offset, text) in texts.iter().enumerate() {
-            assert!(out[starts[offset] as usize..].starts_with(text));
+        for (index, text) in texts.iter().enumerate() {
+            assert!(out[starts[index] as usize..].starts_with(text));
             assert!(
-                starts[offset].is_multiple_of(32) && starts[offset] as usize + text.len() < starts[offset + 1] as usize
+                starts[index].is_multiple_of(32) && starts[index] as usize + text.len() < starts[index + 1] as usize
             );
         }
         let gaps = out.len() - sizes.iter().sum::<usize>();
