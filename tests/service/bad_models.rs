@@ -40,8 +40,9 @@ fn copy(name: &str, to: &Path) {
 
 fn replaced(path: &Path, from: &str, to: &str) {
     let bytes = fs::read(path).expect("a file");
-    let index = bytes.windows(from.len()).position(|part| part == from.as_bytes()).expect("it is there to be replaced");
-    fs::write(path, [&bytes[..index], to.as_bytes(), &bytes[index + from.len()..]].concat()).expect("written");
+    let offset =
+        bytes.windows(from.len()).position(|part| part == from.as_bytes()).expect("it is there to be replaced");
+    fs::write(path, [&bytes[..offset], to.as_bytes(), &bytes[offset + from.len()..]].concat()).expect("written");
 }
 
 /// A change to a valid folder, and the text that the error must name.

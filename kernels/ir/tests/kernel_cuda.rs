@@ -574,7 +574,7 @@ fn the_prelude_defines_what_device_code_calls() {
 fn a_launch_lies_in_memory_as_device_code_reads_it() {
     let launch = Launch { stop: 1, fault: 2, first: 3, count: 4, loop_budget: 5, grid: [6, 7, 8, 9] };
     let bytes = launch.to_bytes();
-    let long = |index: usize| u64::from_le_bytes(bytes[index..index + 8].try_into().expect("8 bytes"));
+    let long = |offset: usize| u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("8 bytes"));
     assert_eq!([0, 8, 16, 24, 32].map(long), [1, 2, 3, 4, 5]);
     assert_eq!([long(40), long(48)], [6 | 7 << 32, 8 | 9 << 32]);
     assert_eq!(Launch::fault(&Launch::no_fault()), None);

@@ -94,8 +94,8 @@ fn a_device_gets_the_same_arguments() {
         ParamLayout::Array { .. } => panic!("an array"),
     };
     assert_eq!((value(flag, 1), value(scale, 8)), (vec![1], 3.0_f64.to_le_bytes().to_vec()));
-    let long = |index: usize| u64::from_le_bytes(block.bytes[index..index + 8].try_into().expect("8 bytes"));
-    let word = |index: usize| u32::from_le_bytes(block.bytes[index..index + 4].try_into().expect("4 bytes"));
+    let long = |offset: usize| u64::from_le_bytes(block.bytes[offset..offset + 8].try_into().expect("8 bytes"));
+    let word = |offset: usize| u32::from_le_bytes(block.bytes[offset..offset + 4].try_into().expect("4 bytes"));
     let array = |of: &ParamLayout| match of {
         ParamLayout::Value(_) => panic!("a value"),
         ParamLayout::Array { data, strides, shape } => (*data, *strides, *shape),

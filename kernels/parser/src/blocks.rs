@@ -323,8 +323,8 @@ impl Blocks {
 }
 
 /// The line of a byte, counted from 1.
-fn line_number(text: &str, index: usize) -> usize {
-    let before = &text.as_bytes()[..index];
+fn line_number(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset];
     let pairs = before.windows(2).filter(|pair| pair == b"\r\n").count();
     1 + memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs
 }

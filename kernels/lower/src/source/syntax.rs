@@ -259,7 +259,8 @@ fn character_counts(text: &[u8]) -> Vec<u32> {
 
 /// The characters that start in a range of bytes, byte order marks excluded.
 fn count_characters(text: &[u8], range: std::ops::Range<usize>) -> u32 {
-    let starts = range.filter(|&index| text[index] & 0xc0 != 0x80 && !text[index..].starts_with("\u{feff}".as_bytes()));
+    let starts =
+        range.filter(|&offset| text[offset] & 0xc0 != 0x80 && !text[offset..].starts_with("\u{feff}".as_bytes()));
     to_u32(starts.count())
 }
 

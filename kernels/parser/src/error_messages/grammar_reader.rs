@@ -94,7 +94,7 @@ impl GrammarReader {
         let rest = &self.peek()[1..];
         let end = rest
             .char_indices()
-            .find(|&(index, character)| character == quote && !rest[..index].ends_with('\\'))
+            .find(|&(offset, character)| character == quote && !rest[..offset].ends_with('\\'))
             .expect("a quote ends")
             .0;
         self.rest = &rest[end + 1..];
@@ -318,8 +318,8 @@ fn message(mut text: &'static str, sequence: &Sequence) -> Message {
 fn split_rules(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let starts: Vec<usize> = text
         .match_indices('\n')
-        .map(|(index, _)| index + 1)
-        .filter(|&index| text[index..].starts_with(|character: char| character.is_ascii_lowercase()))
+        .map(|(offset, _)| offset + 1)
+        .filter(|&offset| text[offset..].starts_with(|character: char| character.is_ascii_lowercase()))
         .chain([text.len()])
         .collect();
     let bounds: Vec<_> = starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();

@@ -57,11 +57,11 @@ pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f3
     let table = &first.table;
     let resident = worker.device().device_cache().get_or_create(table.id, table, || Resident::new(table, worker))?;
     let vectors = pool(&layout, batch, table, &resident, worker)?;
-    let mut index = 0;
+    let mut end = 0;
     let answers = batch.iter().map(|request| {
         let count = request.sequence_count() * request.dimensions;
-        index += count;
-        vectors[index - count..index].to_vec()
+        end += count;
+        vectors[end - count..end].to_vec()
     });
     Ok(answers.collect())
 }

@@ -60,7 +60,7 @@ impl PackedBatch {
     /// Splits the output among the requests, without copying rows.
     pub fn split(&self, pooled: PooledOutput) -> Result<Vec<Encoded>, OpError> {
         let bytes = Bytes::from(pooled.bytes);
-        let mut index = 0;
+        let mut offset = 0;
         let mut scale = 0;
         let mut rows = self.rows.as_slice();
         let mut answers = Vec::with_capacity(self.counts.len());
@@ -70,16 +70,16 @@ impl PackedBatch {
             let length: usize = own_rows.iter().map(OutputRow::bytes).sum();
             let scales = own_rows.iter().filter(|row| row.output == OutputType::Int8).count();
             let (Some(_), Some(own_scales)) =
-                (bytes.get(index..index + length), pooled.scales.get(scale..scale + scales))
+                (bytes.get(offset..offset + length), pooled.scales.get(scale..scale + scales))
             else {
                 return invalid("a backend returned too few rows".to_owned());
             };
             answers.push(Encoded {
-                bytes: bytes.slice(index..index + length),
+                bytes: bytes.slice(offset..offset + length),
                 scales: own_scales.to_vec(),
                 rows: count,
             });
-            index += length;
+            offset += length;
             scale += scales;
         }
         Ok(answers)

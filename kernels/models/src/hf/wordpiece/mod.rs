@@ -73,14 +73,14 @@ impl WordPiece {
         let mut words =
             Words { rules: self, ids: Vec::with_capacity(text.len() / 4 + 4), word: Vec::with_capacity(64) };
         let bytes = text.as_bytes();
-        let mut index = 0;
-        while let Some(&byte) = bytes.get(index) {
-            if self.added_starts[usize::from(byte)] && self.is_added(&bytes[index..]) {
+        let mut offset = 0;
+        while let Some(&byte) = bytes.get(offset) {
+            if self.added_starts[usize::from(byte)] && self.is_added(&bytes[offset..]) {
                 return None;
             }
-            index += match self.characters.ascii(byte) {
+            offset += match self.characters.ascii(byte) {
                 Some(plain) => words.plain(plain),
-                None => words.part(text[index..].chars().next()?)?,
+                None => words.part(text[offset..].chars().next()?)?,
             };
         }
         words.end();
