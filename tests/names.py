@@ -95,6 +95,8 @@ REPLACED = [
     # models
     (SERVER + " kernels/models/*", "Cut|Cutter|CutError", "TokenizeOptions, TokenizerPool, TokenizeError"),
     (SERVER, "Keep|Long|Parting", "TruncationSide and so on"),
+    # CPU code of tensors
+    ("kernels/src/ops/tensor/cpu/* kernels/src/ops/compare/*", "Scratch|Job", "PackedBuffers, Convolution and so on: what it holds or computes"),
     # parser
     (PARSER, "reasons", "error_messages"),
     ("kernels/grammar/*", "notation", "grammar_parser"),

@@ -182,8 +182,8 @@ fn compare(worker: &Worker, kind: &Kind, product: &Product) -> Result<f64, OpErr
     let b = Matrix::random(worker, kind.input, elements(rows_b, cols_b, product.ldb, product.stride_b), 2)?;
     let count = elements(product.m, product.n, product.ldc, product.stride_c);
     let bias = Matrix::random(worker, kind.output, product.n, 3)?;
-    let (from_graph, direct) =
-        (Matrix::random(worker, kind.output, count, 4)?, Matrix::random(worker, kind.output, count, 4)?);
+    let from_graph = Matrix::random(worker, kind.output, count, 4)?;
+    let direct = Matrix::random(worker, kind.output, count, 4)?;
 
     // The capture comes first: nothing but the preparation has touched this product.
     worker.prepare_multiply(product, a.ptr(), b.ptr(), from_graph.ptr())?;
@@ -202,29 +202,28 @@ fn compare(worker: &Worker, kind: &Kind, product: &Product) -> Result<f64, OpErr
 
 /// Compares with sums in f64. A sum's error is bounded by its terms' magnitudes; `c` holds the values before.
 fn worst_error(kind: &Kind, product: &Product, [a, b, c, bias]: [&[f64]; 4], stored: &[f64]) -> f64 {
-    let (ld_a, ld_b) = (
-        stride(product.lda, if product.transpose_a { product.m } else { product.k }),
-        stride(product.ldb, if product.transpose_b { product.k } else { product.n }),
-    );
+    let ld_a = stride(product.lda, if product.transpose_a { product.m } else { product.k });
+    let ld_b = stride(product.ldb, if product.transpose_b { product.k } else { product.n });
     let ld_c = stride(product.ldc, product.n);
     let mut worst = 0.0_f64;
     for batch in 0..product.batch {
         for (i, j) in (0..product.m).flat_map(|i| (0..product.n).map(move |j| (i, j))) {
-            let (mut sum, mut magnitude) = (0.0, 0.0);
+            let mut sum = 0.0;
+            let mut magnitude = 0.0;
             for l in 0..product.k {
                 let x = a[batch * product.stride_a + if product.transpose_a { l * ld_a + i } else { i * ld_a + l }];
                 let y = b[batch * product.stride_b + if product.transpose_b { j * ld_b + l } else { l * ld_b + j }];
                 sum += x * y;
                 magnitude += (x * y).abs();
             }
-            let at = batch * product.stride_c + i * ld_c + j;
+            let offset = batch * product.stride_c + i * ld_c + j;
             let added = if product.epilogue == Epilogue::Bias { bias[j] } else { 0.0 };
-            let expected = product.alpha * sum + product.beta * c[at] + added;
-            let scale = product.alpha.abs() * magnitude + (product.beta * c[at]).abs() + added.abs();
+            let expected = product.alpha * sum + product.beta * c[offset] + added;
+            let scale = product.alpha.abs() * magnitude + (product.beta * c[offset]).abs() + added.abs();
             // TF32 rounds each input once; the others round each partial sum.
             let steps = if kind.compute == Compute::Tf32 { 1.0 } else { product.k as f64 };
             let bound = steps * kind.term_error * scale + kind.output_error * expected.abs();
-            let error = (stored[at] - expected).abs();
+            let error = (stored[offset] - expected).abs();
             // A bound of 0 is that of integers; NaN counts as an error.
             worst = worst.max(if error == 0.0 {
                 0.0
@@ -253,8 +252,8 @@ fn refuses_what_is_not_prepared(worker: &Worker) -> bool {
 
 fn measure(worker: &Worker, kind: &Kind) {
     // f64 takes long beyond 4096.
-    let most = if kind.input == Element::F64 { 4096 } else { 8192 };
-    for size in [128, 512, 1024, 2048, 4096, 8192].into_iter().filter(|size| *size <= most) {
+    let limit = if kind.input == Element::F64 { 4096 } else { 8192 };
+    for size in [128, 512, 1024, 2048, 4096, 8192].into_iter().filter(|size| *size <= limit) {
         match seconds(worker, kind, size) {
             Ok(time) => {
                 let rate = 2.0 * (size as f64).powi(3) / time / 1e12;
@@ -268,13 +267,16 @@ fn measure(worker: &Worker, kind: &Kind) {
 /// The mean seconds of a square product on random numbers, of which the power limit depends.
 fn seconds(worker: &Worker, kind: &Kind, size: usize) -> Result<f64, OpError> {
     let random = |element: Element, seed| -> Result<Buffer<u8>, OpError> {
-        let (bytes, rows) = (size * size * element.bytes(), size.min(256));
+        let bytes = size * size * element.bytes();
+        let rows = size.min(256);
         let block = Matrix::random(worker, element, rows * size, seed)?.buffer;
         let whole = worker.alloc::<u8>(bytes)?;
-        (0..bytes / block.len()).try_for_each(|at| worker.copy_at(&block, 0, &whole, at * block.len(), block.len()))?;
+        (0..bytes / block.len())
+            .try_for_each(|index| worker.copy_at(&block, 0, &whole, index * block.len(), block.len()))?;
         Ok(whole)
     };
-    let (a, b) = (random(kind.input, 1)?, random(kind.input, 2)?);
+    let a = random(kind.input, 1)?;
+    let b = random(kind.input, 2)?;
     let c = worker.alloc::<u8>(size * size * kind.output.bytes())?;
     let product = kind.product(size, size, size);
     let multiply = || worker.multiply(&product, a.ptr(), b.ptr(), c.ptr(), DevicePtr::<u8>::NULL, 0);

@@ -15,7 +15,8 @@ const RUNS: usize = 7;
 fn main() {
     let mut arguments =
         std::env::args().skip(1).filter(|argument| argument != "--bench").map(|a| a.parse::<usize>().expect("a count"));
-    let (rows, dim) = (arguments.next().unwrap_or(1_000_000), arguments.next().unwrap_or(128));
+    let rows = arguments.next().unwrap_or(1_000_000);
+    let dim = arguments.next().unwrap_or(128);
     let folders = std::env::var_os("ACCELERD_CUDA_LIBRARY_PATH").unwrap_or_default();
     let settings = Settings {
         choice: Choice::Cuda,
@@ -62,7 +63,8 @@ fn measure(backend: &mut Backend, rows: usize, dim: usize, clusters: usize) {
         times.sort_by(f64::total_cmp);
         times[RUNS / 2]
     };
-    let (one, many) = (timed(1), timed(21));
+    let one = timed(1);
+    let many = timed(21);
     let inertia = run(backend, &request(20)).inertia;
     println!(
         "{{\"op\":\"kmeans\",\"rows\":{rows},\"dim\":{dim},\"clusters\":{clusters},\"iterations\":20,\

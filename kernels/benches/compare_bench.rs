@@ -28,7 +28,7 @@ const CPU_PAIRS: usize = 1 << 25;
 /// Bytes of each tensor on a GPU.
 const GPU_BYTES: usize = 4 << 30;
 
-/// What differs between the tensors of a case.
+/// The differences between the tensors of a case.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -105,7 +105,8 @@ fn pair(case: Case, elements: usize, actual: TensorInput, expected: TensorInput)
 fn tensors(case: Case, pairs: usize) -> [Bytes; 2] {
     let mut random = SmallRng::seed_from_u64(1);
     let size = case.dtype.size();
-    let (mut actual, mut expected) = (Vec::with_capacity(pairs * size), Vec::with_capacity(pairs * size));
+    let mut actual = Vec::with_capacity(pairs * size);
+    let mut expected = Vec::with_capacity(pairs * size);
     let differs = |nth: usize, every: usize| every > 0 && nth.is_multiple_of(every);
     for nth in 0..pairs {
         let bits: u64 = random.random();
@@ -134,8 +135,8 @@ fn resident(
     let of = TensorType { dtype, shape: vec![elements] };
     let begin = UploadRequest::begin(of, on.device(), account.clone(), part.clone());
     let tensor = Upload::run(&[&begin], on)?.remove(0);
-    for at in (part.len()..elements * dtype.size()).step_by(part.len()) {
-        Upload::run(&[&UploadRequest::next(Arc::clone(&tensor), at, part.clone())], on)?;
+    for index in (part.len()..elements * dtype.size()).step_by(part.len()) {
+        Upload::run(&[&UploadRequest::next(Arc::clone(&tensor), index, part.clone())], on)?;
     }
     Ok(TensorInput::Resident(tensor))
 }

@@ -37,7 +37,8 @@ fn main() {
         corpus.append(&normal(rows, dim, 1));
         for queries in [1, 4, 10, 16, 32, 100, 1024] {
             let seconds = search(&corpus, queries, 10, &mut backend);
-            let (rate, work) = (queries as f64 / seconds, (2 * rows * dim * queries) as f64);
+            let rate = queries as f64 / seconds;
+            let work = (2 * rows * dim * queries) as f64;
             println!(
                 "search {rows}x{dim} top-10, {queries:4} queries: {rate:6.0} queries/s {:4.0} GFLOP/s",
                 work / seconds / 1e9

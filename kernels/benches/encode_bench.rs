@@ -87,8 +87,10 @@ fn main() {
         ..Settings::default()
     };
     let found = discover(&settings).unwrap_or_else(|e| panic!("{e}"));
-    let (gpu, cpu) = (&found.devices[0], found.devices.last().expect("the CPU is always there"));
-    let (mut on_gpu, mut on_cpu) = (gpu.open().expect("a worker"), cpu.open().expect("a worker"));
+    let gpu = &found.devices[0];
+    let cpu = found.devices.last().expect("the CPU is always there");
+    let mut on_gpu = gpu.open().expect("a worker");
+    let mut on_cpu = cpu.open().expect("a worker");
     if let (Backend::Cuda(worker), true) = (&on_gpu, options.plain) {
         worker.limit_graph_bytes(0);
     }
@@ -168,9 +170,9 @@ fn compare(name: &str, encoder: &Arc<Encoder>, on_gpu: &mut Backend, on_cpu: &mu
         let crowd = EncodeRequest { precision, ..samples::request(encoder, &neighbours) };
         let batched = run(on_gpu, &[&crowd, &request, &crowd]).remove(1);
         let mut same = batched == got;
-        for at in 0..RAGGED.len() {
-            let alone = run(on_gpu, &[&samples::sequence(&request, at)]).remove(0);
-            same &= alone == got[at * hidden..][..hidden];
+        for index in 0..RAGGED.len() {
+            let alone = run(on_gpu, &[&samples::sequence(&request, index)]).remove(0);
+            same &= alone == got[index * hidden..][..hidden];
         }
         println!(
             r#"{{"check": "{name}", "precision": "{precision:?}", "worst_cosine": {worst:.8}, "same_bits": {same}}}"#

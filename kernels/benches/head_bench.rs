@@ -24,7 +24,8 @@ fn head(hidden: usize) -> ClassificationHead {
         inputs: hidden,
         outputs,
     };
-    let (dense, out) = (linear(hidden), linear(1));
+    let dense = linear(hidden);
+    let out = linear(1);
     let parts = HeadWeights { pooling: Pooling::Cls, dense, activation: HeadActivation::Tanh, norm: None, out };
     ClassificationHead::new(&parts).expect("it fits")
 }

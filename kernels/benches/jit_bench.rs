@@ -35,7 +35,7 @@ fn main() {
     std::process::exit(i32::from(correct != [true; 2]));
 }
 
-/// Opens the device anew, so that only the disk keeps kernels between two calls.
+/// Reopens the device, so that only the disk keeps kernels between two calls.
 fn bench(cache: &Path) -> Result<bool, OpError> {
     let device = open(cache);
     let Backend::Cuda(worker) = device.open()? else { panic!("CUDA was asked for") };
@@ -47,7 +47,8 @@ fn bench(cache: &Path) -> Result<bool, OpError> {
     let kernel = worker.jit(&source)?;
 
     let input: Vec<f32> = (0..ELEMENTS).map(|i| (i % 4093) as f32 / 1024.0 - 2.0).collect();
-    let (x, y) = (worker.upload_new(&input)?, worker.alloc::<f32>(ELEMENTS)?);
+    let x = worker.upload_new(&input)?;
+    let y = worker.alloc::<f32>(ELEMENTS)?;
     let (threads, _) = worker.potential_block_size(&kernel, 0)?;
     let active = worker.max_active_blocks(&kernel, threads, 0)?;
     let grid = Grid::x(worker.sm_count() * active);
@@ -124,7 +125,8 @@ fn expected(x: f32) -> f64 {
 
 /// Runs the kernel once more, on fresh memory, and compares all elements.
 fn check(worker: &Worker, input: &[f32], source: &JitSource, x: &Buffer<f32>) -> Result<bool, OpError> {
-    let (kernel, y) = (worker.jit(source)?, worker.alloc_zeroed::<f32>(input.len())?);
+    let kernel = worker.jit(source)?;
+    let y = worker.alloc_zeroed::<f32>(input.len())?;
     let mut args = Args::new().ptr(x.ptr()).ptr(y.ptr()).u64(input.len() as u64 / 4);
     worker.launch_jit(&kernel, &config(Grid::x(worker.sm_count()), 256), &mut args)?;
     let wrong_sizes = worker.launch_jit(&kernel, &config(Grid::x(1), 256), &mut Args::new().ptr(x.ptr()));

@@ -37,11 +37,13 @@ fn main() {
 
 /// Repeats texts up to a size, with long and short ones mixed.
 fn repeat(files: &[String], bytes: usize) -> Vec<&str> {
-    let (mut texts, mut total, mut at) = (vec![], 0, 0);
+    let mut texts = vec![];
+    let mut total = 0;
+    let mut index = 0;
     while total < bytes {
-        at = (at + 7919) % files.len();
-        total += files[at].len();
-        texts.push(files[at].as_str());
+        index = (index + 7919) % files.len();
+        total += files[index].len();
+        texts.push(files[index].as_str());
     }
     texts
 }

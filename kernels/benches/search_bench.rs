@@ -137,13 +137,13 @@ impl Bench {
     fn compare(&mut self, what: &str, got: &[Hit], expected: &[Hit]) {
         if got != expected {
             self.wrong += 1;
-            let at = got.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(got.len().min(expected.len()));
+            let index = got.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(got.len().min(expected.len()));
             println!(
-                "WRONG {what}: {} hits, expected {}; first difference at {at}: {:?}, expected {:?}",
+                "WRONG {what}: {} hits, expected {}; first difference at {index}: {:?}, expected {:?}",
                 got.len(),
                 expected.len(),
-                got.get(at),
-                expected.get(at)
+                got.get(index),
+                expected.get(index)
             );
         }
     }
@@ -151,7 +151,8 @@ impl Bench {
     /// Checks small searches of many shapes, with equal, zero and deleted rows, masks, lists and thresholds.
     fn check(&mut self, options: &Options) {
         let start = Instant::now();
-        let (before, quick) = (self.wrong, options.flag("quick"));
+        let before = self.wrong;
+        let quick = options.flag("quick");
         let mut cases = 0;
         let one = |name, default| options.numbers(name, default)[0];
         let shapes = match (options.flag("check") && options.flag("n"), quick) {
@@ -184,7 +185,9 @@ impl Bench {
     }
 
     fn check_corpus(&mut self, corpus: &Arc<Corpus>, rows: &Matrix, queries: usize, quick: bool) -> usize {
-        let (n, dim, metric) = (rows.rows(), rows.cols(), corpus.metric());
+        let n = rows.rows();
+        let dim = rows.cols();
+        let metric = corpus.metric();
         let mut asked = normal(queries, dim, 2).as_f32().to_vec();
         asked[..dim].copy_from_slice(&rows.as_f32()[..dim]);
         let asked = Matrix::from_vec(queries, dim, asked).expect("the shape");
@@ -212,13 +215,13 @@ impl Bench {
                     selection: selection.clone(),
                 };
                 let found = self.search(&request);
-                for at in [0, queries / 2, queries - 1] {
+                for index in [0, queries / 2, queries - 1] {
                     let query =
-                        Matrix::from_vec(1, dim, asked.as_f32()[at * dim..][..dim].to_vec()).expect("the shape");
+                        Matrix::from_vec(1, dim, asked.as_f32()[index * dim..][..dim].to_vec()).expect("the shape");
                     let allowed = |row: u32| !deleted(row) && selected(row);
                     let expected = oracle::search(&query, rows, metric, k, threshold, allowed);
                     let what = format!(
-                        "{n}x{dim} {metric:?} {:?} {queries} queries k {k} {threshold:?} query {at} selection {}",
+                        "{n}x{dim} {metric:?} {:?} {queries} queries k {k} {threshold:?} query {index} selection {}",
                         corpus.storage(),
                         match selection {
                             Selection::All => "all",
@@ -226,7 +229,7 @@ impl Bench {
                             Selection::Rows(_) => "rows",
                         }
                     );
-                    self.compare(&what, &found[at], &expected[0]);
+                    self.compare(&what, &found[index], &expected[0]);
                 }
                 cases += 1;
             }
@@ -241,8 +244,8 @@ impl Bench {
         for n in options.numbers("n", "1000000") {
             for dim in options.numbers("dim", if quick { "768" } else { "768,128" }) {
                 let rows = normal(n, dim, 3);
-                let most = options.numbers("queries", "1,16,100,1024").into_iter().max().unwrap_or(1);
-                let queries = normal(most, dim, 4);
+                let maximum = options.numbers("queries", "1,16,100,1024").into_iter().max().unwrap_or(1);
+                let queries = normal(maximum, dim, 4);
                 let mut expected = Expected { rows: &rows, queries: &queries, metric, known: HashMap::new() };
                 for name in options.list("storage", "bf16,f32,i8,f16") {
                     let corpus = self.corpus(&rows, metric, storage(&name));
@@ -269,7 +272,8 @@ impl Bench {
         k: usize,
         runs: usize,
     ) {
-        let (n, dim) = (corpus.len(), corpus.dim());
+        let n = corpus.len();
+        let dim = corpus.dim();
         let data = expected.queries.as_f32()[..count * dim].to_vec();
         let request = request(corpus, Matrix::from_vec(count, dim, data).expect("the shape"), k);
         let found = self.search(&request);
@@ -290,7 +294,9 @@ impl Bench {
             .collect();
         times.sort_unstable();
         let at = |percent: usize| milliseconds(times[(times.len() - 1) * percent / 100]);
-        let (median, low, high) = (at(50), at(10), at(90));
+        let median = at(50);
+        let low = at(10);
+        let high = at(90);
         let stages = self.stages(&request);
         let goal = goal(name, n, dim, count, k);
         let verdict =
@@ -370,11 +376,13 @@ struct Expected<'a> {
 impl Expected<'_> {
     const MOST: usize = 1024;
 
-    fn hits(&mut self, at: usize, k: usize) -> Vec<Hit> {
-        let (rows, queries, metric) = (self.rows.as_f32(), self.queries.as_f32(), self.metric);
+    fn hits(&mut self, index: usize, k: usize) -> Vec<Hit> {
+        let rows = self.rows.as_f32();
+        let queries = self.queries.as_f32();
+        let metric = self.metric;
         let dim = self.rows.cols();
-        let query = &queries[at * dim..][..dim];
-        let best = self.known.entry(at).or_insert_with(|| {
+        let query = &queries[index * dim..][..dim];
+        let best = self.known.entry(index).or_insert_with(|| {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let each = self.rows.rows().div_ceil(threads);
             let better = |a: &Hit, b: &Hit| -> Ordering {
@@ -385,9 +393,9 @@ impl Expected<'_> {
             let mut all: Vec<Hit> = std::thread::scope(|scope| {
                 let score = |part: usize, rows: &[f32]| -> Vec<Hit> {
                     let rows = rows.chunks_exact(dim).enumerate();
-                    let hits = rows
-                        .map(|(i, row)| Hit { row: small(part * each + i), score: oracle::score(metric, query, row) });
-                    let mut hits: Vec<_> = hits.collect();
+                    let mut hits: Vec<_> = rows
+                        .map(|(i, row)| Hit { row: small(part * each + i), score: oracle::score(metric, query, row) })
+                        .collect();
                     hits.sort_unstable_by(better);
                     hits.truncate(Self::MOST);
                     hits

@@ -91,7 +91,8 @@ impl Bench {
             ("search-256", 256, Selection::All),
             ("search-some", 256, Selection::Rows(Arc::new((0..100_000).step_by(5).collect()))),
         ] {
-            let (corpus, queries) = (Arc::clone(&corpus), normal(queries, 256, 2));
+            let corpus = Arc::clone(&corpus);
+            let queries = normal(queries, 256, 2);
             self.measure::<Search>(name, &SearchRequest { corpus, queries, k: 10, threshold: None, selection });
         }
         let queries = normal(64, 256, 2);
@@ -116,10 +117,10 @@ impl Bench {
     }
 
     fn parse(&mut self) {
-        let source = |at: usize| {
+        let source = |index: usize| {
             let function =
-                |line: usize| format!("def f_{line}(a, b={at}):\n    return [a * x + b for x in range({line})]\n\n");
-            (0..10 + at * 7 % 300).map(function).collect::<String>().into()
+                |line: usize| format!("def f_{line}(a, b={index}):\n    return [a * x + b for x in range({line})]\n\n");
+            (0..10 + index * 7 % 300).map(function).collect::<String>().into()
         };
         let outputs = Outputs { tree: true, ..Outputs::default() };
         self.measure::<Parse>(
@@ -129,12 +130,14 @@ impl Bench {
     }
 
     fn embed(&mut self) {
-        let (rows, tokens, dim) = (30_000_u32, 1_u32 << 20, 256);
-        let value = |at: usize| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
+        let rows = 30_000_u32;
+        let tokens = 1_u32 << 20;
+        let dim = 256;
+        let value = |index: usize| (index.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
         let table = Table::new(dim, (0..rows as usize * dim).map(value).collect(), vec![0.01; rows as usize]);
         let request = EmbedRequest {
             table: Arc::new(table),
-            ids: (0..tokens).map(|at| at.wrapping_mul(2_654_435_761) % rows).collect(),
+            ids: (0..tokens).map(|index| index.wrapping_mul(2_654_435_761) % rows).collect(),
             offsets: (0..=tokens).step_by(128).collect(),
             dimensions: dim,
             normalize: true,
@@ -154,7 +157,8 @@ impl Bench {
         let mut gaps = vec![];
         for run in 0..=RUNS {
             self.times().clear();
-            let (cpu, start) = (cpu_seconds(), Instant::now());
+            let cpu = cpu_seconds();
+            let start = Instant::now();
             drop(O::run(&[request], &mut self.backend).unwrap_or_else(|e| panic!("{e}")));
             if run > 0 {
                 runs.push((cpu_seconds() - cpu, start.elapsed().as_secs_f64()));

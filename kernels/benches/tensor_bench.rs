@@ -19,7 +19,7 @@ use bytes::Bytes;
 const SAMPLES: usize = 9;
 const RUNS: u32 = 10;
 
-/// A graph over inputs of one type, and what it moves and computes at least.
+/// A graph over inputs of one type, and lower bounds of the bytes that it moves and the operations that it computes.
 struct Case {
     name: &'static str,
     dtype: Dtype,

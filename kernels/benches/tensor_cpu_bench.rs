@@ -1,5 +1,5 @@
 //! Times graphs of tensor operations on the CPU and prints a line of JSON for each case. `tests/bench/baseline_tensor_cpu.py` runs it
-//! beside NumPy.
+//! compared with NumPy.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 
 use std::{sync::Arc, time::Instant};

@@ -89,7 +89,8 @@ fn whole(worker: Worker, repeats: usize, sources: &[&[u8]], options: Options) ->
     clock("whole operation on the CPU", &mut cpu)?;
     clock("whole operation on the GPU", &mut gpu)?;
     for workers in [2, 4].into_iter().filter(|_| repeats > 0) {
-        let (warm, all) = (Barrier::new(workers + 1), &tree);
+        let warm = Barrier::new(workers + 1);
+        let all = &tree;
         let run = || -> Result<(), OpError> {
             let warmed = Worker::open(device.clone()).map(Backend::Cuda).and_then(|mut backend| {
                 drop(Parse::run(&[all], &mut backend)?);
@@ -140,7 +141,8 @@ fn collect(path: &Path, sources: &mut Vec<Vec<u8>>) -> Result<(), Box<dyn Error>
 
 /// Prints how many sources are equal, and why others fall back.
 fn compare(sources: &[&[u8]], options: Options, trees: &HostTrees) {
-    let (mut equal, mut wrong) = (0, 0);
+    let mut equal = 0;
+    let mut wrong = 0;
     let mut fallen_back: BTreeMap<(u32, bool), (usize, usize)> = BTreeMap::new();
     for (number, source) in sources.iter().enumerate() {
         let parsed = parse(source, &options);
@@ -174,8 +176,9 @@ fn compare(sources: &[&[u8]], options: Options, trees: &HostTrees) {
 
 fn difference(columns: &Columns, trees: &HostTrees, number: usize) -> Option<String> {
     let [from, to] = [trees.summary[number], trees.summary[number + 1]];
-    let part = |at: usize| from[at] as usize..to[at] as usize;
-    let (nodes, values) = (part(0), part(1));
+    let part = |index: usize| from[index] as usize..to[index] as usize;
+    let nodes = part(0);
+    let values = part(1);
     let words = |name, expected: &[u32], got: &[u32]| first_difference(name, expected, got);
     let bytes = |name, expected: &[u8], got: &[u8]| first_difference(name, expected, got);
     bytes("kinds", bytemuck::cast_slice(&columns.kinds), &trees.kinds[nodes.clone()])
@@ -192,8 +195,8 @@ fn difference(columns: &Columns, trees: &HostTrees, number: usize) -> Option<Str
 
 fn first_difference<T: PartialEq + std::fmt::Debug>(name: &str, expected: &[T], got: &[T]) -> Option<String> {
     let pairs = || expected.iter().zip(got);
-    if let Some(at) = pairs().position(|(expected, got)| expected != got) {
-        return Some(format!("{name} {at}: {:?} expected, got {:?}", expected[at], got[at]));
+    if let Some(index) = pairs().position(|(expected, got)| expected != got) {
+        return Some(format!("{name} {index}: {:?} expected, got {:?}", expected[index], got[index]));
     }
     (expected.len() != got.len()).then(|| format!("{} {name} expected, got {}", expected.len(), got.len()))
 }

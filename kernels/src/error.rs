@@ -4,7 +4,7 @@ use accelerd_ledger::Exceeded;
 
 use crate::DeviceId;
 
-/// What is lost with a device.
+/// The scope of a device's loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossScope {
     /// The device alone.
@@ -58,7 +58,7 @@ pub enum OpError {
     DeviceLost {
         /// The lost device.
         device: DeviceId,
-        /// What is lost with it.
+        /// The scope of the loss.
         scope: LossScope,
         /// The driver's error, after the call that returned it.
         reason: String,

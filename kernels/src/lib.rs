@@ -1,4 +1,4 @@
-//! What accelerd computes, on the CPU and on CUDA.
+//! The computations of accelerd, on the CPU and on CUDA.
 //!
 //! This crate knows no runtime, protocol or configuration file: it runs validated inputs on a [`Backend`], and returns
 //! results or an [`OpError`]. The engine decides when and where a batch runs.

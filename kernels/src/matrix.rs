@@ -68,9 +68,9 @@ impl Matrix {
     /// Row and column of the first NaN or infinity.
     pub fn first_non_finite(&self) -> Option<(usize, usize)> {
         let data = self.as_f32();
-        let at = data.chunks(4096).position(|chunk| !chunk.iter().fold(true, |ok, x| ok & x.is_finite()))? * 4096;
-        let at = at + data[at..].iter().position(|x| !x.is_finite())?;
-        Some((at / self.cols, at % self.cols))
+        let index = data.chunks(4096).position(|chunk| !chunk.iter().fold(true, |ok, x| ok & x.is_finite()))? * 4096;
+        let index = index + data[index..].iter().position(|x| !x.is_finite())?;
+        Some((index / self.cols, index % self.cols))
     }
 }
 

@@ -1,4 +1,4 @@
-//! How soon the operating system runs a thread.
+//! Scheduling parameters of threads: the slice that the operating system gives to a thread.
 
 /// The slice of threads that answer: far below the 3 ms that Linux gives to threads that compute, and above what one event takes.
 const SHORT_SLICE_NANOS: u64 = 100_000;
@@ -32,12 +32,12 @@ mod tests {
 
     fn attributes() -> libc::sched_attr {
         // SAFETY: a structure of numbers, for which zeros are valid.
-        let mut found: libc::sched_attr = unsafe { std::mem::zeroed() };
+        let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
         let size = size_of::<libc::sched_attr>();
         // SAFETY: the system writes at most `size` bytes to it.
-        let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut found, size, 0) } != 0;
+        let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } != 0;
         assert!(!failed, "{}", io::Error::last_os_error());
-        found
+        attributes
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Values by key, bounded by count and by bytes. Values in use are never evicted, so the bounds hold for unused ones:
-/// what is in use occupies its memory with or without an entry.
+/// values in use occupy their memory with or without an entry.
 pub(crate) struct SingleFlightCache<K, V, E> {
     entries: Mutex<Entries<K, V, E>>,
     max_entries: usize,
@@ -31,7 +31,7 @@ struct Entry<V, E> {
 }
 
 impl<V, E> Entry<V, E> {
-    /// Whether only the cache holds the value.
+    /// Returns true if only the cache holds the value.
     fn is_unused(&self) -> bool {
         matches!(self.slot.get(), Some(Ok(value)) if Arc::strong_count(value) == 1)
     }
@@ -47,12 +47,13 @@ impl<K: Clone + Eq + Hash, V, E: Clone> SingleFlightCache<K, V, E> {
     pub(crate) fn get_or_create(&self, key: &K, create: impl FnOnce() -> Result<(V, u64), E>) -> Result<Arc<V>, E> {
         let slot = self.slot(key);
         let mut created_bytes = None;
-        let result = slot.get_or_init(|| {
-            let (value, bytes) = create()?;
-            created_bytes = Some(bytes);
-            Ok(Arc::new(value))
-        });
-        let result = result.clone();
+        let result = slot
+            .get_or_init(|| {
+                let (value, bytes) = create()?;
+                created_bytes = Some(bytes);
+                Ok(Arc::new(value))
+            })
+            .clone();
         match (&result, created_bytes) {
             (Ok(_), Some(bytes)) => self.settle(key, &slot, bytes),
             (Ok(_), None) => {}
@@ -148,7 +149,7 @@ mod tests {
         cache.get_or_create(&key, || Ok((key, 10))).expect("created")
     }
 
-    /// Which of the keys have an entry. The probe does not change what is kept.
+    /// The keys that have an entry. The probe does not change the order of eviction.
     fn kept(cache: &Cache, keys: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let entries = cache.lock();
         keys.into_iter().filter(|key| entries.by_key.contains_key(key)).collect()
@@ -156,7 +157,9 @@ mod tests {
 
     #[test]
     fn concurrent_callers_of_one_key_share_one_creation() {
-        let (cache, created, start) = (Cache::new(8, 1000), AtomicU32::new(0), Barrier::new(4));
+        let cache = Cache::new(8, 1000);
+        let created = AtomicU32::new(0);
+        let start = Barrier::new(4);
         let values: Vec<_> = thread::scope(|scope| {
             let ask = || {
                 start.wait();
@@ -171,7 +174,8 @@ mod tests {
 
     #[test]
     fn different_keys_are_created_concurrently() {
-        let (cache, both) = (Cache::new(8, 1000), Barrier::new(2));
+        let cache = Cache::new(8, 1000);
+        let both = Barrier::new(2);
         // Each creation waits for the other one: in sequence they would never end.
         let create = |key| {
             cache.get_or_create(&key, || {

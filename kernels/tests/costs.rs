@@ -24,7 +24,8 @@ fn corpus(rows: usize, dim: usize) -> Arc<Corpus> {
 }
 
 fn search(rows: usize, dim: usize, queries: usize, selection: Selection) -> u64 {
-    let (corpus, queries) = (corpus(rows, dim), zeros(queries, dim));
+    let corpus = corpus(rows, dim);
+    let queries = zeros(queries, dim);
     Search::cost(&SearchRequest { corpus, queries, k: 10, threshold: None, selection })
 }
 
@@ -41,7 +42,8 @@ fn a_search_costs_selected_rows_by_dims_by_queries() {
 #[test]
 fn a_search_of_inline_rows_costs_rows_by_dims_by_queries() {
     let cost = |rows, dim, queries| {
-        let (queries, corpus) = (zeros(queries, dim), zeros(rows, dim));
+        let queries = zeros(queries, dim);
+        let corpus = zeros(rows, dim);
         FindSimilar::cost(&FindSimilarRequest { queries, corpus, metric: Metric::Dot, k: 1, threshold: None })
     };
     assert_eq!(cost(300, 8, 5), 300 * 8 * 5);
@@ -63,8 +65,10 @@ fn an_embedding_costs_tokens_and_texts_by_dimensions() {
 #[test]
 fn a_forward_pass_costs_its_multiply_adds() {
     let config = samples::bert();
-    let (hidden, inner) = (config.hidden as u64, config.intermediate as u64);
-    let (qkv, heads) = (config.qkv_width() as u64, config.attention_width() as u64);
+    let hidden = config.hidden as u64;
+    let inner = config.intermediate as u64;
+    let qkv = config.qkv_width() as u64;
+    let heads = config.attention_width() as u64;
     let encoder = Arc::new(samples::encoder(config.clone()).expect("a fit description"));
     let cost = |lengths: &[usize]| Encode::cost(&samples::request(&encoder, lengths));
     let token = hidden * qkv + heads * hidden + 2 * hidden * inner;

@@ -35,7 +35,8 @@ fn a_generated_kernel_compiles_for_every_architecture_and_is_kept_on_disk() {
     let source = elementwise("float", "x[i] * 2 + 1");
     let compile = |arch| compile_jit(&source, arch, cache.path(), &folders()).unwrap_or_else(|e| panic!("{e}"));
     for arch in Arch::SUPPORTED {
-        let (first, again) = (compile(arch), compile(arch));
+        let first = compile(arch);
+        let again = compile(arch);
         assert_eq!((first.module, first.cached, again.cached), ("tensor_elementwise", false, true), "{arch}");
         assert!(first.bytes > 0 && first.bytes == again.bytes, "{arch}");
     }

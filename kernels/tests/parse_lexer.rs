@@ -78,7 +78,9 @@ fn shown(text: &str) -> String {
 fn same(text: &str, found: &Lexed, expected: &Lexed) {
     let tokens = |lexed: &Lexed| {
         let t = &lexed.tokens;
-        (0..t.kinds.len()).map(|at| (t.kinds[at], t.starts[at], t.ends[at], t.payloads[at])).collect::<Vec<_>>()
+        (0..t.kinds.len())
+            .map(|index| (t.kinds[index], t.starts[index], t.ends[index], t.payloads[index]))
+            .collect::<Vec<_>>()
     };
     for (number, (found, expected)) in tokens(found).iter().zip(&tokens(expected)).enumerate() {
         assert_eq!(found, expected, "token {number} of {}", shown(text));

@@ -45,8 +45,10 @@ fn check<O: Op>(batch: &[O::Request], slices: usize, bits: impl Fn(&O::Response)
     for threads in [1, 2] {
         let mut backend = backend(threads);
         assert!(run(&mut backend).expect("computed") == expected, "{} on {threads} threads", O::NAME);
-        let (passed, end) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
-        let (count, last) = (Arc::clone(&passed), Arc::clone(&end));
+        let passed = Arc::new(AtomicUsize::new(0));
+        let end = Arc::new(AtomicUsize::new(usize::MAX));
+        let count = Arc::clone(&passed);
+        let last = Arc::clone(&end);
         backend.set_preemption(Arc::new(move || {
             let breaks = count.fetch_add(1, SeqCst) + 1 == last.load(SeqCst);
             if breaks { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -54,11 +56,11 @@ fn check<O: Op>(batch: &[O::Request], slices: usize, bits: impl Fn(&O::Response)
         assert!(run(&mut backend).expect("computed") == expected, "{}: a hook that continues changes nothing", O::NAME);
         let points = passed.load(SeqCst);
         assert!(points >= slices, "{}: {points} points on {threads} threads", O::NAME);
-        for at in [1, slices / 2, slices] {
+        for index in [1, slices / 2, slices] {
             passed.store(0, SeqCst);
-            end.store(at, SeqCst);
-            assert_eq!(run(&mut backend).err(), Some(OpError::Cancelled), "{} at point {at}", O::NAME);
-            assert_eq!(passed.load(SeqCst), at, "nothing runs on");
+            end.store(index, SeqCst);
+            assert_eq!(run(&mut backend).err(), Some(OpError::Cancelled), "{} at point {index}", O::NAME);
+            assert_eq!(passed.load(SeqCst), index, "nothing runs on");
             end.store(usize::MAX, SeqCst);
             assert!(run(&mut backend).expect("computed") == expected, "{} after it was cancelled", O::NAME);
         }
@@ -99,19 +101,21 @@ fn a_search_of_listed_rows_is_cut_into_parts_of_the_list() {
 #[test]
 fn a_search_of_inline_rows_is_cut_into_spans() {
     for metric in [Metric::Dot, Metric::SquaredL2] {
-        let (queries, corpus) = (numbers(900, 96, 2), numbers(12_000, 96, 1));
+        let queries = numbers(900, 96, 2);
+        let corpus = numbers(12_000, 96, 1);
         check::<FindSimilar>(&[FindSimilarRequest { queries, corpus, metric, k: 40, threshold: None }], 3, hits);
     }
 }
 
 #[test]
 fn a_static_embedding_is_cut_into_texts() {
-    let (rows, tokens) = (500_u32, 1_200_000_u32);
-    let value = |at: usize| (at.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
+    let rows = 500_u32;
+    let tokens = 1_200_000_u32;
+    let value = |index: usize| (index.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0].cast_signed();
     let table = Table::new(256, (0..rows as usize * 256).map(value).collect(), vec![0.01; rows as usize]);
     let request = EmbedRequest {
         table: Arc::new(table),
-        ids: (0..tokens).map(|at| at.wrapping_mul(2_654_435_761) % rows).collect(),
+        ids: (0..tokens).map(|index| index.wrapping_mul(2_654_435_761) % rows).collect(),
         offsets: (0..=tokens).step_by(100).collect(),
         dimensions: 256,
         normalize: true,
@@ -177,9 +181,10 @@ fn a_clustering_with_many_wide_centres_is_cut_between_groups_of_them() {
 
 #[test]
 fn parsing_is_cut_between_sources() {
-    let source = |at: usize| {
-        let line = |line: usize| format!("def f_{line}(a, b={at}):\n    return [a * x + b for x in range({line})]\n\n");
-        (0..10 + at * 7 % 90).map(line).collect::<String>().into()
+    let source = |index: usize| {
+        let line =
+            |line: usize| format!("def f_{line}(a, b={index}):\n    return [a * x + b for x in range({line})]\n\n");
+        (0..10 + index * 7 % 90).map(line).collect::<String>().into()
     };
     let outputs = Outputs { tree: true, outline: true, tokens: true, comments: true, line_starts: true };
     let request =

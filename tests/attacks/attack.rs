@@ -8,7 +8,7 @@ use accelerd_proto::v1::{
 };
 use tonic::{Request, Status, transport::Channel};
 
-/// A kind of request, by what it is made to exhaust.
+/// A kind of request, by the resource that it is made to exhaust.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) message: fn(index: usize) -> Message,

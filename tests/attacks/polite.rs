@@ -8,7 +8,7 @@ use accelerd_proto::v1::{
 };
 use tonic::{Request, Status, transport::Channel};
 
-/// Long enough for an unoptimised daemon on a busy machine, and a small part of what the attacks ask for.
+/// Long enough for an unoptimised daemon on a busy machine, and a small part of the time that the attacks ask for.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A launch of a function of one integer, on one row.

@@ -19,7 +19,7 @@ use crate::{
 const CALLS: usize = 64;
 const CONNECTIONS: usize = 8;
 
-/// Maximum time of each call of an attack.
+/// The time limit of each call of an attack.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the attack while a polite caller calls. Then it checks the peak memory, and that SIGTERM ends the daemon with exit code 0.

@@ -138,8 +138,10 @@ async fn raw(address: SocketAddr) -> Outcome<SendRequest<Bytes>> {
 /// Sends a body as far as flow control allows, and keeps the call open.
 async fn hold(mut sender: SendRequest<Bytes>, path: &'static str, body: Bytes, end: bool) -> Outcome<()> {
     poll_fn(|cx| sender.poll_ready(cx)).await?;
-    let request = Request::post(format!("http://daemon{path}"));
-    let request = request.header("content-type", "application/grpc").header("te", "trailers").body(())?;
+    let request = Request::post(format!("http://daemon{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())?;
     let (response, mut stream) = sender.send_request(request, false)?;
     stream.send_data(body, end)?;
     let response = response.await?;
@@ -153,7 +155,8 @@ async fn insist(address: SocketAddr, path: &'static str, body: Bytes, end: bool,
     let mut all = JoinSet::new();
     let Ok(sender) = raw(address).await else { return };
     for _ in 0..calls {
-        let (sender, body) = (sender.clone(), body.clone());
+        let sender = sender.clone();
+        let body = body.clone();
         all.spawn(async move {
             loop {
                 let _refused = hold(sender.clone(), path, body.clone(), end).await;
@@ -190,7 +193,7 @@ async fn attack(which: Attack, address: SocketAddr) -> Outcome<()> {
             let vectors = |rows: u64| Tensor {
                 dtype: Dtype::F32.into(),
                 shape: vec![i64::try_from(rows).expect("a count"), 16],
-                data: (0..rows * 16).flat_map(|at| ((at * 7919 % 1009) as f32).to_le_bytes()).collect(),
+                data: (0..rows * 16).flat_map(|index| ((index * 7919 % 1009) as f32).to_le_bytes()).collect(),
             };
             let name = || "wide".to_owned();
             let create = v1::CreateCollectionRequest { name: name(), dimensions: 16, ..Default::default() };

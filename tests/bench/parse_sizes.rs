@@ -101,11 +101,11 @@ fn collect(folder: &Path, into: &mut Vec<Bytes>) -> std::io::Result<()> {
 fn repeat(files: &[Bytes], bytes: usize) -> Vec<Bytes> {
     let mut sources = vec![];
     let mut total = 0;
-    let mut at = 0;
+    let mut index = 0;
     while total < bytes {
-        at = (at + 7919) % files.len();
-        total += files[at].len();
-        sources.push(files[at].clone());
+        index = (index + 7919) % files.len();
+        total += files[index].len();
+        sources.push(files[index].clone());
     }
     sources
 }
@@ -217,8 +217,8 @@ fn measure(seconds: f64, mut run: impl FnMut() -> Result<usize, Failure>) -> Res
 fn print(args: &Args, columns: &[Column]) {
     let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
     println!("| source | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
-    for (at, size) in args.sizes.iter().enumerate() {
-        let cells: Vec<_> = columns.iter().map(|column| cell(*size, &column.runs[at])).collect();
+    for (index, size) in args.sizes.iter().enumerate() {
+        let cells: Vec<_> = columns.iter().map(|column| cell(*size, &column.runs[index])).collect();
         println!("| {size} MB | {} |", cells.join(" | "));
     }
 }
@@ -226,6 +226,6 @@ fn print(args: &Args, columns: &[Column]) {
 /// The median, the 10th and 90th percentile (of few runs: minimum and maximum), and the rate of the median.
 fn cell(megabytes: usize, runs: &[f64]) -> String {
     let last = runs.len() - 1;
-    let [low, median, high] = [last / 10, last / 2, (last * 9).div_ceil(10)].map(|at| runs[at] * 1e3);
+    let [low, median, high] = [last / 10, last / 2, (last * 9).div_ceil(10)].map(|index| runs[index] * 1e3);
     format!("{median:.2} ms ({low:.2} to {high:.2}), {:.2} GB/s", megabytes as f64 / median)
 }

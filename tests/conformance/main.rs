@@ -101,10 +101,10 @@ impl Sum {
 
     fn compare(&mut self, name: &str, request: &ParseRequest, expected: &ParseResponse, got: &ParseResponse) {
         let found = differences(expected, got);
-        for (at, what) in found.iter().take(MAX_SHOWN.saturating_sub(self.different)) {
-            let source = request.sources.get(*at).map(|source| source.slice(..source.len().min(MAX_BYTES_SHOWN)));
+        for (index, what) in found.iter().take(MAX_SHOWN.saturating_sub(self.different)) {
+            let source = request.sources.get(*index).map(|source| source.slice(..source.len().min(MAX_BYTES_SHOWN)));
             let version = request.options.feature_version;
-            println!("{name}, source {at}, 3.{version}: {what} differs: {:?}", source.unwrap_or_default());
+            println!("{name}, source {index}, 3.{version}: {what} differs: {:?}", source.unwrap_or_default());
         }
         self.sources += request.sources.len();
         self.bytes += request.sources.iter().map(Bytes::len).sum::<usize>();

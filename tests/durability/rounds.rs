@@ -24,7 +24,8 @@ pub(crate) async fn run(rounds: usize, seed: u64) {
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, seed)).collect();
     let mut daemon = Daemon::start(&data, &snapshots).await;
     create(client(&daemon)).await;
-    let (mut answered, mut snapshots_read) = (0, 0);
+    let mut answered = 0;
+    let mut snapshots_read = 0;
     for round in 0..rounds {
         let wanted = random.random_range(1..300);
         let extra = EXTRA.mul_f64(random.random());

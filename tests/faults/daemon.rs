@@ -119,8 +119,8 @@ impl Running {
     /// Waits for the next log line with this message. Lines with different messages may come in any order.
     pub(crate) fn line(&mut self, message: &str) -> Value {
         loop {
-            if let Some(at) = self.unread.iter().position(|line| line["message"] == message) {
-                return self.unread.remove(at);
+            if let Some(index) = self.unread.iter().position(|line| line["message"] == message) {
+                return self.unread.remove(index);
             }
             let mut line = String::new();
             let read = self.log.read_line(&mut line).expect("the log can be read");

@@ -27,7 +27,7 @@ static MODULE: Module = Module {
 pub(crate) const ACCESS_ILLEGAL_ADDRESS: Kernel = Kernel { name: "access_illegal_address", params: &[8] };
 const NEVER_END: Kernel = Kernel { name: "never_end", params: &[8] };
 
-/// Fault that a request causes on a GPU. The CPU answers it.
+/// The fault of a request on a GPU. The CPU answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A kernel's error that ends CUDA in the process.
@@ -61,7 +61,7 @@ pub(crate) enum Gpus {
 }
 
 impl Gpus {
-    /// Returns their number.
+    /// The number of GPUs.
     pub(crate) fn count(self) -> u32 {
         match self {
             Self::StandIns(count) | Self::Real(count) => count,
@@ -128,7 +128,7 @@ fn launch(fault: Fault, worker: &cuda::Worker) -> Result<(), OpError> {
     worker.synchronize()
 }
 
-/// Runs in the place of a kernel.
+/// Fails in the place of a kernel.
 fn imitate(fault: Fault, device: DeviceId) -> Result<(), OpError> {
     match fault {
         Fault::StickyError => {

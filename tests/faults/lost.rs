@@ -1,4 +1,4 @@
-//! Objects that outlive the loss of all GPUs, and the answers of probes and metrics after it.
+//! Loss of all GPUs: what outlives it, and the state that probes and metrics report.
 
 use std::error::Error;
 

@@ -141,7 +141,7 @@ impl Caller {
 
 /// A matrix whose numbers are exact in binary, so that all devices compute the same.
 fn matrix(rows: i64, columns: i64) -> v1::Tensor {
-    let numbers = (0..rows * columns).map(|at| (at * 7 % 64 - 32) as f32 / 8.0);
+    let numbers = (0..rows * columns).map(|index| (index * 7 % 64 - 32) as f32 / 8.0);
     let data = numbers.flat_map(f32::to_le_bytes).collect::<Vec<_>>().into();
     v1::Tensor { dtype: v1::Dtype::F32.into(), shape: vec![rows, columns], data }
 }
@@ -181,9 +181,9 @@ pub(crate) fn falls_back(gpus: Gpus) -> Outcome {
         assert_eq!(caller.fallbacks().await?, counted, "the GPUs compute again");
         running.stop()?;
         // Stand-ins are full; what remains of a GPU's memory may be enough for all of these calls.
-        let most = if let Gpus::StandIns(_) = gpus { 0 } else { 1 };
+        let limit = if let Gpus::StandIns(_) = gpus { 0 } else { 1 };
         let lines = running.rest().iter().filter(|line| line["message"] == LOGGED).count();
-        assert!(lines <= most, "{lines} more lines within a minute");
+        assert!(lines <= limit, "{lines} more lines within a minute");
         Ok(())
     })
 }

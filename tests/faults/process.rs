@@ -1,4 +1,4 @@
-//! A process after its GPUs failed: it starts again, and it always ends.
+//! Behaviour of a process after its GPUs failed: it starts again, and it always ends.
 
 use std::{error::Error, time::Instant};
 

@@ -90,7 +90,7 @@ fn by_index(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
         for columns in [1, 6, 33, 128, 770] {
             check(&[50, columns], &[3, 41], vec![node("y", "embedding", &["x", "i"], &[])], [0, 50])?;
         }
-        // Of a view that is not contiguous.
+        // A view that is not contiguous.
         let nodes = vec![
             node("t", "transpose", &["x"], &[int("dim0", 0), int("dim1", 1)]),
             node("f", "flip", &["t"], &[("dims", Attribute::Ints(vec![0]))]),
@@ -166,7 +166,8 @@ fn out_of_range(backend: &mut Backend) -> Result<(), String> {
 fn scan_graph(of: &TensorType, along: i64) -> GraphSpec {
     let mut nodes = vec![];
     let number = |name, value| (name, Attribute::Float(value));
-    let (mut summed, mut multiplied) = ("x", "x");
+    let mut summed = "x";
+    let mut multiplied = "x";
     if of.dtype.is_float() {
         let finite = [number("nan", 1.0), number("posinf", 1.0), number("neginf", -1.0)];
         nodes.push(node("finite", "nan_to_num", &["x"], &finite));

@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Operands and attributes.
 type Call = (Vec<&'static str>, Vec<(&'static str, Attribute)>);
 
-/// Keys that a node attends to.
+/// An attention problem: the operands of a node.
 struct Problem {
     dtype: Dtype,
     /// Batch, heads, heads of keys, queries, keys, columns of keys, columns of values.
@@ -198,7 +198,7 @@ fn few_queries(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     check(backend, &wide, 8.0)
 }
 
-/// So many heads that a warp has two tiles of queries.
+/// Enough heads for two tiles of queries in a warp.
 fn many_heads(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let mut problem = Problem::new(dtype, [64, 4, 4, 100, 20, 8, 8]);
     check(backend, &problem, 8.0)?;
@@ -207,7 +207,7 @@ fn many_heads(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     check(backend, &problem, 8.0)
 }
 
-/// So many queries and keys that tiles of 128 are full, and some are not: with groups of heads, masks, and heads between rows.
+/// Enough queries and keys for full and partial tiles of 128: with groups of heads, masks, and heads between rows.
 fn large_tiles(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let group = || ("enable_gqa", Attribute::Bool(true));
     let mut problem = Problem::new(dtype, [1, 10, 5, 140, 300, 64, 64]);

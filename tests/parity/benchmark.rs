@@ -55,8 +55,9 @@ fn timed(backend: &mut Backend) -> Result<(), String> {
     for plan in plans {
         let step = format!("{:?}", plan.steps);
         let below = vec![10; plan.inputs.len()];
-        let request = BenchmarkRequest::new(Arc::clone(&plan), &below, backend.device()).map_err(|e| e.to_string())?;
-        let request = request.repeated(REPETITIONS, Duration::from_secs(600), None);
+        let request = BenchmarkRequest::new(Arc::clone(&plan), &below, backend.device())
+            .map_err(|e| e.to_string())?
+            .repeated(REPETITIONS, Duration::from_secs(600), None);
         let measured =
             run_batch::<Benchmark>(&[request], backend).map_err(|error| format!("{step}: {error}"))?.remove(0);
         let is_product = plan.product_kind().is_some();

@@ -42,8 +42,8 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// The element at a place.
-fn byte(at: usize) -> u8 {
-    if at == SPECIAL { SPECIAL_VALUE } else { u8::try_from(at * 31 % 251).expect("a small number") }
+fn byte(index: usize) -> u8 {
+    if index == SPECIAL { SPECIAL_VALUE } else { u8::try_from(index * 31 % 251).expect("a small number") }
 }
 
 fn bytes() -> Bytes {
@@ -94,8 +94,9 @@ fn integer(value: usize) -> i64 {
 
 /// Compares every element.
 fn expect_bytes(what: &str, got: &[u8], expected: impl Fn(usize) -> u8) -> Result<(), String> {
-    let differs = got.iter().enumerate().find(|(at, byte)| **byte != expected(*at));
-    differs.map_or(Ok(()), |(at, byte)| Err(format!("{what}: element {at} is {byte}, expected {}", expected(at))))
+    let differs = got.iter().enumerate().find(|(index, byte)| **byte != expected(*index));
+    differs
+        .map_or(Ok(()), |(index, byte)| Err(format!("{what}: element {index} is {byte}, expected {}", expected(index))))
 }
 
 fn integers(bytes: &[u8]) -> Vec<i64> {
@@ -107,12 +108,14 @@ fn expect<T: PartialEq + std::fmt::Debug + ?Sized>(what: &str, got: &T, expected
 }
 
 fn map(backend: &mut Backend) -> Result<(), String> {
-    let row = Bytes::from((0..COLUMNS).map(|at| u8::try_from(at % 5).expect("small")).collect::<Vec<_>>());
+    let row = Bytes::from((0..COLUMNS).map(|index| u8::try_from(index % 5).expect("small")).collect::<Vec<_>>());
     let inputs = [matrix(), ("row", tensor(Dtype::U8, &[COLUMNS]), row)];
     let nodes = vec![node("sum", "add", &["x", "row"], &[]), node("y", "bitwise_xor", &["sum", "x"], &[])];
     let got = run(backend, &inputs, nodes, &["y"])?.remove(0);
     expect("the number of bytes", &got.len(), &(ROWS * COLUMNS))?;
-    expect_bytes("map", &got, |at| byte(at).wrapping_add(u8::try_from(at % COLUMNS % 5).expect("small")) ^ byte(at))
+    expect_bytes("map", &got, |index| {
+        byte(index).wrapping_add(u8::try_from(index % COLUMNS % 5).expect("small")) ^ byte(index)
+    })
 }
 
 fn reductions(backend: &mut Backend) -> Result<(), String> {
@@ -148,22 +151,23 @@ fn views(backend: &mut Backend) -> Result<(), String> {
         node("joined", "concat", &["end", "x"], &[int("dim", 0)]),
     ];
     let got = run(backend, &[matrix()], nodes.clone(), &["flipped"])?.remove(0);
-    expect_bytes("flip", &got, |at| byte(ROWS * COLUMNS - 1 - at))?;
+    expect_bytes("flip", &got, |index| byte(ROWS * COLUMNS - 1 - index))?;
     drop(got);
     let got = run(backend, &[matrix()], nodes.clone(), &["transposed"])?.remove(0);
-    expect_bytes("transpose", &got, |at| byte(at % ROWS * COLUMNS + at / ROWS))?;
+    expect_bytes("transpose", &got, |index| byte(index % ROWS * COLUMNS + index / ROWS))?;
     drop(got);
     let got = run(backend, &[matrix()], nodes, &["joined"])?.remove(0);
-    expect_bytes("concat", &got, |at| {
-        let row = at / COLUMNS;
-        byte(if row < 2 { (ROWS - 2) * COLUMNS + at } else { at - 2 * COLUMNS })
+    expect_bytes("concat", &got, |index| {
+        let row = index / COLUMNS;
+        byte(if row < 2 { (ROWS - 2) * COLUMNS + index } else { index - 2 * COLUMNS })
     })
 }
 
 fn indexing(backend: &mut Backend) -> Result<(), String> {
     let places = [SPECIAL, 0, ROWS * COLUMNS - 1, (1 << 31) - 1, 1 << 31];
-    let words =
-        |values: &[usize]| Bytes::from(values.iter().flat_map(|at| integer(*at).to_le_bytes()).collect::<Vec<_>>());
+    let words = |values: &[usize]| {
+        Bytes::from(values.iter().flat_map(|index| integer(*index).to_le_bytes()).collect::<Vec<_>>())
+    };
     let rows = [ROWS - 1, SPECIAL / COLUMNS, 1];
     let inputs = [
         matrix(),
@@ -176,8 +180,8 @@ fn indexing(backend: &mut Backend) -> Result<(), String> {
         node("selected", "index_select", &["x", "rows"], &[int("dim", 0)]),
     ];
     let got = run(backend, &inputs, nodes, &["gathered", "selected"])?;
-    expect_bytes("gather", &got[0], |at| byte(places[at]))?;
-    expect_bytes("index_select", &got[1], |at| byte(rows[at / COLUMNS] * COLUMNS + at % COLUMNS))
+    expect_bytes("gather", &got[0], |index| byte(places[index]))?;
+    expect_bytes("index_select", &got[1], |index| byte(rows[index / COLUMNS] * COLUMNS + index % COLUMNS))
 }
 
 /// The rows that are compared: the first, and those around and beyond element 2^31.
@@ -187,8 +191,8 @@ fn compared() -> impl Iterator<Item = usize> {
 
 fn expect_row(what: &str, got: &[u8], width: usize, row: usize, expected: impl Fn(usize) -> f64) -> Result<(), String> {
     for column in 0..width {
-        let at = 2 * (row * width + column);
-        let is = f64::from(bf16::from_le_bytes([got[at], got[at + 1]]));
+        let offset = 2 * (row * width + column);
+        let is = f64::from(bf16::from_le_bytes([got[offset], got[offset + 1]]));
         let want = expected(column);
         if (is - want).abs() > 1e-5 + 1.6e-2 * want.abs() {
             return Err(format!("{what}: row {row}, column {column} is {is}, expected {want}"));

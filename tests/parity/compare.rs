@@ -59,8 +59,10 @@ fn pair(dtype: Dtype, count: usize, every: u32, seed: u64, policy: Policy) -> Pa
 
 fn check(backend: &mut Backend, pair: &Pair) -> Result<(), String> {
     let expected = oracle::compare(pair);
-    let got = run_batch::<Compare>(&[CompareRequest::new(vec![pair.clone()])], backend);
-    let got = got.map_err(|error| error.to_string())?.remove(0).remove(0);
+    let got = run_batch::<Compare>(&[CompareRequest::new(vec![pair.clone()])], backend)
+        .map_err(|error| error.to_string())?
+        .remove(0)
+        .remove(0);
     if got == expected {
         return Ok(());
     }

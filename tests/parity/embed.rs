@@ -57,11 +57,11 @@ fn compare(request: &EmbedRequest, answer: &[f32]) -> Result<(), String> {
     if expected.vectors.len() != answer.len() {
         return Err(format!("{} numbers expected, got {}", expected.vectors.len(), answer.len()));
     }
-    for (at, ((want, bound), got)) in expected.vectors.iter().zip(&expected.bounds).zip(answer).enumerate() {
+    for (index, ((want, bound), got)) in expected.vectors.iter().zip(&expected.bounds).zip(answer).enumerate() {
         let error = (want - f64::from(*got)).abs();
         if error > *bound || error.is_nan() {
-            let text = at / request.dimensions;
-            let column = at % request.dimensions;
+            let text = index / request.dimensions;
+            let column = index % request.dimensions;
             return Err(format!("text {text}, column {column}: expected {want}, got {got}, bound {bound}"));
         }
     }
@@ -71,10 +71,10 @@ fn compare(request: &EmbedRequest, answer: &[f32]) -> Result<(), String> {
 fn batch_invariance(backend: &mut accelerd_kernels::Backend) -> Result<(), String> {
     let requests = requests(&table(256), 128, true, 9);
     let together = run_batch::<Embed>(&requests, backend).map_err(|e| e.to_string())?;
-    for (at, (request, answer)) in requests.into_iter().zip(together).enumerate() {
+    for (index, (request, answer)) in requests.into_iter().zip(together).enumerate() {
         let alone = run_batch::<Embed>(&[request], backend).map_err(|e| e.to_string())?;
         if alone[0].iter().map(|x| x.to_bits()).ne(answer.iter().map(|x| x.to_bits())) {
-            return Err(format!("request {at} depends on its neighbours"));
+            return Err(format!("request {index} depends on its neighbours"));
         }
     }
     Ok(())

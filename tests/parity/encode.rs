@@ -165,8 +165,8 @@ pub(crate) fn request(encoder: &Arc<Encoder>, lengths: &[u32], precision: Precis
 }
 
 pub(crate) fn vectors(bytes: &[u8], dimensions: usize) -> Vec<Vec<f64>> {
-    let numbers = bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]])));
-    let numbers: Vec<_> = numbers.collect();
+    let numbers: Vec<_> =
+        bytes.chunks_exact(4).map(|x| f64::from(f32::from_le_bytes([x[0], x[1], x[2], x[3]]))).collect();
     numbers.chunks_exact(dimensions).map(<[f64]>::to_vec).collect()
 }
 
@@ -274,7 +274,7 @@ fn in_bf16(encoder: &Encoder) -> Result<Arc<Encoder>, OpError> {
 }
 
 fn mean(vectors: &[Vec<f64>]) -> Vec<f64> {
-    (0..vectors[0].len()).map(|at| vectors.iter().map(|x| x[at]).sum::<f64>() / vectors.len() as f64).collect()
+    (0..vectors[0].len()).map(|index| vectors.iter().map(|x| x[index]).sum::<f64>() / vectors.len() as f64).collect()
 }
 
 /// NaN is never close.
@@ -326,10 +326,10 @@ fn long_range(backend: &mut Backend) -> Result<(), String> {
         ..text
     };
     // The mean with weights 1, 2, .. over all copies.
-    let every = || (0..COPIES as usize).flat_map(|_| &states).zip(1..).map(|(state, at)| (state, f64::from(at)));
+    let every = || (0..COPIES as usize).flat_map(|_| &states).zip(1..).map(|(state, index)| (state, f64::from(index)));
     let weights: f64 = every().map(|(_, weight)| weight).sum();
-    let weighted = |at: usize| every().map(|(state, weight)| weight * state[at]).sum::<f64>() / weights;
-    let largest = |at: usize| states.iter().map(|state| state[at]).fold(f64::MIN, f64::max);
+    let weighted = |index: usize| every().map(|(state, weight)| weight * state[index]).sum::<f64>() / weights;
+    let largest = |index: usize| states.iter().map(|state| state[index]).fold(f64::MIN, f64::max);
     let expected = [
         (Pooling::Mean, mean(&states)),
         (Pooling::WeightedMean, (0..64).map(weighted).collect()),
@@ -337,7 +337,7 @@ fn long_range(backend: &mut Backend) -> Result<(), String> {
     ];
     for (pooling, expected) in expected {
         let got = vectors(&run(&[EncodeRequest { pooling, ..copies.clone() }], backend)?.remove(0).bytes, 64).remove(0);
-        let apart = (0..64).map(|at| (got[at] - expected[at]).abs()).fold(0.0, f64::max);
+        let apart = (0..64).map(|index| (got[index] - expected[index]).abs()).fold(0.0, f64::max);
         if apart.is_nan() || apart > 1e-5 {
             return Err(format!("{pooling:?}: off by {apart}"));
         }
@@ -367,11 +367,12 @@ fn near(got: &[u8], expected: &[u8], output: OutputType) -> Result<(), String> {
         // A number near the midpoint of two steps, or near zero, may round either way.
         OutputType::Int8 | OutputType::Binary => 1.0,
     };
-    let (got, expected) = (numbers(got), numbers(expected));
+    let got = numbers(got);
+    let expected = numbers(expected);
     let apart = |got: &f64, expected: &f64| (got - expected).abs();
     let wrong = |(got, expected): (&f64, &f64)| apart(got, expected) > step || apart(got, expected).is_nan();
     match got.iter().zip(&expected).position(wrong) {
-        Some(at) => Err(format!("number {at} is {}, expected {}", got[at], expected[at])),
+        Some(index) => Err(format!("number {index} is {}, expected {}", got[index], expected[index])),
         None => Ok(()),
     }
 }
@@ -439,13 +440,14 @@ fn many_rows(backend: &mut Backend) -> Result<(), String> {
         let encoder = Arc::new(encoder(config).map_err(|e| e.to_string())?);
         for precision in [Precision::Bf16, Precision::F16] {
             for &count in counts {
-                let texts: Vec<_> =
-                    (0..count).map(|at| request(&encoder, &[1 + at * 53 % 130], precision, at.into())).collect();
+                let texts: Vec<_> = (0..count)
+                    .map(|index| request(&encoder, &[1 + index * 53 % 130], precision, index.into()))
+                    .collect();
                 let together = run(&texts, backend)?;
-                for (at, (texts, expected)) in texts.chunks(2).zip(together.chunks(2)).enumerate() {
+                for (index, (texts, expected)) in texts.chunks(2).zip(together.chunks(2)).enumerate() {
                     if run(texts, backend)? != expected {
                         return Err(format!(
-                            "{hidden}, {norm:?}, {precision:?}: pair {at} of {count} sequences differs"
+                            "{hidden}, {norm:?}, {precision:?}: pair {index} of {count} sequences differs"
                         ));
                     }
                 }
@@ -586,7 +588,8 @@ fn two_workers(backend: &mut Backend) -> Result<(), String> {
     let requests = batches(&encoder, Precision::Bf16);
     let expected = expected(&requests, backend)?;
     let cuda = backend.device() != DeviceId::Cpu;
-    let (requests, expected) = (&requests, &expected);
+    let requests = &requests;
+    let expected = &expected;
     let worker = || -> Result<(), String> {
         let mut backend = open(device(cuda).ok_or("no such device")?)?;
         (0..20).try_for_each(|_| run_rounds(requests, expected, &mut backend))

@@ -40,7 +40,7 @@ fn other_type(dtype: Dtype) -> Dtype {
     if dtype == Dtype::F32 { Dtype::Bf16 } else { Dtype::F32 }
 }
 
-/// Returns the inputs of the graphs.
+/// Inputs of the graphs.
 fn tensors(dtype: Dtype, [rows, columns]: [usize; 2]) -> [(&'static str, TensorType); 10] {
     let of = |shape: &[usize]| tensor(dtype, shape);
     [

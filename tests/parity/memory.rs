@@ -144,7 +144,8 @@ fn held_next_to(request: &ExecuteRequest, used: u64) -> Result<usize, String> {
 
 /// Others hold the memory of the last buffer of a graph. Those before it are freed, and the error has the memory of the whole plan.
 fn a_graph_that_does_not_fit_frees_what_it_has_allocated(device: &Device) -> Result<(), String> {
-    let (mut backend, other) = (open(device)?, open(device)?);
+    let mut backend = open(device)?;
+    let other = open(device)?;
     let request = graph_request()?;
     let run = |backend: &mut Backend| {
         run_batch::<Execute>(std::slice::from_ref(&request), backend).map(|mut done| done.remove(0).returned)
@@ -242,10 +243,10 @@ async fn a_batch_that_does_not_fit_is_split(device: &Device) -> Result<(), Strin
         alone.push(submitted(&lane, request).await.map_err(|error| error.to_string())?);
     }
     // About 20 MB of hidden states each.
-    let crowd = join_all((0..64).map(|at| submitted(&lane, &some[at % 4]))).await;
-    for (at, answer) in crowd.into_iter().enumerate() {
-        let answer = answer.map_err(|error| format!("request {at} of 64: {error}"))?;
-        expect(answer == alone[at % 4], || format!("request {at} has another result after the split"))?;
+    let crowd = join_all((0..64).map(|index| submitted(&lane, &some[index % 4]))).await;
+    for (index, answer) in crowd.into_iter().enumerate() {
+        let answer = answer.map_err(|error| format!("request {index} of 64: {error}"))?;
+        expect(answer == alone[index % 4], || format!("request {index} has another result after the split"))?;
     }
     let counts = &engine.stats().lanes[0].counts;
     expect(counts.splits > 0 && counts.failures == 0, || format!("no batch was split, or one failed: {counts:?}"))?;
@@ -336,8 +337,10 @@ async fn a_model_that_does_not_fit_is_refused_by_the_daemon(device: &Device) -> 
     let engine = engine(device)?;
     let embedder = Embedder::new(vec![Model::builtin()], lane(&engine), lane(&engine));
     let path = encoders().join("bert").to_string_lossy().into_owned();
-    let bert = embedder.preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() }).await;
-    let bert = bert.map_err(|error| error.to_string())?;
+    let bert = embedder
+        .preload(ModelSource { name: "bert".to_owned(), path, ..ModelSource::default() })
+        .await
+        .map_err(|error| error.to_string())?;
     let options = Options::default();
     let text = || Input::Texts(vec!["the def".to_owned()]);
     let expected =

@@ -183,9 +183,9 @@ fn shapes() -> Vec<Bytes> {
     let nested = |depth: usize| format!("{}1{}\n", "(".repeat(depth), ")".repeat(depth));
     let indented = |depth: usize| {
         let mut text = String::new();
-        for at in 0..depth {
+        for index in 0..depth {
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{}if x:", " ".repeat(at));
+            let _ = writeln!(text, "{}if x:", " ".repeat(index));
         }
         text + &" ".repeat(depth) + "x\n"
     };
@@ -307,8 +307,8 @@ fn wrong_brackets() -> Vec<Bytes> {
     for (open, close) in AROUND {
         for wrong in WRONG {
             for place in [0, 50, 99] {
-                let element = |at: usize| {
-                    if at == place {
+                let element = |index: usize| {
+                    if index == place {
                         wrong
                     } else if open.len() == 7 {
                         "1: 2"

@@ -44,7 +44,8 @@ fn pairs(name: &str, precision: Precision) -> Result<Pairs, String> {
     let lists = |name: &str| -> Result<Vec<Vec<u32>>, String> {
         serde_json::from_value(json[name].clone()).map_err(|e| format!("{name}: {e}"))
     };
-    let (ids, types) = (lists("ids")?, lists("types")?);
+    let ids = lists("ids")?;
+    let types = lists("types")?;
     let ends = ids.iter().scan(0, |end, ids| {
         *end += u32::try_from(ids.len()).expect("a short pair");
         Some(*end)
@@ -88,11 +89,11 @@ fn pytorch(name: &str, precision: Precision, backend: &mut Backend) -> Result<()
     if scores.len() != logits.len() {
         return Err(format!("expected {} scores, got {}", logits.len(), scores.len()));
     }
-    for (at, (state, (score, logit))) in states.chunks(head.hidden()).zip(scores.iter().zip(logits)).enumerate() {
-        let most = share * sensitivity(&head, state)? + 1e-5;
+    for (index, (state, (score, logit))) in states.chunks(head.hidden()).zip(scores.iter().zip(logits)).enumerate() {
+        let limit = share * sensitivity(&head, state)? + 1e-5;
         let apart = (f64::from(*score) - logit).abs();
-        if apart.is_nan() || apart > most {
-            return Err(format!("pair {at} is {score}, expected {logit}, tolerance {most}"));
+        if apart.is_nan() || apart > limit {
+            return Err(format!("pair {index} is {score}, expected {logit}, tolerance {limit}"));
         }
     }
     Ok(())
@@ -132,7 +133,7 @@ fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
         let Pairs { head, request, .. } = pairs(name, precision)?;
         let crowd = states(&vec![request.clone(); 30], backend)?.concat();
         let crowd = head.scores(&crowd).map_err(|e| e.to_string())?;
-        for (at, ends) in request.offsets.windows(2).enumerate() {
+        for (index, ends) in request.offsets.windows(2).enumerate() {
             let tokens = ends[0] as usize..ends[1] as usize;
             let alone = EncodeRequest {
                 ids: request.ids[tokens.clone()].to_vec(),
@@ -141,9 +142,9 @@ fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
                 ..request.clone()
             };
             let alone = head.scores(&states(&[alone], backend)?[0]).map_err(|e| e.to_string())?[0];
-            let same = crowd.chunks(request.sequence_count()).all(|scores| scores[at].to_bits() == alone.to_bits());
+            let same = crowd.chunks(request.sequence_count()).all(|scores| scores[index].to_bits() == alone.to_bits());
             if !same {
-                return Err(format!("{name} {precision:?}: pair {at} differs in a batch"));
+                return Err(format!("{name} {precision:?}: pair {index} differs in a batch"));
             }
         }
     }

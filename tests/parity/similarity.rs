@@ -82,7 +82,7 @@ impl Fixture {
 
     fn check(&self, backend: &mut Backend, requests: &[SearchRequest]) -> Result<(), String> {
         let answers = run_batch::<Search>(requests, backend).map_err(|e| e.to_string())?;
-        for (at, (request, answer)) in requests.iter().zip(&answers).enumerate() {
+        for (index, (request, answer)) in requests.iter().zip(&answers).enumerate() {
             let allowed = |row: u32| self.allows(&request.selection, row);
             let expected = oracle::search(
                 &request.queries,
@@ -92,7 +92,7 @@ impl Fixture {
                 request.threshold,
                 allowed,
             );
-            same(&expected, answer).map_err(|e| format!("request {at}: {e}"))?;
+            same(&expected, answer).map_err(|e| format!("request {index}: {e}"))?;
         }
         Ok(())
     }
@@ -209,11 +209,11 @@ fn mixed_batch(backend: &mut Backend) -> Result<(), String> {
         mask(rows, |_| false),
         mask(rows, |row| row == 89_999),
     ];
-    let requests = selections.into_iter().enumerate().map(|(at, selection)| SearchRequest {
-        k: 3 + at,
-        threshold: (at % 2 == 1).then_some(0.25),
+    let requests = selections.into_iter().enumerate().map(|(index, selection)| SearchRequest {
+        k: 3 + index,
+        threshold: (index % 2 == 1).then_some(0.25),
         selection,
-        ..fixture.request(numbers(1 + 3 * at, dim, 16 + at as u64), 1)
+        ..fixture.request(numbers(1 + 3 * index, dim, 16 + index as u64), 1)
     });
     fixture.check(backend, &requests.collect::<Vec<_>>())
 }

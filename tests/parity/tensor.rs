@@ -179,7 +179,7 @@ fn compare(of: &TensorType, expected: &[u8], got: &[u8], factor: f64) -> Result<
     }
     let (relative, absolute) = tolerance(of.dtype);
     let size = of.dtype.size();
-    for (at, (want, is)) in expected.chunks_exact(size).zip(got.chunks_exact(size)).enumerate() {
+    for (index, (want, is)) in expected.chunks_exact(size).zip(got.chunks_exact(size)).enumerate() {
         let [want, is] = [want, is].map(|bytes| {
             let mut word = [0; 8];
             word[..size].copy_from_slice(bytes);
@@ -189,7 +189,7 @@ fn compare(of: &TensorType, expected: &[u8], got: &[u8], factor: f64) -> Result<
         let b = is.as_f64();
         let close = (a - b).abs() <= factor * (absolute + relative * a.abs());
         if want != is && !close && !(a.is_nan() && b.is_nan()) {
-            return Err(format!("element {at} of {:?}: expected {want:?}, got {is:?}", of.shape));
+            return Err(format!("element {index} of {:?}: expected {want:?}, got {is:?}", of.shape));
         }
     }
     Ok(())
@@ -212,7 +212,7 @@ fn elementwise(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     if checked < 20 { Err(format!("only {checked} operations take {dtype}")) } else { Ok(()) }
 }
 
-/// Returns the attributes that an operation needs.
+/// Attributes that an operation requires.
 fn attributes(op: &str) -> Vec<(&'static str, Attribute)> {
     match op {
         "to" | "cast" => vec![("dtype", Attribute::Text("f32".to_owned()))],

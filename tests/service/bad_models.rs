@@ -40,11 +40,12 @@ fn copy(name: &str, to: &Path) {
 
 fn replaced(path: &Path, from: &str, to: &str) {
     let bytes = fs::read(path).expect("a file");
-    let at = bytes.windows(from.len()).position(|part| part == from.as_bytes()).expect("it is there to be replaced");
-    fs::write(path, [&bytes[..at], to.as_bytes(), &bytes[at + from.len()..]].concat()).expect("written");
+    let offset =
+        bytes.windows(from.len()).position(|part| part == from.as_bytes()).expect("it is there to be replaced");
+    fs::write(path, [&bytes[..offset], to.as_bytes(), &bytes[offset + from.len()..]].concat()).expect("written");
 }
 
-/// A change to a valid folder, and what the error must name.
+/// A change to a valid folder, and the text that the error must name.
 type Harm = (&'static str, fn(&Path), &'static str);
 
 const WEIGHTS: &str = "model.safetensors";

@@ -44,8 +44,12 @@ async fn line(server: &TestServer) {
     let payloads = (0..10)
         .map(|i| payload([("color", text(if i % 2 == 0 { "red" } else { "blue" })), ("place", int(i))]))
         .collect();
-    let answer = server.similarity().upsert(upsert("line", numbers(0..10), tensor(&[10, 2], &vectors), payloads)).await;
-    let answer = answer.expect("upserts").into_inner();
+    let answer = server
+        .similarity()
+        .upsert(upsert("line", numbers(0..10), tensor(&[10, 2], &vectors), payloads))
+        .await
+        .expect("upserts")
+        .into_inner();
     assert_eq!((answer.inserted_count, answer.updated_count), (10, 0));
 }
 
@@ -256,8 +260,14 @@ async fn a_restored_snapshot_equals_its_collection() {
     .await;
     line(&server).await;
     let create = v1::CreateSnapshotRequest { collection: "line".into(), url: url.clone() };
-    let snapshot = server.similarity().create_snapshot(create.clone()).await.expect("is written").into_inner().snapshot;
-    let snapshot = snapshot.expect("described");
+    let snapshot = server
+        .similarity()
+        .create_snapshot(create.clone())
+        .await
+        .expect("is written")
+        .into_inner()
+        .snapshot
+        .expect("described");
     assert_eq!((snapshot.version, snapshot.point_count), (1, 10));
     assert!(snapshot.size_bytes > 0);
 

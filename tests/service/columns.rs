@@ -83,16 +83,16 @@ fn rows(columns: &v1::PayloadColumns, points: usize) -> Vec<v1::Payload> {
         let has = |point: usize| column.presence.is_empty() || column.presence[point / 8] >> (point % 8) & 1 == 1;
         for (value, point) in (0..points).filter(|&point| has(point)).enumerate() {
             let wide = |bytes: &[u8]| u64::from_le_bytes(bytes[value * 8..][..8].try_into().expect("eight bytes"));
-            let narrow = |bytes: &[u8], at: usize| {
-                u32::from_le_bytes(bytes[at * 4..][..4].try_into().expect("four bytes")) as usize
+            let narrow = |bytes: &[u8], index: usize| {
+                u32::from_le_bytes(bytes[index * 4..][..4].try_into().expect("four bytes")) as usize
             };
             let kind = match column.values.as_ref().expect("a column has values") {
                 Values::Ints(ints) => v1::value::Kind::IntValue(wide(ints).cast_signed()),
                 Values::Doubles(doubles) => v1::value::Kind::DoubleValue(f64::from_bits(wide(doubles))),
                 Values::Bools(bools) => v1::value::Kind::BoolValue(bools[value] == 1),
                 Values::Strings(v1::StringColumn { offsets, data, indices }) => {
-                    let at = if indices.is_empty() { value } else { narrow(indices, value) };
-                    let text = &data[narrow(offsets, at)..narrow(offsets, at + 1)];
+                    let index = if indices.is_empty() { value } else { narrow(indices, value) };
+                    let text = &data[narrow(offsets, index)..narrow(offsets, index + 1)];
                     v1::value::Kind::StringValue(String::from_utf8(text.to_vec()).expect("texts are UTF-8"))
                 }
             };

@@ -29,8 +29,8 @@ async fn cpu_server() -> TestServer {
 /// Numbers without a pattern that rounding would hide.
 fn values(shape: &[i64], seed: u32) -> v1::Tensor {
     let count = u32::try_from(shape.iter().product::<i64>()).expect("a few");
-    let number = |at: u32| {
-        let bits = (at ^ seed).wrapping_add(1).wrapping_mul(2_654_435_761) >> 8;
+    let number = |index: u32| {
+        let bits = (index ^ seed).wrapping_add(1).wrapping_mul(2_654_435_761) >> 8;
         bits as f32 / 8_388_608.0 - 1.0
     };
     tensor(shape, &(0..count).map(number).collect::<Vec<_>>())
@@ -399,7 +399,7 @@ async fn limits_hold_for_all_shards_together() {
     assert!(refused.message().starts_with("shard "), "{refused:?}");
     assert!(refused.get_details_retry_info().is_some(), "{refused:?}");
     until("the other shards end", || is_idle(&server)).await;
-    // An output that is kept counts once, by its combined size.
+    // A tensor that is kept counts once, by its combined size.
     let mut keep = rows(sent("x", values(&[10, 16], 1)), sent("w", values(&[16, 24], 2)));
     keep.outputs = vec![output("x", true)];
     let kept = execute(&server, parallel(&keep, split(&["cpu"; 2], &["x"]))).await.expect("640 bytes").kept.remove(0);
@@ -459,7 +459,7 @@ fn long(steps: usize) -> v1::ExecuteRequest {
     }
     let last = nodes[nodes.len() - 1].name.clone();
     nodes.push(node("y", "sum", &[&last], &[]));
-    // Of two shards one has two rows: requests with equal plans would share a batch.
+    // One of two shards has two rows: requests with equal plans would share a batch.
     let inputs = vec![sent("x", values(&[3, 1], 1))];
     v1::ExecuteRequest { inputs, nodes, outputs: vec![output("y", true)], ..Default::default() }
 }
@@ -543,8 +543,9 @@ async fn two_gpus_compute_what_one_does() {
     let copies = [copy(&server, &x0, "cuda:1").await, copy(&server, &w0, "cuda:1").await];
     let mut request = rows(resident("x", &x0), resident("w", &copies[1]));
     request.outputs[1].keep = true;
-    let done = execute(&server, parallel(&request, split(both, &["x"]))).await;
-    let done = done.expect("the fifth tensor is the output: nothing is copied for the call");
+    let done = execute(&server, parallel(&request, split(both, &["x"])))
+        .await
+        .expect("the fifth tensor is the output: nothing is copied for the call");
     assert_close(&done.outputs[0], &expected[0]);
     assert_eq!(done.kept[0].device, "cuda:0");
     assert_close(&downloaded(&server, &done.kept[0]).await, &expected[1]);
@@ -582,8 +583,8 @@ fn roomiest(server: &TestServer) -> String {
         let tensors = place.kinds.iter().find(|found| found.kind == Kind::Tensors).expect("tensors are capped");
         (tensors.cap - tensors.held).min(place.limit - place.held)
     };
-    let most = memory.iter().map(room).max();
-    memory.iter().find(|place| Some(room(place)) == most).expect("a GPU").place.to_string()
+    let maximum = memory.iter().map(room).max();
+    memory.iter().find(|place| Some(room(place)) == maximum).expect("a GPU").place.to_string()
 }
 
 #[tokio::test]

@@ -271,11 +271,11 @@ async fn a_stream_with_unread_responses_holds_a_bounded_number_and_ends() {
         body.send_data(message, false).expect("the request is sent");
     }
     let answer = response.await.expect("headers need no window").into_body();
-    let mut most = 0;
+    let mut most_held = 0;
     let ended = end(answer);
     tokio::pin!(ended);
     let reason = loop {
-        most = most.max(held(&server, MemoryKind::Response));
+        most_held = most_held.max(held(&server, MemoryKind::Response));
         if let std::task::Poll::Ready(reason) = futures::poll!(&mut ended) {
             break reason;
         }
@@ -283,7 +283,7 @@ async fn a_stream_with_unread_responses_holds_a_bounded_number_and_ends() {
     };
     assert_eq!(reason, Some(Reason::ENHANCE_YOUR_CALM));
     // 4 MiB each: eight are computed concurrently, one is queued, one waits to be sent.
-    assert!((4 << 20..=41 << 20).contains(&most), "{most} bytes of answers were held");
+    assert!((4 << 20..=41 << 20).contains(&most_held), "{most_held} bytes of answers were held");
     until("nothing is held", || held(&server, MemoryKind::Response) == 0 && held(&server, MemoryKind::Request) == 0)
         .await;
 }
@@ -432,8 +432,8 @@ async fn compressed_calls_get_the_responses_of_uncompressed_ones() {
     let server = TestServer::start().await;
     let plain = server.embed().embed(letters(1000)).await.expect("embeds").into_inner();
     for encoding in [CompressionEncoding::Gzip, CompressionEncoding::Zstd] {
-        let client = EmbedServiceClient::new(server.channel.clone());
-        let mut client = client.send_compressed(encoding).accept_compressed(encoding);
+        let mut client =
+            EmbedServiceClient::new(server.channel.clone()).send_compressed(encoding).accept_compressed(encoding);
         let mut request = tonic::Request::new(letters(1000));
         let name = if encoding == CompressionEncoding::Gzip { "gzip" } else { "zstd" };
         request.metadata_mut().insert("accelerd-compression", name.parse().expect("a value"));
@@ -441,9 +441,14 @@ async fn compressed_calls_get_the_responses_of_uncompressed_ones() {
         let steps = (0..3).map(|sequence| v1::EmbedStreamRequest { sequence, embed: Some(letters(1000)) });
         let mut request = tonic::Request::new(tokio_stream::iter(steps));
         request.metadata_mut().insert("accelerd-compression", name.parse().expect("a value"));
-        let answers = client.embed_stream(request).await.expect("a stream").into_inner();
-        let answers: Vec<_> =
-            answers.map(|answer| answer.expect("no status").result.expect("a result")).collect().await;
+        let answers: Vec<_> = client
+            .embed_stream(request)
+            .await
+            .expect("a stream")
+            .into_inner()
+            .map(|answer| answer.expect("no status").result.expect("a result"))
+            .collect()
+            .await;
         let expected = v1::embed_stream_response::Result::Embed(plain.clone());
         assert_eq!(answers, vec![expected; 3], "{name}");
     }
@@ -464,7 +469,7 @@ async fn metadata_above_the_limit_gets_a_grpc_status() {
     server.embed().embed(request).await.expect("what is within the limit passes");
 }
 
-/// A connection whose client does not see for a while what the daemon sends.
+/// A connection whose client does not see the daemon's frames for a while.
 struct Late {
     stream: TcpStream,
     may_read: watch::Receiver<bool>,
@@ -552,7 +557,7 @@ async fn a_call_on_its_way_to_a_connection_that_is_closed_at_the_limit_is_served
     let (mut first, connection) = handshake(late, 65_535).await;
     tokio::spawn(connection);
     assert!(is_served(&mut first).await);
-    // Frames of the daemon from now on reach the client after its next call is sent.
+    // Frames that the daemon sends from now on reach the client after its next call is sent.
     reads.send(false).expect("it is open");
     let mut second = raw(&server, 65_535).await;
     assert!(is_served(&mut second).await);

@@ -1,4 +1,4 @@
-//! Benchmarks of kernels, from a caller's view: times, checks of results, and what is refused.
+//! Benchmarks of kernels, from a caller's view: times, checks of results, and refusals.
 
 use accelerd_proto::v1::{self, BenchmarkVerdict, KernelDevice, KernelFaultKind};
 use tonic::{Code, Status};

@@ -17,8 +17,8 @@ use super::{
 /// The folder of the compiler that the tests of the built-in kernels use, unless the daemon's settings have one.
 pub(crate) fn with_compiler(config: &mut Config) {
     if config.cuda.library_path.is_empty() {
-        let folder = std::env::var_os("ACCELERD_NVRTC_PATH");
-        let folder = folder.expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc");
+        let folder =
+            std::env::var_os("ACCELERD_NVRTC_PATH").expect("ACCELERD_NVRTC_PATH must name the folder of libnvrtc");
         config.cuda.library_path = vec![PathBuf::from(folder)];
     }
 }
@@ -122,8 +122,12 @@ async fn a_sample_of_all_kinds_of_kernels_has_ptx_for_every_architecture() {
                 cuda_arch: arch.to_owned(),
                 ..Default::default()
             };
-            let translated = server.kernels().translate(request).await.map(tonic::Response::into_inner);
-            let translated = translated.unwrap_or_else(|status| panic!("{name} for {arch}: {status:?} of\n{source}"));
+            let translated = server
+                .kernels()
+                .translate(request)
+                .await
+                .map(tonic::Response::into_inner)
+                .unwrap_or_else(|status| panic!("{name} for {arch}: {status:?} of\n{source}"));
             assert_eq!(translated.diagnostics, [], "{name} for {arch}, of\n{source}");
             let [kernel] = &translated.kernels[..] else { panic!("{name} for {arch}: {translated:?}") };
             let [ptx, report] = &kernel.files[..] else { panic!("{name} for {arch}: {:?}", kernel.files) };

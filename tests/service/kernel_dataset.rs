@@ -11,7 +11,7 @@ use super::{
     kernel_launch::assert_reason,
 };
 
-/// Of the categories; the first value is not used.
+/// Numbers of the categories; the first value is not used.
 const CATEGORIES: std::ops::RangeInclusive<i32> = 1..=12;
 
 fn request(pair_count: u64) -> v1::GenerateDatasetRequest {
@@ -27,7 +27,7 @@ async fn pairs(server: &TestServer, request: v1::GenerateDatasetRequest) -> Resu
     Ok(pairs)
 }
 
-/// Returns a pair without the parts that depend on time.
+/// The parts of a pair that do not depend on time.
 fn made(pair: v1::DatasetPair) -> v1::DatasetPair {
     let runs = pair.runs.into_iter().map(|run| v1::DatasetRun { execution_time: None, ..run });
     v1::DatasetPair { runs: runs.collect(), ..pair }

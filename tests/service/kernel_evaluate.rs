@@ -1,4 +1,4 @@
-//! Evaluations of CUDA C++ that nobody trusts. Without a GPU sources are compiled, and what compiles is refused for want of one. On a GPU
+//! Evaluations of untrusted CUDA C++. Without a GPU sources are compiled, and those that compile are refused for want of one. On a GPU
 //! kernels that cheat get their verdicts.
 
 use accelerd::config::{ByteSize, Config, SandboxGpu};
@@ -15,7 +15,7 @@ use super::{
 
 const COUNT: u32 = 4096;
 
-/// Reference of the kernels below.
+/// The reference of the kernels below.
 const REFERENCE: &str = "
 import warp as wp
 
@@ -390,7 +390,7 @@ async fn evaluate_finds_kernels_that_do_not_compute_what_they_should() {
     assert!(matches!(response.verdict(), Verdict::Mismatch | Verdict::Nondeterministic), "{response:?}");
 }
 
-/// A kernel that computes the first two results, looks for them in all memory around its output, and copies what follows them.
+/// A kernel that computes the first two results, searches for them in all memory around its output, and copies the bytes that follow them.
 ///
 /// It finds nothing: the reference runs after the last run of the subject, when the process that ran it has ended, and in another process.
 /// Expected outputs that are sent stay in the daemon. The memory of a launch has inputs, bytes that stand for outputs, and random bytes.

@@ -42,7 +42,7 @@ fn on(device: KernelDevice, request: &v1::LaunchRequest) -> v1::LaunchRequest {
     v1::LaunchRequest { device: device.into(), ..request.clone() }
 }
 
-/// Launches a kernel on the CPU, and on a GPU if there is one. The kernel compiles for GPUs in any case.
+/// The result of a launch on the CPU, and on a GPU if there is one. The kernel compiles for GPUs in any case.
 async fn both(server: &TestServer, request: &v1::LaunchRequest) -> (v1::LaunchResponse, Option<v1::LaunchResponse>) {
     let cpu = launch(server, on(KernelDevice::Cpu, request)).await.expect("it runs on the CPU");
     if server.has_gpu() {
@@ -451,8 +451,7 @@ def unassigned(x: wp.array(dtype=float)):
         ),
     ];
     for (name, request, kind, thread) in cases {
-        let fault = assert_same(&server, name, &request).await.fault;
-        let fault = fault.unwrap_or_else(|| panic!("{name} has a fault"));
+        let fault = assert_same(&server, name, &request).await.fault.unwrap_or_else(|| panic!("{name} has a fault"));
         assert_eq!((fault.kind(), fault.thread), (kind, thread), "{name}");
     }
     server.assert_serving().await;

@@ -1,4 +1,4 @@
-//! Compiled kernels and launches, from a caller's view: results, faults, and what is refused.
+//! Compiled kernels and launches, from a caller's view: results, faults, and refusals.
 
 use std::fmt::Debug;
 

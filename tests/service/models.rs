@@ -215,8 +215,8 @@ async fn texts_above_the_limit_are_truncated_refused_or_chunked() {
     let parts = v1::EmbedRequest { pooling: mean, ..of_bert(&["a b c d e f g h i j k l m n", "o p q r"]) };
     let parts = vectors(&server, parts).await;
     let chunked = f32s(&chunked.embeddings.expect("a vector"));
-    for (at, whole) in chunked.iter().enumerate() {
-        let expected = (16.0 * parts[at] + 6.0 * parts[32 + at]) / 22.0;
+    for (index, whole) in chunked.iter().enumerate() {
+        let expected = (16.0 * parts[index] + 6.0 * parts[32 + index]) / 22.0;
         assert!((whole - expected).abs() < 1e-5, "the mean over the tokens of both");
     }
     let first = v1::EmbedRequest { pooling: v1::Pooling::Cls.into(), ..chunk };
@@ -262,14 +262,14 @@ async fn vectors_are_returned_in_every_dtype() {
     let scales = f32s(&int8.scales.expect("scales"));
     let int8 = int8.embeddings.expect("vectors");
     assert_eq!((int8.dtype(), int8.shape.as_slice(), scales.len()), (v1::Dtype::I8, [2, 32].as_slice(), 2));
-    for (at, x) in int8.data.iter().enumerate() {
-        let back = f32::from(x.cast_signed()) * scales[at / 32];
-        assert!((back - full[at]).abs() <= scales[at / 32] * 0.51, "{back} for {}", full[at]);
+    for (index, x) in int8.data.iter().enumerate() {
+        let back = f32::from(x.cast_signed()) * scales[index / 32];
+        assert!((back - full[index]).abs() <= scales[index / 32] * 0.51, "{back} for {}", full[index]);
     }
     let binary = answer(&server, with(v1::OutputType::Binary)).await.embeddings.expect("vectors");
     assert_eq!((binary.dtype(), binary.shape), (v1::Dtype::U8, vec![2, 4]));
-    for (at, x) in full.iter().enumerate() {
-        assert_eq!(binary.data[at / 8] >> (7 - at % 8) & 1 == 1, *x > 0.0);
+    for (index, x) in full.iter().enumerate() {
+        assert_eq!(binary.data[index / 8] >> (7 - index % 8) & 1 == 1, *x > 0.0);
     }
     for (output, dtype) in [(v1::OutputType::F16, v1::Dtype::F16), (v1::OutputType::Bf16, v1::Dtype::Bf16)] {
         let half = answer(&server, with(output)).await;
@@ -360,8 +360,8 @@ async fn a_response_above_the_message_limit_is_refused_before_it_is_computed() {
 /// An encoded request whose text is a lone surrogate, as JavaScript or Python could send it.
 fn with_lone_surrogate() -> Vec<u8> {
     let mut message = of_bert(&["abc"]).encode_to_vec();
-    let at = message.windows(3).position(|bytes| bytes == b"abc").expect("the text");
-    message[at..at + 3].copy_from_slice(&[0xed, 0xa0, 0x80]);
+    let index = message.windows(3).position(|bytes| bytes == b"abc").expect("the text");
+    message[index..index + 3].copy_from_slice(&[0xed, 0xa0, 0x80]);
     message
 }
 
@@ -389,10 +389,10 @@ async fn an_embedding_has_the_same_bits_alone_and_in_a_batch_of_five_hundred() {
     let many: Vec<String> = (0..500).map(|i: usize| "abc def ing s ".repeat(i % 4) + &"z ".repeat(i % 9)).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let crowd = vectors(&server, of_bert(&many)).await;
-    for at in [0, 13, 250, 499] {
-        assert_eq!(vectors(&server, of_bert(&[many[at]])).await, crowd[at * 32..][..32], "text {at}");
-        let pair = vectors(&server, of_bert(&[many[(at + 7) % 500], many[at]])).await;
-        assert_eq!(pair[32..], crowd[at * 32..][..32], "text {at} in a pair");
+    for index in [0, 13, 250, 499] {
+        assert_eq!(vectors(&server, of_bert(&[many[index]])).await, crowd[index * 32..][..32], "text {index}");
+        let pair = vectors(&server, of_bert(&[many[(index + 7) % 500], many[index]])).await;
+        assert_eq!(pair[32..], crowd[index * 32..][..32], "text {index} in a pair");
     }
 }
 
@@ -405,8 +405,8 @@ async fn a_corpus_in_several_requests_keeps_the_vectors_spans_and_errors_of_its_
     let crowd = answer(&server, of_bert(&many)).await;
     assert_eq!(crowd.token_counts, [16; 400]);
     let crowd = f32s(&crowd.embeddings.expect("vectors"));
-    for at in [0, 250, 399] {
-        assert_eq!(vectors(&server, of_bert(&[many[at]])).await, crowd[at * 32..][..32], "text {at}");
+    for index in [0, 250, 399] {
+        assert_eq!(vectors(&server, of_bert(&[many[index]])).await, crowd[index * 32..][..32], "text {index}");
     }
     let spans = vec![v1::Span { text: 1, start: 0, end: 3 }, v1::Span { text: 399, start: 4, end: 7 }];
     let spanned = v1::EmbedRequest { spans: spans.clone(), pooling: v1::Pooling::Mean.into(), ..of_bert(&many) };

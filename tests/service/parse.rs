@@ -135,7 +135,8 @@ async fn a_diagnostic_has_the_positions_of_the_exception() {
     let unclosed = request(&["é = (1\n", "# coding: foo\n", "x = (1\n 2)\n", "\0"]);
     let answer = server.parse().parse(unclosed).await.expect("parses").into_inner();
     let told: Vec<_> = answer.results.into_iter().map(|result| result.diagnostic.expect("an error")).collect();
-    let numbers = |at: usize| (told[at].lineno, told[at].offset, told[at].end_lineno, told[at].end_offset);
+    let numbers =
+        |index: usize| (told[index].lineno, told[index].offset, told[index].end_lineno, told[index].end_offset);
     assert_eq!(numbers(0), (Some(1), Some(5), Some(1), Some(0)));
     assert_eq!(numbers(1), (Some(0), Some(-1), None, None));
     assert_eq!((told[1].line, told[1].column, told[1].message.as_str()), (0, 0, "unknown encoding: foo"));
@@ -147,7 +148,8 @@ async fn a_diagnostic_has_the_positions_of_the_exception() {
 async fn the_mode_selects_the_start_symbol() {
     let server = TestServer::start().await;
     let parse = |mode: v1::ParseMode, source| v1::ParseRequest { mode: mode.into(), ..request(&[source]) };
-    let (server, parse) = (&server, &parse);
+    let server = &server;
+    let parse = &parse;
     let one =
         |mode, source| async move { server.parse().parse(parse(mode, source)).await.expect("parses").into_inner() };
     let eval = one(v1::ParseMode::Eval, "f(1)\n").await;
@@ -224,7 +226,7 @@ async fn hostile_sources_neither_stall_nor_stop_the_daemon() {
     let server = TestServer::start().await;
     let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
     let indented = |depth: usize| {
-        (0..depth).fold(String::new(), |text, at| text + &" ".repeat(at) + "if x:\n") + &" ".repeat(depth) + "x"
+        (0..depth).fold(String::new(), |text, index| text + &" ".repeat(index) + "if x:\n") + &" ".repeat(depth) + "x"
     };
     let sources = [
         (nested(200), true),

@@ -60,8 +60,13 @@ async fn a_stream_answers_each_batch() {
     let server = TestServer::start().await;
     let batches = (0..20).map(|n| vec![format!("x{n} = {n}\n").into(), "pass".into()]);
     let client = connected(&server).await;
-    let outcomes = client.parse_stream(stream::iter(batches), &ParseOptions::default()).await.expect("it opens");
-    let outcomes: Vec<_> = outcomes.try_collect().await.expect("each batch is answered");
+    let outcomes: Vec<_> = client
+        .parse_stream(stream::iter(batches), &ParseOptions::default())
+        .await
+        .expect("it opens")
+        .try_collect()
+        .await
+        .expect("each batch is answered");
     assert_eq!(outcomes.len(), 20);
     for outcome in outcomes {
         let batch = outcome.result.expect("it was parsed");

@@ -104,10 +104,10 @@ async fn a_score_has_the_same_bits_alone_and_in_a_batch_of_five_hundred() {
     let many: Vec<String> =
         (0..500).map(|i: usize| "a date of the file ".repeat(i % 5) + &"z ".repeat(i % 7)).collect();
     let crowd = ranked(&server, of("ranks", &many)).await;
-    let score = |at: u32| crowd.results.iter().find(|result| result.index == at).expect("it is among them").score;
-    for at in [0, 13, 250, 499] {
-        let alone = ranked(&server, of("ranks", &many[at as usize..=at as usize])).await;
-        assert_eq!(alone.results[0].score.to_bits(), score(at).to_bits(), "document {at}");
+    let score = |index: u32| crowd.results.iter().find(|result| result.index == index).expect("it is among them").score;
+    for index in [0, 13, 250, 499] {
+        let alone = ranked(&server, of("ranks", &many[index as usize..=index as usize])).await;
+        assert_eq!(alone.results[0].score.to_bits(), score(index).to_bits(), "document {index}");
     }
     let equal: Vec<_> = crowd.results.iter().filter(|result| result.index % 35 == 3).collect();
     assert!(equal.len() > 10 && equal.windows(2).all(|pair| pair[0].index < pair[1].index), "ties by index");
@@ -197,19 +197,19 @@ async fn a_request_for_the_wrong_kind_of_model_names_the_right_call() {
 #[tokio::test]
 async fn concurrent_calls_get_the_responses_of_single_calls() {
     let server = start_server().await;
-    let request = |at: usize| {
-        let documents: Vec<_> = (0..20 + at).map(|i| "a date of ".repeat((i + at) % 6)).collect();
-        RerankRequest { query: "a ".repeat(1 + at % 9), ..of("ranks", &documents) }
+    let request = |index: usize| {
+        let documents: Vec<_> = (0..20 + index).map(|i| "a date of ".repeat((i + index) % 6)).collect();
+        RerankRequest { query: "a ".repeat(1 + index % 9), ..of("ranks", &documents) }
     };
     let calls: Vec<_> = (0..24)
-        .map(|at| {
+        .map(|index| {
             let mut embed = server.embed();
-            let request = request(at);
+            let request = request(index);
             tokio::spawn(async move { embed.rerank(request).await })
         })
         .collect();
-    for (at, call) in calls.into_iter().enumerate() {
+    for (index, call) in calls.into_iter().enumerate() {
         let together = call.await.expect("no panic").expect("an answer").into_inner();
-        assert_eq!(together, ranked(&server, request(at)).await, "call {at}");
+        assert_eq!(together, ranked(&server, request(index)).await, "call {index}");
     }
 }

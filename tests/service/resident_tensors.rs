@@ -120,7 +120,7 @@ async fn tensors_of_every_type_and_shape_come_back_as_they_were() {
     let mut bytes = 0;
     for (dtype, size) in types {
         for (shape, elements) in shapes {
-            let data: Vec<_> = (0..elements * size).map(|at| u8::try_from(at % 251).expect("a byte")).collect();
+            let data: Vec<_> = (0..elements * size).map(|index| u8::try_from(index % 251).expect("a byte")).collect();
             // Messages may end within an element.
             let (start, end) = data.split_at(data.len() / 3);
             let parts = vec![first(header(dtype, shape), start), rest(end), rest(&[])];
@@ -149,7 +149,7 @@ async fn a_large_upload_passes_through_a_small_budget_of_messages() {
         config.tensors.memory_limit = "128MiB".parse().expect("a size");
     };
     let server = TestServer::start_with(change).await;
-    let chunk: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 251).expect("a byte")).collect();
+    let chunk: Vec<u8> = (0..MIB).map(|index| u8::try_from(index % 251).expect("a byte")).collect();
     let extent = i64::try_from(100 * MIB).expect("100 MiB");
     let mut begin = header(v1::Dtype::U8, &[extent]);
     begin.device = "cpu".to_owned();

@@ -1,4 +1,4 @@
-//! Locations of snapshots: what is allowed, and which paths errors reveal.
+//! Locations of snapshots: those that are allowed, and the paths that errors reveal.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
@@ -136,8 +136,14 @@ async fn a_damaged_collection_is_read_only_and_its_damage_is_named_without_its_f
     let log = data.join("collections/c/wal-00000000000000000001.log");
     fs::write(&log, b"ACCLWAL").expect("written");
     let second = start().await;
-    let got = second.similarity().get_collection(v1::GetCollectionRequest { name: "c".into() }).await;
-    let got = got.expect("it is there").into_inner().collection.expect("described");
+    let got = second
+        .similarity()
+        .get_collection(v1::GetCollectionRequest { name: "c".into() })
+        .await
+        .expect("it is there")
+        .into_inner()
+        .collection
+        .expect("described");
     assert!(got.read_only, "{got:?}");
     assert!(got.damage[0].starts_with("c/wal-00000000000000000001.log is corrupt at offset 7"), "{got:?}");
     let listed = second.similarity().list_collections(v1::ListCollectionsRequest {}).await.expect("listed");

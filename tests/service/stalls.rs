@@ -56,7 +56,8 @@ async fn five_megabytes_in_one_file_are_one_tree() {
 #[tokio::test]
 async fn a_literal_of_a_hundred_thousand_elements_has_them_all() {
     let server = TestServer::start_with(smallest).await;
-    let elements = (0..100_000).map(|at| [at.to_string(), if at % 10 == 9 { ",\n" } else { ", " }.into()].concat());
+    let elements =
+        (0..100_000).map(|index| [index.to_string(), if index % 10 == 9 { ",\n" } else { ", " }.into()].concat());
     let elements: String = elements.collect();
     for [open, close] in [["[", "]"], ["{", "}"], ["(", ")"], ["f(", ")"]] {
         let parsed = parse(&server, vec![format!("{open}{elements}{close}\n")]).await;
@@ -70,14 +71,16 @@ async fn a_literal_of_a_hundred_thousand_elements_has_them_all() {
 #[tokio::test]
 async fn each_of_ten_thousand_tiny_files_has_its_own_tree() {
     let server = TestServer::start_with(smallest).await;
-    let is_bad = |at: usize| at % 1000 == 7;
-    let file = |at: usize| if is_bad(at) { format!("v{at} = = {at}\n") } else { format!("v{at} = {at}  # {at}\n") };
+    let is_bad = |index: usize| index % 1000 == 7;
+    let file = |index: usize| {
+        if is_bad(index) { format!("v{index} = = {index}\n") } else { format!("v{index} = {index}  # {index}\n") }
+    };
     let parsed = parse(&server, (0..10_000).map(file).collect()).await;
     assert_eq!(parsed.results.len(), 10_000);
-    for (at, result) in parsed.results.iter().enumerate() {
-        let expected = if is_bad(at) { (Some("invalid syntax"), 0, 0) } else { (None, 3, 1) };
+    for (index, result) in parsed.results.iter().enumerate() {
+        let expected = if is_bad(index) { (Some("invalid syntax"), 0, 0) } else { (None, 3, 1) };
         let message = result.diagnostic.as_ref().map(|error| error.message.as_str());
-        assert_eq!((message, result.node_count, result.name_count), expected, "file {at}");
+        assert_eq!((message, result.node_count, result.name_count), expected, "file {index}");
     }
 }
 
@@ -96,7 +99,7 @@ async fn brackets_nest_at_most_two_hundred_deep() {
 async fn blocks_nest_at_most_ninety_nine_deep() {
     let server = TestServer::start_with(smallest).await;
     let indented = |depth: usize| {
-        (0..depth).fold(String::new(), |text, at| text + &" ".repeat(at) + "if x:\n") + &" ".repeat(depth) + "x\n"
+        (0..depth).fold(String::new(), |text, index| text + &" ".repeat(index) + "if x:\n") + &" ".repeat(depth) + "x\n"
     };
     assert_eq!(diagnostic(&server, indented(99)).await, None);
     let refused = (DiagnosticClass::IndentationError, "too many levels of indentation".to_owned(), 101);
@@ -119,7 +122,9 @@ fn long_requests() -> Vec<v1::ParseRequest> {
     let file = Bytes::from(large_file());
     let elements = Bytes::from(format!("[{}]\n", "1, ".repeat(1_000_000)));
     let unclosed = Bytes::from(format!("x = (\n{}", "f(a, b)[0],\n".repeat(400_000)));
-    let tiny = (0..10_000).map(|at| Bytes::from(format!("def f{at}(x):\n    return x + {at}\n# {at}\n"))).collect();
+    let tiny = (0..10_000)
+        .map(|index| Bytes::from(format!("def f{index}(x):\n    return x + {index}\n# {index}\n")))
+        .collect();
     let one = |source: &Bytes| vec![source.clone()];
     let all = [one(&file), one(&elements), one(&unclosed), tiny, vec![file; 3]];
     all.into_iter().map(|sources| request(sources, &[ParseOutput::Comments])).collect()
@@ -143,9 +148,9 @@ async fn long_requests_of_one_client_do_not_delay_small_ones_of_another() {
         let client = server.parse();
         async move {
             let requests = long_requests();
-            let call = |at: usize| {
+            let call = |index: usize| {
                 let mut client = client.clone();
-                let request = requests[at % requests.len()].clone();
+                let request = requests[index % requests.len()].clone();
                 async move { client.parse(request).await.map(|_| ()) }
             };
             let mut under_way: FuturesUnordered<_> = (0..4).map(call).collect();
@@ -157,7 +162,8 @@ async fn long_requests_of_one_client_do_not_delay_small_ones_of_another() {
             }
         }
     });
-    let (mut seen, mut alone) = (0, 0);
+    let mut seen = 0;
+    let mut alone = 0;
     while seen < ENOUGH {
         assert!(!flood.is_finished(), "it goes on for ever");
         let (before, running) = batches(&server);

@@ -17,7 +17,7 @@ use super::harness::{TestServer, bare};
 /// The most bytes of a status as it is sent.
 const MAX_STATUS_BYTES: usize = 4096;
 
-/// Depth to which messages are filled.
+/// The depth to which messages are filled.
 const DEPTH: usize = 5;
 
 fn scalar(kind: &Kind, text: &str) -> Option<Value> {
@@ -99,7 +99,8 @@ async fn no_request_makes_a_status_that_clients_do_not_accept() {
     let pool = DescriptorPool::decode(accelerd_proto::DESCRIPTORS).expect("the descriptors");
     let methods: Vec<_> = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()).collect();
     assert!(methods.len() > 30, "{} methods", methods.len());
-    let (mut refused, mut cut) = (0, 0);
+    let mut refused = 0;
+    let mut cut = 0;
     for method in methods {
         let path = format!("/{}/{}", method.parent_service().full_name(), method.name());
         for (choice, text) in ["x".repeat(3000), "\u{20ac}\n\"".repeat(1000), "a/../%".repeat(700)].iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Callers of tensors that do not read, pause, vanish or send far too much: what they hold is bounded, is given back, and delays nobody.
+//! Callers of tensors that do not read, pause, vanish or send far too much: the memory they hold is bounded and released, and others are
+//! not delayed.
 
 use accelerd::{config::Config, transport::memory::MemoryKind};
 use accelerd_kernels::ledger::{Kind, Place};
@@ -151,7 +152,7 @@ async fn responses_that_are_not_read_hold_little_and_are_reset() {
     let tensor = upload(&server, 64 * MIB).await;
     let download = v1::DownloadTensorRequest { handle: tensor.handle.clone() };
     let execute = v1::ExecuteRequest { outputs: graph(0, 0).outputs[..1].to_vec(), ..graph(8 * MIB, 0) };
-    for (path, message, most) in [(DOWNLOAD, framed(&download), 4 * MIB), (EXECUTE, framed(&execute), 9 * MIB)] {
+    for (path, message, limit) in [(DOWNLOAD, framed(&download), 4 * MIB), (EXECUTE, framed(&execute), 9 * MIB)] {
         let mut sender = raw(&server, 0).await;
         let (response, mut body) = open(&mut sender, path).await;
         body.send_data(message, true).expect("the request is sent");
@@ -159,7 +160,7 @@ async fn responses_that_are_not_read_hold_little_and_are_reset() {
         tokio::pin!(ended);
         let reason = loop {
             let bytes = held(&server, MemoryKind::Response);
-            assert!(bytes <= most as u64, "{path}: {bytes} bytes are held");
+            assert!(bytes <= limit as u64, "{path}: {bytes} bytes are held");
             if let std::task::Poll::Ready(reason) = futures::poll!(&mut ended) {
                 break reason;
             }
@@ -183,7 +184,7 @@ async fn uploads_that_stop_give_their_memory_back() {
     let mut sender = raw(&server, 65_535).await;
     let begin = framed(&upload_header(32 * MIB));
     let chunk = framed(&v1::UploadTensorRequest { header: None, data: vec![7; 1000].into() });
-    // Nothing, part of a header, a header, and a header with part of what it announces, up to the middle of a message.
+    // Nothing, part of a header, a header, and a header with part of the bytes that it announces, up to the middle of a message.
     let whole = [&begin[..], &chunk[..]].concat();
     for sent in [0, 3, 6, begin.len(), begin.len() + 7, whole.len()] {
         let (response, mut body) = open(&mut sender, UPLOAD).await;

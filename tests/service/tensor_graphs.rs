@@ -112,7 +112,7 @@ fn attribute() -> impl Strategy<Value = Option<Value>> {
     ]
 }
 
-/// Operand of a node: an input, a node before or after it, a further result, or a name that does not exist.
+/// An operand of a node: an input, a node before or after it, a further result, or nothing that exists.
 fn operand() -> impl Strategy<Value = String> {
     let inputs = good_inputs().into_iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
     let odd = ["n0:1", "n1:2", "n0:0", "x:1", "unknown", "", "n0:18446744073709551616"];
@@ -130,8 +130,8 @@ fn node() -> impl Strategy<Value = v1::TensorNode> {
     let few = prop_oneof![3 => Just(0..=0), 2 => Just(1..=1), 1 => Just(0..=4)];
     let attributes =
         few.prop_flat_map(move |count| prop::collection::btree_map(select(attributes.clone()), attribute(), count));
-    let operands = prop_oneof![4 => Just(1..=2), 1 => Just(0..=4)];
-    let operands = operands.prop_flat_map(|count| prop::collection::vec(operand(), count));
+    let operands =
+        prop_oneof![4 => Just(1..=2), 1 => Just(0..=4)].prop_flat_map(|count| prop::collection::vec(operand(), count));
     let name = prop_oneof![30 => Just(None), 1 => select(vec!["", "x", "n0", "n0:1"]).prop_map(Some)];
     (op, operands, attributes, name).prop_map(|(op, inputs, attributes, name)| {
         let attributes: BTreeMap<_, _> =
@@ -154,7 +154,7 @@ fn requests() -> impl Strategy<Value = v1::ExecuteRequest> {
     )
 }
 
-/// Limits that make what is absurd fail at once.
+/// Limits that make absurd graphs fail at once.
 fn small(config: &mut Config) {
     config.backend.kind = accelerd::config::BackendKind::Cpu;
     config.admission.max_bytes = "64MiB".parse().expect("a size");
@@ -162,7 +162,7 @@ fn small(config: &mut Config) {
     config.tensors.memory_limit = "4MiB".parse().expect("a size");
 }
 
-/// A refusal names a field, and says what was expected and what was there.
+/// A refusal names a field, the expectation and the value.
 fn check(status: &Status) -> TestCaseResult {
     // A reduction of a tensor that is expanded without bound may take as long as its caller permits.
     if [Code::ResourceExhausted, Code::DeadlineExceeded, Code::Cancelled].contains(&status.code()) {
@@ -264,7 +264,7 @@ async fn work_without_end_ends_with_its_call() {
         let call = tokio::spawn(async move { client.execute(request).await });
         super::flow_control::until(&what, || running() == 1 || call.is_finished()).await;
         if call.is_finished() {
-            // A materialised operand is refused by its size.
+            // A materialised tensor is refused by its size.
             let refused = call.await.expect("no panic").expect_err("nobody waits for so long");
             assert!(matches!(refused.code(), Code::InvalidArgument | Code::ResourceExhausted), "{what}: {refused:?}");
             continue;

@@ -133,7 +133,7 @@ async fn random_calls_give_all_memory_back() {
         places.into_iter().map(|place| app.ledger.account(place, Kind::Tensors).usage().0).sum()
     };
     until("no call is admitted", || app.engine.stats().admission.bytes == 0).await;
-    // Callers may have left after their response was sent, too late for the daemon to free what it names.
+    // Callers may have left after their response was sent, too late for the daemon to free the tensors that it names.
     let mut client = server.tensor();
     let left = client.list_tensors(v1::ListTensorsRequest {}).await.expect("a list").into_inner().tensors;
     let handles = left.into_iter().map(|tensor| tensor.handle).collect();

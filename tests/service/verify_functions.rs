@@ -264,7 +264,7 @@ fn lists(length: usize, count: usize, more: f64) -> Vec<v1::VerifyRequest> {
     };
     let shape = [1, i64::try_from(length).expect("a length")];
     let case = |nth: usize| {
-        let numbers: Vec<_> = (0..length).map(|at| (at % 100 + nth) as f64 + 0.5).collect();
+        let numbers: Vec<_> = (0..length).map(|index| (index % 100 + nth) as f64 + 0.5).collect();
         cases(inputs(vec![doubles("xs", &shape, &numbers)]))
     };
     start(header).into_iter().chain((0..count).map(case)).collect()

@@ -16,12 +16,13 @@ pub fn differences(expected: &ParseResponse, got: &ParseResponse) -> Vec<(usize,
     if expected.results.len() != got.results.len() {
         found.push((expected.results.len().min(got.results.len()), "how many results there are"));
     }
-    let (mut theirs, mut ours) = (Parts::default(), Parts::default());
-    for (at, (one, other)) in expected.results.iter().zip(&got.results).enumerate() {
+    let mut theirs = Parts::default();
+    let mut ours = Parts::default();
+    for (index, (one, other)) in expected.results.iter().zip(&got.results).enumerate() {
         (theirs, ours) = (next(&theirs, &one.counts), next(&ours, &other.counts));
         let columns = || column(&expected.columns, &theirs, &got.columns, &ours);
         let what = if one == other { columns() } else { Some("its result") };
-        found.extend(what.map(|what| (at, what)));
+        found.extend(what.map(|what| (index, what)));
     }
     // Entries after the last source belong to none.
     if found.is_empty() {

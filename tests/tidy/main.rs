@@ -16,7 +16,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 /// A longer source file is probably more than one concept; tests may be as long as they need.
 const MAX_LINES: usize = 1000;
 
-/// Crates that each crate must never depend on.
+/// Dependencies that are forbidden to each crate.
 const FORBIDDEN: [(&str, &[&str]); 18] = [
     (
         "accelerd-kernels",
@@ -92,7 +92,7 @@ fn rust_files() -> Vec<(PathBuf, String)> {
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
-        .map(|(at, line)| (at + 1, line.split("//").next().unwrap_or_default()))
+        .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default()))
         .filter(|(_, line)| !line.contains('"'))
 }
 
@@ -125,7 +125,7 @@ fn cudarc_is_named_only_in_the_device_layer() {
         wrong.extend(
             code_lines(text)
                 .filter(|(_, line)| line.contains("cudarc::"))
-                .map(|(at, _)| format!("{}:{at}", path.display())),
+                .map(|(index, _)| format!("{}:{index}", path.display())),
         );
     }
     assert!(wrong.is_empty(), "cudarc outside {}: {wrong:?}", allowed.display());
@@ -138,7 +138,7 @@ fn unsafe_stands_only_in_kernels() {
     let mut wrong = vec![];
     for (path, text) in rust_files().iter().filter(|(path, _)| !is_allowed(path)) {
         let uses = code_lines(text).filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe fn"));
-        wrong.extend(uses.map(|(at, _)| format!("{}:{at}", path.display())));
+        wrong.extend(uses.map(|(index, _)| format!("{}:{index}", path.display())));
     }
     assert!(wrong.is_empty(), "unsafe outside kernels: {wrong:?}");
 }

@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str], &str); 0] = [];
 /// A module's path from the root of its crate.
 type Module = Vec<String>;
 
-/// Paths of a module's file that name others.
+/// The references of a module's file to others.
 #[derive(Default)]
 struct Source {
     /// Paths that the module names, with the inline module that names them.
@@ -193,7 +193,7 @@ impl Crate {
 
     /// The module in a file that a path from `from` leads to; none where it leaves the crate.
     fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
-        let (mut at, mut rest) = match path.first()?.as_str() {
+        let (mut index, mut rest) = match path.first()?.as_str() {
             "crate" => (vec![], &path[1..]),
             "self" => (from.clone(), &path[1..]),
             "super" => (from.clone(), path),
@@ -201,25 +201,25 @@ impl Crate {
             _ => return None,
         };
         while rest.first().is_some_and(|part| part == "super") {
-            at.pop();
+            index.pop();
             rest = &rest[1..];
         }
         while let Some(part) = rest.first() {
-            let child = [&at[..], std::slice::from_ref(part)].concat();
+            let child = [&index[..], std::slice::from_ref(part)].concat();
             if !self.sources.contains_key(&child) {
                 break;
             }
-            at = child;
+            index = child;
             rest = &rest[1..];
         }
         // An inline module belongs to the file that holds it.
-        while !self.sources.contains_key(&at) {
-            at.pop();
+        while !self.sources.contains_key(&index) {
+            index.pop();
         }
-        let import = rest.first().and_then(|name| self.sources[&at].imports.get(name));
+        let import = rest.first().and_then(|name| self.sources[&index].imports.get(name));
         match import {
-            Some((inline, path)) if depth > 0 => Some(self.resolve(inline, path, depth - 1).unwrap_or(at)),
-            _ => Some(at),
+            Some((inline, path)) if depth > 0 => Some(self.resolve(inline, path, depth - 1).unwrap_or(index)),
+            _ => Some(index),
         }
     }
 

@@ -68,10 +68,10 @@ fn connection(words: &[String]) -> Connection {
 fn value(words: &[String], option: &str, variable: &str) -> Option<String> {
     let is_option =
         |word: &String| word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='));
-    let at = words.iter().position(is_option);
-    let named = at.and_then(|at| match words[at].split_once('=') {
+    let index = words.iter().position(is_option);
+    let named = index.and_then(|index| match words[index].split_once('=') {
         Some((_, value)) => Some(value.to_owned()),
-        None => words.get(at + 1).cloned(),
+        None => words.get(index + 1).cloned(),
     });
     named.or_else(|| std::env::var(variable).ok()).filter(|value| !value.is_empty())
 }
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn the_connection_is_read_from_the_command_line() {
-        let of = |line: &str| connection(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(of("accelctl -- accelctl --server unix:///a search -c x").server, "unix:///a");
-        assert_eq!(of("accelctl -- accelctl search --server=http://a:1 -c x").server, "http://a:1");
-        let secured = of("accelctl -- accelctl search --tls-ca ca.pem --token-file=t --tls-server-name");
+        let parsed = |line: &str| connection(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(parsed("accelctl -- accelctl --server unix:///a search -c x").server, "unix:///a");
+        assert_eq!(parsed("accelctl -- accelctl search --server=http://a:1 -c x").server, "http://a:1");
+        let secured = parsed("accelctl -- accelctl search --tls-ca ca.pem --token-file=t --tls-server-name");
         assert_eq!((secured.tls_ca, secured.token_file), (Some("ca.pem".into()), Some("t".into())));
         assert_eq!((secured.tls_server_name, secured.tls_cert, secured.allow_plaintext_token), (None, None, false));
     }

@@ -16,7 +16,7 @@ use crate::{
 /// Environment variable of the token.
 pub const TOKEN_VARIABLE: &str = "ACCELERD_TOKEN";
 
-/// How to reach the daemon.
+/// The daemon's address and credentials.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Connection {

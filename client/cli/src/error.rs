@@ -49,7 +49,7 @@ pub enum CliError {
     /// A kernel ended with a fault, as the report says that is printed already.
     #[error("the kernel ended with a fault")]
     Fault,
-    /// Ctrl-C; the message says what was done.
+    /// Ctrl-C; the message states the work that was done.
     #[error("{0}")]
     Interrupted(String),
     /// Part of the work failed.
@@ -153,7 +153,7 @@ impl CliError {
     }
 }
 
-/// What hyper, h2 and the operating system say of a connection that ended: which of them notices first is a matter of timing.
+/// Messages of hyper, h2 and the operating system about a connection that ended: which of them notices first is a matter of timing.
 const BROKEN: [&str; 5] =
     ["connection closed", "connection reset", "connection was not ready", "broken pipe", "invalid size"];
 

@@ -148,7 +148,7 @@ fn parse_tensor(file: &Bytes) -> Result<Tensor, String> {
     if header.descr.starts_with('>') {
         data = data.chunks_exact(info.bytes).flat_map(|element| element.iter().rev().copied()).collect();
     }
-    // Of a tensor without elements the other extents may be too large for strides.
+    // The other extents of a tensor without elements may be too large for strides.
     if header.is_fortran && !data.is_empty() {
         data = row_major(&data, &header.shape, info.bytes).into();
     }
@@ -165,23 +165,23 @@ fn row_major(data: &[u8], shape: &[usize], element: usize) -> Vec<u8> {
     });
     let mut ordered = Vec::with_capacity(data.len());
     let mut index = vec![0; shape.len()];
-    let mut at = 0;
+    let mut position = 0;
     while ordered.len() < data.len() {
-        ordered.extend_from_slice(&data[at..at + element]);
+        ordered.extend_from_slice(&data[position..position + element]);
         for dim in (0..shape.len()).rev() {
             index[dim] += 1;
-            at += strides[dim];
+            position += strides[dim];
             if index[dim] < shape[dim] {
                 break;
             }
-            at -= strides[dim] * shape[dim];
+            position -= strides[dim] * shape[dim];
             index[dim] = 0;
         }
     }
     ordered
 }
 
-/// What a header says.
+/// The fields of a header.
 struct Header<'a> {
     descr: &'a str,
     is_fortran: bool,
@@ -231,8 +231,10 @@ pub fn fact<'a>(facts: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn shape(text: &str) -> Result<Vec<usize>, String> {
-    let extents = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-    let extents = extents.ok_or_else(|| format!("expected a shape as (2, 3), got {text}"))?;
+    let extents = text
+        .strip_prefix('(')
+        .and_then(|text| text.strip_suffix(')'))
+        .ok_or_else(|| format!("expected a shape as (2, 3), got {text}"))?;
     let numbers = extents.split(',').map(str::trim).filter(|number| !number.is_empty());
     numbers.map(|number| number.parse().map_err(|_| format!("expected dimensions of at least 0, got {text}"))).collect()
 }
@@ -330,14 +332,14 @@ mod tests {
         let facts = "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }";
         let valid = [file(facts, &[]), vec![7; 48]].concat();
         let mut read = 0;
-        for at in 0..valid.len() {
+        for index in 0..valid.len() {
             for byte in [0, 0xff, b' ', b'0', b'9', b'(', b')', b',', b'\'', b'<', b'>', b'|'] {
                 let mut changed = valid.clone();
-                changed[at] = byte;
+                changed[index] = byte;
                 read += usize::from(parse_tensor(&changed.clone().into()).is_ok());
                 assert!(parse(&changed).is_err(), "it is no matrix of float32");
             }
-            assert!(parse_tensor(&valid[..at].to_vec().into()).is_err(), "it is truncated at {at}");
+            assert!(parse_tensor(&valid[..index].to_vec().into()).is_err(), "it is truncated at {index}");
         }
         assert!(read > 48, "the elements may have any bytes: {read}");
     }

@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn operands_are_files_by_their_extension_or_handles() {
-        let of = |text: &str| Operand::parse(text).unwrap();
-        assert_eq!(of("a/b.npy"), Operand::Npy("a/b.npy".into()));
-        assert_eq!(of("handle:ab12"), Operand::Handle("ab12".into()));
+        let parsed = |text: &str| Operand::parse(text).unwrap();
+        assert_eq!(parsed("a/b.npy"), Operand::Npy("a/b.npy".into()));
+        assert_eq!(parsed("handle:ab12"), Operand::Handle("ab12".into()));
         let stored =
             |name: Option<&str>| Operand::Safetensors { path: "m.safetensors".into(), name: name.map(str::to_owned) };
-        assert_eq!((of("m.safetensors"), of("m.safetensors:l.0:w")), (stored(None), stored(Some("l.0:w"))));
+        assert_eq!((parsed("m.safetensors"), parsed("m.safetensors:l.0:w")), (stored(None), stored(Some("l.0:w"))));
         let refused = Operand::parse("a.txt").unwrap_err().to_string();
         assert!(refused.contains("FILE.npy") && refused.contains("a.txt"), "{refused}");
     }

@@ -6,7 +6,7 @@ use console::{measure_text_width, strip_ansi_codes, truncate_str};
 
 use crate::visible;
 
-/// A buffer of text with colours. Control characters in what it is given are shown as escapes.
+/// A buffer of text with colours. Control characters in its input are shown as escapes.
 #[derive(Debug)]
 pub struct Renderer {
     text: String,
@@ -116,7 +116,8 @@ impl Renderer {
         let shown = table.shown();
         let heads = table.columns.iter().map(|column| self.style(Style::Dim, column.head)).collect::<Vec<_>>();
         for row in std::iter::once(&heads).chain(&table.rows) {
-            let cells: Vec<_> = shown.iter().map(|(at, column, width)| pad(&row[*at], column.align, *width)).collect();
+            let cells: Vec<_> =
+                shown.iter().map(|(index, column, width)| pad(&row[*index], column.align, *width)).collect();
             self.line(format!("  {}", cells.join("  ")));
         }
     }
@@ -175,13 +176,13 @@ impl Table {
 
     /// The columns to show, with their indices and widths.
     fn shown(&self) -> Vec<(usize, Column, usize)> {
-        let columns = self.columns.iter().enumerate().map(|(at, column)| {
-            let cells = self.rows.iter().map(|row| measure_text_width(&row[at]));
-            (at, *column, cells.chain([measure_text_width(column.head)]).max().unwrap_or(0))
+        let columns = self.columns.iter().enumerate().map(|(index, column)| {
+            let cells = self.rows.iter().map(|row| measure_text_width(&row[index]));
+            (index, *column, cells.chain([measure_text_width(column.head)]).max().unwrap_or(0))
         });
         let has_content =
-            |at: usize| self.rows.iter().any(|row| !["", "-", "0"].contains(&&*strip_ansi_codes(&row[at])));
-        columns.filter(|(at, column, _)| !column.optional || has_content(*at)).collect()
+            |index: usize| self.rows.iter().any(|row| !["", "-", "0"].contains(&&*strip_ansi_codes(&row[index])));
+        columns.filter(|(index, column, _)| !column.optional || has_content(*index)).collect()
     }
 }
 

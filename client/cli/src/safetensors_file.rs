@@ -63,8 +63,9 @@ fn open(path: &Path) -> Result<Opened> {
     let format = |reason: String| CliError::Format { path: path.to_owned(), reason };
     let file = File::open(path).map_err(CliError::file(path))?;
     let file_bytes = file.metadata().map_err(CliError::file(path))?.len();
-    let header = read_header(&file, file_bytes).map_err(CliError::file(path))?;
-    let header = header.ok_or_else(|| format("is truncated or no safetensors file".to_owned()))?;
+    let header = read_header(&file, file_bytes)
+        .map_err(CliError::file(path))?
+        .ok_or_else(|| format("is truncated or no safetensors file".to_owned()))?;
     let tensors: Metadata = serde_json::from_slice(&header).map_err(|error| format(format!("header: {error}")))?;
     let data_start = 8 + header.len() as u64;
     let expected = tensors.data_len() as u64;

@@ -18,7 +18,7 @@ static OWN_PREFIX: LazyLock<String> = LazyLock::new(|| {
     format!("\x1b[{:04};{:04};{:04};{:04};", digits(0), digits(1), digits(2), digits(3))
 });
 
-/// Applies the parameters of a style; only [`terminal`] turns the result into what a terminal understands.
+/// Applies the parameters of a style; only [`terminal`] turns the result into escape sequences of a terminal.
 pub fn styled(parameters: &str, text: &str) -> String {
     let own = own_prefix();
     format!("{own}{parameters}m{text}{own}0m")

@@ -68,13 +68,13 @@ pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
 
 /// Returns the trees of paths, named by the paths as given.
 pub fn trees_as_given(paths: &[PathBuf]) -> Result<Vec<Tree>> {
-    let mut found = trees(paths, None)?;
-    for (tree, path) in found.iter_mut().zip(paths) {
+    let mut walked = trees(paths, None)?;
+    for (tree, path) in walked.iter_mut().zip(paths) {
         if let Some(given) = path.to_str().map(|given| given.trim_end_matches('/')).filter(|given| !given.is_empty()) {
             given.clone_into(&mut tree.name);
         }
     }
-    Ok(found)
+    Ok(walked)
 }
 
 /// Lists the files of trees except hidden, ignored and excluded ones and symlinks.
@@ -113,8 +113,12 @@ fn file(tree: &Tree, entry: &DirEntry) -> Result<Option<File>, String> {
         return Ok(None);
     }
     let disk = entry.path().to_owned();
-    let below = disk.strip_prefix(&tree.root).unwrap_or(&disk);
-    let below = below.to_str().ok_or_else(|| format!("{}: its name is not UTF-8", disk.display()))?.to_owned();
+    let below = disk
+        .strip_prefix(&tree.root)
+        .unwrap_or(&disk)
+        .to_str()
+        .ok_or_else(|| format!("{}: its name is not UTF-8", disk.display()))?
+        .to_owned();
     let size = entry.metadata().map_err(|error| error.to_string())?.len();
     let name = || disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (path, below) =

@@ -112,7 +112,8 @@ async fn a_dry_run_reports_and_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn trees_in_one_collection_do_not_remove_each_other() {
     let (fake, server) = served().await;
-    let (one, two) = (tree(), tree());
+    let one = tree();
+    let two = tree();
     for folder in [&one, &two] {
         let path = folder.path().to_str().expect("UTF-8");
         assert_eq!(run(&server, &["index", path, "-c", "code"]).await.code, 0);
@@ -264,8 +265,7 @@ async fn paths_are_whole_where_programs_read_them() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = format!("{}/socket.py", ["a_folder_with_a_rather_long_name"; 6].join("/"));
     write(folder.path(), &path, "def open_socket():\n    listen for tcp connections\n");
-    let root = fs::canonicalize(folder.path()).expect("it is there");
-    let root = root.to_str().expect("UTF-8");
+    let root = fs::canonicalize(folder.path()).expect("it is there").to_str().expect("UTF-8");
     assert_eq!(run(&server, &["index", root, "-c", "code"]).await.code, 0);
     for words in [&["search", "tcp", "-c", "code"][..], &["cluster", "-c", "code", "-k", "1"]] {
         let shown = run(&server, words).await.out;
@@ -383,7 +383,7 @@ async fn an_open_loop_reports_refusals_and_expired_calls_by_priority() {
         (&41.into(), &400.0.into(), &6.into())
     );
     let [high, low] = ["high", "low"].map(|name| counts(&level["priorities"][name]));
-    assert_eq!(std::array::from_fn(|at| high[at] + low[at]), counts(level));
+    assert_eq!(std::array::from_fn(|index| high[index] + low[index]), counts(level));
     assert!(level["refused_p99_ms"].as_f64() > Some(0.0) && level["priorities"]["normal"].is_null());
     let sent = std::mem::take(&mut fake.state().priorities);
     assert_eq!(sent.iter().filter(|name| name.as_deref() == Some("high")).count() as u64, high[0]);
@@ -568,7 +568,8 @@ async fn an_interrupted_index_keeps_what_was_sent_and_says_so() {
             std::io::BufRead::read_line(&mut err, &mut line).expect("a line");
             line
         };
-        let (warning, note) = (line(), line());
+        let warning = line();
+        let note = line();
         assert!(warning.contains("lives in memory"), "{warning}");
         (note, err)
     })

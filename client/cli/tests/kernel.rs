@@ -31,8 +31,8 @@ async fn files_are_written_and_diagnostics_have_places() {
     let source = folder.path().join("module.py");
     fs::write(&source, "# source\n").expect("it can be written");
     let source = source.to_str().expect("UTF-8");
-    let out = folder.path().join("out");
-    let out = out.to_str().expect("UTF-8");
+    let out_folder = folder.path().join("out");
+    let out = out_folder.to_str().expect("UTF-8");
 
     let done =
         translate(&server, &[source, "-o", out, "--constant", "N=3", "--constant", "B=True", "--target", "cuda"]).await;

@@ -1,4 +1,4 @@
-//! What others store does not act on the terminal that shows it.
+//! Text that others store does not act on the terminal that shows it.
 
 use std::{
     fs,

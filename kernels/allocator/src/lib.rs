@@ -35,7 +35,7 @@ pub fn set_prompt(prompt: bool) {
     unsafe { mi_option_set(PURGE_DELAY, if prompt { 0 } else { DEFAULT_DELAY }) }
 }
 
-/// Whether memory returns to the kernel as soon as it is free.
+/// Returns true if memory returns to the kernel as soon as it is free.
 pub fn is_prompt() -> bool {
     // SAFETY: as above.
     unsafe { mi_option_get(PURGE_DELAY) == 0 }

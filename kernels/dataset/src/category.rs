@@ -1,8 +1,8 @@
-//! What a kernel is an example of.
+//! The categories of kernels.
 
 use accelerd_lower::Dialect;
 
-/// What a kernel is an example of.
+/// The category of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
     /// Arithmetic on elements.
@@ -66,7 +66,7 @@ impl Category {
         }
     }
 
-    /// Whether a dialect has kernels of the category: a row of the dialect Python sees no other row.
+    /// Returns true if a dialect has kernels of the category: a row of the dialect Python sees no other row.
     pub fn has(self, dialect: Dialect) -> bool {
         dialect == Dialect::Warp || !matches!(self, Self::Atomic | Self::Stencil)
     }

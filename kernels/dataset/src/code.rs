@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How tightly operators bind.
+/// The precedence of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Conditional,
@@ -62,7 +62,7 @@ impl Code {
         Self { text: format!("{yes} if {condition} else {}", no.within(Level::Conditional)), level: Level::Conditional }
     }
 
-    /// Whether it is a number as it is written, without a sign.
+    /// Returns true if it is a number as it is written, without a sign.
     pub(crate) fn is_number(&self) -> bool {
         self.text.starts_with(|first: char| first.is_ascii_digit()) && self.level == Level::Atom
     }

@@ -1,4 +1,4 @@
-//! Random expressions over what is in scope.
+//! Random expressions over the variables in scope.
 
 use crate::{code::Code, frame::Frame, scope::Type};
 
@@ -37,8 +37,8 @@ enum Domain {
 
 impl Frame {
     /// A number as people write it.
-    pub(crate) fn number(&mut self, of: Type) -> Code {
-        let text = match of {
+    pub(crate) fn number(&mut self, ty: Type) -> Code {
+        let text = match ty {
             Type::Float if self.chance(40) => {
                 self.random.pick(&["0.5", "1.0", "2.0", "0.1", "0.25", "3.0", "1.5"]).to_owned()
             }
@@ -49,41 +49,41 @@ impl Frame {
     }
 
     /// A variable, or a number.
-    pub(crate) fn leaf(&mut self, of: Type) -> Code {
-        if self.chance(25) { self.number(of) } else { self.variable_of(of) }
+    pub(crate) fn leaf(&mut self, ty: Type) -> Code {
+        if self.chance(25) { self.number(ty) } else { self.variable_of(ty) }
     }
 
     /// A variable, or a number if there is none.
-    fn variable_of(&mut self, of: Type) -> Code {
-        let variable = self.scope.pick(of, &mut self.random);
-        variable.map_or_else(|| self.number(of), Code::atom)
+    fn variable_of(&mut self, ty: Type) -> Code {
+        let variable = self.scope.pick(ty, &mut self.random);
+        variable.map_or_else(|| self.number(ty), Code::atom)
     }
 
     /// Arithmetic of a depth.
-    pub(crate) fn arithmetic(&mut self, of: Type, depth: u32) -> Code {
-        match of {
-            _ if depth == 0 || self.chance(10) => self.leaf(of),
+    pub(crate) fn arithmetic(&mut self, ty: Type, depth: u32) -> Code {
+        match ty {
+            _ if depth == 0 || self.chance(10) => self.leaf(ty),
             Type::Float => self.float(depth, Self::arithmetic),
             Type::Int => self.integer(depth),
         }
     }
 
     /// Arithmetic and elementary functions.
-    pub(crate) fn elementary(&mut self, of: Type, depth: u32) -> Code {
-        if of == Type::Int || depth == 0 {
-            return self.leaf(of);
+    pub(crate) fn elementary(&mut self, ty: Type, depth: u32) -> Code {
+        if ty == Type::Int || depth == 0 {
+            return self.leaf(ty);
         }
         match self.random.below(10) {
             0..4 => {
-                let argument = self.elementary(of, depth - 1);
+                let argument = self.elementary(ty, depth - 1);
                 self.function(argument)
             }
             4 => {
-                let [y, x] = [(); 2].map(|()| self.elementary(of, depth - 1));
+                let [y, x] = [(); 2].map(|()| self.elementary(ty, depth - 1));
                 Code::call(self.spell("wp.atan2", "math.atan2"), &[y, x])
             }
             5 => {
-                let base = self.elementary(of, depth - 1);
+                let base = self.elementary(ty, depth - 1);
                 let base = Code::binary(&self.magnitude(&base), "+", &Code::atom("0.5"));
                 let exponent = Code::atom(self.random.pick(&["0.5", "1.5", "2.0", "3.0", "-1.0"]));
                 Code::call(self.spell("wp.pow", "math.pow"), &[base, exponent])
@@ -126,8 +126,8 @@ impl Frame {
     }
 
     /// An expression, or a number if it is the other one: a difference or a comparison of equals says nothing.
-    fn unlike(&mut self, other: &Code, expression: Code, of: Type) -> Code {
-        if expression.to_string() == other.to_string() { self.number(of) } else { expression }
+    fn unlike(&mut self, other: &Code, expression: Code, ty: Type) -> Code {
+        if expression.to_string() == other.to_string() { self.number(ty) } else { expression }
     }
 
     fn integer_condition(&mut self) -> Code {
@@ -205,20 +205,20 @@ impl Frame {
         Code::call(&format!("{prefix}{function}"), &[left, right])
     }
 
-    /// The absolute value; a number as it is written has none but itself.
-    pub(crate) fn magnitude(&self, of: &Code) -> Code {
-        if of.is_number() {
-            return of.clone();
+    /// The absolute value; a number as it is written is its own.
+    pub(crate) fn magnitude(&self, value: &Code) -> Code {
+        if value.is_number() {
+            return value.clone();
         }
-        Code::call(self.spell("wp.abs", "abs"), std::slice::from_ref(of))
+        Code::call(self.spell("wp.abs", "abs"), std::slice::from_ref(value))
     }
 
-    pub(crate) fn clamp(&self, value: Code, least: &Code, most: &Code) -> Code {
+    pub(crate) fn clamp(&self, value: Code, minimum: &Code, maximum: &Code) -> Code {
         if self.is_python() {
-            let capped = self.extreme("min", value, most.clone());
-            return self.extreme("max", capped, least.clone());
+            let capped = self.extreme("min", value, maximum.clone());
+            return self.extreme("max", capped, minimum.clone());
         }
-        Code::call("wp.clamp", &[value, least.clone(), most.clone()])
+        Code::call("wp.clamp", &[value, minimum.clone(), maximum.clone()])
     }
 
     /// The name of a function in the dialect.

@@ -1,4 +1,4 @@
-//! A kernel while it is written: parameters, lines of the body, and what is in scope.
+//! A kernel under construction: parameters, lines of the body, and the scope.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub(crate) struct Frame {
     helpers: Vec<String>,
     body: Vec<String>,
     indent: usize,
-    /// The types of what a function of the dialect Python returns.
+    /// The types of the values that a function of the dialect Python returns.
     results: Vec<Type>,
 }
 
@@ -96,9 +96,9 @@ impl Frame {
         from[self.random.index(from.len())].clone()
     }
 
-    /// From `least` to `most`.
-    pub(crate) fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.random.below(most - least + 1)
+    /// From `minimum` to `maximum`.
+    pub(crate) fn between(&mut self, minimum: u64, maximum: u64) -> u64 {
+        minimum + self.random.below(maximum - minimum + 1)
     }
 
     pub(crate) fn name(&mut self, role: Role) -> String {
@@ -111,40 +111,40 @@ impl Frame {
     }
 
     /// A number of each thread, in scope.
-    pub(crate) fn input(&mut self, of: Type) -> String {
-        let name = self.name(if of == Type::Float { Role::Float } else { Role::Int });
+    pub(crate) fn input(&mut self, ty: Type) -> String {
+        let name = self.name(if ty == Type::Float { Role::Float } else { Role::Int });
         if self.is_python() {
-            self.param(&name, type_name(of));
+            self.param(&name, type_name(ty));
         } else {
-            let array = self.array(of, Role::Array);
+            let array = self.array(ty, Role::Array);
             let threads = self.threads.join(", ");
             self.line(format!("{name} = {array}[{threads}]"));
         }
-        self.scope.add(of, &name);
+        self.scope.add(ty, &name);
         name
     }
 
     /// A number that all threads share in Warp, in scope.
-    pub(crate) fn scalar(&mut self, of: Type) -> String {
-        let name = self.name(if of == Type::Float { Role::Scalar } else { Role::Int });
-        self.param(&name, type_name(of));
-        self.scope.add(of, &name);
+    pub(crate) fn scalar(&mut self, ty: Type) -> String {
+        let name = self.name(if ty == Type::Float { Role::Scalar } else { Role::Int });
+        self.param(&name, type_name(ty));
+        self.scope.add(ty, &name);
         name
     }
 
     /// A list of numbers of each thread.
-    pub(crate) fn list(&mut self, of: Type) -> List {
+    pub(crate) fn list(&mut self, ty: Type) -> List {
         let name = self.name(Role::Array);
         match self.dialect {
-            Dialect::Warp => self.param(&name, &format!("wp.array2d(dtype={})", type_name(of))),
-            Dialect::Python => self.param(&name, &format!("list[{}]", type_name(of))),
+            Dialect::Warp => self.param(&name, &format!("wp.array2d(dtype={})", type_name(ty))),
+            Dialect::Python => self.param(&name, &format!("list[{}]", type_name(ty))),
         }
         List { name, thread: self.threads[0].clone(), dialect: self.dialect }
     }
 
     /// An array of Warp with an element for each thread.
-    pub(crate) fn array(&mut self, of: Type, role: Role) -> String {
-        self.array_of(type_name(of), role)
+    pub(crate) fn array(&mut self, ty: Type, role: Role) -> String {
+        self.array_of(type_name(ty), role)
     }
 
     /// As [`Self::array`], of elements of a type of Warp.
@@ -160,7 +160,7 @@ impl Frame {
         self.body.push(format!("{}{}", "    ".repeat(self.indent + 1), line.as_ref()));
     }
 
-    /// A statement with a block. What the block declares is not in scope after it.
+    /// A statement with a block. Declarations of the block are not in scope after it.
     pub(crate) fn block(&mut self, header: impl AsRef<str>, body: impl FnOnce(&mut Self)) {
         self.line(header);
         let outside = self.scope.clone();
@@ -171,22 +171,22 @@ impl Frame {
     }
 
     /// A variable that loops may change.
-    pub(crate) fn variable(&mut self, of: Type, value: &Code) -> String {
+    pub(crate) fn variable(&mut self, ty: Type, value: &Code) -> String {
         let name = self.name(Role::Temporary);
         // Warp takes a plain number for a constant, which loops may not change.
         match self.dialect {
-            Dialect::Warp => self.line(format!("{name} = {}({value})", type_name(of))),
+            Dialect::Warp => self.line(format!("{name} = {}({value})", type_name(ty))),
             Dialect::Python => self.line(format!("{name} = {value}")),
         }
-        self.scope.add(of, &name);
+        self.scope.add(ty, &name);
         name
     }
 
     /// A variable with the value of an expression.
-    pub(crate) fn assign(&mut self, of: Type, value: &Code) -> String {
+    pub(crate) fn assign(&mut self, ty: Type, value: &Code) -> String {
         let name = self.name(Role::Temporary);
         self.line(format!("{name} = {value}"));
-        self.scope.add(of, &name);
+        self.scope.add(ty, &name);
         name
     }
 
@@ -201,13 +201,13 @@ impl Frame {
 
     /// The results, which end the kernel. In Warp each has an array of its own.
     pub(crate) fn finish(&mut self, results: &[(Type, Code)]) {
-        self.results = results.iter().map(|(of, _)| *of).collect();
+        self.results = results.iter().map(|(ty, _)| *ty).collect();
         if self.is_python() {
             let values: Vec<_> = results.iter().map(|(_, value)| value.to_string()).collect();
             return self.line(format!("return {}", values.join(", ")));
         }
-        for (of, value) in results {
-            let out = self.array(*of, Role::Result);
+        for (ty, value) in results {
+            let out = self.array(*ty, Role::Result);
             let threads = self.threads.join(", ");
             self.line(format!("{out}[{threads}] = {value}"));
         }
@@ -238,7 +238,7 @@ impl Frame {
     }
 
     fn result_type(&self) -> String {
-        let names: Vec<_> = self.results.iter().map(|of| type_name(*of)).collect();
+        let names: Vec<_> = self.results.iter().map(|ty| type_name(*ty)).collect();
         match names.as_slice() {
             _ if !self.is_python() => String::new(),
             [one] => format!(" -> {one}"),
@@ -247,8 +247,8 @@ impl Frame {
     }
 }
 
-pub(crate) fn type_name(of: Type) -> &'static str {
-    match of {
+pub(crate) fn type_name(ty: Type) -> &'static str {
+    match ty {
         Type::Float => "float",
         Type::Int => "int",
     }

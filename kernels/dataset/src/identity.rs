@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use accelerd_parser::{Columns, Context, Kind, NONE, Options, Tree, columns::VALUE_ELLIPSIS, parse};
 use sha2::{Digest, Sha256};
 
-/// What a module is, whatever the names in it are.
+/// The identity of a module, independent of the names in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity {
     /// Hash of the tree without the names that the module gives, comments and layout.
@@ -36,12 +36,12 @@ impl Split {
     }
 }
 
-/// How large the parts are, in percent. What is left is for training.
+/// The sizes of the parts, in percent. The remainder is for training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratios {
-    /// Of [`Split::Validation`].
+    /// The percentage of [`Split::Validation`].
     pub validation: u8,
-    /// Of [`Split::Test`].
+    /// The percentage of [`Split::Test`].
     pub test: u8,
 }
 
@@ -49,7 +49,8 @@ pub struct Ratios {
 pub fn split(structure: &[u8; 32], ratios: Ratios) -> Split {
     let head = structure[..8].try_into().expect("eight bytes");
     let percent = u64::from_le_bytes(head) % 100;
-    let (validation, test) = (u64::from(ratios.validation), u64::from(ratios.test));
+    let validation = u64::from(ratios.validation);
+    let test = u64::from(ratios.test);
     match percent {
         _ if percent < test => Split::Test,
         _ if percent < test + validation => Split::Validation,
@@ -102,7 +103,7 @@ impl<'a> Hashed<'a> {
     }
 
     fn add_name(&self, hash: &mut Sha256, row: usize, name: u32) {
-        // An attribute belongs to what has it, whatever the module calls its own things.
+        // An attribute keeps its name: it belongs to another object than the module's own.
         let number = self.given.get(&name).filter(|_| self.columns.kinds[row] != Kind::Attribute);
         match number {
             Some(number) => hash.update(number.to_le_bytes()),
@@ -118,13 +119,14 @@ impl<'a> Hashed<'a> {
         let value = value as usize;
         hash.update([self.columns.value_tags[value] as u8]);
         if with_values {
-            let [start, end] = [&self.columns.value_starts, &self.columns.value_ends].map(|of| of[value] as usize);
+            let [start, end] =
+                [&self.columns.value_starts, &self.columns.value_ends].map(|column| column[value] as usize);
             add_text(hash, self.tree.slice(start, end));
         }
     }
 }
 
-/// Text of any length, so that what follows it is no part of it.
+/// Text with its length, so that text and successor cannot be confused.
 fn add_text(hash: &mut Sha256, text: &[u8]) {
     hash.update((text.len() as u64).to_le_bytes());
     hash.update(text);
@@ -132,7 +134,8 @@ fn add_text(hash: &mut Sha256, text: &[u8]) {
 
 /// The number of a node's name.
 fn name(columns: &Columns, row: usize) -> Option<u32> {
-    let (kind, aux) = (columns.kinds[row], columns.aux[row]);
+    let kind = columns.kinds[row];
+    let aux = columns.aux[row];
     if matches!(kind, Kind::Name | Kind::Attribute) {
         return Some(aux / 4);
     }
@@ -140,7 +143,7 @@ fn name(columns: &Columns, row: usize) -> Option<u32> {
     (is_named && aux != NONE).then_some(aux)
 }
 
-/// Whether a node gives its name a meaning: it is assigned to, a parameter or a function.
+/// Returns true if a node gives its name a meaning: it is assigned to, a parameter or a function.
 fn binds(columns: &Columns, row: usize) -> bool {
     let kind = columns.kinds[row];
     let is_assigned = kind == Kind::Name && columns.aux[row] & 3 == Context::Store as u32;
@@ -194,7 +197,7 @@ mod tests {
             let structure = Sha256::digest(nth.to_le_bytes()).into();
             *counts.entry(split(&structure, ratios)).or_insert(0) += 1;
         }
-        let share = |of| f64::from(counts[&of]) / 10_000.0;
+        let share = |part| f64::from(counts[&part]) / 10_000.0;
         // Four standard deviations of a share of 10,000.
         assert!(
             (share(Split::Validation) - 0.1).abs() < 0.012 && (share(Split::Test) - 0.2).abs() < 0.016,

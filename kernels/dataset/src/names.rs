@@ -16,7 +16,7 @@ const RESULTS: [&str; 6] = ["out", "result", "dst", "target", "total", "output"]
 const TEMPORARIES: [&str; 12] =
     ["tmp", "mixed", "term", "partial", "acc", "best", "sum1", "local", "state", "current", "scaled", "blend"];
 
-/// What a name stands for.
+/// The role of a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Float,

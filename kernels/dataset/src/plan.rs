@@ -9,7 +9,7 @@ use crate::{category::Category, families, frame::Frame};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     seed: u64,
-    /// What kernels are, in turn.
+    /// Categories and dialects of the kernels, in turn.
     turns: Vec<(Category, Dialect)>,
 }
 
@@ -18,7 +18,7 @@ pub struct Plan {
 pub struct Source {
     /// Its index in the plan.
     pub index: u64,
-    /// What it is an example of.
+    /// Its category.
     pub category: Category,
     /// Its language.
     pub dialect: Dialect,
@@ -93,7 +93,8 @@ mod tests {
     #[test]
     fn categories_and_dialects_take_turns() {
         let plan = Plan::new(0, &[Category::Math, Category::Atomic], &BOTH).expect("a plan");
-        let kinds: Vec<_> = (0..5).map(|index| plan.source(index)).map(|one| (one.category, one.dialect)).collect();
+        let kinds: Vec<_> =
+            (0..5).map(|index| plan.source(index)).map(|source| (source.category, source.dialect)).collect();
         let [math, atomic] = [Category::Math, Category::Atomic];
         let [warp, python] = BOTH;
         assert_eq!(kinds, [(math, warp), (atomic, warp), (math, python), (atomic, warp), (math, warp)]);

@@ -25,7 +25,7 @@ pub enum Aux {
     Token = 5,
     /// The number of characters of a symbol's tokens.
     Level = 6,
-    /// Whether a symbol is a single name without parentheses.
+    /// 1 for a single name without parentheses, else 0.
     Simple = 7,
     /// The character of a token.
     Letter = 8,
@@ -57,7 +57,7 @@ pub struct Production {
 }
 
 impl Production {
-    /// Whether it is a unit production: it renames a rule and emits nothing.
+    /// Returns true if it is a unit production: it renames a rule and emits nothing.
     pub fn is_unit(&self, terminals: usize) -> bool {
         self.kind == 0 && self.symbols.len() == 1 && self.symbols[0] >= terminals && self.labels[0] == 0
     }

@@ -37,7 +37,7 @@ pub enum Error {
     /// A number does not fit the tables' format.
     #[error("{what}: got {got}, at most {limit} fit")]
     TooMany {
-        /// What exceeds the limit.
+        /// The items that exceed the limit.
         what: &'static str,
         /// Their number.
         got: usize,

@@ -63,7 +63,8 @@ fn interpret(kernel: &Kernel, arguments: &[Argument]) -> (Duration, f64) {
     launch(&mut arguments, 1 << 40).expect("the launch succeeds");
     let took = start.elapsed();
     // The least limit that is enough is the number of steps.
-    let (mut low, mut high) = (0, 1 << 30);
+    let mut low = 0;
+    let mut high = 1 << 30;
     for _ in 0..10 {
         let middle = u64::midpoint(low, high);
         if launch(&mut arguments, middle).is_ok() {
@@ -98,7 +99,9 @@ fn arguments() -> Vec<Argument> {
 /// y = f(x, y), for arrays x and y and a value a.
 fn kernel(body: impl FnOnce(&mut Builder, [Expr; 3]) -> (Vec<Stmt>, Expr)) -> Kernel {
     let mut builder = Builder::new(1);
-    let (x, y, a) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1), builder.value(Dtype::F32));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.array(Dtype::F32, 1);
+    let a = builder.value(Dtype::F32);
     let [vx, vy] = [(); 2].map(|()| builder.local(Dtype::F32));
     let (stmts, result) = body(&mut builder, [local(vx), local(vy), Expr::Param(a, 0)]);
     let mut all = vec![load(vx, x, tid()), load(vy, y, tid())];
@@ -142,7 +145,9 @@ fn branchy() -> Kernel {
 
 fn inner_loop() -> Kernel {
     kernel(|builder, [x, y, a]| {
-        let (sum, i, label) = (builder.local(Dtype::F32), builder.local(Dtype::I32), builder.label());
+        let sum = builder.local(Dtype::F32);
+        let i = builder.local(Dtype::I32);
+        let label = builder.label();
         let next = Expr::Binary(BinaryOp::Add, Box::new(mul(local(sum), a)), Box::new(x));
         let body = vec![assign(sum, next)];
         (vec![assign(sum, y), range(label, i, [int(0), int(16), int(1)], body)], local(sum))

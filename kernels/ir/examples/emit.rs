@@ -40,11 +40,11 @@ fn every_operation(dtype: Dtype) -> Function {
 fn kernel(function: &Function, name: &str) -> String {
     let params: Vec<_> = function.params().iter().map(|dtype| cuda::ctype(*dtype)).collect();
     let results: Vec<_> = function.results().iter().map(|result| cuda::ctype(function.dtype(*result))).collect();
-    let inputs = params.iter().enumerate().map(|(at, ctype)| format!("const {ctype}* p{at}"));
-    let outputs = results.iter().enumerate().map(|(at, ctype)| format!("{ctype}* r{at}"));
+    let inputs = params.iter().enumerate().map(|(index, ctype)| format!("const {ctype}* p{index}"));
+    let outputs = results.iter().enumerate().map(|(index, ctype)| format!("{ctype}* r{index}"));
     let signature: Vec<_> = inputs.chain(outputs).chain(["long long count".to_owned()]).collect();
-    let loads = (0..params.len()).map(|at| format!("p{at}[index]"));
-    let stores = (0..results.len()).map(|at| format!("r{at}[index]"));
+    let loads = (0..params.len()).map(|index| format!("p{index}[index]"));
+    let stores = (0..results.len()).map(|index| format!("r{index}[index]"));
     let arguments: Vec<_> = loads.chain(["index".to_owned()]).chain(stores).collect();
     format!(
         "extern \"C\" __global__ void {name}_kernel({}) {{

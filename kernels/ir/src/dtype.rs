@@ -98,7 +98,7 @@ impl Dtype {
 
     /// The type of this name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
     /// Its category.
@@ -112,17 +112,17 @@ impl Dtype {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns true if it is a floating-point type.
     pub fn is_float(self) -> bool {
         self.kind() == Kind::Float
     }
 
-    /// Whether it is an integer type; `bool` is not.
+    /// Returns true if it is an integer type; `bool` is not.
     pub fn is_integer(self) -> bool {
         self.kind() == Kind::Integer
     }
 
-    /// Whether it is a signed integer or floating-point type.
+    /// Returns true if it is a signed integer or floating-point type.
     pub fn is_signed(self) -> bool {
         self.is_float() || matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_name_names_one_type() {
-        for one in Dtype::ALL {
-            assert_eq!(Dtype::parse(one.name()), Some(one));
+        for dtype in Dtype::ALL {
+            assert_eq!(Dtype::parse(dtype.name()), Some(dtype));
         }
         assert_eq!(Dtype::parse("float"), None);
     }

@@ -131,7 +131,8 @@ fn an_integer_is_rounded_once_to_16_bits() {
     for storage in STORAGE {
         let mut ties = 0;
         for low in 0..storage.infinity {
-            let (below, above) = (storage.value(low), storage.value(low + 1));
+            let below = storage.value(low);
+            let above = storage.value(low + 1);
             // Both neighbours of the tie are then between the two values.
             if above - below < 4.0 || above > 2.0_f64.powi(62) {
                 continue;

@@ -11,7 +11,8 @@ fn every_function() -> Vec<Function> {
     for dtype in Dtype::ALL {
         let start = || {
             let mut builder = Builder::new(&[dtype, dtype]);
-            let (a, b) = (builder.param(0), builder.param(1));
+            let a = builder.param(0);
+            let b = builder.param(1);
             (builder, a, b)
         };
         for op in UnaryOp::ALL.into_iter().filter(|op| op.result(dtype).is_some()) {
@@ -54,9 +55,9 @@ fn the_prelude_defines_what_emitted_functions_call() {
 #[test]
 fn functions_that_differ_have_different_text() {
     let functions = every_function();
-    for (at, one) in functions.iter().enumerate() {
+    for (index, one) in functions.iter().enumerate() {
         let text = cuda::emit(one, "f");
-        for other in &functions[..at] {
+        for other in &functions[..index] {
             let storage =
                 |function: &Function| function.values().iter().any(|value| value.dtype.compute() != value.dtype);
             // Copies of values of types that have the same representation.
@@ -90,7 +91,8 @@ fn literals_have_all_their_bits() {
 #[test]
 fn a_signature_has_the_types_of_elements_in_memory() {
     let mut builder = Builder::new(&[Dtype::Bool, Dtype::F16, Dtype::F64]);
-    let (condition, half) = (builder.param(0), builder.param(1));
+    let condition = builder.param(0);
+    let half = builder.param(1);
     let wide = builder.cast(half, Dtype::F32);
     let function = builder.finish(&[wide, condition]);
     let text = cuda::emit(&function, "widen");
@@ -121,7 +123,8 @@ fn rounding_to_16_bits_permits_shorter_elementary_functions() {
 fn equal_functions_have_equal_text() {
     let build = |with_unused: bool| {
         let mut builder = Builder::new(&[Dtype::F32, Dtype::F32]);
-        let (a, b) = (builder.param(0), builder.param(1));
+        let a = builder.param(0);
+        let b = builder.param(1);
         if with_unused {
             builder.unary(UnaryOp::Erf, b).expect("an f32");
         }

@@ -1,4 +1,4 @@
-//! The interpreter computes what the operations document, at the edges of every type too.
+//! The interpreter computes the documented results of operations, also at the edges of every type.
 
 use accelerd_ir::{
     Dtype,
@@ -19,7 +19,8 @@ fn unary(op: UnaryOp, a: Literal) -> Literal {
 
 fn binary(op: BinaryOp, a: Literal, b: Literal) -> Literal {
     let mut builder = Builder::new(&[a.dtype(), b.dtype()]);
-    let (left, right) = (builder.param(0), builder.param(1));
+    let left = builder.param(0);
+    let right = builder.param(1);
     let result = builder.binary(op, left, right).expect("the operation takes the types");
     interpret(&builder.finish(&[result]), &[a, b], 0)[0]
 }
@@ -359,7 +360,8 @@ macro_rules! check_integer {
     ($type:ty, $dtype:expr, $a:expr, $b:expr) => {{
         let (x, y) = ($a as $type, $b as $type);
         let literal = |value: $type| Literal::from_bits($dtype, value as u64);
-        let (a, b) = (literal(x), literal(y));
+        let a = literal(x);
+        let b = literal(y);
         prop_assert_eq!(binary(BinaryOp::Add, a, b), literal(x.wrapping_add(y)));
         prop_assert_eq!(binary(BinaryOp::Sub, a, b), literal(x.wrapping_sub(y)));
         prop_assert_eq!(binary(BinaryOp::Mul, a, b), literal(x.wrapping_mul(y)));
@@ -404,7 +406,8 @@ proptest! {
 
     #[test]
     fn arithmetic_of_f32_is_rounded_once(a: u32, b: u32) {
-        let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+        let x = f32::from_bits(a);
+        let y = f32::from_bits(b);
         let literal = |value: f32| Literal::from_bits(Dtype::F32, value.to_bits().into());
         let cases = [
             (BinaryOp::Add, x + y),

@@ -57,8 +57,8 @@ fn here() -> Place {
     place(vec![Expr::ThreadId(0), int(0)])
 }
 
-fn label(at: u32) -> LabelId {
-    LabelId(at)
+fn label(index: u32) -> LabelId {
+    LabelId(index)
 }
 
 fn range(label: LabelId, counter: LocalId, bound: Expr, body: Vec<Stmt>) -> Stmt {
@@ -216,7 +216,8 @@ fn components_are_laid_out_as_memory_requires() {
         kernel.params[1].ty = ParamType::Value(Element { components, size });
         kernel.check().map_err(|error| error.to_string())
     };
-    let (x, y) = (component("x", Dtype::F32, 0), component("pose.m01", Dtype::F64, 8));
+    let x = component("x", Dtype::F32, 0);
+    let y = component("pose.m01", Dtype::F64, 8);
     assert_eq!(check(vec![x.clone(), y.clone()], 16), Ok(()));
     let refused = |components, size, expected: &str| {
         assert_eq!(check(components, size), Err(expected.to_owned()));
@@ -257,7 +258,7 @@ fn nesting_and_size_are_bounded() {
     assert_eq!(check(vec![Stmt::Assign(I32_LOCAL, nested_expr(MAX_EXPR_DEPTH))]), Ok(()));
     let too_deep = message(vec![Stmt::Assign(I32_LOCAL, nested_expr(MAX_EXPR_DEPTH + 1))]);
     assert_eq!(too_deep, "the kernel has more than 256 levels of nested expressions");
-    let nested_stmt = |depth| (0..depth).fold(vec![], |body, at| vec![Stmt::Block(label(at), body)]);
+    let nested_stmt = |depth| (0..depth).fold(vec![], |body, index| vec![Stmt::Block(label(index), body)]);
     let levels = u32::try_from(MAX_STMT_DEPTH).expect("a small number");
     assert_eq!(check(nested_stmt(levels)), Ok(()));
     assert_eq!(message(nested_stmt(levels + 1)), "the kernel has more than 128 levels of nested statements");

@@ -1,4 +1,4 @@
-//! Emitted device code computes what the interpreter computes, bit for bit. It is compiled for the host.
+//! Emitted device code computes the results of the interpreter, bit for bit. It is compiled for the host.
 
 mod common {
     pub(crate) mod cuda;
@@ -70,7 +70,8 @@ fn pairs(dtype: Dtype, build: impl Fn(Expr, Expr) -> Vec<(Dtype, Expr)>) -> Case
     let samples = samples(dtype);
     let mut builder = Builder::new(1);
     let input = builder.array(dtype, 1);
-    let (a, b) = (builder.local(dtype), builder.local(dtype));
+    let a = builder.local(dtype);
+    let b = builder.local(dtype);
     let count = int(i32::try_from(samples.len()).expect("few samples"));
     let mut body = vec![
         load(a, input, binary(BinaryOp::Div, tid(), count.clone())),
@@ -120,7 +121,8 @@ fn approximated_operations_are_those_of_the_same_name() {
     let expected = expected(&case);
     for (got, expected) in got.arguments.iter().zip(&expected.arguments) {
         for (got, expected) in literals(Dtype::F64, got).zip(literals(Dtype::F64, expected)) {
-            let (x, y) = (got.as_f64(), expected.as_f64());
+            let x = got.as_f64();
+            let y = expected.as_f64();
             let is_close = (x - y).abs() <= y.abs() * 1e-14 || x.to_bits() == y.to_bits();
             // Numbers too small for the type lose digits.
             let is_small = x.abs().max(y.abs()) < 1e-300;
@@ -178,7 +180,9 @@ fn budgets_count_iterations_of_all_loops() {
     for budget in [0, 1, 2, 11, 12, 13, 5000] {
         let mut builder = Builder::new(1);
         let x = builder.array(Dtype::I32, 1);
-        let (i, j, n) = (builder.local(Dtype::I32), builder.local(Dtype::I32), builder.local(Dtype::I32));
+        let i = builder.local(Dtype::I32);
+        let j = builder.local(Dtype::I32);
+        let n = builder.local(Dtype::I32);
         let [outer, inner, last] = [(); 3].map(|()| builder.label());
         let count = assign(n, add(local(n), int(1)));
         let nested = range(inner, j, [int(0), int(3), int(1)], vec![count.clone()]);
@@ -243,17 +247,19 @@ fn spanned(dtype: Dtype, [start, end]: &[Expr; 2], step: i64) -> [Case; 2] {
     [false, true].map(|is_constant| {
         let mut builder = Builder::new(1);
         let x = builder.array(dtype, 1);
-        let (i, at) = (builder.local(dtype), builder.local(Dtype::I32));
-        let (by, label) = (builder.value(dtype), builder.label());
+        let i = builder.local(dtype);
+        let element = builder.local(Dtype::I32);
+        let by = builder.value(dtype);
+        let label = builder.label();
         let step_by = if is_constant { integer(dtype, step) } else { Expr::Param(by, 0) };
         let body = vec![
-            when(less(int(7), local(at)), vec![Stmt::Break(label)]),
-            store(x, local(at), local(i)),
-            assign(at, add(local(at), int(1))),
+            when(less(int(7), local(element)), vec![Stmt::Break(label)]),
+            store(x, local(element), local(i)),
+            assign(element, add(local(element), int(1))),
         ];
         let kernel = builder.finish(vec![
             range(label, i, [start.clone(), end.clone(), step_by], body),
-            store(x, int(9), if step % 2 == 0 { local(i) } else { cast(dtype, local(at)) }),
+            store(x, int(9), if step % 2 == 0 { local(i) } else { cast(dtype, local(element)) }),
         ]);
         let value = Argument::Value(bytes(&[Literal::from_i64(dtype, step)]));
         Case::new(kernel, &[1], &[zeros(dtype, 10), value])
@@ -345,7 +351,8 @@ fn strided_arrays_of_structs_are_accessed_in_four_dimensions() {
     ]);
     let shape = vec![2, 3, 2, 2];
     let strides = vec![12 * 12, -48, 24, 12];
-    let data: Vec<u8> = (0..24 * 12 + 96).map(|at: usize| u8::try_from(at * 7 % 251).expect("below 251")).collect();
+    let data: Vec<u8> =
+        (0..24 * 12 + 96).map(|index: usize| u8::try_from(index * 7 % 251).expect("below 251")).collect();
     let points = Argument::Array(ArrayArgument { data, shape, strides, offset: 96 + 24 });
     let mut value = vec![0; 16];
     value[0] = 1;
@@ -360,12 +367,13 @@ fn atomic_operations_do_not_depend_on_the_order_of_threads() {
         let ops = [AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::And, AtomicOp::Or, AtomicOp::Xor];
         for op in ops.into_iter().filter(|op| op.takes(dtype)) {
             let mut builder = Builder::new(1);
-            let (x, y) = (builder.array(dtype, 1), builder.array(dtype, 1));
+            let x = builder.array(dtype, 1);
+            let y = builder.array(dtype, 1);
             let a = builder.local(dtype);
             let place = at(y, &[int(0)]);
             let atomic = Stmt::Atomic { op, place, operand: local(a), expected: None, previous: None };
             let kernel = builder.finish(vec![load(a, x, tid()), atomic]);
-            let values: Vec<_> = (0..40).map(|at| Literal::from_i64(dtype, at * 5 % 17 - 3)).collect();
+            let values: Vec<_> = (0..40).map(|index| Literal::from_i64(dtype, index * 5 % 17 - 3)).collect();
             cases.push(Case::reversed(kernel, &[40], &[array(&values), array(&[Literal::from_i64(dtype, 6)])]));
         }
     }
@@ -375,7 +383,8 @@ fn atomic_operations_do_not_depend_on_the_order_of_threads() {
 /// `y[i, j] += x[i]` where `x[i]` is not 3, and a variable that only some threads assign.
 fn reads_before_it_writes() -> Kernel {
     let mut builder = Builder::new(2);
-    let (x, y) = (builder.array(Dtype::I32, 1), builder.array(Dtype::I32, 2));
+    let x = builder.array(Dtype::I32, 1);
+    let y = builder.array(Dtype::I32, 2);
     let [a, b, bonus] = [Dtype::I32; 3].map(|dtype| builder.local(dtype));
     let place = || at(y, &[tid(), Expr::ThreadId(1)]);
     let mut kernel = builder.finish(vec![
@@ -397,11 +406,11 @@ fn reads_before_it_writes() -> Kernel {
 
 #[test]
 fn threads_that_run_at_once_have_variables_of_their_own() {
-    // Grids around multiples of what the device runs at once; in the last case threads read beyond the end of `x`.
+    // Grids around multiples of the threads that the device runs at once; in the last case threads read beyond the end of `x`.
     let cases: Vec<_> = [(1, 1), (6, 1), (5, 5), (9, 8), (12, 12), (7, 8)]
         .map(|(extent, grid)| {
-            let x: Vec<_> = (0..extent).map(|at| Literal::from_i64(Dtype::I32, at)).collect();
-            let y: Vec<_> = (0..grid * 3).map(|at| Literal::from_i64(Dtype::I32, 7 * at)).collect();
+            let x: Vec<_> = (0..extent).map(|index| Literal::from_i64(Dtype::I32, index)).collect();
+            let y: Vec<_> = (0..grid * 3).map(|index| Literal::from_i64(Dtype::I32, 7 * index)).collect();
             let rows = i32::try_from(grid).expect("a few");
             let arguments = [array(&x), Argument::contiguous(bytes(&y), &[rows, 3], 4)];
             Case::new(reads_before_it_writes(), &[rows.unsigned_abs(), 3], &arguments)
@@ -442,7 +451,8 @@ struct add_thread {
 fn saxpy() -> Kernel {
     let mut builder = Builder::new(2);
     let alpha = builder.value(Dtype::F32);
-    let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 2));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.array(Dtype::F32, 2);
     let [row, i, sum, a] = [Dtype::I32, Dtype::I32, Dtype::F32, Dtype::F32].map(|dtype| builder.local(dtype));
     let label = builder.label();
     let scaled = mul(Expr::Param(alpha, 0), local(a));
@@ -556,7 +566,7 @@ fn the_prelude_defines_what_device_code_calls() {
 fn a_launch_lies_in_memory_as_device_code_reads_it() {
     let launch = Launch { stop: 1, fault: 2, first: 3, count: 4, loop_budget: 5, grid: [6, 7, 8, 9] };
     let bytes = launch.to_bytes();
-    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let long = |offset: usize| u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("8 bytes"));
     assert_eq!([0, 8, 16, 24, 32].map(long), [1, 2, 3, 4, 5]);
     assert_eq!([long(40), long(48)], [6 | 7 << 32, 8 | 9 << 32]);
     assert_eq!(Launch::fault(&Launch::no_fault()), None);

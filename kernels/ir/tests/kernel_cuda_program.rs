@@ -51,7 +51,8 @@ fn text(output: &Output) -> String {
 fn saxpy() -> (Kernel, Vec<Argument>) {
     let mut builder = Builder::new(1);
     let alpha = builder.value(Dtype::F32);
-    let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.array(Dtype::F32, 1);
     let [i, loaded, sum] = [Dtype::I32, Dtype::F32, Dtype::F32].map(|dtype| builder.local(dtype));
     let scaled = mul(Expr::Param(alpha, 0), local(loaded));
     let mut kernel = builder.finish(vec![
@@ -86,16 +87,16 @@ fn a_program_passes_on_its_example() {
 /// Programs in namespaces of their own, in one program that runs them all.
 fn run_all(name: &str, all: &[Files]) -> Output {
     let mut text = "#include <vector>\n#include <cuda_runtime.h>\n".to_owned();
-    for (at, files) in all.iter().enumerate() {
+    for (index, files) in all.iter().enumerate() {
         let lines = files.source.lines().filter(|line| !line.starts_with("#include"));
         let body = lines.collect::<Vec<_>>().join("\n");
-        // What the shim defines is in the namespace of all.
+        // The shim's definitions are in the global namespace.
         let body = body.replace("namespace ir {\n", "namespace ir {\nusing namespace ::ir;\n");
-        writeln!(text, "namespace program_{at} {{\n{body}\n}}").expect("a string grows");
+        writeln!(text, "namespace program_{index} {{\n{body}\n}}").expect("a string grows");
     }
     text.push_str("int main() {\n    int failures = 0;\n");
-    for at in 0..all.len() {
-        writeln!(text, "    failures += program_{at}::main();").expect("a string grows");
+    for index in 0..all.len() {
+        writeln!(text, "    failures += program_{index}::main();").expect("a string grows");
     }
     text.push_str("    return failures;\n}\n");
     run(name, &text)
@@ -187,7 +188,7 @@ fn points() -> Files {
         moved(y, 1),
         Stmt::Store(place(2), less(local(x), local(y))),
     ]);
-    let data: Vec<u8> = (0..6 * 24).map(|at| if at % 8 < 6 { at } else { 0x40 }).collect();
+    let data: Vec<u8> = (0..6 * 24).map(|index| if index % 8 < 6 { index } else { 0x40 }).collect();
     let strided = ArrayArgument { data, shape: vec![3, 2], strides: vec![-48, 24], offset: 96 };
     let by = [1.5_f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     files(&kernel, &[3, 2], &[Argument::Value(by), Argument::Array(strided)])
@@ -196,10 +197,13 @@ fn points() -> Files {
 /// Sums and extremes of an array, by atomic operations.
 fn reductions() -> Files {
     let mut builder = Builder::new(1);
-    let (x, n) = (builder.array(Dtype::F32, 1), builder.array(Dtype::I64, 1));
-    let (sum, least, count) =
-        (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1), builder.array(Dtype::I64, 1));
-    let (a, b) = (builder.local(Dtype::F32), builder.local(Dtype::I64));
+    let x = builder.array(Dtype::F32, 1);
+    let n = builder.array(Dtype::I64, 1);
+    let sum = builder.array(Dtype::F32, 1);
+    let least = builder.array(Dtype::F32, 1);
+    let count = builder.array(Dtype::I64, 1);
+    let a = builder.local(Dtype::F32);
+    let b = builder.local(Dtype::I64);
     let atomic = |op, array, operand| {
         let place = at(array, &[int(0)]);
         Stmt::Atomic { op, place, operand, expected: None, previous: None }
@@ -211,7 +215,7 @@ fn reductions() -> Files {
         atomic(AtomicOp::Min, least, local(a)),
         atomic(AtomicOp::Add, count, local(b)),
     ]);
-    let values: Vec<f32> = (0..100_u8).map(|at| f32::from(at) * 0.37 - 11.0).collect();
+    let values: Vec<f32> = (0..100_u8).map(|index| f32::from(index) * 0.37 - 11.0).collect();
     let arguments = [
         Argument::array(&values),
         Argument::array(&(0..100).collect::<Vec<i64>>()),
@@ -233,7 +237,8 @@ fn empty() -> Files {
 /// Names that C++ or the program has for something else.
 fn names() -> Files {
     let mut builder = Builder::new(1);
-    let (x, y) = (builder.array(Dtype::F32, 1), builder.value(Dtype::F32));
+    let x = builder.array(Dtype::F32, 1);
+    let y = builder.value(Dtype::F32);
     let [a, i] = [Dtype::F32, Dtype::I32].map(|dtype| builder.local(dtype));
     let label = builder.label();
     let sine = unary(UnaryOp::Sin, Expr::Param(y, 0));

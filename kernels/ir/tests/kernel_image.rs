@@ -83,22 +83,25 @@ fn arrays_are_aligned_and_do_not_overlap() {
 
 #[test]
 fn a_device_gets_the_same_arguments() {
-    let (points, scale) = ([0; 48], 3.0_f64.to_le_bytes());
+    let points = [0; 48];
+    let scale = 3.0_f64.to_le_bytes();
     let image = MemoryImage::new(&kernel(), &[3, 5], arguments(&points, &scale), GIB).expect("a launch that fits");
-    let (layout, block) = (Layout::new(&kernel()), ParamBlock::new(&kernel(), &image));
+    let layout = Layout::new(&kernel());
+    let block = ParamBlock::new(&kernel(), &image);
     let [flag, points, scale, out] = &layout.params[..] else { panic!("four parameters, got {layout:?}") };
     let value = |of: &ParamLayout, size: usize| match of {
         ParamLayout::Value(offsets) => block.bytes[offsets[0]..offsets[0] + size].to_vec(),
         ParamLayout::Array { .. } => panic!("an array"),
     };
     assert_eq!((value(flag, 1), value(scale, 8)), (vec![1], 3.0_f64.to_le_bytes().to_vec()));
-    let long = |at: usize| u64::from_le_bytes(block.bytes[at..at + 8].try_into().expect("8 bytes"));
-    let word = |at: usize| u32::from_le_bytes(block.bytes[at..at + 4].try_into().expect("4 bytes"));
+    let long = |offset: usize| u64::from_le_bytes(block.bytes[offset..offset + 8].try_into().expect("8 bytes"));
+    let word = |offset: usize| u32::from_le_bytes(block.bytes[offset..offset + 4].try_into().expect("4 bytes"));
     let array = |of: &ParamLayout| match of {
         ParamLayout::Value(_) => panic!("a value"),
         ParamLayout::Array { data, strides, shape } => (*data, *strides, *shape),
     };
-    let ((points, points_strides, points_shape), (out, out_strides, out_shape)) = (array(points), array(out));
+    let (points, points_strides, points_shape) = array(points);
+    let (out, out_strides, out_shape) = array(out);
     assert_eq!(block.addresses, [points, out]);
     let starts: Vec<_> = image.arrays.iter().flatten().map(|range| range.start).collect();
     assert_eq!([long(points), long(out)], starts[..]);
@@ -113,7 +116,8 @@ fn error(grid: &[u64], arguments: Vec<ImageArgument<&[u8]>>, limit: u64) -> Imag
 
 /// The error of an argument in place of the right one.
 fn mismatch(param: usize, argument: ImageArgument<&[u8]>) -> ArgumentMismatch {
-    let (points, scale) = ([0; 48], [0; 8]);
+    let points = [0; 48];
+    let scale = [0; 8];
     let mut arguments = arguments(&points, &scale);
     arguments[param] = argument;
     let error = error(&[3, 5], arguments, GIB);
@@ -134,7 +138,8 @@ fn arguments_that_do_not_fit_are_named() {
     assert_eq!(mismatch(3, Zeros { extents: vec![0, 1 << 31] }), extent);
     assert!(matches!(mismatch(0, Zeros { extents: vec![] }), ArgumentMismatch::Kind(_)));
     assert!(matches!(mismatch(1, Value(&[])), ArgumentMismatch::Kind(_)));
-    let (points, scale) = ([0; 48], [0; 7]);
+    let points = [0; 48];
+    let scale = [0; 7];
     let text = error(&[3, 5], arguments(&points, &scale), GIB).to_string();
     assert_eq!(text, "argument `p2`: expected 8 bytes, got 7");
 }
@@ -151,7 +156,8 @@ fn grids_that_do_not_fit_are_named() {
 
 #[test]
 fn a_launch_that_needs_too_much_memory_is_refused_with_the_figure() {
-    let (points, scale) = ([0; 48], [0; 8]);
+    let points = [0; 48];
+    let scale = [0; 8];
     let needed = MemoryImage::new(&kernel(), &[3, 5], arguments(&points, &scale), GIB).expect("fits").memory_bytes;
     let fits = |limit| MemoryImage::new(&kernel(), &[3, 5], arguments(&points, &scale), limit);
     assert!(fits(needed).is_ok());
@@ -212,6 +218,6 @@ proptest! {
         (record.thread, record.kind, record.site, record.array) =
             (small.into(), small.into(), FaultRecord::NONE, small.into());
         let fault = record.resolve(&kernel, &grid);
-        prop_assert!(fault.is_none_or(|fault| fault.thread.iter().zip(&grid).all(|(at, extent)| at < extent)));
+        prop_assert!(fault.is_none_or(|fault| fault.thread.iter().zip(&grid).all(|(index, extent)| index < extent)));
     }
 }

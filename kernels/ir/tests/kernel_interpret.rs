@@ -30,7 +30,7 @@ fn fault(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits: Limi
     }
 }
 
-/// What one thread writes to an array of `T` that it gets with `len` zeros; the builder's first parameter.
+/// The content that one thread writes to an array of `T` that it gets with `len` zeros; the builder's first parameter.
 fn written<T: Scalar>(len: usize, build: impl FnOnce(&mut Builder) -> Vec<Stmt>) -> Vec<T> {
     let mut builder = Builder::new(1);
     builder.array(T::DTYPE, 1);
@@ -47,8 +47,11 @@ const OUT: ParamId = ParamId(0);
 #[test]
 fn every_thread_computes_its_element() {
     let mut builder = Builder::new(1);
-    let (y, x, a) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1), builder.value(Dtype::F32));
-    let (vx, vy) = (builder.local(Dtype::F32), builder.local(Dtype::F32));
+    let y = builder.array(Dtype::F32, 1);
+    let x = builder.array(Dtype::F32, 1);
+    let a = builder.value(Dtype::F32);
+    let vx = builder.local(Dtype::F32);
+    let vy = builder.local(Dtype::F32);
     let value = add(mul(Expr::Param(a, 0), local(vx)), local(vy));
     let kernel = builder.finish(vec![load(vx, x, tid()), load(vy, y, tid()), store(y, tid(), value)]);
     let mut arguments =
@@ -60,7 +63,8 @@ fn every_thread_computes_its_element() {
 #[test]
 fn threads_run_in_row_major_order_of_the_grid() {
     let mut builder = Builder::new(3);
-    let (out, count) = (builder.array(Dtype::I32, 1), builder.array(Dtype::I32, 1));
+    let out = builder.array(Dtype::I32, 1);
+    let count = builder.array(Dtype::I32, 1);
     let ticket = builder.local(Dtype::I32);
     let position = (0..3).fold(int(0), |sum, axis| add(mul(sum, int(10)), Expr::ThreadId(axis)));
     let draw = Stmt::Atomic {
@@ -80,15 +84,17 @@ fn threads_run_in_row_major_order_of_the_grid() {
 fn ranges_are_those_of_python() {
     let numbers = |bounds: [i64; 3]| -> Vec<i64> {
         let all = written::<i64>(16, |builder| {
-            let (counter, at, label) = (builder.local(Dtype::I8), builder.local(Dtype::I32), builder.label());
+            let counter = builder.local(Dtype::I8);
+            let element = builder.local(Dtype::I32);
+            let label = builder.label();
             let body = vec![
-                store(OUT, local(at), cast(Dtype::I64, local(counter))),
-                assign(at, add(local(at), int(1))),
+                store(OUT, local(element), cast(Dtype::I64, local(counter))),
+                assign(element, add(local(element), int(1))),
                 // The iteration does not depend on it.
                 assign(counter, integer(Dtype::I8, 99)),
             ];
             let bounds = bounds.map(|bound| integer(Dtype::I8, bound));
-            vec![range(label, counter, bounds, body), store(OUT, int(15), cast(Dtype::I64, local(at)))]
+            vec![range(label, counter, bounds, body), store(OUT, int(15), cast(Dtype::I64, local(element)))]
         });
         all[..usize::try_from(all[15]).expect("a count")].to_vec()
     };
@@ -106,7 +112,9 @@ fn ranges_are_those_of_python() {
 #[test]
 fn a_counter_keeps_its_last_number_and_bounds_are_evaluated_once() {
     let result = written::<i32>(2, |builder| {
-        let (counter, end, label) = (builder.local(Dtype::I32), builder.local(Dtype::I32), builder.label());
+        let counter = builder.local(Dtype::I32);
+        let end = builder.local(Dtype::I32);
+        let label = builder.label();
         let body = vec![assign(end, int(100))];
         vec![
             assign(end, int(3)),
@@ -123,7 +131,7 @@ fn break_and_continue_go_to_their_label() {
     let result = written::<i32>(3, |builder| {
         let [i, j, sum] = [(); 3].map(|()| builder.local(Dtype::I32));
         let [outer, inner, block] = [(); 3].map(|()| builder.label());
-        let mark = |at: i32, by: i32| [load(sum, OUT, int(at)), store(OUT, int(at), add(local(sum), int(by)))];
+        let mark = |index: i32, by: i32| [load(sum, OUT, int(index)), store(OUT, int(index), add(local(sum), int(by)))];
         let body = vec![
             when(equal(local(j), int(1)), vec![Stmt::Continue(inner)]),
             when(equal(local(j), int(3)), vec![Stmt::Continue(outer)]),
@@ -141,7 +149,8 @@ fn break_and_continue_go_to_their_label() {
 #[test]
 fn a_loop_runs_until_it_is_left() {
     let result = written::<i32>(1, |builder| {
-        let (i, label) = (builder.local(Dtype::I32), builder.label());
+        let i = builder.local(Dtype::I32);
+        let label = builder.label();
         let leave = when(equal(local(i), int(7)), vec![store(OUT, int(0), local(i)), Stmt::Return]);
         vec![Stmt::Loop(label, vec![leave, assign(i, add(local(i), int(1)))]), store(OUT, int(0), int(-1))]
     });
@@ -153,7 +162,8 @@ fn atomic_operations_replace_a_component_and_give_the_previous_value() {
     let apply = |op, operand: i32, expected: Option<i32>| -> Vec<i32> {
         written(2, |builder| {
             let previous = builder.local(Dtype::I32);
-            let (place, expected) = (at(OUT, &[int(0)]), expected.map(int));
+            let place = at(OUT, &[int(0)]);
+            let expected = expected.map(int);
             vec![
                 store(OUT, int(0), int(12)),
                 Stmt::Atomic { op, place, operand: int(operand), expected, previous: Some(previous) },
@@ -176,7 +186,8 @@ fn atomic_operations_replace_a_component_and_give_the_previous_value() {
 fn compare_exchange_compares_bits() {
     let exchange = |expected: f64| -> Vec<f32> {
         written(1, |_| {
-            let (place, operand) = (at(OUT, &[int(0)]), number(Dtype::F32, 5.0));
+            let place = at(OUT, &[int(0)]);
+            let operand = number(Dtype::F32, 5.0);
             let expected = Some(number(Dtype::F32, expected));
             vec![Stmt::Atomic { op: AtomicOp::CompareExchange, place, operand, expected, previous: None }]
         })
@@ -190,7 +201,8 @@ fn arrays_are_strided_and_their_elements_have_components() {
     let mut builder = Builder::new(2);
     let point = element(&[("x", Dtype::F32, 0), ("tag", Dtype::U8, 4), ("y", Dtype::F32, 8)], 12);
     let array = builder.array_of(point, 2);
-    let (row, column) = (Expr::ThreadId(0), Expr::ThreadId(1));
+    let row = Expr::ThreadId(0);
+    let column = Expr::ThreadId(1);
     let number = add(mul(row.clone(), int(10)), column.clone());
     let place = |nth| component(array, &[row.clone(), column.clone()], nth);
     let kernel = builder.finish(vec![
@@ -213,7 +225,8 @@ fn arrays_are_strided_and_their_elements_have_components() {
 #[test]
 fn an_index_outside_of_its_dimension_is_a_fault() {
     let mut builder = Builder::new(1);
-    let (array, index) = (builder.array(Dtype::I32, 2), builder.array(Dtype::I64, 1));
+    let array = builder.array(Dtype::I32, 2);
+    let index = builder.array(Dtype::I64, 1);
     let i = builder.local(Dtype::I64);
     let mut place = at(array, &[local(i), int(1)]);
     place.site = SiteId(2);
@@ -255,8 +268,10 @@ fn the_first_fault_is_reported_by_position() {
 #[test]
 fn the_loops_of_a_thread_share_a_budget() {
     let mut builder = Builder::new(1);
-    let (i, j) = (builder.local(Dtype::I32), builder.local(Dtype::U64));
-    let (first, second) = (builder.label(), builder.label());
+    let i = builder.local(Dtype::I32);
+    let j = builder.local(Dtype::U64);
+    let first = builder.label();
+    let second = builder.label();
     let inner = range(second, j, [0, 2, 1].map(|bound| integer(Dtype::U64, bound)), vec![]);
     let kernel = builder.finish(vec![range(first, i, [int(0), int(3), int(1)], vec![inner])]);
     let with_budget = |loop_budget| launch(&kernel, &[2], &mut [], Limits { loop_budget, ..Limits::default() });
@@ -288,7 +303,9 @@ fn storage_types_keep_their_bits_and_bools_are_bytes() {
     });
     assert_eq!(halves, [half::f16::from_f32(0.1), half::f16::from_f32(0.2)]);
     let mut builder = Builder::new(1);
-    let (out, flags, flag) = (builder.array(Dtype::I32, 1), builder.array(Dtype::Bool, 1), builder.local(Dtype::Bool));
+    let out = builder.array(Dtype::I32, 1);
+    let flags = builder.array(Dtype::Bool, 1);
+    let flag = builder.local(Dtype::Bool);
     let kernel = builder.finish(vec![
         load(flag, flags, tid()),
         store(out, tid(), select(local(flag), int(1), int(-1))),

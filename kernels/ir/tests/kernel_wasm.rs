@@ -1,4 +1,4 @@
-//! Emitted WebAssembly computes what the interpreter computes, bit for bit.
+//! Emitted WebAssembly computes the results of the interpreter, bit for bit.
 
 mod common {
     pub(crate) mod random;
@@ -105,7 +105,8 @@ fn pairs(dtype: Dtype, build: impl Fn(Expr, Expr) -> Vec<(Dtype, Expr)>) -> (Ker
     let samples = samples(dtype);
     let mut builder = Builder::new(1);
     let input = builder.array(dtype, 1);
-    let (a, b) = (builder.local(dtype), builder.local(dtype));
+    let a = builder.local(dtype);
+    let b = builder.local(dtype);
     let count = int(i32::try_from(samples.len()).expect("few samples"));
     let mut body = vec![
         load(a, input, binary(BinaryOp::Div, tid(), count.clone())),
@@ -167,8 +168,10 @@ fn every_16_bit_float_and_the_numbers_around_agree() {
         [(Dtype::F16, Dtype::F32), (Dtype::F16, Dtype::F64), (Dtype::Bf16, Dtype::F32), (Dtype::Bf16, Dtype::F64)]
     {
         let mut builder = Builder::new(1);
-        let (widened, rounded) = (builder.array(wide, 1), builder.array(storage, 2));
-        let (half, x) = (builder.local(storage), builder.local(wide));
+        let widened = builder.array(wide, 1);
+        let rounded = builder.array(storage, 2);
+        let half = builder.local(storage);
+        let x = builder.local(wide);
         let bits = if wide == Dtype::F32 { Dtype::I32 } else { Dtype::I64 };
         let mut body = vec![
             assign(half, Expr::Bitcast(storage, Box::new(cast(Dtype::U16, tid())))),
@@ -231,7 +234,9 @@ fn every_atomic_operation_agrees() {
         for op in AtomicOp::ALL.into_iter().filter(|op| op.takes(dtype)) {
             let samples: Vec<_> = samples(dtype).into_iter().filter(|x| !x.as_f64().is_nan()).collect();
             let mut builder = Builder::new(1);
-            let (input, cells, seen) = (builder.array(dtype, 1), builder.array(dtype, 1), builder.array(dtype, 1));
+            let input = builder.array(dtype, 1);
+            let cells = builder.array(dtype, 1);
+            let seen = builder.array(dtype, 1);
             let [x, previous] = [(); 2].map(|()| builder.local(dtype));
             let expected = (op == AtomicOp::CompareExchange).then(|| number(dtype, 0.0));
             let place = at(cells, &[binary(BinaryOp::Rem, tid(), int(5))]);
@@ -255,9 +260,12 @@ fn ranges_of_every_integer_type_agree() {
             .chain([Literal::from_bits(dtype, u64::MAX >> 1), Literal::from_bits(dtype, 1 << (8 * dtype.size() - 1))])
             .collect();
         let mut builder = Builder::new(3);
-        let (input, counts, last) = (builder.array(dtype, 1), builder.array(Dtype::I32, 3), builder.array(dtype, 3));
+        let input = builder.array(dtype, 1);
+        let counts = builder.array(Dtype::I32, 3);
+        let last = builder.array(dtype, 3);
         let [start, end, step, counter] = [(); 4].map(|()| builder.local(dtype));
-        let (count, label) = (builder.local(Dtype::I32), builder.label());
+        let count = builder.local(Dtype::I32);
+        let label = builder.label();
         let position = [0, 1, 2].map(Expr::ThreadId);
         let body =
             vec![assign(count, add(local(count), int(1))), when(less(int(6), local(count)), vec![Stmt::Break(label)])];
@@ -269,7 +277,8 @@ fn ranges_of_every_integer_type_agree() {
             Stmt::Store(at(counts, &position), local(count)),
             Stmt::Store(at(last, &position), local(counter)),
         ]);
-        let (extent, all) = (i32::try_from(bounds.len()).expect("few"), bounds.len().pow(3));
+        let extent = i32::try_from(bounds.len()).expect("few");
+        let all = bounds.len().pow(3);
         let grid = [len(bounds.len()); 3];
         let cube = |dtype: Dtype| Argument::contiguous(vec![0; all * dtype.size()], &[extent; 3], dtype.size());
         assert_agree(&kernel, &grid, &[array_of(&bounds, dtype), cube(Dtype::I32), cube(dtype)], BUDGET);
@@ -308,11 +317,13 @@ fn strided_arrays_of_structs_agree() {
 #[test]
 fn faults_of_every_kind_agree() {
     let mut builder = Builder::new(2);
-    let (array, index) = (builder.array(Dtype::F32, 3), builder.array(Dtype::I64, 1));
-    let (i, forever) = (builder.local(Dtype::I64), builder.label());
+    let array = builder.array(Dtype::F32, 3);
+    let index = builder.array(Dtype::I64, 1);
+    let i = builder.local(Dtype::I64);
+    let forever = builder.label();
     let mut place = at(array, &[int(0), local(i), Expr::ThreadId(1)]);
     place.site = SiteId(3);
-    let raise = |kind, at| Stmt::Fault(kind, SiteId(at));
+    let raise = |kind, position| Stmt::Fault(kind, SiteId(position));
     let nth = |value| equal(Expr::ThreadId(0), int(value));
     let kernel = builder.finish(vec![
         load(i, index, Expr::ThreadId(0)),
@@ -355,8 +366,11 @@ fn faults_of_every_kind_agree() {
 fn the_budget_is_that_of_the_interpreter() {
     let mut builder = Builder::new(1);
     let out = builder.array(Dtype::I32, 1);
-    let (i, j, n) = (builder.local(Dtype::I32), builder.local(Dtype::U64), builder.local(Dtype::I32));
-    let (outer, inner) = (builder.label(), builder.label());
+    let i = builder.local(Dtype::I32);
+    let j = builder.local(Dtype::U64);
+    let n = builder.local(Dtype::I32);
+    let outer = builder.label();
+    let inner = builder.label();
     let bounds = [0, 2, 1].map(|bound| integer(Dtype::U64, bound));
     let count = vec![assign(n, add(local(n), int(1))), store(out, tid(), local(n))];
     let inner = range(inner, j, bounds, count);
@@ -470,8 +484,10 @@ fn a_variable_that_holds_the_position_is_an_index_of_vectors() {
     // y[i] = x[i] after statements, with an index that is the position only in the first case.
     let has_vectors = |build: fn(LocalId) -> Vec<Stmt>| {
         let mut builder = Builder::new(1);
-        let (i, value) = (builder.local(Dtype::I32), builder.local(Dtype::F32));
-        let (x, y) = (builder.array(Dtype::F32, 1), builder.array(Dtype::F32, 1));
+        let i = builder.local(Dtype::I32);
+        let value = builder.local(Dtype::F32);
+        let x = builder.array(Dtype::F32, 1);
+        let y = builder.array(Dtype::F32, 1);
         let mut body = build(i);
         body.extend([load(value, x, local(i)), store(y, tid(), local(value))]);
         let kernel = builder.finish(body);
@@ -512,8 +528,11 @@ fn threads_of_vectors_return_on_their_own() {
 #[test]
 fn loops_that_all_threads_run_alike_run_in_vectors() {
     let mut builder = Builder::new(1);
-    let (out, n) = (builder.array(Dtype::I32, 1), builder.value(Dtype::I32));
-    let (i, sum, label) = (builder.local(Dtype::I32), builder.local(Dtype::I32), builder.label());
+    let out = builder.array(Dtype::I32, 1);
+    let n = builder.value(Dtype::I32);
+    let i = builder.local(Dtype::I32);
+    let sum = builder.local(Dtype::I32);
+    let label = builder.label();
     let body = vec![
         when(equal(add(tid(), local(i)), int(9)), vec![Stmt::Return]),
         assign(sum, add(local(sum), mul(local(i), tid()))),
@@ -542,8 +561,10 @@ fn loops_that_all_threads_run_alike_run_in_vectors() {
 #[test]
 fn a_loop_beyond_its_budget_is_a_fault_of_the_first_thread_that_is_left() {
     let mut builder = Builder::new(1);
-    let (out, first) = (builder.array(Dtype::I32, 1), builder.value(Dtype::I32));
-    let (i, label) = (builder.local(Dtype::I32), builder.label());
+    let out = builder.array(Dtype::I32, 1);
+    let first = builder.value(Dtype::I32);
+    let i = builder.local(Dtype::I32);
+    let label = builder.label();
     let kernel = builder.finish(vec![
         when(less(tid(), Expr::Param(first, 0)), vec![Stmt::Return]),
         range(label, i, [int(0), int(9), int(1)], vec![store(out, tid(), local(i))]),

@@ -53,10 +53,10 @@ impl Allowance {
         reserved.bytes() - self.free.load(SeqCst)
     }
 
-    /// Takes `bytes` of what is free and of a new block.
+    /// Takes `bytes` of the free bytes and of a new block.
     fn grow(&self, bytes: u64) -> Result<(), Exceeded> {
         let mut reserved = lock(&self.reserved);
-        // All that is free is withdrawn meanwhile, so that no other caller takes what this one makes the budget grow for.
+        // All free bytes are withdrawn meanwhile, so that no other caller takes the bytes for which this one makes the budget grow.
         let free = self.free.swap(0, SeqCst);
         let Some(missing) = bytes.checked_sub(free).filter(|missing| *missing > 0) else {
             self.free.fetch_add(free - bytes, SeqCst);
@@ -78,14 +78,14 @@ impl Allowance {
         }
     }
 
-    /// Returns what is free beyond `keep` bytes, but nothing of the floor.
+    /// Returns the free bytes beyond `keep`, but nothing of the floor.
     fn shrink(&self, keep: u64) -> u64 {
         // Whoever holds the lock is resizing the budget.
         let Ok(mut reserved) = self.reserved.try_lock() else { return 0 };
-        let most = reserved.bytes().saturating_sub(self.floor);
+        let limit = reserved.bytes().saturating_sub(self.floor);
         let mut returned = 0;
         let take = |free: u64| {
-            returned = free.saturating_sub(keep).min(most);
+            returned = free.saturating_sub(keep).min(limit);
             (returned > 0).then(|| free - returned)
         };
         if self.free.fetch_update(SeqCst, SeqCst, take).is_err() {

@@ -23,7 +23,7 @@ impl Limit {
 pub struct Exceeded {
     /// Where memory was asked for.
     pub place: Place,
-    /// What for.
+    /// The kind of memory.
     pub kind: Kind,
     /// Bytes asked for.
     pub asked: u64,
@@ -33,14 +33,14 @@ pub struct Exceeded {
     pub limit: u64,
     /// The setting of that limit.
     pub setting: &'static str,
-    /// Whether the limit is that of the kind, rather than that of the place.
+    /// True if the limit is that of the kind, rather than that of the place.
     pub is_cap: bool,
     /// Bytes held in the place by each kind that holds any.
     pub by_kind: Vec<(Kind, u64)>,
 }
 
 impl Exceeded {
-    /// Whether the memory returns as soon as calls end.
+    /// Returns true if the memory returns as soon as calls end.
     pub fn is_transient(&self) -> bool {
         matches!(self.kind, Kind::Messages | Kind::Requests)
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// What is held of one kind.
+/// The balance of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindBalance {
     pub(crate) held: u64,
@@ -74,7 +74,7 @@ pub(crate) struct KindBalance {
     pub(crate) evicted: u64,
 }
 
-/// What is held in one place.
+/// The balance of one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
     place: Place,
@@ -135,7 +135,7 @@ impl Balance {
         }
     }
 
-    /// Whether the reservation could fit if everything that is ever evicted were.
+    /// Returns true if the reservation could fit if everything that is ever evicted were.
     pub(crate) fn could_fit(&self, bytes: u64) -> bool {
         let stays = Kind::ALL.iter().filter(|kind| !Kind::EVICTION.contains(kind));
         let held: u64 = stays.map(|kind| self.kinds[*kind as usize].held).sum();

@@ -1,4 +1,4 @@
-//! Where memory is, and what it is used for.
+//! Places of memory, and the kinds of its use.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What memory is used for.
+/// The purpose of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Connections, request messages and responses.
@@ -29,7 +29,7 @@ pub enum Kind {
     Requests,
     /// Vectors, ids, payloads and text indexes of collections.
     Collections,
-    /// Working memory of what writes and reads collections: checkpoints, snapshots, recovery, commits of text indexes.
+    /// Working memory of writers and readers of collections: checkpoints, snapshots, recovery, commits of text indexes.
     Writers,
     /// Indexes of filters and sort orders of collections, which are built again when a request needs them.
     Indexes,
@@ -41,7 +41,7 @@ pub enum Kind {
     Pinned,
     /// Captured CUDA graphs.
     Graphs,
-    /// What a GPU's memory pool has reserved for anything else: weights, activations, blocks that are free.
+    /// Memory that a GPU's pool has reserved for anything else: weights, activations, blocks that are free.
     Pool,
     /// Resident tensors.
     Tensors,
@@ -66,7 +66,7 @@ impl Kind {
         Self::Sandbox,
     ];
 
-    /// The kinds that are evicted, in this order: first what allowances hold unused, then what is cheapest to make again.
+    /// The kinds that are evicted, in this order: first the unused bytes of allowances, then the data that is cheapest to recreate.
     /// Child processes are evicted while no call uses them. Collections, tensors and pinned memory are never evicted.
     pub const EVICTION: [Self; 7] =
         [Self::Messages, Self::Requests, Self::Sandbox, Self::Graphs, Self::Indexes, Self::Copies, Self::Models];

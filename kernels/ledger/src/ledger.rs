@@ -36,7 +36,7 @@ pub(crate) struct Books {
     balance: Mutex<Balance>,
     evictors: RwLock<Vec<(Kind, Evictor)>>,
     gauges: RwLock<Vec<(Kind, Gauge)>>,
-    /// Reads what the allocator of the place has reserved in total.
+    /// Reads the bytes that the allocator of the place has reserved in total.
     total: RwLock<Option<Gauge>>,
 }
 
@@ -92,20 +92,20 @@ impl Ledger {
         lock(&self.books(place).balance).kind(kind).cap = cap;
     }
 
-    /// Registers a callback that evicts what is a cache of this kind. It is called with the bytes that are missing, from the
+    /// Registers a callback that evicts cached data of this kind. It is called with the bytes that are missing, from the
     /// thread that reserves, and returns the bytes that it evicted; their reservations are dropped by then. It must not wait
     /// for a lock that is held while memory is reserved.
     pub fn on_eviction(&self, place: Place, kind: Kind, evict: impl Fn(u64) -> u64 + Send + Sync + 'static) {
         write(&self.books(place).evictors).push((kind, Arc::new(evict)));
     }
 
-    /// Registers a callback that reads what is held of a kind outside of reservations. It counts in snapshots, and for no
+    /// Registers a callback that reads the bytes of a kind that are held outside of reservations. It counts in snapshots, and for no
     /// limit: the allocator of the place has its own.
     pub fn observe(&self, place: Place, kind: Kind, read: impl Fn() -> u64 + Send + Sync + 'static) {
         write(&self.books(place).gauges).push((kind, Arc::new(read)));
     }
 
-    /// Registers a callback that reads what the allocator of a place has reserved. What no other kind holds of it counts as
+    /// Registers a callback that reads the bytes that the allocator of a place has reserved. Those that no other kind holds count as
     /// [`Kind::Pool`] in snapshots.
     pub fn observe_total(&self, place: Place, read: impl Fn() -> u64 + Send + Sync + 'static) {
         *write(&self.books(place).total) = Some(Arc::new(read));
@@ -118,7 +118,8 @@ impl Ledger {
 
     /// Evicts caches of a place, for an allocator with its own limit. Returns the bytes evicted.
     pub fn evict(&self, place: Place, bytes: u64) -> u64 {
-        let (books, mut evicted) = (self.books(place), 0);
+        let books = self.books(place);
+        let mut evicted = 0;
         for kind in Kind::EVICTION {
             for evict in books.evictors(kind) {
                 if evicted < bytes {
@@ -129,7 +130,7 @@ impl Ledger {
         evicted
     }
 
-    /// What is held in every place.
+    /// The balances of all places.
     pub fn snapshot(&self) -> Vec<PlaceMemory> {
         let places: Vec<_> = self.read().iter().map(|(place, books)| (*place, Arc::clone(books))).collect();
         places.into_iter().map(|(place, books)| books.snapshot(place)).collect()
@@ -161,7 +162,7 @@ impl Books {
     /// The callbacks of a kind, so that none is called under a lock.
     fn evictors(&self, kind: Kind) -> Vec<Evictor> {
         let evictors = self.evictors.read().unwrap_or_else(PoisonError::into_inner);
-        evictors.iter().filter(|(of, _)| *of == kind).map(|(_, evict)| Arc::clone(evict)).collect()
+        evictors.iter().filter(|(registered, _)| *registered == kind).map(|(_, evict)| Arc::clone(evict)).collect()
     }
 
     fn run(&self, kind: Kind, evict: &Evictor, bytes: u64) -> u64 {
@@ -183,7 +184,7 @@ impl Books {
                 Err(refusal) => (refusal, balance.could_fit(bytes)),
             }
         };
-        // What makes no room for the reservation is not evicted for it.
+        // Nothing is evicted for a reservation that would not fit afterwards.
         if !refusal.is_cap && could_fit {
             for victim in Kind::EVICTION {
                 for evict in self.evictors(victim) {
@@ -217,12 +218,20 @@ impl Books {
             principals: balance.principals.into_iter().collect(),
         };
         for kind in Kind::ALL {
-            let found = balance.kinds[kind as usize];
-            let seen: u64 = observed.iter().filter(|(of, _)| *of == kind).map(|(_, bytes)| bytes).sum();
+            let balance_of_kind = balance.kinds[kind as usize];
+            let seen: u64 =
+                observed.iter().filter(|(observed_kind, _)| *observed_kind == kind).map(|(_, bytes)| bytes).sum();
             memory.held += seen;
-            let (held, cap) = (found.held + seen, found.cap.bytes);
-            if held > 0 || cap < u64::MAX || found.refused > 0 || found.evicted > 0 {
-                memory.kinds.push(KindMemory { kind, held, cap, refused: found.refused, evicted: found.evicted });
+            let held = balance_of_kind.held + seen;
+            let cap = balance_of_kind.cap.bytes;
+            if held > 0 || cap < u64::MAX || balance_of_kind.refused > 0 || balance_of_kind.evicted > 0 {
+                memory.kinds.push(KindMemory {
+                    kind,
+                    held,
+                    cap,
+                    refused: balance_of_kind.refused,
+                    evicted: balance_of_kind.evicted,
+                });
             }
         }
         memory
@@ -257,7 +266,7 @@ impl Account {
         Ok(Reservation { account: self.clone(), bytes })
     }
 
-    /// Reserves bytes that are free: nothing is evicted for them, and `None` is no refusal. For what is a cache itself.
+    /// Reserves free bytes, for a cache: nothing is evicted for them, and `None` does not count as a refusal.
     pub fn reserve_unused(&self, bytes: u64) -> Option<Reservation> {
         let mut reservation = self.empty();
         reservation.try_grow(bytes).then_some(reservation)
@@ -268,7 +277,7 @@ impl Account {
         Reservation { account: self.clone(), bytes: 0 }
     }
 
-    /// Bytes that a reservation finds without an eviction: what the cap of the kind and the limit of the place both leave.
+    /// Bytes that a reservation finds without an eviction, below both the cap of the kind and the limit of the place.
     pub fn available(&self) -> u64 {
         lock(&self.books.balance).available(self.kind)
     }

@@ -47,7 +47,8 @@ fn loom_a_guaranteed_byte_is_there_while_others_shrink_and_reserve() {
         let ledger = ledger(4);
         let account = ledger.account(Place::Host, Kind::Messages);
         let allowance = Arc::new(Allowance::new(&account, 2, 2).expect("it fits"));
-        let (other, data) = (Arc::clone(&allowance), ledger.account(Place::Host, Kind::Collections));
+        let other = Arc::clone(&allowance);
+        let data = ledger.account(Place::Host, Kind::Collections);
         let thief = thread::spawn(move || {
             other.trim();
             data.reserve(2).map(|reserved| reserved.bytes())

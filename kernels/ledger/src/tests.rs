@@ -34,7 +34,8 @@ fn cache(ledger: &Arc<Ledger>, kind: Kind, sizes: &[u64]) -> Arc<Mutex<Vec<Reser
     let entries = Arc::new(Mutex::new(entries));
     let evicted = Arc::clone(&entries);
     ledger.on_eviction(Place::Host, kind, move |missing| {
-        let (mut entries, mut sum) = (evicted.lock().expect("not poisoned"), 0);
+        let mut entries = evicted.lock().expect("not poisoned");
+        let mut sum = 0;
         while sum < missing && !entries.is_empty() {
             sum += entries.remove(0).bytes();
         }
@@ -162,7 +163,8 @@ fn nothing_is_evicted_for_what_can_never_fit_or_exceeds_a_cap() {
 fn an_evictor_may_reserve_and_look_at_the_ledger() {
     let ledger = ledger(100);
     let models = cache(&ledger, Kind::Models, &[90]);
-    let (weak, account) = (Arc::downgrade(&ledger), ledger.account(Place::Host, Kind::Indexes));
+    let weak = Arc::downgrade(&ledger);
+    let account = ledger.account(Place::Host, Kind::Indexes);
     ledger.on_eviction(Place::Host, Kind::Graphs, move |_| {
         assert!(account.reserve(1000).is_err());
         weak.upgrade().map_or(0, |ledger| ledger.snapshot().len() as u64 - 1)
@@ -175,11 +177,11 @@ fn an_evictor_may_reserve_and_look_at_the_ledger() {
 fn an_allocator_with_its_own_limit_can_ask_for_an_eviction() {
     let ledger = Ledger::new();
     let asked = Arc::new(Mutex::new(vec![]));
-    for (kind, most) in [(Kind::Models, 100), (Kind::Copies, 30), (Kind::Graphs, 5)] {
+    for (kind, limit) in [(Kind::Models, 100), (Kind::Copies, 30), (Kind::Graphs, 5)] {
         let asked = Arc::clone(&asked);
         ledger.on_eviction(Place::Cuda(1), kind, move |bytes| {
             asked.lock().expect("not poisoned").push((kind, bytes));
-            bytes.min(most)
+            bytes.min(limit)
         });
     }
     assert_eq!(ledger.evict(Place::Cuda(1), 20), 20);
@@ -191,7 +193,8 @@ fn an_allocator_with_its_own_limit_can_ask_for_an_eviction() {
 fn principals_are_charged_separately_and_forgotten_at_zero() {
     let ledger = ledger(100);
     let account = ledger.account(Place::Host, Kind::Models);
-    let (mine, theirs) = (account.of(7).reserve(10).expect("fits"), account.of(9).reserve(5).expect("fits"));
+    let mine = account.of(7).reserve(10).expect("fits");
+    let theirs = account.of(9).reserve(5).expect("fits");
     let own = account.reserve(1).expect("fits");
     assert_eq!(host(&ledger).principals, [(0, 1), (7, 10), (9, 5)]);
     drop((mine, own));
@@ -284,7 +287,7 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = || 0_u64..400;
     prop_oneof![
         (0_usize..4, bytes()).prop_map(|(kind, bytes)| Step::Reserve(kind, bytes)),
-        (0_usize..8, bytes()).prop_map(|(at, bytes)| Step::Resize(at, bytes)),
+        (0_usize..8, bytes()).prop_map(|(index, bytes)| Step::Resize(index, bytes)),
         (0_usize..8).prop_map(Step::Release),
         bytes().prop_map(Step::Take),
         (0_usize..8).prop_map(Step::ReturnTaken),
@@ -313,15 +316,15 @@ proptest! {
                         }
                     }
                 }
-                Step::Resize(at, bytes) => {
-                    if let Some((_, one)) = reserved.get_mut(at) {
+                Step::Resize(index, bytes) => {
+                    if let Some((_, one)) = reserved.get_mut(index) {
                         let before = one.bytes();
                         let resized = one.try_resize(bytes);
                         prop_assert_eq!(one.bytes(), if resized.is_ok() { bytes } else { before });
                         prop_assert!(resized.is_ok() || bytes > before);
                     }
                 }
-                Step::Release(at) => drop((at < reserved.len()).then(|| reserved.swap_remove(at))),
+                Step::Release(index) => drop((index < reserved.len()).then(|| reserved.swap_remove(index))),
                 Step::Take(bytes) => {
                     if allowance.take(bytes).is_ok() {
                         taken.push(bytes);
@@ -329,9 +332,9 @@ proptest! {
                         prop_assert!(taken.iter().sum::<u64>() + bytes > 100, "the floor is guaranteed");
                     }
                 }
-                Step::ReturnTaken(at) => {
-                    if at < taken.len() {
-                        allowance.release(taken.swap_remove(at));
+                Step::ReturnTaken(index) => {
+                    if index < taken.len() {
+                        allowance.release(taken.swap_remove(index));
                     }
                 }
                 Step::Trim => _ = allowance.trim(),

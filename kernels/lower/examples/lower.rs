@@ -37,7 +37,9 @@ fn report(out: &mut impl std::io::Write, path: &str, options: &Options<'_>, prin
                 }
             }
             Err(error) => {
-                let (code, line, column) = (error.kind.code(), error.line, error.column);
+                let code = error.kind.code();
+                let line = error.line;
+                let column = error.column;
                 writeln!(out, "{path} {} {code} {line}:{column} {}", outcome.name, error.message)?;
             }
         }

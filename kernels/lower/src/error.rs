@@ -82,7 +82,7 @@ impl ErrorKind {
 pub struct LowerError {
     /// The reason.
     pub kind: ErrorKind,
-    /// What was expected and found, in lower case.
+    /// The expectation and the finding, in lower case.
     pub message: String,
     /// Line, from 1.
     pub line: u32,

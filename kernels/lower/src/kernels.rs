@@ -7,18 +7,18 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{ArrayType, Expr, FaultKind, Kernel, ParamId, ParamType, Place, Stmt};
 use accelerd_parser::Field;
 
-use crate::calls::Parameter;
-use crate::declarations::{FunctionDecl, Role, docstring, enclosing_function};
-use crate::environment::Environment;
+use crate::constructs::calls::Parameter;
+use crate::constructs::overloads::Overload;
+use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::{Lowerer, Returns};
 use crate::options::Dialect;
-use crate::overloads::Overload;
-use crate::parameter_types::Annotation;
-use crate::statements::Flow;
-use crate::syntax::Node;
+use crate::source::declarations::{FunctionDecl, Role, docstring, enclosing_function};
+use crate::source::environment::Environment;
+use crate::source::syntax::Node;
+use crate::types::parameters::Annotation;
 use crate::types::{ArrayForm, Type};
-use crate::value::{Axis, Data, Value, View};
+use crate::values::{Axis, Data, Value, View};
 
 /// A kernel of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct LoweredKernel {
     pub docstring: Option<String>,
     /// The parameters of its function, in order. A kernel of the Python dialect has arrays of results after them.
     pub parameters: Vec<SourceParameter>,
-    /// Whether thread i computes row i of arrays: it is a function of numbers, not one of a grid.
+    /// True if thread i computes row i of arrays: it is a function of numbers, not one of a grid.
     pub maps_rows: bool,
     /// The kernel.
     pub kernel: Kernel,
@@ -58,7 +58,7 @@ pub(crate) fn kernels<'a>(environment: &'a Environment<'a>, names: &HashSet<&str
     environment.declarations.functions.iter().filter(is_kernel).collect()
 }
 
-/// The error of a source without a kernel. It says why the first function, of the name that is asked for, is none.
+/// The error of a source without a kernel. It states why the first function, of the requested name, is not one.
 pub(crate) fn no_kernel(environment: &Environment<'_>) -> LowerError {
     let entry = environment.options.entry;
     let expected = entry.map_or_else(|| "a kernel".to_owned(), |entry| format!("a kernel named `{entry}`"));
@@ -77,7 +77,8 @@ pub(crate) fn no_kernel(environment: &Environment<'_>) -> LowerError {
 
 /// Why a function is no kernel of the Python dialect; `None` if it is one.
 fn python_reason(environment: &Environment<'_>, function: &FunctionDecl) -> Option<String> {
-    let (syntax, name) = (environment.syntax, &function.name);
+    let syntax = environment.syntax;
+    let name = &function.name;
     if function.role != Role::Plain {
         return Some(format!("`{name}` has a decorator, which may change what it does"));
     }
@@ -151,7 +152,7 @@ impl Lowerer<'_> {
             let value = self.warp_parameter(parameter, &parameter.name, &parameter.annotation)?;
             self.bind_parameter(&parameter.name, value);
             let params =
-                (first..self.emitter.params.len()).map(|at| u32::try_from(at).expect("parameters are limited"));
+                (first..self.emitter.params.len()).map(|index| u32::try_from(index).expect("parameters are limited"));
             all.push(SourceParameter { name: parameter.name.clone(), params: params.map(ParamId).collect() });
         }
         self.body(function.node, Field::Body)?;
@@ -163,17 +164,17 @@ impl Lowerer<'_> {
             Annotation::Data(ty) => {
                 let param = self.emitter.param(name, ParamType::Value(ty.element()));
                 let count = u32::try_from(ty.count()).expect("components are limited");
-                let parts = (0..count).map(|at| Expr::Param(param, at)).collect();
+                let parts = (0..count).map(|index| Expr::Param(param, index)).collect();
                 Ok(Data::new(ty.clone(), parts).into())
             }
             Annotation::Array(element, form) => Ok(Value::Array(self.warp_array(name, element, *form))),
-            Annotation::Record(of) => {
-                let fields = of
+            Annotation::Record(record) => {
+                let fields = record
                     .fields
                     .iter()
-                    .map(|(field, annotation)| self.warp_parameter(parameter, &format!("{name}_{field}"), annotation));
-                let fields = fields.collect::<Lowered<_>>()?;
-                Ok(Value::Record(of.clone(), fields))
+                    .map(|(field, annotation)| self.warp_parameter(parameter, &format!("{name}_{field}"), annotation))
+                    .collect::<Lowered<_>>()?;
+                Ok(Value::Record(record.clone(), fields))
             }
             Annotation::Open(_) | Annotation::OpenArray(..) => Err(self.generic(parameter)),
             other => {
@@ -223,7 +224,9 @@ impl Lowerer<'_> {
         let Returns::Function { is_left, slots, last, .. } = &self.frame().returns else {
             unreachable!("the frame is that of a function")
         };
-        let (is_left, slots, last) = (*is_left, slots.clone(), last.clone());
+        let is_left = *is_left;
+        let slots = slots.clone();
+        let last = last.clone();
         if flow == Flow::Next {
             let site = self.emitter.site(syntax.site(function.node));
             body.push(Stmt::Fault(FaultKind::InvalidValue, site));

@@ -1,52 +1,30 @@
 //! Lowers Python kernels to the intermediate representation.
 //!
-//! 1. `syntax`: the columns of `accelerd-parser` as nodes with children.
-//! 2. `declarations`, `environment`, `annotations`: what the names of a source stand for.
-//! 3. `statements`, `expressions`, `parts`, `calls`: lowering with inference of types. Functions are inlined, aggregates become scalars.
-//! 4. `warp_*` and `python_*`: the operators and functions of a dialect.
-//! 5. `emitter`: the kernel under construction.
+//! 1. `source`: the columns of `accelerd-parser` as nodes with children, declarations, and constants outside functions.
+//! 2. `types` and `values`: types of annotations and expressions, values during lowering, operations of scalars.
+//! 3. `lowerer`: the state of lowering one kernel, and the kernel under construction.
+//! 4. `warp` and `python`: the operators and functions of a dialect.
+//! 5. `constructs`: lowering of statements and expressions with inference of types. Functions are inlined, aggregates become scalars.
+//! 6. `kernels`: lowering of a function that is a kernel.
 //!
-//! What a dialect has and this crate does not is a [`LowerError`] with its place: nothing is translated to something else.
+//! Each group uses those before it. A construct that this crate does not support is a [`LowerError`] with its position; no other
+//! translation replaces it.
 
 #![allow(
     clippy::wildcard_enum_match_arm,
     reason = "matches on kinds, operators and values name the few that they handle; the others are errors"
 )]
 
-mod annotations;
-mod array_parts;
-mod calls;
-mod constants;
-mod constructors;
-mod declarations;
-mod emitter;
-mod environment;
+mod constructs;
 mod error;
-mod expressions;
-mod functions;
 mod kernels;
-mod library;
 mod lowerer;
-mod open_types;
 mod options;
-mod overloads;
-mod parameter_types;
-mod parts;
-mod python_calls;
-mod python_operators;
-mod ranges;
-mod scalars;
-mod statements;
-mod statics;
-mod syntax;
+mod python;
+mod source;
 mod types;
-mod value;
-mod warp_builtins;
-mod warp_calls;
-mod warp_operators;
-mod warp_random;
-mod warp_rotations;
-mod warp_vectors;
+mod values;
+mod warp;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
@@ -58,9 +36,10 @@ pub use error::{ErrorKind, LowerError};
 pub use kernels::{LoweredKernel, SourceParameter};
 pub use options::{Captured, Dialect, Options};
 
-use declarations::Declarations;
-use environment::Environment;
-use syntax::Syntax;
+use source::declarations::{Declarations, FunctionDecl};
+use source::environment::Environment;
+use source::syntax::Syntax;
+use warp::library;
 
 /// A lowered source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +48,7 @@ pub struct Module {
     pub kernels: Vec<LoweredKernel>,
 }
 
-/// What became of one kernel of a source.
+/// The outcome of lowering one kernel of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The name of its function.
@@ -143,7 +122,7 @@ pub fn for_each_kernel(
     if kernels.is_empty() {
         return Err(kernels::no_kernel(&environment));
     }
-    let is_wanted = |function: &&declarations::FunctionDecl| names.is_empty() || names.contains(function.name.as_str());
+    let is_wanted = |function: &&FunctionDecl| names.is_empty() || names.contains(function.name.as_str());
     for function in kernels.into_iter().filter(is_wanted) {
         let mut cancelled = None;
         let flow = kernels::lower_each(&environment, function, |kernel| match kernel {

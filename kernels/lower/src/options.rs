@@ -1,4 +1,4 @@
-//! How a source is lowered.
+//! Options of lowering.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub enum Dialect {
     Python,
 }
 
-/// What a name that the source does not define stands for.
+/// The value of a name that the source does not define.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Captured {
     /// An integer.
@@ -32,7 +32,7 @@ pub enum Captured {
 pub struct Options<'a> {
     /// The language.
     pub dialect: Dialect,
-    /// Captured names. They take precedence over what the source assigns to a name outside the kernel.
+    /// Captured names. They take precedence over assignments of the source outside the kernel.
     pub constants: BTreeMap<String, Captured>,
     /// The only kernel to lower; every kernel if absent.
     pub entry: Option<&'a str>,

@@ -12,7 +12,7 @@ use common::options;
 /// The stack of a thread that runs operations on a CPU: the default of Rust.
 const STACK: usize = 2 << 20;
 
-/// What becomes of the first kernel of a source on a worker's stack.
+/// The outcome for the first kernel of a source on a worker's stack.
 fn outcome(dialect: Dialect, source: String) -> Result<(), LowerError> {
     let run = move || lower(&source, &options(dialect)).map(|module| module.kernels[0].kernel.check().expect("valid"));
     let thread = std::thread::Builder::new().stack_size(STACK).spawn(run).expect("a thread");
@@ -136,7 +136,8 @@ fn long_names_are_refused() {
 fn a_checkpoint_that_breaks_ends_the_lowering_of_a_kernel() {
     let lines = "y = x + 1\n    ".repeat(20_000);
     let source = python(&format!("{lines}return x > 0"));
-    let (calls, visited) = (Cell::new(0), Cell::new(false));
+    let calls = Cell::new(0);
+    let visited = Cell::new(false);
     let checkpoint = || {
         calls.set(calls.get() + 1);
         if calls.get() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

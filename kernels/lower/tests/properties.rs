@@ -66,7 +66,9 @@ proptest! {
     #[test]
     fn any_statements_are_lowered_or_refused(lines in prop::collection::vec((prop::sample::select(LINES), 0..3_usize), 1..30)) {
         // A line is indented at most one level below the line before, if that has a body.
-        let (mut body, mut level, mut opens) = (String::new(), 0_usize, false);
+        let mut body = String::new();
+        let mut level = 0_usize;
+        let mut opens = false;
         for (line, less) in lines {
             level = if opens { level + 1 } else { level.saturating_sub(less) };
             let indent = "    ".repeat(level + 1);

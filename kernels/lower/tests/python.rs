@@ -129,7 +129,7 @@ fn integers_and_floats_compare_exactly() {
     for (op, order) in
         [("<", &[-1][..]), ("<=", &[-1, 0]), ("==", &[0]), ("!=", &[-1, 1, 2]), (">", &[1]), (">=", &[0, 1])]
     {
-        // -1, 0 and 1 are the order, 2 is none.
+        // -1, 0 and 1 are the order; 2 stands for no order.
         let orders = [-1, 1, 1, -1, 0, -1, 0, 2, -1];
         let arguments = || vec![Argument::array(&ints), Argument::array(&floats)];
         let source = format!("def f(a: int, b: float) -> bool:\n    return a {op} b\n");

@@ -268,14 +268,14 @@ def k(starts: wp.array[int], ends: wp.array[int], steps: wp.array[int], out: wp.
     let out = read::<i32>(&arguments[3]);
     for (row, (start, end, step)) in out.chunks(8).zip(ranges) {
         let mut expected = vec![];
-        let mut at = i64::from(start);
-        while if step > 0 { at < i64::from(end) } else { at > i64::from(end) } {
-            expected.push(at);
-            at += i64::from(step);
+        let mut index = i64::from(start);
+        while if step > 0 { index < i64::from(end) } else { index > i64::from(end) } {
+            expected.push(index);
+            index += i64::from(step);
         }
         expected.reverse();
         // The sixth column holds the count.
-        let got: Vec<_> = row.iter().take(expected.len().min(5)).map(|at| i64::from(*at)).collect();
+        let got: Vec<_> = row.iter().take(expected.len().min(5)).map(|index| i64::from(*index)).collect();
         assert_eq!(got, expected[..expected.len().min(5)], "range({start}, {end}, {step})");
     }
 }

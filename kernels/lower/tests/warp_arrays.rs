@@ -105,8 +105,8 @@ def k(a: wp.array[float], grid: wp.array2d[float], n: int, out: wp.array[float])
     wp.atomic_add(tail, 0, 1.0)
     out[10] = float(len(tail))
 ";
-    let numbers: Vec<f32> = (0..5).map(|at| at as f32).collect();
-    let grid: Vec<f32> = (10..16).map(|at| at as f32).collect();
+    let numbers: Vec<f32> = (0..5).map(|index| index as f32).collect();
+    let grid: Vec<f32> = (10..16).map(|index| index as f32).collect();
     let mut arguments =
         [Argument::array(&numbers), shaped(&grid, &[2, 3]), Argument::value(3_i32), Argument::array(&[-1.0_f32; 11])];
     run(source, &[1], &mut arguments);

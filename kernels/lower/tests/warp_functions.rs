@@ -333,9 +333,9 @@ fn recursion_depth_and_size_are_bounded() {
     }
     // Each function calls the one before twice.
     let mut source = "import warp as wp\n\n@wp.func\ndef f0(x: float):\n    return wp.sin(x) * x\n".to_owned();
-    for at in 1..30 {
-        let before = at - 1;
-        source = format!("{source}\n@wp.func\ndef f{at}(x: float):\n    return f{before}(x) + f{before}(x + 1.0)\n");
+    for index in 1..30 {
+        let before = index - 1;
+        source = format!("{source}\n@wp.func\ndef f{index}(x: float):\n    return f{before}(x) + f{before}(x + 1.0)\n");
     }
     source += "\n@wp.kernel\ndef k(out: wp.array(dtype=float)):\n    out[0] = f29(1.0)\n";
     assert_eq!(refused(&source, &warp).kind, ErrorKind::TooLarge);

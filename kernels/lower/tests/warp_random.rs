@@ -46,7 +46,9 @@ out[3] = wp.uint32(wp.randi(state, -5, 5) + 5)
         0_u32,
     );
     let start = pcg(42_u32.wrapping_add(pcg(7)));
-    let (second, third, fourth) = (pcg(start), pcg(pcg(start)), pcg(pcg(pcg(start))));
+    let second = pcg(start);
+    let third = pcg(pcg(start));
+    let fourth = pcg(pcg(pcg(start)));
     assert_eq!(results, [start, second, third >> 8, fourth % 10]);
 }
 
@@ -82,8 +84,8 @@ def k(normal: wp.array[float], few: wp.array[wp.uint32], many: wp.array[wp.uint3
     let (mean, variance) = moments(&normal);
     // Six standard errors.
     assert!(mean.abs() < 0.043 && (variance - 1.0).abs() < 0.06, "{mean}, {variance}");
-    for (at, rate) in [(1, 2.5), (2, 40.0)] {
-        let values: Vec<f64> = read::<u32>(&arguments[at]).iter().map(|value| f64::from(*value)).collect();
+    for (index, rate) in [(1, 2.5), (2, 40.0)] {
+        let values: Vec<f64> = read::<u32>(&arguments[index]).iter().map(|value| f64::from(*value)).collect();
         let (mean, variance) = moments(&values);
         let error = 6.0 * (rate / count as f64).sqrt();
         assert!((mean - rate).abs() < error && (variance / rate - 1.0).abs() < 0.08, "{rate}: {mean}, {variance}");

@@ -110,11 +110,11 @@ def k(m2: wp.array(dtype=wp.mat22d), m3: wp.array(dtype=wp.mat33d), m4: wp.array
 fn determinant(m: &[f64; 16]) -> f64 {
     let mut rows: Vec<Vec<f64>> = m.chunks(4).map(<[f64]>::to_vec).collect();
     let mut det = 1.0;
-    for at in 0..4 {
-        det *= rows[at][at];
-        for row in at + 1..4 {
-            let factor = rows[row][at] / rows[at][at];
-            let pivot = rows[at].clone();
+    for index in 0..4 {
+        det *= rows[index][index];
+        for row in index + 1..4 {
+            let factor = rows[row][index] / rows[index][index];
+            let pivot = rows[index].clone();
             rows[row].iter_mut().zip(pivot).for_each(|(cell, pivot)| *cell -= factor * pivot);
         }
     }
@@ -253,7 +253,7 @@ out[10] = wp.velocity_at_point(wp.spatial_vector(0.0, 0.0, 2.0, 1.0, 0.0, 0.0), 
     );
     let half_pi = std::f32::consts::FRAC_PI_2;
     let expected = [half_pi, -half_pi, half_pi, std::f32::consts::FRAC_1_SQRT_2, 0.0, 0.0, 4.5, 0.25, 3.0, 0.0, 6.0];
-    for (at, (got, expected)) in results.iter().zip(expected).enumerate() {
-        assert!((got - expected).abs() < 1e-5, "out[{at}] is {got}, expected {expected}");
+    for (index, (got, expected)) in results.iter().zip(expected).enumerate() {
+        assert!((got - expected).abs() < 1e-5, "out[{index}] is {got}, expected {expected}");
     }
 }

@@ -70,7 +70,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn tokenize(model: &Model, texts: &[String]) -> (Vec<u32>, Vec<u32>) {
-    let (mut ids, mut offsets) = (vec![], vec![0]);
+    let mut ids = vec![];
+    let mut offsets = vec![0];
     for text in texts {
         model.token_ids(text, &mut ids).expect("it takes texts");
         offsets.push(u32::try_from(ids.len()).expect("fewer than 2^32 tokens"));

@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             let expected = theirs.encode_fast(text.as_str(), false)?;
             assert_eq!(ids(text)?, expected.get_ids(), "{text:?}");
         }
-        let (bytes, tokens) = (texts[0].len(), ids(&texts[0])?.len());
+        let bytes = texts[0].len();
+        let tokens = ids(&texts[0])?.len();
         let own = median(|| texts.iter().for_each(|text| drop(black_box(ids(text)))));
         let baseline =
             median(|| texts.iter().for_each(|text| drop(black_box(theirs.encode_fast(text.as_str(), false)))));
@@ -64,6 +65,6 @@ fn text(words: usize, seed: usize) -> String {
     ];
     const ACCENTED: [&str; 6] = ["Größe", "naïve", "über", "façade", "東京", "coöperate"];
     let (count, from): (_, &[&str]) = if words == 0 { (12, &ACCENTED) } else { (words, &PLAIN) };
-    let word = |at: usize| from[(at * 7 + seed * 5 + at * at * seed) % from.len()];
+    let word = |index: usize| from[(index * 7 + seed * 5 + index * index * seed) % from.len()];
     (0..count).map(word).collect::<Vec<_>>().join(" ")
 }

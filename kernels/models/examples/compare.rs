@@ -46,8 +46,11 @@ fn compare(folder: &Path, model: &Model, encoder: &EncoderModel, precision: Prec
     }
     let request = request(encoder, precision, sequences.ids, sequences.offsets);
     let got = run(&request, 2);
-    let expected = fs::read(folder.join("vectors.f32")).expect("vectors.f32 in the folder");
-    let expected: Vec<f32> = expected.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    let expected: Vec<f32> = fs::read(folder.join("vectors.f32"))
+        .expect("vectors.f32 in the folder")
+        .chunks_exact(4)
+        .map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]))
+        .collect();
     assert_eq!(got.len(), expected.len(), "as many numbers");
     let hidden = encoder.encoder.config().hidden;
     let mut worst = 1.0_f64;
@@ -109,17 +112,19 @@ fn speed(encoder: &EncoderModel, precision: Precision, threads: usize) {
         let busy = (cpu_seconds() - before) / ROUNDS as f64 / f64::from(texts) * 1e3;
         seconds.sort_by(f64::total_cmp);
         let rate = |seconds: f64| f64::from(texts) / seconds;
-        let (median, least, most) = (seconds[ROUNDS / 2], seconds[ROUNDS - 1], seconds[0]);
+        let median = seconds[ROUNDS / 2];
+        let minimum = seconds[ROUNDS - 1];
+        let maximum = seconds[0];
         println!(
             "{threads} threads, {texts} x {tokens} tokens: {:.1} seq/s ({:.1} to {:.1}), {busy:.2} ms CPU a text",
             rate(median),
-            rate(least),
-            rate(most)
+            rate(minimum),
+            rate(maximum)
         );
     }
 }
 
-/// Of this process, all threads.
+/// The CPU time of all threads of this process.
 fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -31,7 +31,8 @@ pub(crate) fn parse(file: &[u8]) -> Result<Parts<'_>, ModelError> {
         return Err(ModelError::Version { expected: VERSION, got: version });
     }
     let sha256 = checksum(file)?;
-    let (rows, dim) = (word(&mut rest, "rows")?, word(&mut rest, "columns")?);
+    let rows = word(&mut rest, "rows")?;
+    let dim = word(&mut rest, "columns")?;
     let offered_dimensions = dimensions(&mut rest, rows, dim)?;
     let pieces: Vec<_> = lines(&mut rest, "vocabulary")?.collect();
     if pieces.len() != rows as usize {
@@ -39,8 +40,8 @@ pub(crate) fn parse(file: &[u8]) -> Result<Parts<'_>, ModelError> {
     }
     let characters = Characters::new(lines(&mut rest, "character map")?)?;
     let scales = scales(&mut rest, rows)?;
-    let values = take(&mut rest, "values", u64::from(rows) * u64::from(dim))?;
-    let values = values.iter().map(|byte| byte.cast_signed()).collect();
+    let values =
+        take(&mut rest, "values", u64::from(rows) * u64::from(dim))?.iter().map(|byte| byte.cast_signed()).collect();
     if rest.len() != CHECKSUM_BYTES {
         return Err(ModelError::Trailing(rest.len().saturating_sub(CHECKSUM_BYTES)));
     }

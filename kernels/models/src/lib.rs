@@ -39,7 +39,7 @@ pub struct Model {
     kind: Kind,
 }
 
-/// How a model embeds.
+/// The way a model embeds: a table of token vectors, or an encoder.
 #[derive(Debug)]
 pub enum Kind {
     /// A static model: the mean of its tokens' rows in an int8 table.
@@ -125,7 +125,7 @@ impl Model {
         &self.name
     }
 
-    /// How it embeds.
+    /// The way it embeds.
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
@@ -151,7 +151,7 @@ impl Model {
         &self.offered_dimensions
     }
 
-    /// Whether vectors can have this many dimensions. An encoder supports any number, since its files do not state
+    /// Returns true if vectors can have this many dimensions. An encoder supports any number, since its files do not state
     /// those it was trained for.
     pub fn offers(&self, dimensions: u32) -> bool {
         match &self.kind {
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    /// Whether vectors have unit length by default.
+    /// Returns true if vectors have unit length by default.
     pub fn normalize(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -211,7 +211,7 @@ impl Model {
         }
     }
 
-    /// Whether it has a tokeniser; else it accepts only token ids.
+    /// Returns true if it has a tokeniser; else it accepts only token ids.
     pub fn takes_texts(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -219,7 +219,7 @@ impl Model {
         }
     }
 
-    /// Whether it has a native tokeniser, at nanoseconds per byte.
+    /// Returns true if it has a native tokeniser, at nanoseconds per byte.
     pub fn tokenizes_fast(&self) -> bool {
         match &self.kind {
             Kind::Table(_) => true,
@@ -250,7 +250,7 @@ impl Model {
     pub fn split_ids(&self, ids: &[u32], options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let limit = match self.limits() {
             None => usize::MAX,
-            Some((most, limit)) => options.max_tokens.unwrap_or(limit).min(most),
+            Some((maximum, limit)) => options.max_tokens.unwrap_or(limit).min(maximum),
         };
         sequences::split(ids, &[], (&[], &[]), limit, options, out)
     }
@@ -272,11 +272,11 @@ impl Model {
 impl EncoderModel {
     fn tokenize(&self, text: &str, options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let rules = self.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
-        let most = self.encoder.config().max_tokens;
+        let maximum = self.encoder.config().max_tokens;
         let limit = options.max_tokens.unwrap_or(self.limit);
-        let least = rules.before().len() + rules.after().len() + 1;
-        if !(least..=most).contains(&limit) {
-            return Err(TokenizeError::Limit { least, most, got: limit });
+        let minimum = rules.before().len() + rules.after().len() + 1;
+        if !(minimum..=maximum).contains(&limit) {
+            return Err(TokenizeError::Limit { least: minimum, most: maximum, got: limit });
         }
         let pieces = rules.pieces(text, options.with_offsets).map_err(TokenizeError::Tokenizer)?;
         sequences::split(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, options, out)

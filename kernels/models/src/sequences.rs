@@ -35,7 +35,7 @@ pub struct TokenizeOptions {
     pub long_input: LongInput,
     /// Which end of them is left out.
     pub truncation_side: TruncationSide,
-    /// Whether to return the byte range of each token.
+    /// True to return the byte range of each token.
     pub with_offsets: bool,
 }
 
@@ -116,7 +116,8 @@ impl Sequences {
 
     /// Appends the sequences of other texts. Both or neither have token types.
     pub fn append(&mut self, other: Self) {
-        let (ids, sequences) = (count(self.ids.len()), count(self.offsets.len() - 1));
+        let ids = count(self.ids.len());
+        let sequences = count(self.offsets.len() - 1);
         self.ids.extend(other.ids);
         self.types.extend(other.types);
         self.bytes.extend(other.bytes);
@@ -142,8 +143,8 @@ impl Sequences {
 }
 
 /// There are fewer token ids than bytes of text, which are limited below 4 GiB.
-fn count(of: usize) -> u32 {
-    u32::try_from(of).expect("fewer token ids than bytes of text")
+fn count(ids: usize) -> u32 {
+    u32::try_from(ids).expect("fewer token ids than bytes of text")
 }
 
 /// Truncates or chunks the tokens of a text, and adds special tokens.

@@ -22,7 +22,8 @@ pub(crate) struct Tokenizer {
 impl Tokenizer {
     /// `pieces` are in the order of their ids; `##` marks those that continue a word.
     pub(crate) fn new(pieces: &[&str], characters: Characters) -> Result<Self, ModelError> {
-        let (mut starts, mut inner) = (vec![], vec![]);
+        let mut starts = vec![];
+        let mut inner = vec![];
         for (id, piece) in (0..).zip(pieces) {
             match piece.strip_prefix("##") {
                 Some(piece) => inner.push((piece, id)),
@@ -35,18 +36,18 @@ impl Tokenizer {
     /// Appends the token ids of a text.
     pub(crate) fn encode(&self, text: &str, ids: &mut Vec<u32>) {
         let bytes = text.as_bytes();
-        let mut at = 0;
-        while at < bytes.len() {
-            if !in_run(bytes[at]) {
-                at += 1;
+        let mut offset = 0;
+        while offset < bytes.len() {
+            if !in_run(bytes[offset]) {
+                offset += 1;
                 continue;
             }
-            let length = bytes[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-            if bytes.get(at + length).is_none_or(u8::is_ascii) {
-                self.encode_run(&bytes[at..at + length], ids);
-                at += length;
+            let length = bytes[offset..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            if bytes.get(offset + length).is_none_or(u8::is_ascii) {
+                self.encode_run(&bytes[offset..offset + length], ids);
+                offset += length;
             } else {
-                at += self.encode_folded(&text[at..], ids);
+                offset += self.encode_folded(&text[offset..], ids);
             }
         }
     }
@@ -56,7 +57,7 @@ impl Tokenizer {
         let mut run = [0; MAX_RUN];
         let mut length = 0;
         let mut taken = text.len();
-        for (at, character) in text.char_indices() {
+        for (offset, character) in text.char_indices() {
             let mut ascii = [0];
             let plain = if character.is_ascii_alphanumeric() {
                 Some(character.encode_utf8(&mut ascii).as_bytes())
@@ -64,7 +65,7 @@ impl Tokenizer {
                 self.characters.plain(character)
             };
             let Some(plain) = plain else {
-                taken = at + character.len_utf8();
+                taken = offset + character.len_utf8();
                 break;
             };
             if let Some(room) = run.get_mut(length..length + plain.len()) {
@@ -92,17 +93,17 @@ impl Tokenizer {
     }
 
     fn encode_word(&self, word: &[u8], ids: &mut Vec<u32>) {
-        let (id, mut at) = self.starts.longest(word);
+        let (id, mut offset) = self.starts.longest(word);
         ids.push(id);
-        while at < word.len() {
-            let (id, length) = self.inner.longest(&word[at..]);
+        while offset < word.len() {
+            let (id, length) = self.inner.longest(&word[offset..]);
             ids.push(id);
-            at += length;
+            offset += length;
         }
     }
 }
 
-/// Whether a byte may be part of a run: a letter, a digit, or part of a non-ASCII character.
+/// Returns true if a byte may be part of a run: a letter, a digit, or part of a non-ASCII character.
 fn in_run(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }

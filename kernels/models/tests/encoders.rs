@@ -150,7 +150,8 @@ fn error_with(name: &str, file: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -
 }
 
 fn replaced(from: &str, to: &str) -> impl FnOnce(Vec<u8>) -> Vec<u8> {
-    let (from, to) = (from.to_owned(), to.to_owned());
+    let from = from.to_owned();
+    let to = to.to_owned();
     move |bytes| {
         let text = String::from_utf8(bytes).expect("a text");
         assert!(text.contains(&from), "{from} is there to be replaced");

@@ -89,8 +89,8 @@ fn an_unsupported_version_is_rejected() {
 #[test]
 fn a_changed_byte_fails_the_checksum() {
     let mut bytes = File::small().bytes();
-    let at = bytes.len() - 40;
-    bytes[at] ^= 1;
+    let offset = bytes.len() - 40;
+    bytes[offset] ^= 1;
     assert_eq!(Model::parse("small", &bytes).err(), Some(ModelError::Checksum));
 }
 
@@ -155,8 +155,8 @@ proptest! {
     fn bytes_behind_a_valid_checksum_never_panic(changes in prop::collection::vec((12..400_usize, any::<u8>()), 1..8)) {
         let mut bytes = File::small().bytes();
         let content = bytes.len() - 32;
-        for (at, byte) in changes {
-            bytes[at % content] = byte;
+        for (index, byte) in changes {
+            bytes[index % content] = byte;
         }
         let digest = Sha256::digest(&bytes[..content]);
         bytes[content..].copy_from_slice(&digest);

@@ -19,8 +19,9 @@ use serde::Deserialize;
 /// The names of the test models, one per head and architecture.
 fn architectures() -> Vec<String> {
     let folders = fs::read_dir(folder("").with_file_name("")).expect("a folder").map(|entry| entry.expect("an entry"));
-    let names = folders.filter_map(|folder| folder.file_name().to_str()?.strip_prefix("reranker-").map(str::to_owned));
-    let names: Vec<_> = names.collect();
+    let names: Vec<_> = folders
+        .filter_map(|folder| folder.file_name().to_str()?.strip_prefix("reranker-").map(str::to_owned))
+        .collect();
     assert!(names.len() >= 9, "as many as there are kinds of heads: {names:?}");
     names
 }
@@ -73,15 +74,21 @@ fn scores(model: &Model, pairs: &Sequences) -> Vec<f32> {
         exact_gelu: true,
     };
     let mut backend = Backend::Cpu(cpu::Worker::new(cpu::Pool::start(2).expect("two threads")));
-    let states = Encode::run(&[&request], &mut backend).expect("a fit batch").remove(0).bytes;
-    let states: Vec<_> = states.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect();
+    let states: Vec<_> = Encode::run(&[&request], &mut backend)
+        .expect("a fit batch")
+        .remove(0)
+        .bytes
+        .chunks_exact(4)
+        .map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]]))
+        .collect();
     reranker.head.scores(&states).expect("whole states")
 }
 
 #[test]
 fn pairs_of_every_architecture_are_those_of_its_tokeniser() {
     for name in architectures() {
-        let (model, expected) = (model(&name), expected(&name));
+        let model = model(&name);
+        let expected = expected(&name);
         let got = pairs(&model, &expected.query, &expected.documents, None).expect("pairs");
         assert_eq!(got.texts(), expected.documents.len());
         for (text, ids) in expected.ids.iter().enumerate() {
@@ -91,26 +98,28 @@ fn pairs_of_every_architecture_are_those_of_its_tokeniser() {
             assert_eq!(types, expected.types[text], "{name}: types of pair {text}");
         }
         let longest = expected.ids.iter().map(Vec::len).max();
-        assert_eq!(longest, model.limits().map(|(most, _)| most), "{name} is tried to its limit");
+        assert_eq!(longest, model.limits().map(|(limit, _)| limit), "{name} is tried to its limit");
     }
 }
 
 #[test]
 fn scores_of_every_architecture_are_those_of_pytorch() {
     for name in architectures() {
-        let (model, expected) = (model(&name), expected(&name));
+        let model = model(&name);
+        let expected = expected(&name);
         let pairs = pairs(&model, &expected.query, &expected.documents, None).expect("pairs");
         let got = scores(&model, &pairs);
         assert_eq!(got.len(), expected.logits.len(), "{name}");
-        for (at, (got, expected)) in got.iter().zip(&expected.logits).enumerate() {
-            assert!((got - expected).abs() < 2e-4, "{name}: pair {at} is {expected}, got {got}");
+        for (index, (got, expected)) in got.iter().zip(&expected.logits).enumerate() {
+            assert!((got - expected).abs() < 2e-4, "{name}: pair {index} is {expected}, got {got}");
         }
     }
 }
 
 #[test]
 fn a_score_does_not_depend_on_the_batch() {
-    let (model, expected) = (model("bert"), expected("bert"));
+    let model = model("bert");
+    let expected = expected("bert");
     let together = scores(&model, &pairs(&model, &expected.query, &expected.documents, None).expect("pairs"));
     for (document, score) in expected.documents.iter().zip(together) {
         let alone = pairs(&model, &expected.query, std::slice::from_ref(document), None).expect("a pair");

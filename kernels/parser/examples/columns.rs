@@ -91,7 +91,7 @@ fn write_error(output: &mut impl Write, error: &Diagnostic) -> io::Result<()> {
 
 fn position(output: &mut impl Write, position: Position) -> io::Result<()> {
     let Position { lineno, offset, end_lineno, end_offset } = position;
-    let numbers = [lineno, offset, end_lineno, end_offset].map(|one| one.unwrap_or(NONE).to_le_bytes());
+    let numbers = [lineno, offset, end_lineno, end_offset].map(|number| number.unwrap_or(NONE).to_le_bytes());
     output.write_all(numbers.as_flattened())
 }
 

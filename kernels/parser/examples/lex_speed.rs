@@ -43,7 +43,8 @@ fn main() {
         .collect();
     times.sort_by(f64::total_cmp);
     let tokens: usize = texts.iter().map(|text| lex(text).tokens.kinds.len()).sum();
-    let (best, median) = (times[0], times[times.len() / 2]);
+    let best = times[0];
+    let median = times[times.len() / 2];
     eprintln!(
         "{} files, {:.1} MB, {tokens} tokens: median {:.0} MB/s, {:.1} ns a token; best {:.0} MB/s",
         texts.len(),

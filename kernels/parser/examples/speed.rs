@@ -33,7 +33,8 @@ fn main() -> io::Result<()> {
 
 fn best(rounds: u32, mut work: impl FnMut()) -> Duration {
     let mut once = || {
-        let (start, used) = (Instant::now(), cpu_time());
+        let start = Instant::now();
+        let used = cpu_time();
         work();
         used.and_then(|used| cpu_time()?.checked_sub(used)).unwrap_or_else(|| start.elapsed())
     };

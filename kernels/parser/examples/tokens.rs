@@ -26,10 +26,12 @@ fn print_tokens(out: &mut impl Write, text: &str, lexed: &Lexed) -> std::io::Res
     let tokens = &lexed.tokens;
     for line in &lexed.lines {
         writeln!(out, "L {} {}", line.column, line.alternate)?;
-        for at in line.first as usize..line.end as usize {
-            let (kind, start, end) = (tokens.kinds[at], tokens.starts[at], tokens.ends[at]);
+        for index in line.first as usize..line.end as usize {
+            let kind = tokens.kinds[index];
+            let start = tokens.starts[index];
+            let end = tokens.ends[index];
             writeln!(out, "T {kind:?} {start} {end}")?;
-            if let Some(error) = print_value(out, text, lexed, at)? {
+            if let Some(error) = print_value(out, text, lexed, index)? {
                 return print_error(out, &lexed.preferred_error(text, start).unwrap_or(error));
             }
         }
@@ -41,12 +43,14 @@ fn print_tokens(out: &mut impl Write, text: &str, lexed: &Lexed) -> std::io::Res
 }
 
 /// Prints the value of a string in hexadecimal; returns the error of an invalid literal.
-fn print_value(out: &mut impl Write, text: &str, lexed: &Lexed, at: usize) -> std::io::Result<Option<Diagnostic>> {
+fn print_value(out: &mut impl Write, text: &str, lexed: &Lexed, index: usize) -> std::io::Result<Option<Diagnostic>> {
     let tokens = &lexed.tokens;
-    let (start, end, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
+    let start = tokens.starts[index];
+    let end = tokens.ends[index];
+    let payload = tokens.payloads[index];
     let mut extra = Vec::new();
     #[expect(clippy::wildcard_enum_match_arm, reason = "all other tokens are without value")]
-    let value = match tokens.kinds[at] {
+    let value = match tokens.kinds[index] {
         Terminal::Number => return Ok(literals::number(text, start, end).err()),
         Terminal::String => literals::string(text, start, end, payload, &mut extra),
         Terminal::FStringMiddle => {
@@ -58,7 +62,8 @@ fn print_value(out: &mut impl Write, text: &str, lexed: &Lexed, at: usize) -> st
     match value {
         Err(error) => Ok(Some(error)),
         Ok(value) => {
-            let (from, to) = (value.start as usize, value.end as usize);
+            let from = value.start as usize;
+            let to = value.end as usize;
             let extra_from = from.checked_sub(text.len()).filter(|_| !extra.is_empty());
             let bytes = extra_from.map_or_else(|| &text.as_bytes()[from..to], |from| &extra[from..to - text.len()]);
             write!(out, "V {:?} ", value.tag)?;

@@ -157,7 +157,7 @@ impl Blocks {
         (!continues || is_clause(terminal) && !self.decorators.is_empty()).then(|| invalid_syntax(source, line.first))
     }
 
-    /// Whether a line at this column is indented without a header before it.
+    /// Returns true if a line at this column is indented without a header before it.
     pub(crate) fn is_unexpected_indent(&self, column: u32) -> bool {
         self.header.is_none() && column > self.innermost().column
     }
@@ -323,8 +323,8 @@ impl Blocks {
 }
 
 /// The line of a byte, counted from 1.
-fn line_number(text: &str, at: usize) -> usize {
-    let before = &text.as_bytes()[..at];
+fn line_number(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset];
     let pairs = before.windows(2).filter(|pair| pair == b"\r\n").count();
     1 + memchr::memchr2_iter(b'\n', b'\r', before).count() - pairs
 }
@@ -415,7 +415,8 @@ pub(crate) fn error_at(
     token: u32,
     message: impl Into<std::borrow::Cow<'static, str>>,
 ) -> Diagnostic {
-    let (starts, ends) = (&source.tokens.starts, &source.tokens.ends);
+    let starts = &source.tokens.starts;
+    let ends = &source.tokens.ends;
     let after = to_u32(source.text.strip_suffix('\n').unwrap_or(source.text).len());
     let start = starts.get(token as usize).copied().unwrap_or(after);
     let end = ends.get(token as usize).copied().unwrap_or(after);
@@ -424,8 +425,8 @@ pub(crate) fn error_at(
 
 /// An unexpected indent before the token at `first`: CPython reports the last byte before it.
 pub(crate) fn unexpected_indent(first: u32) -> Diagnostic {
-    let at = first.saturating_sub(1);
-    let error = Diagnostic::syntax(at, at, "unexpected indent").with_span(Span::Start(-1));
+    let index = first.saturating_sub(1);
+    let error = Diagnostic::syntax(index, index, "unexpected indent").with_span(Span::Start(-1));
     Diagnostic { class: Class::Indentation, ..error }
 }
 

@@ -88,43 +88,45 @@ impl<'a> Constants<'a> {
         self.parts.clear();
         let mut place = None;
         let mut bytes = None;
-        let mut at = first;
-        while at < tokens.kinds.len() && tokens.ends[at] <= end {
-            let (start, stop, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
-            let (value, span) = match tokens.kinds[at] {
+        let mut index = first;
+        while index < tokens.kinds.len() && tokens.ends[index] <= end {
+            let start = tokens.starts[index];
+            let stop = tokens.ends[index];
+            let payload = tokens.payloads[index];
+            let (value, span) = match tokens.kinds[index] {
                 Terminal::FStringStart | Terminal::TStringStart | Terminal::FStringEnd => {
-                    at += 1;
+                    index += 1;
                     continue;
                 }
                 Terminal::String => {
-                    bytes = bytes.or((payload & string::BYTES != 0).then_some(at));
+                    bytes = bytes.or((payload & string::BYTES != 0).then_some(index));
                     (literals::string(self.text, start, stop, payload, &mut columns.extra)?, (start, stop))
                 }
                 Terminal::FStringMiddle => {
                     let payload = if in_spec { self.spec_payload(start, stop, payload) } else { payload };
                     let value = literals::middle(self.text, start, stop, payload, (start, stop), &mut columns.extra);
                     let error = |error| if in_spec { self.as_spec_error(error) } else { error };
-                    let value = value.map_err(|wrong| self.moved_to_string_end(error(wrong), at))?;
-                    if in_spec && self.is_plain_spec(at) {
+                    let value = value.map_err(|wrong| self.moved_to_string_end(error(wrong), index))?;
+                    if in_spec && self.is_plain_spec(index) {
                         self.unwrap_spec(columns, row, (start, stop));
                     }
                     if value.start == value.end {
-                        at += 1;
+                        index += 1;
                         continue;
                     }
                     (value, (start, self.end_of_text(start, stop, payload)))
                 }
                 Terminal::DebugOpen => {
                     let after = self.end_of_debug_text(payload as usize);
-                    let value = self.debug_text(at, in_spec, columns)?;
-                    at = tokens.kinds.len() - 1;
+                    let value = self.debug_text(index, in_spec, columns)?;
+                    index = tokens.kinds.len() - 1;
                     (value, (stop, after))
                 }
                 _ => break,
             };
             self.parts.push(value);
             place = Some((place.map_or(span.0, |(start, _)| start), span.1));
-            at += 1;
+            index += 1;
         }
         if let Some(bytes) = bytes {
             return Err(literals::mixed_bytes_error(self.token_span(self.end_of_strings(bytes, end))));
@@ -179,7 +181,7 @@ impl<'a> Constants<'a> {
         let kinds = &self.tokens.kinds;
         let mut run = vec![field];
         let mut first = field;
-        while let Some(close) = first.checked_sub(1).filter(|&at| kinds[at] == Terminal::FieldClose) {
+        while let Some(close) = first.checked_sub(1).filter(|&index| kinds[index] == Terminal::FieldClose) {
             let mut depth = 1_usize;
             first = close;
             while depth > 0 && first > 0 {
@@ -227,11 +229,11 @@ impl<'a> Constants<'a> {
         }
     }
 
-    /// Whether literal text is a whole format specification and continues after a `\N{...}`: CPython concatenates its
+    /// Returns true if literal text is a whole format specification and continues after a `\N{...}`: CPython concatenates its
     /// parts to a constant without a `JoinedStr` around it.
     fn is_plain_spec(&self, middle: usize) -> bool {
         let tokens = self.tokens;
-        let kind = |at: usize| tokens.kinds.get(at).copied();
+        let kind = |index: usize| tokens.kinds.get(index).copied();
         let alone = middle > 0
             && kind(middle - 1) == Some(Terminal::FieldColon)
             && kind(middle + 1) == Some(Terminal::FieldClose);
@@ -267,13 +269,14 @@ impl<'a> Constants<'a> {
         if self.options.feature_version < 12 || newer && self.tokens.kinds[after] != Terminal::FieldColon {
             return None;
         }
-        let (mut depth, mut found) = (0_usize, None);
-        for at in open + 1..after {
-            match self.tokens.kinds[at] {
+        let mut depth = 0_usize;
+        let mut found = None;
+        for index in open + 1..after {
+            match self.tokens.kinds[index] {
                 kind if opens(kind) => depth += 1,
                 kind if closes(kind) => depth -= 1,
-                Terminal::Comparison if depth == 0 && self.tokens.payloads[at] == Operator::NotEq as u32 => {
-                    found = found.filter(|_| !newer).or(Some(self.tokens.starts[at]));
+                Terminal::Comparison if depth == 0 && self.tokens.payloads[index] == Operator::NotEq as u32 => {
+                    found = found.filter(|_| !newer).or(Some(self.tokens.starts[index]));
                 }
                 _ => {}
             }
@@ -281,15 +284,15 @@ impl<'a> Constants<'a> {
         found
     }
 
-    /// Whether the string around a field is raw.
+    /// Returns true if the string around a field is raw.
     #[cold]
     fn is_raw(&self, field: usize) -> bool {
         let mut depth = 0_usize;
-        for at in (0..field).rev() {
-            match self.tokens.kinds[at] {
+        for index in (0..field).rev() {
+            match self.tokens.kinds[index] {
                 Terminal::FStringEnd => depth += 1,
                 Terminal::FStringStart | Terminal::TStringStart if depth == 0 => {
-                    return self.tokens.payloads[at] & string::RAW != 0;
+                    return self.tokens.payloads[index] & string::RAW != 0;
                 }
                 Terminal::FStringStart | Terminal::TStringStart => depth -= 1,
                 _ => {}
@@ -302,11 +305,11 @@ impl<'a> Constants<'a> {
     #[cold]
     fn moved_to_string_end(&self, mut error: Diagnostic, middle: usize) -> Diagnostic {
         let mut depth = 0_usize;
-        for at in middle..self.tokens.kinds.len() {
-            match self.tokens.kinds[at] {
+        for index in middle..self.tokens.kinds.len() {
+            match self.tokens.kinds[index] {
                 Terminal::FStringStart | Terminal::TStringStart => depth += 1,
                 Terminal::FStringEnd if depth == 0 => {
-                    (error.start, error.end) = self.token_span(at);
+                    (error.start, error.end) = self.token_span(index);
                     break;
                 }
                 Terminal::FStringEnd => depth -= 1,
@@ -320,7 +323,8 @@ impl<'a> Constants<'a> {
     fn source(&mut self, columns: &mut Columns, row: usize, open: usize) -> Value {
         let tokens = self.tokens;
         let after = tokens.payloads[open] as usize;
-        let (start, mut stop) = (tokens.ends[open], tokens.starts[after]);
+        let start = tokens.ends[open];
+        let mut stop = tokens.starts[after];
         if tokens.kinds[open] == Terminal::DebugOpen {
             stop = tokens.starts[after - 1];
         }
@@ -364,7 +368,7 @@ fn closes(kind: Terminal) -> bool {
     )
 }
 
-/// Whether a constant is literal text of an f- or t-string.
+/// Returns true if a constant is literal text of an f- or t-string.
 fn is_text(columns: &Columns, row: usize) -> bool {
     let parent = columns.parents[row] as usize;
     columns.fields[row] == Field::Values
@@ -373,7 +377,8 @@ fn is_text(columns: &Columns, row: usize) -> bool {
 
 /// A value without trailing white space.
 fn trimmed(text: &str, value: Value, extra: &[u8]) -> Value {
-    let (start, end) = (value.start as usize, value.end as usize);
+    let start = value.start as usize;
+    let end = value.end as usize;
     let bytes = match start.checked_sub(text.len()) {
         Some(start) if end > text.len() => &extra[start..end - text.len()],
         _ => &text.as_bytes()[start..end],

@@ -41,7 +41,7 @@ impl Class {
         }
     }
 
-    /// Whether the exception has a position: `ValueError` and its subclasses have none.
+    /// Returns true if the exception has a position: `ValueError` and its subclasses have none.
     pub fn has_position(self) -> bool {
         matches!(self, Self::Syntax | Self::Indentation | Self::Tab)
     }
@@ -67,7 +67,7 @@ impl Position {
     }
 }
 
-/// How CPython derives a [`Position`] from the offsets of an error.
+/// The rule by which CPython derives a [`Position`] from the offsets of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// From `start` to `end`: the parser's errors.
@@ -106,7 +106,7 @@ pub struct Diagnostic {
     pub end: u32,
     /// CPython's message.
     pub message: Cow<'static, str>,
-    /// How its position follows from its offsets.
+    /// The rule that derives its position from its offsets.
     pub span: Span,
     /// Its position; [`parse`](crate::parse()) sets it.
     pub position: Position,
@@ -115,7 +115,8 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A `SyntaxError` at `start..end`.
     pub fn syntax(start: u32, end: u32, message: impl Into<Cow<'static, str>>) -> Self {
-        let (span, position) = (Span::Range, Position::default());
+        let span = Span::Range;
+        let position = Position::default();
         Self { class: Class::Syntax, start, end, message: message.into(), span, position }
     }
 
@@ -146,7 +147,7 @@ impl Diagnostic {
     }
 }
 
-/// Whether CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its
+/// Returns true if CPython counts columns in bytes: it did before 3.13, in the bytes of a file that does not declare its
 /// encoding.
 fn counts_bytes(text: &str, options: Options) -> bool {
     options.feature_version < 13
@@ -163,7 +164,8 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn position(&self, error: &Diagnostic) -> Position {
-        let (start, end) = (error.start as usize, error.end.max(error.start) as usize);
+        let start = error.start as usize;
+        let end = error.end.max(error.start) as usize;
         let (lineno, line) = self.line(start);
         let offset = if error.span == Span::Point { self.characters(line, start) } else { self.column(line, start) };
         let (end_lineno, end_offset) = match error.span {
@@ -195,11 +197,12 @@ impl Lines<'_> {
     }
 
     /// The number and the start of a byte's line.
-    fn line(&self, at: usize) -> (i32, usize) {
-        let at = at.min(self.text.len());
-        let (mut lines, mut start) = (1, if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(at) } else { 0 });
+    fn line(&self, offset: usize) -> (i32, usize) {
+        let offset = offset.min(self.text.len());
+        let mut lines = 1;
+        let mut start = if self.text.starts_with(b"\xef\xbb\xbf") { 3.min(offset) } else { 0 };
         for newline in memchr::memchr2_iter(b'\n', b'\r', self.text) {
-            if newline + 1 > at {
+            if newline + 1 > offset {
                 break;
             }
             if self.text[newline] == b'\r' && self.text.get(newline + 1) == Some(&b'\n') {
@@ -211,13 +214,13 @@ impl Lines<'_> {
     }
 
     /// The column of a byte, as the parser counts.
-    fn column(&self, line: usize, at: usize) -> i32 {
-        if self.in_bytes { number(at - line + 1) } else { self.characters(line, at) }
+    fn column(&self, line: usize, offset: usize) -> i32 {
+        if self.in_bytes { number(offset - line + 1) } else { self.characters(line, offset) }
     }
 
-    fn characters(&self, line: usize, at: usize) -> i32 {
-        let before = &self.text[line..at.min(self.text.len())];
-        number(characters(before) + at.saturating_sub(self.text.len()) + 1)
+    fn characters(&self, line: usize, offset: usize) -> i32 {
+        let before = &self.text[line..offset.min(self.text.len())];
+        number(characters(before) + offset.saturating_sub(self.text.len()) + 1)
     }
 
     /// The end of a range over several lines, `width` bytes into the last one: CPython measures these bytes, and one

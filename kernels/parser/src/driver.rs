@@ -109,7 +109,7 @@ fn run(
     rows: &mut Nodes,
 ) -> Result<Result<(), ParseError>, OutOfSpace> {
     let kinds = &tokens.kinds[..end];
-    let terminal = |at: usize| kinds.get(at).map_or(END, |&kind| kind as usize);
+    let terminal = |index: usize| kinds.get(index).map_or(END, |&kind| kind as usize);
     let mut line = LineParser::new(text, tokens, first, end, rows);
     let mut top = 0;
     let mut lookahead = terminal(first);
@@ -256,7 +256,8 @@ impl<'a> LineParser<'a> {
     fn label(&mut self, production: &Production, symbols: &[Symbol]) {
         let mut next = self.next;
         for (place, symbol) in symbols.iter().enumerate().rev() {
-            let (label, first) = (production.labels[place], symbol.node as usize);
+            let label = production.labels[place];
+            let first = symbol.node as usize;
             let given = LABEL_FIELDS[usize::from(label)];
             while label != 0 && next > first {
                 let root = next - 1;
@@ -300,7 +301,7 @@ impl<'a> LineParser<'a> {
         self.push(production.kind, first, symbols[0].token, aux)
     }
 
-    /// Whether the symbol below ends with literal text, which adjacent text extends.
+    /// Returns true if the symbol below ends with literal text, which adjacent text extends.
     fn follows_text(&self, below: Symbol) -> bool {
         (below.node as usize) < self.next && self.kinds[self.next - 1] == Kind::Constant
     }
@@ -312,7 +313,8 @@ impl<'a> LineParser<'a> {
 
     /// The character of a one-byte token directly after the previous token, else 0.
     fn letter(&self, token: usize) -> u32 {
-        let (start, end) = (self.token_starts[token] as usize, self.token_ends[token] as usize);
+        let start = self.token_starts[token] as usize;
+        let end = self.token_ends[token] as usize;
         match self.text.get(start..end) {
             Some(&[letter]) if self.token_ends[token - 1] as usize == start => u32::from(letter),
             _ => 0,
@@ -334,18 +336,18 @@ mod tests {
     use crate::tokens::Terminal;
 
     /// The roots of a line, with one token of the text replaced.
-    fn roots(text: &str, at: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, ParseError> {
+    fn roots(text: &str, index: usize, terminal: Terminal) -> Result<Vec<(Kind, Field)>, ParseError> {
         let mut tokens = lex(text).tokens;
-        tokens.kinds[at] = terminal;
+        tokens.kinds[index] = terminal;
         let mut rows = Nodes::with_capacity_for(0);
         Driver::default().parse(text.as_bytes(), &tokens, (0, tokens.kinds.len()), &mut rows)?;
         let mut next = rows.len;
-        let mut found = Vec::new();
+        let mut roots = Vec::new();
         while next > 0 {
-            found.push((rows.columns.kinds[next - 1], rows.columns.fields[next - 1]));
+            roots.push((rows.columns.kinds[next - 1], rows.columns.fields[next - 1]));
             next -= rows.columns.parents[next - 1] as usize;
         }
-        Ok(found)
+        Ok(roots)
     }
 
     #[test]

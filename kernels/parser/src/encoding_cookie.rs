@@ -29,8 +29,8 @@ pub(crate) fn cookie(line: &[u8]) -> Option<String> {
     if line[comment] != b'#' {
         return None;
     }
-    memmem::find_iter(line, b"coding").find_map(|at| {
-        let (b':' | b'=', name) = line[at + 6..].split_first()? else { return None };
+    memmem::find_iter(line, b"coding").find_map(|offset| {
+        let (b':' | b'=', name) = line[offset + 6..].split_first()? else { return None };
         let name = &name[name.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..];
         let word = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let name = &name[..name.iter().take_while(word).count()];

@@ -36,7 +36,7 @@ pub(crate) fn check(text: &str, lexed: &Lexed, columns: &Columns) -> Result<(), 
     Ok(())
 }
 
-/// Whether an expression statement is a string.
+/// Returns true if an expression statement is a string.
 fn is_text(columns: &Columns, row: usize) -> bool {
     let value = columns.aux[row - 1];
     columns.kinds[row - 1] == Kind::Constant
@@ -63,7 +63,8 @@ fn features(text: &str, lexed: &Lexed, columns: &Columns, first: usize, row: usi
         if FEATURES.contains(&written) {
             continue;
         }
-        let (start, end) = (columns.starts[alias], columns.ends[alias]);
+        let start = columns.starts[alias];
+        let end = columns.ends[alias];
         let message = match written {
             b"braces" => "not a chance".to_owned(),
             _ => format!("future feature {} is not defined", String::from_utf8_lossy(written)),

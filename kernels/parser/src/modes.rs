@@ -31,11 +31,10 @@ fn expression(text: &str, lexed: &mut Lexed, tree: impl FnOnce(&mut Lexed) -> Ou
     if matches!(lexed.tokens.kinds[first], Terminal::Match | Terminal::Case | Terminal::Type) {
         lexed.tokens.kinds[first] = Terminal::Name;
     }
-    let unexpected = non_expression_token(&lexed.tokens.kinds[first..line.end as usize]).map(|at| first + at);
-    let place = |lexed: &Lexed, at: usize| (lexed.tokens.starts[at], lexed.tokens.ends[at]);
-    let unexpected = unexpected.map(|at| invalid(place(lexed, at)));
-    let after = lexed.lines.get(1).copied();
-    let after = after.map(|next| (next, invalid(place(lexed, next.first as usize))));
+    let unexpected = non_expression_token(&lexed.tokens.kinds[first..line.end as usize]).map(|index| first + index);
+    let place = |lexed: &Lexed, index: usize| (lexed.tokens.starts[index], lexed.tokens.ends[index]);
+    let unexpected = unexpected.map(|index| invalid(place(lexed, index)));
+    let after = lexed.lines.get(1).copied().map(|next| (next, invalid(place(lexed, next.first as usize))));
     let error = truncate_lines(lexed, 1);
     let outcome = tree(lexed);
     lexed.error = lexed.error.take().or(error);
@@ -56,9 +55,10 @@ fn expression(text: &str, lexed: &mut Lexed, tree: impl FnOnce(&mut Lexed) -> Ou
 
 /// The first token of a line that cannot occur there in an expression of mode `eval`.
 fn non_expression_token(kinds: &[Terminal]) -> Option<usize> {
-    let (mut depth, mut lambdas) = (0_usize, 0_usize);
-    for (at, &kind) in kinds.iter().enumerate() {
-        let starts = at == 0 || kinds[at - 1] == Terminal::Comma;
+    let mut depth = 0_usize;
+    let mut lambdas = 0_usize;
+    for (index, &kind) in kinds.iter().enumerate() {
+        let starts = index == 0 || kinds[index - 1] == Terminal::Comma;
         match kind {
             _ if opens(kind) => depth += 1,
             _ if closes(kind) => depth = depth.saturating_sub(1),
@@ -67,10 +67,10 @@ fn non_expression_token(kinds: &[Terminal]) -> Option<usize> {
             Terminal::Colon if lambdas > 0 => lambdas -= 1,
             _ if lambdas > 0 => {}
             Terminal::Equal | Terminal::Walrus | Terminal::Augmented | Terminal::Semicolon | Terminal::Colon => {
-                return Some(at);
+                return Some(index);
             }
-            Terminal::Star | Terminal::Yield if starts => return Some(at),
-            _ if at == 0 && starts_statement(kind) => return Some(at),
+            Terminal::Star | Terminal::Yield if starts => return Some(index),
+            _ if index == 0 && starts_statement(kind) => return Some(index),
             _ => {}
         }
     }
@@ -154,9 +154,13 @@ fn statement(text: &str, lexed: &mut Lexed, options: Options, tree: impl FnOnce(
             outcome => outcome,
         };
     }
-    let end = (1..lexed.lines.len()).find(|&at| starts_statement_after(lexed, at, &first)).unwrap_or(lexed.lines.len());
-    let next = lexed.lines.get(end).map(|line| line.first as usize);
-    let next = next.map(|at| invalid((lexed.tokens.starts[at], lexed.tokens.ends[at])));
+    let end =
+        (1..lexed.lines.len()).find(|&index| starts_statement_after(lexed, index, &first)).unwrap_or(lexed.lines.len());
+    let next = lexed
+        .lines
+        .get(end)
+        .map(|line| line.first as usize)
+        .map(|index| invalid((lexed.tokens.starts[index], lexed.tokens.ends[index])));
     let last = lexed.lines[end - 1];
     let error = truncate_lines(lexed, end);
     let outcome = tree(lexed);
@@ -187,12 +191,12 @@ fn is_compound(kind: Terminal) -> bool {
     )
 }
 
-/// Whether a line starts a statement after the first one.
-fn starts_statement_after(lexed: &Lexed, at: usize, first: &Line) -> bool {
+/// Returns true if a line starts a statement after the first one.
+fn starts_statement_after(lexed: &Lexed, index: usize, first: &Line) -> bool {
     let kind = |line: &Line| lexed.tokens.kinds[line.first as usize];
-    let line = &lexed.lines[at];
+    let line = &lexed.lines[index];
     let continues = matches!(kind(line), Terminal::Elif | Terminal::Else | Terminal::Except | Terminal::Finally);
-    line.column <= first.column && !continues && kind(&lexed.lines[at - 1]) != Terminal::At
+    line.column <= first.column && !continues && kind(&lexed.lines[index - 1]) != Terminal::At
 }
 
 /// Drops the lines after the first `count` and the error after them; returns that error.
@@ -210,7 +214,7 @@ fn truncate_lines(lexed: &mut Lexed, count: usize) -> Option<LexError> {
     lexed.error.take()
 }
 
-/// Whether anything but white space and comments follows a line.
+/// Returns true if anything but white space and comments follows a line.
 fn is_followed(text: &str, lexed: &Lexed, line: &Line) -> bool {
     let mut rest = text.get(newline_after(text, lexed, line).1..).unwrap_or_default();
     loop {
@@ -236,7 +240,7 @@ fn has_newline(text: &str, lexed: &Lexed) -> bool {
 
 fn multiple_statements(text: &str, lexed: &Lexed, line: &Line, options: Options) -> Diagnostic {
     let (start, end) = newline_after(text, lexed, line);
-    let place = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let place = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
     let message = "multiple statements found while compiling a single statement";
     let span = if options.feature_version < 12 { Span::Range } else { Span::Newline };
     Diagnostic::syntax(place(start), place(end), message).with_span(span)

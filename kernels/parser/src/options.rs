@@ -27,7 +27,7 @@ impl Options {
     }
 }
 
-/// Whether a source is encoded.
+/// Encoding of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SourceType {
     /// A file, whose byte order mark or PEP 263 cookie names its encoding: `ast.parse(bytes)`.

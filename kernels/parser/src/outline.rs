@@ -38,7 +38,7 @@ struct Outline<'a> {
     items: Vec<Item>,
     /// The row of each item, ascending.
     rows: Vec<u32>,
-    /// Whether a statement of the item's body was seen.
+    /// True if a statement of the item's body was seen.
     has_body: Vec<bool>,
 }
 
@@ -81,7 +81,8 @@ impl Outline<'_> {
 
     /// Records a string that is the first statement of a body as its docstring.
     fn record_docstring(&mut self, row: usize) {
-        let (tree, parent) = (self.tree, self.tree.parents[row]);
+        let tree = self.tree;
+        let parent = self.tree.parents[row];
         if parent as usize >= row || tree.fields[row] != Field::Body as u8 {
             return;
         }
@@ -101,8 +102,8 @@ impl Outline<'_> {
 fn first_decorator(tree: &Tree<'_>, row: usize) -> Option<u32> {
     let decorator = Field::DecoratorList as u8;
     let own = row_number(row);
-    let children = (0..row).rev().take_while(|&at| tree.is_below(at, own));
-    let first = children.filter(|&at| tree.parents[at] == own && tree.fields[at] == decorator).last()?;
+    let children = (0..row).rev().take_while(|&index| tree.is_below(index, own));
+    let first = children.filter(|&index| tree.parents[index] == own && tree.fields[index] == decorator).last()?;
     let before = &tree.text[..tree.starts[first] as usize];
     before.iter().rposition(|&byte| byte == b'@').map(row_number)
 }

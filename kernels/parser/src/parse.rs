@@ -50,7 +50,8 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
     let sourceless_field = replacement_fields::mark(&mut lexed.tokens);
     let outcome = modes::parse_in_mode(&text, &mut lexed, options, |lexed| parse_module(&text, lexed, options));
     // CPython fails at the field, unless an error comes before it.
-    let reaches = |error: &Diagnostic, field: usize| lexed.tokens.starts.get(field).is_none_or(|&at| at < error.start);
+    let reaches =
+        |error: &Diagnostic, field: usize| lexed.tokens.starts.get(field).is_none_or(|&index| index < error.start);
     let outcome = match (outcome, sourceless_field) {
         (Ok(_), Some(_)) => Err(missing_field_source()),
         (Err(error), Some(field)) if field < lexed.tokens.kinds.len() && reaches(&error, field) => {
@@ -58,12 +59,12 @@ fn parse_text(text: Cow<'_, str>, options: Options) -> Parsed<'_> {
         }
         (outcome, _) => outcome,
     };
-    let outcome = outcome.map_err(|error| error_messages::explain(&text, &lexed, options, error));
-    let outcome = outcome.map(|columns| Columns {
-        name_starts: std::mem::take(&mut lexed.name_starts),
-        name_ends: std::mem::take(&mut lexed.name_ends),
-        ..columns
-    });
+    let outcome =
+        outcome.map_err(|error| error_messages::explain(&text, &lexed, options, error)).map(|columns| Columns {
+            name_starts: std::mem::take(&mut lexed.name_starts),
+            name_ends: std::mem::take(&mut lexed.name_ends),
+            ..columns
+        });
     Parsed { text, tokens: lexed.tokens, comments: lexed.comments, outcome }
 }
 
@@ -133,13 +134,17 @@ fn parse_line(
         (Ok(()), None) => Ok(()),
         (Ok(()), Some(_)) if !error_in_line => Ok(()),
         (Ok(()), Some(error)) => Err(error.diagnostic.clone()),
-        (Err(ParseError::Unexpected(at)), Some(error)) if error_in_line && at == range.1 && !error.is_error_token() => {
+        (Err(ParseError::Unexpected(index)), Some(error))
+            if error_in_line && index == range.1 && !error.is_error_token() =>
+        {
             Err(error.diagnostic.clone())
         }
-        (Err(ParseError::Unexpected(at)), _) => Err(unexpected_token(text, lexed, at, range.1)),
-        (Err(ParseError::TooDeep(at)), _) => {
-            Err(blocks::error_at(Tokenized { text, tokens: &lexed.tokens }, to_u32(at), "too many nested expressions"))
-        }
+        (Err(ParseError::Unexpected(index)), _) => Err(unexpected_token(text, lexed, index, range.1)),
+        (Err(ParseError::TooDeep(index)), _) => Err(blocks::error_at(
+            Tokenized { text, tokens: &lexed.tokens },
+            to_u32(index),
+            "too many nested expressions",
+        )),
     }
 }
 
@@ -151,12 +156,12 @@ fn reinterpret_with_paren(tokens: &mut Tokens, line: &Line) -> bool {
     found.map(|kind| *kind = Terminal::LeftParen).is_some()
 }
 
-/// A syntax error at token `at` of a line that ends before token `end`.
+/// A syntax error at token `index` of a line that ends before token `end`.
 #[cold]
-fn unexpected_token(text: &str, lexed: &Lexed, at: usize, end: usize) -> Diagnostic {
+fn unexpected_token(text: &str, lexed: &Lexed, index: usize, end: usize) -> Diagnostic {
     let tokens = &lexed.tokens;
-    if at < end {
-        return blocks::error_at(Tokenized { text, tokens }, to_u32(at), "invalid syntax");
+    if index < end {
+        return blocks::error_at(Tokenized { text, tokens }, to_u32(index), "invalid syntax");
     }
     let after = tokens.ends[end - 1];
     Diagnostic::syntax(after, after, "invalid syntax")

@@ -12,19 +12,19 @@ pub(crate) fn mark(tokens: &mut Tokens) -> Option<usize> {
     let mut too_deep = None;
     // Open fields, and whether each is still in its expression.
     let mut open: Vec<(usize, bool)> = Vec::new();
-    for at in 0..tokens.kinds.len() {
-        match tokens.kinds[at] {
-            Terminal::FieldOpen => open.push((at, true)),
+    for index in 0..tokens.kinds.len() {
+        match tokens.kinds[index] {
+            Terminal::FieldOpen => open.push((index, true)),
             Terminal::FieldBang | Terminal::FieldColon => {
                 if let Some((field, true)) = open.last().copied() {
-                    too_deep = too_deep.or((end(tokens, field, at) && is_third(&open)).then_some(field));
+                    too_deep = too_deep.or((end(tokens, field, index) && is_third(&open)).then_some(field));
                     open.pop();
                     open.push((field, false));
                 }
             }
             Terminal::FieldClose => {
                 if let Some((field, true)) = open.last().copied() {
-                    too_deep = too_deep.or((end(tokens, field, at) && is_third(&open)).then_some(field));
+                    too_deep = too_deep.or((end(tokens, field, index) && is_third(&open)).then_some(field));
                 }
                 open.pop();
             }
@@ -34,15 +34,15 @@ pub(crate) fn mark(tokens: &mut Tokens) -> Option<usize> {
     too_deep
 }
 
-/// Whether the innermost field is in the format specification of a field that is itself in one.
+/// Returns true if the innermost field is in the format specification of a field that is itself in one.
 fn is_third(open: &[(usize, bool)]) -> bool {
     matches!(open, [.., (_, false), (_, false), _])
 }
 
 /// Records the end of a field's expression; returns whether `=` ends it.
-fn end(tokens: &mut Tokens, field: usize, at: usize) -> bool {
-    tokens.payloads[field] = u32::try_from(at).expect("tokens are fewer than bytes");
-    let shown = tokens.kinds[at - 1] == Terminal::Equal;
+fn end(tokens: &mut Tokens, field: usize, index: usize) -> bool {
+    tokens.payloads[field] = u32::try_from(index).expect("tokens are fewer than bytes");
+    let shown = tokens.kinds[index - 1] == Terminal::Equal;
     if shown {
         tokens.kinds[field] = Terminal::DebugOpen;
     }

@@ -11,7 +11,8 @@ use crate::tokens::{Line, Terminal, Tokens};
 /// Sets the terminals of these tokens.
 pub fn apply(lexed: &mut Lexed) {
     let soft = lexed.soft;
-    let (tokens, lines) = (&mut lexed.tokens, &lexed.lines);
+    let tokens = &mut lexed.tokens;
+    let lines = &lexed.lines;
     for line in lines {
         mark_with_paren(tokens, line);
     }
@@ -41,13 +42,13 @@ fn mark_with_paren(tokens: &mut Tokens, line: &Line) {
 /// The closing bracket of the bracket that `kinds` starts with.
 fn matching_bracket(kinds: &[Terminal]) -> Option<usize> {
     let mut depth = 0_usize;
-    for (at, kind) in kinds.iter().enumerate() {
+    for (index, kind) in kinds.iter().enumerate() {
         if opens(*kind) {
             depth += 1;
         } else if closes(*kind) {
             depth -= 1;
             if depth == 0 {
-                return Some(at);
+                return Some(index);
             }
         }
     }
@@ -65,12 +66,12 @@ fn closes(kind: Terminal) -> bool {
 fn mark_types(tokens: &mut Tokens, lines: &[Line], name: u32) {
     for line in lines {
         let mut before = Terminal::Semicolon;
-        for at in line.first as usize..line.end as usize - 1 {
-            let kind = tokens.kinds[at];
+        for index in line.first as usize..line.end as usize - 1 {
+            let kind = tokens.kinds[index];
             let starts = matches!(before, Terminal::Semicolon | Terminal::Colon);
             before = kind;
-            if starts && is_name(tokens, at, name) && tokens.kinds[at + 1] == Terminal::Name {
-                tokens.kinds[at] = Terminal::Type;
+            if starts && is_name(tokens, index, name) && tokens.kinds[index + 1] == Terminal::Name {
+                tokens.kinds[index] = Terminal::Type;
             }
         }
     }
@@ -97,8 +98,8 @@ fn mark_matches(tokens: &mut Tokens, lines: &[Line], name: u32, case: Option<u32
     }
 }
 
-fn is_name(tokens: &Tokens, at: usize, name: u32) -> bool {
-    tokens.kinds[at] == Terminal::Name && tokens.payloads[at] == name
+fn is_name(tokens: &Tokens, index: usize, name: u32) -> bool {
+    tokens.kinds[index] == Terminal::Name && tokens.payloads[index] == name
 }
 
 #[cfg(test)]
@@ -132,10 +133,10 @@ mod tests {
 
     #[test]
     fn a_paren_encloses_the_items_of_with_if_a_colon_follows_its_match() {
-        let second = |text: &str, at: usize| {
+        let second = |text: &str, index: usize| {
             let mut lexed = lex(text);
             apply(&mut lexed);
-            lexed.tokens.kinds[at]
+            lexed.tokens.kinds[index]
         };
         assert_eq!(second("with (a, f'{(b)}'): pass", 1), WithParen);
         assert_eq!(second("async with (a as b):\n  pass", 2), WithParen);

@@ -45,7 +45,7 @@ impl<'a> Tree<'a> {
         self.kinds.len()
     }
 
-    /// Whether it has no rows.
+    /// Returns true if it has no rows.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -66,7 +66,8 @@ impl<'a> Tree<'a> {
 
     /// A name, by its number.
     pub fn name(&self, number: u32) -> Cow<'a, str> {
-        let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
+        let start = self.name_starts[number as usize] as usize;
+        let end = self.name_ends[number as usize] as usize;
         String::from_utf8_lossy(self.slice(start, end))
     }
 
@@ -79,11 +80,11 @@ impl<'a> Tree<'a> {
     /// The children of a row in a field that are in its own line, in order.
     pub fn children(&self, row: usize, field: Field) -> impl Iterator<Item = usize> {
         let number = u32::try_from(row).expect("rows are counted in 32 bits");
-        let first = (0..row).rev().take_while(|&at| self.is_below(at, number)).last().unwrap_or(row);
-        (first..row).filter(move |&at| self.parents[at] == number && self.fields[at] == field as u8)
+        let first = (0..row).rev().take_while(|&index| self.is_below(index, number)).last().unwrap_or(row);
+        (first..row).filter(move |&index| self.parents[index] == number && self.fields[index] == field as u8)
     }
 
-    /// Whether a row is in the subtree that ends with `root`: its parent comes after it, at most at the root. Holds for
+    /// Returns true if a row is in the subtree that ends with `root`: its parent comes after it, at most at the root. Holds for
     /// the rows of the subtree and the row directly before them.
     pub(crate) fn is_below(&self, row: usize, root: u32) -> bool {
         self.parents[row] as usize > row && self.parents[row] <= root

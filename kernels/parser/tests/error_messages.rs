@@ -234,7 +234,7 @@ fn deep_and_hostile_sources_take_linear_time() {
         format!("{}{middle}{}", open.repeat(depth), close.repeat(depth))
     };
     let blocks = |header: &str, depth: usize, last: &str| {
-        let lines = (0..depth).map(|at| [&" ".repeat(at), header, "\n"].concat());
+        let lines = (0..depth).map(|index| [&" ".repeat(index), header, "\n"].concat());
         lines.chain([" ".repeat(depth), last.to_owned(), "\n".to_owned()]).collect::<String>()
     };
     let mut sources = vec![

@@ -27,18 +27,18 @@ fn check(text: &str) {
     assert!(line_starts(text).is_sorted());
     if let Some(error) = &lexed.error {
         assert!(error.diagnostic.start <= error.diagnostic.end && error.diagnostic.end as usize <= text.len() + 1);
-        for at in 0..text.len() {
-            lexed.preferred_error(text, u32::try_from(at).expect("short"));
+        for index in 0..text.len() {
+            lexed.preferred_error(text, u32::try_from(index).expect("short"));
         }
     }
 }
 
 fn check_order(text: &str, lexed: &Lexed) {
     let tokens = &lexed.tokens;
-    let mut at = 0;
+    let mut index = 0;
     for (&start, &end) in tokens.starts.iter().zip(&tokens.ends) {
-        assert!(at <= start && start < end && text.get(start as usize..end as usize).is_some(), "{text:?}");
-        at = end;
+        assert!(index <= start && start < end && text.get(start as usize..end as usize).is_some(), "{text:?}");
+        index = end;
     }
     let mut first = 0;
     for line in &lexed.lines {
@@ -52,10 +52,12 @@ fn check_order(text: &str, lexed: &Lexed) {
 fn check_values(text: &str, lexed: &Lexed) {
     let tokens = &lexed.tokens;
     let mut extra = Vec::new();
-    for (at, &kind) in tokens.kinds.iter().enumerate() {
-        let (start, end, payload) = (tokens.starts[at], tokens.ends[at], tokens.payloads[at]);
+    for (index, &kind) in tokens.kinds.iter().enumerate() {
+        let start = tokens.starts[index];
+        let end = tokens.ends[index];
+        let payload = tokens.payloads[index];
         let value = if kind == Terminal::String {
-            literals::strings(text, tokens, at, at + 1, (0, 0), &mut extra)
+            literals::strings(text, tokens, index, index + 1, (0, 0), &mut extra)
         } else if kind == Terminal::FStringMiddle {
             literals::middle(text, start, end, payload, (0, 0), &mut extra)
         } else if kind == Terminal::Number {
@@ -71,13 +73,14 @@ fn check_values(text: &str, lexed: &Lexed) {
 }
 
 /// The value of a string.
-fn value(text: &str, tokens: &Tokens, at: usize) -> Option<Vec<u8>> {
+fn value(text: &str, tokens: &Tokens, index: usize) -> Option<Vec<u8>> {
     let mut extra = Vec::new();
-    if tokens.kinds[at] != Terminal::String {
+    if tokens.kinds[index] != Terminal::String {
         return None;
     }
-    let value = literals::strings(text, tokens, at, at + 1, (0, 0), &mut extra).ok()?;
-    let (start, end) = (value.start as usize, value.end as usize);
+    let value = literals::strings(text, tokens, index, index + 1, (0, 0), &mut extra).ok()?;
+    let start = value.start as usize;
+    let end = value.end as usize;
     let apart = start.checked_sub(text.len()).filter(|_| !extra.is_empty());
     Some(apart.map_or_else(|| text.as_bytes()[start..end].to_vec(), |from| extra[from..end - text.len()].to_vec()))
 }
@@ -99,13 +102,14 @@ proptest! {
     fn each_kind_of_newline_gives_the_same_tokens_and_values(text in pieces(), newline in prop::sample::select(vec!["\r\n", "\r"])) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let other = text.replace('\n', newline);
-        let (one, two) = (lex(&text), lex(&other));
+        let one = lex(&text);
+        let two = lex(&other);
         assert_eq!(one.tokens.kinds, two.tokens.kinds, "{text:?}");
         assert_eq!(one.lines, two.lines, "{text:?}");
         assert_eq!(one.error.map(|error| error.diagnostic.message), two.error.map(|error| error.diagnostic.message));
         assert_eq!(line_starts(&text).len(), line_starts(&other).len());
-        for at in 0..one.tokens.kinds.len() {
-            assert_eq!(value(&text, &one.tokens, at), value(&other, &two.tokens, at), "{text:?}");
+        for index in 0..one.tokens.kinds.len() {
+            assert_eq!(value(&text, &one.tokens, index), value(&other, &two.tokens, index), "{text:?}");
         }
     }
 

@@ -20,7 +20,8 @@ fn check(source: &[u8], feature_version: u8) {
     for row in 0..rows {
         let parent = columns.parents[row];
         assert!(parent == NONE || (parent as usize) < rows && parent as usize != row, "the parent of {row}");
-        let (start, end) = (columns.starts[row], columns.ends[row]);
+        let start = columns.starts[row];
+        let end = columns.ends[row];
         assert!(start <= end && end as usize <= length, "the place of {row}");
     }
     let all = [columns.fields.len(), columns.parents.len(), columns.ends.len(), columns.aux.len()];
@@ -64,7 +65,7 @@ fn lists_of_a_hundred_thousand_pieces_are_parsed() {
     ] {
         let text = format!("{before}{}{after}", piece.repeat(COUNT));
         let columns = parse(text.as_bytes(), &Options::default()).outcome.expect("it is Python");
-        let most = nodes_a_piece * COUNT + 10;
-        assert!((nodes_a_piece * COUNT..most).contains(&columns.kinds.len()), "{piece}: {}", columns.kinds.len());
+        let limit = nodes_a_piece * COUNT + 10;
+        assert!((nodes_a_piece * COUNT..limit).contains(&columns.kinds.len()), "{piece}: {}", columns.kinds.len());
     }
 }

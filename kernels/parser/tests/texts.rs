@@ -11,7 +11,8 @@ fn parsed(source: &str, feature_version: u8) -> (String, Columns) {
 fn texts(source: &str, feature_version: u8) -> Vec<String> {
     let (text, columns) = parsed(source, feature_version);
     let written = |(&start, &end): (&u32, &u32)| {
-        let (start, end) = (start as usize, end as usize);
+        let start = start as usize;
+        let end = end as usize;
         let bytes = match start.checked_sub(text.len()).filter(|_| end > text.len()) {
             Some(start) => &columns.extra[start..end - text.len()],
             None => &text.as_bytes()[start..end],

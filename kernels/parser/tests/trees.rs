@@ -6,7 +6,8 @@ use accelerd_parser::{Kind, NONE, Options, parse};
 fn rows(source: &str) -> Vec<String> {
     let columns = parse(source.as_bytes(), &Options::default()).outcome.unwrap();
     let show = |row: usize| {
-        let (start, end) = (columns.starts[row] as usize, columns.ends[row] as usize);
+        let start = columns.starts[row] as usize;
+        let end = columns.ends[row] as usize;
         let parent = columns.parents[row];
         let parent = if parent == NONE { "-".to_owned() } else { parent.to_string() };
         let aux = match columns.aux[row] {
@@ -14,7 +15,8 @@ fn rows(source: &str) -> Vec<String> {
             NONE => " none".to_owned(),
             aux => format!(" {aux}"),
         };
-        let (kind, field) = (columns.kinds[row].name(), columns.fields[row].name());
+        let kind = columns.kinds[row].name();
+        let field = columns.fields[row].name();
         format!("{row} {kind} {field} {parent} `{}`{aux}", source[start..end].replace('\n', "|"))
     };
     (0..columns.kinds.len()).map(show).collect()

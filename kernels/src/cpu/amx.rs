@@ -18,7 +18,7 @@ use std::{
 /// Bytes of a tile: 16 rows of 64.
 pub(super) const TILE: usize = 1024;
 
-/// Whether the machine has AMX-BF16 and the system grants this process the tile state, which it must request.
+/// Returns true if the machine has AMX-BF16 and the system grants this process the tile state, which it must request.
 ///
 /// AVX512-BF16, which every machine with AMX has, rounds the operands.
 pub(super) fn is_available() -> bool {
@@ -79,7 +79,8 @@ pub(super) unsafe fn round(numbers: &[f32], to: *mut u16, step: usize) {
     for chunk in chunks {
         // SAFETY: 32 numbers are read and written.
         unsafe {
-            let (low, high) = (_mm512_loadu_ps(chunk.as_ptr()), _mm512_loadu_ps(chunk.as_ptr().add(16)));
+            let low = _mm512_loadu_ps(chunk.as_ptr());
+            let high = _mm512_loadu_ps(chunk.as_ptr().add(16));
             _mm512_storeu_si512(to.cast(), as_bits(_mm512_cvtne2ps_pbh(high, low)));
         }
         to = to.wrapping_byte_add(step);
@@ -113,7 +114,8 @@ impl TileRegisters {
     /// # Safety
     /// [`is_available`] returned true. No other value of this type exists on this thread.
     pub(super) unsafe fn configure() -> Self {
-        let (mut row_bytes, mut rows) = ([0; 16], [0; 16]);
+        let mut row_bytes = [0; 16];
+        let mut rows = [0; 16];
         row_bytes[..8].fill(64);
         rows[..8].fill(16);
         let configuration = Configuration { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows };

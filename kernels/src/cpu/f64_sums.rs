@@ -4,7 +4,7 @@
 //! magnitudes. No intermediate result can overflow.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use super::simd::{Isa, Kernel, Lanes};
+use super::simd::{Isa, Lanes, WithSimd};
 
 /// Number of independent partial sums.
 const LANES: usize = 32;
@@ -30,7 +30,7 @@ struct Sum<'a, F> {
     term: F,
 }
 
-impl<F: Fn(f64, f64) -> f64> Kernel for Sum<'_, F> {
+impl<F: Fn(f64, f64) -> f64> WithSimd for Sum<'_, F> {
     type Out = f64;
 
     #[inline(always)]
@@ -75,9 +75,10 @@ mod tests {
     #[test]
     fn every_instruction_set_gives_the_same_bits() {
         let a: Vec<f32> = (0..1001).map(|i| (i as f32 * 0.7).sin()).collect();
-        let sums =
-            Isa::all().into_iter().map(|isa| isa.run(Sum { a: &a, b: &a, term: |x: f64, y: f64| x * y }).to_bits());
-        let sums: Vec<u64> = sums.collect();
+        let sums: Vec<u64> = Isa::all()
+            .into_iter()
+            .map(|isa| isa.run(Sum { a: &a, b: &a, term: |x: f64, y: f64| x * y }).to_bits())
+            .collect();
         assert!(sums.iter().all(|sum| *sum == sums[0]));
     }
 }

@@ -85,13 +85,13 @@ fn polynomial<L: Lanes, const N: usize>(lanes: L, x: L::Vector, terms: &[f32; N]
 mod tests {
     use super::*;
     use crate::{
-        cpu::simd::{Isa, Kernel},
+        cpu::simd::{Isa, WithSimd},
         ops::encode::oracle::erf as erf_exact,
     };
 
     struct Each<'a, F>(&'a mut [f32], F);
 
-    impl<F: Fn(Which, f32) -> f64> Kernel for Each<'_, F> {
+    impl<F: Fn(Which, f32) -> f64> WithSimd for Each<'_, F> {
         type Out = ();
 
         #[inline(always)]
@@ -163,7 +163,7 @@ mod tests {
 
     struct OutOfRange;
 
-    impl Kernel for OutOfRange {
+    impl WithSimd for OutOfRange {
         type Out = ();
 
         #[inline(always)]

@@ -31,7 +31,7 @@ pub struct Pool {
     /// Calls and nanoseconds by kernel name. Locked once per kernel and batch, never inside a kernel.
     kernels: Mutex<BTreeMap<&'static str, KernelStats>>,
     reservations: AtomicUsize,
-    /// Of a stand-in: whether the GPU's memory is full.
+    /// True for a stand-in of a GPU whose memory is full.
     is_full: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Pool {
         Self::stand_in(DeviceId::Cpu, threads)
     }
 
-    /// As [`Self::start`], under another id: tests of what happens to GPUs run without one.
+    /// As [`Self::start`], under another id, for tests of the loss of GPUs that run without one.
     #[doc(hidden)]
     pub fn stand_in(id: DeviceId, threads: usize) -> Result<Arc<Self>, String> {
         // The standard library considers the CPU quota of the control group as well as the affinity mask.
@@ -131,14 +131,10 @@ impl Pool {
     /// the calling thread, which does not wait for a pool thread to wake; the others run on the pool's threads.
     pub fn run_parallel<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
         let done = Mutex::new(Vec::with_capacity(parts));
-        self.run_parallel_dyn(parts, &|| {
+        let run = || {
             let result = work();
             done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-        });
-        done.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run_parallel_dyn(&self, parts: usize, run: &(dyn Fn() + Sync)) {
+        };
         self.scope(|scope| {
             (1..parts).for_each(|_| scope.spawn(|_| run()));
             run();
@@ -156,7 +152,7 @@ impl Pool {
         Reservation(self)
     }
 
-    /// Whether long work has reserved the threads.
+    /// Returns true if long work has reserved the threads.
     pub fn is_reserved(&self) -> bool {
         self.reservations.load(SeqCst) > 0
     }

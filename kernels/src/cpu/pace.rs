@@ -11,7 +11,7 @@ use super::slices::SLICE;
 /// A computation in slices: each call of [`resume`] runs one.
 pub(crate) type Sliced<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What is left of the current slice, in multiply-adds.
+/// The rest of the current slice, in multiply-adds.
 #[derive(Debug)]
 pub(crate) struct Pace {
     left: u64,
@@ -22,7 +22,7 @@ impl Pace {
         Self { left: SLICE }
     }
 
-    /// Called before work of this cost, which is not interrupted: ends the slice if the work exceeds what is left of it.
+    /// Called before work of this cost, which is not interrupted: ends the slice if the work exceeds its rest.
     pub(crate) async fn spend(&mut self, cost: u64) {
         if cost > self.left && self.left < SLICE {
             EndOfSlice(false).await;

@@ -41,7 +41,7 @@ const TASKS_PER_THREAD: u64 = 16;
 /// Who distributes work over the pool's threads.
 #[derive(Clone, Copy)]
 pub(crate) enum Schedule<'a> {
-    /// Nobody: the work is so little that the calling thread does it.
+    /// No thread of the pool: the calling thread does work this small.
     Inline,
     /// A thread of the pool: the work is part of a slice.
     Slice,
@@ -147,19 +147,19 @@ fn results<T, R>(
 }
 
 impl Worker {
-    /// Whether long work of another worker has reserved the pool, and this work takes less time on the worker's own thread than
+    /// Returns true if long work of another worker has reserved the pool, and this work takes less time on the worker's own thread than
     /// it would wait for the slices before it, of which one ends on each thread in the time of a slice.
     pub(crate) fn avoids_pool(&self, cost: u64) -> bool {
         let wait = 2 * SLICE / self.pool().threads().max(2) as u64;
         cost <= wait && self.pool().is_reserved()
     }
 
-    /// Whether work runs on the worker's own thread rather than on the pool.
+    /// Returns true if work runs on the worker's own thread rather than on the pool.
     pub(crate) fn runs_inline(&self, cost: u64) -> bool {
         is_tiny(cost) || self.avoids_pool(cost)
     }
 
-    /// Whether the pool can do work at once, in the time of a slice.
+    /// Returns true if the pool can do work at once, in the time of a slice.
     pub(crate) fn fits_slice(&self, cost: u64) -> bool {
         cost <= SLICE.saturating_mul(self.pool().threads() as u64)
     }
@@ -234,7 +234,7 @@ impl Worker {
         self.preemption_point()
     }
 
-    /// What `work` makes of each item, in order; see [`Self::for_each`].
+    /// The results of `work` for all items, in order; see [`Self::for_each`].
     pub(crate) fn map<T: Send, R: Send>(
         &self,
         items: Vec<T>,
@@ -285,7 +285,7 @@ impl Worker {
     fn hand_over<T: Send>(
         &self,
         tasks: impl IntoIterator<Item = T>,
-        most: usize,
+        limit: usize,
         slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
     ) -> Result<(), OpError> {
         let mut tasks = tasks.into_iter();
@@ -320,9 +320,13 @@ impl Worker {
         let mut free: Vec<_> = (0..count).collect();
         let mut unfinished = VecDeque::new();
         let (done, finished) = mpsc::channel();
+        let slice = &slice;
+        let done = &done;
         pool.scope(|scope| {
             loop {
-                while let Some(place) = unfinished.pop_front().or_else(|| free.pop_if(|place| load(*place))) {
+                while running < limit
+                    && let Some(task) = resumed.pop_front().or_else(|| new.next())
+                {
                     let done = done.clone();
                     scope.spawn(move |_| {
                         let outcome = panic::catch_unwind(AssertUnwindSafe(|| run(place)));
@@ -345,28 +349,20 @@ impl Worker {
     }
 }
 
-/// The sum of costs, or the largest number.
-pub(crate) fn total(costs: &[u64]) -> u64 {
-    costs.iter().copied().fold(0, u64::saturating_add)
-}
-
-/// Whether work is so little that handing it to the pool does not pay.
+/// Returns true if work is so little that handing it to the pool does not pay.
 pub(crate) fn is_tiny(cost: u64) -> bool {
     cost <= INLINE_COST
 }
 
-/// Ranges of consecutive items that cost at most `most` together, or a single one.
-pub(crate) fn grouped(costs: &[u64], most: u64) -> impl Iterator<Item = Range<usize>> {
-    let mut next = 0;
+/// Consecutive items that cost at most `limit` together, or a single one.
+pub(crate) fn grouped<T>(items: Vec<T>, limit: u64, cost: impl Fn(&T) -> u64) -> impl Iterator<Item = Vec<T>> {
+    let mut items = items.into_iter().peekable();
     std::iter::from_fn(move || {
-        let start = next;
-        let mut sum = *costs.get(start)?;
-        next += 1;
-        while let Some(cost) = costs.get(next)
-            && sum.saturating_add(*cost) <= most
-        {
-            sum = sum.saturating_add(*cost);
-            next += 1;
+        let mut group = vec![items.next()?];
+        let mut sum = cost(&group[0]);
+        while let Some(next) = items.next_if(|next| sum.saturating_add(cost(next)) <= limit) {
+            sum = sum.saturating_add(cost(&next));
+            group.push(next);
         }
         Some(start..next)
     })
@@ -438,7 +434,7 @@ mod tests {
     fn an_error_of_a_slice_is_that_of_the_work() {
         let (worker, _) = counting(2, usize::MAX);
         let error = || OpError::Invalid("three".to_owned());
-        let failed = worker.run_in_slices(0..10, |at| if at == 3 { Err(error()) } else { Ok(None) });
+        let failed = worker.run_in_slices(0..10, |index| if index == 3 { Err(error()) } else { Ok(None) });
         assert_eq!(failed, Err(error()));
     }
 
@@ -506,7 +502,8 @@ mod tests {
     #[test]
     fn states_are_made_once_for_the_items_of_a_thread() {
         let (worker, _) = counting(3, usize::MAX);
-        let (made, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let made = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
         let init = || made.fetch_add(1, SeqCst);
         let work = |_: &mut usize, ()| {
             done.fetch_add(1, SeqCst);
@@ -520,7 +517,7 @@ mod tests {
     fn a_panic_of_joined_work_reaches_the_worker() {
         let (worker, _) = counting(2, usize::MAX);
         let run = |panics: bool| {
-            let work = move |(): &mut (), at: usize| assert!(!panics || at != 7, "an item");
+            let work = move |(): &mut (), index: usize| assert!(!panics || index != 7, "an item");
             worker.for_each_joining(0..20, |_| SLICE / 50, || (), work)
         };
         assert!(panic::catch_unwind(AssertUnwindSafe(|| run(true))).is_err());
@@ -552,12 +549,13 @@ mod tests {
         let pool = Pool::start(1).expect("a thread");
         let order = Arc::new(std::sync::Mutex::new(vec![]));
         let mut long = Worker::new(Arc::clone(&pool));
-        let (other, at) = (Arc::clone(&pool), Arc::clone(&order));
+        let other = Arc::clone(&pool);
+        let sequence = Arc::clone(&order);
         let points = AtomicUsize::new(0);
         long.preemption = Preemption::new(Arc::new(move || {
             if points.fetch_add(1, SeqCst) == 0 {
-                let at = Arc::clone(&at);
-                other.spawn(move || at.lock().expect("no panic").push("short"));
+                let sequence = Arc::clone(&sequence);
+                other.spawn(move || sequence.lock().expect("no panic").push("short"));
             }
             ControlFlow::Continue(())
         }));
@@ -568,6 +566,6 @@ mod tests {
         long.run_in_slices([50, 50], slice).expect("nothing fails");
         // Spawned after the first slice, while one is handed over.
         let order = order.lock().expect("no panic").clone();
-        assert!(order.iter().position(|done| *done == "short").is_some_and(|at| at <= 3), "{order:?}");
+        assert!(order.iter().position(|done| *done == "short").is_some_and(|sequence| sequence <= 3), "{order:?}");
     }
 }

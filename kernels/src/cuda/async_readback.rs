@@ -32,8 +32,8 @@ impl<T: Pod> AsyncReadback<T> {
         Ok(Self { device, stream: stream.raw(), place, event, waiting: false })
     }
 
-    /// Starts to copy the first value of `from`, after what is on the stream. Waits for, and discards, an earlier value that
-    /// nobody waited for.
+    /// Starts to copy the first value of `from`, after the work on the stream. Waits for, and discards, an earlier value that
+    /// no caller waited for.
     pub fn start(&mut self, from: &Buffer<T>) -> Result<(), OpError> {
         self.wait()?;
         if from.is_empty() {

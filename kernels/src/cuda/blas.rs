@@ -154,20 +154,22 @@ impl Plan {
         let c = layout(key.c, product.output, product.stride_c)?;
         let preference = Preference::new(device, blas.workspace.size_bytes(), key.alignment)?;
         // SAFETY: a C struct of numbers, for which all bits zero are valid.
-        let mut found: sys::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
+        let mut heuristic: sys::cublasLtMatmulHeuristicResult_t = unsafe { std::mem::zeroed() };
         let mut count = 0;
         // SAFETY: all descriptors are alive; at most one result is written.
         let status = unsafe {
-            let (desc, prefer) = (desc.0, preference.0);
-            let (found, count) = (&raw mut found, &raw mut count);
-            sys::cublasLtMatmulAlgoGetHeuristic(blas.handle, desc, b.0, a.0, c.0, c.0, prefer, 1, found, count)
+            let desc = desc.0;
+            let prefer = preference.0;
+            let heuristic = &raw mut heuristic;
+            let count = &raw mut count;
+            sys::cublasLtMatmulAlgoGetHeuristic(blas.handle, desc, b.0, a.0, c.0, c.0, prefer, 1, heuristic, count)
         };
         if count == 0 {
             return Err(device.failed(NAME, &format!("no algorithm for {product:?}: {status:?}")));
         }
         check(device, status)?;
-        check(device, found.state)?;
-        Ok(Self { desc, a, b, c, algorithm: found.algo })
+        check(device, heuristic.state)?;
+        Ok(Self { desc, a, b, c, algorithm: heuristic.algo })
     }
 
     fn run(
@@ -177,7 +179,8 @@ impl Plan {
         [a, b, c]: [u64; 3],
         stream: CUstream,
     ) -> Result<(), cublasStatus_t> {
-        let (alpha, beta) = (&raw const types.alpha, &raw const types.beta);
+        let alpha = &raw const types.alpha;
+        let beta = &raw const types.beta;
         // SAFETY: descriptors, workspace and stream are alive and used by this worker alone; the caller guarantees the
         // matrices.
         let status = unsafe {
@@ -261,7 +264,8 @@ impl MatrixLayout {
         let too_large = |_| device.failed(NAME, "a matrix is too large");
         let ld = i64::try_from(ld).map_err(too_large)?;
         let mut handle = std::ptr::null_mut();
-        let (rows, cols) = (rows as u64, cols as u64);
+        let rows = rows as u64;
+        let cols = cols as u64;
         // SAFETY: writes one handle.
         check(device, unsafe { sys::cublasLtMatrixLayoutCreate(&raw mut handle, of.data_type(), rows, cols, ld) })?;
         let layout = Self(handle);

@@ -37,7 +37,7 @@ impl Key {
     /// Hashes source, headers, options (including architecture and macros) and the compiler's version.
     pub(super) fn new(unit: &TranslationUnit<'_>, target: Target, version: &str) -> Self {
         let mut hash = Sha256::new();
-        let headers = unit.headers.iter().flat_map(|one| [one.path, one.text]);
+        let headers = unit.headers.iter().flat_map(|header| [header.path, header.text]);
         let options = nvrtc::options(unit, &target.name());
         let parts = [unit.name, version, unit.path.as_str(), unit.text].into_iter().chain(headers);
         for part in parts.chain(options.iter().map(String::as_str)) {
@@ -197,8 +197,8 @@ mod tests {
             Key::new(&module("a", &[], &[]).unit(), Target::Machine(Arch::new(8, 0)), "13.0"),
             Key::new(&module("a", &[], &[]).unit(), Target::Ptx(Arch::new(9, 0)), "13.0"),
         ];
-        for (i, one) in keys.iter().enumerate() {
-            assert!(keys[..i].iter().all(|other| other != one), "{i}");
+        for (i, key) in keys.iter().enumerate() {
+            assert!(keys[..i].iter().all(|other| other != key), "{i}");
         }
     }
 }

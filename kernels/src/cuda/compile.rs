@@ -30,7 +30,7 @@ pub struct CompiledModule {
     pub arch: Arch,
     /// Size of the code in bytes.
     pub bytes: u64,
-    /// Whether it was already cached.
+    /// True if it was already cached.
     pub cached: bool,
 }
 
@@ -76,13 +76,14 @@ pub fn compile_kernels(
     let mut built = vec![];
     for arch in archs {
         let target = nvrtc.target(*arch).map_err(CompileError::Compiler)?;
-        for one in all(modules, &nvrtc, *arch, Some(&store), progress)? {
-            let key = Key::new(&one.module.unit(), target, &nvrtc.version());
+        for compiled in all(modules, &nvrtc, *arch, Some(&store), progress)? {
+            let key = Key::new(&compiled.module.unit(), target, &nvrtc.version());
             if store.get(&key).is_none() {
-                store.put(&key, &one.image).map_err(failed)?;
+                store.put(&key, &compiled.image).map_err(failed)?;
             }
-            let (module, bytes) = (one.module.name, one.image.len() as u64);
-            built.push(CompiledModule { module, arch: *arch, bytes, cached: one.cached });
+            let module = compiled.module.name;
+            let bytes = compiled.image.len() as u64;
+            built.push(CompiledModule { module, arch: *arch, bytes, cached: compiled.cached });
         }
     }
     Ok(built)
@@ -116,7 +117,7 @@ fn parallel(
         let died = |name| CompileError::Compiler(format!("the compilation of {name} panicked"));
         running.into_iter().map(|(name, thread)| thread.join().unwrap_or_else(|_| Err(died(name)))).collect()
     });
-    if all.as_ref().is_ok_and(|all| all.iter().any(|one| !one.cached)) {
+    if all.as_ref().is_ok_and(|all| all.iter().any(|compiled| !compiled.cached)) {
         trim_memory();
     }
     all

@@ -78,11 +78,13 @@ impl CopyStreams {
         self.uploads
     }
 
-    /// Makes what is enqueued on `later` from now on wait for what is on `first`.
+    /// Makes work enqueued on `later` from now on wait for the work on `first`.
     pub(super) fn wait(&self, compute: &Stream, first: StreamKind, later: StreamKind) -> Result<(), OpError> {
         let device = compute.device();
         device.enter()?;
-        let (first, later, event) = (self.raw(compute, first), self.raw(compute, later), self.event);
+        let first = self.raw(compute, first);
+        let later = self.raw(compute, later);
+        let event = self.event;
         // SAFETY: streams and event are alive and of one context. The wait is for the event as recorded here, however
         // often it is recorded again.
         let (recorded, waiting) =
@@ -100,13 +102,13 @@ impl CopyStreams {
         let device = compute.device();
         device.enter()?;
         let sent = InFlight::new(device, block)?;
-        let inside = plan.parts.iter().all(|&(_, at, bytes)| at + bytes <= sent.block.size());
+        let inside = plan.parts.iter().all(|&(_, offset, bytes)| offset + bytes <= sent.block.size());
         assert!(inside, "the regions of an upload are in its block");
-        let copy = |&(to, at, bytes): &(u64, usize, usize)| {
+        let copy = |&(to, offset, bytes): &(u64, usize, usize)| {
             // SAFETY: the block has that many bytes there and is kept until they are copied; `UploadPlan::add` checked
             // that the buffer has as many.
             let result =
-                unsafe { sys::cuMemcpyHtoDAsync_v2(to, sent.block.base().add(at).cast(), bytes, self.uploads) };
+                unsafe { sys::cuMemcpyHtoDAsync_v2(to, sent.block.base().add(offset).cast(), bytes, self.uploads) };
             device.check("upload", result)
         };
         let copied = plan.parts.iter().try_for_each(copy);
@@ -124,11 +126,12 @@ impl CopyStreams {
         into: &mut PendingDownload,
         on: StreamKind,
     ) -> Result<(), OpError> {
-        let (device, stream) = (compute.device(), self.raw(compute, on));
+        let device = compute.device();
+        let stream = self.raw(compute, on);
         device.enter()?;
         let room = into.0.block.bytes_mut();
-        let copied = plan.parts.iter().try_for_each(|&(from, at, bytes)| {
-            let to = room[at..at + bytes].as_mut_ptr();
+        let copied = plan.parts.iter().try_for_each(|&(from, offset, bytes)| {
+            let to = room[offset..offset + bytes].as_mut_ptr();
             // SAFETY: `DownloadPlan::add` checked that the buffer has that many bytes. The block has room for them, and
             // is neither read nor returned before the copies are done: the event is recorded after them.
             device.check("download", unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, stream) })
@@ -137,7 +140,7 @@ impl CopyStreams {
         copied
     }
 
-    /// An event after what is on the stream now.
+    /// An event after the work that is on the stream now.
     pub(super) fn record_event(&self, compute: &Stream, on: StreamKind) -> Result<Event, OpError> {
         let event = Event::new(compute.device())?;
         event.record(self.raw(compute, on))?;
@@ -169,14 +172,14 @@ pub(crate) struct DownloadPlan {
 }
 
 impl DownloadPlan {
-    /// Adds a copy of the elements from `at` on.
+    /// Adds a copy of the elements from `offset` on.
     ///
     /// # Panics
     /// Where the buffer has too few.
-    pub(crate) fn add<T: Pod>(&mut self, from: &Buffer<T>, at: usize, to: Region<T>) {
-        assert!(at + to.len <= from.len(), "{} from {at} of a buffer of {}", to.len, from.len());
+    pub(crate) fn add<T: Pod>(&mut self, from: &Buffer<T>, offset: usize, to: Region<T>) {
+        assert!(offset + to.len <= from.len(), "{} from {offset} of a buffer of {}", to.len, from.len());
         if to.len > 0 {
-            self.parts.push((from.ptr_at(at).address(), to.at, to.len * size_of::<T>()));
+            self.parts.push((from.ptr_at(offset).address(), to.at, to.len * size_of::<T>()));
         }
     }
 }
@@ -206,9 +209,9 @@ impl<T> Copy for Region<T> {}
 impl Layout {
     /// Appends a region of `len` elements.
     pub(crate) fn add<T: Pod>(&mut self, len: usize) -> Region<T> {
-        let at = self.bytes;
+        let offset = self.bytes;
         self.bytes += (len * size_of::<T>()).next_multiple_of(ALIGN);
-        Region { at, len, of: PhantomData }
+        Region { at: offset, len, of: PhantomData }
     }
 
     /// Size of the block in bytes.
@@ -229,7 +232,7 @@ impl Event {
         Ok(Self { event: untimed(device)?, device: Arc::clone(device) })
     }
 
-    /// Records it after what is on the stream now.
+    /// Records it after the work that is on the stream now.
     fn record(&self, stream: sys::CUstream) -> Result<(), OpError> {
         // SAFETY: event and stream are alive and of one context.
         self.device.check("event", unsafe { sys::cuEventRecord(self.event, stream) })
@@ -293,11 +296,12 @@ impl PendingDownload {
     pub(crate) fn write(&mut self, mut parts: Vec<(usize, &[u8])>, memcpy_pool: &MemcpyPool) {
         parts.retain(|part| !part.1.is_empty());
         parts.sort_unstable_by_key(|part| part.0);
-        let (mut room, mut before) = (self.0.block.bytes_mut(), 0);
+        let mut room = self.0.block.bytes_mut();
+        let mut before = 0;
         let mut jobs = Vec::with_capacity(parts.len());
-        for (at, bytes) in parts {
-            let (own, rest) = room.split_at_mut(at - before).1.split_at_mut(bytes.len());
-            (room, before) = (rest, at + bytes.len());
+        for (offset, bytes) in parts {
+            let (own, rest) = room.split_at_mut(offset - before).1.split_at_mut(bytes.len());
+            (room, before) = (rest, offset + bytes.len());
             jobs.push((bytes, own));
         }
         memcpy_pool.copy_all(jobs);
@@ -333,16 +337,16 @@ impl HostBuffer {
     ///
     /// # Panics
     /// Where the region exceeds the block.
-    pub(crate) fn get<T: Pod>(&self, Region { at, len, .. }: Region<T>) -> &[T] {
+    pub(crate) fn get<T: Pod>(&self, Region { at: offset, len, .. }: Region<T>) -> &[T] {
         // SAFETY: the copies to the block are done. A place of another order names bytes that may not be written, but are
         // inside of the block; what pinned memory holds is some number.
-        unsafe { self.0.part(at, len) }
+        unsafe { self.0.part(offset, len) }
     }
 
     /// The elements of a region, mutably.
-    pub(crate) fn get_mut<T: Pod>(&mut self, Region { at, len, .. }: Region<T>) -> &mut [T] {
+    pub(crate) fn get_mut<T: Pod>(&mut self, Region { at: offset, len, .. }: Region<T>) -> &mut [T] {
         // SAFETY: as above, and this is borrowed alone.
-        unsafe { self.0.part_mut(at, len) }
+        unsafe { self.0.part_mut(offset, len) }
     }
 }
 
@@ -357,7 +361,7 @@ impl<T> Region<T> {
         self.len
     }
 
-    /// Whether it is empty.
+    /// Returns true if it is empty.
     pub(crate) fn is_empty(self) -> bool {
         self.len == 0
     }

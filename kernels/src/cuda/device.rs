@@ -160,7 +160,7 @@ impl Device {
         });
     }
 
-    /// Evicts what is a cache in its memory, until about `bytes` are free. Returns how many were evicted.
+    /// Evicts caches in its memory, until about `bytes` are free. Returns how many were evicted.
     pub(super) fn evict(&self, bytes: u64) -> u64 {
         self.ledger.evict(self.info.id.place(), bytes)
     }
@@ -249,7 +249,7 @@ impl Device {
     pub fn kernel_stats(&self) -> Vec<KernelStats> {
         let built_in = self.functions.values().filter_map(|function| function.counter().stats());
         let mut stats: Vec<_> = built_in.chain(self.counters.stats()).collect();
-        stats.sort_by_key(|one| one.name);
+        stats.sort_by_key(|counter| counter.name);
         stats
     }
 
@@ -282,7 +282,7 @@ impl Device {
     /// Compute capability by which operations choose kernels: its own, or the configured maximum.
     pub fn kernel_capability(&self) -> (u32, u32) {
         let own = self.arch.capability();
-        self.max_compute_capability.map_or(own, |most| own.min(most))
+        self.max_compute_capability.map_or(own, |limit| own.min(limit))
     }
 
     /// Size of the L2 cache.
@@ -318,7 +318,7 @@ impl Device {
         self.functions.get(kernel.name).ok_or_else(unknown)
     }
 
-    /// The launch counter with this name, for what is no built-in kernel.
+    /// The launch counter with this name, for libraries and the templates of generated kernels.
     pub(super) fn counter(&self, name: &'static str) -> Arc<LaunchCounter> {
         self.counters.get(name)
     }
@@ -400,7 +400,8 @@ impl Device {
 
 /// Free bytes of the device whose context is current.
 fn free_memory() -> u64 {
-    let (mut free, mut total) = (0, 0);
+    let mut free = 0;
+    let mut total = 0;
     // SAFETY: writes two integers.
     let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
     if result == CUresult::CUDA_SUCCESS { free as u64 } else { 0 }

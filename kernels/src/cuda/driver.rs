@@ -99,7 +99,7 @@ pub(super) fn version() -> i32 {
 /// Address of a driver function, if the driver has it.
 fn symbol(name: &str) -> Option<*const c_void> {
     // SAFETY: the symbol is only looked up, not called; the library is never unloaded.
-    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).ok().map(|found| *found) }
+    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()).ok().map(|symbol| *symbol) }
 }
 
 /// Milliseconds between two completed events. It calls the first version of the function, which every driver has;
@@ -120,7 +120,8 @@ pub(super) fn function_params(function: sys::CUfunction) -> Option<Vec<usize>> {
     symbol("cuFuncGetParamInfo")?;
     let mut sizes = vec![];
     loop {
-        let (mut offset, mut size) = (0, 0);
+        let mut offset = 0;
+        let mut size = 0;
         // SAFETY: the function is alive; writes two integers. An index out of range returns an error.
         let result = unsafe { sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut size) };
         if result != CUresult::CUDA_SUCCESS {
@@ -155,7 +156,7 @@ pub(super) fn describe(error: CUresult) -> String {
     }
 }
 
-/// What an error takes out of service, by the descriptions of `CUresult` in the driver API; `None` if the device is still
+/// The scope that an error takes out of service, by the descriptions of `CUresult` in the driver API; `None` if the device is still
 /// usable.
 pub(super) fn loss_scope(error: CUresult) -> Option<LossScope> {
     // "This leaves the process in an inconsistent state and any further CUDA work will return the same error. To continue
@@ -219,7 +220,7 @@ mod tests {
                 |name: &String| name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(char::is_uppercase));
             words
                 .filter(is_driver)
-                .filter(|name| name.chars().all(|one| one.is_alphanumeric() || one == '_'))
+                .filter(|name| name.chars().all(|character| character.is_alphanumeric() || character == '_'))
                 .collect::<Vec<_>>()
         };
         texts.flat_map(calls).collect()

@@ -1,7 +1,7 @@
 //! CUDA graphs: launches that are captured once and replayed as one.
 //!
 //! A replay costs the host about as much as one launch, and leaves smaller gaps between kernels. Launches are captured
-//! with their arguments, so addresses and sizes stay what they were: what they read and write must live as long as the
+//! with their arguments, so addresses and sizes stay the same: the memory that they read and write must live as long as the
 //! graph.
 
 use std::{any::Any, fmt, sync::Arc};

@@ -1,4 +1,4 @@
-//! An LRU cache of what was recorded, by owner and key.
+//! An LRU cache of recorded graphs, by owner and key.
 
 use std::{
     any::Any,
@@ -138,7 +138,7 @@ impl<G> GraphCache<G> {
 
     fn take<T: Any + Send + Sync>(&mut self, owner: &Arc<T>, shape: Shape) -> Option<Entry<G>> {
         let same = |entry: &Entry<G>| entry.shape == shape && entry.owner.as_ptr().addr() == Arc::as_ptr(owner).addr();
-        self.entries.iter().rposition(same).map(|at| self.entries.remove(at))
+        self.entries.iter().rposition(same).map(|index| self.entries.remove(index))
     }
 
     fn put<T: Any + Send + Sync>(&mut self, owner: &Arc<T>, shape: Shape, bytes: usize, known: GraphLookup<G>) {
@@ -189,7 +189,9 @@ mod tests {
 
     #[test]
     fn a_shape_is_seen_once_then_kept_or_refused() {
-        let (mut graphs, owner, other) = (GraphCache::default(), Arc::new(1), Arc::new(1));
+        let mut graphs = GraphCache::default();
+        let owner = Arc::new(1);
+        let other = Arc::new(1);
         assert_eq!(known(&mut graphs, &owner, 1), "nothing");
         assert_eq!(known(&mut graphs, &owner, 1), "seen");
         assert!(graphs.keep(&owner, [1; 4], 10, ()).is_some());
@@ -203,7 +205,8 @@ mod tests {
 
     #[test]
     fn least_recently_used_graphs_are_evicted_and_those_without_owner_dropped() {
-        let (mut graphs, owner) = (GraphCache::default(), Arc::new(1));
+        let mut graphs = GraphCache::default();
+        let owner = Arc::new(1);
         let count = u32::try_from(MOST_GRAPHS).expect("few");
         for shape in 0..count {
             assert!(graphs.keep(&owner, [shape; 4], 1, ()).is_some());
@@ -222,7 +225,8 @@ mod tests {
 
     #[test]
     fn shapes_that_are_remembered_are_bounded() {
-        let (mut graphs, owner) = (GraphCache::<()>::default(), Arc::new(1));
+        let mut graphs = GraphCache::<()>::default();
+        let owner = Arc::new(1);
         for shape in 0..2000 {
             known(&mut graphs, &owner, shape);
         }

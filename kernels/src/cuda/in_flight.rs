@@ -10,7 +10,7 @@ use std::{
 /// Objects in the current generation before it is closed.
 const GENERATION: usize = 64;
 
-/// What the launches of a stream use. Objects are kept in two generations: a closed one is released as a whole once the
+/// Objects that the launches of a stream use. Objects are kept in two generations: a closed one is released as a whole once the
 /// stream has completed the work before its end, while later launches join the open one. So a launch costs a lookup, and
 /// about two generations of objects stay alive.
 #[derive(Default)]
@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn a_generation_is_released_after_the_work_that_uses_it() {
-        let (mut in_flight, objects) = (InFlight::default(), [0, 1, 2].map(Arc::new));
+        let mut in_flight = InFlight::default();
+        let objects = [0, 1, 2].map(Arc::new);
         in_flight.keep(&objects[0]);
         in_flight.advance(|| unreachable!("nothing is closed"), || true);
         in_flight.keep(&objects[1]);
@@ -68,7 +69,8 @@ mod tests {
 
     #[test]
     fn objects_stay_where_the_end_of_the_work_cannot_be_marked() {
-        let (mut in_flight, object) = (InFlight::default(), Arc::new(0));
+        let mut in_flight = InFlight::default();
+        let object = Arc::new(0);
         in_flight.keep(&object);
         in_flight.advance(|| true, || false);
         assert_eq!(Arc::strong_count(&object), 2);
@@ -76,7 +78,8 @@ mod tests {
 
     #[test]
     fn an_object_is_kept_once_however_often_it_is_launched() {
-        let (mut in_flight, object) = (InFlight::default(), Arc::new(0));
+        let mut in_flight = InFlight::default();
+        let object = Arc::new(0);
         assert!((0..2 * GENERATION).all(|_| !in_flight.keep(&object)));
         assert_eq!(Arc::strong_count(&object), 2);
         let others: Vec<_> = (1..GENERATION).map(Arc::new).collect();

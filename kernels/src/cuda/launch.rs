@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::memory::DevicePtr;
 
-/// How many blocks a kernel runs.
+/// The number of blocks of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Blocks along x.
@@ -18,7 +18,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// So many blocks in a row.
+    /// A grid of `x` blocks along x.
     pub const fn x(x: u32) -> Self {
         Self { x, y: 1, z: 1 }
     }
@@ -28,13 +28,13 @@ impl Grid {
         Self { x, y, z: 1 }
     }
 
-    /// Whether there is no block at all.
+    /// Returns true if there is no block at all.
     pub const fn is_empty(self) -> bool {
         self.x == 0 || self.y == 0 || self.z == 0
     }
 }
 
-/// How a kernel is launched.
+/// The configuration of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchConfig {
     /// Programmatic dependent launch, for kernels that wait for the preceding ones by themselves.
@@ -45,7 +45,7 @@ pub struct LaunchConfig {
     pub block_threads: u32,
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
-    /// What it reads and writes, for statistics; 0 if that is not counted.
+    /// Bytes that it reads and writes, for statistics; 0 if they are not counted.
     pub moved_bytes: u64,
 }
 
@@ -125,9 +125,9 @@ impl Args {
     pub(crate) fn from_words(words: Vec<u64>, sizes: &[usize]) -> Result<Self, String> {
         let mut start = 0;
         let span = |size: &usize| {
-            let at = start;
+            let offset = start;
             start += size.div_ceil(8);
-            (at, *size)
+            (offset, *size)
         };
         let spans = sizes.iter().map(span).collect();
         if start == words.len() {
@@ -137,8 +137,8 @@ impl Args {
     }
 
     /// Replaces a word.
-    pub(crate) fn set_word(&mut self, at: usize, word: u64) {
-        self.words[at] = word;
+    pub(crate) fn set_word(&mut self, offset: usize, word: u64) {
+        self.words[offset] = word;
     }
 
     /// Says how the arguments differ from a kernel's parameters, given by their sizes in bytes.

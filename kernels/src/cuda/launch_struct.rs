@@ -1,5 +1,5 @@
-//! What kernels and their launches share, written once for Rust and CUDA: constants, sizes, structs that kernels take by value or share in
-//! device memory, and tables of instances.
+//! Declarations that kernels and their launches share, written once for Rust and CUDA: constants, sizes, structs that kernels take by value
+//! or share in device memory, and tables of instances.
 
 /// Declares constants, functions, structs and instances in Rust and, as the header `HEADER` at `path`, the same ones in CUDA C++:
 ///

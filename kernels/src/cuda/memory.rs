@@ -96,7 +96,7 @@ impl<T> Buffer<T> {
         self.len
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -111,13 +111,13 @@ impl<T> Buffer<T> {
         DevicePtr::from_raw(self.raw)
     }
 
-    /// Address of element `at`; one past the end is allowed.
+    /// Address of element `offset`; one past the end is allowed.
     ///
     /// # Panics
-    /// If `at` exceeds the length.
-    pub fn ptr_at(&self, at: usize) -> DevicePtr<T> {
-        assert!(at <= self.len, "element {at} of a buffer of {}", self.len);
-        DevicePtr::from_raw(self.raw + (at * size_of::<T>()) as u64)
+    /// If `offset` exceeds the length.
+    pub fn ptr_at(&self, offset: usize) -> DevicePtr<T> {
+        assert!(offset <= self.len, "element {offset} of a buffer of {}", self.len);
+        DevicePtr::from_raw(self.raw + (offset * size_of::<T>()) as u64)
     }
 }
 
@@ -204,7 +204,8 @@ impl MemoryPool {
         // SAFETY: this attribute is a u64, read during the call.
         ok(unsafe { sys::cuMemPoolSetAttribute(handle, threshold, (&raw mut keep).cast()) })?;
         // Reusing memory freed on another stream must not add a dependency on that stream's work.
-        let (mut never, waits) = (0_i32, sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+        let mut never = 0_i32;
+        let waits = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
         // SAFETY: this attribute is an int, read during the call.
         ok(unsafe { sys::cuMemPoolSetAttribute(handle, waits, (&raw mut never).cast()) })?;
         let [used, peak, allocations, reserved] = <[AtomicU64; 4]>::default();
@@ -228,14 +229,14 @@ impl MemoryPool {
     pub(super) fn free(&self, on_device: u64) -> u64 {
         let used = self.used.load(Relaxed);
         let unused = self.reserved.load(Relaxed).saturating_sub(used);
-        let most = if self.limit == 0 { u64::MAX } else { self.limit.saturating_sub(used) };
-        most.min(on_device.saturating_add(unused))
+        let limit = if self.limit == 0 { u64::MAX } else { self.limit.saturating_sub(used) };
+        limit.min(on_device.saturating_add(unused))
     }
 
     /// Bytes that can be allocated if `on_device` bytes are free on the device, once all memory of the pool is freed.
     pub(super) fn attainable(&self, on_device: u64) -> u64 {
-        let most = if self.limit == 0 { u64::MAX } else { self.limit };
-        most.min(on_device.saturating_add(self.query_reserved()))
+        let limit = if self.limit == 0 { u64::MAX } else { self.limit };
+        limit.min(on_device.saturating_add(self.query_reserved()))
     }
 
     /// Reverts a [`Self::charge`].
@@ -257,9 +258,9 @@ impl MemoryPool {
     pub(super) fn free_dropped(&self, on: sys::CUstream) -> CUresult {
         let freed = mem::take(&mut *self.freed.lock().unwrap_or_else(PoisonError::into_inner));
         let mut first = CUresult::CUDA_SUCCESS;
-        for one in freed {
-            let result = one.free(on);
-            self.uncharge(one.bytes);
+        for block in freed {
+            let result = block.free(on);
+            self.uncharge(block.bytes);
             first = if first == CUresult::CUDA_SUCCESS { result } else { first };
         }
         first

@@ -104,19 +104,20 @@ pub fn discover(
         let jit = jit::JitCompiler::new(&nvrtc, physical.arch, settings)?;
         Device::open(physical, images, jit, settings, cpu)
     };
-    let (mut found, mut reasons) = (vec![], vec![]);
+    let mut devices = vec![];
+    let mut reasons = vec![];
     for ordinal in ordinals(settings)? {
         match open(ordinal) {
-            Ok(device) => found.push(device),
+            Ok(device) => devices.push(device),
             Err(reason) => reasons.push(format!("cuda:{ordinal}: {reason}")),
         }
     }
     let all_needed = !settings.cuda_ordinals.is_empty();
-    if found.is_empty() || (all_needed && !reasons.is_empty()) {
+    if devices.is_empty() || (all_needed && !reasons.is_empty()) {
         let driver = driver::version();
         return Err(format!("{} (driver for CUDA {}.{})", reasons.join("; "), driver / 1000, driver % 1000 / 10));
     }
-    Ok(found)
+    Ok(devices)
 }
 
 /// The ordinals to use, each once.

@@ -25,7 +25,7 @@ pub struct Kernel {
 }
 
 impl Module {
-    /// What the compiler is given.
+    /// The input of the compiler.
     pub(super) fn unit(&self) -> TranslationUnit<'_> {
         let options = self.defines.iter().map(|define| format!("-D{define}")).collect();
         let path = self.source.path.to_owned();

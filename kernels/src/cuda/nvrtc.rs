@@ -50,7 +50,9 @@ impl Nvrtc {
         if !unsafe { sys::is_culib_present() } {
             return Err("the CUDA compiler library (libnvrtc) was not found".to_owned());
         }
-        let (mut major, mut minor, mut count) = (0, 0, 0);
+        let mut major = 0;
+        let mut minor = 0;
+        let mut count = 0;
         // SAFETY: each call writes the integers it is given.
         unsafe {
             check(sys::nvrtcVersion(&raw mut major, &raw mut minor))?;
@@ -68,7 +70,7 @@ impl Nvrtc {
         format!("{}.{}", self.version.0, self.version.1)
     }
 
-    /// Whether it has the options `--Ofast-compile` and `--minimal`.
+    /// Returns true if it has the options `--Ofast-compile` and `--minimal`.
     pub(super) fn has_fast_compile(&self) -> bool {
         self.version >= (13, 0)
     }
@@ -148,22 +150,25 @@ impl Program {
     }
 
     fn create(unit: &TranslationUnit<'_>) -> Result<Self, String> {
-        let (source, name) = (text(unit.text)?, text(&unit.path)?);
+        let source = text(unit.text)?;
+        let name = text(&unit.path)?;
         let names = unit.headers.iter().map(|header| text(header.path)).collect::<Result<Vec<_>, _>>()?;
         let texts = unit.headers.iter().map(|header| text(header.text)).collect::<Result<Vec<_>, _>>()?;
         let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
-        let (names, texts) = (pointers(&names), pointers(&texts));
+        let names = pointers(&names);
+        let texts = pointers(&texts);
         let count = c_int::try_from(names.len()).map_err(|e| e.to_string())?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: all strings are NUL-terminated and outlive the call, which copies them.
         check(unsafe {
-            let (texts, names) = (texts.as_ptr(), names.as_ptr());
+            let texts = texts.as_ptr();
+            let names = names.as_ptr();
             sys::nvrtcCreateProgram(&raw mut handle, source.as_ptr(), name.as_ptr(), count, texts, names)
         })?;
         Ok(Self { handle })
     }
 
-    /// What the compiler made.
+    /// Fetches the output of the compiler.
     pub(super) fn fetch(
         &self,
         size: unsafe fn(sys::nvrtcProgram, *mut usize) -> nvrtcResult,

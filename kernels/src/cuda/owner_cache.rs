@@ -1,4 +1,4 @@
-//! What a worker makes of host objects, by the identity of each object.
+//! Values that a worker derives from host objects, by the identity of each object.
 
 use std::{
     any::Any,
@@ -44,7 +44,8 @@ impl OwnerCache {
             return;
         }
         self.clock += 1;
-        let (weak, last_used) = (Arc::downgrade(owner), self.clock);
+        let weak = Arc::downgrade(owner);
+        let last_used = self.clock;
         self.entries.insert(Arc::as_ptr(owner).addr(), Entry { owner: weak, value, weight, last_used });
         let mut total: usize = self.entries.values().map(|entry| entry.weight).sum();
         while total > self.max_weight {
@@ -65,7 +66,8 @@ mod tests {
 
     #[test]
     fn values_belong_to_one_object_and_the_least_recently_used_ones_are_evicted() {
-        let (mut cache, owners) = (OwnerCache::new(10), [7, 7, 7].map(Arc::new));
+        let mut cache = OwnerCache::new(10);
+        let owners = [7, 7, 7].map(Arc::new);
         cache.insert(&owners[0], 4, Rc::new("first"));
         cache.insert(&owners[1], 4, Rc::new("second"));
         assert_eq!(get(&mut cache, &owners[0]), Some("first"));
@@ -78,7 +80,9 @@ mod tests {
 
     #[test]
     fn values_of_dropped_objects_are_dropped_with_the_next_insertion() {
-        let (mut cache, owner, other) = (OwnerCache::new(10), Arc::new(1_u8), Arc::new(1_u8));
+        let mut cache = OwnerCache::new(10);
+        let owner = Arc::new(1_u8);
+        let other = Arc::new(1_u8);
         let value = Rc::new(());
         cache.insert(&owner, 1, Rc::clone(&value) as Rc<dyn Any>);
         drop(owner);

@@ -1,4 +1,4 @@
-//! What `gemm/mainloop_sm90.cuh` fixes of products by two consumer warpgroups that alternate, for the operations that have such kernels.
+//! Constants of `gemm/mainloop_sm90.cuh` for products by two consumer warpgroups that alternate, for the operations that have such kernels.
 
 use super::launch_structs;
 

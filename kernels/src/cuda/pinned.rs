@@ -160,34 +160,34 @@ impl PinnedBlock {
         unsafe { std::slice::from_raw_parts_mut(base, self.size) }
     }
 
-    /// `len` elements starting at byte `at`.
+    /// `len` elements starting at byte `offset`.
     ///
     /// # Safety
     /// They must be initialised, and no copy to them in flight.
     ///
     /// # Panics
-    /// If they exceed the block, or `at` is not aligned.
-    pub(super) unsafe fn part<T: Pod>(&self, at: usize, len: usize) -> &[T] {
-        self.check::<T>(at, len);
+    /// If they exceed the block, or `offset` is not aligned.
+    pub(super) unsafe fn part<T: Pod>(&self, offset: usize, len: usize) -> &[T] {
+        self.check::<T>(offset, len);
         // SAFETY: inside the block and aligned, by the check; initialised, by the caller's contract.
-        unsafe { std::slice::from_raw_parts(self.base().add(at).cast(), len) }
+        unsafe { std::slice::from_raw_parts(self.base().add(offset).cast(), len) }
     }
 
     /// Mutable variant of [`Self::part`].
     ///
     /// # Safety
     /// As for [`Self::part`].
-    pub(super) unsafe fn part_mut<T: Pod>(&mut self, at: usize, len: usize) -> &mut [T] {
-        self.check::<T>(at, len);
+    pub(super) unsafe fn part_mut<T: Pod>(&mut self, offset: usize, len: usize) -> &mut [T] {
+        self.check::<T>(offset, len);
         let base = self.bytes_mut().as_mut_ptr();
         // SAFETY: as above, and mutably borrowed.
-        unsafe { std::slice::from_raw_parts_mut(base.add(at).cast(), len) }
+        unsafe { std::slice::from_raw_parts_mut(base.add(offset).cast(), len) }
     }
 
-    fn check<T>(&self, at: usize, len: usize) {
+    fn check<T>(&self, offset: usize, len: usize) {
         const { assert!(align_of::<T>() <= align_of::<u64>()) };
-        let inside = at.checked_add(len * size_of::<T>()).is_some_and(|end| end <= self.size);
-        assert!(inside && at.is_multiple_of(align_of::<T>()), "{len} numbers from {at} of {} bytes", self.size);
+        let inside = offset.checked_add(len * size_of::<T>()).is_some_and(|end| end <= self.size);
+        assert!(inside && offset.is_multiple_of(align_of::<T>()), "{len} numbers from {offset} of {} bytes", self.size);
     }
 }
 

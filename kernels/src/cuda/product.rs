@@ -1,4 +1,4 @@
-//! Description of a GEMM: shapes, types and precision, and what cuBLASLt is told of them.
+//! Description of a GEMM: shapes, types and precision, and their form for cuBLASLt.
 
 use cudarc::cublaslt::sys::{cublasComputeType_t, cudaDataType_t};
 
@@ -42,7 +42,7 @@ impl Element {
     }
 }
 
-/// How f32 inputs are multiplied. f64 accumulates in f64, i8 in i32, and all others in f32.
+/// The arithmetic that multiplies f32 inputs. f64 accumulates in f64, i8 in i32, and all others in f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compute {
     /// Inputs are multiplied in full f32 precision.
@@ -82,9 +82,9 @@ pub struct Product {
     pub output: Element,
     /// Precision.
     pub compute: Compute,
-    /// Whether `a` is stored as `[k, m]`.
+    /// True if `a` is stored as `[k, m]`.
     pub transpose_a: bool,
-    /// Whether `b` is stored as `[n, k]`, as are the weights of a linear layer or the rows of a corpus.
+    /// True if `b` is stored as `[n, k]`, as are the weights of a linear layer or the rows of a corpus.
     pub transpose_b: bool,
     /// Row stride of `a` in elements; 0 if its rows are contiguous.
     pub lda: usize,
@@ -138,12 +138,12 @@ impl Product {
         Self { input, output, ..Self::new(m, n, k) }
     }
 
-    /// Whether there is no output.
+    /// Returns true if there is no output.
     pub(super) const fn is_empty(&self) -> bool {
         self.m == 0 || self.n == 0 || self.batch == 0
     }
 
-    /// What the library is told of the types, or why it has no such product.
+    /// The types as the library names them, or the reason why it has no such product.
     pub(super) fn types(&self) -> Result<ProductTypes, String> {
         use Element::{Bf16, F16, F32, F64, I8, I32};
         let (compute, scale) = match (self.input, self.output) {
@@ -160,7 +160,7 @@ impl Product {
         Ok(ProductTypes { compute, scale, alpha: scalar("alpha", self.alpha)?, beta: scalar("beta", self.beta)? })
     }
 
-    /// Says what is wrong with shapes and strides.
+    /// Describes the error in shapes and strides.
     pub(super) fn check_shapes(&self) -> Result<(), String> {
         if self.k == 0 {
             return Err("k is 0: the sum has no terms, so scale c instead".to_owned());
@@ -176,7 +176,7 @@ impl Product {
         Ok(())
     }
 
-    /// What a plan depends on, for matrices at these addresses.
+    /// The key of a plan for matrices at these addresses.
     pub(super) fn plan_key(&self, addresses: [u64; 3]) -> PlanKey {
         PlanKey {
             a: self.stored_a(),
@@ -211,7 +211,7 @@ impl Product {
     }
 }
 
-/// What cuBLASLt is told of a product's types.
+/// The types of a product as cuBLASLt names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProductTypes {
     pub(super) compute: cublasComputeType_t,
@@ -222,7 +222,7 @@ pub(super) struct ProductTypes {
     pub(super) beta: u64,
 }
 
-/// The bits of a scalar; `None` if the type is i32, and the value is none.
+/// The bits of a scalar; `None` if the type is i32 and the value is not an i32.
 fn scalar(scale: Element, value: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, reason = "rounded to f32; integers are in range")]
     match scale {

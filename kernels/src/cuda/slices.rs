@@ -17,7 +17,7 @@ const TARGET: Duration = Duration::from_micros(2500);
 pub(crate) struct Slices {
     /// Queued in this slice.
     cost: f64,
-    /// Of a whole slice.
+    /// The cost of a whole slice.
     most_cost: f64,
     /// After the last kernel of the slice before.
     previous: Option<Event>,
@@ -51,9 +51,9 @@ impl Slices {
     }
 }
 
-/// The work of the next slice, after one of `most` at least, which was of `cost`.
-fn next_slice(most: f64, cost: f64, took: Duration) -> f64 {
-    (cost * TARGET.div_duration_f64(took)).clamp(most / 2.0, most * 2.0)
+/// The work of the next slice, after one of `limit` at least, which was of `cost`.
+fn next_slice(limit: f64, cost: f64, took: Duration) -> f64 {
+    (cost * TARGET.div_duration_f64(took)).clamp(limit / 2.0, limit * 2.0)
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
             (1e9, TARGET * 3 / 2, 1e9 / 1.5),
             (1e9, TARGET / 100, 2e9),
             (1e9, TARGET * 100, 5e8),
-            // A step larger than a slice says what an operation takes.
+            // A step larger than a slice gives the time of an operation.
             (1e12, TARGET * 1000, 1e9),
         ] {
             let next = next_slice(1e9, cost, took);

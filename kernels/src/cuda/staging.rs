@@ -93,7 +93,8 @@ impl Staging {
         to: u64,
         capacity: usize,
     ) -> Result<usize, OpError> {
-        let (mut sent, mut span) = (0, self.span(device, SPAN_BYTES)?);
+        let mut sent = 0;
+        let mut span = self.span(device, SPAN_BYTES)?;
         for mut part in parts {
             if part.len() > capacity - sent - span.filled {
                 let reason = format!("exceeds the buffer's capacity of {capacity} bytes");
@@ -158,17 +159,17 @@ impl Staging {
         out: &mut [MaybeUninit<u8>],
     ) -> Result<(), OpError> {
         let size = self.download_bytes;
-        let mut at = from;
+        let mut offset = from;
         let mut lengths = out.chunks(size).map(<[_]>::len).collect::<Vec<_>>().into_iter().enumerate();
         let mut start_next = |this: &mut Self| -> Result<(), OpError> {
             let Some((index, len)) = lengths.next() else { return Ok(()) };
             let chunk = &mut this.download_chunks[index % DOWNLOAD_CHUNKS];
-            // SAFETY: the chunk lies in the pinned memory and has been emptied; the caller owns `len` bytes at `at`.
+            // SAFETY: the chunk lies in the pinned memory and has been emptied; the caller owns `len` bytes at `offset`.
             let result = unsafe {
                 let into = this.base.as_ptr().add(chunk.start).cast();
-                sys::cuMemcpyDtoHAsync_v2(into, at, len, stream)
+                sys::cuMemcpyDtoHAsync_v2(into, offset, len, stream)
             };
-            at += len as u64;
+            offset += len as u64;
             device.check("download", result)?;
             chunk.record(device, stream)
         };

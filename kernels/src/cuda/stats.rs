@@ -96,7 +96,8 @@ impl LaunchCounter {
 
     /// Statistics; `None` if nothing was launched.
     pub(super) fn stats(&self) -> Option<KernelStats> {
-        let (calls, timed) = (self.calls.load(Relaxed), self.timed.load(Relaxed));
+        let calls = self.calls.load(Relaxed);
+        let timed = self.timed.load(Relaxed);
         let scaled = u128::from(self.nanos.load(Relaxed)) * u128::from(calls) / u128::from(timed.max(1));
         let nanos = u64::try_from(scaled).unwrap_or(u64::MAX);
         let moved_bytes = self.moved_bytes.load(Relaxed);
@@ -104,7 +105,7 @@ impl LaunchCounter {
     }
 }
 
-/// Launch counters of what is no built-in kernel: the templates of generated kernels, and libraries. They outlive the
+/// Launch counters of the templates of generated kernels, and of libraries. They outlive the
 /// kernels that they count.
 #[derive(Default)]
 pub(super) struct LaunchCounters(Mutex<BTreeMap<&'static str, Arc<LaunchCounter>>>);
@@ -146,7 +147,7 @@ impl FallbackCounters {
 /// A worker's timings: pairs of events around some launches, read once both are done.
 #[derive(Default)]
 pub(super) struct Timers {
-    /// Whether all launches are timed.
+    /// True if all launches are timed.
     pub(super) is_timing_all: bool,
     free: Vec<(sys::CUevent, sys::CUevent)>,
     pending: VecDeque<Timing>,

@@ -34,8 +34,8 @@ impl Stopwatch {
         // SAFETY: as above.
         device.check("event", unsafe { sys::cuEventRecord(watch.stop, stream.raw()) })?;
         stream.synchronize()?;
-        let ms = driver::elapsed_ms(watch.start, watch.stop);
-        let ms = ms.ok_or_else(|| device.failed("event", "the driver does not tell times of events"))?;
+        let ms = driver::elapsed_ms(watch.start, watch.stop)
+            .ok_or_else(|| device.failed("event", "the driver does not tell times of events"))?;
         Ok(Duration::try_from_secs_f32(ms / 1e3).unwrap_or_default())
     }
 }

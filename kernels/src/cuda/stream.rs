@@ -74,7 +74,8 @@ impl Stream {
     /// A stream on the device, whose context is current. The waiting blocks of a stream of high priority are scheduled before
     /// those of others; running blocks are not interrupted.
     pub(super) fn new(device: Arc<Device>, priority: StreamPriority) -> Result<Self, OpError> {
-        let (mut lowest, mut highest) = (0, 0);
+        let mut lowest = 0;
+        let mut highest = 0;
         // SAFETY: writes two numbers.
         let ranged = unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut lowest, &raw mut highest) };
         device.check("stream", ranged)?;
@@ -178,7 +179,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream has completed the work before the last `mark_end`.
+    /// Returns true if the stream has completed the work before the last `mark_end`.
     fn is_past_end(&self) -> bool {
         // SAFETY: the event is alive; the call does not block.
         self.in_flight_end.get().is_some_and(|end| unsafe { sys::cuEventQuery(end) } == CUresult::CUDA_SUCCESS)
@@ -247,7 +248,8 @@ impl Stream {
         let mut addresses = args.addresses();
         let launched = self.enqueue(function.counter(), moved_bytes, |stream| {
             config.hStream = stream;
-            let (function, arguments) = (function.handle(), addresses.as_mut_ptr());
+            let function = function.handle();
+            let arguments = addresses.as_mut_ptr();
             // SAFETY: the arguments are alive, and as many and as large as the kernel declares; that declaration is
             // compared with the compiled code, by a test or when the kernel is loaded. What the pointers point to is the
             // caller's contract.
@@ -296,7 +298,8 @@ impl Stream {
         let mut blocks = 0;
         // SAFETY: writes one int; the function is alive.
         let asked = unsafe {
-            let (function, bytes) = (function.handle(), shared_bytes as usize);
+            let function = function.handle();
+            let bytes = shared_bytes as usize;
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&raw mut blocks, function, threads, bytes)
         };
         self.device.check(function.name(), asked)?;
@@ -307,10 +310,12 @@ impl Stream {
     pub(super) fn potential_block_size(&self, function: &Function, shared_bytes: u32) -> Result<(u32, u32), OpError> {
         self.device.enter()?;
         self.allow_shared(function, shared_bytes)?;
-        let (mut blocks, mut threads) = (0, 0);
+        let mut blocks = 0;
+        let mut threads = 0;
         // SAFETY: writes two ints; the function is alive. Without a callback every block has the same shared memory.
         let asked = unsafe {
-            let (function, bytes) = (function.handle(), shared_bytes as usize);
+            let function = function.handle();
+            let bytes = shared_bytes as usize;
             sys::cuOccupancyMaxPotentialBlockSize(&raw mut blocks, &raw mut threads, function, None, bytes, 0)
         };
         self.device.check(function.name(), asked)?;
@@ -363,10 +368,10 @@ impl Stream {
         if bytes <= function.shared_bytes.load(Relaxed) {
             return Ok(());
         }
-        let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let wanted = i32::try_from(bytes).map_err(|e| self.device.failed(function.name(), &e.to_string()))?;
         // SAFETY: the function is alive.
-        self.device.check(function.name(), unsafe { sys::cuFuncSetAttribute(function.handle(), most, wanted) })?;
+        self.device.check(function.name(), unsafe { sys::cuFuncSetAttribute(function.handle(), attribute, wanted) })?;
         function.shared_bytes.store(bytes, Relaxed);
         Ok(())
     }

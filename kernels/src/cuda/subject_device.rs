@@ -15,7 +15,7 @@ use super::{
     user_device::UserError,
 };
 
-/// What a context maps at once: what follows an allocation within it can be written without a fault.
+/// The granularity at which a context maps memory: bytes after an allocation within it can be written without a fault.
 const GRANULE: u64 = 2 << 20;
 
 /// The heap of device code and the buffer of its output. The driver rounds up to the least that it supports.
@@ -48,7 +48,7 @@ pub struct SubjectLaunch<'a> {
     pub shared_bytes: u32,
 }
 
-/// How a launch ended. After the last two the process cannot launch anything else.
+/// The outcome of a launch. After the last two the process cannot launch anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubjectOutcome {
     /// The threads have ended; how long the GPU ran them.
@@ -61,7 +61,7 @@ pub enum SubjectOutcome {
     Timeout,
 }
 
-/// A GPU for one client's kernels, in a context of this process. What it has ends with the process.
+/// A GPU for one client's kernels, in a context of this process. Its resources end with the process.
 pub struct SubjectDevice {
     max_resident_threads: u64,
     max_memory: u64,
@@ -73,7 +73,7 @@ pub struct SubjectDevice {
     memory: Option<(u64, u64, u64)>,
 }
 
-/// A module that is unloaded when it is dropped. What was launched from it must have ended.
+/// A module that is unloaded when it is dropped. Launches from it must have ended.
 struct Module(sys::CUmodule);
 
 impl Drop for Module {
@@ -105,7 +105,8 @@ impl SubjectDevice {
         let attribute = |which| attribute(physical.handle, which).map(u64::from);
         let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let resident = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
-        let (mut stream, mut scratch) = (std::ptr::null_mut(), 0);
+        let mut stream = std::ptr::null_mut();
+        let mut scratch = 0;
         // SAFETY: writes one handle; the context is current.
         ok(unsafe { sys::cuStreamCreate(&raw mut stream, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32) })?;
         // SAFETY: writes one address; the context is current.
@@ -137,7 +138,8 @@ impl SubjectDevice {
             // SAFETY: allocated below, freed once; what used it has ended.
             ok(unsafe { sys::cuMemFree_v2(old) })?;
         }
-        let (mut address, length) = (0, usize::try_from(bytes).map_err(|_| UserError::OutOfMemory)?);
+        let mut address = 0;
+        let length = usize::try_from(bytes).map_err(|_| UserError::OutOfMemory)?;
         // SAFETY: writes one address; the context is current.
         ok(unsafe { sys::cuMemAlloc_v2(&raw mut address, length) })?;
         Ok(address)
@@ -149,17 +151,17 @@ impl SubjectDevice {
         Ok(ok(unsafe { sys::cuMemsetD8Async(address, 0, length, self.stream) })?)
     }
 
-    /// The address of bytes `at` of the memory.
-    fn address(&self, at: u64, length: usize) -> Result<u64, UserError> {
+    /// The address of bytes `offset` of the memory.
+    fn address(&self, offset: u64, length: usize) -> Result<u64, UserError> {
         let outside = || UserError::Failed("an access outside of the memory of the launch".to_owned());
         let (address, _, bytes) = self.memory.ok_or_else(outside)?;
-        let end = at.checked_add(length as u64).filter(|end| *end <= bytes);
-        end.map(|_| address + at).ok_or_else(outside)
+        let end = offset.checked_add(length as u64).filter(|end| *end <= bytes);
+        end.map(|_| address + offset).ok_or_else(outside)
     }
 
     /// Writes to the memory.
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), UserError> {
-        let to = self.address(at, bytes.len())?;
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), UserError> {
+        let to = self.address(offset, bytes.len())?;
         if !bytes.is_empty() {
             // SAFETY: the memory has this many bytes there; the host's live until the stream is synchronised.
             ok(unsafe { sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), self.stream) })?;
@@ -169,8 +171,8 @@ impl SubjectDevice {
     }
 
     /// Reads from the memory, after the launch has ended.
-    pub fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), UserError> {
-        let from = self.address(at, bytes.len())?;
+    pub fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), UserError> {
+        let from = self.address(offset, bytes.len())?;
         if !bytes.is_empty() {
             // SAFETY: as in `write`.
             ok(unsafe { sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from, bytes.len(), self.stream) })?;
@@ -184,7 +186,7 @@ impl SubjectDevice {
         Ok(ok(unsafe { sys::cuStreamSynchronize(self.stream) })?)
     }
 
-    /// Loads a module anew, so that its variables have their initial values, and launches its kernel. The image is a CUBIN, or PTX that ends
+    /// Reloads a module, so that its variables have their initial values, and launches its kernel. The image is a CUBIN, or PTX that ends
     /// with a zero.
     pub fn run(&mut self, image: &[u8], launch: &SubjectLaunch<'_>, timeout: Duration) -> SubjectOutcome {
         match self.prepare(image, launch) {
@@ -207,19 +209,20 @@ impl SubjectDevice {
             return failed("the image is neither machine code nor PTX".to_owned());
         }
         let entry = CString::new(launch.entry).map_err(|error| UserError::Failed(error.to_string()))?;
-        let (mut handle, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut handle = std::ptr::null_mut();
+        let mut function = std::ptr::null_mut();
         // SAFETY: the image is a CUBIN, or text that ends with a zero; the driver copies it.
         ok(unsafe { sys::cuModuleLoadData(&raw mut handle, image.as_ptr().cast()) })?;
         let module = Module(handle);
         // SAFETY: writes one handle, which lives as long as its module.
-        let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module.0, entry.as_ptr()) };
-        if found == CUresult::CUDA_ERROR_NOT_FOUND {
+        let result = unsafe { sys::cuModuleGetFunction(&raw mut function, module.0, entry.as_ptr()) };
+        if result == CUresult::CUDA_ERROR_NOT_FOUND {
             return failed(format!("the source has no kernel {:?} with C linkage", launch.entry));
         }
-        ok(found)?;
+        ok(result)?;
         let sizes: Vec<_> = launch.params.iter().map(Vec::len).collect();
-        if let Some(found) = driver::function_params(function).filter(|found| *found != sizes) {
-            return failed(format!("the kernel has parameters of {found:?} bytes, expected {sizes:?}"));
+        if let Some(result) = driver::function_params(function).filter(|result| *result != sizes) {
+            return failed(format!("the kernel has parameters of {result:?} bytes, expected {sizes:?}"));
         }
         let local = function_attribute(function, CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
         // The driver allocates the stacks of all threads that can be resident.

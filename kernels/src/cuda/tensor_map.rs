@@ -11,7 +11,7 @@ launch_structs! {
     /// Bytes of an encoded map, which is an argument of a kernel.
     pub(crate) const TENSOR_MAP_BYTES: usize = 128;
 }
-/// What addresses and strides are multiples of, in bytes.
+/// The alignment of addresses and strides, in bytes.
 pub(crate) const TMA_ALIGNMENT: usize = 16;
 const ELEMENT_BYTES: usize = 2;
 
@@ -26,7 +26,7 @@ pub(crate) struct TensorMap {
     pub(crate) boxes: TmaBox,
 }
 
-/// What a copy transfers.
+/// The box that a copy transfers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TmaBox {
     /// Neighbouring elements of each dimension.
@@ -46,7 +46,7 @@ pub(crate) enum TmaBox {
 }
 
 impl TensorMap {
-    /// Whether a map takes a stride in elements: positive, aligned, and less than 2^40 bytes.
+    /// Returns true if a map takes a stride in elements: positive, aligned, and less than 2^40 bytes.
     pub(crate) fn takes_stride(stride: isize) -> bool {
         let bytes = usize::try_from(stride).ok().and_then(|stride| stride.checked_mul(ELEMENT_BYTES));
         bytes.is_some_and(|bytes| (1..1 << 40).contains(&bytes) && bytes.is_multiple_of(TMA_ALIGNMENT))
@@ -74,17 +74,21 @@ impl TensorMap {
         let element = DataType::CU_TENSOR_MAP_DATA_TYPE_UINT16;
         let dims = u32::try_from(rank).unwrap_or(u32::MAX);
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
-        let (extents, strides) = (self.extents.as_ptr(), self.strides.as_ptr());
+        let extents = self.extents.as_ptr();
+        let strides = self.strides.as_ptr();
         let address = std::ptr::without_provenance_mut(usize::try_from(at.address()).unwrap_or(0));
-        let (interleave, swizzle) = (Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE, Swizzle::CU_TENSOR_MAP_SWIZZLE_128B);
-        let (promotion, fill) = (L2::CU_TENSOR_MAP_L2_PROMOTION_L2_256B, Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        let interleave = Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
+        let swizzle = Swizzle::CU_TENSOR_MAP_SWIZZLE_128B;
+        let promotion = L2::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+        let fill = Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
         let encoded = match &self.boxes {
             TmaBox::Tile(extents_of_box) => {
                 if extents_of_box.len() != rank {
                     return Err(device.failed("tensor map", &format!("a box of {extents_of_box:?}, {rank} dimensions")));
                 }
                 let ones = vec![1_u32; rank];
-                let (of_box, steps) = (extents_of_box.as_ptr(), ones.as_ptr());
+                let of_box = extents_of_box.as_ptr();
+                let steps = ones.as_ptr();
                 // SAFETY: all arrays have an element for each dimension, `strides` one less; the driver reads them and writes the map.
                 unsafe {
                     sys::cuTensorMapEncodeTiled(
@@ -108,7 +112,9 @@ impl TensorMap {
                     return Err(device.failed("tensor map", &format!("images of {rank} dimensions")));
                 }
                 let steps = [1, *columns, *rows, 1];
-                let (lower, upper, steps) = (lower_corner.as_ptr(), upper_corner.as_ptr(), steps.as_ptr());
+                let lower = lower_corner.as_ptr();
+                let upper = upper_corner.as_ptr();
+                let steps = steps.as_ptr();
                 // SAFETY: as above, and the corners are of the two dimensions between channels and images.
                 unsafe {
                     sys::cuTensorMapEncodeIm2col(

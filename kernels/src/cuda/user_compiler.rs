@@ -29,11 +29,11 @@ pub struct UserCode {
     pub image: Vec<u8>,
     /// PTX.
     pub ptx: String,
-    /// What it needs; `None` if there is no machine code.
+    /// Resources that it needs; `None` if there is no machine code.
     pub resources: Option<KernelResources>,
 }
 
-/// What a kernel needs on a device.
+/// Resources that a kernel needs on a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelResources {
     /// Registers of a thread.
@@ -103,14 +103,14 @@ impl UserCompiler {
     }
 }
 
-/// What the assembler reports of one of the kernels of a program.
+/// The report of the assembler on one of the kernels of a program.
 fn of_entry<'a>(log: &'a str, entry: &str) -> Option<&'a str> {
     const START: &str = "Compiling entry function '";
     let mut parts = log.split(START).skip(1);
     parts.find(|part| part.strip_prefix(entry).is_some_and(|rest| rest.starts_with('\'')))
 }
 
-/// What the assembler reports of the only kernel of a program.
+/// The resources in the assembler's report on the only kernel of a program.
 fn resources(log: &str) -> Option<KernelResources> {
     let before = |unit: &str| {
         let (before, _) = log.split_once(unit)?;

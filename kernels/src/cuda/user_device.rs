@@ -31,7 +31,7 @@ const MIN_WAVES: u64 = 2;
 /// Alignment of the record of a fault, which follows the memory of a launch.
 const ALIGNMENT: u64 = 256;
 
-/// How long a wait spins, and then sleeps between two looks at the device.
+/// The time that a wait spins, and then sleeps between two queries of the device.
 const SPIN: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(100);
 
@@ -72,8 +72,8 @@ pub struct UserThreads {
     pub grid: [u32; 4],
 }
 
-/// A GPU for kernels of clients, in a context of this process. It stays on the thread that opened it, and what it has ends with the process:
-/// to free anything would wait for threads that may not end.
+/// A GPU for kernels of clients, in a context of this process. It stays on the thread that opened it, and its resources end with the
+/// process: to free anything would wait for threads that may not end.
 pub struct UserDevice {
     multiprocessors: u32,
     max_resident_threads: u64,
@@ -105,7 +105,7 @@ struct Module {
     block_threads: u32,
 }
 
-/// What a GPU is.
+/// Properties of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuProperties {
     /// Its architecture.
@@ -238,7 +238,8 @@ impl UserDevice {
             // SAFETY: allocated below, freed once; what used it has ended.
             ok(unsafe { sys::cuMemFree_v2(memory.address) })?;
         }
-        let (mut address, length) = (0, usize::try_from(capacity).map_err(|_| UserError::OutOfMemory)?);
+        let mut address = 0;
+        let length = usize::try_from(capacity).map_err(|_| UserError::OutOfMemory)?;
         // SAFETY: writes one address; the context is current.
         ok(unsafe { sys::cuMemAlloc_v2(&raw mut address, length) })?;
         Ok(address)
@@ -249,22 +250,22 @@ impl UserDevice {
         self.memory.map_or(0, |memory| memory.address + memory.bytes.next_multiple_of(ALIGNMENT))
     }
 
-    /// The address of bytes `at` of the memory.
-    fn address(&self, at: u64, length: usize) -> Result<u64, UserError> {
+    /// The address of bytes `offset` of the memory.
+    fn address(&self, offset: u64, length: usize) -> Result<u64, UserError> {
         let outside = || UserError::Failed("an access outside of the memory of the launch".to_owned());
         let memory = self.memory.ok_or_else(outside)?;
-        let end = at.checked_add(length as u64).filter(|end| *end <= memory.bytes);
-        end.map(|_| memory.address + at).ok_or_else(outside)
+        let end = offset.checked_add(length as u64).filter(|end| *end <= memory.bytes);
+        end.map(|_| memory.address + offset).ok_or_else(outside)
     }
 
     /// Writes to the memory.
-    pub fn write(&mut self, at: u64, bytes: &[u8]) -> Result<(), UserError> {
-        self.upload(self.address(at, bytes.len())?, bytes)
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), UserError> {
+        self.upload(self.address(offset, bytes.len())?, bytes)
     }
 
     /// Reads from the memory, after all launches have ended.
-    pub fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), UserError> {
-        self.download(self.address(at, bytes.len())?, bytes)
+    pub fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), UserError> {
+        self.download(self.address(offset, bytes.len())?, bytes)
     }
 
     fn upload(&self, to: u64, bytes: &[u8]) -> Result<(), UserError> {
@@ -303,7 +304,8 @@ impl UserDevice {
         self.set_stop(0);
         let UserThreads { first, count, loop_budget, grid } = *threads;
         let launch = Launch { stop: self.stop as u64, fault: self.fault_address(), first, count, loop_budget, grid };
-        let (launch, params) = (words(&launch.to_bytes()), words(params));
+        let launch = words(&launch.to_bytes());
+        let params = words(params);
         let mut arguments: [*mut c_void; 2] = [launch.as_ptr().cast_mut().cast(), params.as_ptr().cast_mut().cast()];
         let block_threads = self.block_threads(module, count);
         let is_large = count >= THREADS_OF_GRID * MIN_WAVES * self.max_resident_threads;

@@ -72,8 +72,11 @@ mod tests {
     fn each_request_has_its_own_translation() {
         let sources = ["def f(x: float) -> float:\n    return x\n", "def g(x: float) -> float:\n    return g\n"];
         let requests = sources.map(request);
-        let answers = Translate::run(&requests.each_ref(), &mut backend()).expect("translations");
-        let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("small")).collect();
+        let answers: Vec<_> = Translate::run(&requests.each_ref(), &mut backend())
+            .expect("translations")
+            .into_iter()
+            .map(|answer| answer.expect("small"))
+            .collect();
         assert_eq!(answers[0].kernels[0].name, "f");
         assert_eq!((answers[1].kernels.len(), answers[1].diagnostics[0].kernel.as_str()), (0, "g"));
     }

@@ -147,7 +147,7 @@ fn training(nodes: usize) -> GraphSpec {
     spec(list)
 }
 
-/// Normalisations one after the other, and sums of what the last one writes and the first one reads: they must not be merged.
+/// Normalisations one after the other, and sums of the last one's output and the first one's input: they must not be merged.
 fn paths_around(nodes: usize) -> GraphSpec {
     let mut list = vec![node(0, "exp", &["x"])];
     list.extend((1..nodes / 2).map(|nth| composite(nth, "batch_norm", &name(nth - 1))));

@@ -1,4 +1,4 @@
-//! Operations that read by index, scans and sorts: their types, and what is said of those that are refused.
+//! Operations that read by index, scans and sorts: their types, and the errors of refused ones.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What graphs are accepted, which types they have, and what is said of those that are refused.
+//! Accepted graphs and their types, and the errors of refused graphs.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +197,7 @@ fn further_results_have_the_name_of_their_node_and_a_number() {
     graph.outputs = ["t", "t:1", "b"].map(ToOwned::to_owned).to_vec();
     let types = Graph::new(&graph).expect("two results").output_types();
     assert_eq!(types, vec![tensor(Dtype::F32, &[2]); 3]);
-    // Of a node with one result, and of an input, there are none; numbers are plain.
+    // A node with one result and an input have none; numbers are plain.
     let cases = [
         (("t:7", "var_mean"), "one of the 2 results of var_mean, t to t:1"),
         (("t:1", "exp"), "t, the only result of exp"),

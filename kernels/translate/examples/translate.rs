@@ -1,4 +1,4 @@
-//! `translate FOLDER FILE.py ..`: writes the files of each kernel to a folder of its own, and prints what is not translated.
+//! `translate FOLDER FILE.py ..`: writes the files of each kernel to a folder of its own, and prints kernels that are not translated.
 
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -9,7 +9,9 @@ use accelerd_translate::{Request, translate};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let folder = PathBuf::from(arguments.next().ok_or("expected a folder and Python files")?);
-    let (mut kernels, mut diagnostics, start) = (0, 0, Instant::now());
+    let mut kernels = 0;
+    let mut diagnostics = 0;
+    let start = Instant::now();
     for path in arguments.map(PathBuf::from) {
         let request = Request { source: fs::read_to_string(&path)?, max_bytes: 1 << 30, ..Request::default() };
         let translation = translate(&request, || ControlFlow::Continue(()))?;
@@ -20,15 +22,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             kernel.files.iter().try_for_each(|file| fs::write(folder.join(&file.name), &file.content))?;
             kernels += 1;
         }
-        for found in &translation.diagnostics {
+        for diagnostic in &translation.diagnostics {
             println!(
                 "{}:{}:{}: {} {}: {}",
                 path.display(),
-                found.line,
-                found.column + 1,
-                found.code,
-                found.kernel,
-                found.message
+                diagnostic.line,
+                diagnostic.column + 1,
+                diagnostic.code,
+                diagnostic.kernel,
+                diagnostic.message
             );
         }
         diagnostics += translation.diagnostics.len();

@@ -67,7 +67,7 @@ impl Budget {
 struct Attempt {
     /// The least and the greatest floating-point number.
     floats: (f64, f64),
-    /// Whether integers of arrays are 1 instead of indices.
+    /// True if integers of arrays are 1 instead of indices.
     ones: bool,
     /// Threads along a dimension are the extent divided by this, and at least 1.
     divisor: i32,

@@ -11,7 +11,7 @@ use crate::example::{Budget, NoExample, example};
 pub struct File {
     /// Its name.
     pub name: String,
-    /// What it contains.
+    /// Its content.
     pub content: Vec<u8>,
 }
 

@@ -21,7 +21,7 @@ pub use files::File;
 
 use example::{Budget, NoExample};
 
-/// What is translated, and to what.
+/// A request to translate a module.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The module.
@@ -29,17 +29,17 @@ pub struct Request {
     /// The language. If it is absent, it is Warp's if the module has a kernel with its decorator that is to be translated, and else
     /// Python.
     pub dialect: Option<Dialect>,
-    /// What names stand for that the module does not define.
+    /// Values of names that the module does not define.
     pub constants: BTreeMap<String, Captured>,
     /// The kernels to translate; all if it is empty. A function of Warp that it names is mapped over rows, as one of Python is.
     pub names: Vec<String>,
-    /// What they are translated to.
+    /// The targets of their translation.
     pub targets: Targets,
     /// The most bytes of all files.
     pub max_bytes: usize,
 }
 
-/// What kernels are translated to.
+/// The languages that kernels are translated to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Targets {
     /// A program in CUDA C++, with its Makefile and a description.
@@ -56,7 +56,7 @@ impl Default for Targets {
     }
 }
 
-/// The kernels of a module that were translated, and what is wrong with the others, in the order of the source.
+/// The kernels of a module that were translated, and the errors of the others, in the order of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Translation {
     /// Translated kernels.
@@ -72,9 +72,9 @@ pub struct Translated {
     pub name: String,
     /// Its language.
     pub dialect: Dialect,
-    /// Whether it maps a function over rows.
+    /// True if it maps a function over rows.
     pub maps_rows: bool,
-    /// The kernel, without its body: what a caller needs to launch it.
+    /// The kernel without its body, for callers that launch it.
     pub kernel: Kernel,
     /// For each parameter, whether it is an array that the kernel writes.
     pub written: Vec<bool>,
@@ -82,7 +82,7 @@ pub struct Translated {
     pub is_repeatable: bool,
     /// The constants of its body, each once.
     pub literals: Vec<Literal>,
-    /// Whether all targets compute the same bits.
+    /// True if all targets compute the same bits.
     pub is_bit_exact: bool,
     /// Its files.
     pub files: Vec<File>,
@@ -99,7 +99,7 @@ pub struct Diagnostic {
     pub kernel: String,
     /// A stable name of the reason.
     pub code: &'static str,
-    /// What was expected and found.
+    /// The expectation and the finding.
     pub message: String,
     /// Line, from 1.
     pub line: u32,
@@ -137,7 +137,7 @@ pub fn translate(
     let checkpoint = RefCell::new(checkpoint);
     let checkpoint = || (checkpoint.borrow_mut())();
     let mut translation = Translation::default();
-    // Whether the module has kernels of a dialect, named or not.
+    // True if the module has kernels of a dialect, named or not.
     let mut has_kernels = false;
     for (nth, dialect) in dialects.iter().enumerate() {
         let mut translator = Translator::new(request);
@@ -157,11 +157,15 @@ pub fn translate(
             break;
         }
     }
-    let found = translation.kernels.iter().map(|kernel| &kernel.name);
-    let found = found.chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel));
-    let found: HashSet<_> = found.cloned().collect();
+    let names: HashSet<_> = translation
+        .kernels
+        .iter()
+        .map(|kernel| &kernel.name)
+        .chain(translation.diagnostics.iter().map(|diagnostic| &diagnostic.kernel))
+        .cloned()
+        .collect();
     for name in &request.names {
-        if !found.contains(name) {
+        if !names.contains(name) {
             let message = format!("expected a kernel named `{name}`, got none");
             let code = ErrorKind::NoKernel.code();
             translation.diagnostics.push(Diagnostic { kernel: name.clone(), code, message, line: 1, column: 0 });
@@ -175,7 +179,7 @@ struct Translator<'r> {
     translation: Translation,
     /// Bytes of files so far.
     bytes: usize,
-    /// What examples may still cost.
+    /// The remaining budget of examples.
     budget: Budget,
     /// Why the translation ended early.
     error: Option<TranslateError>,
@@ -205,7 +209,8 @@ impl<'r> Translator<'r> {
     fn add(&mut self, dialect: Dialect, outcome: Outcome) -> ControlFlow<()> {
         match outcome.kernel {
             Ok(lowered) => {
-                let (kernel, maps_rows) = (lowered.kernel, lowered.maps_rows);
+                let kernel = lowered.kernel;
+                let maps_rows = lowered.maps_rows;
                 let (files, example) = files::emit(&kernel, self.request.targets, &mut self.budget);
                 let device = self.request.targets.device.then(|| cuda::device(&kernel, cuda::Options::default()));
                 self.bytes += files.iter().map(|file| file.content.len()).sum::<usize>();
@@ -260,6 +265,7 @@ fn no_example(kernel: &str, error: &NoExample) -> Diagnostic {
 
 fn diagnostic(kernel: &str, error: &LowerError) -> Diagnostic {
     let LowerError { kind, message, line, column } = error;
-    let (kernel, message) = (kernel.to_owned(), message.clone());
+    let kernel = kernel.to_owned();
+    let message = message.clone();
     Diagnostic { kernel, code: kind.code(), message, line: *line, column: *column }
 }

@@ -41,9 +41,9 @@ pub struct Domain {
     pub lower: Option<Bound>,
     /// The largest number. Zero includes +0.
     pub upper: Option<Bound>,
-    /// Whether NaN is a value.
+    /// True if NaN is a value.
     pub allow_nan: bool,
-    /// Whether infinities are values, each if there is no bound on its side.
+    /// True if infinities are values, each if there is no bound on its side.
     pub allow_infinity: bool,
 }
 

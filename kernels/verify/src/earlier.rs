@@ -1,4 +1,4 @@
-//! What is drawn for a case already, for inputs that repeat others.
+//! Values already drawn for a case, for inputs that repeat others.
 
 use accelerd_ir::scalar::Literal;
 
@@ -11,7 +11,7 @@ pub(crate) struct Earlier<'a> {
     pub(crate) columns: &'a [Vec<u8>],
     /// The place of the case in the columns.
     pub(crate) row: usize,
-    /// Whether inputs should repeat each other more often.
+    /// True if inputs should repeat each other more often.
     pub(crate) related: bool,
 }
 
@@ -20,7 +20,7 @@ impl Earlier<'_> {
         self.inputs.is_empty()
     }
 
-    /// Whether inputs should repeat each other more often.
+    /// Returns true if inputs should repeat each other more often.
     pub(crate) fn is_related(&self) -> bool {
         self.related && !self.is_empty()
     }

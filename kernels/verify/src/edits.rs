@@ -80,12 +80,12 @@ impl Elements {
         Complexity::new(self.dtype(element), self.simplest(element))
     }
 
-    /// How complex a case is; see [`complexity_of`].
+    /// The complexity of a case; see [`complexity_of`].
     pub(crate) fn complexity(&self, case: &[u64]) -> (usize, Vec<Complexity>, Vec<Complexity>) {
         complexity_of(case.iter().enumerate().map(|(element, &value)| (self.dtype(element), value)))
     }
 
-    /// Whether an edit makes a case simpler. That depends on the elements that it changes alone.
+    /// Returns true if an edit makes a case simpler. That depends on the elements that it changes alone.
     fn is_simpler(&self, case: &[u64], edit: &Edit) -> bool {
         let old = edit.iter().map(|&(element, _)| (self.dtype(element), case[element]));
         let new = edit.iter().map(|&(element, value)| (self.dtype(element), value));
@@ -178,10 +178,10 @@ impl Planner<'_> {
     }
 
     /// The simplest of these elements, in their order.
-    fn first_complex(&self, most: usize) -> Vec<usize> {
+    fn first_complex(&self, limit: usize) -> Vec<usize> {
         let mut complex = self.complex(0..self.case.len());
         complex.sort_by_key(|&element| self.complexity(element));
-        complex.truncate(most);
+        complex.truncate(limit);
         complex.sort_unstable();
         complex
     }

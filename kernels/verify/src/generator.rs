@@ -55,7 +55,7 @@ impl Generator {
         columns
     }
 
-    /// What each input is drawn from.
+    /// The mix that each input is drawn from.
     pub(crate) fn mixes(&self) -> &[Mix] {
         &self.mixes
     }
@@ -70,7 +70,8 @@ impl Generator {
     }
 
     fn column(&self, position: usize, numbers: impl ExactSizeIterator<Item = u64>, columns: &[Vec<u8>]) -> Vec<u8> {
-        let (input, mix) = (&self.inputs[position], &self.mixes[position]);
+        let input = &self.inputs[position];
+        let mix = &self.mixes[position];
         let key = Random::key(self.seed, position as u64);
         let mut column = Vec::with_capacity(numbers.len() * input.case_bytes());
         let mut list = Vec::with_capacity(input.elements());
@@ -95,7 +96,7 @@ impl Generator {
         column
     }
 
-    /// Whether the inputs of a case tend to repeat each other.
+    /// Returns true if the inputs of a case tend to repeat each other.
     fn is_related(&self, case: u64) -> bool {
         self.inputs.len() > 1 && Random::new(self.seed, case).below(8) == 0
     }

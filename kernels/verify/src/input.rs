@@ -49,7 +49,7 @@ impl Input {
         self.elements() * self.dtype().size()
     }
 
-    /// Whether a column has whole elements, all of which are in the domain.
+    /// Returns true if a column has whole elements, all of which are in the domain.
     pub fn contains(&self, column: &[u8]) -> bool {
         column.len().is_multiple_of(self.dtype().size())
             && self.values.decode(column).all(|value| self.values.contains(value))

@@ -46,7 +46,8 @@ impl Layout {
         let single = case.checked_sub(self.pairs());
         let (index, length) = match single {
             None => {
-                let (a, b) = (case / self.levels, case % self.levels);
+                let a = case / self.levels;
+                let b = case % self.levels;
                 (if position == 0 { b } else { (a + (position - 1) * b) % self.levels }, specials.core().len())
             }
             Some(single) if case < self.cases() && single % self.stride() == 0 => {

@@ -7,7 +7,7 @@ use crate::{
     values::ordinal,
 };
 
-/// How the elements of a list belong together.
+/// The relation between the elements of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     /// Each element has a strategy of its own.

@@ -46,7 +46,8 @@ pub(crate) fn as_integer(dtype: Dtype, value: u64) -> Option<i128> {
 /// If a threshold lies between them, the nearest point beyond it is at most a quarter of the way too far from either end. So some rounds
 /// find it exactly.
 pub(crate) fn points(from: i128, to: i128) -> impl Iterator<Item = i128> {
-    let (distance, sign) = ((to - from).unsigned_abs(), (to - from).signum());
+    let distance = (to - from).unsigned_abs();
+    let sign = (to - from).signum();
     let offsets = move || grid().take_while(move |&offset| offset < distance);
     let near_end = offsets().map(move |offset| to - sign * offset.cast_signed());
     let near_start = offsets().map(move |offset| from + sign * offset.cast_signed());
@@ -84,7 +85,7 @@ impl Proposals<'_> {
         }
     }
 
-    /// What is simple in any case, and the ends of the set.
+    /// Proposes values that are simple for any element, and the ends of the set.
     fn simple(&mut self) {
         for integer in [0, 1, -1, 2, -2] {
             self.integer(integer);
@@ -129,7 +130,8 @@ impl Proposals<'_> {
 
     fn near_fraction(&mut self, value: u64, number: f64) {
         #[expect(clippy::cast_possible_truncation, reason = "a number below 2^64")]
-        let (whole, anchor) = (number.trunc() as i128, self.anchor());
+        let whole = number.trunc() as i128;
+        let anchor = self.anchor();
         for integer in [whole, whole + 1, whole - 1] {
             self.integer(integer);
         }

@@ -49,9 +49,9 @@ impl Random {
         (self.bits() >> 11) as f64 * (f64::EPSILON / 2.0)
     }
 
-    /// An integer from -`most` to `most`.
-    pub fn within(&mut self, most: u32) -> i128 {
-        i128::from(self.below(2 * u64::from(most) + 1)) - i128::from(most)
+    /// An integer from -`limit` to `limit`.
+    pub fn within(&mut self, limit: u32) -> i128 {
+        i128::from(self.below(2 * u64::from(limit) + 1)) - i128::from(limit)
     }
 
     /// The number or its negative.

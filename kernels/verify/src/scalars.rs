@@ -9,7 +9,7 @@ use crate::{
     values::{Values, as_f64, ordinal},
 };
 
-/// How a value is drawn.
+/// A strategy that draws a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
     /// Uniform in the set, or in its part up to a power of ten.
@@ -52,7 +52,7 @@ impl Strategy {
         Self::Repeat,
     ];
 
-    /// Draws a strategy; none repeats an earlier input if there is none.
+    /// Draws a strategy. It repeats an earlier input only if there is one.
     pub(crate) fn draw(random: &mut Random, earlier: &Earlier) -> Self {
         if earlier.is_related() && random.bits() & 1 == 0 {
             return Self::Repeat;
@@ -185,7 +185,8 @@ impl Mix {
     fn uniform_integer(&self, scale: f64, random: &mut Random) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "a scale is an integer")]
         let scale = scale as i128;
-        let (low, high) = (self.values.low().max(-scale), self.values.high().min(scale));
+        let low = self.values.low().max(-scale);
+        let high = self.values.high().min(scale);
         if scale == 0 || low > high {
             return self.bits(random);
         }
@@ -194,8 +195,8 @@ impl Mix {
     }
 
     fn small_integer(&self, random: &mut Random) -> Option<u64> {
-        let most = random.pick(&[3, 10, 100, 1000]);
-        self.values.integer(random.within(most))
+        let limit = random.pick(&[3, 10, 100, 1000]);
+        self.values.integer(random.within(limit))
     }
 
     fn log_uniform(&self, random: &mut Random) -> Option<u64> {
@@ -211,8 +212,8 @@ impl Mix {
     fn near_power(&self, random: &mut Random) -> Option<u64> {
         let distance = random.within(2);
         if self.is_float() {
-            let most = if random.bits() & 1 == 0 { 64 } else { 1022 };
-            let power = power_of_two(random.within(most));
+            let limit = if random.bits() & 1 == 0 { 64 } else { 1022 };
+            let power = power_of_two(random.within(limit));
             return self.values.neighbour(self.values.number(random.signed(power))?, distance);
         }
         let power = 1i128 << random.below(65);
@@ -236,15 +237,16 @@ impl Mix {
 
     fn decimal(&self, random: &mut Random) -> Option<u64> {
         const POWERS: [u32; 4] = [10, 100, 1_000, 10_000];
-        let most = random.pick(&POWERS);
-        let (digits, power) = (random.within(most), random.pick(&POWERS));
+        let limit = random.pick(&POWERS);
+        let digits = random.within(limit);
+        let power = random.pick(&POWERS);
         if self.is_float() {
             return self.values.number(digits as f64 / f64::from(power));
         }
         self.values.integer(digits * i128::from(power))
     }
 
-    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or what it lacks to a constant.
+    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or its difference from a constant.
     fn repeat(&self, earlier: [Literal; 2], random: &mut Random) -> Option<u64> {
         let [value, other] = earlier.map(|earlier| self.values.converted(earlier));
         let value = value?;

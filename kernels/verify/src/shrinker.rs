@@ -81,7 +81,8 @@ impl Shrinker {
             return Err(CaseError::Columns { expected: inputs.len(), got: case.len() });
         }
         for (input, column) in inputs.iter().zip(case) {
-            let (expected, got) = (input.case_bytes(), column.len());
+            let expected = input.case_bytes();
+            let got = column.len();
             if expected != got {
                 return Err(CaseError::Bytes { input: input.name().to_owned(), expected, got });
             }
@@ -100,14 +101,14 @@ impl Shrinker {
         Ok(shrinker)
     }
 
-    /// At most `most` candidates, which are simpler than the case: a column for each input. No columns if the search has ended.
+    /// At most `limit` candidates, which are simpler than the case: a column for each input. No columns if the search has ended.
     ///
     /// Candidates whose verdicts were not recorded count as passing. Large batches find simpler cases; 1,024 is a good size. Memory is in
-    /// proportion to `most` and the elements of a case, which the caller bounds.
-    pub fn candidates(&mut self, most: usize) -> Vec<Vec<u8>> {
+    /// proportion to `limit` and the elements of a case, which the caller bounds.
+    pub fn candidates(&mut self, limit: usize) -> Vec<Vec<u8>> {
         self.pending.clear();
         if self.rounds < Self::MAX_ROUNDS {
-            self.propose(most);
+            self.propose(limit);
         }
         if self.pending.is_empty() {
             return Vec::new();
@@ -181,8 +182,8 @@ impl Shrinker {
         values.fold(present, |least, value| std::cmp::min_by_key(least, value, |&value| Complexity::new(dtype, value)))
     }
 
-    fn propose(&mut self, most: usize) {
-        while self.pending.len() < most {
+    fn propose(&mut self, limit: usize) {
+        while self.pending.len() < limit {
             let Some(edit) = self.planned.pop() else { break };
             let mut candidate = self.case.clone();
             for (element, value) in edit {

@@ -25,7 +25,7 @@ pub(crate) enum Class {
     Nan,
 }
 
-/// How complex a value is; the simplest value is the least. Different values of a type differ.
+/// The complexity of a value; the simplest value is the least. Different values of a type differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Complexity {
     pub(crate) class: Class,
@@ -33,7 +33,7 @@ pub(crate) struct Complexity {
     pub(crate) digits: u32,
     /// Distance of the exponent from 0, of fractions and extreme numbers.
     exponent: u32,
-    /// Of integers their magnitude, else the bits without sign.
+    /// The magnitude of an integer, else the bits without sign.
     magnitude: u64,
     is_negative: bool,
 }
@@ -106,7 +106,8 @@ fn smallest_normal(dtype: Dtype) -> u64 {
     1 << mantissa_bits(dtype)
 }
 
-/// How complex values are together: first the number of those that are not 0, then the values from the simplest on, then each by its place.
+/// The complexity of several values: first the number of those that are not 0, then the values from the simplest on, then each by its
+/// place.
 pub(crate) fn complexity_of(values: impl Iterator<Item = (Dtype, u64)>) -> (usize, Vec<Complexity>, Vec<Complexity>) {
     let placed: Vec<Complexity> = values.map(|(dtype, value)| Complexity::new(dtype, value)).collect();
     let mut sorted = placed.clone();
@@ -127,7 +128,8 @@ mod tests {
 
     #[test]
     fn simple_numbers_come_first() {
-        let (third, huge) = (1.0 / 3.0, 2f64.powi(64));
+        let third = 1.0 / 3.0;
+        let huge = 2f64.powi(64);
         let decimals = [0.1, -0.1, 0.5, 2.5, 0.25, 0.125];
         let others = [2f64.powi(-10), 2f64.powi(-20), 1.5 * 2f64.powi(-10), third];
         let extremes =

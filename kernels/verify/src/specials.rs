@@ -19,7 +19,7 @@ const MAX_CONSTANTS: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Specials {
     values: Vec<u64>,
-    /// How many of them are combined over inputs.
+    /// The number of values that are combined over inputs.
     core: usize,
     /// Where the constants are that the functions have.
     constants: Range<usize>,
@@ -110,7 +110,8 @@ impl Collector<'_> {
             self.number(-0.0);
             self.add(Some(quiet_nan(self.values.dtype())));
         }
-        let (low, high) = (self.values.low(), self.values.high());
+        let low = self.values.low();
+        let high = self.values.high();
         self.ordinals([low, high, low + 1, high - 1]);
     }
 
@@ -123,7 +124,7 @@ impl Collector<'_> {
         }
     }
 
-    /// What lies 1 ULP, 0.5 and 1 from a constant, and the same of its negative.
+    /// Adds the neighbours of constants at 1 ULP, 0.5 and 1, and those of their negatives.
     fn constant_neighbours(&mut self, floats: &[f64], integers: &[i64]) {
         for &constant in floats {
             self.around(constant);
@@ -201,7 +202,8 @@ impl Collector<'_> {
         for integer in [2, -2, 3, -3, 10, -10, 100, 1000, -100, -1000] {
             self.integer(integer);
         }
-        let (low, high) = (self.values.low(), self.values.high());
+        let low = self.values.low();
+        let high = self.values.high();
         self.ordinals([high - 2, low + 2]);
         for exponent in [31, 32, 63, 7, 8, 15, 16, 53, 24].into_iter().chain(0..=64) {
             let power = 1i128 << exponent;

@@ -98,7 +98,7 @@ impl Values {
         self.checked(if is_rounded { rounded(self.dtype, value.as_f64()) } else { value.cast(self.dtype).bits() })
     }
 
-    /// Whether NaN is in the set.
+    /// Returns true if NaN is in the set.
     pub(crate) fn allows_nan(&self) -> bool {
         self.nan
     }

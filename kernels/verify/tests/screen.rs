@@ -1,4 +1,5 @@
-//! Screens of cases, compiled for the host: they draw the cases of the generator, and leave open what the interpreter does not decide.
+//! Screens of cases, compiled for the host: they draw the cases of the generator, and leave cases open that the interpreter does not
+//! decide.
 
 #[path = "../../ir/tests/common/host.rs"]
 mod host;
@@ -93,7 +94,7 @@ fn between(lower: impl Into<Bound>, upper: impl Into<Bound>) -> Domain {
     Domain { lower: Some(lower.into()), upper: Some(upper.into()), ..Domain::default() }
 }
 
-/// What passes.
+/// The differences that pass.
 #[derive(Clone, Copy)]
 struct Passes {
     infinities: bool,
@@ -127,18 +128,18 @@ int main() {{ return run_launches(entries); }}
 fn run(program: &std::path::Path, launch: &ScreenLaunch, cases: u64, is_stopped: bool) -> (Vec<u8>, bool) {
     let word = |value: usize| u32::try_from(value).expect("small tests").to_le_bytes();
     let mut memory = vec![0; usize::try_from(launch.memory_bytes).expect("small tests")];
-    for (at, bytes) in &launch.segments {
-        memory[*at as usize..][..bytes.len()].copy_from_slice(bytes);
+    for (index, bytes) in &launch.segments {
+        memory[*index as usize..][..bytes.len()].copy_from_slice(bytes);
     }
     let mut params = launch.params.clone();
     let mut input: Vec<u8> = [0, 3, 8, 1].into_iter().flat_map(word).collect();
     input.extend((memory.len() as u64).to_le_bytes());
     input.extend(&memory);
     input.extend(word(launch.addresses.len()));
-    for at in &launch.addresses {
-        let place = params[*at as usize..][..8].first_chunk_mut().expect("an address");
+    for index in &launch.addresses {
+        let place = params[*index as usize..][..8].first_chunk_mut().expect("an address");
         let offset = usize::try_from(u64::from_le_bytes(*place)).expect("small tests");
-        input.extend([word(*at as usize), word(0), word(offset)].concat());
+        input.extend([word(*index as usize), word(0), word(offset)].concat());
         *place = [0; 8];
     }
     let threads = Launch {
@@ -243,13 +244,15 @@ fn the_cases_are_those_of_the_generator() {
         assert_draws(&format!("special_{nth}"), &Generator::new(wide, u64::MAX - nth as u64), 3000);
         let narrow = inputs(&|dtype| {
             if dtype.is_float() { between(0.25, 1000.5) } else { between(1, if dtype.size() == 1 { 1 } else { 8 }) }
-        });
-        let narrow = narrow.into_iter().filter(|input| input.dtype() != Dtype::Bool).collect();
+        })
+        .into_iter()
+        .filter(|input| input.dtype() != Dtype::Bool)
+        .collect();
         assert_draws(&format!("narrow_{nth}"), &Generator::new(narrow, 5), 1000);
     }
 }
 
-/// How the interpreter judges cases: those that are open, counts of faults, and norms and NaN of the others.
+/// The interpreter's judgement of cases: those that are open, counts of faults, and norms and NaN of the others.
 struct Judged {
     open: Vec<u64>,
     faults: Vec<([FaultKind; 2], u64)>,
@@ -268,9 +271,12 @@ fn judged(
     let outputs = subject.outputs.len();
     let mut judged = Judged { open: vec![], faults: vec![], norms: vec![0.0; outputs], nans: vec![0; outputs] };
     for case in 0..cases {
-        let values = generator.inputs().iter().zip(&columns);
-        let values = values.map(|(input, column)| &column[case * input.case_bytes()..][..input.case_bytes()]);
-        let values: Vec<_> = values.collect();
+        let values: Vec<_> = generator
+            .inputs()
+            .iter()
+            .zip(&columns)
+            .map(|(input, column)| &column[case * input.case_bytes()..][..input.case_bytes()])
+            .collect();
         match (subject.run(&values), reference.run(&values)) {
             (Ok(actual), Ok(expected)) => judged.compare(case, &actual, &expected, passes),
             (Err(actual), Err(expected))
@@ -385,9 +391,9 @@ fn results_that_no_screen_has_are_refused() {
     let zeros = vec![0; sizes];
     assert_eq!(screen.screened(&zeros, 40).expect("all cases are decided").open_count(), 0);
     assert!(screen.screened(&zeros[1..], 40).is_err(), "too short");
-    let with = |at: usize, byte: u8| {
+    let with = |index: usize, byte: u8| {
         let mut bytes = zeros.clone();
-        bytes[at] = byte;
+        bytes[index] = byte;
         screen.screened(&bytes, 40).is_ok()
     };
     assert!(with(0, 40) && !with(0, 41), "more faults than cases");

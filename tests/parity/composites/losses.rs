@@ -37,7 +37,8 @@ fn each(
 
 fn of_elements(backend: &mut Backend, dtype: Dtype, shape: &[usize], random: &mut StdRng) -> Result<(), String> {
     let mut values = |bounds| Values::between(dtype, shape, random, bounds);
-    let (x, t) = (values([-3.0, 3.0]), values([-3.0, 3.0]));
+    let x = values([-3.0, 3.0]);
+    let t = values([-3.0, 3.0]);
     let probability = values([0.01, 0.99]);
     let truth = values([0.0, 1.0]);
     let logarithms = values([-4.0, 0.0]);

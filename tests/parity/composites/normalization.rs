@@ -109,8 +109,8 @@ fn vectors(backend: &mut Backend, x: &Values, random: &mut StdRng) -> Result<(),
     for p in [0.0, 1.0, 2.0, 3.0, f64::INFINITY, f64::NEG_INFINITY] {
         let norm = |row: &[f64]| match p {
             _ if p == 0.0 => row.iter().filter(|x| **x != 0.0).count() as f64,
-            _ if p == f64::INFINITY => row.iter().fold(0.0, |most: f64, x| most.max(x.abs())),
-            _ if p == f64::NEG_INFINITY => row.iter().fold(f64::INFINITY, |least: f64, x| least.min(x.abs())),
+            _ if p == f64::INFINITY => row.iter().fold(0.0, |maximum: f64, x| maximum.max(x.abs())),
+            _ if p == f64::NEG_INFINITY => row.iter().fold(f64::INFINITY, |minimum: f64, x| minimum.min(x.abs())),
             _ => row.iter().map(|x| x.abs().powf(p)).sum::<f64>().powf(p.recip()),
         };
         let unit = |row: &[f64]| {

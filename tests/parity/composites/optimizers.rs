@@ -16,11 +16,11 @@ pub(super) fn check(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     // States in a wider type than the parameter are usual.
     let wide = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
     let squares = Values::between(wide, &SHAPE, &mut random, [0.25, 2.0]);
-    let most = Values::between(wide, &SHAPE, &mut random, [0.25, 2.0]);
+    let largest = Values::between(wide, &SHAPE, &mut random, [0.25, 2.0]);
     sgd(backend, &param, &gradient, &average)?;
     for amsgrad in [false, true] {
         for decoupled in [false, true] {
-            let states = [&average, &squares, &most];
+            let states = [&average, &squares, &largest];
             adam(backend, &param, &gradient, states, amsgrad, decoupled)?;
         }
     }
@@ -65,14 +65,15 @@ fn adam(
     backend: &mut Backend,
     param: &Values,
     gradient: &Values,
-    [average, squares, most]: [&Values; 3],
+    [average, squares, maximum]: [&Values; 3],
     amsgrad: bool,
     decoupled: bool,
 ) -> Result<(), String> {
     let op = if decoupled { "adamw" } else { "adam" };
     for step in [1, 7, 100_000] {
-        let update = |[p, g, m, v, most]: [f64; 5]| {
-            let (mut p, mut g) = (p, g);
+        let update = |[p, g, m, v, maximum]: [f64; 5]| {
+            let mut p = p;
+            let mut g = g;
             if decoupled {
                 p -= 0.25 * 0.1 * p;
             } else {
@@ -80,15 +81,15 @@ fn adam(
             }
             let m = 0.8 * m + 0.2 * g;
             let v = 0.95 * v + 0.05 * g * g;
-            let most = most.max(v);
-            let spread = if amsgrad { most } else { v };
+            let maximum = maximum.max(v);
+            let spread = if amsgrad { maximum } else { v };
             let divisor = (spread / (1.0 - 0.95_f64.powi(step))).sqrt() + 1e-3;
             let p = p - 0.25 / (1.0 - 0.8_f64.powi(step)) * m / divisor;
-            if amsgrad { vec![p, m, v, most] } else { vec![p, m, v] }
+            if amsgrad { vec![p, m, v, maximum] } else { vec![p, m, v] }
         };
-        let expected = each([param, gradient, average, squares, most], update);
+        let expected = each([param, gradient, average, squares, maximum], update);
         let mut inputs = vec![param, gradient, average, squares];
-        inputs.extend(amsgrad.then_some(most));
+        inputs.extend(amsgrad.then_some(maximum));
         let common = [
             ("beta1", float(0.8)),
             ("beta2", float(0.95)),

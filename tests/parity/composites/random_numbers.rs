@@ -103,8 +103,8 @@ impl Numbers {
 
     fn bits_64(&self, nth: usize) -> u64 {
         let words = self.block(nth / 2);
-        let at = nth % 2 * 2;
-        u64::from(words[at]) | u64::from(words[at + 1]) << 32
+        let index = nth % 2 * 2;
+        u64::from(words[index]) | u64::from(words[index + 1]) << 32
     }
 
     fn uniform(&self, nth: usize, dtype: Dtype) -> f64 {
@@ -123,10 +123,10 @@ impl Numbers {
 
     fn normal(&self, nth: usize, dtype: Dtype) -> f64 {
         let (first, second) = if dtype == Dtype::F64 {
-            let pair = |at| self.bits_64(nth / 2 * 2 + at) as f64 / 2_f64.powi(64);
+            let pair = |index| self.bits_64(nth / 2 * 2 + index) as f64 / 2_f64.powi(64);
             (pair(0) + 2_f64.powi(-65), pair(1))
         } else {
-            let pair = |at| f64::from(self.bits_32(nth / 2 * 2 + at)) / 2_f64.powi(32);
+            let pair = |index| f64::from(self.bits_32(nth / 2 * 2 + index)) / 2_f64.powi(32);
             (pair(0) + 2_f64.powi(-33), pair(1))
         };
         let radius = (-2.0 * first.ln()).sqrt();

@@ -27,7 +27,7 @@ use tokio::{net::TcpListener, sync::watch};
 /// The commit at the head of every model's main branch.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Fault of the hub when it serves a file.
+/// The fault with which the hub serves a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Fault {
     /// Sends the file.
@@ -51,7 +51,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Default)]
-struct HubContents {
+struct HubState {
     /// Models by `owner/name`, each with its files.
     models: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// The response in place of a file list, by `owner/name`: a status and the hub's error code.
@@ -66,7 +66,7 @@ struct HubContents {
 #[derive(Clone)]
 pub(crate) struct FakeHub {
     address: SocketAddr,
-    state: Arc<Mutex<HubContents>>,
+    state: Arc<Mutex<HubState>>,
 }
 
 type Content = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -75,7 +75,7 @@ type Answer = Response<Content>;
 impl FakeHub {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let state = Arc::new(Mutex::new(HubContents { sizes: true, ..HubContents::default() }));
+        let state = Arc::new(Mutex::new(HubState { sizes: true, ..HubState::default() }));
         let hub = Self { address: listener.local_addr().expect("an address"), state };
         let served = hub.clone();
         tokio::spawn(async move {
@@ -130,7 +130,7 @@ impl FakeHub {
         std::mem::take(&mut self.state().asked)
     }
 
-    fn state(&self) -> MutexGuard<'_, HubContents> {
+    fn state(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

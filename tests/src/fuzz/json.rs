@@ -31,11 +31,11 @@ fn mutate_within(value: &mut Value, choices: &mut Choices<'_>, depth: usize) {
             }
         }
         Value::Array(values) if !values.is_empty() && !stops => {
-            let at = choices.below(values.len());
+            let index = choices.below(values.len());
             match choices.byte() % 8 {
-                0 => drop(values.remove(at)),
-                1 => values.push(values[at].clone()),
-                _ => mutate_within(&mut values[at], choices, depth - 1),
+                0 => drop(values.remove(index)),
+                1 => values.push(values[index].clone()),
+                _ => mutate_within(&mut values[index], choices, depth - 1),
             }
         }
         Value::Number(number) if choices.is_one_in(3) => {

@@ -1,5 +1,5 @@
-//! Rules for every answer of a daemon: a status that names the reason, of a bounded size, from a process without panics and within its
-//! memory.
+//! Requirements on every answer of a daemon: a status that names the reason, of a bounded size, from a process without panics and within
+//! its memory.
 
 use std::fs;
 

@@ -55,18 +55,18 @@ fn mutate_list(list: &mut Vec<Value>, field: &FieldDescriptor, choices: &mut Cho
     if list.is_empty() {
         list.push(Value::default_value(&field.kind()));
     }
-    let at = choices.below(list.len());
+    let index = choices.below(list.len());
     let other = choices.below(list.len());
     match choices.byte() % 10 {
         0 => list.push(Value::default_value(&field.kind())),
-        1 => drop(list.remove(at)),
-        2 => list.push(list[at].clone()),
-        3 => list.swap(at, other),
+        1 => drop(list.remove(index)),
+        2 => list.push(list[index].clone()),
+        3 => list.swap(index, other),
         4 if choices.is_one_in(4) => {
-            let value = list[at].clone();
+            let value = list[index].clone();
             list.resize(list.len() + LONG[choices.below(LONG.len())], value);
         }
-        _ => mutate_value(&mut list[at], field, choices, depth),
+        _ => mutate_value(&mut list[index], field, choices, depth),
     }
 }
 
@@ -135,12 +135,12 @@ pub(super) fn mutate_bytes(bytes: &mut Vec<u8>, choices: &mut Choices<'_>) {
 
 /// Changes which messages of a stream are sent, and in which order.
 pub(super) fn mutate_stream(messages: &mut Vec<Vec<u8>>, choices: &mut Choices<'_>) {
-    let at = choices.below(messages.len());
+    let index = choices.below(messages.len());
     let other = choices.below(messages.len());
     match choices.byte() % 5 {
-        1 if !messages.is_empty() => drop(messages.remove(at)),
-        2 if !messages.is_empty() => messages.push(messages[at].clone()),
-        3 if !messages.is_empty() => messages.swap(at, other),
+        1 if !messages.is_empty() => drop(messages.remove(index)),
+        2 if !messages.is_empty() => messages.push(messages[index].clone()),
+        3 if !messages.is_empty() => messages.swap(index, other),
         _ => {}
     }
 }

@@ -32,7 +32,7 @@ fn changed_bytes(mut bytes: Vec<u8>, choices: &mut Choices<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Changes values of a JSON document; `None` if it is none.
+/// Changes values of a JSON document; `None` if the text is not one.
 fn changed_json(bytes: &[u8], choices: &mut Choices<'_>) -> Option<Vec<u8>> {
     let mut document: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     for _ in 0..=choices.below(MAX_CHANGES) {

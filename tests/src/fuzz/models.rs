@@ -30,8 +30,8 @@ pub async fn folder(target: &Target, seeds: &Path, data: &[u8]) {
         |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "json" || ending == "safetensors");
     let described: Vec<_> = files.iter().filter(is_described).collect();
     let changed = described[choices.below(described.len())];
-    let to = tempfile::tempdir_in(target.folder()).expect("a folder");
-    let to = to.path();
+    let folder = tempfile::tempdir_in(target.folder()).expect("a folder");
+    let to = folder.path();
     for file in &files {
         let bytes = fs::read(file).expect("a file");
         let bytes = if file == changed { changed_file(file, bytes, choices) } else { bytes };

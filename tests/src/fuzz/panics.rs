@@ -15,12 +15,12 @@ pub(super) fn watch() {
     HOOK.call_once(|| {
         let print = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let at = info.location().map_or_else(String::new, ToString::to_string);
+            let index = info.location().map_or_else(String::new, ToString::to_string);
             // The daemon catches panics of tokenizers, which are not its own, and answers the call.
-            if at.contains("/tokenizers-") {
+            if index.contains("/tokenizers-") {
                 return;
             }
-            if !at.starts_with(HARNESS) {
+            if !index.starts_with(HARNESS) {
                 SEEN.lock().unwrap_or_else(PoisonError::into_inner).push(info.to_string());
             }
             print(info);

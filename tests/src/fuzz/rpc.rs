@@ -91,7 +91,7 @@ fn changed(method: &MethodDescriptor, seed: &[u8], choices: &mut Choices<'_>) ->
     bytes
 }
 
-/// Returns the sent messages, shortened.
+/// The messages of a call, shortened.
 fn report(method: &MethodDescriptor, messages: &[Vec<u8>]) -> String {
     let texts = messages.iter().map(|message| match DynamicMessage::decode(method.input(), message.as_slice()) {
         Ok(message) => text(&message),

@@ -13,11 +13,11 @@ use prost::Message;
 pub(super) struct Seed {
     /// The name of its method.
     pub(super) method: &'static str,
-    /// Messages that are sent.
+    /// The messages that are sent.
     pub(super) messages: Vec<Vec<u8>>,
 }
 
-/// Objects of the daemon when a seed is sent.
+/// Objects that a daemon has when a seed is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Residents {
     /// A tensor of three f32.

@@ -55,15 +55,15 @@ pub async fn write(target: &Target) -> PathBuf {
     let folder = target.folder().join("seed");
     let create = v1::CreateSnapshotRequest { collection: name, url: url(&folder) };
     let written = target.ask(similarity_service::CREATE_SNAPSHOT, &create).await.expect("written");
-    let at = written.snapshot.map(|snapshot| snapshot.url).unwrap_or_default();
-    PathBuf::from(at.strip_prefix("file://").expect("a URL of a folder"))
+    let index = written.snapshot.map(|snapshot| snapshot.url).unwrap_or_default();
+    PathBuf::from(index.strip_prefix("file://").expect("a URL of a folder"))
 }
 
 /// Restores a changed copy of a snapshot and searches it.
 pub async fn run(target: &Target, seed: &Path, data: &[u8]) {
     let choices = &mut Choices::new(data);
-    let folder = tempfile::tempdir_in(target.folder()).expect("a folder");
-    let folder = folder.path();
+    let temporary = tempfile::tempdir_in(target.folder()).expect("a folder");
+    let folder = temporary.path();
     for (name, bytes) in changed(seed, choices) {
         fs::write(folder.join(name), bytes).expect("written");
     }

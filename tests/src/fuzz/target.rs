@@ -1,4 +1,4 @@
-//! A daemon in this process that is called with what a case makes.
+//! A daemon in this process that is called with the messages of a case.
 
 use std::{
     path::{Path, PathBuf},
@@ -32,7 +32,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The value of `memory.host_limit`, of which each kind of process of the sandbox holds a part from its first use on.
 const HOST_LIMIT: &str = "3GiB";
-/// Maximum memory of the daemon itself: the calls are small.
+/// The memory limit of the daemon itself: the calls are small.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// A daemon and a connection to it.

@@ -1,4 +1,4 @@
-//! Replacements of texts in requests: words that their fields understand, and words that no field should.
+//! Replacements for texts of requests: words that their fields understand, and words that no field should.
 
 use std::sync::OnceLock;
 

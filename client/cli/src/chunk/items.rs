@@ -51,9 +51,9 @@ impl<'a> File<'a> {
             item.header_end = item.header_end.clamp(item.first, item.last);
         }
         let mut members = vec![vec![]; self.items.len() + 1];
-        for (at, item) in self.items.iter().enumerate() {
+        for (index, item) in self.items.iter().enumerate() {
             // A parent precedes its members, so there are no cycles.
-            members[item.parent.filter(|parent| *parent < at).map_or(0, |parent| parent + 1)].push(at);
+            members[item.parent.filter(|parent| *parent < index).map_or(0, |parent| parent + 1)].push(index);
         }
         for siblings in &mut members {
             self.order(siblings);
@@ -64,9 +64,11 @@ impl<'a> File<'a> {
             self.push_windows(first, last, None, &mut chunks);
         }
         let mut pending = blocks;
-        while let Some((at, first, last)) = pending.pop() {
-            self.push_item(at, first, last, &members[at + 1], &mut chunks);
-            pending.extend(members[at + 1].iter().map(|at| (*at, self.items[*at].first, self.items[*at].last)));
+        while let Some((index, first, last)) = pending.pop() {
+            self.push_item(index, first, last, &members[index + 1], &mut chunks);
+            pending.extend(
+                members[index + 1].iter().map(|index| (*index, self.items[*index].first, self.items[*index].last)),
+            );
         }
         chunks.sort_by_key(|chunk| chunk.start_line);
         chunks
@@ -74,11 +76,11 @@ impl<'a> File<'a> {
 
     /// Sorts siblings, and drops those whose lines all belong to a preceding one, such as several items on a line.
     fn order(&self, siblings: &mut Vec<usize>) {
-        siblings.sort_by_key(|at| (self.items[*at].first, std::cmp::Reverse(self.items[*at].last)));
+        siblings.sort_by_key(|index| (self.items[*index].first, std::cmp::Reverse(self.items[*index].last)));
         let mut covered = 0;
-        siblings.retain(|at| {
-            let is_new = self.items[*at].last > covered;
-            covered = covered.max(self.items[*at].last);
+        siblings.retain(|index| {
+            let is_new = self.items[*index].last > covered;
+            covered = covered.max(self.items[*index].last);
             is_new
         });
     }
@@ -98,8 +100,8 @@ impl<'a> File<'a> {
         let mut blocks: Vec<Block> = vec![];
         let mut gaps: Vec<Gap> = vec![];
         let mut next = 1;
-        for at in items {
-            let item = &self.items[*at];
+        for index in items {
+            let item = &self.items[*index];
             let mut first = item.first;
             match self.gap(next, first.saturating_sub(1)) {
                 Some((start, _, count)) if count <= FEW_LINES => first = start,
@@ -107,7 +109,7 @@ impl<'a> File<'a> {
                 None => {}
             }
             next = next.max(item.last + 1);
-            blocks.push((*at, first, item.last));
+            blocks.push((*index, first, item.last));
         }
         match (self.gap(next, self.starts.len()), blocks.last_mut()) {
             (Some((_, end, count)), Some((_, _, last))) if count <= FEW_LINES => *last = end,
@@ -135,8 +137,8 @@ impl<'a> File<'a> {
         }));
     }
 
-    fn push_item(&self, at: usize, first: usize, last: usize, members: &[usize], chunks: &mut Vec<Chunk<'a>>) {
-        let item = &self.items[at];
+    fn push_item(&self, index: usize, first: usize, last: usize, members: &[usize], chunks: &mut Vec<Chunk<'a>>) {
+        let item = &self.items[index];
         let is_long = last + 1 - first > self.windows.most_lines();
         if is_long && item.is_class {
             self.push_skeleton(item, (first, last), members, chunks);
@@ -155,7 +157,7 @@ impl<'a> File<'a> {
     ) {
         let mut kept = vec![];
         let mut next = first;
-        for member in members.iter().map(|at| &self.items[*at]) {
+        for member in members.iter().map(|index| &self.items[*index]) {
             kept.extend(next..member.first);
             kept.extend(next.max(member.first)..=member.header_end);
             next = next.max(member.last + 1);
@@ -163,8 +165,8 @@ impl<'a> File<'a> {
         kept.extend(next..=last);
         kept.retain(|line| !self.line(*line).is_empty());
         let whole = kept.len() <= self.windows.most_lines();
-        let most = if whole { kept.len().max(1) } else { self.windows.lines.get() };
-        for lines in kept.chunks(most) {
+        let maximum = if whole { kept.len().max(1) } else { self.windows.lines.get() };
+        for lines in kept.chunks(maximum) {
             let (Some(start), Some(end)) = (lines.first(), lines.last()) else { continue };
             let text: String = lines.iter().map(|line| self.between(*line, *line)).collect();
             chunks.push(Chunk {

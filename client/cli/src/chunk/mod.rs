@@ -81,13 +81,13 @@ impl Windows {
 
 /// Starts of the lines; a final newline does not start a line.
 fn line_starts(text: &str) -> impl Iterator<Item = usize> + '_ {
-    let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+    let after_newlines = text.match_indices('\n').map(|(index, _)| index + 1);
     std::iter::once(0).chain(after_newlines).filter(|start| *start < text.len())
 }
 
 /// Truncates a text to a number of bytes at a character boundary.
-fn head(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+fn head(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 

@@ -31,13 +31,13 @@ impl<'a> Source<'a> {
     fn items(&self, outline: &[OutlineItem]) -> Vec<Item> {
         let mut place = vec![None; outline.len()];
         let mut items = vec![];
-        for (at, item) in outline.iter().enumerate().filter(|(_, item)| item.is_function() || item.is_class()) {
+        for (index, item) in outline.iter().enumerate().filter(|(_, item)| item.is_function() || item.is_class()) {
             let parent = match item.parent {
                 None => None,
                 Some(parent) if outline[parent].is_class() && place[parent].is_some() => place[parent],
                 Some(_) => continue,
             };
-            place[at] = Some(items.len());
+            place[index] = Some(items.len());
             items.push(self.item(item, item.qualified_name(outline), parent));
         }
         items

@@ -215,8 +215,12 @@ pub async fn run(args: ModelsArgs, client: &Client, output: &Output) -> Result {
         }
         Action::Inspect { name } => {
             let is_it = |model: &proto::Model| model.name == name || model.aliases.contains(&name);
-            let model = client.models().await?.into_iter().find(is_it);
-            let model = model.ok_or_else(|| CliError::Usage(format!("no model {name:?} is loaded")))?;
+            let model = client
+                .models()
+                .await?
+                .into_iter()
+                .find(is_it)
+                .ok_or_else(|| CliError::Usage(format!("no model {name:?} is loaded")))?;
             output.show(&Model::from(model))
         }
     }

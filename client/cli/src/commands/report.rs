@@ -208,11 +208,11 @@ fn lanes(report: &Value) -> Vec<[String; 9]> {
 }
 
 fn memory(report: &Value) -> Vec<[String; 6]> {
-    let row = |place: &str, what: &str, of: &Value| {
-        let limit = if number(of, "limit_bytes") > 0.0 { bytes(of, "limit_bytes") } else { "-".to_owned() };
-        let refused = count(of, "refused");
-        let evicted = bytes(of, "evicted_bytes");
-        [place.to_owned(), what.to_owned(), bytes(of, "held_bytes"), limit, refused, evicted]
+    let row = |place: &str, what: &str, usage: &Value| {
+        let limit = if number(usage, "limit_bytes") > 0.0 { bytes(usage, "limit_bytes") } else { "-".to_owned() };
+        let refused = count(usage, "refused");
+        let evicted = bytes(usage, "evicted_bytes");
+        [place.to_owned(), what.to_owned(), bytes(usage, "held_bytes"), limit, refused, evicted]
     };
     let places = list(report, "memory").iter().flat_map(|place| {
         let name = text(place, "place");

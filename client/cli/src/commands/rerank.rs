@@ -88,12 +88,12 @@ pub async fn run(args: RerankArgs, client: &Client, output: &Output) -> Result {
     let options = RerankOptions { top_n: args.k, raw_scores: args.raw, max_tokens: args.max_tokens };
     let texts = documents.iter().map(|document| document.text.as_str());
     let ranked = client.rerank(args.model, args.query.as_str(), texts, &options).await?;
-    let results = (1..).zip(&ranked.results).filter_map(|(rank, found)| {
-        let at = usize::try_from(found.index).ok()?;
-        let Document { file, text } = documents.get(at)?;
-        let token_count = ranked.token_counts.get(at).copied().unwrap_or(0);
+    let results = (1..).zip(&ranked.results).filter_map(|(rank, result)| {
+        let index = usize::try_from(result.index).ok()?;
+        let Document { file, text } = documents.get(index)?;
+        let token_count = ranked.token_counts.get(index).copied().unwrap_or(0);
         let text = file.is_none().then(|| text.clone());
-        Some(Ranked { rank, score: found.score, index: found.index, token_count, file: file.clone(), text })
+        Some(Ranked { rank, score: result.score, index: result.index, token_count, file: file.clone(), text })
     });
     output.show(&Answer { results: results.collect(), query: args.query, model: ranked.model })
 }

@@ -86,9 +86,9 @@ impl Report for Results {
         for answer in &self.queries {
             renderer.title(answer.text.clone().unwrap_or_else(|| format!("query {}", answer.query)));
             let mut table = Table::new(["row", "score", "?<text"]);
-            for found in &answer.matches {
-                let score = renderer.style(Style::Figure, format!("{:.4}", found.score));
-                table.row([found.row.to_string(), score, found.text.clone().unwrap_or_default()]);
+            for hit in &answer.matches {
+                let score = renderer.style(Style::Figure, format!("{:.4}", hit.score));
+                table.row([hit.row.to_string(), score, hit.text.clone().unwrap_or_default()]);
             }
             renderer.table(&table);
         }

@@ -19,13 +19,13 @@ pub(super) fn write(frame: &mut Frame) {
         None => Code::atom(frame.thread(0)),
     };
     let bin = Code::binary(&position, "%", &Code::atom(bins.to_string()));
-    let of = if frame.chance(55) { Float } else { Int };
+    let ty = if frame.chance(55) { Float } else { Int };
     let shared = frame.name(Role::Result);
-    frame.param(&shared, &format!("wp.array(dtype={})", type_name(of)));
+    frame.param(&shared, &format!("wp.array(dtype={})", type_name(ty)));
     let bin = frame.assign(Int, &bin);
     // A sum of one type: its order shows in no bit of integers, and in few of floating-point numbers.
-    let value = if of == Float { frame.arithmetic(Float, 2) } else { frame.arithmetic(Int, 1) };
-    let operation = match of {
+    let value = if ty == Float { frame.arithmetic(Float, 2) } else { frame.arithmetic(Int, 1) };
+    let operation = match ty {
         Float => frame.random.pick(&["add", "add", "sub", "min", "max"]),
         Int => frame.random.pick(&["add", "sub", "min", "max", "and", "or", "xor"]),
     };

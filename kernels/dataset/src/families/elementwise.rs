@@ -7,9 +7,9 @@ use crate::{
 };
 
 pub(super) fn arithmetic(frame: &mut Frame) {
-    let of = if frame.chance(25) { Int } else { Float };
-    inputs(frame, of);
-    statements(frame, of, Frame::arithmetic);
+    let ty = if frame.chance(25) { Int } else { Float };
+    inputs(frame, ty);
+    statements(frame, ty, Frame::arithmetic);
 }
 
 pub(super) fn math(frame: &mut Frame) {
@@ -28,13 +28,13 @@ fn inputs(frame: &mut Frame, of: Type) {
 }
 
 /// Some variables, and one or two results.
-fn statements(frame: &mut Frame, of: Type, expression: fn(&mut Frame, Type, u32) -> Code) {
+fn statements(frame: &mut Frame, ty: Type, expression: fn(&mut Frame, Type, u32) -> Code) {
     for _ in 0..frame.between(0, 3) {
         let depth = if frame.chance(50) { 2 } else { 1 };
-        let value = expression(frame, of, depth);
-        frame.assign(of, &value);
+        let value = expression(frame, ty, depth);
+        frame.assign(ty, &value);
     }
-    let results: Vec<_> = (0..if frame.chance(20) { 2 } else { 1 }).map(|_| (of, expression(frame, of, 3))).collect();
+    let results: Vec<_> = (0..if frame.chance(20) { 2 } else { 1 }).map(|_| (ty, expression(frame, ty, 3))).collect();
     frame.finish(&results);
 }
 

@@ -35,9 +35,10 @@ pub(super) fn control_flow(frame: &mut Frame) {
 /// A `while` loop that halves, or counts.
 fn repeat(frame: &mut Frame, total: &str) {
     let rounds = frame.variable(Int, &Code::atom("0"));
-    let (most, limit) = (frame.between(5, 40), frame.number(Float));
+    let maximum = frame.between(5, 40);
+    let limit = frame.number(Float);
     let size = frame.magnitude(&Code::atom(total));
-    frame.block(format!("while {rounds} < {most} and {size} > {limit}:"), |frame| {
+    frame.block(format!("while {rounds} < {maximum} and {size} > {limit}:"), |frame| {
         let shrink = frame.random.pick(&["0.5", "0.75", "0.9", "-0.6"]);
         frame.line(format!("{total} = {total} * {shrink}"));
         leave(frame, "break");
@@ -95,14 +96,14 @@ pub(super) fn nested(frame: &mut Frame) {
 }
 
 /// A loop of `depth`, and those within.
-fn level(frame: &mut Frame, lists: &[List], total: &str, (at, depth): (usize, usize)) {
-    let counter = COUNTERS[at];
-    let range = range(frame, lists, at);
+fn level(frame: &mut Frame, lists: &[List], total: &str, (position, depth): (usize, usize)) {
+    let counter = COUNTERS[position];
+    let range = range(frame, lists, position);
     frame.block(format!("for {counter} in range({range}):"), |frame| {
         frame.scope.add(Int, counter);
-        if at + 1 < depth {
+        if position + 1 < depth {
             let partial = frame.chance(40).then(|| frame.variable(Float, &Code::atom("0.0")));
-            level(frame, lists, partial.as_deref().unwrap_or(total), (at + 1, depth));
+            level(frame, lists, partial.as_deref().unwrap_or(total), (position + 1, depth));
             if let Some(partial) = partial {
                 let factor = frame.leaf(Float);
                 frame.line(format!("{total} += {partial} * {factor}"));
@@ -110,7 +111,7 @@ fn level(frame: &mut Frame, lists: &[List], total: &str, (at, depth): (usize, us
             return;
         }
         let first = frame.choose(lists);
-        let index = index(frame, &first, at);
+        let index = index(frame, &first, position);
         let item = frame.assign(Float, &first.at(&index));
         if frame.chance(50) {
             let second = frame.choose(lists);
@@ -128,20 +129,20 @@ fn level(frame: &mut Frame, lists: &[List], total: &str, (at, depth): (usize, us
     });
 }
 
-/// How far a loop goes: as long as a list is, up to an outer counter, or a number of rounds.
-fn range(frame: &mut Frame, lists: &[List], at: usize) -> String {
+/// The range of a loop: the length of a list, an outer counter, or a number of rounds.
+fn range(frame: &mut Frame, lists: &[List], index: usize) -> String {
     let list = frame.choose(lists);
     match frame.random.below(3) {
         0 => list.len(),
-        1 if at > 0 => format!("{} + 1", COUNTERS[at - 1]),
+        1 if index > 0 => format!("{} + 1", COUNTERS[index - 1]),
         _ => frame.between(2, 6).to_string(),
     }
 }
 
-fn index(frame: &mut Frame, list: &List, at: usize) -> String {
-    let counter = Code::atom(COUNTERS[at]);
+fn index(frame: &mut Frame, list: &List, index: usize) -> String {
+    let counter = Code::atom(COUNTERS[index]);
     let sum = match frame.random.below(3) {
-        0 if at > 0 => Code::binary(&counter, "+", &Code::atom(COUNTERS[at - 1])),
+        0 if index > 0 => Code::binary(&counter, "+", &Code::atom(COUNTERS[index - 1])),
         1 => Code::binary(&counter, "*", &frame.number(Int)),
         _ => counter,
     };

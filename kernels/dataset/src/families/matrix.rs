@@ -55,7 +55,8 @@ fn typed(frame: &mut Frame) {
 
 /// An element of an array of matrices or vectors.
 fn load(frame: &mut Frame, element: &str) -> String {
-    let (name, array) = (frame.name(Role::Float), frame.array_of(element, Role::Array));
+    let name = frame.name(Role::Float);
+    let array = frame.array_of(element, Role::Array);
     let thread = frame.thread(0).to_owned();
     frame.line(format!("{name} = {array}[{thread}]"));
     name

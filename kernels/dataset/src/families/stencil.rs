@@ -26,7 +26,7 @@ pub(super) fn write(frame: &mut Frame) {
                 };
                 frame.line(format!("{near} = {edge}"));
                 let place: Vec<_> =
-                    (0..dims).map(|of| if of == axis { near.clone() } else { threads[of].clone() }).collect();
+                    (0..dims).map(|dim| if dim == axis { near.clone() } else { threads[dim].clone() }).collect();
                 let value = Code::atom(format!("{source}[{}]", place.join(", ")));
                 let weighted = Code::binary(&frame.number(Float), "*", &value);
                 sum = Some(sum.map_or_else(|| weighted.clone(), |sum| Code::binary(&sum, "+", &weighted)));

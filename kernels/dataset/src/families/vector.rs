@@ -17,7 +17,8 @@ fn typed(frame: &mut Frame) {
     let element = format!("wp.vec{size}");
     let mut vectors = vec![];
     for _ in 0..frame.between(1, 3) {
-        let (name, array) = (frame.name(Role::Float), frame.array_of(&element, Role::Array));
+        let name = frame.name(Role::Float);
+        let array = frame.array_of(&element, Role::Array);
         let thread = frame.thread(0).to_owned();
         frame.line(format!("{name} = {array}[{thread}]"));
         vectors.push(name);

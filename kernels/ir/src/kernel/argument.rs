@@ -1,4 +1,4 @@
-//! What a kernel is launched with.
+//! Arguments of a launch.
 
 use half::{bf16, f16};
 
@@ -181,7 +181,8 @@ impl ArrayArgument {
     fn check(&self, ty: &ArrayType) -> Result<(), ArgumentError> {
         let dims = usize::from(ty.dims);
         if self.shape.len() != dims || self.strides.len() != dims {
-            let (extents, strides) = (self.shape.len(), self.strides.len());
+            let extents = self.shape.len();
+            let strides = self.strides.len();
             return Err(ArgumentError::Dims { expected: ty.dims, extents, strides });
         }
         if let Some((axis, extent)) = self.shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
@@ -199,7 +200,8 @@ impl ArrayArgument {
         if self.shape.contains(&0) {
             return Ok(());
         }
-        let (mut start, mut end) = (self.offset as i128, self.offset as i128 + i128::from(element.size));
+        let mut start = self.offset as i128;
+        let mut end = self.offset as i128 + i128::from(element.size);
         for (extent, stride) in self.shape.iter().zip(&self.strides) {
             let reach = i128::from(extent - 1) * i128::from(*stride);
             start += reach.min(0);

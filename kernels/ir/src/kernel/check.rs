@@ -1,4 +1,4 @@
-//! Checks what the interpreter and the emitters rely on.
+//! Checks of the invariants that the interpreter and the emitters rely on.
 
 use std::collections::HashSet;
 
@@ -29,9 +29,9 @@ pub enum KernelError {
     /// A limit of this module is exceeded.
     #[error("the kernel has more than {limit} {what}")]
     TooLarge {
-        /// What is counted.
+        /// The items that are counted.
         what: &'static str,
-        /// How many there may be.
+        /// The largest number that is allowed.
         limit: usize,
     },
     /// The grid or an array has no dimension, or more than four.
@@ -45,7 +45,7 @@ pub enum KernelError {
     /// A name is not an identifier of C, or too long.
     #[error("{what} has the name {name:?}, expected an identifier of at most {MAX_NAME} characters")]
     Name {
-        /// What has the name.
+        /// The kind of item that has the name.
         what: &'static str,
         /// The name, cut to the longest that is allowed.
         name: String,
@@ -53,7 +53,7 @@ pub enum KernelError {
     /// Two parameters, or two components of an element, have one name.
     #[error("{what} have the name {name:?}")]
     DuplicateName {
-        /// What has the name.
+        /// The kind of item that has the name.
         what: &'static str,
         /// The name.
         name: String,
@@ -63,17 +63,17 @@ pub enum KernelError {
     Layout {
         /// The parameter's name.
         param: String,
-        /// What is wrong with it.
+        /// The reason for the error.
         reason: &'static str,
     },
     /// A position that the kernel does not have.
     #[error("{what} {index} does not exist: there are {count}")]
     Unknown {
-        /// What is referred to.
+        /// The kind of item that is referred to.
         what: &'static str,
         /// Its position.
         index: u32,
-        /// How many there are.
+        /// The number of items.
         count: usize,
     },
     /// A parameter that is passed by value is used as an array, or the reverse.
@@ -81,7 +81,7 @@ pub enum KernelError {
     ParamKind {
         /// The parameter's name.
         param: String,
-        /// What it is used as.
+        /// The kind of parameter that its use requires.
         expected: &'static str,
     },
     /// An access has not as many indices as its array has dimensions.
@@ -132,12 +132,12 @@ pub enum KernelError {
     /// Two loops or blocks have one label.
     #[error("label {} names two statements", .0.0)]
     DuplicateLabel(LabelId),
-    /// A statement leaves or continues what does not enclose it, or continues a block.
+    /// A statement leaves or continues a loop or block that does not enclose it, or continues a block.
     #[error("label {} names no enclosing {what}", .label.0)]
     Label {
         /// The label.
         label: LabelId,
-        /// What it should name.
+        /// The kind of item that it should name.
         what: &'static str,
     },
     /// A statement raises a fault that only the execution itself raises.
@@ -188,7 +188,7 @@ impl Expr {
 }
 
 impl ParamType {
-    /// The value, or what an array consists of.
+    /// The value, or the elements of an array.
     pub fn element(&self) -> &Element {
         match self {
             Self::Value(element) => element,
@@ -215,7 +215,7 @@ impl AtomicOp {
     pub const ALL: [Self; 8] =
         [Self::Add, Self::Min, Self::Max, Self::And, Self::Or, Self::Xor, Self::Exchange, Self::CompareExchange];
 
-    /// Whether components of this type have the operation.
+    /// Returns true if components of this type have the operation.
     pub fn takes(self, dtype: Dtype) -> bool {
         let is_word = dtype.size() >= 4;
         match self {
@@ -327,7 +327,8 @@ impl Checker<'_> {
                 self.expect("the value of an assignment", dtype, value)
             }
             Stmt::Load(local, place) => {
-                let (expected, got) = (self.local(*local)?, self.place(place)?);
+                let expected = self.local(*local)?;
+                let got = self.place(place)?;
                 same_type("a component that is loaded", expected, got)
             }
             Stmt::Store(place, value) => {
@@ -434,7 +435,8 @@ impl Checker<'_> {
         let (name, dims, element) = self.array(place.array)?;
         let dtype = get("component", &element.components, place.component)?.dtype;
         if place.indices.len() != usize::from(dims) {
-            let (array, got) = (name.to_owned(), place.indices.len());
+            let array = name.to_owned();
+            let got = place.indices.len();
             return Err(KernelError::IndexCount { array, expected: dims, got });
         }
         self.site(place.site)?;
@@ -470,13 +472,15 @@ impl Checker<'_> {
                 op.result(dtype).ok_or_else(|| operation_error(op, &[dtype]))
             }
             Expr::Binary(op, a, b) => {
-                let (a, b) = (self.expr(a, depth + 1)?, self.expr(b, depth + 1)?);
+                let a = self.expr(a, depth + 1)?;
+                let b = self.expr(b, depth + 1)?;
                 op.result(a).filter(|_| a == b).ok_or_else(|| operation_error(op, &[a, b]))
             }
             Expr::Select(condition, a, b) => {
                 let condition = self.expr(condition, depth + 1)?;
                 same_type("the condition of a selection", Dtype::Bool, condition)?;
-                let (a, b) = (self.expr(a, depth + 1)?, self.expr(b, depth + 1)?);
+                let a = self.expr(a, depth + 1)?;
+                let b = self.expr(b, depth + 1)?;
                 same_type("the second alternative of a selection", a, b).map(|()| a)
             }
             Expr::Cast(to, a) => self.expr(a, depth + 1).map(|_| *to),

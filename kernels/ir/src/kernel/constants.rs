@@ -9,7 +9,8 @@ use crate::scalar::Literal;
 impl Kernel {
     /// The constants of its body, each once, in the order of the text.
     pub fn literals(&self) -> Vec<Literal> {
-        let (mut seen, mut literals) = (HashSet::new(), vec![]);
+        let mut seen = HashSet::new();
+        let mut literals = vec![];
         each_expr(&self.body, &mut |expr| {
             if let Expr::Literal(literal) = expr
                 && seen.insert(*literal)

@@ -1,4 +1,4 @@
-//! What a kernel does to its arrays.
+//! Effects of a kernel on its arrays.
 
 use super::{Kernel, races::Access, visit};
 
@@ -8,8 +8,8 @@ impl Kernel {
         self.accessed(|access| access != Access::Read)
     }
 
-    /// Whether threads that run again leave memory as it was, if all threads after them that have run do so too, in order. This holds if no
-    /// array is both read and written, as in every kernel of the Python dialect.
+    /// Returns true if threads that run again leave memory as it was, if all threads after them that have run do so too, in order. This
+    /// holds if no array is both read and written, as in every kernel of the Python dialect.
     pub fn is_repeatable(&self) -> bool {
         let read = self.accessed(|access| access != Access::Write);
         self.written().into_iter().zip(read).all(|(is_written, is_read)| !(is_written && is_read))

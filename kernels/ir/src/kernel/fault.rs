@@ -1,4 +1,4 @@
-//! What is reported of a thread that ended with a fault.
+//! Reports of threads that ended with a fault.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{FaultKind, Kernel, Site};
 pub struct Fault {
     /// The position of the thread in the grid.
     pub thread: Vec<u32>,
-    /// What happened.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// Where in the source; an exhausted budget has no place.
     pub site: Option<Site>,
@@ -72,7 +72,7 @@ impl FaultKind {
 }
 
 impl FaultRecord {
-    /// The position of what a fault does not have.
+    /// The position that marks the absence of a field in the record of a fault.
     pub const NONE: u32 = u32::MAX;
     /// Bytes of a record.
     pub const SIZE: usize = 40;
@@ -84,8 +84,10 @@ impl FaultRecord {
 
     /// The record in memory.
     pub fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let word = |offset: usize| {
+            u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
+        };
+        let long = |offset: usize| u64::from(word(offset)) | u64::from(word(offset + 4)) << 32;
         Self {
             thread: long(0),
             index: long(8).cast_signed(),
@@ -97,7 +99,7 @@ impl FaultRecord {
         }
     }
 
-    /// What the record says of a launch of this kernel; `None` if it is no record of it.
+    /// The fault that a record states for a launch of this kernel; `None` if it is no record of one.
     pub fn resolve(&self, kernel: &Kernel, grid: &[u32]) -> Option<Fault> {
         let kind = FaultKind::from_code(self.kind)?;
         let site = match self.site {
@@ -121,9 +123,9 @@ impl FaultRecord {
 fn position(nth: u64, grid: &[u32]) -> Option<Vec<u32>> {
     let mut rest = nth;
     let mut position = vec![0; grid.len()];
-    for (at, extent) in position.iter_mut().zip(grid).rev() {
+    for (coordinate, extent) in position.iter_mut().zip(grid).rev() {
         let extent = u64::from(*extent);
-        *at = u32::try_from(rest.checked_rem(extent)?).ok()?;
+        *coordinate = u32::try_from(rest.checked_rem(extent)?).ok()?;
         rest /= extent;
     }
     (rest == 0).then_some(position)

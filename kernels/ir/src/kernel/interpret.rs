@@ -1,4 +1,4 @@
-//! Runs a kernel, thread by thread. It defines what statements do, and is what backends are compared with.
+//! Runs a kernel, thread by thread. It defines the semantics of statements, and is the reference that backends are compared with.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use super::{
 use crate::Dtype;
 use crate::scalar::{BinaryOp, Literal, interpret};
 
-/// Bounds of what a launch computes.
+/// Limits of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Iterations of a thread, of all its loops together. One more is [`FaultKind::BudgetExhausted`].
@@ -72,7 +72,7 @@ pub enum LaunchError {
 /// Runs the kernel for each thread of the grid in row-major order, also after a fault.
 ///
 /// # Errors
-/// The fault of the first thread that has one. The arguments then hold what the threads have written nevertheless.
+/// The fault of the first thread that has one. The arguments then hold all writes of the threads nevertheless.
 pub fn launch(kernel: &Kernel, grid: &[u32], arguments: &mut [Argument], limits: Limits) -> Result<(), LaunchError> {
     launch_watched(kernel, grid, arguments, ThreadOrder::RowMajor, &mut { limits }, None)
 }
@@ -136,8 +136,9 @@ pub(super) fn check_launch(kernel: &Kernel, grid: &[u32], arguments: &[Argument]
     }
     let threads = grid.iter().try_fold(1_u64, |product, extent| product.checked_mul((*extent).into()));
     let fits = grid.iter().all(|extent| i32::try_from(*extent).is_ok());
-    let threads = threads.filter(|threads| fits && i64::try_from(*threads).is_ok());
-    let threads = threads.ok_or_else(|| LaunchError::GridSize { grid: grid.to_vec() })?;
+    let threads = threads
+        .filter(|threads| fits && i64::try_from(*threads).is_ok())
+        .ok_or_else(|| LaunchError::GridSize { grid: grid.to_vec() })?;
     if arguments.len() != kernel.params.len() {
         return Err(LaunchError::ArgumentCount { expected: kernel.params.len(), got: arguments.len() });
     }
@@ -176,8 +177,8 @@ impl<'a> Machine<'a> {
     fn start(&mut self, thread: u64, grid: &[u32], loop_budget: u64) {
         let mut rest = thread;
         for (axis, extent) in grid.iter().enumerate().rev() {
-            let at = rest % u64::from(*extent);
-            self.position[axis] = i32::try_from(at).expect("below an extent, which fits");
+            let index = rest % u64::from(*extent);
+            self.position[axis] = i32::try_from(index).expect("below an extent, which fits");
             rest /= u64::from(*extent);
         }
         self.thread = thread;
@@ -186,7 +187,7 @@ impl<'a> Machine<'a> {
         self.locals.extend(self.kernel.locals.iter().map(|local| Literal::from_bits(local.dtype, 0)));
     }
 
-    /// Whether the launch may take another step.
+    /// Counts a step of the launch, or breaks if none is left.
     fn step(&mut self) -> Flow {
         if self.steps_left == 0 {
             return ControlFlow::Break(Exit::StepLimit);
@@ -195,7 +196,7 @@ impl<'a> Machine<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Whether the thread may run another iteration.
+    /// Counts an iteration of the thread, or breaks if none is left.
     fn iterate(&mut self) -> Flow {
         self.step()?;
         if self.iterations_left == 0 {
@@ -221,20 +222,20 @@ impl<'a> Machine<'a> {
                 self.assign(*local, value);
             }
             Stmt::Load(local, place) => {
-                let (at, dtype) = self.access(place, Access::Read)?;
-                let value = Literal::from_bytes(dtype, &self.array(place.array).data[at..]);
+                let (index, dtype) = self.access(place, Access::Read)?;
+                let value = Literal::from_bytes(dtype, &self.array(place.array).data[index..]);
                 self.assign(*local, value);
             }
             Stmt::Store(place, value) => {
                 let value = self.expr(value);
-                let (at, _) = self.access(place, Access::Write)?;
-                write(&mut self.array_mut(place.array).data[at..], value);
+                let (index, _) = self.access(place, Access::Write)?;
+                write(&mut self.array_mut(place.array).data[index..], value);
             }
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let operand = self.expr(operand);
                 let expected = expected.as_ref().map(|expected| self.expr(expected));
-                let (at, dtype) = self.access(place, Access::Atomic(*op))?;
-                let data = &mut self.array_mut(place.array).data[at..];
+                let (index, dtype) = self.access(place, Access::Atomic(*op))?;
+                let data = &mut self.array_mut(place.array).data[index..];
                 let before = Literal::from_bytes(dtype, data);
                 write(data, atomic(*op, before, operand, expected));
                 if let Some(previous) = previous {
@@ -270,8 +271,8 @@ impl<'a> Machine<'a> {
     fn iteration(&mut self, label: LabelId, body: &'a [Stmt]) -> ControlFlow<Exit, Left> {
         match self.body(body) {
             ControlFlow::Continue(()) => ControlFlow::Continue(Left::No),
-            ControlFlow::Break(Exit::Continue(at)) if at == label => ControlFlow::Continue(Left::No),
-            ControlFlow::Break(Exit::Label(at)) if at == label => ControlFlow::Continue(Left::Yes),
+            ControlFlow::Break(Exit::Continue(index)) if index == label => ControlFlow::Continue(Left::No),
+            ControlFlow::Break(Exit::Label(index)) if index == label => ControlFlow::Continue(Left::Yes),
             ControlFlow::Break(exit) => ControlFlow::Break(exit),
         }
     }
@@ -355,7 +356,7 @@ impl<'a> Machine<'a> {
     /// Where a component starts in the data of its array, and its type; a fault if an index is outside.
     fn locate(&mut self, place: &Place) -> ControlFlow<Exit, (usize, Dtype)> {
         let component = &self.element(place.array).components[place.component as usize];
-        let mut at = 0;
+        let mut position = 0;
         for (axis, index) in place.indices.iter().enumerate() {
             let index = self.expr(index).as_i64();
             let array = self.array(place.array);
@@ -369,10 +370,10 @@ impl<'a> Machine<'a> {
                     ..FaultRecord::new(self.thread, FaultKind::OutOfBounds, place.site.0)
                 }));
             }
-            at += index * array.strides[axis];
+            position += index * array.strides[axis];
         }
         let offset = i64::try_from(self.array(place.array).offset).expect(IN_DATA);
-        let start = usize::try_from(offset + at).expect(IN_DATA);
+        let start = usize::try_from(offset + position).expect(IN_DATA);
         ControlFlow::Continue((start + component.offset as usize, component.dtype))
     }
 }
@@ -380,7 +381,7 @@ impl<'a> Machine<'a> {
 const MISMATCH: &str = "arguments are checked before a launch";
 const IN_DATA: &str = "the elements of an array that is not empty lie in its data";
 
-/// Whether a loop or block has been left.
+/// Tells a loop or block that was left from one that ran to its end.
 #[derive(PartialEq)]
 enum Left {
     Yes,
@@ -391,7 +392,7 @@ fn int(value: i32) -> Literal {
     Literal::from_i64(Dtype::I32, value.into())
 }
 
-/// What an atomic operation writes.
+/// The value that an atomic operation writes.
 fn atomic(op: AtomicOp, before: Literal, operand: Literal, expected: Option<Literal>) -> Literal {
     // Numbers of 16 bits are computed in f32.
     let wide = before.dtype().compute();

@@ -30,7 +30,7 @@ pub struct Kernel {
     pub params: Vec<Param>,
     /// Its local variables. They start as zero.
     pub locals: Vec<Local>,
-    /// What a thread runs.
+    /// Statements that a thread runs.
     pub body: Vec<Stmt>,
     /// Places in the source that faults refer to.
     pub sites: Vec<Site>,
@@ -41,11 +41,11 @@ pub struct Kernel {
 pub struct Param {
     /// Its name: an identifier of C, unique among the parameters.
     pub name: String,
-    /// What it holds.
+    /// The type of its argument.
     pub ty: ParamType,
 }
 
-/// What a parameter holds.
+/// The type of a parameter's argument.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ParamType {
     /// One value, passed by value.
@@ -178,7 +178,7 @@ pub enum Stmt {
         end: Expr,
         /// The distance of the numbers; may be negative.
         step: Expr,
-        /// What is run.
+        /// Statements of the body.
         body: Vec<Self>,
     },
     /// Runs a body once; [`Stmt::Break`] leaves it.
@@ -193,7 +193,7 @@ pub enum Stmt {
     Fault(FaultKind, SiteId),
 }
 
-/// What an atomic statement does with the previous value and its operand.
+/// The function of the previous value and the operand that an atomic statement writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicOp {
     /// The sum; wraps for integers.

@@ -7,7 +7,7 @@ use super::AtomicOp;
 /// Components that are watched at a time; a launch that accesses more counts as one with a race.
 const MAX_COMPONENTS: usize = 1 << 17;
 
-/// What threads have done with the components of arrays, as long as no race is found: a component that two threads access, at least one of
+/// Accesses of threads to the components of arrays, until a race is found: a component that two threads access, at least one of
 /// which writes, unless all accesses are one atomic operation that commutes.
 #[derive(Clone, Debug, Default)]
 pub struct Races {
@@ -16,7 +16,7 @@ pub struct Races {
     is_found: bool,
 }
 
-/// What a thread does with a component.
+/// An access of a thread to a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -41,7 +41,7 @@ struct Threads {
 }
 
 impl Races {
-    /// Whether there is a race.
+    /// Returns true if there is a race.
     pub fn is_found(&self) -> bool {
         self.is_found
     }
@@ -51,8 +51,9 @@ impl Races {
             return;
         }
         let seen = self.components.entry((array, offset)).or_default();
-        let (readers, writers, atomics) =
-            (seen.readers.have_other(thread), seen.writers.have_other(thread), seen.atomics.have_other(thread));
+        let readers = seen.readers.have_other(thread);
+        let writers = seen.writers.have_other(thread);
+        let atomics = seen.atomics.have_other(thread);
         self.is_found = match access {
             Access::Read => writers || atomics,
             Access::Write => readers || writers || atomics,
@@ -103,7 +104,9 @@ mod tests {
     fn two_threads_race_if_one_writes_unless_all_do_one_atomic_operation() {
         use Access::{Read, Write};
         let atomic = |op| Access::Atomic(op);
-        let (add, max, exchange) = (atomic(AtomicOp::Add), atomic(AtomicOp::Max), atomic(AtomicOp::Exchange));
+        let add = atomic(AtomicOp::Add);
+        let max = atomic(AtomicOp::Max);
+        let exchange = atomic(AtomicOp::Exchange);
         for (first, second, expected) in [
             (Read, Read, false),
             (add, add, false),

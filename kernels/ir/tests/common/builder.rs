@@ -19,14 +19,16 @@ pub(crate) struct Builder {
 impl Builder {
     pub(crate) fn new(grid_dims: u8) -> Self {
         let sites = (1..=8).map(|line| Site { line, column: 4 }).collect();
-        let (name, params, locals) = ("subject".to_owned(), vec![], vec![]);
+        let name = "subject".to_owned();
+        let params = vec![];
+        let locals = vec![];
         Self { kernel: Kernel { name, grid_dims, params, locals, body: vec![], sites }, labels: 0 }
     }
 
     fn param(&mut self, ty: ParamType) -> ParamId {
-        let at = self.kernel.params.len();
-        self.kernel.params.push(Param { name: format!("p{at}"), ty });
-        ParamId(u32::try_from(at).expect("few parameters"))
+        let index = self.kernel.params.len();
+        self.kernel.params.push(Param { name: format!("p{index}"), ty });
+        ParamId(u32::try_from(index).expect("few parameters"))
     }
 
     pub(crate) fn array(&mut self, dtype: Dtype, dims: u8) -> ParamId {
@@ -46,9 +48,9 @@ impl Builder {
     }
 
     pub(crate) fn local(&mut self, dtype: Dtype) -> LocalId {
-        let at = self.kernel.locals.len();
-        self.kernel.locals.push(Local { name: format!("v{at}"), dtype });
-        LocalId(u32::try_from(at).expect("few locals"))
+        let index = self.kernel.locals.len();
+        self.kernel.locals.push(Local { name: format!("v{index}"), dtype });
+        LocalId(u32::try_from(index).expect("few locals"))
     }
 
     pub(crate) fn label(&mut self) -> LabelId {

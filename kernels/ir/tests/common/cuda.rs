@@ -1,4 +1,4 @@
-//! Compiles emitted CUDA C++ for the host, and compares what it computes with the interpreter.
+//! Compiles emitted CUDA C++ for the host, and compares its results with the interpreter's.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::fmt::Write as _;
@@ -15,14 +15,14 @@ use accelerd_ir::{
 
 use super::host::{compile, feed, folder, without_ptx};
 
-/// A kernel, what it is launched with, and in how many blocks of how many threads.
+/// A kernel, the arguments of its launch, and the numbers of blocks and of threads in a block.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) kernel: Kernel,
     pub(crate) grid: Vec<u32>,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) shape: [u32; 2],
-    /// Whether the host ends the launch before it begins.
+    /// True if the host ends the launch before it begins.
     pub(crate) is_stopped: bool,
     pub(crate) loop_budget: u64,
 }
@@ -30,7 +30,8 @@ pub(crate) struct Case {
 impl Case {
     /// Threads run in order: kernels may show it.
     pub(crate) fn new(kernel: Kernel, grid: &[u32], arguments: &[Argument]) -> Self {
-        let (grid, arguments) = (grid.to_vec(), arguments.to_vec());
+        let grid = grid.to_vec();
+        let arguments = arguments.to_vec();
         Self { kernel, grid, arguments, shape: [1, 1], is_stopped: false, loop_budget: super::LOOP_BUDGET }
     }
 
@@ -40,7 +41,7 @@ impl Case {
     }
 }
 
-/// What a launch left.
+/// The outcome of a launch.
 pub(crate) struct Outcome {
     pub(crate) arguments: Vec<Argument>,
     pub(crate) fault: Option<Fault>,
@@ -48,8 +49,8 @@ pub(crate) struct Outcome {
 }
 
 /// The kernel under a name that is unique in a program.
-fn renamed(kernel: &Kernel, at: usize) -> Kernel {
-    Kernel { name: format!("kernel_{at}"), ..kernel.clone() }
+fn renamed(kernel: &Kernel, index: usize) -> Kernel {
+    Kernel { name: format!("kernel_{index}"), ..kernel.clone() }
 }
 
 /// Runs all cases in one program.
@@ -61,21 +62,21 @@ fn run_each(name: &str, cases: &[(&Case, Options)]) -> Vec<Outcome> {
     let codes: Vec<DeviceCode> = cases
         .iter()
         .enumerate()
-        .map(|(at, (case, options))| cuda::device(&renamed(&case.kernel, at), *options))
+        .map(|(index, (case, options))| cuda::device(&renamed(&case.kernel, index), *options))
         .collect();
     let mut text = format!("#include \"cuda_device.h\"\n{}\n#include \"driver.h\"\n", without_ptx(&cuda::prelude()));
     for code in &codes {
         text.push_str(&code.source.replace("extern \"C\" __global__", "__global__"));
     }
     text.push_str("static const Entry entries[] = {\n");
-    for (at, code) in codes.iter().enumerate() {
-        let call = format!("{}(launch, *(const kernel_{at}_params*)params)", code.entry);
+    for (index, code) in codes.iter().enumerate() {
+        let call = format!("{}(launch, *(const kernel_{index}_params*)params)", code.entry);
         writeln!(text, "    [](const ir::Launch& launch, const void* params) {{ {call}; }},").expect("a string grows");
     }
     text.push_str("};\nint main() { return run_launches(entries); }\n");
     let program = compile(&folder(name), &text);
     let requests = cases.iter().zip(&codes).enumerate();
-    let input: Vec<u8> = requests.flat_map(|(at, ((case, _), code))| request(at, case, code)).collect();
+    let input: Vec<u8> = requests.flat_map(|(index, ((case, _), code))| request(index, case, code)).collect();
     let output = feed(&program, &input);
     assert!(output.status.success(), "{name}: {output:?}");
     let mut answer = output.stdout.as_slice();
@@ -87,8 +88,8 @@ fn word(value: usize) -> [u8; 4] {
 }
 
 /// Launches of a third of the threads, and of the others.
-fn request(at: usize, case: &Case, code: &DeviceCode) -> Vec<u8> {
-    let mut bytes = word(at).to_vec();
+fn request(index: usize, case: &Case, code: &DeviceCode) -> Vec<u8> {
+    let mut bytes = word(index).to_vec();
     bytes.extend(case.shape.iter().flat_map(|extent| extent.to_le_bytes()));
     let arrays = case.arguments.iter().filter(|argument| matches!(argument, Argument::Array(_)));
     bytes.extend(word(arrays.clone().count()));
@@ -160,7 +161,7 @@ fn outcome(case: &Case, answer: &mut &[u8]) -> Outcome {
     Outcome { arguments, fault, is_stopped }
 }
 
-/// What the interpreter leaves.
+/// The outcome of the interpreter.
 pub(crate) fn expected(case: &Case) -> Outcome {
     let mut arguments = case.arguments.clone();
     let limits = Limits { loop_budget: case.loop_budget, steps: 1 << 28 };
@@ -183,10 +184,10 @@ pub(crate) fn assert_same(case: &Case, got: &Outcome, expected: &Outcome) {
             [only] => only.dtype,
             _ => Dtype::U8,
         };
-        for (at, (got, expected)) in literals(dtype, got).zip(literals(dtype, expected)).enumerate() {
+        for (index, (got, expected)) in literals(dtype, got).zip(literals(dtype, expected)).enumerate() {
             let are_nan = dtype.is_float() && got.as_f64().is_nan() && expected.as_f64().is_nan();
             let name = &param.name;
-            assert!(got == expected || are_nan, "{name}[{at}] is {got:?}, expected {expected:?}\n{}", text());
+            assert!(got == expected || are_nan, "{name}[{index}] is {got:?}, expected {expected:?}\n{}", text());
         }
     }
 }

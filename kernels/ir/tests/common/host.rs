@@ -18,7 +18,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
 
 /// Compiles C++ to a program, with undefined behavior made a trap.
 pub(crate) fn compile(folder: &Path, text: &str) -> PathBuf {
-    let (source, program) = (folder.join("program.cpp"), folder.join("program"));
+    let source = folder.join("program.cpp");
+    let program = folder.join("program");
     fs::write(&source, text).expect("the folder is writable");
     let shim = concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/tests/shim");
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
@@ -38,13 +39,13 @@ pub(crate) fn compile(folder: &Path, text: &str) -> PathBuf {
     program
 }
 
-/// The text with what the compiler of the host cannot read, which the shim defines, left out: paragraphs in PTX.
+/// The text without the paragraphs in PTX, which the host's compiler cannot read and the shim defines.
 pub(crate) fn without_ptx(text: &str) -> String {
     let is_ptx = |paragraph: &&str| paragraph.contains("asm(") && !paragraph.contains("__CUDA_ARCH__");
     text.split("\n\n").filter(|paragraph| !is_ptx(paragraph)).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Runs a program on what it reads from its standard input.
+/// Runs a program on the given standard input.
 pub(crate) fn feed(program: &Path, input: &[u8]) -> Output {
     let mut child =
         Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program was compiled");

@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// A kernel and what it is launched with.
+/// A kernel and the arguments of its launch.
 pub(crate) struct Subject {
     pub(crate) kernel: Kernel,
     pub(crate) grid: Vec<u32>,
@@ -76,7 +76,10 @@ pub(crate) fn kernel(seed: u64) -> Subject {
     let grid: Vec<u32> = (0..=random.below(3)).map(|_| 1 + u32::try_from(random.below(4)).expect("small")).collect();
     let grid_dims = u8::try_from(grid.len()).expect("few");
     let mut builder = Builder::new(grid_dims);
-    let (mut arrays, mut values, mut locals, mut arguments) = (vec![], vec![], vec![], vec![]);
+    let mut arrays = vec![];
+    let mut values = vec![];
+    let mut locals = vec![];
+    let mut arguments = vec![];
     for dtype in Dtype::ALL {
         let dims = 1 + u8::try_from(random.below(3)).expect("small");
         arrays.push((builder.array(dtype, dims), dtype, dims));
@@ -85,7 +88,8 @@ pub(crate) fn kernel(seed: u64) -> Subject {
         arguments.push(Argument::Value(bytes(random.literal(dtype))));
         locals.extend([(); 2].map(|()| (builder.local(dtype), dtype)));
     }
-    let (dtypes, labels) = (Dtype::ALL.to_vec(), vec![]);
+    let dtypes = Dtype::ALL.to_vec();
+    let labels = vec![];
     let mut generator =
         Generator { random, is_vector: false, dtypes, grid_dims, arrays, values, locals, labels, next_label: 0 };
     let body = generator.body(3, 6);
@@ -98,7 +102,10 @@ pub(crate) fn vector_kernel(seed: u64) -> Subject {
     let threads = random.below(60);
     let mut builder = Builder::new(1);
     let dtypes = vec![Dtype::Bool, Dtype::U32, Dtype::I32, Dtype::F32];
-    let (mut arrays, mut values, mut locals, mut arguments) = (vec![], vec![], vec![], vec![]);
+    let mut arrays = vec![];
+    let mut values = vec![];
+    let mut locals = vec![];
+    let mut arguments = vec![];
     // The first variable is the position, and is not assigned again.
     let position = builder.local(Dtype::I32);
     for dtype in dtypes.clone() {
@@ -131,14 +138,14 @@ fn array_of_threads(random: &mut Random, dtype: Dtype, threads: usize) -> Argume
     Argument::Array(ArrayArgument { data, shape, strides, offset: 0 })
 }
 
-/// Whether vectors have the operation.
+/// Returns true if vectors have the operation.
 fn is_vector_unary(op: UnaryOp, dtype: Dtype) -> bool {
     use UnaryOp::{Abs, Ceil, Floor, Neg, Not, Round, SignBit, Sqrt, Trunc};
     let has_op = [Abs, Ceil, Floor, Neg, Not, Round, SignBit, Sqrt, Trunc].contains(&op);
     has_op && dtype.compute() == dtype
 }
 
-/// Whether vectors have the operation.
+/// Returns true if vectors have the operation.
 fn is_vector_binary(op: BinaryOp, dtype: Dtype) -> bool {
     use BinaryOp::{Add, And, Div, Eq, Le, Lt, Max, Min, Mul, Ne, Or, Sub, Xor};
     [Add, And, Eq, Le, Lt, Max, Min, Mul, Ne, Or, Sub, Xor].contains(&op) || (op == Div && dtype == Dtype::F32)
@@ -156,8 +163,8 @@ fn bytes(literal: Literal) -> Vec<u8> {
 }
 
 impl Generator {
-    fn body(&mut self, depth: usize, most: usize) -> Vec<Stmt> {
-        (0..=self.random.below(most)).map(|_| self.stmt(depth)).collect()
+    fn body(&mut self, depth: usize, limit: usize) -> Vec<Stmt> {
+        (0..=self.random.below(limit)).map(|_| self.stmt(depth)).collect()
     }
 
     fn label(&mut self) -> LabelId {
@@ -246,7 +253,8 @@ impl Generator {
     }
 
     fn branch(&mut self, depth: usize) -> Stmt {
-        let (condition, then) = (self.expr(Dtype::Bool, 3), self.body(depth - 1, 4));
+        let condition = self.expr(Dtype::Bool, 3);
+        let then = self.body(depth - 1, 4);
         let otherwise = if self.random.one_in(2) { vec![] } else { self.body(depth - 1, 4) };
         Stmt::If(condition, then, otherwise)
     }
@@ -262,7 +270,8 @@ impl Generator {
             return Stmt::Load(self.local(dtype), self.place(array, dims));
         }
         let op = self.random.pick(&ops);
-        let (place, operand) = (self.place(array, dims), self.expr(dtype, 3));
+        let place = self.place(array, dims);
+        let operand = self.expr(dtype, 3);
         let expected = (op == AtomicOp::CompareExchange).then(|| self.expr(dtype, 1));
         let previous = if self.random.one_in(2) { None } else { Some(self.local(dtype)) };
         Stmt::Atomic { op, place, operand, expected, previous }
@@ -394,7 +403,8 @@ impl Generator {
             return self.leaf(dtype);
         }
         let (op, of) = self.random.pick(&ops);
-        let (a, b) = (self.expr(of, depth), self.expr(of, depth));
+        let a = self.expr(of, depth);
+        let b = self.expr(of, depth);
         let b = if op == BinaryOp::CopySign { number_or(of, b) } else { b };
         binary(op, a, b)
     }

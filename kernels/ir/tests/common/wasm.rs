@@ -22,7 +22,7 @@ fn engine() -> &'static Engine {
     ENGINE.get_or_init(Engine::default)
 }
 
-/// Whether the module has vector instructions.
+/// Returns true if the module has vector instructions.
 pub(crate) fn has_vectors(kernel: &Kernel) -> bool {
     let mut config = Config::new();
     config.wasm_relaxed_simd(false).wasm_simd(false);
@@ -68,7 +68,8 @@ impl Machine {
 
     pub(crate) fn place(&mut self, kernel: &Kernel, grid: &[u32], arguments: &[Argument]) -> Placed {
         let layout = ArgumentLayout::new(kernel);
-        let (grid_at, block) = (wasm::RESERVED, wasm::RESERVED + 16);
+        let grid_at = wasm::RESERVED;
+        let block = wasm::RESERVED + 16;
         let mut bytes = vec![0; (block + layout.size) as usize];
         for (axis, extent) in grid.iter().enumerate() {
             bytes[grid_at as usize + 4 * axis..][..4].copy_from_slice(&extent.to_le_bytes());
@@ -98,8 +99,8 @@ impl Machine {
 
     pub(crate) fn place_image(&mut self, image: &MemoryImage<&[u8]>) -> Placed {
         self.grow(image.memory_bytes);
-        for (at, bytes) in image.data.iter().copied().chain([(wasm::RESERVED, image.head.as_slice())]) {
-            self.memory.write(&mut self.store, at as usize, bytes).expect("the image lies in memory");
+        for (index, bytes) in image.data.iter().copied().chain([(wasm::RESERVED, image.head.as_slice())]) {
+            self.memory.write(&mut self.store, index as usize, bytes).expect("the image lies in memory");
         }
         let start = |range: &Option<Range<u64>>| range.as_ref().map_or(0, |range| range.start);
         let data = image.arrays.iter().map(|range| u32::try_from(start(range)).expect("a small image")).collect();
@@ -120,12 +121,12 @@ impl Machine {
         (status != 0).then(|| FaultRecord::from_bytes(record))
     }
 
-    /// Copies what the kernel has written to the arguments.
+    /// Copies the results of the kernel to the arguments.
     pub(crate) fn read(&self, placed: &Placed, arguments: &mut [Argument]) {
-        for (argument, at) in arguments.iter_mut().zip(&placed.data) {
+        for (argument, index) in arguments.iter_mut().zip(&placed.data) {
             if let Argument::Array(array) = argument {
                 let len = array.data.len();
-                array.data.copy_from_slice(&self.memory.data(&self.store)[*at as usize..][..len]);
+                array.data.copy_from_slice(&self.memory.data(&self.store)[*index as usize..][..len]);
             }
         }
     }
@@ -157,7 +158,8 @@ pub(crate) fn assert_agree(
     arguments: &[Argument],
     loop_budget: u64,
 ) -> (Vec<Argument>, Option<Fault>) {
-    let (mut expected, mut got) = (arguments.to_vec(), arguments.to_vec());
+    let mut expected = arguments.to_vec();
+    let mut got = arguments.to_vec();
     let expected_fault = match launch(kernel, grid, &mut expected, Limits { loop_budget, steps: 1 << 28 }) {
         Ok(()) => None,
         Err(LaunchError::Fault(fault)) => Some(*fault),
@@ -170,11 +172,12 @@ pub(crate) fn assert_agree(
             ParamType::Array(array) if array.element.components.len() == 1 => array.element.components[0].dtype,
             ParamType::Array(_) | ParamType::Value(_) => Dtype::U8,
         };
-        let (expected, got) = (literals(dtype, expected), literals(dtype, got));
-        for (at, (expected, got)) in expected.into_iter().zip(got).enumerate() {
+        let expected = literals(dtype, expected);
+        let got = literals(dtype, got);
+        for (index, (expected, got)) in expected.into_iter().zip(got).enumerate() {
             let is_nan = |value: Literal| value.dtype().is_float() && value.as_f64().is_nan();
             let is_same = expected == got || (is_nan(expected) && is_nan(got));
-            assert!(is_same, "element {at} of {}: {got:?} instead of {expected:?}\n{kernel:#?}", param.name);
+            assert!(is_same, "element {index} of {}: {got:?} instead of {expected:?}\n{kernel:#?}", param.name);
         }
     }
     (got, fault)

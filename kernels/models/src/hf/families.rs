@@ -75,7 +75,7 @@ pub(super) struct Family {
     /// Alternative names; [`super::weights`] uses those that exist.
     pub(super) names: Vec<Names>,
     pub(super) biases: Biases,
-    /// Whether the first layer has no norm before attention.
+    /// True if the first layer has no norm before attention.
     pub(super) first_is_bare: bool,
 }
 

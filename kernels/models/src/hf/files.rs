@@ -64,8 +64,10 @@ pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
         let hint = if pickled { ", but pytorch_model.bin: convert it, a pickle is a program" } else { "" };
         return Err(LoadError::NoWeights { path: folder.to_owned(), hint });
     };
-    let names = index.get("weight_map").and_then(Value::as_object);
-    let names = names.ok_or_else(|| LoadError::format(&path, "has no weight_map"))?;
+    let names = index
+        .get("weight_map")
+        .and_then(Value::as_object)
+        .ok_or_else(|| LoadError::format(&path, "has no weight_map"))?;
     let files: BTreeSet<&str> = names.values().filter_map(Value::as_str).collect();
     let plain = |name: &str| {
         let mut parts = Path::new(name).components();
@@ -118,8 +120,9 @@ impl Checkpoint {
         let tensors = SafeTensors::deserialize(file)
             .map_err(|error| LoadError::format(path, format!("is truncated or no safetensors file: {error}")))?;
         for (name, view) in tensors.iter() {
-            let found = Found { dtype: view.dtype(), shape: view.shape().to_vec(), bytes: file.slice_ref(view.data()) };
-            self.tensors.insert(name.to_owned(), found);
+            let tensor =
+                Found { dtype: view.dtype(), shape: view.shape().to_vec(), bytes: file.slice_ref(view.data()) };
+            self.tensors.insert(name.to_owned(), tensor);
         }
         Ok(())
     }
@@ -140,14 +143,14 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Whether a tensor has this name after any prefix.
+    /// Returns true if a tensor has this name after any prefix.
     pub(super) fn holds(&self, name: &str) -> bool {
         let ends =
             |full: &String| full.strip_suffix(name).is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'));
         self.tensors.keys().any(ends)
     }
 
-    /// Whether a tensor has this name.
+    /// Returns true if a tensor has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(&format!("{}{name}", self.prefix))
     }
@@ -158,12 +161,13 @@ impl Checkpoint {
     }
 
     fn take_full(&self, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
-        let found = self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
-        if found.shape != shape {
-            let (name, expected) = (name.to_owned(), shape.to_vec());
-            return Err(LoadError::Shape { name, expected, got: found.shape.clone() });
+        let tensor = self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?;
+        if tensor.shape != shape {
+            let name = name.to_owned();
+            let expected = shape.to_vec();
+            return Err(LoadError::Shape { name, expected, got: tensor.shape.clone() });
         }
-        found.tensor(name)
+        tensor.tensor(name)
     }
 
     /// The full name of a tensor with the prefix, or without it, as heads have.
@@ -185,9 +189,9 @@ impl Checkpoint {
 
     /// The only two-dimensional tensor.
     pub(super) fn only_matrix(&self) -> Result<Tensor, LoadError> {
-        let mut matrices = self.tensors.iter().filter(|(_, found)| found.shape.len() == 2);
+        let mut matrices = self.tensors.iter().filter(|(_, matrix)| matrix.shape.len() == 2);
         match (matrices.next(), matrices.next()) {
-            (Some((name, found)), None) => found.tensor(name),
+            (Some((name, matrix)), None) => matrix.tensor(name),
             (first, _) => {
                 let got = if first.is_some() { "several" } else { "none" };
                 Err(LoadError::Unsupported(format!("a table among {got} tensors of two dimensions")))
@@ -205,8 +209,8 @@ impl Found {
             Dtype::BF16 => DType::Bf16,
             other => return Err(LoadError::Unsupported(format!("tensor {name} of {other:?}"))),
         };
-        if let Some(at) = first_non_finite(element, &self.bytes) {
-            return Err(LoadError::NonFinite { name: name.to_owned(), element: at });
+        if let Some(index) = first_non_finite(element, &self.bytes) {
+            return Err(LoadError::NonFinite { name: name.to_owned(), element: index });
         }
         Ok(Tensor::new(element, &self.shape, self.bytes.clone())?)
     }
@@ -229,5 +233,5 @@ fn first<const N: usize>(bytes: &[u8], is_bad: impl Fn([u8; N]) -> bool) -> Opti
     let numbers = bytes.as_chunks::<N>().0;
     let has_bad = |step: &[[u8; N]]| step.iter().fold(false, |found, number| found | is_bad(*number));
     let step = numbers.chunks(STEP).position(has_bad)?;
-    numbers[step * STEP..].iter().position(|number| is_bad(*number)).map(|at| step * STEP + at)
+    numbers[step * STEP..].iter().position(|number| is_bad(*number)).map(|index| step * STEP + index)
 }

@@ -116,7 +116,7 @@ impl HeadFamily {
     }
 }
 
-/// Whether scores pass the sigmoid by default: as the files of sentence-transformers or config.json say, in one of two
+/// Returns true if scores pass the sigmoid by default: as the files of sentence-transformers or config.json say, in one of two
 /// spellings; else yes.
 pub(super) fn sigmoid(folder: &Path, fields: Fields<'_>) -> Result<bool, LoadError> {
     let settings = optional_object(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();

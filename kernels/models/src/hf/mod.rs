@@ -56,7 +56,7 @@ pub struct Loaded {
 pub struct Reranker {
     /// Scores the pooled output.
     pub head: Arc<ClassificationHead>,
-    /// Whether scores pass the sigmoid by default.
+    /// True if scores pass the sigmoid by default.
     pub sigmoid: bool,
     /// The template of pairs, if there is a tokeniser.
     pub pairs: Option<PairTemplate>,

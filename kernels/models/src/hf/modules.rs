@@ -18,7 +18,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modules {
     pub(super) pooling: Pooling,
-    /// Whether there is a pooling module.
+    /// True if there is a pooling module.
     pub(super) pools: bool,
     pub(super) normalize: bool,
 }
@@ -87,7 +87,7 @@ fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
 /// The model's configuration of sentence-transformers.
 pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
 
-/// Whether its model type is a cross-encoder.
+/// Returns true if its model type is a cross-encoder.
 pub(super) fn is_cross_encoder(folder: &Path) -> Result<bool, LoadError> {
     let settings = optional_object(&folder.join(SETTINGS))?.unwrap_or_default();
     Ok(Fields(&settings).text(&["model_type"], "")? == "CrossEncoder")
@@ -104,7 +104,8 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
         let texts = prompts.0.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
         texts.collect()
     });
-    let (prompts, default) = (prompts.unwrap_or_default(), fields.text(&["default_prompt_name"], "")?);
+    let prompts = prompts.unwrap_or_default();
+    let default = fields.text(&["default_prompt_name"], "")?;
     if !default.is_empty() && !prompts.contains_key(default) {
         let known = prompts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let reason = format!("has default_prompt_name {default:?}, and these prompts: {known}");
@@ -113,14 +114,14 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
     Ok((prompts, Some(default.to_owned()).filter(|name| !name.is_empty())))
 }
 
-/// The default maximum of tokens: by sentence_bert_config.json or tokenizer_config.json, at most `most`.
-pub(super) fn limit(folder: &Path, most: usize) -> Result<usize, LoadError> {
+/// The default maximum of tokens: by sentence_bert_config.json or tokenizer_config.json, at most `maximum`.
+pub(super) fn limit(folder: &Path, maximum: usize) -> Result<usize, LoadError> {
     let sentences = optional_object(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
     if let Some(limit) = Fields(&sentences).count_or_none(&["max_seq_length"])? {
-        return Ok(limit.min(most));
+        return Ok(limit.min(maximum));
     }
-    let Some(object) = optional_object(&folder.join("tokenizer_config.json"))? else { return Ok(most) };
+    let Some(object) = optional_object(&folder.join("tokenizer_config.json"))? else { return Ok(maximum) };
     // Some files have 1e30 for no limit.
     let limit = object.get("model_max_length").and_then(Value::as_u64);
-    Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(most, |limit| limit.min(most)))
+    Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(maximum, |limit| limit.min(maximum)))
 }

@@ -21,17 +21,25 @@ fn parse(file: &Bytes) -> Result<Tensor, String> {
     let rest = file.strip_prefix(MAGIC).ok_or("does not start as an .npy file")?;
     let (&version, rest) = rest.split_first().ok_or("is truncated")?;
     let length_bytes = if version == 1 { 2 } else { 4 };
-    let length = rest.get(1..=length_bytes).ok_or("is truncated")?;
-    let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+    let length = rest
+        .get(1..=length_bytes)
+        .ok_or("is truncated")?
+        .iter()
+        .rev()
+        .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
     let start = MAGIC.len() + 2 + length_bytes;
     let header = file.get(start..start.saturating_add(length)).ok_or("is truncated in its header")?;
     let header = std::str::from_utf8(header).map_err(|_| "has a header that is not text")?;
     if !header.contains("'fortran_order': False") {
         return Err("is not in C order".to_owned());
     }
-    let shape = between(header, "'shape': (", ")").ok_or("has no shape")?;
-    let shape: Result<Vec<usize>, _> =
-        shape.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::parse).collect();
+    let shape: Result<Vec<usize>, _> = between(header, "'shape': (", ")")
+        .ok_or("has no shape")?
+        .split(',')
+        .map(str::trim)
+        .filter(|n| !n.is_empty())
+        .map(str::parse)
+        .collect();
     let shape = shape.map_err(|_| "has a shape that is not counts")?;
     let numbers = file.slice(start + length..);
     let kind = between(header, "'descr': '", "'").ok_or("has no type")?;
@@ -42,8 +50,8 @@ fn parse(file: &Bytes) -> Result<Tensor, String> {
         "<f8" => return Err("is truncated or too long: it ends within a number".to_owned()),
         other => return Err(format!("holds {other}, not <f4, <f2 or <f8")),
     };
-    if let Some(at) = first_non_finite(element, &numbers) {
-        return Err(format!("has NaN or infinity at element {at}"));
+    if let Some(index) = first_non_finite(element, &numbers) {
+        return Err(format!("has NaN or infinity at element {index}"));
     }
     Tensor::new(element, &shape, numbers).map_err(|error| format!("is truncated or too long: {error}"))
 }

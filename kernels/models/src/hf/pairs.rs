@@ -21,7 +21,7 @@ pub struct PairTemplate {
     after: Specials,
     /// Token types of the query and of the document.
     types: (u32, u32),
-    /// Whether the model has token types.
+    /// True if the model has token types.
     typed: bool,
 }
 
@@ -33,27 +33,28 @@ impl PairTemplate {
     pub(super) fn find(folder: &Path, rules: &TextTokenizer, token_types: usize) -> Result<Self, LoadError> {
         let wrong = |reason: String| LoadError::format(folder.join("tokenizer.json"), reason);
         let typed = token_types > 1 && takes_types(folder)?;
-        let found = Self::of(rules, typed).map_err(wrong)?;
-        let highest = found.highest_type();
+        let template = Self::of(rules, typed).map_err(wrong)?;
+        let highest = template.highest_type();
         if typed && highest as usize >= token_types {
             return Err(wrong(format!("has pairs of token type {highest}, the model {token_types} types")));
         }
-        Ok(found)
+        Ok(template)
     }
 
     fn of(rules: &TextTokenizer, typed: bool) -> Result<Self, String> {
         let encode = |(query, document)| rules.tokenizer.encode((query, document), true).map_err(|e| e.to_string());
-        let found = Self::in_encoding(&encode(PROBES[0])?, typed).ok_or("has no template for a pair of texts")?;
+        let template = Self::in_encoding(&encode(PROBES[0])?, typed).ok_or("has no template for a pair of texts")?;
         for (query, document) in PROBES {
             let whole = encode((query, document))?;
             let mut own = Sequences::default();
-            let (query, document) = (rules.pieces(query, false)?.ids, rules.pieces(document, false)?.ids);
-            found.append(&query, &document, &mut own);
+            let query = rules.pieces(query, false)?.ids;
+            let document = rules.pieces(document, false)?.ids;
+            template.append(&query, &document, &mut own);
             if own.ids != whole.get_ids() || (typed && own.types != whole.get_type_ids()) {
                 return Err("has a template for pairs that is not a plain concatenation".to_owned());
             }
         }
-        Ok(found)
+        Ok(template)
     }
 
     fn in_encoding(pair: &Encoding, typed: bool) -> Option<Self> {
@@ -63,8 +64,10 @@ impl PairTemplate {
             let last = part_of.iter().rposition(|part| *part == Some(which))?;
             Some(first..last + 1)
         };
-        let (query, document) = (tokens(0)?, tokens(1)?);
-        let (ids, types) = (pair.get_ids(), pair.get_type_ids());
+        let query = tokens(0)?;
+        let document = tokens(1)?;
+        let ids = pair.get_ids();
+        let types = pair.get_type_ids();
         let special = |at: std::ops::Range<usize>| -> Option<Specials> {
             Some(ids.get(at.clone())?.iter().copied().zip(types.get(at)?.iter().copied()).collect())
         };
@@ -115,7 +118,7 @@ impl PairTemplate {
     }
 }
 
-/// Whether tokenizer_config.json allows token types: it may list the model's inputs.
+/// Returns true if tokenizer_config.json allows token types: it may list the model's inputs.
 fn takes_types(folder: &Path) -> Result<bool, LoadError> {
     let settings = optional_object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     let inputs = Fields(&settings).texts(&["model_input_names"])?;

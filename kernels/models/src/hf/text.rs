@@ -68,15 +68,16 @@ impl TextTokenizer {
             let encoded = self.tokenizer.encode_fast("a", specials).map_err(|error| error.to_string())?;
             Ok::<_, String>(encoded.get_ids().to_vec())
         };
-        let (bare, whole) = (ids(false)?, ids(true)?);
+        let bare = ids(false)?;
+        let whole = ids(true)?;
         let found = whole.windows(bare.len().max(1)).position(|ids| ids == bare).filter(|_| !bare.is_empty());
-        let at = found.ok_or("its post-processor changes the pieces of a text")?;
-        self.before = whole[..at].to_vec();
-        self.after = whole[at + bare.len()..].to_vec();
+        let index = found.ok_or("its post-processor changes the pieces of a text")?;
+        self.before = whole[..index].to_vec();
+        self.after = whole[index + bare.len()..].to_vec();
         Ok(())
     }
 
-    /// Whether it has a native implementation.
+    /// Returns true if it has a native implementation.
     pub fn is_fast(&self) -> bool {
         self.wordpiece.is_some()
     }

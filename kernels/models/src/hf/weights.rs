@@ -38,7 +38,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn weights(&self, first_is_bare: bool) -> Result<Weights<Tensor>, LoadError> {
         let config = self.config;
-        let layers = (0..config.layers).map(|at| self.layer(at, first_is_bare)).collect::<Result<_, _>>()?;
+        let layers = (0..config.layers).map(|index| self.layer(index, first_is_bare)).collect::<Result<_, _>>()?;
         let before = config.norm_placement == NormPlacement::PreNorm;
         let final_norm = before.then(|| self.norm(self.names.final_norm, config.hidden)).transpose()?;
         let embeddings = self.embeddings()?;
@@ -73,9 +73,11 @@ impl Reader<'_> {
         })
     }
 
-    fn layer(&self, at: usize, first_is_bare: bool) -> Result<Layer<Tensor>, LoadError> {
-        let (config, names, biases) = (self.config, &self.names, &self.biases);
-        let name = |part: &str| format!("{}.{at}.{part}", names.layers);
+    fn layer(&self, index: usize, first_is_bare: bool) -> Result<Layer<Tensor>, LoadError> {
+        let config = self.config;
+        let names = &self.names;
+        let biases = &self.biases;
+        let name = |part: &str| format!("{}.{index}.{part}", names.layers);
         let hidden = config.hidden;
         let keys = config.kv_heads * config.head_dim;
         let norm_widths = config.qk_norm.map(|over| match over {
@@ -84,7 +86,7 @@ impl Reader<'_> {
         });
         let halves: &[usize] = if config.gated { &[config.intermediate; 2] } else { &[config.intermediate] };
         Ok(Layer {
-            attention_norm: (at > 0 || !first_is_bare)
+            attention_norm: (index > 0 || !first_is_bare)
                 .then(|| self.norm(&name(names.attention_norm), hidden))
                 .transpose()?,
             qkv: self.joined(&name, names.qkv, &[config.attention_width(), keys, keys], hidden, biases.qkv)?,
@@ -120,9 +122,11 @@ impl Reader<'_> {
         match parts {
             Parts::One(part) => self.linear(&name(part), outputs, inputs, has_bias),
             Parts::Many(parts) => {
-                let parts =
-                    parts.iter().zip(widths).map(|(part, width)| self.linear(&name(part), *width, inputs, has_bias));
-                let parts: Vec<_> = parts.collect::<Result<_, _>>()?;
+                let parts: Vec<_> = parts
+                    .iter()
+                    .zip(widths)
+                    .map(|(part, width)| self.linear(&name(part), *width, inputs, has_bias))
+                    .collect::<Result<_, _>>()?;
                 let weight = Tensor::stack(&parts.iter().map(|part| &part.weight).collect::<Vec<_>>())?;
                 let biases: Vec<_> = parts.iter().filter_map(|part| part.bias.as_ref()).collect();
                 let bias = has_bias.then(|| Tensor::stack(&biases)).transpose()?;

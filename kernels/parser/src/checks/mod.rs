@@ -37,11 +37,11 @@ pub(crate) fn check_line(
     let mut checker = Checker { tokens, text, columns, options, underscore };
     let mut outcome: Result<()> = Ok(());
     for row in rows.rev() {
-        let found = checker.row(row).and_then(|()| match underscore {
+        let checked = checker.row(row).and_then(|()| match underscore {
             None => Ok(()),
             Some(_) => checker.pattern_head_of(row),
         });
-        if let Err(error) = found {
+        if let Err(error) = checked {
             outcome = match outcome {
                 Err(other) if precedes(&other, &error) => Err(other),
                 _ => Err(error),

@@ -25,9 +25,10 @@ impl Checker<'_> {
         Err(self.error(row, format!("{what} only supported in Python 3.{needed} and greater")))
     }
 
-    /// Whether a tuple has no parentheses: an opening one at its start closes before its end.
+    /// Returns true if a tuple has no parentheses: an opening one at its start closes before its end.
     fn is_bare(&self, row: usize) -> bool {
-        let (start, end) = (self.columns.starts[row], self.columns.ends[row]);
+        let start = self.columns.starts[row];
+        let end = self.columns.ends[row];
         let first = self.tokens.starts.partition_point(|&place| place < start);
         let mut depth = 0_usize;
         for (kind, &token_end) in self.tokens.kinds[first..].iter().zip(&self.tokens.ends[first..]) {

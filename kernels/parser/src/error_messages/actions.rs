@@ -53,13 +53,15 @@ impl PegParser<'_> {
     /// `RAISE_SYNTAX_ERROR_STARTING_FROM`: an error from a value to the last token fetched.
     fn error_from(&self, first: Match, message: impl Into<Text>) -> Diagnostic {
         let stream = self.stream;
-        let (first, last) = (self.nodes.span(first).0, self.fill - 1);
+        let first = self.nodes.span(first).0;
+        let last = self.fill - 1;
         let span = if stream.kinds[last] == class::NEWLINE { Span::Range } else { Span::Current };
         Diagnostic::syntax(stream.starts[first], stream.ends[last], message).with_span(span)
     }
 
     fn raise(&self, first: Match, last: Match, message: impl Into<Text>) -> Outcome {
-        let (first, last) = (self.nodes.span(first).0, self.nodes.span(last).1);
+        let first = self.nodes.span(first).0;
+        let last = self.nodes.span(last).1;
         Err(Stop::Raised(self.error_over(first, last, message)))
     }
 
@@ -77,7 +79,8 @@ impl PegParser<'_> {
         let value = |label: u8| values[usize::from(label)];
         Ok(match place {
             ErrorPlace::Range(first, last) => {
-                let (first, last) = (self.nodes.span(value(first)).0, self.nodes.span(value(last)).1);
+                let first = self.nodes.span(value(first)).0;
+                let last = self.nodes.span(value(last)).1;
                 self.error_over(first, last, message)
             }
             ErrorPlace::StartingFrom(first) => self.error_from(value(first), message),
@@ -212,7 +215,7 @@ impl PegParser<'_> {
         let is_keyword =
             |&value: &Match| matches!(self.nodes.kind(value), Some(NodeKind::Keyword | NodeKind::KeywordUnpacking));
         let positional: Vec<Match> =
-            self.nodes.child_nodes(arguments).into_iter().filter(|one| !is_keyword(one)).collect();
+            self.nodes.child_nodes(arguments).into_iter().filter(|argument| !is_keyword(argument)).collect();
         match positional.as_slice() {
             [_, .., last] => self.raise(*last, self.last_item(clauses), GENERATOR),
             _ => Ok(None),
@@ -231,7 +234,8 @@ impl PegParser<'_> {
 
     /// A conversion must follow its `!` immediately.
     fn conversion(&self, bang: Match, name: Match) -> Outcome {
-        let (bang_token, name_token) = (self.nodes.span(bang).0, self.nodes.span(name).0);
+        let bang_token = self.nodes.span(bang).0;
+        let name_token = self.nodes.span(name).0;
         if self.stream.ends[bang_token] == self.stream.starts[name_token] {
             return Ok(Some(name));
         }
@@ -269,7 +273,8 @@ impl PegParser<'_> {
     }
 
     fn number(&mut self, first: usize) -> Outcome {
-        let (start, end) = (self.stream.starts[first], self.stream.ends[first]);
+        let start = self.stream.starts[first];
+        let end = self.stream.ends[first];
         match crate::literals::number(self.stream.text, start, end) {
             // The error of an integer with too many digits has a line and no column.
             Err(error) => Err(Stop::Raised(self.stream.without_column(first, error))),

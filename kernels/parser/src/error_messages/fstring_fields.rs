@@ -38,8 +38,8 @@ pub(super) fn check(parser: &PegParser<'_>, token: usize) -> Outcome {
 }
 
 impl FStringScanner<'_, '_> {
-    fn byte(&self, at: usize) -> u8 {
-        self.body.get(at).copied().unwrap_or(0)
+    fn byte(&self, offset: usize) -> u8 {
+        self.body.get(offset).copied().unwrap_or(0)
     }
 
     fn raise(&self, message: impl Into<std::borrow::Cow<'static, str>>) -> Outcome {
@@ -155,7 +155,8 @@ impl FStringScanner<'_, '_> {
         let mut quote: Option<(u8, usize)> = None;
         let mut open = Vec::new();
         while self.at < self.body.len() {
-            let (byte, next) = (self.body[self.at], self.byte(self.at + 1));
+            let byte = self.body[self.at];
+            let next = self.byte(self.at + 1);
             let triple = next == byte && self.at + 2 < self.body.len() && self.body[self.at + 2] == byte;
             match (byte, quote) {
                 (b'\\', _) => return self.raise("f-string expression part cannot include a backslash"),
@@ -238,9 +239,9 @@ impl FStringScanner<'_, '_> {
             end_lineno: below(error.position.end_lineno),
             ..error.position
         };
-        let at = u32::try_from(place).unwrap_or(u32::MAX);
+        let offset = u32::try_from(place).unwrap_or(u32::MAX);
         let end = u32::try_from(self.start + self.at).unwrap_or(u32::MAX);
-        let start = (at + error.start.saturating_sub(1)).min(end);
+        let start = (offset + error.start.saturating_sub(1)).min(end);
         let message = if is_tokenizer_error { error.message } else { format!("f-string: {}", error.message).into() };
         Diagnostic { class: error.class, ..Diagnostic::syntax(start, end, message).with_span(Span::Fixed(position)) }
     }

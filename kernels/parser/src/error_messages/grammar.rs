@@ -86,7 +86,7 @@ pub(super) struct FirstSet {
 }
 
 impl FirstSet {
-    /// Whether it may match before this lookahead.
+    /// Returns true if it may match before this lookahead.
     #[inline]
     pub(super) fn admits(self, kind: TokenKind) -> bool {
         self.empty || self.kinds >> kind & 1 == 1
@@ -256,7 +256,7 @@ impl Grammar {
         self.literals.iter().find(|&(_, &other)| other == kind).map_or("", |(text, _)| text)
     }
 
-    /// Whether a token is a name or a soft keyword.
+    /// Returns true if a token is a name or a soft keyword.
     #[inline]
     pub(super) fn is_name(kind: TokenKind) -> bool {
         kind == class::NAME || (FIRST_SOFT..FIRST_LITERAL).contains(&kind)
@@ -267,7 +267,7 @@ impl Grammar {
         self.soft >> kind & 1 == 1
     }
 
-    /// Whether a name is a prefix of a soft keyword.
+    /// Returns true if a name is a prefix of a soft keyword.
     pub(super) fn starts_soft(&self, name: &str) -> bool {
         SOFT.iter().zip(FIRST_SOFT..).any(|((word, _), kind)| self.is_soft(kind) && word.starts_with(name))
     }
@@ -285,9 +285,11 @@ impl Grammar {
             for number in 0..self.rules.len() {
                 let start = match &self.rules[number].body {
                     Body::Choice(alternatives) => {
-                        self.alternatives[range(alternatives)].iter().fold(FirstSet::default(), |all, one| FirstSet {
-                            kinds: all.kinds | one.start.kinds,
-                            empty: all.empty | one.start.empty,
+                        self.alternatives[range(alternatives)].iter().fold(FirstSet::default(), |all, alternative| {
+                            FirstSet {
+                                kinds: all.kinds | alternative.start.kinds,
+                                empty: all.empty | alternative.start.empty,
+                            }
                         })
                     }
                     Body::Repeat { item, min } => {

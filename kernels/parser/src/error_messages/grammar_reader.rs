@@ -38,7 +38,9 @@ impl GrammarReader {
         }
         let current = SOFT.iter().zip(FIRST_SOFT..).filter(|((_, since), _)| *since <= version);
         let soft = current.fold(0, |all, (_, number)| all | 1 << number);
-        let (rules, alternatives, items) = (Vec::new(), Vec::new(), Vec::new());
+        let rules = Vec::new();
+        let alternatives = Vec::new();
+        let items = Vec::new();
         let grammar = Grammar { rules, alternatives, items, literals, names: HashMap::new(), soft };
         let mut reader = Self { grammar, version, rest: "" };
         let rules: Vec<_> = split_rules(text).collect();
@@ -81,7 +83,7 @@ impl GrammarReader {
 
     fn word(&mut self) -> &'static str {
         let rest = self.peek();
-        let end = rest.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(rest.len());
+        let end = rest.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(rest.len());
         let (word, rest) = rest.split_at(end);
         self.rest = rest;
         word
@@ -90,8 +92,11 @@ impl GrammarReader {
     /// The text between two quotes.
     fn quoted(&mut self, quote: char) -> &'static str {
         let rest = &self.peek()[1..];
-        let end = rest.char_indices().find(|&(at, one)| one == quote && !rest[..at].ends_with('\\'));
-        let end = end.expect("a quote ends").0;
+        let end = rest
+            .char_indices()
+            .find(|&(offset, character)| character == quote && !rest[..offset].ends_with('\\'))
+            .expect("a quote ends")
+            .0;
         self.rest = &rest[end + 1..];
         &rest[..end]
     }
@@ -115,7 +120,7 @@ impl GrammarReader {
         Body::Choice(first..number(self.grammar.alternatives.len()))
     }
 
-    /// Whether a version range in brackets, if there is one, includes this version.
+    /// Returns true if a version range in brackets, if there is one, includes this version.
     fn version_gate(&mut self) -> bool {
         if !self.take("[") {
             return true;
@@ -144,7 +149,7 @@ impl GrammarReader {
             // Lookaheads and cuts have no value.
             let mut valued = sequence.items.iter().enumerate().filter(|(_, item)| item.has_value());
             match (valued.next(), valued.next()) {
-                (Some((at, _)), None) => Action::Value(u8::try_from(at).expect("few items")),
+                (Some((index, _)), None) => Action::Value(u8::try_from(index).expect("few items")),
                 _ => Action::Group,
             }
         };
@@ -153,7 +158,7 @@ impl GrammarReader {
         Alternative { items: first..number(self.grammar.items.len()), invalid, action, start: FirstSet::default() }
     }
 
-    fn item(&mut self, labels: &mut Vec<(&'static str, u8)>, at: usize) -> Item {
+    fn item(&mut self, labels: &mut Vec<(&'static str, u8)>, index: usize) -> Item {
         if self.take("~") {
             return Item { symbol: Symbol::Cut, mode: ItemMode::Required };
         }
@@ -172,7 +177,7 @@ impl GrammarReader {
             self.rest = before;
         } else {
             self.rest = &self.rest[1..];
-            labels.push((word, u8::try_from(at).expect("few items")));
+            labels.push((word, u8::try_from(index).expect("few items")));
         }
         let symbol = self.repeated();
         if self.rest.starts_with('?') {
@@ -244,7 +249,7 @@ impl GrammarReader {
         if self.take("@") {
             let helper = Helper::named(self.word());
             let mut labels = Vec::new();
-            while self.peek().starts_with(|one: char| one.is_ascii_lowercase()) {
+            while self.peek().starts_with(|character: char| character.is_ascii_lowercase()) {
                 labels.push(sequence.label(self.word()));
             }
             return Action::Call(helper, labels);
@@ -256,7 +261,7 @@ impl GrammarReader {
             return Action::Raise { indentation, place, message };
         }
         let word = self.word();
-        if word.starts_with(|one: char| one.is_ascii_lowercase()) {
+        if word.starts_with(|character: char| character.is_ascii_lowercase()) {
             return Action::Value(sequence.label(word));
         }
         Action::Node(NodeKind::named(word))
@@ -311,11 +316,12 @@ fn message(mut text: &'static str, sequence: &Sequence) -> Message {
 
 /// The rules as name, flags and body.
 fn split_rules(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let starts = text
+    let starts: Vec<usize> = text
         .match_indices('\n')
-        .map(|(at, _)| at + 1)
-        .filter(|&at| text[at..].starts_with(|one: char| one.is_ascii_lowercase()));
-    let starts: Vec<usize> = starts.chain([text.len()]).collect();
+        .map(|(offset, _)| offset + 1)
+        .filter(|&offset| text[offset..].starts_with(|character: char| character.is_ascii_lowercase()))
+        .chain([text.len()])
+        .collect();
     let bounds: Vec<_> = starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
     bounds.into_iter().map(|chunk| {
         let (header, body) = chunk.split_once(':').expect("a rule has a colon");

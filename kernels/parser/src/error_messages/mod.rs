@@ -52,7 +52,7 @@ pub(crate) fn explain(text: &str, lexed: &Lexed, options: Options, found: Diagno
     }
 }
 
-/// Whether an unsupported-version error precedes an error of the rules, which accept a newer grammar.
+/// Returns true if an unsupported-version error precedes an error of the rules, which accept a newer grammar.
 fn version_error_comes_first(stream: &TokenStream<'_>, found: &Diagnostic, error: &Diagnostic) -> bool {
     stream.version < 10
         && found.message.contains("only supported in Python")
@@ -70,7 +70,7 @@ fn first_token(stream: &TokenStream<'_>, lexed: &Lexed, error: u32) -> usize {
         );
         line.column == 0 && !continues && tokens.starts[line.first as usize] < error
     };
-    let line_of = |at: u32| stream.line(at);
+    let line_of = |index: u32| stream.line(index);
     let before = lexed.lines.iter().rev().filter(starts).find(|line| {
         let number = line.first as usize;
         let decorated = number > 0 && follows_decorator(lexed, line.first);
@@ -85,7 +85,7 @@ fn first_token(stream: &TokenStream<'_>, lexed: &Lexed, error: u32) -> usize {
         .unwrap_or(0)
 }
 
-/// Whether the line before the one that starts with token `first` is a decorator.
+/// Returns true if the line before the one that starts with token `first` is a decorator.
 fn follows_decorator(lexed: &Lexed, first: u32) -> bool {
     let line = lexed.lines.partition_point(|line| line.first < first);
     line > 0 && lexed.tokens.kinds[lexed.lines[line - 1].first as usize] == Terminal::At

@@ -179,8 +179,8 @@ impl NodeArena {
                 }
                 MatchKind::Node(number) if self.nodes[number].kind == NodeKind::Group => {
                     let (from, to) = self.nodes[number].children;
-                    for at in from as usize..to as usize {
-                        let inner = self.children[at];
+                    for index in from as usize..to as usize {
+                        let inner = self.children[index];
                         if kind == NodeKind::Group || matches!(inner.kind(), MatchKind::Node(_)) {
                             self.children.push(inner);
                         }
@@ -190,7 +190,8 @@ impl NodeArena {
             }
         }
         let children = (to_u32(before), to_u32(self.children.len()));
-        let (first, last) = (to_u32(first), to_u32(end.saturating_sub(1)));
+        let first = to_u32(first);
+        let last = to_u32(end.saturating_sub(1));
         self.nodes.push(Node { kind, first, last, children });
         Match::node(self.nodes.len() - 1)
     }
@@ -212,7 +213,7 @@ impl NodeArena {
         match value.kind() {
             MatchKind::Node(number) => {
                 let children = self.children(self.nodes[number]);
-                children.iter().copied().filter(|one| matches!(one.kind(), MatchKind::Node(_))).collect()
+                children.iter().copied().filter(|child| matches!(child.kind(), MatchKind::Node(_))).collect()
             }
             _ => Vec::new(),
         }

@@ -68,7 +68,7 @@ pub(super) struct PegParser<'a> {
     pub(super) mark: usize,
     /// Tokens fetched so far.
     pub(super) fill: usize,
-    /// Whether `invalid_` rules are tried: the second pass.
+    /// True if `invalid_` rules are tried: the second pass.
     call_invalid_rules: bool,
     frames: Vec<Frame>,
     values: Vec<Match>,
@@ -97,7 +97,7 @@ impl<'a> PegParser<'a> {
         }
     }
 
-    /// Whether a rule matches the tokens.
+    /// Returns true if a rule matches the tokens.
     pub(super) fn run(&mut self, rule: u16, call_invalid_rules: bool) -> Result<bool, Stop> {
         (self.mark, self.call_invalid_rules) = (self.first, call_invalid_rules);
         self.is_module = rule == self.grammar.rule("file");
@@ -117,9 +117,9 @@ impl<'a> PegParser<'a> {
 
     /// The kind of a token, which is fetched.
     #[inline]
-    pub(super) fn kind(&mut self, at: usize) -> Result<TokenKind, Stop> {
-        self.fill = self.fill.max(at + 1);
-        if let Some(&kind) = self.stream.kinds.get(at) {
+    pub(super) fn kind(&mut self, index: usize) -> Result<TokenKind, Stop> {
+        self.fill = self.fill.max(index + 1);
+        if let Some(&kind) = self.stream.kinds.get(index) {
             return Ok(kind);
         }
         self.fill = self.stream.kinds.len().max(1);
@@ -185,7 +185,8 @@ impl<'a> PegParser<'a> {
         for number in from..alternatives.end {
             let alternative = &self.grammar.alternatives[usize::from(number)];
             if alternative.start.admits(kind) && (self.call_invalid_rules || !alternative.invalid) {
-                let (item, mark) = (alternative.items.start, frame.mark);
+                let item = alternative.items.start;
+                let mark = frame.mark;
                 let frame = self.top();
                 (frame.alternative, frame.item, frame.item_mark) = (number, item, mark);
                 return Ok(None);
@@ -364,14 +365,16 @@ impl<'a> PegParser<'a> {
 
     fn run_action(&mut self, action: &'static Action, frame: Frame) -> Result<Outcome, Stop> {
         let from = frame.values as usize;
-        let (first, end) = (frame.mark as usize, self.mark);
+        let first = frame.mark as usize;
+        let end = self.mark;
         match action {
             Action::Value(label) => Ok(Some(self.values[from + usize::from(*label)])),
             Action::Group => Ok(Some(self.nodes.push(NodeKind::Group, first, end, &self.values[from..]))),
             Action::Node(kind) => Ok(Some(self.nodes.push(*kind, first, end, &self.values[from..]))),
             Action::Call(helper, labels) => {
-                let label =
-                    |at: usize| labels.get(at).map_or(Match::NOTHING, |&at| self.values[from + usize::from(at)]);
+                let label = |index: usize| {
+                    labels.get(index).map_or(Match::NOTHING, |&index| self.values[from + usize::from(index)])
+                };
                 self.call(*helper, [label(0), label(1)], first)
             }
             Action::Raise { indentation, place, message } => {
@@ -385,27 +388,28 @@ impl<'a> PegParser<'a> {
     }
 
     fn memo_at(&self, rule: u16) -> Option<Memo> {
-        let mut at = self.memo_heads[self.mark - self.first];
-        while at != NONE {
-            let memo = self.memos[at as usize];
+        let mut index = self.memo_heads[self.mark - self.first];
+        while index != NONE {
+            let memo = self.memos[index as usize];
             if memo.rule == rule {
                 return Some(memo);
             }
-            at = memo.next;
+            index = memo.next;
         }
         None
     }
 
     fn memoize(&mut self, rule: u16, mark: usize, end: usize, result: Outcome) -> Result<(), Stop> {
-        let (end, result) = (to_u32(end), Match::pack(result));
-        let mut at = self.memo_heads[mark - self.first];
-        while at != NONE {
-            let memo = &mut self.memos[at as usize];
+        let end = to_u32(end);
+        let result = Match::pack(result);
+        let mut index = self.memo_heads[mark - self.first];
+        while index != NONE {
+            let memo = &mut self.memos[index as usize];
             if memo.rule == rule {
                 (memo.end, memo.result) = (end, result);
                 return Ok(());
             }
-            at = memo.next;
+            index = memo.next;
         }
         if self.memos.len() + self.nodes.len() >= MAX_RESULTS {
             return Err(Stop::LimitExceeded);
@@ -421,7 +425,8 @@ impl<'a> PegParser<'a> {
         self.memos.clear();
         self.nodes.clear();
         // Only tokens up to `fill` can have memos.
-        let (from, to) = (self.mark - self.first, (self.fill - self.first).min(self.memo_heads.len()));
+        let from = self.mark - self.first;
+        let to = (self.fill - self.first).min(self.memo_heads.len());
         if let Some(ahead) = self.memo_heads.get_mut(from..to) {
             ahead.fill(NONE);
         }

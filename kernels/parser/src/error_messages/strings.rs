@@ -12,7 +12,7 @@ pub(super) fn is_bytes(written: &str) -> bool {
     prefix(written).contains(['b', 'B'])
 }
 
-/// Whether a literal is an f-string.
+/// Returns true if a literal is an f-string.
 pub(super) fn has_fields(written: &str) -> bool {
     prefix(written).contains(['f', 'F'])
 }
@@ -23,7 +23,9 @@ fn prefix(written: &str) -> &str {
 
 /// The error of a plain string or bytes literal.
 pub(super) fn literal_error(stream: &TokenStream<'_>, token: usize) -> Option<Diagnostic> {
-    let (start, end, payload) = (stream.starts[token], stream.ends[token], stream.payloads[token]);
+    let start = stream.starts[token];
+    let end = stream.ends[token];
+    let payload = stream.payloads[token];
     literals::string(stream.text, start, end, payload, &mut Vec::new()).err()
 }
 
@@ -35,7 +37,9 @@ pub(super) fn middle_error(stream: &TokenStream<'_>, first: usize, end: usize) -
             class::FSTRING_START | class::TSTRING_START => depth += 1,
             class::FSTRING_END | class::TSTRING_END => depth -= 1,
             class::FSTRING_MIDDLE if depth == 1 => {
-                let (start, end, payload) = (stream.starts[token], stream.ends[token], stream.payloads[token]);
+                let start = stream.starts[token];
+                let end = stream.ends[token];
+                let payload = stream.payloads[token];
                 let found = literals::middle(stream.text, start, end, payload, (start, end), &mut Vec::new());
                 if let Err(error) = found {
                     return Some(error);
@@ -55,7 +59,9 @@ pub(super) fn first_invalid_literal(
 ) -> Option<usize> {
     let parser = PegParser::new(grammar, stream, 0);
     (0..before).find(|&token| {
-        let (start, end, payload) = (stream.starts[token], stream.ends[token], stream.payloads[token]);
+        let start = stream.starts[token];
+        let end = stream.ends[token];
+        let payload = stream.payloads[token];
         match stream.kinds[token] {
             class::NUMBER => literals::number(stream.text, start, end).is_err(),
             class::STRING if stream.version < 12 && has_fields(stream.token_text(token)) => {
@@ -70,7 +76,7 @@ pub(super) fn first_invalid_literal(
     })
 }
 
-/// Whether a string and the adjacent literal mix bytes and non-bytes.
+/// Returns true if a string and the adjacent literal mix bytes and non-bytes.
 fn mixes_bytes(stream: &TokenStream<'_>, token: usize) -> bool {
     let next = stream.kinds.get(token + 1).copied();
     let literal = matches!(next, Some(class::STRING | class::FSTRING_START));

@@ -16,7 +16,7 @@ pub(super) struct TokenStream<'a> {
     pub(super) kinds: Vec<TokenKind>,
     pub(super) starts: Vec<u32>,
     pub(super) ends: Vec<u32>,
-    /// Whether each token is inside brackets: an opening bracket is, the closing one of the outermost pair is not.
+    /// True if each token is inside brackets: an opening bracket is, the closing one of the outermost pair is not.
     pub(super) enclosed: Vec<bool>,
     /// The payloads of strings.
     pub(super) payloads: Vec<u32>,
@@ -47,14 +47,15 @@ impl<'a> TokenStream<'a> {
 
     fn fill(&mut self, raw: &lexer::CpythonTokens, grammar: &Grammar) -> Result<(), Box<LexError>> {
         let mut indents = lexer::IndentStack::default();
-        let (mut depth, mut quoted) = (0_usize, Vec::new());
+        let mut depth = 0_usize;
+        let mut quoted = Vec::new();
         for (number, line) in raw.lines.iter().enumerate() {
             self.indentation(raw, line, &mut indents)?;
-            for at in line.first as usize..line.end as usize {
-                if let Some(error) = self.incompatible_prefixes(&raw.tokens, at) {
+            for offset in line.first as usize..line.end as usize {
+                if let Some(error) = self.incompatible_prefixes(&raw.tokens, offset) {
                     return Err(Box::new(error));
                 }
-                self.token(&raw.tokens, at, grammar, &mut depth, &mut quoted);
+                self.token(&raw.tokens, offset, grammar, &mut depth, &mut quoted);
             }
             if number + 1 < raw.lines.len() || raw.error.is_none() || raw.error_line.is_some() {
                 let end = raw.tokens.ends[line.end as usize - 1];
@@ -97,11 +98,12 @@ impl<'a> TokenStream<'a> {
     }
 
     /// From 3.14 the tokenizer reports string prefixes that cannot be combined.
-    fn incompatible_prefixes(&self, tokens: &Tokens, at: usize) -> Option<LexError> {
+    fn incompatible_prefixes(&self, tokens: &Tokens, offset: usize) -> Option<LexError> {
         const INCOMPATIBLE: [(char, &str); 4] = [('u', "brft"), ('b', "ft"), ('f', "t"), ('t', "")];
-        let (start, end) = (tokens.starts[at], tokens.ends[at]);
+        let start = tokens.starts[offset];
+        let end = tokens.ends[offset];
         let next = self.text.as_bytes().get(end as usize);
-        if self.version < 14 || tokens.kinds[at] != Terminal::Name || !matches!(next, Some(b'"' | b'\'')) {
+        if self.version < 14 || tokens.kinds[offset] != Terminal::Name || !matches!(next, Some(b'"' | b'\'')) {
             return None;
         }
         let letters = self.text[start as usize..end as usize].to_ascii_lowercase();
@@ -118,11 +120,12 @@ impl<'a> TokenStream<'a> {
         Some(LexError { diagnostic, takes_precedence: true, open: None })
     }
 
-    fn token(&mut self, tokens: &Tokens, at: usize, grammar: &Grammar, depth: &mut usize, quoted: &mut Vec<bool>) {
-        let (start, end) = (tokens.starts[at], tokens.ends[at]);
+    fn token(&mut self, tokens: &Tokens, offset: usize, grammar: &Grammar, depth: &mut usize, quoted: &mut Vec<bool>) {
+        let start = tokens.starts[offset];
+        let end = tokens.ends[offset];
         let written = &self.text[start as usize..end as usize];
         let template = quoted.last() == Some(&true);
-        let kind = match tokens.kinds[at] {
+        let kind = match tokens.kinds[offset] {
             Terminal::Number => class::NUMBER,
             Terminal::String => class::STRING,
             Terminal::FStringStart => {
@@ -147,32 +150,36 @@ impl<'a> TokenStream<'a> {
             },
             _ => grammar.literal(written).unwrap_or(class::OTHER),
         };
-        match tokens.kinds[at] {
+        match tokens.kinds[offset] {
             Terminal::LeftParen | Terminal::LeftBracket | Terminal::LeftBrace | Terminal::FieldOpen => *depth += 1,
             Terminal::RightParen | Terminal::RightBracket | Terminal::RightBrace | Terminal::FieldClose => {
                 *depth = depth.saturating_sub(1);
             }
             _ => {}
         }
-        self.push(kind, start, end, *depth > 0, tokens.payloads[at]);
+        self.push(kind, start, end, *depth > 0, tokens.payloads[offset]);
     }
 
     /// The NEWLINE token of a line; it starts at the comment, if there is one.
     fn newline(&mut self, end: u32) {
         let bytes = self.text.as_bytes();
-        let mut at = end as usize;
+        let mut offset = end as usize;
         loop {
-            match bytes.get(at) {
-                Some(b' ' | b'\t' | 0x0c) => at += 1,
+            match bytes.get(offset) {
+                Some(b' ' | b'\t' | 0x0c) => offset += 1,
                 Some(b'\\') => {
-                    at += if bytes.get(at + 1) == Some(&b'\r') && bytes.get(at + 2) == Some(&b'\n') { 3 } else { 2 };
+                    offset += if bytes.get(offset + 1) == Some(&b'\r') && bytes.get(offset + 2) == Some(&b'\n') {
+                        3
+                    } else {
+                        2
+                    };
                 }
                 _ => break,
             }
         }
-        let at = at.min(bytes.len());
-        let length = memchr::memchr2(b'\n', b'\r', &bytes[at..]).unwrap_or(bytes.len() - at);
-        self.push(class::NEWLINE, to_u32(at), to_u32(at + length), false, 0);
+        let offset = offset.min(bytes.len());
+        let length = memchr::memchr2(b'\n', b'\r', &bytes[offset..]).unwrap_or(bytes.len() - offset);
+        self.push(class::NEWLINE, to_u32(offset), to_u32(offset + length), false, 0);
     }
 
     fn push(&mut self, kind: TokenKind, start: u32, end: u32, enclosed: bool, payload: u32) {
@@ -184,8 +191,8 @@ impl<'a> TokenStream<'a> {
     }
 
     /// The line of a byte, counted from 1.
-    pub(super) fn line(&self, at: u32) -> usize {
-        self.line_starts.partition_point(|&start| start <= at).max(1)
+    pub(super) fn line(&self, offset: u32) -> usize {
+        self.line_starts.partition_point(|&start| start <= offset).max(1)
     }
 
     /// The offset of the newline that ends the text, or of the text's end.
@@ -201,8 +208,8 @@ impl<'a> TokenStream<'a> {
     }
 
     /// Where the line of a byte starts.
-    pub(super) fn line_start(&self, at: u32) -> u32 {
-        self.line_starts[self.line(at) - 1]
+    pub(super) fn line_start(&self, offset: u32) -> u32 {
+        self.line_starts[self.line(offset) - 1]
     }
 
     pub(super) fn token_text(&self, token: usize) -> &'a str {
@@ -239,7 +246,8 @@ impl<'a> TokenStream<'a> {
     }
 
     pub(super) fn error_at(&self, token: usize, message: impl Into<std::borrow::Cow<'static, str>>) -> Diagnostic {
-        let (start, end) = (self.starts[token], self.ends[token]);
+        let start = self.starts[token];
+        let end = self.ends[token];
         match self.kinds[token] {
             // At a token without width CPython reports the last character before it.
             class::INDENT | class::DEDENT | class::END if start as usize == self.text.len() => {

@@ -49,8 +49,8 @@ pub(super) struct Brackets {
 
 impl Brackets {
     #[inline]
-    pub(super) fn push(&mut self, bracket: Bracket, at: u32) {
-        self.open.push((bracket, at));
+    pub(super) fn push(&mut self, bracket: Bracket, offset: u32) {
+        self.open.push((bracket, offset));
     }
 
     #[inline]
@@ -72,7 +72,7 @@ impl Brackets {
         self.open.len()
     }
 
-    /// Whether the innermost bracket is a replacement field.
+    /// Returns true if the innermost bracket is a replacement field.
     #[inline]
     pub(super) fn in_field(&self) -> bool {
         matches!(self.open.last(), Some((Bracket::Field { .. }, _)))

@@ -41,7 +41,7 @@ pub(super) enum LiteralPart {
     SpecAfterField,
 }
 
-/// What ends literal text.
+/// The end of literal text.
 enum LiteralEnd {
     Quote,
     Open,
@@ -63,44 +63,44 @@ impl Lexer<'_> {
     pub(super) fn literal(&mut self, mut start: usize, mut part: LiteralPart) -> Result<usize> {
         loop {
             let Some(fstring) = self.open_fstrings.last().copied() else { return Ok(start) };
-            let (at, end, changed) = self.literal_end(start, part, &fstring)?;
-            if at > start {
+            let (offset, end, changed) = self.literal_end(start, part, &fstring)?;
+            if offset > start {
                 let spec = if part == LiteralPart::Spec { string::SPEC } else { 0 };
                 let changed = if changed { string::CHANGED } else { 0 };
-                self.push(Terminal::FStringMiddle, start, at, fstring.flags & string::RAW | spec | changed);
+                self.push(Terminal::FStringMiddle, start, offset, fstring.flags & string::RAW | spec | changed);
             }
             match end {
                 LiteralEnd::Quote => {
-                    let after = at + if fstring.triple { 3 } else { 1 };
-                    self.push(Terminal::FStringEnd, at, after, 0);
+                    let after = offset + if fstring.triple { 3 } else { 1 };
+                    self.push(Terminal::FStringEnd, offset, after, 0);
                     self.open_fstrings.pop();
                     self.brackets.demote_fields(fstring.height);
                     return Ok(after);
                 }
-                LiteralEnd::Open => return self.open_field(at, part, &fstring),
-                LiteralEnd::Newline => return Ok(at),
+                LiteralEnd::Open => return self.open_field(offset, part, &fstring),
+                LiteralEnd::Newline => return Ok(offset),
                 LiteralEnd::Close => {
-                    self.push(Terminal::FieldClose, at, at + 1, 0);
+                    self.push(Terminal::FieldClose, offset, offset + 1, 0);
                     let outer = self.brackets.pop();
                     let in_spec = matches!(outer, Some((Bracket::Field { in_spec: true }, _)));
                     part = if in_spec { LiteralPart::SpecAfterField } else { LiteralPart::Outside };
-                    start = at + 1;
+                    start = offset + 1;
                 }
             }
         }
     }
 
-    fn open_field(&mut self, at: usize, part: LiteralPart, fstring: &OpenFString) -> Result<usize> {
+    fn open_field(&mut self, position: usize, part: LiteralPart, fstring: &OpenFString) -> Result<usize> {
         if self.brackets.fields_above(fstring.height) >= MAX_NESTED_FIELDS {
             let message = format!("{}-string: expressions nested too deeply", fstring.letter());
-            return Err(self.raise(message, self.char_before(at)));
+            return Err(self.raise(message, self.char_before(position)));
         }
         if self.brackets.len() >= MAX_BRACKETS {
-            return Err(self.raise("too many nested parentheses", at));
+            return Err(self.raise("too many nested parentheses", position));
         }
-        self.brackets.push(Bracket::Field { in_spec: part != LiteralPart::Outside }, offset(at));
-        self.push(Terminal::FieldOpen, at, at + 1, 0);
-        Ok(at + 1)
+        self.brackets.push(Bracket::Field { in_spec: part != LiteralPart::Outside }, offset(position));
+        self.push(Terminal::FieldOpen, position, position + 1, 0);
+        Ok(position + 1)
     }
 
     /// The end of literal text, what ends it, and whether its value differs from its source.
@@ -108,56 +108,59 @@ impl Lexer<'_> {
         let raw = fstring.flags & string::RAW != 0;
         // Inside `\N{...}`, whose brace opens no field.
         let mut in_name = false;
-        let (mut at, mut changed) = (start, false);
+        let mut offset = start;
+        let mut changed = false;
         loop {
-            while STRING_STOPS[usize::from(self.byte(at))] & STOPS_FIELDS == 0 {
-                at += 1;
+            while STRING_STOPS[usize::from(self.byte(offset))] & STOPS_FIELDS == 0 {
+                offset += 1;
             }
-            match self.byte(at) {
+            match self.byte(offset) {
                 byte if byte == fstring.quote => {
-                    if !fstring.triple || (self.byte(at + 1) == byte && self.byte(at + 2) == byte) {
-                        return Ok((at, LiteralEnd::Quote, changed));
+                    if !fstring.triple || (self.byte(offset + 1) == byte && self.byte(offset + 2) == byte) {
+                        return Ok((offset, LiteralEnd::Quote, changed));
                     }
-                    at += 1;
+                    offset += 1;
                 }
-                b'{' if part != LiteralPart::Spec && self.byte(at + 1) == b'{' => {
+                b'{' if part != LiteralPart::Spec && self.byte(offset + 1) == b'{' => {
                     changed = true;
-                    at += 2;
+                    offset += 2;
                 }
-                b'{' => return Ok((at, LiteralEnd::Open, changed)),
+                b'{' => return Ok((offset, LiteralEnd::Open, changed)),
                 b'}' if in_name => {
                     in_name = false;
-                    at += 1;
+                    offset += 1;
                 }
-                b'}' if part != LiteralPart::Outside => return Ok((at, LiteralEnd::Close, changed)),
-                b'}' if self.byte(at + 1) == b'}' => {
+                b'}' if part != LiteralPart::Outside => return Ok((offset, LiteralEnd::Close, changed)),
+                b'}' if self.byte(offset + 1) == b'}' => {
                     changed = true;
-                    at += 2;
+                    offset += 2;
                 }
-                b'}' => return Err(self.raise(format!("{}-string: single '}}' is not allowed", fstring.letter()), at)),
+                b'}' => {
+                    return Err(self.raise(format!("{}-string: single '}}' is not allowed", fstring.letter()), offset));
+                }
                 b'\\' => {
                     changed |= !raw;
-                    at = match (self.byte(at + 1), self.byte(at + 2)) {
+                    offset = match (self.byte(offset + 1), self.byte(offset + 2)) {
                         // A backslash does not escape a brace.
-                        (b'{' | b'}', _) => at + 1,
+                        (b'{' | b'}', _) => offset + 1,
                         (b'N', b'{') if !raw => {
                             in_name = true;
-                            at + 3
+                            offset + 3
                         }
                         (b'\r', _) => {
                             changed = true;
-                            self.after_escape(at)
+                            self.after_escape(offset)
                         }
-                        _ => at + 2,
+                        _ => offset + 2,
                     };
                 }
-                b'\n' | b'\r' if !fstring.triple => return self.literal_newline(at, part, fstring, changed),
+                b'\n' | b'\r' if !fstring.triple => return self.literal_newline(offset, part, fstring, changed),
                 b'\r' => {
                     changed = true;
-                    at += 1;
+                    offset += 1;
                 }
-                0 if at >= self.bytes.len() => return self.literal_newline(at, part, fstring, changed),
-                _ => at += 1,
+                0 if offset >= self.bytes.len() => return self.literal_newline(offset, part, fstring, changed),
+                _ => offset += 1,
             }
         }
     }
@@ -167,22 +170,22 @@ impl Lexer<'_> {
     #[cold]
     fn literal_newline(
         &self,
-        at: usize,
+        offset: usize,
         part: LiteralPart,
         fstring: &OpenFString,
         changed: bool,
     ) -> Result<(usize, LiteralEnd, bool)> {
-        let at = at.min(self.bytes.len());
+        let offset = offset.min(self.bytes.len());
         if part == LiteralPart::Spec && !fstring.triple {
             if self.options.feature_version < 14 {
-                return Ok((at, LiteralEnd::Newline, changed));
+                return Ok((offset, LiteralEnd::Newline, changed));
             }
             let letter = fstring.letter();
             let message = format!(
                 "{letter}-string: newlines are not allowed in format specifiers for single quoted {letter}-strings"
             );
-            return Err(self.raise(message, at));
+            return Err(self.raise(message, offset));
         }
-        Err(self.unterminated_fstring(fstring, at))
+        Err(self.unterminated_fstring(fstring, offset))
     }
 }

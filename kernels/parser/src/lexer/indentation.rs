@@ -30,8 +30,8 @@ pub(super) fn check(
             return Some((number, error(text, tokens.starts[line.first as usize] as usize, wrong)));
         }
     }
-    let (line, at) = error_line?;
-    step(&mut indents, &line).map(|wrong| (lines.len(), error(text, at as usize, wrong)))
+    let (line, offset) = error_line?;
+    step(&mut indents, &line).map(|wrong| (lines.len(), error(text, offset as usize, wrong)))
 }
 
 #[derive(Clone, Copy)]
@@ -64,16 +64,19 @@ pub(super) fn step(indents: &mut Vec<(u32, u32)>, line: &Line) -> Option<IndentE
 
 pub(super) fn error(text: &str, first: usize, wrong: IndentError) -> LexError {
     let bytes = text.as_bytes();
-    let line_start = memrchr2(b'\n', b'\r', &bytes[..first]).map_or(0, |at| at + 1);
+    let line_start = memrchr2(b'\n', b'\r', &bytes[..first]).map_or(0, |position| position + 1);
     let line_end = first + memchr2(b'\n', b'\r', &bytes[first..]).unwrap_or(bytes.len() - first);
-    let (class, at, end_offset, message) = match wrong {
+    let (class, position, end_offset, message) = match wrong {
         IndentError::TabSpace => (Class::Tab, line_start, 0, "inconsistent use of tabs and spaces in indentation"),
         IndentError::TooDeep => (Class::Indentation, line_start, 0, "too many levels of indentation"),
         IndentError::Dedent => {
             (Class::Indentation, line_end, -1, "unindent does not match any outer indentation level")
         }
     };
-    let diagnostic =
-        Diagnostic { class, span: Span::Start(end_offset), ..Diagnostic::syntax(offset(at), offset(at), message) };
+    let diagnostic = Diagnostic {
+        class,
+        span: Span::Start(end_offset),
+        ..Diagnostic::syntax(offset(position), offset(position), message)
+    };
     LexError { diagnostic, takes_precedence: false, open: None }
 }

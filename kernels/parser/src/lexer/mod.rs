@@ -61,28 +61,29 @@ pub struct Lexed {
 /// The numbers of the names that are soft keywords; `None` where the source does not have the name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoftKeywords {
-    /// Of `match`.
+    /// The number of `match`.
     pub r#match: Option<u32>,
-    /// Of `case`.
+    /// The number of `case`.
     pub case: Option<u32>,
-    /// Of `type`.
+    /// The number of `type`.
     pub r#type: Option<u32>,
 }
 
 impl Lexed {
     /// The bytes of a name; `extra` starts with [`Lexed::extra`].
     pub(crate) fn name<'a>(&self, text: &'a str, extra: &'a [u8], number: u32) -> &'a [u8] {
-        let (start, end) = (self.name_starts[number as usize] as usize, self.name_ends[number as usize] as usize);
+        let start = self.name_starts[number as usize] as usize;
+        let end = self.name_ends[number as usize] as usize;
         match start.checked_sub(text.len()) {
             Some(start) => &extra[start..end - text.len()],
             None => &text.as_bytes()[start..end],
         }
     }
 
-    /// The error that CPython reports instead of a syntax error at `at`: it tokenises the rest of the source and
+    /// The error that CPython reports instead of a syntax error at `offset`: it tokenises the rest of the source and
     /// prefers certain tokenizer errors.
-    pub fn preferred_error(&self, text: &str, at: u32) -> Option<Diagnostic> {
-        self.error.as_ref().and_then(|error| error.preferred_over(text, at))
+    pub fn preferred_error(&self, text: &str, offset: u32) -> Option<Diagnostic> {
+        self.error.as_ref().and_then(|error| error.preferred_over(text, offset))
     }
 }
 
@@ -111,12 +112,12 @@ pub fn line_starts(text: &str) -> Vec<u32> {
     let mut starts = Vec::with_capacity(bytes.len() / 32 + 1);
     starts.push(0);
     if memchr(b'\r', bytes).is_none() {
-        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| offset(at + 1)));
+        starts.extend(memchr::memchr_iter(b'\n', bytes).map(|position| offset(position + 1)));
         return starts;
     }
-    for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
-        if bytes[at] == b'\n' || bytes.get(at + 1) != Some(&b'\n') {
-            starts.push(offset(at + 1));
+    for position in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+        if bytes[position] == b'\n' || bytes.get(position + 1) != Some(&b'\n') {
+            starts.push(offset(position + 1));
         }
     }
     starts
@@ -182,17 +183,17 @@ impl<'a> Lexer<'a> {
     }
 
     fn run(&mut self) -> Result<()> {
-        let mut at = if self.bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        while at < self.bytes.len() {
-            at = self.indentation(at)?;
-            at = self.line(at)?;
+        let mut offset = if self.bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        while offset < self.bytes.len() {
+            offset = self.indentation(offset)?;
+            offset = self.line(offset)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn byte(&self, at: usize) -> u8 {
-        self.bytes.get(at).copied().unwrap_or(0)
+    fn byte(&self, offset: usize) -> u8 {
+        self.bytes.get(offset).copied().unwrap_or(0)
     }
 
     #[inline]
@@ -205,85 +206,87 @@ impl<'a> Lexer<'a> {
 
     /// Measures the indentation of a physical line; returns the offset after it.
     #[inline]
-    fn indentation(&mut self, mut at: usize) -> Result<usize> {
-        let start = at;
-        while self.byte(at) == b' ' {
-            at += 1;
+    fn indentation(&mut self, mut position: usize) -> Result<usize> {
+        let start = position;
+        while self.byte(position) == b' ' {
+            position += 1;
         }
-        let next = self.byte(at);
+        let next = self.byte(position);
         if matches!(next, b'\t' | 0x0c | b'\\') {
             return self.unusual_indentation(start);
         }
-        self.column = offset(at - start);
+        self.column = offset(position - start);
         self.alternate = self.column;
-        Ok(at)
+        Ok(position)
     }
 
     /// Indentation with tabs, form feeds or line continuations. CPython uses the first non-zero column before a
     /// backslash for both of the line's columns.
     #[cold]
-    fn unusual_indentation(&mut self, mut at: usize) -> Result<usize> {
-        let (mut column, mut alternate, mut continued) = (0, 0, 0);
+    fn unusual_indentation(&mut self, mut offset: usize) -> Result<usize> {
+        let mut column = 0;
+        let mut alternate = 0;
+        let mut continued = 0;
         loop {
-            match self.byte(at) {
+            match self.byte(offset) {
                 b' ' => (column, alternate) = (column + 1, alternate + 1),
                 b'\t' => (column, alternate) = ((column / 8 + 1) * 8, alternate + 1),
                 0x0c => (column, alternate) = (0, 0),
                 b'\\' => {
                     continued = if continued == 0 { column } else { continued };
-                    at = self.continuation(at)? - 1;
+                    offset = self.continuation(offset)? - 1;
                 }
                 _ => break,
             }
-            at += 1;
+            offset += 1;
         }
         (self.column, self.alternate) = if continued == 0 { (column, alternate) } else { (continued, continued) };
-        Ok(at)
+        Ok(offset)
     }
 
     /// Returns the offset after a backslash and its newline; a line must follow.
     #[cold]
-    fn continuation(&mut self, at: usize) -> Result<usize> {
-        let next = match (self.byte(at + 1), self.byte(at + 2)) {
-            (b'\r', b'\n') => at + 3,
-            (b'\n' | b'\r', _) => at + 2,
-            _ if at + 1 == self.bytes.len() => at + 1,
-            _ => return Err(self.bad_continuation(at)),
+    fn continuation(&mut self, offset: usize) -> Result<usize> {
+        let next = match (self.byte(offset + 1), self.byte(offset + 2)) {
+            (b'\r', b'\n') => offset + 3,
+            (b'\n' | b'\r', _) => offset + 2,
+            _ if offset + 1 == self.bytes.len() => offset + 1,
+            _ => return Err(self.bad_continuation(offset)),
         };
-        if next == self.bytes.len() { Err(self.unexpected_end(at)) } else { Ok(next) }
+        if next == self.bytes.len() { Err(self.unexpected_end(offset)) } else { Ok(next) }
     }
 
     /// Lexes to the end of a logical line; returns the offset after it.
-    fn line(&mut self, mut at: usize) -> Result<usize> {
+    fn line(&mut self, mut offset: usize) -> Result<usize> {
         loop {
             // Branch-free: a space before a token is too irregular to predict.
-            at += usize::from(self.byte(at) == b' ');
-            let byte = self.byte(at);
+            offset += usize::from(self.byte(offset) == b' ');
+            let byte = self.byte(offset);
             match CLASSES[usize::from(byte)] {
-                ByteClass::Space => at += 1,
-                ByteClass::Name | ByteClass::NonAscii => at = self.name(at)?,
-                ByteClass::Operator => at = self.operator(at),
-                ByteClass::Open => at = self.open(at)?,
-                ByteClass::Close => at = self.close(at)?,
-                ByteClass::Dot => at = self.dot(at)?,
-                ByteClass::Field => at = self.field_operator(at)?,
-                ByteClass::Digit => at = self.number(at)?,
-                ByteClass::Quote => at = self.string(at, at)?,
-                ByteClass::Hash => at = self.comment(at),
+                ByteClass::Space => offset += 1,
+                ByteClass::Name | ByteClass::NonAscii => offset = self.name(offset)?,
+                ByteClass::Operator => offset = self.operator(offset),
+                ByteClass::Open => offset = self.open(offset)?,
+                ByteClass::Close => offset = self.close(offset)?,
+                ByteClass::Dot => offset = self.dot(offset)?,
+                ByteClass::Field => offset = self.field_operator(offset)?,
+                ByteClass::Digit => offset = self.number(offset)?,
+                ByteClass::Quote => offset = self.string(offset, offset)?,
+                ByteClass::Hash => offset = self.comment(offset),
                 ByteClass::Newline => {
-                    at += 1;
+                    offset += 1;
                     if self.brackets.is_empty() {
                         self.end_line();
-                        return Ok(at);
+                        return Ok(offset);
                     }
                 }
-                ByteClass::Backslash => at = self.continuation(at)?,
-                ByteClass::Zero if at >= self.bytes.len() => {
+                ByteClass::Backslash => offset = self.continuation(offset)?,
+                ByteClass::Zero if offset >= self.bytes.len() => {
                     self.end_of_text()?;
                     self.end_line();
-                    return Ok(at);
+                    return Ok(offset);
                 }
-                ByteClass::Zero | ByteClass::Bad => at = self.bad_byte(at)?,
+                ByteClass::Zero | ByteClass::Bad => offset = self.bad_byte(offset)?,
             }
         }
     }
@@ -355,29 +358,29 @@ impl<'a> Lexer<'a> {
     }
 
     #[inline]
-    fn operator(&mut self, at: usize) -> usize {
-        let row = SYMBOL_CLASSES[usize::from(self.byte(at))] & 31;
-        let column = SYMBOL_CLASSES[usize::from(self.byte(at + 1))] & 31;
+    fn operator(&mut self, offset: usize) -> usize {
+        let row = SYMBOL_CLASSES[usize::from(self.byte(offset))] & 31;
+        let column = SYMBOL_CLASSES[usize::from(self.byte(offset + 1))] & 31;
         let number = PAIRS[usize::from(row)][usize::from(column)];
         // After most symbols comes a byte that is part of none, so their length is 1 without the tables.
-        if column == 0 { self.symbol(number, at, at + 1) } else { self.long_operator(number, at) }
+        if column == 0 { self.symbol(number, offset, offset + 1) } else { self.long_operator(number, offset) }
     }
 
-    fn long_operator(&mut self, mut number: u8, at: usize) -> usize {
+    fn long_operator(&mut self, mut number: u8, offset: usize) -> usize {
         let longer = WITH_EQUAL[usize::from(number & 63)];
-        if longer != 0 && self.byte(at + 2) == b'=' {
+        if longer != 0 && self.byte(offset + 2) == b'=' {
             number = longer;
         }
-        self.symbol(number, at, at + SYMBOLS[usize::from(number)].text.len())
+        self.symbol(number, offset, offset + SYMBOLS[usize::from(number)].text.len())
     }
 
     #[inline]
-    fn symbol(&mut self, number: u8, at: usize, end: usize) -> usize {
+    fn symbol(&mut self, number: u8, offset: usize, end: usize) -> usize {
         if number >= DIAMOND {
-            self.error_token(at, end);
+            self.error_token(offset, end);
         } else {
             let symbol = &SYMBOLS[usize::from(number)];
-            self.push(symbol.kind, at, end, u32::from(symbol.payload));
+            self.push(symbol.kind, offset, end, u32::from(symbol.payload));
         }
         end
     }
@@ -385,35 +388,36 @@ impl<'a> Lexer<'a> {
     /// Records an error token, which stays in its line as a name.
     #[cold]
     fn error_token(&mut self, start: usize, end: usize) {
-        let (tokens, lines) = (self.tokens.kinds.len(), self.lines.len());
+        let tokens = self.tokens.kinds.len();
+        let lines = self.lines.len();
         self.first_error_token.get_or_insert(ErrorToken { start, end, tokens, lines });
         self.push(Terminal::Name, start, end, 0);
     }
 
     #[inline]
-    fn open(&mut self, at: usize) -> Result<usize> {
+    fn open(&mut self, position: usize) -> Result<usize> {
         if self.brackets.len() >= MAX_BRACKETS {
-            return Err(self.raise("too many nested parentheses", at));
+            return Err(self.raise("too many nested parentheses", position));
         }
-        let byte = self.bytes[at];
+        let byte = self.bytes[position];
         let kind = match byte {
             b'(' => Terminal::LeftParen,
             b'[' => Terminal::LeftBracket,
             _ => Terminal::LeftBrace,
         };
-        self.brackets.push(Bracket::of(byte), offset(at));
-        self.push(kind, at, at + 1, 0);
-        Ok(at + 1)
+        self.brackets.push(Bracket::of(byte), offset(position));
+        self.push(kind, position, position + 1, 0);
+        Ok(position + 1)
     }
 
     #[inline]
-    fn close(&mut self, at: usize) -> Result<usize> {
-        let byte = self.bytes[at];
+    fn close(&mut self, offset: usize) -> Result<usize> {
+        let byte = self.bytes[offset];
         match self.brackets.pop() {
             Some((Bracket::Field { in_spec }, _)) if byte == b'}' => {
-                self.push(Terminal::FieldClose, at, at + 1, 0);
+                self.push(Terminal::FieldClose, offset, offset + 1, 0);
                 self.literal(
-                    at + 1,
+                    offset + 1,
                     if in_spec { fstrings::LiteralPart::SpecAfterField } else { fstrings::LiteralPart::Outside },
                 )
             }
@@ -423,48 +427,48 @@ impl<'a> Lexer<'a> {
                     b']' => Terminal::RightBracket,
                     _ => Terminal::RightBrace,
                 };
-                self.push(kind, at, at + 1, 0);
-                Ok(at + 1)
+                self.push(kind, offset, offset + 1, 0);
+                Ok(offset + 1)
             }
-            open => Err(self.unmatched(at, open)),
+            open => Err(self.unmatched(offset, open)),
         }
     }
 
     #[inline]
-    fn dot(&mut self, at: usize) -> Result<usize> {
-        let next = self.byte(at + 1);
+    fn dot(&mut self, offset: usize) -> Result<usize> {
+        let next = self.byte(offset + 1);
         if next.is_ascii_digit() {
-            return self.number(at);
+            return self.number(offset);
         }
-        if next == b'.' && self.byte(at + 2) == b'.' {
-            self.push(Terminal::Ellipsis, at, at + 3, 0);
-            return Ok(at + 3);
+        if next == b'.' && self.byte(offset + 2) == b'.' {
+            self.push(Terminal::Ellipsis, offset, offset + 3, 0);
+            return Ok(offset + 3);
         }
-        self.push(Terminal::Dot, at, at + 1, 0);
-        Ok(at + 1)
+        self.push(Terminal::Dot, offset, offset + 1, 0);
+        Ok(offset + 1)
     }
 
     /// `:` or `!`, which end the expression of a replacement field.
     #[inline]
-    fn field_operator(&mut self, at: usize) -> Result<usize> {
+    fn field_operator(&mut self, offset: usize) -> Result<usize> {
         if self.brackets.in_field() {
-            if self.bytes[at] == b':' {
-                self.push(Terminal::FieldColon, at, at + 1, 0);
-                return self.literal(at + 1, fstrings::LiteralPart::Spec);
+            if self.bytes[offset] == b':' {
+                self.push(Terminal::FieldColon, offset, offset + 1, 0);
+                return self.literal(offset + 1, fstrings::LiteralPart::Spec);
             }
-            if self.byte(at + 1) != b'=' {
-                self.push(Terminal::FieldBang, at, at + 1, 0);
-                return Ok(at + 1);
+            if self.byte(offset + 1) != b'=' {
+                self.push(Terminal::FieldBang, offset, offset + 1, 0);
+                return Ok(offset + 1);
             }
         }
-        Ok(self.operator(at))
+        Ok(self.operator(offset))
     }
 
     #[inline]
-    fn number(&mut self, at: usize) -> Result<usize> {
-        match numbers::number_end(self.bytes, at) {
+    fn number(&mut self, offset: usize) -> Result<usize> {
+        match numbers::number_end(self.bytes, offset) {
             Ok(end) => {
-                self.push(Terminal::Number, at, end, 0);
+                self.push(Terminal::Number, offset, end, 0);
                 Ok(end)
             }
             Err(bad) => Err(self.bad_number(&bad)),
@@ -472,10 +476,10 @@ impl<'a> Lexer<'a> {
     }
 
     #[inline]
-    fn comment(&mut self, at: usize) -> usize {
-        let rest = &self.bytes[at..];
-        let end = at + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
-        self.comments.push((offset(at), offset(end)));
+    fn comment(&mut self, position: usize) -> usize {
+        let rest = &self.bytes[position..];
+        let end = position + memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        self.comments.push((offset(position), offset(end)));
         end
     }
 

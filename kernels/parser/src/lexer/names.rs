@@ -70,31 +70,31 @@ impl NameTable {
     /// As [`Self::intern`], for a word of at most eight bytes, which are its key.
     #[inline]
     pub(super) fn intern_short(&mut self, key: u64, start: usize, end: usize) -> (Terminal, u32) {
-        let mut at = self.bucket(key);
+        let mut bucket = self.bucket(key);
         loop {
-            let slot = self.slots[at];
+            let slot = self.slots[bucket];
             if slot.key == key {
                 return (slot.kind, slot.payload);
             }
             if slot.key == 0 {
-                return (Terminal::Name, self.add(at, key, offset(start), offset(end)));
+                return (Terminal::Name, self.add(bucket, key, offset(start), offset(end)));
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            bucket = (bucket + 1) & (self.slots.len() - 1);
         }
     }
 
     fn intern_long(&mut self, text: &[u8], start: usize, end: usize) -> u32 {
         let key = self.key(&text[start..end]);
-        let mut at = self.bucket(key);
+        let mut bucket = self.bucket(key);
         loop {
-            let slot = self.slots[at];
+            let slot = self.slots[bucket];
             if slot.key == key && self.name(text, slot.payload) == &text[start..end] {
                 return slot.payload;
             }
             if slot.key == 0 {
-                return self.add(at, key, offset(start), offset(end));
+                return self.add(bucket, key, offset(start), offset(end));
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            bucket = (bucket + 1) & (self.slots.len() - 1);
         }
     }
 
@@ -114,18 +114,18 @@ impl NameTable {
             return number;
         }
         let key = if normal.len() <= 8 { word(normal.as_bytes()) } else { self.key(normal.as_bytes()) };
-        let mut at = self.bucket(key);
+        let mut bucket = self.bucket(key);
         loop {
-            let slot = self.slots[at];
+            let slot = self.slots[bucket];
             if slot.key == key && self.name(text.as_bytes(), slot.payload) == normal.as_bytes() {
                 return slot.payload;
             }
             if slot.key == 0 {
                 let start = text.len() + self.extra.len();
                 self.extra.extend_from_slice(normal.as_bytes());
-                return self.add(at, key, offset(start), offset(start + normal.len()));
+                return self.add(bucket, key, offset(start), offset(start + normal.len()));
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            bucket = (bucket + 1) & (self.slots.len() - 1);
         }
     }
 
@@ -138,16 +138,17 @@ impl NameTable {
     }
 
     fn name<'a>(&'a self, text: &'a [u8], number: u32) -> &'a [u8] {
-        let (start, end) = (self.starts[number as usize] as usize, self.ends[number as usize] as usize);
+        let start = self.starts[number as usize] as usize;
+        let end = self.ends[number as usize] as usize;
         if start < text.len() { &text[start..end] } else { &self.extra[start - text.len()..end - text.len()] }
     }
 
     #[inline]
-    fn add(&mut self, at: usize, key: u64, start: u32, end: u32) -> u32 {
+    fn add(&mut self, position: usize, key: u64, start: u32, end: u32) -> u32 {
         let number = offset(self.starts.len());
         self.starts.push(start);
         self.ends.push(end);
-        self.slots[at] = Slot { key, payload: number, kind: Terminal::Name };
+        self.slots[position] = Slot { key, payload: number, kind: Terminal::Name };
         self.free -= 1;
         if self.free == 0 {
             self.grow();
@@ -158,12 +159,12 @@ impl NameTable {
     /// The number of a name of at most eight bytes, if it occurs.
     pub(super) fn find(&self, short: &[u8]) -> Option<u32> {
         let key = word(short);
-        let mut at = self.bucket(key);
-        while self.slots[at].key != 0 {
-            if self.slots[at].key == key {
-                return Some(self.slots[at].payload);
+        let mut bucket = self.bucket(key);
+        while self.slots[bucket].key != 0 {
+            if self.slots[bucket].key == key {
+                return Some(self.slots[bucket].payload);
             }
-            at = (at + 1) & (self.slots.len() - 1);
+            bucket = (bucket + 1) & (self.slots.len() - 1);
         }
         None
     }
@@ -181,11 +182,11 @@ impl NameTable {
     }
 
     fn insert(&mut self, slot: Slot) {
-        let mut at = self.bucket(slot.key);
-        while self.slots[at].key != 0 {
-            at = (at + 1) & (self.slots.len() - 1);
+        let mut bucket = self.bucket(slot.key);
+        while self.slots[bucket].key != 0 {
+            bucket = (bucket + 1) & (self.slots.len() - 1);
         }
-        self.slots[at] = slot;
+        self.slots[bucket] = slot;
         self.free -= 1;
     }
 
@@ -226,6 +227,6 @@ fn mix(number: u64) -> u64 {
 /// An offset into a text, whose length [`lex`](super::lex) has checked.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "texts are shorter than 4 GiB")]
-pub(super) fn offset(at: usize) -> u32 {
-    at as u32
+pub(super) fn offset(offset: usize) -> u32 {
+    offset as u32
 }

@@ -20,17 +20,17 @@ fn error<T>(message: &'static str, read_end: usize) -> Result<T> {
 #[inline]
 pub(super) fn number_end(text: &[u8], start: usize) -> Result<usize> {
     // Most numbers are plain decimal digits.
-    let mut at = start;
+    let mut offset = start;
     if text[start] == b'0' {
-        at += 1;
+        offset += 1;
     } else {
-        while byte(text, at).is_ascii_digit() {
-            at += 1;
+        while byte(text, offset).is_ascii_digit() {
+            offset += 1;
         }
     }
-    let next = byte(text, at);
-    if at > start && next != b'.' && NAME_BYTES[usize::from(next)] & NAME_CHAR == 0 {
-        Ok(at)
+    let next = byte(text, offset);
+    if offset > start && next != b'.' && NAME_BYTES[usize::from(next)] & NAME_CHAR == 0 {
+        Ok(offset)
     } else {
         uncommon_number(text, start)
     }
@@ -46,8 +46,8 @@ fn uncommon_number(text: &[u8], start: usize) -> Result<usize> {
             _ => return zero(text, start),
         }
     }
-    let at = if text[start] == b'.' { start } else { digits(text, start)? };
-    fraction(text, at)
+    let offset = if text[start] == b'.' { start } else { digits(text, start)? };
+    fraction(text, offset)
 }
 
 struct Radix {
@@ -95,115 +95,119 @@ static BINARY: Radix = Radix {
     has: |b| matches!(b, b'0' | b'1'),
 };
 
-fn prefixed(text: &[u8], mut at: usize, base: &Radix) -> Result<usize> {
+fn prefixed(text: &[u8], mut offset: usize, base: &Radix) -> Result<usize> {
     loop {
-        if byte(text, at) == b'_' {
-            at += 1;
+        if byte(text, offset) == b'_' {
+            offset += 1;
         }
-        let next = byte(text, at);
+        let next = byte(text, offset);
         if !(base.has)(next) {
             return if next.is_ascii_digit() {
-                error(base.digits[usize::from(next - b'0')], at + 1)
+                error(base.digits[usize::from(next - b'0')], offset + 1)
             } else {
-                error(base.invalid, at)
+                error(base.invalid, offset)
             };
         }
-        while (base.has)(byte(text, at)) {
-            at += 1;
+        while (base.has)(byte(text, offset)) {
+            offset += 1;
         }
-        if byte(text, at) != b'_' {
+        if byte(text, offset) != b'_' {
             break;
         }
     }
-    let next = byte(text, at);
+    let next = byte(text, offset);
     if next.is_ascii_digit() {
-        return error(base.digits[usize::from(next - b'0')], at + 1);
+        return error(base.digits[usize::from(next - b'0')], offset + 1);
     }
-    verify_end(text, at, base.name)
+    verify_end(text, offset, base.name)
 }
 
 /// A decimal number that starts with 0: non-zero digits may follow only if it is no integer.
 fn zero(text: &[u8], start: usize) -> Result<usize> {
-    let mut at = start + 1;
+    let mut offset = start + 1;
     loop {
-        if byte(text, at) == b'_' {
-            at += 1;
-            if !byte(text, at).is_ascii_digit() {
-                return error(DECIMAL, at);
+        if byte(text, offset) == b'_' {
+            offset += 1;
+            if !byte(text, offset).is_ascii_digit() {
+                return error(DECIMAL, offset);
             }
         }
-        if byte(text, at) != b'0' {
+        if byte(text, offset) != b'0' {
             break;
         }
-        at += 1;
+        offset += 1;
     }
-    let zeros_end = at;
-    let nonzero = byte(text, at).is_ascii_digit();
+    let zeros_end = offset;
+    let nonzero = byte(text, offset).is_ascii_digit();
     if nonzero {
-        at = digits(text, at)?;
+        offset = digits(text, offset)?;
     }
-    match byte(text, at) {
-        b'.' => fraction(text, at),
-        b'e' | b'E' | b'j' | b'J' => exponent(text, at),
+    match byte(text, offset) {
+        b'.' => fraction(text, offset),
+        b'e' | b'E' | b'j' | b'J' => exponent(text, offset),
         _ if nonzero => Err(NumberError {
             message: "leading zeros in decimal integer literals are not permitted; use an 0o prefix for octal integers",
             read_end: start + 1,
             end: Some(zeros_end),
         }),
-        _ => verify_end(text, at, "decimal"),
+        _ => verify_end(text, offset, "decimal"),
     }
 }
 
 const DECIMAL: &str = "invalid decimal literal";
 
 /// The end of at least one digit and the single underscores between digits.
-fn digits(text: &[u8], mut at: usize) -> Result<usize> {
+fn digits(text: &[u8], mut offset: usize) -> Result<usize> {
     loop {
-        while byte(text, at).is_ascii_digit() {
-            at += 1;
+        while byte(text, offset).is_ascii_digit() {
+            offset += 1;
         }
-        if byte(text, at) != b'_' {
-            return Ok(at);
+        if byte(text, offset) != b'_' {
+            return Ok(offset);
         }
-        at += 1;
-        if !byte(text, at).is_ascii_digit() {
-            return error(DECIMAL, at);
+        offset += 1;
+        if !byte(text, offset).is_ascii_digit() {
+            return error(DECIMAL, offset);
         }
     }
 }
 
-fn fraction(text: &[u8], mut at: usize) -> Result<usize> {
-    if byte(text, at) == b'.' {
-        at += 1;
-        if byte(text, at).is_ascii_digit() {
-            at = digits(text, at)?;
+fn fraction(text: &[u8], mut offset: usize) -> Result<usize> {
+    if byte(text, offset) == b'.' {
+        offset += 1;
+        if byte(text, offset).is_ascii_digit() {
+            offset = digits(text, offset)?;
         }
     }
-    exponent(text, at)
+    exponent(text, offset)
 }
 
-fn exponent(text: &[u8], mut at: usize) -> Result<usize> {
-    if byte(text, at) | 0x20 == b'e' {
-        let sign = matches!(byte(text, at + 1), b'+' | b'-');
-        let first = at + 1 + usize::from(sign);
+fn exponent(text: &[u8], mut offset: usize) -> Result<usize> {
+    if byte(text, offset) | 0x20 == b'e' {
+        let sign = matches!(byte(text, offset + 1), b'+' | b'-');
+        let first = offset + 1 + usize::from(sign);
         if byte(text, first).is_ascii_digit() {
-            at = digits(text, first)?;
+            offset = digits(text, first)?;
         } else if sign {
             return error(DECIMAL, first);
         } else {
             // No exponent: the `e` may start `else`.
-            return verify_end(text, at, "decimal");
+            return verify_end(text, offset, "decimal");
         }
     }
-    if byte(text, at) | 0x20 == b'j' { verify_end(text, at + 1, "imaginary") } else { verify_end(text, at, "decimal") }
+    if byte(text, offset) | 0x20 == b'j' {
+        verify_end(text, offset + 1, "imaginary")
+    } else {
+        verify_end(text, offset, "decimal")
+    }
 }
 
 /// Rejects a number that a name follows directly. CPython's `verify_end_of_number` allows keywords that can follow a
 /// number.
-fn verify_end(text: &[u8], at: usize, kind: &'static str) -> Result<usize> {
-    let next = byte(text, at);
-    if NAME_BYTES[usize::from(next)] & NAME_CHAR == 0 || keyword_follows(&text[at..]) {
-        return Ok(at);
+fn verify_end(text: &[u8], offset: usize, kind: &'static str) -> Result<usize> {
+    let next = byte(text, offset);
+    if NAME_BYTES[usize::from(next)] & NAME_CHAR == 0 || keyword_follows(&text[offset..]) {
+        return Ok(offset);
     }
     let message = match kind {
         "hexadecimal" => HEXADECIMAL.invalid,
@@ -212,7 +216,7 @@ fn verify_end(text: &[u8], at: usize, kind: &'static str) -> Result<usize> {
         "imaginary" => "invalid imaginary literal",
         _ => DECIMAL,
     };
-    error(message, at)
+    error(message, offset)
 }
 
 fn keyword_follows(rest: &[u8]) -> bool {
@@ -223,6 +227,6 @@ fn keyword_follows(rest: &[u8]) -> bool {
 }
 
 #[inline]
-fn byte(text: &[u8], at: usize) -> u8 {
-    text.get(at).copied().unwrap_or(0)
+fn byte(text: &[u8], offset: usize) -> u8 {
+    text.get(offset).copied().unwrap_or(0)
 }

@@ -19,7 +19,7 @@ pub(super) struct Prefix {
 impl Prefix {
     fn of(prefix: &[u8]) -> Option<Self> {
         let flags = offset(prefix.len()) << string::PREFIX_SHIFT;
-        let lower = |at: usize| prefix.get(at).map_or(0, |byte| byte | 0x20);
+        let lower = |position: usize| prefix.get(position).map_or(0, |byte| byte | 0x20);
         let (flags, fields) = match (lower(0), lower(1)) {
             (0, 0) => (flags, None),
             (b'r', 0) => (flags | string::RAW, None),
@@ -77,44 +77,49 @@ impl Lexer<'_> {
 
     /// The end of a single-quoted string, and whether it has a backslash.
     fn single_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
-        let (mut at, mut changed, mut escaped_quote) = (body, false, false);
+        let mut offset = body;
+        let mut changed = false;
+        let mut escaped_quote = false;
         loop {
-            while STRING_STOPS[usize::from(self.byte(at))] & STOPS_PLAIN == 0 {
-                at += 1;
+            while STRING_STOPS[usize::from(self.byte(offset))] & STOPS_PLAIN == 0 {
+                offset += 1;
             }
-            let byte = self.byte(at);
+            let byte = self.byte(offset);
             if byte == quote {
-                return Ok((at + 1, changed));
+                return Ok((offset + 1, changed));
             }
             match byte {
                 b'\\' => {
                     changed = true;
-                    escaped_quote |= self.byte(at + 1) == quote;
-                    at = self.after_escape(at);
+                    escaped_quote |= self.byte(offset + 1) == quote;
+                    offset = self.after_escape(offset);
                 }
-                b'\n' | b'\r' => return Err(self.unterminated(start, quote, false, escaped_quote, at)),
-                0 if at >= self.bytes.len() => return Err(self.unterminated(start, quote, false, escaped_quote, at)),
-                _ => at += 1,
+                b'\n' | b'\r' => return Err(self.unterminated(start, quote, false, escaped_quote, offset)),
+                0 if offset >= self.bytes.len() => {
+                    return Err(self.unterminated(start, quote, false, escaped_quote, offset));
+                }
+                _ => offset += 1,
             }
         }
     }
 
     /// The end of a triple-quoted string, and whether it has a backslash or may have a carriage return.
     fn triple_end(&self, start: usize, body: usize, quote: u8) -> Result<(usize, bool)> {
-        let (mut at, mut changed) = (body, self.has_returns);
+        let mut offset = body;
+        let mut changed = self.has_returns;
         loop {
-            let rest = self.bytes.get(at..).unwrap_or_default();
-            let Some(found) = memchr2(quote, b'\\', rest) else {
+            let rest = self.bytes.get(offset..).unwrap_or_default();
+            let Some(end) = memchr2(quote, b'\\', rest) else {
                 return Err(self.unterminated(start, quote, true, false, self.bytes.len()));
             };
-            at += found;
-            if self.bytes[at] == b'\\' {
+            offset += end;
+            if self.bytes[offset] == b'\\' {
                 changed = true;
-                at = self.after_escape(at);
-            } else if self.byte(at + 1) == quote && self.byte(at + 2) == quote {
-                return Ok((at + 3, changed));
+                offset = self.after_escape(offset);
+            } else if self.byte(offset + 1) == quote && self.byte(offset + 2) == quote {
+                return Ok((offset + 3, changed));
             } else {
-                at += 1;
+                offset += 1;
             }
         }
     }

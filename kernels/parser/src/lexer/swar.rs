@@ -4,8 +4,8 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The eight bytes at an offset, unless the text ends before.
 #[inline]
-pub(super) fn load_u64(text: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*text.get(at..)?.first_chunk()?))
+pub(super) fn load_u64(text: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*text.get(offset..)?.first_chunk()?))
 }
 
 /// The lowest `count` bytes of a word; `count` is at least 1.
@@ -39,10 +39,10 @@ mod tests {
     #[test]
     fn name_bytes_are_counted() {
         for byte in 0..=255_u8 {
-            for at in 0..8_u32 {
+            for offset in 0..8_u32 {
                 let mut bytes = *b"aZ_09bzA";
-                bytes[at as usize] = byte;
-                let expected = if NAME_BYTES[usize::from(byte)] == NAME_CHAR { 8 } else { at };
+                bytes[offset as usize] = byte;
+                let expected = if NAME_BYTES[usize::from(byte)] == NAME_CHAR { 8 } else { offset };
                 assert_eq!(name_length(u64::from_le_bytes(bytes)), expected, "{bytes:?}");
             }
         }

@@ -291,10 +291,10 @@ pub static KEYWORDS: [(&str, Terminal); 35] = [
 /// Packs a word of at most eight bytes into a `u64`, the first byte lowest; no keyword is longer.
 pub const fn word(text: &[u8]) -> u64 {
     let mut word = 0;
-    let mut at = 0;
-    while at < text.len() && at < 8 {
-        word |= (text[at] as u64) << (8 * at);
-        at += 1;
+    let mut offset = 0;
+    while offset < text.len() && offset < 8 {
+        word |= (text[offset] as u64) << (8 * offset);
+        offset += 1;
     }
     word
 }
@@ -306,8 +306,9 @@ mod tests {
     #[test]
     fn every_symbol_is_found_from_its_bytes() {
         for (number, symbol) in SYMBOLS.iter().enumerate().skip(1) {
-            let class =
-                |at: usize| usize::from(symbol.text.as_bytes().get(at).map_or(0, |&b| SYMBOL_CLASSES[b as usize]));
+            let class = |offset: usize| {
+                usize::from(symbol.text.as_bytes().get(offset).map_or(0, |&b| SYMBOL_CLASSES[b as usize]))
+            };
             let pair = PAIRS[class(0)][class(1)];
             let found = if symbol.text.len() == 3 { WITH_EQUAL[usize::from(pair)] } else { pair };
             assert_eq!(usize::from(found), number, "{}", symbol.text);

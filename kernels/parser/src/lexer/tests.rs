@@ -115,8 +115,8 @@ fn errors_have_the_messages_and_positions_of_cpython() {
         ("if x:\n    a\n  b = 1\nc", 19, "unindent does not match any outer indentation level"),
         ("if x:\n        a\n\tb\n", 16, "inconsistent use of tabs and spaces in indentation"),
     ];
-    for (text, at, message) in cases {
-        assert_eq!(error(text), (at, at, message.to_owned()), "{text:?}");
+    for (text, offset, message) in cases {
+        assert_eq!(error(text), (offset, offset, message.to_owned()), "{text:?}");
     }
 }
 

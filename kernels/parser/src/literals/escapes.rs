@@ -21,25 +21,26 @@ struct BadEscape {
 impl Escapes<'_> {
     /// Appends the decoded body. An error is CPython's message.
     pub(super) fn decode(&self, extra: &mut Vec<u8>) -> Result<(), String> {
-        let (mut at, mut origin) = (0, 0);
+        let mut offset = 0;
+        let mut origin = 0;
         loop {
-            let rest = &self.body[at..];
+            let rest = &self.body[offset..];
             let plain =
                 if self.braces { memchr::memchr3(b'\\', b'{', b'}', rest) } else { memchr::memchr(b'\\', rest) };
             push_with_newlines(extra, &rest[..plain.unwrap_or(rest.len())]);
             let Some(plain) = plain else { return Ok(()) };
-            at += plain;
-            if self.body[at] == b'\\' {
-                let named = self.body[at + 1..].starts_with(b"N{");
-                at = self.escape(at, extra).map_err(|bad| self.message(origin, at, &bad))?;
+            offset += plain;
+            if self.body[offset] == b'\\' {
+                let named = self.body[offset + 1..].starts_with(b"N{");
+                offset = self.escape(offset, extra).map_err(|bad| self.message(origin, offset, &bad))?;
                 // CPython decodes separately up to a doubled brace and up to the end of a name.
                 if self.braces && named {
-                    origin = at;
+                    origin = offset;
                 }
             } else {
-                extra.push(self.body[at]);
-                at += 2;
-                origin = at;
+                extra.push(self.body[offset]);
+                offset += 2;
+                origin = offset;
             }
         }
     }
@@ -55,10 +56,10 @@ impl Escapes<'_> {
     }
 
     /// Decodes the escape at a backslash; returns the offset after it.
-    fn escape(&self, at: usize, extra: &mut Vec<u8>) -> Result<usize, BadEscape> {
-        let simple = match self.body.get(at + 1).copied() {
-            Some(b'\n') => return Ok(at + 2),
-            Some(b'\r') => return Ok(at + if self.body.get(at + 2) == Some(&b'\n') { 3 } else { 2 }),
+    fn escape(&self, offset: usize, extra: &mut Vec<u8>) -> Result<usize, BadEscape> {
+        let simple = match self.body.get(offset + 1).copied() {
+            Some(b'\n') => return Ok(offset + 2),
+            Some(b'\r') => return Ok(offset + if self.body.get(offset + 2) == Some(&b'\n') { 3 } else { 2 }),
             Some(quoted @ (b'\\' | b'\'' | b'"')) => quoted,
             Some(b'n') => b'\n',
             Some(b't') => b'\t',
@@ -67,24 +68,25 @@ impl Escapes<'_> {
             Some(b'b') => 0x08,
             Some(b'f') => 0x0c,
             Some(b'v') => 0x0b,
-            Some(b'0'..=b'7') => return Ok(self.octal(at, extra)),
-            Some(b'x') => return self.hexadecimal(at, 2, "truncated \\xXX escape", extra),
-            Some(b'u') if !self.bytes => return self.hexadecimal(at, 4, "truncated \\uXXXX escape", extra),
-            Some(b'U') if !self.bytes => return self.hexadecimal(at, 8, "truncated \\UXXXXXXXX escape", extra),
-            Some(b'N') if !self.bytes => return self.named(at, extra),
+            Some(b'0'..=b'7') => return Ok(self.octal(offset, extra)),
+            Some(b'x') => return self.hexadecimal(offset, 2, "truncated \\xXX escape", extra),
+            Some(b'u') if !self.bytes => return self.hexadecimal(offset, 4, "truncated \\uXXXX escape", extra),
+            Some(b'U') if !self.bytes => return self.hexadecimal(offset, 8, "truncated \\UXXXXXXXX escape", extra),
+            Some(b'N') if !self.bytes => return self.named(offset, extra),
             // Not an escape, or at the end of the text, before a field.
             _ => {
                 extra.push(b'\\');
-                return Ok(at + 1);
+                return Ok(offset + 1);
             }
         };
         extra.push(simple);
-        Ok(at + 2)
+        Ok(offset + 2)
     }
 
-    fn octal(&self, at: usize, extra: &mut Vec<u8>) -> usize {
-        let digits = self.body[at + 1..].iter().take(3).take_while(|byte| matches!(byte, b'0'..=b'7'));
-        let (mut code, mut end) = (0, at + 1);
+    fn octal(&self, offset: usize, extra: &mut Vec<u8>) -> usize {
+        let digits = self.body[offset + 1..].iter().take(3).take_while(|byte| matches!(byte, b'0'..=b'7'));
+        let mut code = 0;
+        let mut end = offset + 1;
         for digit in digits {
             code = code * 8 + u32::from(digit - b'0');
             end += 1;
@@ -95,13 +97,14 @@ impl Escapes<'_> {
 
     fn hexadecimal(
         &self,
-        at: usize,
+        offset: usize,
         count: usize,
         reason: &'static str,
         extra: &mut Vec<u8>,
     ) -> Result<usize, BadEscape> {
-        let (mut code, mut end) = (0, at + 2);
-        while end < at + 2 + count {
+        let mut code = 0;
+        let mut end = offset + 2;
+        while end < offset + 2 + count {
             let digit = self.body.get(end).and_then(|&byte| char::from(byte).to_digit(16));
             code = code * 16 + digit.ok_or(BadEscape { end, reason })?;
             end += 1;
@@ -113,21 +116,21 @@ impl Escapes<'_> {
         Ok(end)
     }
 
-    fn named(&self, at: usize, extra: &mut Vec<u8>) -> Result<usize, BadEscape> {
+    fn named(&self, offset: usize, extra: &mut Vec<u8>) -> Result<usize, BadEscape> {
         let malformed = |end: usize| BadEscape { end, reason: "malformed \\N character escape" };
-        if self.body.get(at + 2) != Some(&b'{') {
-            return Err(malformed(at + 2));
+        if self.body.get(offset + 2) != Some(&b'{') {
+            return Err(malformed(offset + 2));
         }
-        let name = &self.body[at + 3..];
+        let name = &self.body[offset + 3..];
         let Some(length) = memchr::memchr(b'}', name) else {
-            let end = at + 3 + widened(name);
+            let end = offset + 3 + widened(name);
             return Err(malformed(end));
         };
         if length == 0 {
-            return Err(malformed(at + 3));
+            return Err(malformed(offset + 3));
         }
-        let end = at + 3 + length + 1;
-        let widened_end = at + 3 + widened(&name[..length]) + 1;
+        let end = offset + 3 + length + 1;
+        let widened_end = offset + 3 + widened(&name[..length]) + 1;
         let code = unicode_names::lookup(&name[..length])
             .ok_or(BadEscape { end: widened_end, reason: "unknown Unicode character name" })?;
         self.push(u32::from(code), extra);

@@ -12,7 +12,8 @@ fn bytes_of(text: &str, value: Value, extra: &[u8]) -> Vec<u8> {
 
 /// The value of a text that is strings only.
 fn value(text: &str) -> Result<(Tag, Vec<u8>), String> {
-    let (lexed, mut extra) = (lex(text), Vec::new());
+    let lexed = lex(text);
+    let mut extra = Vec::new();
     assert!(lexed.error.is_none() && lexed.tokens.kinds.iter().all(|&kind| kind == Terminal::String), "{text}");
     match strings(text, &lexed.tokens, 0, lexed.tokens.kinds.len(), (0, 0), &mut extra) {
         Ok(value) => Ok((value.tag, bytes_of(text, value, &extra))),
@@ -25,12 +26,14 @@ fn text_of(text: &str) -> Vec<u8> {
 }
 
 fn middles(text: &str) -> Vec<String> {
-    let (lexed, mut extra) = (lex(text), Vec::new());
+    let lexed = lex(text);
+    let mut extra = Vec::new();
     let tokens = &lexed.tokens;
     (0..tokens.kinds.len())
-        .filter(|&at| tokens.kinds[at] == Terminal::FStringMiddle)
-        .map(|at| {
-            let found = middle(text, tokens.starts[at], tokens.ends[at], tokens.payloads[at], (0, 0), &mut extra);
+        .filter(|&offset| tokens.kinds[offset] == Terminal::FStringMiddle)
+        .map(|offset| {
+            let found =
+                middle(text, tokens.starts[offset], tokens.ends[offset], tokens.payloads[offset], (0, 0), &mut extra);
             found.map_or_else(
                 |error| error.message.into_owned(),
                 |value| String::from_utf8(bytes_of(text, value, &extra)).expect("characters"),
@@ -41,7 +44,8 @@ fn middles(text: &str) -> Vec<String> {
 
 #[test]
 fn strings_without_escapes_are_slices_of_the_text() {
-    let (text, mut extra) = ("rb'a\\n'", Vec::new());
+    let text = "rb'a\\n'";
+    let mut extra = Vec::new();
     let lexed = lex(text);
     let value = string(text, 0, 7, lexed.tokens.payloads[0], &mut extra).expect("bytes");
     assert_eq!((value, extra.len()), (Value { tag: Tag::Bytes, start: 3, end: 6 }, 0));
@@ -128,7 +132,8 @@ fn newlines_in_strings_are_line_feeds() {
 
 #[test]
 fn the_source_of_an_expression_loses_its_comments() {
-    let (text, mut extra) = ("x # y\r\n=", Vec::new());
+    let text = "x # y\r\n=";
+    let mut extra = Vec::new();
     let value = expression_text(text, 0, 8, &Options::default(), &mut extra);
     assert_eq!(bytes_of(text, value, &extra), b"x \n=");
 }

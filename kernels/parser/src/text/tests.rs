@@ -1,4 +1,4 @@
-//! What bytes become, in small sources.
+//! Decoding of small sources.
 
 use std::borrow::Cow;
 
@@ -88,18 +88,18 @@ fn codecs_that_make_no_text_are_refused_as_cpython_refuses_them() {
 
 #[test]
 fn an_error_of_decoding_has_the_position_that_cpython_gives_it() {
-    let at = Position::new;
+    let position = Position::new;
     let encoding = Position { lineno: Some(0), offset: Some(-1), ..Position::default() };
     let cases: [(&[u8], [Position; 2]); 9] = [
         (b"# coding: foo\n", [encoding, encoding]),
         (b"# coding: ascii\nx\n\xff", [encoding, encoding]),
         (b"a\0", [Position::default(), Position::default()]),
-        (b"x=1\n'\xff'\n", [at(2, 4, 2, 4), at(2, 1, 2, 2)]),
-        (b"# coding: utf-8\nx=1\n'\xff'\n", [at(3, 2, 3, 2), at(3, 1, 3, 2)]),
-        (b"x\n\xffy\n", [at(2, 2, 2, -1), at(2, 1, 2, -1)]),
-        (b"\xef\xbb\xbf'\xff'\n", [at(1, 2, 1, 2), at(1, 1, 1, 2)]),
-        (b"x = 'a' '\xff' + 1\n", [at(1, 13, 1, 14), at(1, 9, 1, 10)]),
-        (b"x = b'\xff'\n", [at(1, 5, 1, 9), at(1, 5, 1, 7)]),
+        (b"x=1\n'\xff'\n", [position(2, 4, 2, 4), position(2, 1, 2, 2)]),
+        (b"# coding: utf-8\nx=1\n'\xff'\n", [position(3, 2, 3, 2), position(3, 1, 3, 2)]),
+        (b"x\n\xffy\n", [position(2, 2, 2, -1), position(2, 1, 2, -1)]),
+        (b"\xef\xbb\xbf'\xff'\n", [position(1, 2, 1, 2), position(1, 1, 1, 2)]),
+        (b"x = 'a' '\xff' + 1\n", [position(1, 13, 1, 14), position(1, 9, 1, 10)]),
+        (b"x = b'\xff'\n", [position(1, 5, 1, 9), position(1, 5, 1, 7)]),
     ];
     for (source, positions) in cases {
         for (version, expected) in [11, 13].into_iter().zip(positions) {
@@ -108,7 +108,7 @@ fn an_error_of_decoding_has_the_position_that_cpython_gives_it() {
         }
     }
     let mark = decode(b"\xef\xbb\xbf#\n# coding: latin-1\n", &Options::default()).expect_err("two encodings");
-    assert_eq!(mark.position, at(2, 0, 2, 18));
+    assert_eq!(mark.position, position(2, 0, 2, 18));
 }
 
 #[test]
@@ -178,8 +178,8 @@ fn bytes_that_are_no_utf8_are_errors_of_their_token() {
         (b"x=1 \xe9", 4, "byte 0xe9 in position 0: unexpected end of data"),
         (b"# coding: utf-8\n'\xff'", 16, "byte 0xff in position 0: invalid start byte"),
     ];
-    for (source, at, reason) in cases {
-        assert_eq!(error(source), (at, format!("(unicode error) 'utf-8' codec can't decode {reason}")));
+    for (source, offset, reason) in cases {
+        assert_eq!(error(source), (offset, format!("(unicode error) 'utf-8' codec can't decode {reason}")));
     }
 }
 

@@ -11,8 +11,10 @@ const PREFETCH_DISTANCE: usize = 2048;
 impl Multiply<'_> {
     #[inline(always)]
     pub(super) fn gemv<L: Lanes>(&mut self, lanes: L) {
-        let (dim, count) = (self.packed.dim, self.packed.count);
-        let (rows, pitch) = (self.rows.count, self.rows.pitch);
+        let dim = self.packed.dim;
+        let count = self.packed.count;
+        let rows = self.rows.count;
+        let pitch = self.rows.pitch;
         let groups = count.div_ceil(if L::WIDTH == 16 { 4 } else { 3 });
         let mut row = 0;
         while row < rows {
@@ -23,8 +25,9 @@ impl Multiply<'_> {
             };
             let share = taken.div_ceil(groups);
             for group in 0..groups {
-                let (first, end) = (group * count / groups, (group + 1) * count / groups);
-                let at = GemvTile {
+                let first = group * count / groups;
+                let end = (group + 1) * count / groups;
+                let tile = GemvTile {
                     rows: self.rows.taken(row, taken, dim).as_ptr(),
                     vectors: self.packed.data[first * dim..end * dim].as_ptr(),
                     dim,
@@ -36,7 +39,7 @@ impl Multiply<'_> {
                 };
                 // SAFETY: the slices above are `taken` rows, `end - first` vectors and their rows of the tile, which
                 // have PAD numbers since GEMV_COLUMNS <= PAD.
-                unsafe { at.run(lanes, taken, end - first) };
+                unsafe { tile.run(lanes, taken, end - first) };
             }
             row += taken;
         }
@@ -92,19 +95,19 @@ impl GemvTile {
         let mut sums = [[lanes.zero(); V]; R];
         let whole = self.dim - self.dim % L::WIDTH;
         let mut ahead = self.rows.wrapping_add(self.ahead);
-        let mut at = 0;
-        while at < whole {
+        let mut index = 0;
+        while index < whole {
             for _ in 0..self.share {
                 lanes.prefetch(ahead);
                 ahead = ahead.wrapping_add(LINE);
             }
-            // SAFETY: `at + WIDTH` is at most `dim`.
-            unsafe { self.step(lanes, &mut sums, |from| lanes.load(from.add(at))) };
-            at += L::WIDTH;
+            // SAFETY: `index + WIDTH` is at most `dim`.
+            unsafe { self.step(lanes, &mut sums, |from| lanes.load(from.add(index))) };
+            index += L::WIDTH;
         }
-        if at < self.dim {
+        if index < self.dim {
             // SAFETY: `dim - at` numbers are left, fewer than WIDTH.
-            unsafe { self.step(lanes, &mut sums, |from| lanes.load_first(from.add(at), self.dim - at)) };
+            unsafe { self.step(lanes, &mut sums, |from| lanes.load_first(from.add(index), self.dim - index)) };
         }
         for r in 0..R {
             for v in 0..V {

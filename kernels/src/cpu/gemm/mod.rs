@@ -11,7 +11,7 @@
 //! orders. The error of both is at most [`error_bound`] times the product of the norms.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use super::simd::{Isa, Kernel, Lanes};
+use super::simd::{Isa, Lanes, WithSimd};
 
 mod aligned;
 mod gemv;
@@ -100,9 +100,9 @@ impl PackedMatrix {
     /// Packs panels. `fill` writes one block of the dimension of one panel: its numbers [depth][columns], the panel,
     /// and the first index of the dimension.
     fn in_panels(isa: Isa, dim: usize, count: usize, fill: impl Fn(&mut [f32], Panel, usize)) -> Self {
-        let (width, most) = isa.run(PanelShape);
+        let (width, limit) = isa.run(PanelShape);
         let columns = count.next_multiple_of(PAD);
-        let panels = panels::panels(columns / width, most, width);
+        let panels = panels::panels(columns / width, limit, width);
         let mut data = AlignedF32::zeros(dim * columns);
         for panel in &panels {
             for (rows, numbers) in panel.blocks(dim, columns) {
@@ -117,7 +117,7 @@ impl PackedMatrix {
         self.count
     }
 
-    /// Whether products take the GEMV path. Scattered rows then need not be gathered: a call per row costs no more.
+    /// Returns true if products take the GEMV path. Scattered rows then need not be gathered: a call per row costs no more.
     pub(crate) fn is_gemv(&self) -> bool {
         matches!(self.layout, Layout::Vectors)
     }
@@ -167,7 +167,7 @@ impl StridedRows<'_> {
 /// Queries the width of a vector and the most vectors per panel.
 struct PanelShape;
 
-impl Kernel for PanelShape {
+impl WithSimd for PanelShape {
     type Out = (usize, usize);
 
     #[inline(always)]
@@ -184,7 +184,7 @@ struct CopyColumns<'a, F> {
     row: F,
 }
 
-impl<'r, F: Fn(usize) -> &'r [f32]> Kernel for CopyColumns<'_, F> {
+impl<'r, F: Fn(usize) -> &'r [f32]> WithSimd for CopyColumns<'_, F> {
     type Out = ();
 
     #[inline(always)]
@@ -193,7 +193,8 @@ impl<'r, F: Fn(usize) -> &'r [f32]> Kernel for CopyColumns<'_, F> {
             let there = (self.row)(d).get(self.columns.first..).unwrap_or_default();
             let there = &there[..there.len().min(packed.len())];
             let whole = there.len() / LINE * LINE;
-            let (to, from) = (packed.as_chunks_mut::<LINE>().0, there.as_chunks::<LINE>().0);
+            let to = packed.as_chunks_mut::<LINE>().0;
+            let from = there.as_chunks::<LINE>().0;
             to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             packed[whole..].iter_mut().zip(&there[whole..]).for_each(|(to, from)| *to = *from);
         }
@@ -206,12 +207,12 @@ struct Multiply<'a> {
     rows: StridedRows<'a>,
     /// [rows][columns].
     tile: &'a mut [f32],
-    /// Whether products are added to the tile.
+    /// True if products are added to the tile.
     adds: bool,
     prefetch: Prefetch,
 }
 
-impl Kernel for Multiply<'_> {
+impl WithSimd for Multiply<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -237,14 +238,16 @@ mod tests {
         for isa in Isa::all() {
             for (rows, vectors) in [(1, 1), (3, 2), (4, 5), (9, 7), (31, 12), (17, 13), (33, 16), (7, 31), (25, 100)] {
                 for dim in [1, 3, 15, 16, 17, 127, 128, 129, 300, 385] {
-                    let (data, held) = (wave(rows * dim, 0.37), wave(vectors * dim, 1.1));
+                    let data = wave(rows * dim, 0.37);
+                    let held = wave(vectors * dim, 1.1);
                     let packed = PackedMatrix::new(isa, dim, vectors, &held);
                     let mut tile = vec![f32::NAN; rows * packed.columns()];
                     packed.multiply(&data, &mut tile, Prefetch::Rows);
-                    for (at, row) in data.chunks(dim).enumerate() {
+                    for (index, row) in data.chunks(dim).enumerate() {
                         for (v, vector) in held.chunks(dim).enumerate() {
                             let norms = (f64_sums::squared_norm(row) * f64_sums::squared_norm(vector)).sqrt();
-                            let error = (f64::from(tile[at * packed.columns() + v]) - f64_sums::dot(row, vector)).abs();
+                            let error =
+                                (f64::from(tile[index * packed.columns() + v]) - f64_sums::dot(row, vector)).abs();
                             assert!(error <= error_bound(dim) * norms, "{isa:?} {rows}x{vectors}x{dim}: {error}");
                         }
                     }
@@ -257,7 +260,8 @@ mod tests {
     fn rows_may_be_apart_and_products_added() {
         for isa in Isa::all() {
             for (count, vectors, dim) in [(1, 1, 5), (7, 3, 130), (9, 40, 33), (17, 100, 260)] {
-                let (pitch, held) = (dim + 3, wave(vectors * dim, 1.1));
+                let pitch = dim + 3;
+                let held = wave(vectors * dim, 1.1);
                 let numbers = wave((count - 1) * pitch + dim, 0.37);
                 let packed = PackedMatrix::new(isa, dim, vectors, &held);
                 let rows: Vec<f32> = numbers.chunks(pitch).flat_map(|row| &row[..dim]).copied().collect();
@@ -280,7 +284,9 @@ mod tests {
 
     #[test]
     fn columns_of_a_matrix_are_multiplied_as_vectors() {
-        let (dim, count, rows) = (20, 37, wave(3 * 20, 0.37));
+        let dim = 20;
+        let count = 37;
+        let rows = wave(3 * 20, 0.37);
         let vectors = wave(dim * count, 1.1);
         let matrix: Vec<Vec<f32>> = (0..dim).map(|d| vectors.iter().skip(d).step_by(dim).copied().collect()).collect();
         for isa in Isa::all() {
@@ -301,17 +307,18 @@ mod tests {
     fn a_product_depends_neither_on_other_rows_nor_on_prefetching() {
         for isa in Isa::all() {
             for (vectors, dim) in [(5, 200), (40, 200), (100, 900)] {
-                let (data, held) = (wave(37 * dim, 0.37), wave(vectors * dim, 1.1));
+                let data = wave(37 * dim, 0.37);
+                let held = wave(vectors * dim, 1.1);
                 let packed = PackedMatrix::new(isa, dim, vectors, &held);
                 let mut tile = vec![0.0; 37 * packed.columns()];
                 packed.multiply(&data, &mut tile, Prefetch::Rows);
                 let mut same = tile.clone();
                 packed.multiply(&data, &mut same, Prefetch::Columns);
                 assert_eq!(same, tile, "{isa:?} {vectors}x{dim}");
-                for (at, row) in data.chunks(dim).enumerate() {
+                for (index, row) in data.chunks(dim).enumerate() {
                     let mut alone = vec![0.0; packed.columns()];
                     packed.multiply(row, &mut alone, Prefetch::None);
-                    assert_eq!(alone[..vectors], tile[at * packed.columns()..][..vectors]);
+                    assert_eq!(alone[..vectors], tile[index * packed.columns()..][..vectors]);
                 }
             }
         }

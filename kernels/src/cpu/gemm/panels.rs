@@ -30,8 +30,8 @@ impl Panel {
     fn numbers(self, dim: usize, columns: usize, rows: Range<usize>) -> Range<usize> {
         let start = rows.start / PACK_DEPTH * PACK_DEPTH;
         let depth = PACK_DEPTH.min(dim - start);
-        let at = start * columns + self.first * depth;
-        at + (rows.start - start) * self.columns..at + (rows.end - start) * self.columns
+        let offset = start * columns + self.first * depth;
+        offset + (rows.start - start) * self.columns..offset + (rows.end - start) * self.columns
     }
 
     /// The packed blocks of this panel: the rows of each, and its position in the packed data.
@@ -44,8 +44,8 @@ impl Panel {
 }
 
 /// Distributes `vectors` SIMD vectors of columns evenly over the least number of panels.
-pub(super) fn panels(vectors: usize, most: usize, width: usize) -> Vec<Panel> {
-    let count = vectors.div_ceil(most);
+pub(super) fn panels(vectors: usize, limit: usize, width: usize) -> Vec<Panel> {
+    let count = vectors.div_ceil(limit);
     let bound = |panel: usize| panel * vectors / count * width;
     (0..count).map(|panel| Panel { first: bound(panel), columns: bound(panel + 1) - bound(panel) }).collect()
 }
@@ -81,7 +81,7 @@ impl Multiply<'_> {
         let mut row = 0;
         while row < rows {
             let taken = group(rows - row, L::ROWS);
-            let at = RegisterTile {
+            let tile = RegisterTile {
                 packed: packed.as_ptr(),
                 rows: self.rows.taken(row, taken, dim)[depth.start..].as_ptr(),
                 pitch,
@@ -99,7 +99,7 @@ impl Multiply<'_> {
             };
             // SAFETY: the slices above are `depth` rows of the panel, `taken` rows from column `depth.start` on, and
             // the tile's rows for them, which are at least `first + columns` of the panel long.
-            unsafe { at.run(lanes, panel.columns / L::WIDTH, taken) };
+            unsafe { tile.run(lanes, panel.columns / L::WIDTH, taken) };
             row += taken;
         }
     }
@@ -155,10 +155,10 @@ impl Ahead {
     }
 }
 
-/// The largest supported number of rows that is at most `left` and `most`.
+/// The largest supported number of rows that is at most `left` and `limit`.
 #[inline(always)]
-fn group(left: usize, most: usize) -> usize {
-    match left.min(most) {
+fn group(left: usize, limit: usize) -> usize {
+    match left.min(limit) {
         8.. => 8,
         6.. => 6,
         4.. => 4,

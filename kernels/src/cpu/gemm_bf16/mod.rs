@@ -178,14 +178,16 @@ mod tests {
         if let Some(amx) = AmxToken::detect() {
             for (rows, columns) in [(1, 1), (15, 16), (16, 17), (17, 31), (31, 33), (33, 64), (70, 100)] {
                 for dim in [1, 2, 15, 31, 32, 33, 64, 129, 300] {
-                    let (data, held) = (wave(rows * dim, 0.37), wave(columns * dim, 1.1));
-                    let packed = PackedBf16::new(amx, dim, columns, |at| &held[at * dim..][..dim]);
+                    let data = wave(rows * dim, 0.37);
+                    let held = wave(columns * dim, 1.1);
+                    let packed = PackedBf16::new(amx, dim, columns, |index| &held[index * dim..][..dim]);
                     let got = product(amx, &packed, &Bf16Rows::from_f32(amx, dim, &data));
-                    let (data, held) = (round(&data), round(&held));
-                    for (at, row) in data.chunks(dim).enumerate() {
+                    let data = round(&data);
+                    let held = round(&held);
+                    for (index, row) in data.chunks(dim).enumerate() {
                         for (v, vector) in held.chunks(dim).enumerate() {
                             let norms = (f64_sums::squared_norm(row) * f64_sums::squared_norm(vector)).sqrt();
-                            let error = (f64::from(got[at * columns + v]) - f64_sums::dot(row, vector)).abs();
+                            let error = (f64::from(got[index * columns + v]) - f64_sums::dot(row, vector)).abs();
                             let bound = dim as f64 * f64::from(f32::EPSILON) * norms + 1e-30;
                             assert!(error <= bound, "{rows}x{columns}x{dim}: {error} above {bound}");
                         }
@@ -202,7 +204,7 @@ mod tests {
         numbers.extend(wave(40, 0.7));
         if let Some(amx) = AmxToken::detect() {
             let rows = Bf16Rows::from_f32(amx, numbers.len(), &numbers);
-            let line = |at: usize| rows.tiles[at / TILE_DEPTH].0[at % TILE_DEPTH];
+            let line = |index: usize| rows.tiles[index / TILE_DEPTH].0[index % TILE_DEPTH];
             let got: Vec<_> = (0..numbers.len().next_multiple_of(TILE_DEPTH)).map(line).collect();
             let expected: Vec<_> = numbers.iter().map(|x| bf16::from_f32(*x).to_bits()).collect();
             assert_eq!(got[..numbers.len()], expected);
@@ -214,14 +216,15 @@ mod tests {
     #[test]
     fn the_bits_of_a_row_do_not_depend_on_other_rows() {
         if let Some(amx) = AmxToken::detect() {
-            let (dim, count) = (200, 37);
+            let dim = 200;
+            let count = 37;
             let data = wave(count * dim, 0.37);
             let held = wave(40 * dim, 1.1);
-            let packed = PackedBf16::new(amx, dim, 40, |at| &held[at * dim..][..dim]);
+            let packed = PackedBf16::new(amx, dim, 40, |index| &held[index * dim..][..dim]);
             let together = product(amx, &packed, &Bf16Rows::from_f32(amx, dim, &data));
-            for (at, row) in data.chunks(dim).enumerate() {
+            for (index, row) in data.chunks(dim).enumerate() {
                 let alone = product(amx, &packed, &Bf16Rows::from_f32(amx, dim, row));
-                assert_eq!(alone, together[at * 40..][..40]);
+                assert_eq!(alone, together[index * 40..][..40]);
             }
         }
     }
@@ -232,12 +235,12 @@ mod tests {
             for (count, columns, dim) in [(1, 1, 33), (16, 31, 20), (31, 32, 200), (48, 70, 64), (300, 100, 40)] {
                 let rows = Bf16Rows::from_f32(amx, dim, &wave(count * dim, 0.37));
                 let held = wave(columns * dim, 1.1);
-                let packed = PackedBf16::new(amx, dim, columns, |at| &held[at * dim..][..dim]);
+                let packed = PackedBf16::new(amx, dim, columns, |index| &held[index * dim..][..dim]);
                 let plain = product(amx, &packed, &rows);
                 let bias = packed.permute(&wave(columns, 0.9));
                 let all = product_and(amx, &packed, &rows, &bias);
-                for (at, (sum, plain)) in all.iter().zip(&plain).enumerate() {
-                    assert!((sum - plain - bias[at % columns]).abs() < 1e-4, "{count}x{columns}x{dim} at {at}");
+                for (index, (sum, plain)) in all.iter().zip(&plain).enumerate() {
+                    assert!((sum - plain - bias[index % columns]).abs() < 1e-4, "{count}x{columns}x{dim} at {index}");
                 }
                 for width in [columns, columns.next_multiple_of(BLOCK_SIDE)] {
                     let mut out = vec![f32::NAN; count * width];
@@ -253,18 +256,19 @@ mod tests {
     #[test]
     fn interleaved_columns_alternate_between_the_halves() {
         if let Some(amx) = AmxToken::detect() {
-            let (dim, half) = (33, 21);
+            let dim = 33;
+            let half = 21;
             let held = wave(2 * half * dim, 1.1);
             let rows = Bf16Rows::from_f32(amx, dim, &wave(3 * dim, 0.37));
-            let vector = |at: usize| &held[at * dim..][..dim];
+            let vector = |index: usize| &held[index * dim..][..dim];
             let plain = product(amx, &PackedBf16::new(amx, dim, 2 * half, vector), &rows);
             let packed = PackedBf16::interleaved(amx, dim, 2 * half, vector);
             let interleaved = product(amx, &packed, &rows);
             for (plain, interleaved) in plain.chunks(2 * half).zip(interleaved.chunks(packed.columns())) {
-                for at in 0..half {
-                    let column = at / TILE_SIDE * BLOCK_SIDE + at % TILE_SIDE;
-                    assert_eq!(plain[at].to_bits(), interleaved[column].to_bits());
-                    assert_eq!(plain[half + at].to_bits(), interleaved[column + TILE_SIDE].to_bits());
+                for index in 0..half {
+                    let column = index / TILE_SIDE * BLOCK_SIDE + index % TILE_SIDE;
+                    assert_eq!(plain[index].to_bits(), interleaved[column].to_bits());
+                    assert_eq!(plain[half + index].to_bits(), interleaved[column + TILE_SIDE].to_bits());
                 }
             }
         }
@@ -278,7 +282,7 @@ mod tests {
                 let matrix: Vec<Vec<f32>> =
                     (0..dim).map(|d| held.iter().skip(d).step_by(dim).copied().collect()).collect();
                 let rows = Bf16Rows::from_f32(amx, dim, &wave(3 * dim, 0.37));
-                let plain = PackedBf16::new(amx, dim, count, |at| &held[at * dim..][..dim]);
+                let plain = PackedBf16::new(amx, dim, count, |index| &held[index * dim..][..dim]);
                 let transposed = PackedBf16::of_columns(amx, dim, count, |d| &matrix[d]);
                 assert_eq!(product(amx, &plain, &rows), product(amx, &transposed, &rows), "{dim} {count}");
             }

@@ -154,7 +154,7 @@ impl BlockProduct<'_> {
         );
         #[cfg(target_arch = "x86_64")]
         {
-            let address = |tiles: &[Tile], at: usize| tiles[at * depth..][..depth].as_ptr().cast::<u8>();
+            let address = |tiles: &[Tile], index: usize| tiles[index * depth..][..depth].as_ptr().cast::<u8>();
             let operands = amx::Operands {
                 depth,
                 columns: [address(columns, 0), address(columns, 1)],

@@ -32,8 +32,8 @@ impl ColumnOrder {
         match self {
             Self::Given => (column < count).then_some(column),
             Self::Interleaved => {
-                let at = column / BLOCK_SIDE * TILE_SIDE + column % TILE_SIDE;
-                (at < count / 2).then_some(at + if column % BLOCK_SIDE < TILE_SIDE { 0 } else { count / 2 })
+                let index = column / BLOCK_SIDE * TILE_SIDE + column % TILE_SIDE;
+                (index < count / 2).then_some(index + if column % BLOCK_SIDE < TILE_SIDE { 0 } else { count / 2 })
             }
         }
     }
@@ -116,7 +116,7 @@ impl PackedBf16 {
     /// One number per vector in the order of the columns, with zeros for padding.
     pub(crate) fn permute(&self, numbers: &[f32]) -> Vec<f32> {
         let columns = self.order.columns(self.count).next_multiple_of(BLOCK_SIDE);
-        (0..columns).map(|at| self.order.vector(self.count, at).map_or(0.0, |vector| numbers[vector])).collect()
+        (0..columns).map(|index| self.order.vector(self.count, index).map_or(0.0, |vector| numbers[vector])).collect()
     }
 
     /// The number of columns of the product.

@@ -37,9 +37,9 @@ impl Bf16Rows {
         self.dim.div_ceil(TILE_DEPTH)
     }
 
-    /// At most `most` rows from `first` on, which is a multiple of 16.
-    pub(crate) fn part(&self, first: usize, most: usize) -> Bf16RowsView<'_> {
-        let count = most.min(self.count - first);
+    /// At most `limit` rows from `first` on, which is a multiple of 16.
+    pub(crate) fn part(&self, first: usize, limit: usize) -> Bf16RowsView<'_> {
+        let count = limit.min(self.count - first);
         let tiles = first / TILE_SIDE * self.depth()..(first + count).div_ceil(TILE_SIDE) * self.depth();
         Bf16RowsView { tiles: &self.tiles[tiles], count, dim: self.dim }
     }
@@ -51,7 +51,8 @@ impl Bf16Rows {
     }
 
     fn clear_ends(&mut self) {
-        let (depth, last) = (self.depth(), self.dim % TILE_DEPTH);
+        let depth = self.depth();
+        let last = self.dim % TILE_DEPTH;
         if last > 0 {
             for tile in self.tiles.iter_mut().skip(depth - 1).step_by(depth) {
                 tile.0.chunks_exact_mut(TILE_DEPTH).for_each(|line| line[last..].fill(0));

@@ -1,11 +1,11 @@
-//! The interface between kernels and instruction sets: [`Kernel`], and the vectors of f32 that it is generic over.
-#![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
+//! The interface between vectorised code and instruction sets: [`WithSimd`], and the vectors of f32 that it is generic over.
+#![expect(clippy::inline_always, reason = "code is compiled for an instruction set only where it is inlined")]
 
 /// Code that is compiled for every instruction set. `run` and everything it calls must be `#[inline(always)]`.
-pub(crate) trait Kernel {
+pub(crate) trait WithSimd {
     /// The result.
     type Out;
-    /// Runs the kernel with the vectors of one instruction set.
+    /// Runs it with the vectors of one instruction set.
     fn run<L: Lanes>(self, lanes: L) -> Self::Out;
 }
 
@@ -19,7 +19,7 @@ pub(crate) trait Lanes: Copy {
     const PANEL: usize;
     /// Rows of the GEMM's register tile: 8, 6, 4, 2 or 1.
     const ROWS: usize;
-    /// Whether `f32::mul_add` and `f64::mul_add` are instructions rather than calls.
+    /// True if `f32::mul_add` and `f64::mul_add` are instructions rather than calls.
     const HAS_FMA: bool;
 
     /// All zeros.

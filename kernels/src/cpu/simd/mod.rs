@@ -9,7 +9,7 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use lanes::{Kernel, Lanes};
+pub(crate) use lanes::{Lanes, WithSimd};
 use portable::Portable;
 
 /// An instruction set that this machine supports; the constructors check that it does.
@@ -34,31 +34,31 @@ impl Isa {
 
     /// All instruction sets of this machine, the widest first.
     pub(crate) fn all() -> Vec<Self> {
-        let mut found = vec![];
+        let mut supported = vec![];
         #[cfg(target_arch = "x86_64")]
         {
             if std::arch::is_x86_feature_detected!("avx512f") {
-                found.push(Self(Kind::Avx512));
+                supported.push(Self(Kind::Avx512));
             }
             if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-                found.push(Self(Kind::Avx2));
+                supported.push(Self(Kind::Avx2));
             }
         }
-        found.push(Self(Kind::Portable));
-        found
+        supported.push(Self(Kind::Portable));
+        supported
     }
 
-    /// Runs a kernel compiled for this instruction set.
+    /// Runs code compiled for this instruction set.
     #[inline]
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Out {
+    pub(crate) fn run<C: WithSimd>(self, code: C) -> C::Out {
         match self.0 {
             // SAFETY: this value exists only if the machine was found to have the features.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => unsafe { x86::with_avx512(kernel) },
+            Kind::Avx512 => unsafe { x86::with_avx512(code) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => unsafe { x86::with_avx2(kernel) },
-            Kind::Portable => kernel.run(Portable),
+            Kind::Avx2 => unsafe { x86::with_avx2(code) },
+            Kind::Portable => code.run(Portable),
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn prefetch(numbers: &[f32]) {
 
 struct PrefetchLines<'a>(&'a [f32]);
 
-impl Kernel for PrefetchLines<'_> {
+impl WithSimd for PrefetchLines<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -92,16 +92,16 @@ mod tests {
 
     struct Check;
 
-    impl Kernel for Check {
+    impl WithSimd for Check {
         type Out = ();
 
         #[inline(always)]
         fn run<L: Lanes>(self, lanes: L) {
             let numbers: Vec<f32> = (0_u8..16).map(|i| f32::from(i) - 3.0).collect();
-            let at = numbers.as_ptr();
+            let pointer = numbers.as_ptr();
             let width = L::WIDTH;
             // SAFETY: 16 numbers are there, and no vector is wider.
-            let (x, part) = unsafe { (lanes.load(at), lanes.load_first(at, width - 1)) };
+            let (x, part) = unsafe { (lanes.load(pointer), lanes.load_first(pointer, width - 1)) };
             assert_eq!(lanes.sum(x), numbers[..width].iter().sum::<f32>());
             assert_eq!(lanes.sum(part), numbers[..width - 1].iter().sum::<f32>());
             assert_eq!(lanes.largest(x), numbers[width - 1]);

@@ -13,20 +13,20 @@ use std::arch::x86_64::{
     _mm512_storeu_ps, _mm512_sub_ps,
 };
 
-use super::lanes::{Kernel, Lanes};
+use super::lanes::{Lanes, WithSimd};
 
 /// # Safety
 /// The machine has AVX-512F.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn with_avx512<K: Kernel>(kernel: K) -> K::Out {
-    kernel.run(Avx512(()))
+pub(super) unsafe fn with_avx512<C: WithSimd>(code: C) -> C::Out {
+    code.run(Avx512(()))
 }
 
 /// # Safety
 /// The machine has AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn with_avx2<K: Kernel>(kernel: K) -> K::Out {
-    kernel.run(Avx2(()))
+pub(super) unsafe fn with_avx2<C: WithSimd>(code: C) -> C::Out {
+    code.run(Avx2(()))
 }
 
 /// Exists only inside [`with_avx512`].

@@ -53,10 +53,10 @@ fn assign(rows: &[Vec<f64>], centers: &[Vec<f64>]) -> (Vec<u32>, f64) {
     let mut inertia = 0.0;
     let nearest = |row: &Vec<f64>| {
         let mut best = (f64::INFINITY, 0);
-        for (at, center) in (0_u32..).zip(centers) {
+        for (index, center) in (0_u32..).zip(centers) {
             let distance: f64 = row.iter().zip(center).map(|(x, c)| (x - c).powi(2)).sum();
             if distance < best.0 {
-                best = (distance, at);
+                best = (distance, index);
             }
         }
         inertia += best.0;

@@ -5,7 +5,7 @@
 /// Applies the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014) to one coordinate of the position at a time.
 pub(crate) fn uniform(seed: u64, start: u64, step: u64, trial: u64) -> f64 {
-    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, at| mix(state ^ at.wrapping_mul(GOLDEN)));
+    let bits = [start, step, trial].into_iter().fold(mix(seed), |state, index| mix(state ^ index.wrapping_mul(GOLDEN)));
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 

@@ -59,6 +59,6 @@ pub struct Clusters {
     pub inertia: f64,
     /// Iterations of the best initialisation.
     pub iterations: usize,
-    /// Whether the tolerance was reached.
+    /// True if the tolerance was reached.
     pub converged: bool,
 }

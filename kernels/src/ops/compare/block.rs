@@ -25,13 +25,13 @@ impl<T: Element> Block<'_, T> {
     }
 
     /// Index of a pair in the tensors.
-    pub(super) fn index(&self, at: usize) -> u64 {
-        self.start + at as u64
+    pub(super) fn index(&self, index: usize) -> u64 {
+        self.start + index as u64
     }
 
     /// Bit patterns of a pair: of the actual element and of the expected one.
-    pub(super) fn pair(&self, at: usize) -> (T::Word, T::Word) {
-        (T::bits(self.actual[at]), T::bits(self.expected[at]))
+    pub(super) fn pair(&self, index: usize) -> (T::Word, T::Word) {
+        (T::bits(self.actual[index]), T::bits(self.expected[index]))
     }
 
     /// [`Self::pair`] of each.
@@ -45,5 +45,5 @@ impl<T: Element> Block<'_, T> {
 pub(super) fn marked(marks: &[bool]) -> impl Iterator<Item = usize> {
     const CHUNK: usize = 16;
     let chunks = marks.chunks(CHUNK).enumerate().filter(|(_, chunk)| chunk.iter().fold(false, |any, mark| any | mark));
-    chunks.flat_map(|(nth, chunk)| (nth * CHUNK..).zip(chunk).filter(|(_, mark)| **mark).map(|(at, _)| at))
+    chunks.flat_map(|(nth, chunk)| (nth * CHUNK..).zip(chunk).filter(|(_, mark)| **mark).map(|(index, _)| index))
 }

@@ -8,7 +8,7 @@ use super::{
     policy::Close,
     scaled::{SCALE, Scaled},
 };
-use crate::cpu::simd::{Kernel, Lanes};
+use crate::cpu::simd::{Lanes, WithSimd};
 
 /// Bounds of the difference of a pair: a number, and linear functions of the expected number. All are finite.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ pub(super) struct Exceed<'a, T: Element> {
     pub(super) marks: &'a mut [bool],
 }
 
-impl<T: Element> Kernel for Exceed<'_, T> {
+impl<T: Element> WithSimd for Exceed<'_, T> {
     /// The number of marks.
     type Out = u32;
 
@@ -114,11 +114,12 @@ mod tests {
             let next = (near(actual, one, exponent, &mut random), near(expected, one, exponent, &mut random));
             let bytes = [actual, expected, next.0, next.1].map(u64::to_le_bytes);
             let [actual, expected, next_actual, next_expected] =
-                [0, 1, 2, 3].map(|at| &bytes[at][..size_of::<T::Raw>()]);
+                [0, 1, 2, 3].map(|index| &bytes[index][..size_of::<T::Raw>()]);
             let block = |actual, expected| Block::<T> { actual: T::raw(actual), expected: T::raw(expected), start: 0 };
             let (block, next) = (block(actual, expected), block(next_actual, next_expected));
             let (a, e) = block.pair(0);
-            let (difference, magnitude) = (T::difference(a, e), T::absolute(e));
+            let difference = T::difference(a, e);
+            let magnitude = T::absolute(e);
             let atol = difference * [0.0, 0.5, random.random_range(0.9..1.1)][random.random_range(0..3)];
             let rtol = if magnitude > 0.0 { difference / magnitude * random.random_range(0.0..1.1) } else { 0.0 };
             let tolerances = Close { atol, rtol: rtol.min(1.0) };
@@ -127,8 +128,10 @@ mod tests {
             let mut reached = Comparison::default();
             judge.judge(block, &mut reached, None);
             let bounds = Bounds::of(&reached, tolerances);
-            let marks = Isa::all().into_iter().map(|isa| isa.run(Exceed { block: next, bounds, marks: &mut [false] }));
-            let marks: Vec<_> = marks.collect();
+            let marks: Vec<_> = Isa::all()
+                .into_iter()
+                .map(|isa| isa.run(Exceed { block: next, bounds, marks: &mut [false] }))
+                .collect();
             assert!(marks.iter().all(|count| *count == marks[0]), "instruction sets agree");
             if marks[0] == 0 {
                 within += 1;

@@ -82,7 +82,7 @@ pub struct PairErrors {
     pub ulps: u64,
 }
 
-/// What differs between two tensors.
+/// The differences between two tensors.
 ///
 /// Errors are those of the pairs of finite numbers that differ. They are computed in f64, where each operation rounds once; the
 /// difference of two integers is exact before it is rounded. Backends have equal bits.
@@ -133,7 +133,7 @@ impl Default for Comparison {
 }
 
 impl Comparison {
-    /// Whether all pairs pass.
+    /// Returns true if all pairs pass.
     pub fn is_equal(&self) -> bool {
         self.failed == 0
     }
@@ -153,9 +153,10 @@ impl Comparison {
         }
     }
 
-    /// Adds the pairs that follow, the first of which has index `start`. Keeps at most `most` mismatches.
-    pub fn append(&mut self, next: Self, start: u64, most: usize) {
-        let (counts, more) = (&mut self.counts, next.counts);
+    /// Adds the pairs that follow, the first of which has index `start`. Keeps at most `limit` mismatches.
+    pub fn append(&mut self, next: Self, start: u64, limit: usize) {
+        let counts = &mut self.counts;
+        let more = next.counts;
         counts.equal += more.equal;
         counts.zero_sign += more.zero_sign;
         counts.within_tolerance += more.within_tolerance;
@@ -173,7 +174,7 @@ impl Comparison {
         self.excess = self.excess.max(next.excess);
         self.ratio = self.ratio.max(next.ratio);
         self.norm = self.norm.max(next.norm);
-        let room = most.saturating_sub(self.mismatches.len());
+        let room = limit.saturating_sub(self.mismatches.len());
         let moved = next.mismatches.into_iter().take(room);
         self.mismatches.extend(moved.map(|mismatch| Mismatch { index: mismatch.index + start, ..mismatch }));
     }

@@ -36,20 +36,23 @@ pub(super) fn run(pairs: &[&Pair], worker: &Worker) -> Result<Vec<Comparison>, O
 }
 
 fn compare(pair: &Pair, worker: &Worker) -> Result<Comparison, OpError> {
-    let (actual, expected) = (pair.actual.on_host()?, pair.expected.on_host()?);
+    let actual = pair.actual.on_host()?;
+    let expected = pair.expected.on_host()?;
     dispatch!(pair.dtype, compare_as(pair, actual, expected, worker))
 }
 
 fn compare_as<T: Element>(pair: &Pair, actual: &[u8], expected: &[u8], worker: &Worker) -> Result<Comparison, OpError> {
-    let (actual, expected) = (T::raw(actual), T::raw(expected));
+    let actual = T::raw(actual);
+    let expected = T::raw(expected);
     let judge = pair.judge(|| norm::<T>(expected, worker))?;
     let rows = pair.row_marks();
     let compare = |range: Range<usize>| {
-        let (mut partial, mut scratch) = (Comparison::default(), Scratch::new());
+        let mut partial = Comparison::default();
+        let mut results = PairResults::new();
         for start in range.clone().step_by(BLOCK) {
             let part = start..range.end.min(start + BLOCK);
             let block = Block { actual: &actual[part.clone()], expected: &expected[part], start: start as u64 };
-            compare_block::<T>(&judge, block, &mut scratch, &mut partial, rows.as_ref());
+            compare_block::<T>(&judge, block, &mut results, &mut partial, rows.as_ref());
         }
         partial
     };
@@ -74,13 +77,13 @@ fn norm<T: Element>(numbers: &[T::Raw], worker: &Worker) -> Result<f64, OpError>
     Ok(T::absolute(largest.into_iter().max().unwrap_or_default()))
 }
 
-/// What is known of each pair of a block.
-struct Scratch<W> {
+/// Results of the passes for each pair of a block.
+struct PairResults<W> {
     distances: [W; BLOCK],
     marks: [bool; BLOCK],
 }
 
-impl<W: Word> Scratch<W> {
+impl<W: Word> PairResults<W> {
     fn new() -> Self {
         Self { distances: [W::default(); BLOCK], marks: [false; BLOCK] }
     }
@@ -89,11 +92,12 @@ impl<W: Word> Scratch<W> {
 fn compare_block<T: Element>(
     judge: &Judge,
     block: Block<'_, T>,
-    scratch: &mut Scratch<T::Word>,
+    results: &mut PairResults<T::Word>,
     to: &mut Comparison,
     rows: Option<&Rows>,
 ) {
-    let (distances, marks) = (&mut scratch.distances[..block.len()], &mut scratch.marks[..block.len()]);
+    let distances = &mut results.distances[..block.len()];
+    let marks = &mut results.marks[..block.len()];
     let scanned = Isa::best().run(Scan { block, distances });
     if scanned.has_special || scanned.has_zero_sign {
         return judge.judge(block, to, rows);
@@ -132,7 +136,8 @@ fn measure<T: Element>(
     marks: &mut [bool],
     to: &mut Comparison,
 ) -> Errors {
-    let (tolerances, ulps) = (judge.policy.rules.tolerances(), scanned.max_distance.into());
+    let tolerances = judge.policy.rules.tolerances();
+    let ulps = scanned.max_distance.into();
     let is_distance_reached = to.max_ulps.is_some_and(|reached| ulps <= reached.value);
     if is_distance_reached {
         let count = Isa::best().run(Exceed { block, bounds: Bounds::of(to, tolerances), marks: &mut *marks });

@@ -61,7 +61,7 @@ const _: () = assert!(HISTOGRAM_BUCKETS == BUCKETS && CLASSES == Class::Infinity
 /// Blocks for each multiprocessor, which take tiles in turn: a multiple of 2, 3, 4 and 6, of which as many as registers allow run at once.
 const BLOCKS: usize = 12;
 
-const ELEMENT: Source = cu!("verify/element.cuh");
+const ELEMENT: Source = cu!("compare/element.cuh");
 
 const COMPARE_PARAMS: &[usize] = &[8, 8, 8, 8, 8, 8, size_of::<Params>()];
 const NORM_PARAMS: &[usize] = &[8, 8, 8];
@@ -80,7 +80,7 @@ macro_rules! kernels {
         };)*
         static MODULE: Module = Module {
             name: "compare",
-            source: cu!("verify/compare.cu"),
+            source: cu!("compare/compare.cu"),
             headers: &[COMMON, ELEMENT, LAUNCH],
             defines: &[],
             kernels: &[$($constant.compare, $constant.norm),*],
@@ -188,7 +188,8 @@ impl<'a> Launched<'a> {
             rows: worker.alloc_zeroed(pair.rows.div_ceil(32))?,
         };
         let grid = Grid::x(u32::try_from(blocks).expect("a few blocks for each multiprocessor"));
-        let (actual, expected) = (launched.actual.buffer().ptr(), launched.expected.buffer().ptr());
+        let actual = launched.actual.buffer().ptr();
+        let expected = launched.expected.buffer().ptr();
         let kernels = kernels(pair.dtype);
         if pair.policy.rules.max_norm.is_some() {
             let mut args = Args::new().ptr(expected).ptr(launched.totals.ptr()).u64(pair.elements as u64);
@@ -229,7 +230,8 @@ impl<'a> Launched<'a> {
         for tile in tiles {
             let range = tile * TILE_BYTES..bytes.min((tile + 1) * TILE_BYTES);
             let start = (range.start / pair.dtype.size()) as u64;
-            let (actual, expected) = (self.actual.read(range.clone(), worker)?, self.expected.read(range, worker)?);
+            let actual = self.actual.read(range.clone(), worker)?;
+            let expected = self.expected.read(range, worker)?;
             let judge = Judge { max_mismatches: pair.max_mismatches - compared.mismatches.len(), ..judge };
             let mut tile = Comparison::default();
             dispatch!(pair.dtype, judge_tile(&judge, &actual, &expected, start, &mut tile));
@@ -250,15 +252,15 @@ fn judge_tile<T: Element>(judge: &Judge, actual: &[u8], expected: &[u8], start: 
 fn comparison(totals: &[u64], pair: &Pair) -> Comparison {
     let (histogram, rest) = totals.split_at(BUCKETS);
     let (classes, numbers) = rest.split_at(CLASSES);
-    let of = |class: Class| classes[class as usize];
+    let count = |class: Class| classes[class as usize];
     let counts = Counts {
         equal: pair.elements as u64 - classes.iter().sum::<u64>(),
-        zero_sign: of(Class::ZeroSign),
-        within_tolerance: of(Class::WithinTolerance),
-        mismatch: of(Class::Mismatch),
-        nan_equal: of(Class::NanEqual),
-        nan_mismatch: of(Class::NanMismatch),
-        infinity_mismatch: of(Class::InfinityMismatch),
+        zero_sign: count(Class::ZeroSign),
+        within_tolerance: count(Class::WithinTolerance),
+        mismatch: count(Class::Mismatch),
+        nan_equal: count(Class::NanEqual),
+        nan_mismatch: count(Class::NanMismatch),
+        infinity_mismatch: count(Class::InfinityMismatch),
     };
     let zeros = if pair.policy.distinguish_zero_sign { counts.zero_sign } else { 0 };
     let failed = counts.mismatch + counts.nan_mismatch + counts.infinity_mismatch + zeros;
@@ -271,13 +273,13 @@ fn comparison(totals: &[u64], pair: &Pair) -> Comparison {
 
 /// Merges the maxima of a block: of equal ones, the first place counts.
 fn add_maxima(to: &mut Comparison, [absolute, relative, ulps]: &Maxima) {
-    fn add<T: Copy>(to: &mut Option<Largest<T>>, new: RawLargest, of: fn(u64) -> T, bits: fn(T) -> u64) {
+    fn add<T: Copy>(to: &mut Option<Largest<T>>, new: RawLargest, from_bits: fn(u64) -> T, bits: fn(T) -> u64) {
         let is_larger = match to {
             None => new.value > 0,
             Some(before) => (bits(before.value), new.index) < (new.value, before.index),
         };
         if is_larger {
-            *to = Some(Largest { value: of(new.value), index: new.index });
+            *to = Some(Largest { value: from_bits(new.value), index: new.index });
         }
     }
     add(&mut to.max_absolute, *absolute, f64::from_bits, f64::to_bits);
@@ -286,7 +288,8 @@ fn add_maxima(to: &mut Comparison, [absolute, relative, ulps]: &Maxima) {
 }
 
 fn params(pair: &Pair) -> Params {
-    let (policy, rules) = (&pair.policy, &pair.policy.rules);
+    let policy = &pair.policy;
+    let rules = &pair.policy.rules;
     let tolerances = rules.tolerances();
     let flags = [
         (HAS_CLOSE, rules.close.is_some()),

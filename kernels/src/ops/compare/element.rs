@@ -43,7 +43,7 @@ pub(super) trait Element: 'static {
     type Raw: Copy + Sync + 'static;
     /// Its bit pattern, and distances.
     type Word: Word;
-    /// What differences are compared with bounds in.
+    /// The type in which differences are compared with bounds.
     type Scaled: Scaled;
     /// The largest magnitude of a finite number; NaN and infinities have larger ones.
     const MAX_FINITE: Self::Word;
@@ -67,12 +67,12 @@ pub(super) trait Element: 'static {
     /// The absolute difference of two finite numbers, multiplied by [`SCALE`]: infinite or NaN if one of them overflows.
     fn scaled_difference(a: Self::Word, b: Self::Word) -> Self::Scaled;
 
-    /// Whether it is NaN or infinite.
+    /// Returns true if it is NaN or infinite.
     #[inline(always)]
     fn is_special(bits: Self::Word) -> bool {
         Self::magnitude(bits) > Self::MAX_FINITE
     }
-    /// Whether it is NaN.
+    /// Returns true if it is NaN.
     #[inline(always)]
     fn is_nan(_bits: Self::Word) -> bool {
         false
@@ -112,7 +112,8 @@ macro_rules! float {
             // Magnitudes count the numbers from zero, so that numbers of opposite signs are as far apart as their sum.
             #[inline(always)]
             fn distance(a: $word, b: $word) -> $word {
-                let (x, y) = (Self::magnitude(a), Self::magnitude(b));
+                let x = Self::magnitude(a);
+                let y = Self::magnitude(b);
                 if (a ^ b) > <$word>::from(<$bits>::MAX >> 1) { x + y } else { x.abs_diff(y) }
             }
             #[inline(always)]

@@ -9,7 +9,7 @@ use super::{
     policy::{Errors, InfinityPolicy, NanPolicy, Policy, excess},
 };
 
-/// A policy with what it takes from the tensors.
+/// A policy with the figures that it takes from the tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judge {
     pub(super) policy: Policy,
@@ -55,8 +55,8 @@ struct Measured {
 impl Judge {
     /// Judges the pairs of a block, adding them to the result and marking rows.
     pub(super) fn judge<T: Element>(&self, block: Block<'_, T>, to: &mut Comparison, rows: Option<&Rows>) {
-        for (at, (actual, expected)) in block.pairs().enumerate() {
-            let index = block.index(at);
+        for (position, (actual, expected)) in block.pairs().enumerate() {
+            let index = block.index(position);
             if !T::is_special(expected) {
                 to.norm = to.norm.max(T::absolute(expected));
             }
@@ -76,7 +76,8 @@ impl Judge {
                 }
                 if to.mismatches.len() < self.max_mismatches {
                     let errors = measured.map(|measured| measured.errors);
-                    let (actual, expected) = (actual.into(), expected.into());
+                    let actual = actual.into();
+                    let expected = expected.into();
                     to.mismatches.push(Mismatch { index, class, actual, expected, errors });
                 }
             }
@@ -90,10 +91,10 @@ impl Judge {
         positions: impl Iterator<Item = usize>,
         to: &mut Comparison,
     ) {
-        for at in positions {
-            let (actual, expected) = block.pair(at);
+        for index in positions {
+            let (actual, expected) = block.pair(index);
             if T::distance(actual, expected) > T::Word::default() {
-                self.errors::<T>(actual, expected).raise(to, block.index(at));
+                self.errors::<T>(actual, expected).raise(to, block.index(index));
             }
         }
     }
@@ -106,15 +107,16 @@ impl Judge {
         to: &mut Comparison,
         rows: Option<&Rows>,
     ) {
-        for at in positions {
-            let index = block.index(at);
+        for position in positions {
+            let index = block.index(position);
             if let Some(rows) = rows {
                 rows.mark(index);
             }
             if to.mismatches.len() < self.max_mismatches {
-                let (actual, expected) = block.pair(at);
+                let (actual, expected) = block.pair(position);
                 let errors = Some(self.errors::<T>(actual, expected).errors);
-                let (actual, expected) = (actual.into(), expected.into());
+                let actual = actual.into();
+                let expected = expected.into();
                 to.mismatches.push(Mismatch { index, class: Class::Mismatch, actual, expected, errors });
             } else if rows.is_none() {
                 return;

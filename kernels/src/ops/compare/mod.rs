@@ -36,9 +36,9 @@ pub struct Pair {
     pub dtype: Dtype,
     /// Elements of each.
     pub elements: usize,
-    /// What was computed.
+    /// The computed tensor.
     pub actual: TensorInput,
-    /// What it is compared with.
+    /// The tensor that it is compared with.
     pub expected: TensorInput,
     /// Which pairs of elements count as equal.
     pub policy: Policy,

@@ -1,4 +1,4 @@
-//! What a comparison computes, in plain loops over one pair of tensors.
+//! The oracle of a comparison: plain loops over one pair of tensors.
 
 use accelerd_ir::Dtype;
 use half::{bf16, f16};
@@ -24,8 +24,13 @@ enum Number {
 /// # Panics
 /// If a tensor is resident, or its bytes do not fit the type.
 pub fn compare(pair: &Pair) -> Comparison {
-    let (actual, expected) = (elements(pair.dtype, &pair.actual), elements(pair.dtype, &pair.expected));
-    let norm = expected.iter().filter(|one| is_finite(one.number)).map(|one| magnitude(one.number)).fold(0.0, f64::max);
+    let actual = elements(pair.dtype, &pair.actual);
+    let expected = elements(pair.dtype, &pair.expected);
+    let norm = expected
+        .iter()
+        .filter(|element| is_finite(element.number))
+        .map(|element| magnitude(element.number))
+        .fold(0.0, f64::max);
     let mut result = Comparison { norm, failed_rows: vec![0; pair.rows.div_ceil(8)], ..Comparison::default() };
     let mut histogram = [0; BUCKETS];
     for (index, (a, e)) in actual.into_iter().zip(expected).enumerate() {
@@ -34,10 +39,10 @@ pub fn compare(pair: &Pair) -> Comparison {
         if let Some(errors) = errors {
             let bucket = (0..64).find(|bucket| errors.ulps < 1 << bucket).unwrap_or(64);
             histogram[bucket] += 1;
-            let at = index as u64;
-            larger(&mut result.max_absolute, errors.absolute, at);
-            larger(&mut result.max_relative, errors.relative, at);
-            larger(&mut result.max_ulps, errors.ulps, at);
+            let position = index as u64;
+            larger(&mut result.max_absolute, errors.absolute, position);
+            larger(&mut result.max_relative, errors.relative, position);
+            larger(&mut result.max_ulps, errors.ulps, position);
             let close = pair.policy.rules.close;
             let (atol, rtol) = close.map_or((0.0, 0.0), |close| (close.atol, close.rtol));
             result.excess = result.excess.max(exceeded(errors.absolute, rtol, magnitude(e.number)));
@@ -49,7 +54,9 @@ pub fn compare(pair: &Pair) -> Comparison {
         if is_zero_failure || matches!(class, Class::Mismatch | Class::NanMismatch | Class::InfinityMismatch) {
             result.failed += 1;
             if result.mismatches.len() < pair.max_mismatches {
-                let (index, actual, expected) = (index as u64, a.bits, e.bits);
+                let index = index as u64;
+                let actual = a.bits;
+                let expected = e.bits;
                 result.mismatches.push(Mismatch { index, class, actual, expected, errors });
             }
             if let Some(row) = (index * pair.rows).checked_div(pair.elements).filter(|_| pair.rows > 0) {
@@ -62,7 +69,8 @@ pub fn compare(pair: &Pair) -> Comparison {
 
 fn judge(pair: &Pair, a: Element, e: Element, norm: f64) -> (Class, Option<PairErrors>) {
     let policy = &pair.policy;
-    let (a_nan, e_nan) = (is_nan(a.number), is_nan(e.number));
+    let a_nan = is_nan(a.number);
+    let e_nan = is_nan(e.number);
     if a_nan || e_nan {
         let passes = match policy.nan {
             NanPolicy::Forbidden => false,
@@ -87,7 +95,7 @@ fn judge(pair: &Pair, a: Element, e: Element, norm: f64) -> (Class, Option<PairE
     let rules = &policy.rules;
     let mut verdicts = vec![];
     verdicts.extend(rules.close.map(|close| exceeded(absolute, close.rtol, magnitude) <= close.atol));
-    verdicts.extend(rules.max_ulps.map(|most| errors.ulps <= most));
+    verdicts.extend(rules.max_ulps.map(|limit| errors.ulps <= limit));
     verdicts.extend(rules.max_norm.map(|factor| absolute <= factor * norm));
     let passes = match rules.combination {
         Combination::Any => verdicts.contains(&true),

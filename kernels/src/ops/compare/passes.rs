@@ -6,7 +6,7 @@ use super::{
     element::{Element, Word},
     policy::{Close, Combination, Rules, excess},
 };
-use crate::cpu::simd::{Kernel, Lanes};
+use crate::cpu::simd::{Lanes, WithSimd};
 
 /// With longer distances, counting them one by one is faster than a pass for each bucket.
 const MAX_PASSES: u32 = 6;
@@ -18,28 +18,32 @@ pub(super) struct Scan<'a, T: Element> {
 }
 
 pub(super) struct Scanned<W> {
-    /// Whether a NaN or an infinity is among the elements.
+    /// True if a NaN or an infinity is among the elements.
     pub(super) has_special: bool,
-    /// Whether a pair is -0 and +0.
+    /// True if a pair is -0 and +0.
     pub(super) has_zero_sign: bool,
-    /// Whether bits differ.
+    /// True if bits differ.
     pub(super) differs: bool,
     pub(super) max_distance: W,
     /// The largest magnitude of the expected elements.
     pub(super) largest_expected: W,
 }
 
-impl<T: Element> Kernel for Scan<'_, T> {
+impl<T: Element> WithSimd for Scan<'_, T> {
     type Out = Scanned<T::Word>;
 
     // The compiler keeps partial results of integers in vector registers. It writes those in arrays to memory in each round.
     #[inline(always)]
     fn run<L: Lanes>(self, _lanes: L) -> Scanned<T::Word> {
         let zero = T::Word::default();
-        let (mut differing, mut unlike_zeros, mut max_distance) = (zero, zero, zero);
-        let (mut largest_actual, mut largest_expected) = (zero, zero);
+        let mut differing = zero;
+        let mut unlike_zeros = zero;
+        let mut max_distance = zero;
+        let mut largest_actual = zero;
+        let mut largest_expected = zero;
         for (distance, (a, e)) in self.distances.iter_mut().zip(self.block.pairs()) {
-            let (unlike, apart) = (a ^ e, T::distance(a, e));
+            let unlike = a ^ e;
+            let apart = T::distance(a, e);
             *distance = apart;
             differing = differing | unlike;
             unlike_zeros = unlike_zeros | if apart == zero { unlike } else { zero };
@@ -60,7 +64,7 @@ impl<T: Element> Kernel for Scan<'_, T> {
 /// The largest magnitude of the finite elements.
 pub(super) struct Largest<'a, T: Element>(pub(super) &'a [T::Raw]);
 
-impl<T: Element> Kernel for Largest<'_, T> {
+impl<T: Element> WithSimd for Largest<'_, T> {
     type Out = T::Word;
 
     #[inline(always)]
@@ -87,7 +91,7 @@ pub(super) struct Measured {
     pub(super) ratio: f64,
 }
 
-impl<T: Element> Kernel for Measure<'_, T> {
+impl<T: Element> WithSimd for Measure<'_, T> {
     type Out = Measured;
 
     #[inline(always)]
@@ -95,9 +99,13 @@ impl<T: Element> Kernel for Measure<'_, T> {
         let Close { atol, rtol } = self.tolerances;
         // Positive numbers are ordered as their bits are. 0 / 0, of equal pairs, is no error.
         let bits = |error: f64| if error > 0.0 { error.to_bits() } else { 0 };
-        let (mut absolute, mut relative, mut largest_excess, mut ratio) = (0, 0, 0, 0);
+        let mut absolute = 0;
+        let mut relative = 0;
+        let mut largest_excess = 0;
+        let mut ratio = 0;
         for (a, e) in self.block.pairs() {
-            let (difference, magnitude) = (T::difference(a, e), T::absolute(e));
+            let difference = T::difference(a, e);
+            let magnitude = T::absolute(e);
             absolute = bits(difference).max(absolute);
             relative = bits(difference / magnitude).max(relative);
             largest_excess = bits(excess(difference, rtol, magnitude)).max(largest_excess);
@@ -117,7 +125,7 @@ pub(super) struct Fail<'a, T: Element> {
     pub(super) marks: &'a mut [bool],
 }
 
-impl<T: Element> Kernel for Fail<'_, T> {
+impl<T: Element> WithSimd for Fail<'_, T> {
     /// The number of marks.
     type Out = u32;
 
@@ -136,7 +144,8 @@ impl<T: Element> Kernel for Fail<'_, T> {
         for ((mark, distance), (a, e)) in marks.iter_mut().zip(distances).zip(block.pairs()) {
             let (absolute, ulps): (f64, u64) = (T::difference(a, e), (*distance).into());
             let is_close = excess(absolute, rtol, T::absolute(e)) <= max_excess;
-            let (is_near, is_within) = (ulps <= max_ulps, absolute <= max_absolute);
+            let is_near = ulps <= max_ulps;
+            let is_within = absolute <= max_absolute;
             let passes = if all { is_close & is_near & is_within } else { is_close | is_near | is_within };
             *mark = ulps != 0 && !passes;
             count += u32::from(*mark);
@@ -153,7 +162,7 @@ pub(super) struct Histogram<'a, W> {
     pub(super) buckets: &'a mut [u64],
 }
 
-impl<W: Word> Kernel for Histogram<'_, W> {
+impl<W: Word> WithSimd for Histogram<'_, W> {
     type Out = u64;
 
     #[inline(always)]

@@ -11,7 +11,7 @@ pub struct Policy {
     pub nan: NanPolicy,
     /// The rule for infinities.
     pub infinity: InfinityPolicy,
-    /// Whether -0 and +0 differ.
+    /// True if -0 and +0 differ.
     pub distinguish_zero_sign: bool,
 }
 
@@ -114,11 +114,11 @@ impl Rules {
         self.close.unwrap_or(Close { atol: 0.0, rtol: 0.0 })
     }
 
-    /// Whether numbers pass whose errors are at most these. `norm_bound` is the bound of the rule [`Self::max_norm`].
+    /// Returns true if numbers pass whose errors are at most these. `norm_bound` is the bound of the rule [`Self::max_norm`].
     pub(super) fn accept(&self, errors: Errors, norm_bound: f64) -> bool {
         let verdicts = [
             self.close.map(|close| errors.excess <= close.atol),
-            self.max_ulps.map(|most| errors.ulps <= most),
+            self.max_ulps.map(|limit| errors.ulps <= limit),
             self.max_norm.map(|_| errors.absolute <= norm_bound),
         ];
         let mut verdicts = verdicts.into_iter().flatten().peekable();
@@ -140,7 +140,7 @@ pub(super) struct Errors {
     pub(super) ulps: u64,
 }
 
-/// How far the difference exceeds the relative tolerance. Each operation rounds once. A difference that overflows is beyond any
+/// The amount by which the difference exceeds the relative tolerance. Each operation rounds once. A difference that overflows is beyond any
 /// tolerance.
 #[inline]
 pub(super) fn excess(difference: f64, rtol: f64, magnitude: f64) -> f64 {

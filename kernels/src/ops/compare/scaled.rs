@@ -1,11 +1,11 @@
-//! What differences are compared with bounds in.
+//! Types in which differences are compared with bounds.
 
 use std::ops::{Add, Mul};
 
 /// 2^64. Multiplied by it, subnormal numbers are normal, so that products with them are rounded relative to their size.
 pub(super) const SCALE: f32 = 18_446_744_073_709_551_616.0;
 
-/// What differences are compared with bounds in, after a multiplication by [`SCALE`].
+/// A type in which differences are compared with bounds, after a multiplication by [`SCALE`].
 pub(super) trait Scaled: Copy + PartialOrd + Add<Output = Self> + Mul<Output = Self> {
     /// Up to this multiple of the expected number, differences are those by definition.
     const EXACT: f64;

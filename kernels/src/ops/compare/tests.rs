@@ -202,7 +202,8 @@ fn distances_count_the_numbers_between() {
 
 #[test]
 fn nan_and_infinities_pass_as_the_policy_says() {
-    let (nan, infinity) = (f32::NAN, f32::INFINITY);
+    let nan = f32::NAN;
+    let infinity = f32::INFINITY;
     let actual = [nan, nan, -nan, 1.0, infinity, infinity, -infinity, f32::MAX];
     let expected = [nan, 1.0, nan, nan, infinity, 1.0, infinity, infinity];
     let lenient = with(Rules { max_ulps: Some(u64::MAX), ..Rules::default() });
@@ -220,9 +221,10 @@ fn nan_and_infinities_pass_as_the_policy_says() {
 
 #[test]
 fn a_difference_that_overflows_is_beyond_any_tolerance() {
-    let (most, least) = (f64::MAX.to_bits(), (-f64::MAX).to_bits());
+    let maximum = f64::MAX.to_bits();
+    let minimum = (-f64::MAX).to_bits();
     let close = Some(Close { atol: f64::MAX, rtol: 2.0 });
-    let compared = run(&pair(Dtype::F64, &[most], &[least], with(Rules { close, ..Rules::default() })));
+    let compared = run(&pair(Dtype::F64, &[maximum], &[minimum], with(Rules { close, ..Rules::default() })));
     assert_eq!((compared.counts.mismatch, compared.excess), (1, f64::INFINITY));
     assert!(compared.min_rtol().is_infinite());
 }
@@ -244,12 +246,13 @@ fn requests_of_wrong_lengths_are_refused() {
 
 #[test]
 fn a_tolerance_below_the_normal_numbers_is_enough() {
-    let (tiny, most) = (1, f64::MAX.to_bits());
+    let tiny = 1;
+    let maximum = f64::MAX.to_bits();
     let by_norm = |factor| with(Rules { max_norm: Some(factor), ..Rules::default() });
-    let compare = |factor| run(&pair(Dtype::F64, &[tiny, most], &[0, most], by_norm(factor)));
-    let least = compare(0.0).min_max_norm();
-    assert!(least.is_subnormal());
-    assert!(compare(least).is_equal());
+    let compare = |factor| run(&pair(Dtype::F64, &[tiny, maximum], &[0, maximum], by_norm(factor)));
+    let minimum = compare(0.0).min_max_norm();
+    assert!(minimum.is_subnormal());
+    assert!(compare(minimum).is_equal());
 }
 
 proptest! {
@@ -285,11 +288,11 @@ proptest! {
             prop_assert!(compared.ratio == 0.0 || !passes(close(atol, largest.map_or(0.0, less).max(0.0))));
         }
         if let Some(largest) = compared.max_ulps {
-            let ulps = |most| compare(Rules { max_ulps: Some(most), ..Rules::default() });
+            let ulps = |maximum| compare(Rules { max_ulps: Some(maximum), ..Rules::default() });
             prop_assert!(passes(ulps(largest.value)) && !passes(ulps(largest.value - 1)));
             let norm = |factor| compare(Rules { max_norm: Some(factor), ..Rules::default() });
-            let least = compared.min_max_norm();
-            prop_assert!(!least.is_finite() || passes(norm(least)));
+            let minimum = compared.min_max_norm();
+            prop_assert!(!minimum.is_finite() || passes(norm(minimum)));
         }
     }
 }

@@ -57,11 +57,11 @@ pub(super) fn run(batch: &[&EmbedRequest], worker: &Worker) -> Result<Vec<Vec<f3
     let table = &first.table;
     let resident = worker.device().device_cache().get_or_create(table.id, table, || Resident::new(table, worker))?;
     let vectors = pool(&layout, batch, table, &resident, worker)?;
-    let mut at = 0;
+    let mut end = 0;
     let answers = batch.iter().map(|request| {
         let count = request.sequence_count() * request.dimensions;
-        at += count;
-        vectors[at - count..at].to_vec()
+        end += count;
+        vectors[end - count..end].to_vec()
     });
     Ok(answers.collect())
 }
@@ -109,7 +109,8 @@ impl Layout {
         let mut words = vec![0; TEXT_WORDS * texts];
         let (starts, described) = words.split_at_mut(2 * texts);
         let mut places = starts.chunks_exact_mut(2).zip(described.chunks_exact_mut(4));
-        let (mut token, mut number) = (0_u32, 0_u64);
+        let mut token = 0_u32;
+        let mut number = 0_u64;
         for request in batch {
             let flags = if request.normalize { NORMALIZE } else { 0 };
             for ends in request.offsets.windows(2) {
@@ -135,9 +136,9 @@ mod tests {
 
     fn request(table: &Arc<Table>, lengths: &[u32], dimensions: usize, normalize: bool) -> EmbedRequest {
         let mut offsets = vec![0];
-        offsets.extend(lengths.iter().scan(0, |at, length| {
-            *at += length;
-            Some(*at)
+        offsets.extend(lengths.iter().scan(0, |index, length| {
+            *index += length;
+            Some(*index)
         }));
         let ids = vec![0; lengths.iter().sum::<u32>() as usize];
         EmbedRequest { table: Arc::clone(table), ids, offsets, dimensions, normalize }
@@ -146,8 +147,9 @@ mod tests {
     #[test]
     fn sequences_of_several_requests_are_packed() {
         let table = Arc::new(Table { id: 1, dim: 8, values: vec![0; 8], scales: vec![1.0] });
-        let (one, none, two) =
-            (request(&table, &[3, 0], 8, true), request(&table, &[], 8, true), request(&table, &[2], 5, false));
+        let one = request(&table, &[3, 0], 8, true);
+        let none = request(&table, &[], 8, true);
+        let two = request(&table, &[2], 5, false);
         let layout = Layout::new(&[&one, &none, &two]).expect("small");
         assert_eq!((layout.texts, layout.tokens, layout.numbers), (3, 5, 21));
         assert_eq!(layout.words[..6], [0, 0, 8, 0, 16, 0], "starts");

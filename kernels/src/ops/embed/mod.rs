@@ -43,7 +43,7 @@ pub struct EmbedRequest {
     pub offsets: Vec<u32>,
     /// Leading dimensions to keep, 1 to `dim`.
     pub dimensions: usize,
-    /// Whether to scale to unit length.
+    /// True to scale to unit length.
     pub normalize: bool,
 }
 
@@ -90,8 +90,8 @@ impl EmbedRequest {
         if ends.is_none_or(|(first, last)| first != 0 || last as usize != self.ids.len()) {
             return Err(OpError::Invalid(format!("offsets must go from 0 to {}, got {ends:?}", self.ids.len())));
         }
-        if let Some(at) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            return Err(OpError::Invalid(format!("offset {} is below offset {at}", at + 1)));
+        if let Some(index) = self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(OpError::Invalid(format!("offset {} is below offset {index}", index + 1)));
         }
         Ok(())
     }

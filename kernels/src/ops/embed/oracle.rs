@@ -5,14 +5,14 @@ use super::EmbedRequest;
 /// Half the distance from 1 to the next f32.
 const UNIT: f64 = f32::EPSILON as f64 / 2.0;
 
-/// What [`super::Embed`] should answer, and by how much each number may differ.
+/// The expected response of [`super::Embed`], and the bound on the error of each number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     /// f64 [texts, dimensions].
     pub vectors: Vec<f64>,
     /// f64 [texts, dimensions]: the largest absolute error allowed.
     ///
-    /// Of a mean of `n` tokens: `(n + 1) u / (1 - (n + 1) u)` times the mean of the absolute values, with
+    /// The bound on the error of a mean of `n` tokens: `(n + 1) u / (1 - (n + 1) u)` times the mean of the absolute values, with
     /// `u = 2^-24`: one rounding of the product, `n - 1` of the sum, one of the quotient. (Higham, Accuracy and
     /// Stability of Numerical Algorithms, section 3.1.) Normalised: twice the error's length over the vector's, at
     /// most the diameter of the unit sphere, and one more rounding.

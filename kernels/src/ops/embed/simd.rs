@@ -52,7 +52,7 @@ mod x86 {
 
     use super::{Table, sum_rows_portable};
 
-    /// How many tokens ahead a row is asked for.
+    /// The prefetch distance of rows, in tokens.
     const AHEAD: usize = 8;
 
     /// Blocks of 256, 128, 64 and 16 dimensions, whose sums stay in registers, then the rest one by one.
@@ -75,8 +75,8 @@ mod x86 {
     #[inline]
     fn block_avx512<const VECTORS: usize>(table: &Table, ids: &[u32], start: usize, sum: &mut [f32]) -> usize {
         let mut sums = [_mm512_setzero_ps(); VECTORS];
-        for (at, &id) in ids.iter().enumerate() {
-            prefetch(table, ids.get(at + AHEAD), start, 16 * VECTORS);
+        for (index, &id) in ids.iter().enumerate() {
+            prefetch(table, ids.get(index + AHEAD), start, 16 * VECTORS);
             let scale = _mm512_set1_ps(table.scales[id as usize]);
             let row = &table.values[id as usize * table.dim + start..][..16 * VECTORS];
             for (sum, &values) in sums.iter_mut().zip(row.as_chunks::<16>().0) {
@@ -121,8 +121,8 @@ mod x86 {
     #[inline]
     fn block_avx2<const VECTORS: usize>(table: &Table, ids: &[u32], start: usize, sum: &mut [f32]) -> usize {
         let mut sums = [_mm256_setzero_ps(); VECTORS];
-        for (at, &id) in ids.iter().enumerate() {
-            prefetch(table, ids.get(at + AHEAD), start, 8 * VECTORS);
+        for (index, &id) in ids.iter().enumerate() {
+            prefetch(table, ids.get(index + AHEAD), start, 8 * VECTORS);
             let scale = _mm256_set1_ps(table.scales[id as usize]);
             let row = &table.values[id as usize * table.dim + start..][..8 * VECTORS];
             for (sum, &values) in sums.iter_mut().zip(row.as_chunks::<8>().0) {

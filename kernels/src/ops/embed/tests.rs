@@ -99,7 +99,8 @@ fn vectors_are_within_the_bound_of_the_oracle() {
             let got = &run(&[request])[0];
             assert_eq!(got.len(), expected.vectors.len());
             for (i, &got) in got.iter().enumerate() {
-                let (vector, bound) = (expected.vectors[i], expected.bounds[i]);
+                let vector = expected.vectors[i];
+                let bound = expected.bounds[i];
                 assert!((f64::from(got) - vector).abs() <= bound, "number {i} is {got}, not {vector} +- {bound}");
             }
         }

@@ -29,7 +29,8 @@ impl PackedBatch {
             return invalid(format!("a batch of {tokens} tokens"));
         }
         let mut batch = Batch { ids: Vec::with_capacity(tokens), cu_seqlens: vec![0], ..Batch::default() };
-        let (mut rows, mut counts) = (vec![], vec![]);
+        let mut rows = vec![];
+        let mut counts = vec![];
         let has_token_types = requests.iter().any(|request| !request.token_type_ids.is_empty());
         let mut first = 0;
         for request in requests {
@@ -59,19 +60,26 @@ impl PackedBatch {
     /// Splits the output among the requests, without copying rows.
     pub fn split(&self, pooled: PooledOutput) -> Result<Vec<Encoded>, OpError> {
         let bytes = Bytes::from(pooled.bytes);
-        let (mut at, mut scale, mut rows) = (0, 0, self.rows.as_slice());
+        let mut offset = 0;
+        let mut scale = 0;
+        let mut rows = self.rows.as_slice();
         let mut answers = Vec::with_capacity(self.counts.len());
         for &count in &self.counts {
             let (own_rows, rest) = rows.split_at(count);
             rows = rest;
             let length: usize = own_rows.iter().map(OutputRow::bytes).sum();
             let scales = own_rows.iter().filter(|row| row.output == OutputType::Int8).count();
-            let (Some(_), Some(own_scales)) = (bytes.get(at..at + length), pooled.scales.get(scale..scale + scales))
+            let (Some(_), Some(own_scales)) =
+                (bytes.get(offset..offset + length), pooled.scales.get(scale..scale + scales))
             else {
                 return invalid("a backend returned too few rows".to_owned());
             };
-            answers.push(Encoded { bytes: bytes.slice(at..at + length), scales: own_scales.to_vec(), rows: count });
-            at += length;
+            answers.push(Encoded {
+                bytes: bytes.slice(offset..offset + length),
+                scales: own_scales.to_vec(),
+                rows: count,
+            });
+            offset += length;
             scale += scales;
         }
         Ok(answers)

@@ -44,9 +44,9 @@ pub struct EncoderConfig {
     pub positions: Positions,
     /// The activation of the MLP.
     pub activation: Activation,
-    /// Whether the MLP is gated: `activation(gate) * up`.
+    /// True if the MLP is gated: `activation(gate) * up`.
     pub gated: bool,
-    /// Whether a token attends to itself and preceding tokens only.
+    /// True if a token attends to itself and preceding tokens only.
     pub causal: bool,
     /// Layers with sliding window attention.
     pub window: Option<SlidingWindow>,
@@ -54,7 +54,7 @@ pub struct EncoderConfig {
     pub qk_norm: Option<QkNorm>,
     /// The default pooling.
     pub pooling: Pooling,
-    /// Whether vectors are normalised to unit length by default.
+    /// True if vectors are normalised to unit length by default.
     pub normalize: bool,
 }
 
@@ -135,7 +135,7 @@ pub enum QkNorm {
     AllHeads,
 }
 
-/// How the tokens of a range become one vector.
+/// The pooling of a range of tokens to one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Pooling {
     /// The first token.
@@ -222,9 +222,9 @@ impl EncoderConfig {
             ("intermediate", self.intermediate, 1 << 18),
             ("max_tokens", self.max_tokens, 1 << 20),
         ];
-        for (name, got, most) in sizes {
-            if !(1..=most).contains(&got) {
-                return invalid(format!("{name} must be 1 to {most}, got {got}"));
+        for (name, got, limit) in sizes {
+            if !(1..=limit).contains(&got) {
+                return invalid(format!("{name} must be 1 to {limit}, got {got}"));
             }
         }
         if self.layers > 1 << 12 {

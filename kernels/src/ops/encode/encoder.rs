@@ -35,11 +35,11 @@ async fn post_norm_layers<P: Primitives>(
     batch: &Batch,
     mut hidden_states: P::Tensor,
 ) -> Result<P::Tensor, OpError> {
-    for (at, layer) in model.weights.layers.iter().enumerate() {
-        let attended = model.self_attention(on, batch, at, layer, &hidden_states).await?;
+    for (index, layer) in model.weights.layers.iter().enumerate() {
+        let attended = model.self_attention(on, batch, index, layer, &hidden_states).await?;
         hidden_states = match &layer.attention_norm {
             Some(norm) => on.linear_add_norm(&attended, &layer.output, hidden_states, norm).await?,
-            None => return missing_norm(at),
+            None => return missing_norm(index),
         };
         drop(attended);
         let intermediate = model.mlp_up(on, layer, &hidden_states).await?;
@@ -56,18 +56,18 @@ async fn pre_norm_layers<P: Primitives>(
     mut residual: P::Tensor,
 ) -> Result<P::Tensor, OpError> {
     let mut pending = None;
-    for (at, layer) in model.weights.layers.iter().enumerate() {
+    for (index, layer) in model.weights.layers.iter().enumerate() {
         let attended = match (pending.take(), &layer.attention_norm) {
-            (None, None) => model.attention_sublayer(on, batch, at, layer, &residual).await?,
+            (None, None) => model.attention_sublayer(on, batch, index, layer, &residual).await?,
             (None, Some(norm)) => {
                 let input = on.norm(&residual, norm).await?;
-                model.attention_sublayer(on, batch, at, layer, &input).await?
+                model.attention_sublayer(on, batch, index, layer, &input).await?
             }
             (Some(delta), Some(norm)) => {
                 let input = on.fused_add_norm(&mut residual, delta, norm).await?;
-                model.attention_sublayer(on, batch, at, layer, &input).await?
+                model.attention_sublayer(on, batch, index, layer, &input).await?
             }
-            (Some(_), None) => return missing_norm(at),
+            (Some(_), None) => return missing_norm(index),
         };
         let input = on.fused_add_norm(&mut residual, attended, &layer.mlp_norm).await?;
         pending = Some(model.mlp(on, layer, &input).await?);
@@ -88,12 +88,12 @@ impl<W> Model<'_, W> {
         &self,
         on: &mut P,
         batch: &Batch,
-        at: usize,
+        index: usize,
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
         let qkv = on.linear(input, &layer.qkv, Epilogue::Bias).await?;
-        on.attention(batch, qkv, &self.attention_params(at, layer)).await
+        on.attention(batch, qkv, &self.attention_params(index, layer)).await
     }
 
     /// Self-attention with its output projection.
@@ -101,11 +101,11 @@ impl<W> Model<'_, W> {
         &self,
         on: &mut P,
         batch: &Batch,
-        at: usize,
+        index: usize,
         layer: &Layer<W>,
         input: &P::Tensor,
     ) -> Result<P::Tensor, OpError> {
-        let attended = self.self_attention(on, batch, at, layer, input).await?;
+        let attended = self.self_attention(on, batch, index, layer, input).await?;
         on.linear(&attended, &layer.output, Epilogue::Bias).await
     }
 
@@ -132,10 +132,10 @@ impl<W> Model<'_, W> {
         on.linear(&intermediate, &layer.down, Epilogue::Bias).await
     }
 
-    /// The attention parameters of layer `at`.
-    fn attention_params<'a>(&'a self, at: usize, layer: &'a Layer<W>) -> Attention<'a, W> {
+    /// The attention parameters of layer `index`.
+    fn attention_params<'a>(&'a self, index: usize, layer: &'a Layer<W>) -> Attention<'a, W> {
         let config = self.config;
-        let window = config.window(at);
+        let window = config.window(index);
         let rotations = match window {
             Some(_) => self.weights.local_rotary.as_ref().or(self.weights.rotary.as_ref()),
             None => self.weights.rotary.as_ref(),

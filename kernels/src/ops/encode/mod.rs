@@ -138,19 +138,19 @@ pub struct EncodeRequest {
     pub pooling: Pooling,
     /// Leading dimensions to keep, 1 to `hidden`.
     pub dimensions: usize,
-    /// Whether to scale to unit length.
+    /// True to scale to unit length.
     pub normalize: bool,
     /// The number format of vectors.
     pub output: OutputType,
     /// The precision.
     pub precision: Precision,
-    /// Whether a GPU must compute [`Activation::Gelu`] by erf rather than by a faster approximation.
+    /// True if a GPU must compute [`Activation::Gelu`] by erf rather than by a faster approximation.
     pub exact_gelu: bool,
 }
 
 /// The first number not below `end`. The vectorised maximum finds the common case that there is none.
 fn first_from(numbers: &[u32], end: usize) -> Option<u32> {
-    numbers.iter().copied().max().filter(|most| *most as usize >= end)?;
+    numbers.iter().copied().max().filter(|limit| *limit as usize >= end)?;
     numbers.iter().copied().find(|number| *number as usize >= end)
 }
 
@@ -204,7 +204,7 @@ impl EncodeRequest {
             return invalid(format!("offsets must go from 0 to {}, got {ends:?}", self.ids.len()));
         }
         match self.offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-            Some(at) => invalid(format!("offset {} is below offset {at}", at + 1)),
+            Some(index) => invalid(format!("offset {} is below offset {index}", index + 1)),
             None => Ok(()),
         }
     }

@@ -46,11 +46,11 @@ fn floats(numbers: &[f32]) -> Vec<f64> {
 impl Rows {
     fn map(&self, width: usize, f: impl Fn(usize, &[f64]) -> Vec<f64>) -> Self {
         let rows = self.numbers.chunks_exact(self.width).enumerate();
-        Self { numbers: rows.flat_map(|(at, row)| f(at, row)).collect(), width }
+        Self { numbers: rows.flat_map(|(index, row)| f(index, row)).collect(), width }
     }
 
-    fn row(&self, at: usize) -> &[f64] {
-        &self.numbers[at * self.width..][..self.width]
+    fn row(&self, index: usize) -> &[f64] {
+        &self.numbers[index * self.width..][..self.width]
     }
 
     fn add(&mut self, delta: &Self) {
@@ -79,9 +79,9 @@ impl Primitives for Oracle {
                     (&embeddings.position_embeddings, position_offset + position),
                     (&embeddings.token_type_embeddings, token_type),
                 ];
-                for (table, at) in rows {
+                for (table, index) in rows {
                     if let Some(table) = table {
-                        state.iter_mut().zip(row(table, at)).for_each(|(x, more)| *x += more);
+                        state.iter_mut().zip(row(table, index)).for_each(|(x, more)| *x += more);
                     }
                 }
                 numbers.append(&mut state);
@@ -98,8 +98,8 @@ impl Primitives for Oracle {
         let product = |row: &[f64]| -> Vec<f64> {
             let outputs = linear.weight.0.chunks_exact(linear.inputs).enumerate();
             outputs
-                .map(|(at, weights)| {
-                    let bias = linear.bias.as_ref().map_or(0.0, |bias| bias.0[at]);
+                .map(|(index, weights)| {
+                    let bias = linear.bias.as_ref().map_or(0.0, |bias| bias.0[index]);
                     row.iter().zip(weights).map(|(x, weight)| x * weight).sum::<f64>() + bias
                 })
                 .collect()
@@ -154,7 +154,8 @@ impl Primitives for Oracle {
 
 /// The query, key and value row of a token after QK norm and rotation.
 fn normalized_and_rotated(row: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
-    let (queries, keys) = (params.heads * params.head_dim, params.kv_heads * params.head_dim);
+    let queries = params.heads * params.head_dim;
+    let keys = params.kv_heads * params.head_dim;
     let (queries, rest) = row.split_at(queries);
     let (keys, values) = rest.split_at(keys);
     let part = |part: &[f64], norm: Option<&Norm<Weight>>| -> Vec<f64> {
@@ -173,7 +174,8 @@ fn rotated(head: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec
     if let Some((table, dims)) = params.rotary {
         let half = dims / 2;
         for i in 0..half {
-            let (cos, sin) = (table.0[position * dims + i], table.0[position * dims + half + i]);
+            let cos = table.0[position * dims + i];
+            let sin = table.0[position * dims + half + i];
             (head[i], head[half + i]) = (head[i] * cos - head[half + i] * sin, head[half + i] * cos + head[i] * sin);
         }
     }
@@ -184,24 +186,26 @@ fn rotated(head: &[f64], position: usize, params: &Attention<'_, Weight>) -> Vec
 fn attended(rows: &[Vec<f64>], query: usize, head: usize, params: &Attention<'_, Weight>) -> Vec<f64> {
     let dim = params.head_dim;
     let kv_head = head * params.kv_heads / params.heads;
-    let (key, value) = ((params.heads + kv_head) * dim, (params.heads + params.kv_heads + kv_head) * dim);
-    let is_visible = |at: usize| {
-        (!params.causal || at <= query) && params.window.is_none_or(|distance| at.abs_diff(query) <= distance)
+    let key = (params.heads + kv_head) * dim;
+    let value = (params.heads + params.kv_heads + kv_head) * dim;
+    let is_visible = |index: usize| {
+        (!params.causal || index <= query) && params.window.is_none_or(|distance| index.abs_diff(query) <= distance)
     };
     let scores: Vec<_> = (0..rows.len())
-        .filter(|at| is_visible(*at))
-        .map(|at| {
-            let product: f64 = (0..dim).map(|i| rows[query][head * dim + i] * rows[at][key + i]).sum();
-            let entry = head * (2 * params.max_tokens - 1) + at + params.max_tokens - 1 - query;
+        .filter(|index| is_visible(*index))
+        .map(|index| {
+            let product: f64 = (0..dim).map(|i| rows[query][head * dim + i] * rows[index][key + i]).sum();
+            let entry = head * (2 * params.max_tokens - 1) + index + params.max_tokens - 1 - query;
             let bias = params.relative_bias.map_or(0.0, |table| table.0[entry]);
-            let slope = params.slopes.map_or(0.0, |slopes| slopes.0[head] * at.abs_diff(query) as f64);
-            (at, product * f64::from(params.scale) + bias - slope)
+            let slope = params.slopes.map_or(0.0, |slopes| slopes.0[head] * index.abs_diff(query) as f64);
+            (index, product * f64::from(params.scale) + bias - slope)
         })
         .collect();
     let row_max = scores.iter().fold(f64::NEG_INFINITY, |row_max, (_, score)| row_max.max(*score));
     let row_sum: f64 = scores.iter().map(|(_, score)| (score - row_max).exp()).sum();
-    let share =
-        |i: usize| scores.iter().map(|(at, score)| (score - row_max).exp() / row_sum * rows[*at][value + i]).sum();
+    let share = |i: usize| {
+        scores.iter().map(|(index, score)| (score - row_max).exp() / row_sum * rows[*index][value + i]).sum()
+    };
     (0..dim).map(share).collect()
 }
 
@@ -213,8 +217,8 @@ fn normalized(row: &[f64], norm: &Norm<Weight>) -> Vec<f64> {
     };
     let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
     let factor = (variance + f64::from(norm.epsilon)).sqrt().recip();
-    let bias = |at: usize| norm.bias.as_ref().map_or(0.0, |bias| bias.0[at]);
-    row.iter().enumerate().map(|(at, x)| (x - mean) * factor * norm.weight.0[at] + bias(at)).collect()
+    let bias = |index: usize| norm.bias.as_ref().map_or(0.0, |bias| bias.0[index]);
+    row.iter().enumerate().map(|(index, x)| (x - mean) * factor * norm.weight.0[index] + bias(index)).collect()
 }
 
 fn activate(f: Activation, x: f64) -> f64 {
@@ -233,7 +237,8 @@ pub(crate) fn erf(x: f64) -> f64 {
     if x.abs() > 4.5 {
         return x.signum();
     }
-    let (mut term, mut sum) = (x, x);
+    let mut term = x;
+    let mut sum = x;
     for n in 1..200 {
         term *= -x * x / f64::from(n);
         sum += term / f64::from(2 * n + 1);
@@ -248,14 +253,14 @@ fn reduce(rows: &Rows, row: &OutputRow) -> Vec<f64> {
         Reduction::Mean | Reduction::Max => 1.0,
     };
     let row_sum: f64 = tokens.clone().map(weight).sum();
-    let of = |d: usize| match row.reduce {
+    let component = |d: usize| match row.reduce {
         _ if tokens.is_empty() => 0.0,
         Reduction::Max => tokens.clone().map(|token| rows.row(token)[d]).fold(f64::NEG_INFINITY, f64::max),
         Reduction::Mean | Reduction::WeightedMean => {
             tokens.clone().map(|token| rows.row(token)[d] * weight(token)).sum::<f64>() / row_sum
         }
     };
-    let vector: Vec<f64> = (0..row.dimensions as usize).map(of).collect();
+    let vector: Vec<f64> = (0..row.dimensions as usize).map(component).collect();
     let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
     if !row.normalize || length == 0.0 {
         return vector;

@@ -29,7 +29,7 @@ pub struct Batch {
     pub max_seqlen: usize,
 }
 
-/// What a linear layer applies to the product before it is written.
+/// The function that a linear layer applies to the product before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epilogue {
     /// Adds the bias, if there is one; so do the others.
@@ -51,7 +51,7 @@ pub struct Attention<'a, W> {
     pub head_dim: usize,
     /// The factor of scores, before biases.
     pub scale: f32,
-    /// Whether a token attends to itself and preceding tokens only.
+    /// True if a token attends to itself and preceding tokens only.
     pub causal: bool,
     /// The largest distance a token attends to.
     pub window: Option<usize>,
@@ -119,7 +119,7 @@ pub struct OutputRow {
     pub reduce: Reduction,
     /// Leading dimensions to keep.
     pub dimensions: u32,
-    /// Whether to scale to unit length after truncation; zeros stay zeros.
+    /// True to scale to unit length after truncation; zeros stay zeros.
     pub normalize: bool,
     /// The number format.
     pub output: OutputType,

@@ -115,7 +115,7 @@ pub fn encoder(config: EncoderConfig) -> Result<Encoder, OpError> {
         local_rotary: None,
         relative_bias: None,
         slopes: None,
-        layers: (0..config.layers).map(|at| make.layer(&config, at, has_bias)).collect::<Result<_, _>>()?,
+        layers: (0..config.layers).map(|index| make.layer(&config, index, has_bias)).collect::<Result<_, _>>()?,
         final_norm: (config.norm_placement == NormPlacement::PreNorm)
             .then(|| make.norm(&config, config.hidden))
             .transpose()?,
@@ -154,8 +154,9 @@ pub fn request(encoder: &Arc<Encoder>, lengths: &[usize]) -> EncodeRequest {
 }
 
 /// One text of a request, alone.
-pub fn sequence(request: &EncodeRequest, at: usize) -> EncodeRequest {
-    let (from, to) = (request.offsets[at], request.offsets[at + 1]);
+pub fn sequence(request: &EncodeRequest, index: usize) -> EncodeRequest {
+    let from = request.offsets[index];
+    let to = request.offsets[index + 1];
     let ids = request.ids[from as usize..to as usize].to_vec();
     EncodeRequest { ids, offsets: vec![0, to - from], ..request.clone() }
 }
@@ -190,12 +191,12 @@ impl Maker {
         Ok(Norm { kind: config.norm, epsilon: config.epsilon, weight, bias })
     }
 
-    fn layer(&mut self, config: &EncoderConfig, at: usize, has_bias: bool) -> Result<Layer<Tensor>, OpError> {
+    fn layer(&mut self, config: &EncoderConfig, index: usize, has_bias: bool) -> Result<Layer<Tensor>, OpError> {
         let widths = config.qk_norm.map(|over| match over {
             QkNorm::PerHead => (config.head_dim, config.head_dim),
             QkNorm::AllHeads => (config.attention_width(), config.kv_heads * config.head_dim),
         });
-        let bare = at == 0 && config.norm_placement == NormPlacement::PreNorm && config.norm == NormKind::Layer;
+        let bare = index == 0 && config.norm_placement == NormPlacement::PreNorm && config.norm == NormKind::Layer;
         Ok(Layer {
             attention_norm: (!bare).then(|| self.norm(config, config.hidden)).transpose()?,
             qkv: self.linear(config.qkv_width(), config.hidden, has_bias)?,

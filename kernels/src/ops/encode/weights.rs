@@ -1,4 +1,4 @@
-//! The weights of an encoder, by their places: host tensors as a file holds them, or what a backend makes of them.
+//! The weights of an encoder, by their places: host tensors as a file holds them, or the form in which a backend holds them.
 
 use bytes::Bytes;
 use half::{bf16, f16};
@@ -65,7 +65,7 @@ impl Tensor {
         self.bytes.len() / self.dtype.bytes()
     }
 
-    /// Whether it has no elements.
+    /// Returns true if it has no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -170,7 +170,7 @@ pub struct Embeddings<W> {
 /// A transformer layer.
 #[derive(Clone, Debug)]
 pub struct Layer<W> {
-    /// Of the attention sublayer. In a pre-norm encoder the first layer may have none.
+    /// The norm of the attention sublayer. In a pre-norm encoder the first layer may have none.
     pub attention_norm: Option<Norm<W>>,
     /// `[qkv_width, hidden]`: the projections of queries, keys and values.
     pub qkv: Linear<W>,
@@ -180,7 +180,7 @@ pub struct Layer<W> {
     pub key_norm: Option<Norm<W>>,
     /// `[hidden, attention_width]`: the output projection.
     pub output: Linear<W>,
-    /// Of the MLP.
+    /// The norm of the MLP.
     pub mlp_norm: Norm<W>,
     /// `[mlp_up_width, hidden]`: the gate, if there is one, then the up projection.
     pub up: Linear<W>,
@@ -296,8 +296,8 @@ impl Weights<Tensor> {
         if self.layers.len() != config.layers {
             return invalid(format!("expected {} layers, got {}", config.layers, self.layers.len()));
         }
-        for (at, layer) in self.layers.iter().enumerate() {
-            layer.check(config, at)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            layer.check(config, index)?;
         }
         let pre_norm = config.norm_placement == NormPlacement::PreNorm;
         if pre_norm != self.final_norm.is_some() {
@@ -313,7 +313,10 @@ impl Weights<Tensor> {
         expect("position_embeddings", position_embeddings.as_ref(), rows(config.position_rows()))?;
         expect("token_type_embeddings", token_type_embeddings.as_ref(), rows(config.token_types))?;
         check_norm("embeddings.norm", norm.as_ref(), config.hidden)?;
-        let (mut rotary, mut local, mut bias, mut slopes) = (None, None, None, None);
+        let mut rotary = None;
+        let mut local = None;
+        let mut bias = None;
+        let mut slopes = None;
         match config.positions {
             Positions::Rotary { theta, local_theta, dims } => {
                 rotary = Some([config.max_tokens, dims]);
@@ -332,8 +335,8 @@ impl Weights<Tensor> {
 }
 
 impl Layer<Tensor> {
-    fn check(&self, config: &EncoderConfig, at: usize) -> Result<(), OpError> {
-        let name = |part: &str| format!("layers[{at}].{part}");
+    fn check(&self, config: &EncoderConfig, index: usize) -> Result<(), OpError> {
+        let name = |part: &str| format!("layers[{index}].{part}");
         let products = [
             ("qkv", &self.qkv, config.qkv_width(), config.hidden),
             ("output", &self.output, config.hidden, config.attention_width()),
@@ -347,7 +350,7 @@ impl Layer<Tensor> {
                 return invalid(format!("{} declares [{}, {}]", name(part), linear.outputs, linear.inputs));
             }
         }
-        let first = at == 0 && config.norm_placement == NormPlacement::PreNorm;
+        let first = index == 0 && config.norm_placement == NormPlacement::PreNorm;
         if self.attention_norm.is_none() && !first {
             return invalid(format!("{} is missing", name("attention_norm")));
         }

@@ -88,9 +88,9 @@ mod tests {
     #[test]
     fn a_column_becomes_bytes_without_a_copy() {
         let column = Column::from(vec![1_u32, 0x0203_0405]);
-        let at = column.as_ptr().cast::<u8>();
+        let address = column.as_ptr().cast::<u8>();
         let bytes = column.into_bytes();
-        assert_eq!(bytes.as_ptr(), at);
+        assert_eq!(bytes.as_ptr(), address);
         assert_eq!(bytes[..], [1, 0, 0, 0, 5, 4, 3, 2]);
         assert!(Column::<u32>::default().into_bytes().is_empty());
     }

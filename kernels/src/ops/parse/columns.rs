@@ -96,7 +96,7 @@ impl Table {
     pub(super) const ALL: [Self; 7] =
         [Self::Nodes, Self::Names, Self::Values, Self::Extra, Self::Lines, Self::Tokens, Self::Comments];
 
-    /// Whether its columns are to be returned.
+    /// Returns true if its columns are to be returned.
     pub(super) fn wanted(self, outputs: Outputs) -> bool {
         match self {
             Self::Nodes | Self::Names | Self::Values | Self::Extra => outputs.tree,

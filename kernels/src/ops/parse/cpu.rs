@@ -40,7 +40,8 @@ const GATHER_BYTES: usize = 1 << 20;
 pub(super) fn run(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
     let pool = worker.pool();
     let sizes = || batch.iter().map(|request| source_bytes(request));
-    let (is_long, bytes) = (sizes().any(|bytes| bytes > LONG_BYTES), sizes().sum());
+    let is_long = sizes().any(|bytes| bytes > LONG_BYTES);
+    let bytes = sizes().sum();
     let avoids_pool = worker.avoids_pool(parse_cost(bytes)) || (!is_long && pool.is_reserved());
     if bytes < MIN_PARALLEL_BYTES || avoids_pool {
         return pool.time_inline("parse", || sequential(batch, worker));
@@ -64,8 +65,9 @@ fn sequential(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseRespo
     let mut cost = 0;
     for request in batch {
         let sources = request.sources.iter().enumerate();
-        let parsed =
-            sources.map(|(at, source)| ParsedSource::parse(source, request.options_of(at), request.outputs)).collect();
+        let parsed = sources
+            .map(|(index, source)| ParsedSource::parse(source, request.options_of(index), request.outputs))
+            .collect();
         responses.push(respond(request, parsed, Schedule::Inline)?);
         cost += parse_cost(source_bytes(request));
         if cost >= SLICE {
@@ -78,10 +80,11 @@ fn sequential(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseRespo
 
 /// Parses on the pool.
 fn parallel(batch: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
-    let sources = batch.iter().flat_map(|request| (0..request.sources.len()).map(move |at| (*request, at))).collect();
-    let cost = |(request, at): &(&ParseRequest, usize)| parse_cost(request.sources[*at].len());
-    let parse = |(request, at): (&ParseRequest, usize)| {
-        ParsedSource::parse(&request.sources[at], request.options_of(at), request.outputs)
+    let sources =
+        batch.iter().flat_map(|request| (0..request.sources.len()).map(move |index| (*request, index))).collect();
+    let cost = |(request, index): &(&ParseRequest, usize)| parse_cost(request.sources[*index].len());
+    let parse = |(request, index): (&ParseRequest, usize)| {
+        ParsedSource::parse(&request.sources[index], request.options_of(index), request.outputs)
     };
     let mut parsed = worker.map(sources, cost, parse)?.into_iter();
     let requests = batch.iter().map(|request| (*request, parsed.by_ref().take(request.sources.len()).collect()));
@@ -254,8 +257,8 @@ impl Locate<'_> {
         Located { item, line: self.line(start), end_line: self.line(end) }
     }
 
-    fn line(self, at: u32) -> u32 {
-        u32::try_from(self.line_starts.partition_point(|&start| start <= at).max(1)).unwrap_or(u32::MAX)
+    fn line(self, offset: u32) -> u32 {
+        u32::try_from(self.line_starts.partition_point(|&start| start <= offset).max(1)).unwrap_or(u32::MAX)
     }
 }
 

@@ -128,18 +128,19 @@ fn copy<T: Copy + Send + Sync>(
     schedule: Schedule<'_>,
 ) -> Result<(), OpError> {
     let schedule = if size_of_val(out) >= MIN_PARALLEL_BYTES { schedule } else { Schedule::Inline };
-    let (mut pairs, mut rest) = (Vec::with_capacity(slices.len()), out);
+    let mut pairs = Vec::with_capacity(slices.len());
+    let mut rest = out;
     for from in slices.iter().flat_map(|slice| slice.chunks(MIN_PARALLEL_BYTES / size_of::<T>())) {
         let (to, after) = rest.split_at_mut(from.len());
         pairs.push((from, to));
         rest = after;
     }
     assert!(rest.is_empty(), "the slices are as long as the column");
-    let one = |(): &mut (), (from, to): (&[T], &mut [MaybeUninit<T>])| {
+    let copy = |(): &mut (), (from, to): (&[T], &mut [MaybeUninit<T>])| {
         // SAFETY: both have the same length, and `to` is borrowed mutably, so they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr().cast(), from.len()) }
     };
-    schedule.for_each(pairs, |(from, _)| copy_cost(size_of_val(*from)), || (), one)
+    schedule.for_each(pairs, |(from, _)| copy_cost(size_of_val(*from)), || (), copy)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Append-only memory: writers fill the end while readers read what was published.
+//! Append-only memory: writers fill the end while readers read the published part.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -55,15 +55,15 @@ impl Chunk {
         unsafe { self.norms.first(count) }
     }
 
-    /// Writes rows and their norms from row `at` on.
+    /// Writes rows and their norms from row `index` on.
     /// # Safety
     /// These rows were not written before, and no other thread reads or writes them during the call.
-    pub(super) unsafe fn write(&self, at: usize, rows: &[f32], squared_norm: impl Fn(&[f32]) -> f64) {
+    pub(super) unsafe fn write(&self, index: usize, rows: &[f32], squared_norm: impl Fn(&[f32]) -> f64) {
         // SAFETY: the caller promises it; rows and norms have the same indices.
-        unsafe { self.rows.write(at * self.dim, rows.iter().copied()) };
+        unsafe { self.rows.write(index * self.dim, rows.iter().copied()) };
         let norms = rows.chunks_exact(self.dim).map(squared_norm);
         // SAFETY: as above.
-        unsafe { self.norms.write(at, norms) };
+        unsafe { self.norms.write(index, norms) };
     }
 }
 
@@ -89,8 +89,8 @@ impl<T: Copy> Block<T> {
         let layout = Self::layout(len);
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc(layout) };
-        let Some(at) = NonNull::new(memory.cast()) else { handle_alloc_error(layout) };
-        Self { at, len, layout }
+        let Some(index) = NonNull::new(memory.cast()) else { handle_alloc_error(layout) };
+        Self { at: index, len, layout }
     }
 
     /// # Safety
@@ -103,9 +103,9 @@ impl<T: Copy> Block<T> {
 
     /// # Safety
     /// No other thread accesses these numbers during the call, and no slice of [`Self::first`] covers them.
-    unsafe fn write(&self, at: usize, values: impl ExactSizeIterator<Item = T>) {
-        assert!(at + values.len() <= self.len);
-        for (place, value) in (at..self.len).zip(values) {
+    unsafe fn write(&self, index: usize, values: impl ExactSizeIterator<Item = T>) {
+        assert!(index + values.len() <= self.len);
+        for (place, value) in (index..self.len).zip(values) {
             // SAFETY: inside the block by the zip, exclusive by the caller's promise.
             unsafe { self.at.add(place).write(value) };
         }

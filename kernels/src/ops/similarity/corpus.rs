@@ -77,7 +77,7 @@ impl Corpus {
         self.dim
     }
 
-    /// How rows are compared.
+    /// The metric by which rows are compared.
     pub fn metric(&self) -> Metric {
         self.metric
     }
@@ -126,7 +126,7 @@ impl Corpus {
         self.read().len
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -233,10 +233,10 @@ impl fmt::Debug for View {
 
 impl View {
     fn empty(dim: usize) -> Self {
-        let most = (CHUNK_BYTES / size_of::<f32>() / dim.max(1)).clamp(1, CHUNK_ROWS);
+        let maximum = (CHUNK_BYTES / size_of::<f32>() / dim.max(1)).clamp(1, CHUNK_ROWS);
         Self {
             dim,
-            chunk_rows: 1 << most.ilog2(),
+            chunk_rows: 1 << maximum.ilog2(),
             len: 0,
             chunks: Arc::default(),
             deleted: None,
@@ -250,7 +250,7 @@ impl View {
         self.len
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -275,8 +275,8 @@ impl View {
     /// # Panics
     /// If it does not exist.
     pub fn row(&self, row: usize) -> &[f32] {
-        let (chunk, rows, at) = self.find(row);
-        &chunk.rows(rows)[at * self.dim..][..self.dim]
+        let (chunk, rows, index) = self.find(row);
+        &chunk.rows(rows)[index * self.dim..][..self.dim]
     }
 
     /// The squared norm of one row.
@@ -284,8 +284,8 @@ impl View {
     /// # Panics
     /// If it does not exist.
     pub fn squared_norm(&self, row: usize) -> f64 {
-        let (chunk, rows, at) = self.find(row);
-        chunk.norms(rows)[at]
+        let (chunk, rows, index) = self.find(row);
+        chunk.norms(rows)[index]
     }
 
     /// Deleted rows as set bits, bit `i % 32` of word `i / 32`; rows past the last word are live. `None` if all are
@@ -306,8 +306,8 @@ impl View {
 
     /// Chunks with the index of their first row and their number of rows.
     fn filled(&self) -> impl Iterator<Item = (usize, &Chunk, usize)> {
-        self.chunks.iter().enumerate().map(|(at, chunk)| {
-            let first = at * self.chunk_rows;
+        self.chunks.iter().enumerate().map(|(index, chunk)| {
+            let first = index * self.chunk_rows;
             (first, chunk.as_ref(), self.chunk_rows.min(self.len - first))
         })
     }
@@ -321,28 +321,29 @@ impl View {
     /// Appends rows. Call only under the writer's lock, and on a view that is about to be published.
     fn extend(&mut self, mut rows: &[f32]) {
         while !rows.is_empty() {
-            let (at, count) = (self.len % self.chunk_rows, rows.len() / self.dim);
-            self.make_room(at, count);
+            let index = self.len % self.chunk_rows;
+            let count = rows.len() / self.dim;
+            self.make_room(index, count);
             let chunk = self.chunks.last().expect("make_room pushes a chunk if there is none");
-            let taken = (chunk.capacity() - at).min(count);
+            let taken = (chunk.capacity() - index).min(count);
             let (now, later) = rows.split_at(taken * self.dim);
             // SAFETY: rows from `len` on were never published, and the writer's lock keeps other writers away.
-            unsafe { chunk.write(at, now, f64_sums::squared_norm) };
+            unsafe { chunk.write(index, now, f64_sums::squared_norm) };
             self.len += taken;
             rows = later;
         }
     }
 
-    /// Makes room for at least one row in the last chunk, of which `at` rows are written; for all `count` rows if it is
+    /// Makes room for at least one row in the last chunk, of which `index` rows are written; for all `count` rows if it is
     /// the first chunk and they fit.
-    fn make_room(&mut self, at: usize, count: usize) {
+    fn make_room(&mut self, index: usize, count: usize) {
         let whole = self.chunk_rows;
         if self.len == self.chunks.len() * whole {
             let capacity = if self.chunks.is_empty() { self.first_capacity(count) } else { whole };
             Arc::make_mut(&mut self.chunks).push(Arc::new(Chunk::new(capacity, self.dim)));
-        } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == at) {
+        } else if let Some(last) = self.chunks.last().filter(|last| last.capacity() == index) {
             // Earlier views keep the old chunk.
-            let grown = last.grown((at + count).next_power_of_two().min(whole), at);
+            let grown = last.grown((index + count).next_power_of_two().min(whole), index);
             *Arc::make_mut(&mut self.chunks).last_mut().expect("there is one") = Arc::new(grown);
         }
     }
@@ -423,7 +424,8 @@ mod tests {
             let corpus = corpus(dim);
             let counts = if dim > 1_000 { [0, 1, 2, 1] } else { [1, 700, 40_000, 70_000] };
             for rows in counts {
-                let (before, growth) = (corpus.host_bytes(), corpus.growth_bytes(rows));
+                let before = corpus.host_bytes();
+                let growth = corpus.growth_bytes(rows);
                 let last = corpus.view().chunks.last().map_or(0, |chunk| chunk.bytes() as u64);
                 corpus.append(&counting(corpus.len(), rows, dim));
                 let after = corpus.host_bytes();
@@ -512,7 +514,7 @@ mod tests {
     fn readers_see_whole_rows_while_a_writer_appends() {
         let corpus = corpus(4);
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..50).for_each(|at| _ = corpus.append(&counting(at * 3, 3, 4))));
+            scope.spawn(|| (0..50).for_each(|index| _ = corpus.append(&counting(index * 3, 3, 4))));
             for _ in 0..50 {
                 let view = corpus.view();
                 assert_eq!(view.len() % 3, 0);

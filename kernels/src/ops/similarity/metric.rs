@@ -1,8 +1,8 @@
-//! How rows are compared, and the order of scores.
+//! Metrics that compare rows, and the order of scores.
 
 use std::cmp::Ordering;
 
-/// How two rows are compared.
+/// A metric that compares two rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// Cosine; 0 if either row is all zeros. Higher is nearer.

@@ -14,21 +14,22 @@ pub fn search(
     threshold: Option<f32>,
     allowed: impl Fn(u32) -> bool,
 ) -> Vec<Vec<Hit>> {
-    let (queries_f32, rows) = (queries.as_f32(), corpus.as_f32());
+    let queries_f32 = queries.as_f32();
+    let rows = corpus.as_f32();
     let dim = corpus.cols();
-    let row = |at: usize| &rows[at * dim..][..dim];
+    let row = |index: usize| &rows[index * dim..][..dim];
     let best = |query: &[f32]| {
         let mut hits: Vec<_> = (0_u32..)
             .take(corpus.rows())
-            .filter(|&at| allowed(at))
-            .map(|at| Hit { row: at, score: score(metric, query, row(at as usize)) })
+            .filter(|&index| allowed(index))
+            .map(|index| Hit { row: index, score: score(metric, query, row(index as usize)) })
             .filter(|hit| threshold.is_none_or(|threshold| rank(metric, hit.score, threshold + 0.0).is_le()))
             .collect();
         hits.sort_by(|a, b| rank(metric, a.score, b.score).then(a.row.cmp(&b.row)));
         hits.truncate(k);
         hits
     };
-    (0..queries.rows()).map(|at| best(&queries_f32[at * dim..][..dim])).collect()
+    (0..queries.rows()).map(|index| best(&queries_f32[index * dim..][..dim])).collect()
 }
 
 /// The score of one row, computed in f64 and rounded to f32; zero has no sign.

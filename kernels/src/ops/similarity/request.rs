@@ -78,7 +78,7 @@ pub struct FindSimilarRequest {
     pub queries: Matrix,
     /// [N, D], finite.
     pub corpus: Matrix,
-    /// How rows are compared.
+    /// The metric by which rows are compared.
     pub metric: Metric,
     /// Hits per query, 1 to min(N, [`MAX_K`]).
     pub k: usize,

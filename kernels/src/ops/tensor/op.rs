@@ -113,9 +113,9 @@ impl ExecuteRequest {
         let Some(Keep { outputs, account }) = &self.keep else {
             return Ok(self.plan.outputs.iter().map(|_| None).collect());
         };
-        let reserve = |(nth, of): (usize, &TensorType)| {
+        let reserve = |(nth, ty): (usize, &TensorType)| {
             let is_kept = outputs.get(nth).copied().unwrap_or_default();
-            is_kept.then(|| account.reserve(device, of.bytes())).transpose()
+            is_kept.then(|| account.reserve(device, ty.bytes())).transpose()
         };
         self.plan.outputs.iter().enumerate().map(reserve).collect()
     }
@@ -124,10 +124,10 @@ impl ExecuteRequest {
         let inputs = self.inputs.iter().map(TensorInput::on_host).collect::<Result<Vec<_>, _>>()?;
         let outputs = cpu::execute(&self.plan, &inputs, worker)?;
         let mut executed = Executed { returned: vec![], kept: vec![] };
-        for ((output, of), reserved) in outputs.into_iter().zip(&self.plan.outputs).zip(reserved) {
+        for ((output, ty), reserved) in outputs.into_iter().zip(&self.plan.outputs).zip(reserved) {
             let output = Bytes::from_owner(output);
             match reserved {
-                Some(reserved) => executed.kept.push(ResidentTensor::on_host(of.clone(), output, reserved)),
+                Some(reserved) => executed.kept.push(ResidentTensor::on_host(ty.clone(), output, reserved)),
                 None => executed.returned.push(output),
             }
         }

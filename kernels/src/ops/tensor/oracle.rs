@@ -16,7 +16,7 @@ use accelerd_tensor::{
 pub fn execute(plan: &Plan, inputs: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut memory = Memory {
         inputs: inputs.iter().map(|bytes| bytes.to_vec()).collect(),
-        outputs: plan.outputs.iter().map(|of| vec![0; of.bytes()]).collect(),
+        outputs: plan.outputs.iter().map(|ty| vec![0; ty.bytes()]).collect(),
         arena: vec![0; plan.arena_bytes],
     };
     for step in &plan.steps {
@@ -47,12 +47,16 @@ struct Memory {
 /// All indices of a shape, row-major.
 fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     shape.iter().fold(vec![vec![]], |indices, extent| {
-        indices.iter().flat_map(|index| (0..*extent).map(move |at| [index.as_slice(), &[at]].concat())).collect()
+        indices
+            .iter()
+            .flat_map(|index| (0..*extent).map(move |position| [index.as_slice(), &[position]].concat()))
+            .collect()
     })
 }
 
 fn position(layout: &Layout, index: &[usize]) -> usize {
-    let moved: isize = index.iter().zip(&layout.strides).map(|(at, stride)| at.cast_signed() * stride).sum();
+    let moved: isize =
+        index.iter().zip(&layout.strides).map(|(position, stride)| position.cast_signed() * stride).sum();
     usize::try_from(layout.offset.cast_signed() + moved).expect("indices of a view have positions")
 }
 
@@ -65,7 +69,7 @@ struct Numbers {
 
 impl Numbers {
     fn at(&self, index: &[usize]) -> f64 {
-        self.values[index.iter().zip(&self.shape).fold(0, |position, (at, extent)| position * extent + at)]
+        self.values[index.iter().zip(&self.shape).fold(0, |position, (offset, extent)| position * extent + offset)]
     }
 }
 
@@ -164,8 +168,8 @@ impl Memory {
             let values = self.row(&step.prologue, &step.inputs, &step.output, row);
             let greatest = values.iter().copied().reduce(maximum).unwrap_or(0.0);
             let sum = sum(values.iter().map(|x| (x - greatest).exp()));
-            let of = |x: &f64| if step.is_log { x - greatest - sum.ln() } else { (x - greatest).exp() / sum };
-            self.store_row(&step.output, row, &values.iter().map(of).collect::<Vec<_>>());
+            let value = |x: &f64| if step.is_log { x - greatest - sum.ln() } else { (x - greatest).exp() / sum };
+            self.store_row(&step.output, row, &values.iter().map(value).collect::<Vec<_>>());
         }
     }
 
@@ -179,34 +183,34 @@ impl Memory {
                 NormKind::Rms => 0.0,
             };
             let variance = sum(values.iter().map(|x| (x - mean) * (x - mean))) / count;
-            let of = |(column, x): (usize, &f64)| {
+            let normalize = |(column, x): (usize, &f64)| {
                 let at = |view: &Option<View>| view.as_ref().map(|view| self.load(view, &[column]).as_f64());
                 (x - mean) / (variance + eps).sqrt() * at(&step.weight).unwrap_or(1.0) + at(&step.bias).unwrap_or(0.0)
             };
-            let normalized: Vec<f64> = values.iter().enumerate().map(of).collect();
+            let normalized: Vec<f64> = values.iter().enumerate().map(normalize).collect();
             self.store_row(&step.output, row, &normalized);
         }
     }
 
     fn index(&mut self, step: &IndexStep) {
         let extent = step.input.layout.shape[step.input.layout.rank() - 1];
-        for at in indices(&step.output.layout.shape) {
-            let index = self.load(&step.index, &at).as_i64();
+        for position in indices(&step.output.layout.shape) {
+            let index = self.load(&step.index, &position).as_i64();
             let index = if index < 0 && step.op.wraps() { index + to_i64(extent) } else { index };
             let index = usize::try_from(index).ok().filter(|index| *index < extent).expect("indices within the extent");
-            let value = self.load(&step.input, &[at.as_slice(), &[index]].concat());
-            self.store(&step.output, &at, value);
+            let value = self.load(&step.input, &[position.as_slice(), &[index]].concat());
+            self.store(&step.output, &position, value);
         }
     }
 
     fn scan(&mut self, step: &ScanStep) {
         let [outer, extent, inner] = step.input.layout.shape[..] else { panic!("a scan of {:?}", step.input) };
         for (row, column) in (0..outer).flat_map(|row| (0..inner).map(move |column| (row, column))) {
-            let index = |at: usize| [row, at, column];
+            let index = |position: usize| [row, position, column];
             let values: Vec<_> =
-                (0..extent).map(|at| self.load(&step.input, &index(at)).cast(step.accumulate)).collect();
-            for (at, value) in scanned(step.kind, step.accumulate, &values).into_iter().enumerate() {
-                self.store(&step.output, &index(at), value.cast(step.output.dtype));
+                (0..extent).map(|position| self.load(&step.input, &index(position)).cast(step.accumulate)).collect();
+            for (position, value) in scanned(step.kind, step.accumulate, &values).into_iter().enumerate() {
+                self.store(&step.output, &index(position), value.cast(step.output.dtype));
             }
         }
     }
@@ -228,9 +232,12 @@ impl Memory {
 
     fn matmul(&mut self, step: &MatMulStep) {
         let inner = step.a.layout.shape[2];
-        let (a, b) = (self.numbers(&step.a), self.numbers(&step.b));
+        let a = self.numbers(&step.a);
+        let b = self.numbers(&step.b);
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
-            let (batch, row, column) = (index[0], index[1], index[2]);
+            let batch = index[0];
+            let row = index[1];
+            let column = index[2];
             let bias = step.bias.as_ref().map(|bias| self.load(bias, &[column]));
             let factors = |k: usize| (self.load(&step.a, &[batch, row, k]), self.load(&step.b, &[batch, k, column]));
             let mut result = match step.accumulate {
@@ -256,14 +263,18 @@ impl Memory {
 
     fn conv(&mut self, step: &ConvStep) {
         let filter = indices(&step.weight.layout.shape[1..]);
-        let (input, weight) = (self.numbers(&step.input), self.numbers(&step.weight));
-        let [group_channels, group_outputs] = [&step.input, &step.output].map(|of| of.layout.shape[1] / step.groups);
+        let input = self.numbers(&step.input);
+        let weight = self.numbers(&step.weight);
+        let [group_channels, group_outputs] =
+            [&step.input, &step.output].map(|tensor| tensor.layout.shape[1] / step.groups);
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
-            let (image, out, at) = (index[0], index[1], [index[2], index[3]]);
+            let image = index[0];
+            let out = index[1];
+            let position = [index[2], index[3]];
             let term = |tap: &Vec<usize>| {
                 let channel = out / group_outputs * group_channels + tap[0];
-                let row = position_of(&step.windows, 0, at[0], tap[1], step.input.layout.shape[2])?;
-                let column = position_of(&step.windows, 1, at[1], tap[2], step.input.layout.shape[3])?;
+                let row = position_of(&step.windows, 0, position[0], tap[1], step.input.layout.shape[2])?;
+                let column = position_of(&step.windows, 1, position[1], tap[2], step.input.layout.shape[3])?;
                 Some(input.at(&[image, channel, row, column]) * weight.at(&[out, tap[0], tap[1], tap[2]]))
             };
             let bias = step.bias.as_ref().map(|bias| self.load(bias, &[out]).as_f64());
@@ -276,7 +287,9 @@ impl Memory {
     }
 
     fn pool(&mut self, step: &PoolStep) {
-        let (input, output, dtype) = (&step.input.layout.shape, &step.output.layout.shape, step.output.dtype);
+        let input = &step.input.layout.shape;
+        let output = &step.output.layout.shape;
+        let dtype = step.output.dtype;
         for index in indices(output) {
             let axes =
                 [0, 1].map(|axis| pooled(&step.windows, axis, index[axis + 1], input[axis + 1], output[axis + 1]));
@@ -310,23 +323,23 @@ fn least(dtype: Dtype) -> Literal {
     Literal::from_i64(dtype, if dtype.is_signed() { i64::MIN >> (64 - 8 * dtype.size()) } else { 0 })
 }
 
-/// The position in an image of extent `extent` that window `at` has at position `tap` of its kernel; `None` in the padding.
-fn position_of(windows: &Windows, axis: usize, at: usize, tap: usize, extent: usize) -> Option<usize> {
-    let padded = at * windows.stride[axis] + tap * windows.dilation[axis];
+/// The position in an image of extent `extent` that window `index` has at position `tap` of its kernel; `None` in the padding.
+fn position_of(windows: &Windows, axis: usize, index: usize, tap: usize, extent: usize) -> Option<usize> {
+    let padded = index * windows.stride[axis] + tap * windows.dilation[axis];
     padded.checked_sub(windows.padding[axis]).filter(|position| *position < extent)
 }
 
-/// The positions of window `at` in an image of extent `extent`, and their number with those in the padding.
-fn pooled(windows: &PoolWindows, axis: usize, at: usize, extent: usize, count: usize) -> (Vec<usize>, usize) {
+/// The positions of window `index` in an image of extent `extent`, and their number with those in the padding.
+fn pooled(windows: &PoolWindows, axis: usize, index: usize, extent: usize, count: usize) -> (Vec<usize>, usize) {
     match windows {
         PoolWindows::Sliding(windows) => {
             let taps = 0..windows.kernel[axis];
-            let first = at * windows.stride[axis];
+            let first = index * windows.stride[axis];
             let end = (first + windows.kernel[axis]).min(extent + 2 * windows.padding[axis]);
-            (taps.filter_map(|tap| position_of(windows, axis, at, tap, extent)).collect(), end.saturating_sub(first))
+            (taps.filter_map(|tap| position_of(windows, axis, index, tap, extent)).collect(), end.saturating_sub(first))
         }
         PoolWindows::Adaptive => {
-            let range = at * extent / count..((at + 1) * extent).div_ceil(count);
+            let range = index * extent / count..((index + 1) * extent).div_ceil(count);
             (range.clone().collect(), range.len())
         }
     }
@@ -334,7 +347,8 @@ fn pooled(windows: &PoolWindows, axis: usize, at: usize, extent: usize, count: u
 
 impl Memory {
     fn attention(&mut self, step: &AttentionStep) {
-        let (heads, kv_heads) = (step.query.layout.shape[1], step.key.layout.shape[1]);
+        let heads = step.query.layout.shape[1];
+        let kv_heads = step.key.layout.shape[1];
         let [query_numbers, keys, values] = [&step.query, &step.key, &step.value].map(|view| self.numbers(view));
         for index in indices(&step.output.layout.shape[..3]) {
             let [batch, head, query] = index[..] else { panic!("batch, head and query") };
@@ -361,7 +375,8 @@ impl Memory {
         [batch, head, query]: [usize; 3],
         kv_head: usize,
     ) -> Vec<f64> {
-        let (keys, dim) = (step.key.layout.shape[2], step.key.layout.shape[3]);
+        let keys = step.key.layout.shape[2];
+        let dim = step.key.layout.shape[3];
         let length = step.lengths.as_ref().map(|lengths| self.load(lengths, &[batch]).as_i64());
         let end = length.map_or(keys, |length| usize::try_from(length).unwrap_or(0).min(keys));
         let score = |key: usize| {
@@ -397,13 +412,14 @@ fn from_integer(dtype: Dtype, value: i128) -> Literal {
 
 /// The sum with about twice the precision of f64: Neumaier's compensated summation.
 fn sum(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut lost) = (0.0_f64, 0.0);
+    let mut sum = 0.0_f64;
+    let mut lost = 0.0;
     for x in values {
         let next = sum + x;
         lost += if sum.abs() >= x.abs() { (sum - next) + x } else { (x - next) + sum };
         sum = next;
     }
-    // Infinities leave NaN as what was lost.
+    // The rounding error of infinities is NaN.
     if sum.is_finite() { sum + lost } else { sum }
 }
 
@@ -412,14 +428,16 @@ fn maximum(a: f64, b: f64) -> f64 {
     if a.is_nan() || a >= b { a } else { b }
 }
 
-/// Whether a later value is sought rather than an earlier one.
+/// Returns true if a later value is sought rather than an earlier one.
 fn exceeds(later: Literal, earlier: Literal, is_max: bool) -> bool {
     if later.dtype().is_float() {
-        let (later, earlier) = (later.as_f64(), earlier.as_f64());
+        let later = later.as_f64();
+        let earlier = earlier.as_f64();
         let is_further = if is_max { later > earlier } else { later < earlier };
         return !earlier.is_nan() && (later.is_nan() || is_further);
     }
-    let (later, earlier) = (integer(later), integer(earlier));
+    let later = integer(later);
+    let earlier = integer(earlier);
     if is_max { later > earlier } else { later < earlier }
 }
 
@@ -442,7 +460,9 @@ fn scanned(kind: ScanKind, dtype: Dtype, values: &[Literal]) -> Vec<Literal> {
         });
         return combined.map(|value| from_integer(dtype, value)).collect();
     }
-    let (mut total, mut lost, mut product) = (0.0_f64, 0.0, 1.0);
+    let mut total = 0.0_f64;
+    let mut lost = 0.0;
+    let mut product = 1.0;
     let number = |x: &Literal| {
         let x = x.as_f64();
         let next = total + x;
@@ -459,7 +479,8 @@ fn total_order(a: Literal, b: Literal) -> Ordering {
     if !a.dtype().is_float() {
         return integer(a).cmp(&integer(b));
     }
-    let (a, b) = (a.as_f64(), b.as_f64());
+    let a = a.as_f64();
+    let b = b.as_f64();
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 

@@ -12,7 +12,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Estimated bytes of a plan and its key for each byte of the key.
 const BYTES_PER_KEY_BYTE: u64 = 16;
 
-/// An LRU cache of plans. Equal graphs have the same plan, by which workers know what they have prepared and captured for it.
+/// An LRU cache of plans. Equal graphs have the same plan, which is the key of the launches that workers have prepared and captured.
 pub struct PlanCache(SingleFlightCache<GraphKey, Plan, ()>);
 
 impl Default for PlanCache {
@@ -52,14 +52,14 @@ mod tests {
 
     /// `y = x * factor`.
     fn scaled(name: &str, factor: f64) -> GraphSpec {
-        let of = TensorType { dtype: Dtype::F32, shape: vec![8] };
+        let ty = TensorType { dtype: Dtype::F32, shape: vec![8] };
         let node = NodeSpec {
             name: name.to_owned(),
             op: "mul".to_owned(),
             inputs: vec!["x".to_owned()],
             attributes: [("other".to_owned(), Attribute::Float(factor))].into(),
         };
-        GraphSpec { inputs: vec![("x".to_owned(), of)], nodes: vec![node], outputs: vec![name.to_owned()] }
+        GraphSpec { inputs: vec![("x".to_owned(), ty)], nodes: vec![node], outputs: vec![name.to_owned()] }
     }
 
     fn plan(cache: &PlanCache, spec: &GraphSpec) -> Arc<Plan> {

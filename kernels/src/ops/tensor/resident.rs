@@ -32,8 +32,8 @@ impl fmt::Debug for ResidentTensor {
 }
 
 impl ResidentTensor {
-    pub(super) fn on_host(of: TensorType, elements: Bytes, reserved: Reservation) -> Self {
-        Self { of, device: DeviceId::Cpu, memory: Memory::Host(elements), _reserved: reserved }
+    pub(super) fn on_host(ty: TensorType, elements: Bytes, reserved: Reservation) -> Self {
+        Self { of: ty, device: DeviceId::Cpu, memory: Memory::Host(elements), _reserved: reserved }
     }
 
     /// `buffer` is of the worker's device.
@@ -132,10 +132,10 @@ impl HostUpload {
     ///
     /// # Errors
     /// If the ledger or the allocator has no memory.
-    pub fn new(of: TensorType, account: &TensorAccount) -> Result<Self, OpError> {
-        let reserved = account.reserve(DeviceId::Cpu, of.bytes())?;
-        let buffer = AlignedBuffer::zeros(of.bytes())?;
-        Ok(Self { of, buffer, written: 0, reserved })
+    pub fn new(ty: TensorType, account: &TensorAccount) -> Result<Self, OpError> {
+        let reserved = account.reserve(DeviceId::Cpu, ty.bytes())?;
+        let buffer = AlignedBuffer::zeros(ty.bytes())?;
+        Ok(Self { of: ty, buffer, written: 0, reserved })
     }
 
     /// Writes the next bytes.
@@ -153,7 +153,7 @@ impl HostUpload {
         Ok(())
     }
 
-    /// The tensor. What was not written is zero.
+    /// The tensor. Elements that were not written are zero.
     pub fn finish(self) -> ResidentTensor {
         ResidentTensor::on_host(self.of, Bytes::from_owner(self.buffer), self.reserved)
     }
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn memory_is_reserved_from_the_start_of_an_upload_to_the_last_reference() {
         let (ledger, account) = account(100);
-        let of = TensorType { dtype: Dtype::I16, shape: vec![3] };
-        let mut upload = HostUpload::new(of, &account).expect("it fits");
+        let ty = TensorType { dtype: Dtype::I16, shape: vec![3] };
+        let mut upload = HostUpload::new(ty, &account).expect("it fits");
         assert_eq!(held(&ledger), 6);
         upload.write(&[1, 2, 3]).expect("three of six bytes");
         assert!(matches!(upload.write(&[0; 4]), Err(OpError::Invalid(_))));
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_tensor_above_the_limit_is_refused_with_the_figures() {
         let (ledger, account) = account(100);
-        let of = TensorType { dtype: Dtype::F64, shape: vec![13] };
-        let Err(OpError::MemoryLimit(refusal)) = HostUpload::new(of, &account) else { panic!("104 bytes of 100") };
+        let ty = TensorType { dtype: Dtype::F64, shape: vec![13] };
+        let Err(OpError::MemoryLimit(refusal)) = HostUpload::new(ty, &account) else { panic!("104 bytes of 100") };
         assert_eq!((refusal.asked, refusal.limit, refusal.setting), (104, 100, "tensors.memory_limit"));
         assert_eq!(held(&ledger), 0);
     }

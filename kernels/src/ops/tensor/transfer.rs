@@ -28,17 +28,17 @@ impl UploadRequest {
     }
 
     /// Writes bytes of a tensor that an earlier upload began, and that nothing reads yet.
-    pub fn next(tensor: Arc<ResidentTensor>, at: usize, data: Bytes) -> Self {
-        Self { to: Target::Begun { tensor, at }, data }
+    pub fn next(tensor: Arc<ResidentTensor>, index: usize, data: Bytes) -> Self {
+        Self { to: Target::Begun { tensor, at: index }, data }
     }
 
     fn run(&self, worker: &cuda::Worker) -> Result<Arc<ResidentTensor>, OpError> {
-        let (tensor, at) = match &self.to {
+        let (tensor, index) = match &self.to {
             Target::New { of, account, .. } => (Arc::new(allocate(of, account, worker)?), 0),
-            Target::Begun { tensor, at } => (Arc::clone(tensor), *at),
+            Target::Begun { tensor, at: index } => (Arc::clone(tensor), *index),
         };
-        tensor.check(&(at..at.saturating_add(self.data.len())))?;
-        worker.upload(&self.data, tensor.on(worker)?, at)?;
+        tensor.check(&(index..index.saturating_add(self.data.len())))?;
+        worker.upload(&self.data, tensor.on(worker)?, index)?;
         Ok(tensor)
     }
 }

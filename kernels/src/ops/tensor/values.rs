@@ -1,4 +1,4 @@
-//! What goes into an execution, and what comes out of it.
+//! Inputs and outputs of an execution.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Launches of a screen, and what they found.
+//! Launches of a screen, and their findings.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const KINDS: usize = FaultKind::ALL.len();
 /// Bytes of a word of the bitmap of open cases.
 const WORD: u64 = 4;
 
-/// What is launched: a thread for each case. The memory is zero but for the segments.
+/// A launch with a thread for each case. The memory is zero but for the segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScreenLaunch {
     /// Bytes of the memory.
@@ -23,20 +23,20 @@ pub struct ScreenLaunch {
     pub params: Vec<u8>,
     /// Where the block has addresses of the memory.
     pub addresses: Vec<u32>,
-    /// What is read afterwards, for [`Screened::new`].
+    /// The bytes that are read afterwards, for [`Screened::new`].
     pub result: Range<u64>,
 }
 
-/// What a launch found.
+/// The findings of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Screened {
     /// Cases of the launch.
     pub cases: u64,
     /// Cases that are decided and in which neither side has a result, by how subject and reference ended. They are not in any order.
     pub faults: Vec<([FaultKind; 2], u64)>,
-    /// Of each output: the largest absolute value of the finite results of the reference in the decided cases.
+    /// For each output, the largest absolute value of the finite results of the reference in the decided cases.
     pub norms: Vec<f64>,
-    /// Of each output: the decided cases in which both results are NaN.
+    /// For each output, the decided cases in which both results are NaN.
     pub nans: Vec<u64>,
     /// A bit for each case: 1 if it is open.
     open: Vec<u8>,
@@ -69,7 +69,7 @@ impl Screen {
         }
     }
 
-    /// Reads what a launch of `cases` cases left in [`ScreenLaunch::result`].
+    /// Reads the findings of a launch of `cases` cases from [`ScreenLaunch::result`].
     ///
     /// # Errors
     /// It has another length, or more cases than there were.
@@ -91,7 +91,7 @@ impl Screened {
     /// Cases whose results are all equal and 0, but for the open ones: `open` has a bit for each, from the lowest of the first byte on.
     ///
     /// # Errors
-    /// A bit is none of a case.
+    /// A bit belongs to no case.
     pub fn new(cases: u64, open: Vec<u8>) -> Result<Self, ScreenedError> {
         Self { cases, faults: vec![], norms: vec![], nans: vec![], open }.checked()
     }
@@ -112,7 +112,7 @@ impl Screened {
         self.open.iter().map(|byte| u64::from(byte.count_ones())).sum()
     }
 
-    /// An error if the counts are not those of the cases, or a norm is none.
+    /// Returns an error if the counts are not those of the cases, or a norm is not a number.
     fn checked(self) -> Result<Self, ScreenedError> {
         let faults = self.faults.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
         let without = faults.and_then(|faults| faults.checked_add(self.open_count()));

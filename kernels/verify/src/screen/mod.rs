@@ -20,7 +20,7 @@ use crate::{generator::Generator, input::Input};
 pub struct ScreenSide<'a> {
     /// Its code. Each parameter is an array of one dimension.
     pub code: &'a DeviceCode,
-    /// What each parameter is.
+    /// The role of each parameter.
     pub params: &'a [ScreenParam],
 }
 
@@ -38,9 +38,9 @@ pub enum ScreenParam {
 pub struct ScreenOutput {
     /// Its type.
     pub dtype: Dtype,
-    /// Whether two equal infinities pass.
+    /// True if two equal infinities pass.
     pub infinities_pass: bool,
-    /// Whether two NaN pass, whatever their bits, which depend on the processor.
+    /// True if two NaN pass, whatever their bits, which depend on the processor.
     pub nans_pass: bool,
 }
 
@@ -61,7 +61,7 @@ impl Screen {
     /// The `__global__` function of the program.
     pub const ENTRY: &str = "screen_cases";
 
-    /// Whether values of this type are screened. 16-bit floating-point numbers are not.
+    /// Returns true if values of this type are screened. 16-bit floating-point numbers are not.
     fn supports(dtype: Dtype) -> bool {
         !matches!(dtype, Dtype::F16 | Dtype::Bf16)
     }

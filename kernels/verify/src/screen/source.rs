@@ -33,7 +33,7 @@ pub(super) fn source(
     .join("\n")
 }
 
-/// What the generator of the crate draws from.
+/// The tables that the generator of the crate draws from.
 fn tables() -> String {
     let names: Vec<_> = Strategy::ALL.iter().map(|strategy| format!("{strategy:?}")).collect();
     let mix: Vec<_> = MIX.iter().map(|strategy| (*strategy as u8).to_string()).collect();
@@ -130,8 +130,8 @@ fn entry(generator: &Generator, outputs: &[ScreenOutput], sides: [ScreenSide; 2]
         reference = run("reference", "expected", reference, outputs),
         decision = decision(outputs, faults_pass),
         raised = each(outputs, |nth, _| {
-            let (norm, nans) =
-                (format!("&params.norms[{nth}], norm_{nth}"), format!("&params.nans[{nth}], nans_{nth}"));
+            let norm = format!("&params.norms[{nth}], norm_{nth}");
+            let nans = format!("&params.nans[{nth}], nans_{nth}");
             format!("    screen::raise({norm});\n    screen::add({nans});\n")
         }),
     )
@@ -156,7 +156,7 @@ fn run(name: &str, results: &str, side: ScreenSide, outputs: &[ScreenOutput]) ->
     )
 }
 
-/// Sets `is_decided`, and adds what a decided case has.
+/// Sets `is_decided`, and adds the figures of a decided case.
 fn decision(outputs: &[ScreenOutput], faults_pass: bool) -> String {
     let equal = each(outputs, |nth, output| {
         let ScreenOutput { infinities_pass, nans_pass, .. } = output;
@@ -187,7 +187,8 @@ fn each(outputs: &[ScreenOutput], text: impl Fn(usize, &ScreenOutput) -> String)
 
 /// Draws an input, whose special values begin at `first_special`.
 fn draw(dtypes: &[Dtype], nth: usize, mix: &Mix, first_special: usize) -> String {
-    let (values, specials) = (mix.values(), mix.specials());
+    let values = mix.values();
+    let specials = mix.specials();
     let (lowest, highest) = values.finite_bounds();
     let constants = specials.constants_range();
     let earlier = (0..nth)

@@ -52,18 +52,18 @@ pub(crate) fn split(inputs: &[Input], columns: &[Vec<u8>], count: usize) -> Vec<
 pub(crate) fn shrink(
     inputs: &[Input],
     case: &[Vec<u8>],
-    most: usize,
+    limit: usize,
     fails: impl Fn(&[Vec<u8>]) -> bool,
 ) -> Vec<Vec<u8>> {
     let mut shrinker = Shrinker::new(inputs, case).expect("the case goes with the inputs");
     loop {
-        let columns = shrinker.candidates(most);
+        let columns = shrinker.candidates(limit);
         if columns.is_empty() {
             break;
         }
         assert!(inputs.iter().zip(&columns).all(|(input, column)| input.contains(column)), "in their domains");
         let cases = split(inputs, &columns, shrinker.pending());
-        assert!(!cases.is_empty() && cases.len() <= most);
+        assert!(!cases.is_empty() && cases.len() <= limit);
         let verdicts: Vec<bool> = cases.iter().map(|case| fails(case)).collect();
         shrinker.record(&verdicts);
         assert!(fails(&shrinker.case()), "the case fails");

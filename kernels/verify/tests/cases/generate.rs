@@ -50,7 +50,7 @@ fn literals(dtype: Dtype, column: &[u8]) -> Vec<Literal> {
     column.chunks_exact(dtype.size()).map(|bytes| Literal::from_bits(dtype, bits(bytes))).collect()
 }
 
-/// Whether a value is in a domain, by the definition of a domain.
+/// Returns true if a value is in a domain, by the definition of a domain.
 fn is_in(domain: &Domain, value: Literal) -> bool {
     let number = value.as_f64();
     if number.is_nan() {
@@ -73,7 +73,8 @@ proptest! {
     #[test]
     fn values_are_in_their_domains(inputs in several_inputs(), seed: u64, constants in any::<([f64; 2], [i64; 2])>()) {
         let generator = Generator::new(inputs.clone(), seed).with_constants(&constants.0, &constants.1);
-        let (systematic, count) = (generator.systematic_cases(), 400);
+        let systematic = generator.systematic_cases();
+        let count = 400;
         for first in [0, systematic, u64::MAX - 7] {
             let columns = generator.cases(first, count);
             for (input, column) in inputs.iter().zip(&columns) {
@@ -239,7 +240,8 @@ fn lists_have_the_shapes_that_functions_of_lists_are_wrong_for() {
 fn an_input_repeats_an_earlier_one_or_its_neighbour() {
     let generator = Generator::new(vec![input(Dtype::I32), input(Dtype::F64)], 0);
     let columns = generator.cases(generator.systematic_cases(), 4000);
-    let (first, second) = (literals(Dtype::I32, &columns[0]), literals(Dtype::F64, &columns[1]));
+    let first = literals(Dtype::I32, &columns[0]);
+    let second = literals(Dtype::F64, &columns[1]);
     let distances: Vec<f64> = first.iter().zip(&second).map(|(one, other)| other.as_f64() - one.as_f64()).collect();
     for (distance, at_least) in [(0.0, 150), (1.0, 40), (-1.0, 40)] {
         let count = distances.iter().filter(|&&got| got == distance).count();

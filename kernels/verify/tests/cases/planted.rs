@@ -45,7 +45,8 @@ fn another_rounding_of_ties_is_shrunk_to_the_first_tie() {
 #[test]
 fn a_sum_that_saturates_rather_than_wraps_is_shrunk_to_the_first_overflow() {
     let wrong = |case: &[Vec<u8>]| {
-        let (a, b) = (i32s(case, 0)[0], i32s(case, 1)[0]);
+        let a = i32s(case, 0)[0];
+        let b = i32s(case, 1)[0];
         a.wrapping_add(b) != a.saturating_add(b)
     };
     let expected = [1i32.to_le_bytes().to_vec(), i32::MAX.to_le_bytes().to_vec()];
@@ -61,13 +62,15 @@ fn a_lost_sign_of_zero_is_found() {
 #[test]
 fn another_sign_of_a_remainder_is_shrunk_to_the_first_one() {
     let wrong = |case: &[Vec<u8>]| {
-        let (a, b) = (i64s(case, 0)[0], i64s(case, 1)[0]);
+        let a = i64s(case, 0)[0];
+        let b = i64s(case, 1)[0];
         b != 0 && a.wrapping_rem(b) != a.wrapping_rem_euclid(b)
     };
     let expected = [(-1i64).to_le_bytes().to_vec(), 2i64.to_le_bytes().to_vec()];
     Search::new([input(Dtype::I64), input(Dtype::I64)]).shrinks_to(wrong, &expected);
     let wrong = |case: &[Vec<u8>]| {
-        let (a, b) = (i32s(case, 0)[0], i32s(case, 1)[0]);
+        let a = i32s(case, 0)[0];
+        let b = i32s(case, 1)[0];
         let floored = |rest: i32| if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest };
         b != 0 && a.wrapping_rem(b) != floored(a.wrapping_rem(b))
     };

@@ -31,12 +31,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_search_ends_in_its_domains_with_a_case_that_fails(inputs in inputs(), number in 0u64..5000, salt: u64, most in 1usize..300) {
+    fn any_search_ends_in_its_domains_with_a_case_that_fails(inputs in inputs(), number in 0u64..5000, salt: u64, limit in 1usize..300) {
         let case: Vec<Vec<u8>> = Generator::new(inputs.clone(), 0).cases(number, 1);
         let fails = |candidate: &[Vec<u8>]| candidate == case || erratic(candidate, salt);
-        let shrunk = shrink(&inputs, &case, most, fails);
+        let shrunk = shrink(&inputs, &case, limit, fails);
         prop_assert!(fails(&shrunk));
-        prop_assert_eq!(&shrunk, &shrink(&inputs, &case, most, fails), "the same again");
+        prop_assert_eq!(&shrunk, &shrink(&inputs, &case, limit, fails), "the same again");
     }
 
     #[test]

@@ -99,9 +99,9 @@ fn main() -> io::Result<()> {
     let cores = thread::available_parallelism()?.get();
     let mut taken = vec![(0, vec![]); peers.len()];
     for round in 0..=rounds {
-        for (at, (accepted, seconds)) in taken.iter_mut().enumerate() {
+        for (index, (accepted, seconds)) in taken.iter_mut().enumerate() {
             let start = Instant::now();
-            *accepted = on_all(cores, at, &files);
+            *accepted = on_all(cores, index, &files);
             if round > 0 {
                 seconds.push(start.elapsed().as_secs_f64());
             }

@@ -66,7 +66,8 @@ fn parse(parser: &mut Parser, text: &str, grammar: Grammar, range: Option<Range>
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut count);
-    let tree = parser.parse_with_options(&mut |at, _| &text.as_bytes()[at.min(text.len())..], None, Some(options));
+    let tree =
+        parser.parse_with_options(&mut |index, _| &text.as_bytes()[index.min(text.len())..], None, Some(options));
     parser.reset();
     tree
 }

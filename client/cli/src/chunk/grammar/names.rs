@@ -90,13 +90,15 @@ fn without_generics(name: &str) -> String {
         return name.to_owned();
     }
     let mut depth = 0_usize;
-    let outside = name.chars().filter(|c| {
-        let opens = matches!(c, '<' | '[');
-        depth += usize::from(opens);
-        let is_outside = depth == 0;
-        depth = depth.saturating_sub(usize::from(matches!(c, '>' | ']')));
-        is_outside
-    });
-    let outside: String = outside.collect();
+    let outside: String = name
+        .chars()
+        .filter(|c| {
+            let opens = matches!(c, '<' | '[');
+            depth += usize::from(opens);
+            let is_outside = depth == 0;
+            depth = depth.saturating_sub(usize::from(matches!(c, '>' | ']')));
+            is_outside
+        })
+        .collect();
     if outside.trim().is_empty() { name.to_owned() } else { outside.trim().to_owned() }
 }

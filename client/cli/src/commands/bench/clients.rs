@@ -27,7 +27,7 @@ pub(super) type Calls = Arc<dyn Fn(&Client) -> Call + Send + Sync>;
 /// Merged measurements.
 pub(super) type Report = load::Report<Error>;
 
-/// How calls arrive.
+/// The arrival pattern of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     /// Closed loop.
@@ -122,8 +122,8 @@ struct Caller {
 
 impl Caller {
     fn call(&self, number: u64, priority: Priority) -> BoxFuture<'static, Result<(), Error>> {
-        let at = Priority::ALL.iter().position(|one| *one == priority).unwrap_or_default();
-        self.calls[at](number)
+        let index = Priority::ALL.iter().position(|candidate| *candidate == priority).unwrap_or_default();
+        self.calls[index](number)
     }
 }
 
@@ -198,11 +198,13 @@ fn pacer(plan: &Plan) -> Pacer {
 async fn connected(plan: &Plan, own: Range<usize>, builder: &Builder, calls: &Calls) -> Result<Vec<Caller>, Error> {
     let connect = |connection| plan.builder(builder, connection).connect();
     let clients = try_join_all(own.clone().map(connect)).await?;
-    let callers = own.zip(clients).map(|(connection, client)| {
-        let calls = Priority::ALL.map(|priority| calls(&client.clone().with_priority(priority)));
-        Caller { connection, calls }
-    });
-    let callers: Vec<_> = callers.collect();
+    let callers: Vec<_> = own
+        .zip(clients)
+        .map(|(connection, client)| {
+            let calls = Priority::ALL.map(|priority| calls(&client.clone().with_priority(priority)));
+            Caller { connection, calls }
+        })
+        .collect();
     join_all(callers.iter().map(|caller| closed(plan, caller, Until::Requests(plan.warm_up)))).await;
     Ok(callers)
 }

@@ -53,8 +53,9 @@ impl Shape {
     /// A tensor of random numbers.
     fn random(&self) -> Result<Tensor> {
         let elements = self.0.iter().try_fold(1_usize, |product, extent| product.checked_mul(*extent as usize));
-        let elements = elements.filter(|elements| *elements <= usize::try_from(i32::MAX).unwrap_or(usize::MAX));
-        let elements = elements.ok_or_else(|| CliError::Usage(format!("{self} has too many elements for one call")))?;
+        let elements = elements
+            .filter(|elements| *elements <= usize::try_from(i32::MAX).unwrap_or(usize::MAX))
+            .ok_or_else(|| CliError::Usage(format!("{self} has too many elements for one call")))?;
         let mut random = rand::rng();
         let data: Vec<u8> = (0..elements).flat_map(|_| random.random_range(-1.0_f32..1.0).to_le_bytes()).collect();
         let shape = self.0.iter().copied().map(i64::from).collect();

@@ -78,7 +78,7 @@ struct Figures {
     refused_p99_ms: f64,
 }
 
-/// How late the generator started calls. If it did not keep up, the level's figures do not describe the daemon.
+/// Delays with which the generator started calls. If it did not keep up, the level's figures do not describe the daemon.
 #[derive(Serialize)]
 struct Generator {
     kept_up: bool,
@@ -90,7 +90,8 @@ struct Generator {
 
 impl Figures {
     fn of(report: &Report, outcomes: &Outcomes) -> Self {
-        let (latencies, refusals) = (&outcomes.latencies, &outcomes.refusals);
+        let latencies = &outcomes.latencies;
+        let refusals = &outcomes.refusals;
         Self {
             sent: outcomes.sent(),
             goodput_per_second: report.goodput(outcomes),
@@ -139,7 +140,7 @@ impl Level {
             Shape::Closed { concurrency } => (Some(concurrency), None),
             Shape::Open { rate } => (None, Some(rate)),
         };
-        let occurring = Priority::ALL.into_iter().filter(|one| by_priority && plan.priorities.contains(*one));
+        let occurring = Priority::ALL.into_iter().filter(|priority| by_priority && plan.priorities.contains(*priority));
         let total = report.total();
         Self {
             concurrency,
@@ -153,7 +154,7 @@ impl Level {
             calls_per_second: report.rate(),
             items_per_second: report.rate() * f64::from(items),
             figures: Figures::of(report, &total),
-            priorities: occurring.map(|one| (one.name(), Figures::of(report, report.of(one)))).collect(),
+            priorities: occurring.map(|priority| (priority.name(), Figures::of(report, report.of(priority)))).collect(),
             generator: rate.map(|_| Generator::of(report)),
             lane,
             calls_per_batch,

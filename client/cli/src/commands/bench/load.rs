@@ -96,11 +96,13 @@ impl Load {
     /// Enough connections for all calls that the deadline lets be in flight, so that none waits in the client.
     fn connections_at(&self, rate: f64) -> usize {
         let in_flight = rate * self.deadline.unwrap_or(Duration::from_secs(1)).as_secs_f64();
-        let (least, most) = CONNECTIONS;
-        (least..most).find(|connections| *connections as f64 * STREAMS_PER_CONNECTION >= in_flight).unwrap_or(most)
+        let (minimum, maximum) = CONNECTIONS;
+        (minimum..maximum)
+            .find(|connections| *connections as f64 * STREAMS_PER_CONNECTION >= in_flight)
+            .unwrap_or(maximum)
     }
 
-    /// Whether to report results by priority.
+    /// Returns true if results are reported by priority.
     pub(super) fn by_priority(&self) -> bool {
         self.priorities.is_some()
     }

@@ -69,8 +69,11 @@ impl ParseBench {
             sources.push(source.into());
         }
         if lines < self.lines {
-            let found = format::count(lines as u64);
-            return Err(CliError::Usage(format!("{found} lines of Python were found, --lines wants {}", self.lines)));
+            let line_count = format::count(lines as u64);
+            return Err(CliError::Usage(format!(
+                "{line_count} lines of Python were found, --lines wants {}",
+                self.lines
+            )));
         }
         Ok((sources, lines))
     }

@@ -66,9 +66,9 @@ impl Source {
 
 async fn fill(collection: &Collection, rows: u32, dim: u32) -> Result {
     let rows = random(rows, dim)?;
-    for (at, part) in rows.as_slice().chunks(ROWS_AN_UPSERT * rows.dim()).enumerate() {
+    for (index, part) in rows.as_slice().chunks(ROWS_AN_UPSERT * rows.dim()).enumerate() {
         let part = MatrixRef::new(part, rows.dim()).map_err(Error::from)?;
-        let first = (at * ROWS_AN_UPSERT) as u64;
+        let first = (index * ROWS_AN_UPSERT) as u64;
         collection.upsert_vectors(first..first + part.rows() as u64, part, vec![]).await?;
     }
     Ok(())

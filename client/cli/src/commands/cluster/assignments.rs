@@ -84,7 +84,7 @@ async fn origins(client: &Client, name: &str) -> Result<HashMap<Id, Origin>> {
     loop {
         let page = collection.scroll(after.as_ref(), &options).await?;
         let points = page.points.payloads.iter().enumerate();
-        origins.extend(points.filter_map(|(at, payload)| Some((page.points.ids.get(at)?, origin(payload)?))));
+        origins.extend(points.filter_map(|(index, payload)| Some((page.points.ids.get(index)?, origin(payload)?))));
         after = page.next;
         if after.is_none() {
             return Ok(origins);

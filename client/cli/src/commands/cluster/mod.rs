@@ -181,8 +181,8 @@ async fn central_points(client: &Client, name: &str, clusters: &Clusters, top: u
     let (Some(ids), true) = (&clusters.ids, top > 0) else { return Ok(vec![]) };
     let cluster_of = clusters_by_id(ids, clusters.assignments.as_slice());
     let limit = u32::try_from(top).unwrap_or(MAX_HITS).saturating_mul(CANDIDATES).min(MAX_HITS);
-    let found = client.collection(name).search_vectors(&clusters.centers, &SearchOptions::limit(limit)).await?;
-    let members = (0..).zip(found.results).map(|(cluster, hits)| {
+    let neighbours = client.collection(name).search_vectors(&clusters.centers, &SearchOptions::limit(limit)).await?;
+    let members = (0..).zip(neighbours.results).map(|(cluster, hits)| {
         let own = hits.into_iter().filter(|hit| cluster_of.get(&hit.id) == Some(&cluster));
         own.take(top).map(|hit| describe(&hit.id, &hit.payload)).collect()
     });
@@ -190,7 +190,7 @@ async fn central_points(client: &Client, name: &str, clusters: &Clusters, top: u
 }
 
 fn clusters_by_id(ids: &Ids, assignments: &[i32]) -> HashMap<Id, i32> {
-    assignments.iter().enumerate().filter_map(|(at, cluster)| Some((ids.get(at)?, *cluster))).collect()
+    assignments.iter().enumerate().filter_map(|(index, cluster)| Some((ids.get(index)?, *cluster))).collect()
 }
 
 fn describe(id: &Id, payload: &Payload) -> String {

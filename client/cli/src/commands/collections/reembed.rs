@@ -66,16 +66,16 @@ async fn copy(old: &Collection, new: &Collection, field: &str) -> Result {
 /// The points with the texts of a field instead of vectors.
 fn with_texts(points: StoredPoints, field: &str) -> Result<Upsert> {
     let StoredPoints { ids, payloads, .. } = points;
-    let text = |(at, payload): (usize, &Payload)| match payload.get(field).and_then(Value::as_str) {
+    let text = |(index, payload): (usize, &Payload)| match payload.get(field).and_then(Value::as_str) {
         Some(text) => Ok(text.to_owned()),
-        None => Err(CliError::Usage(format!("point {} has no text in the field {field:?}", id(&ids, at)))),
+        None => Err(CliError::Usage(format!("point {} has no text in the field {field:?}", id(&ids, index)))),
     };
     let texts = payloads.iter().enumerate().map(text).collect::<Result<_>>()?;
     Ok(Upsert { ids, points: Points::Texts(texts), payloads })
 }
 
-fn id(ids: &Ids, at: usize) -> String {
-    ids.get(at).map_or_else(String::new, |id| id.to_string())
+fn id(ids: &Ids, index: usize) -> String {
+    ids.get(index).map_or_else(String::new, |id| id.to_string())
 }
 
 #[cfg(test)]

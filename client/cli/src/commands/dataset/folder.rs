@@ -17,12 +17,12 @@ use crate::{
 
 /// Name of the file of parameters.
 const PARAMETERS: &str = "dataset.json";
-/// Name of the file of a pair's folder that says what the pair is. It is written last.
+/// Name of the file in a pair's folder that describes the pair. It is written last.
 const PAIR: &str = "pair.json";
 /// Splits, in the order in which they are read.
 const SPLITS: [&str; 3] = ["train", "validation", "test"];
 
-/// How pairs are stored.
+/// The file layout of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Layout {
@@ -32,7 +32,7 @@ pub(super) enum Layout {
     Folders,
 }
 
-/// What pairs a data set has.
+/// The parameters that determine the pairs of a data set.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Parameters {
     pub(super) layout: Layout,
@@ -66,11 +66,11 @@ impl Folder {
     /// A data set with these parameters: a new one, or one that is there.
     pub(super) fn create(path: &Path, parameters: Parameters) -> Result<Self> {
         match Self::open(path) {
-            Ok(found) if found.parameters == parameters => Ok(found),
-            Ok(found) => Err(CliError::Usage(format!(
+            Ok(existing) if existing.parameters == parameters => Ok(existing),
+            Ok(existing) => Err(CliError::Usage(format!(
                 "{} has a data set with other parameters: {}",
                 path.display(),
-                serde_json::to_string(&found.parameters).unwrap_or_default()
+                serde_json::to_string(&existing.parameters).unwrap_or_default()
             ))),
             Err(CliError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 fs::create_dir_all(path).map_err(CliError::file(path))?;
@@ -94,7 +94,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Drops what an interrupted run has left of its last pairs.
+    /// Drops the incomplete last pairs of an interrupted run.
     pub(super) fn repair(&self) -> Result {
         if self.parameters.layout == Layout::Folders {
             return Ok(());
@@ -124,8 +124,7 @@ impl Folder {
 
     fn write_folder(&self, record: &Record) -> Result {
         let split = known_split(&self.path, &record.split)?;
-        let folder = self.path.join(split).join(plain(&record.category)?);
-        let folder = folder.join(plain(&record.name)?);
+        let folder = self.path.join(split).join(plain(&record.category)?).join(plain(&record.name)?);
         fs::create_dir_all(&folder).map_err(CliError::file(&folder))?;
         let write = |name: &str, content: &[u8]| {
             let path = folder.join(plain(name)?);
@@ -222,8 +221,10 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         entries => entries.map_err(CliError::file(folder))?,
     };
-    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
-    let mut paths = paths.map_err(CliError::file(folder))?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(CliError::file(folder))?;
     paths.sort();
     Ok(paths)
 }

@@ -52,7 +52,7 @@ pub(super) struct GenerateArgs {
     /// Percentage of structures for the test.
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     test: u32,
-    /// How pairs are stored.
+    /// File layout of the pairs.
     #[arg(long, value_enum, default_value_t = Layout::Jsonl)]
     layout: Layout,
     /// Run pairs on the CPU only, or on a GPU as well [default: on a GPU if there is one].
@@ -78,7 +78,7 @@ impl From<Device> for KernelDevice {
     }
 }
 
-/// What a kernel is an example of.
+/// The category of a kernel.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Category {
@@ -127,7 +127,7 @@ impl From<Category> for DatasetCategory {
     }
 }
 
-/// What the command did.
+/// The result of the command.
 #[derive(Serialize)]
 struct Generated {
     pairs: u64,
@@ -160,7 +160,8 @@ pub(super) async fn run(args: GenerateArgs, client: &Client, output: &Output) ->
         Ok(())
     })?;
     let before = known.len() as u64;
-    let (mut duplicates, mut disagreeing) = (0, 0);
+    let mut duplicates = 0;
+    let mut disagreeing = 0;
     let started = Instant::now();
     let bar = output.bar(args.pairs, CASES_BAR, "pairs");
     bar.set_position(before);
@@ -221,7 +222,7 @@ pub(super) fn options(parameters: &Parameters, count: u64, device: Option<Device
     Ok(device.map_or(options.clone(), |device| options.device(device.into())))
 }
 
-/// What values are called on the command line, and in a file of parameters.
+/// The names of values on the command line and in a file of parameters.
 fn names(values: &[impl ValueEnum]) -> Vec<String> {
     values.iter().filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned())).collect()
 }

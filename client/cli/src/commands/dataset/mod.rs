@@ -1,4 +1,4 @@
-//! Data sets of kernels and their translations: makes them, checks that they are made again, and counts what they have.
+//! Data sets of kernels and their translations: generation, verification that they are reproduced, and statistics.
 
 mod folder;
 mod generate;

@@ -42,7 +42,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Returns true if the results are what they should be.
+    /// Returns true if the results are the expected ones.
     pub(super) fn agrees(&self) -> bool {
         matches!(self.agreement.as_str(), "equal" | "close")
     }

@@ -1,4 +1,4 @@
-//! Counts what a data set has.
+//! Statistics of a data set.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub(super) struct StatsArgs {
     folder: PathBuf,
 }
 
-/// What a data set has.
+/// Statistics of a data set.
 #[derive(Default, Serialize)]
 struct Stats {
     pairs: u64,
@@ -97,8 +97,8 @@ impl Stats {
         for run in &record.runs {
             let counts = self.agreement.entry(run.device.clone()).or_default();
             *counts.entry(run.agreement.clone()).or_default() += 1;
-            let most = self.max_ulp_error.entry(run.device.clone()).or_default();
-            *most = run.max_ulp_error.max(*most);
+            let maximum = self.max_ulp_error.entry(run.device.clone()).or_default();
+            *maximum = run.max_ulp_error.max(*maximum);
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct VerifyArgs {
     device: Option<Device>,
 }
 
-/// What the check found.
+/// The findings of the check.
 #[derive(Default, Serialize)]
 struct Verified {
     pairs: u64,
@@ -104,7 +104,7 @@ pub(super) async fn run(args: VerifyArgs, client: &Client, output: &Output) -> R
     while let (Some((&first, _)), Some((&last, _))) = (stored.first_key_value(), stored.last_key_value()) {
         let options = options(&folder.parameters, CALL_PAIRS.min(last - first + 1), args.device)?.first_index(first);
         let mut pairs = client.generate_dataset(&options).await?;
-        // What comes before a pair is not made again, and was a duplicate when the data set was made if it is missing.
+        // Stored pairs before this one are not generated again. A missing pair was a duplicate when the data set was generated.
         while let (Some(pair), false) = (pairs.next().await, stored.is_empty()) {
             let made = Record::from(pair?);
             let after = stored.split_off(&(made.index + 1));

@@ -161,7 +161,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
 
     let split_options = SplitOptions { windows, outlines: outline::are_offered(client, &walked, output).await? };
     let text_field = there.map(|described| described.text_field).filter(|field| !field.is_empty());
-    let job = send::Job {
+    let run = send::IndexRun {
         client,
         collection: &collection,
         split_options,
@@ -169,7 +169,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
         compare: has_points,
         dry_run: args.dry_run,
     };
-    let tally = send::send(job, &walked, output).await?;
+    let tally = send::send(run, &walked, output).await?;
     let leftovers = if has_points && !args.dry_run { delete_stale_chunks(&collection, &tally.sent).await? } else { 0 };
     let (removed, gone) = if has_points {
         delete_removed_files(&collection, &walked, &tally, args.dry_run, output).await?
@@ -295,8 +295,8 @@ async fn delete_removed_files(
         filter.none_of("path", tally.present.iter().map(String::as_str))
     };
     // The empty text is equally near to all points: its hits are any points that match the filter.
-    let found = collection.search_text([""], &SearchOptions::limit(MAX_HITS).filter(filter.clone())).await?;
-    let hits = found.results.into_iter().flatten();
+    let answers = collection.search_text([""], &SearchOptions::limit(MAX_HITS).filter(filter.clone())).await?;
+    let hits = answers.results.into_iter().flatten();
     let paths: BTreeSet<_> =
         hits.filter_map(|hit| hit.payload.get("path").and_then(Value::as_str).map(str::to_owned)).collect();
     let chunks = if paths.is_empty() || dry_run { 0 } else { collection.delete_points(filter).await? };

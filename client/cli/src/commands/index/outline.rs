@@ -17,7 +17,7 @@ const CALL_BYTES: usize = 1 << 20;
 /// Maximum calls in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Whether the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
+/// Returns true if the daemon parses Python. This is determined before hashing, because hashes include how a file is split.
 pub async fn are_offered(client: &Client, walked: &Walked, output: &Output) -> Result<bool> {
     let is_python = |path: &str| language::of_file(path.rsplit('/').next().unwrap_or_default()) == "python";
     if !walked.files.iter().any(|file| is_python(&file.below)) {
@@ -34,17 +34,17 @@ pub async fn are_offered(client: &Client, walked: &Walked, output: &Output) -> R
 
 /// Returns an outline for each file that is split by one; none for invalid Python.
 pub async fn outlines(client: &Client, files: &[Prepared]) -> Result<Vec<Option<Vec<OutlineItem>>>> {
-    let outlined: Vec<_> = (0..files.len()).filter(|at| files[*at].by == SplitBy::Outline).collect();
+    let outlined: Vec<_> = (0..files.len()).filter(|index| files[*index].by == SplitBy::Outline).collect();
     let calls = stream::iter(calls(&outlined, files)).map(|call| async move {
-        let sources = call.iter().map(|at| Bytes::copy_from_slice(files[*at].text.as_bytes()));
+        let sources = call.iter().map(|index| Bytes::copy_from_slice(files[*index].text.as_bytes()));
         let parsed = client.parse(sources, &options()).await?;
         let outlines = parsed.iter().map(|parsed| parsed.is_valid().then(|| parsed.outline().to_vec()));
         Ok::<_, CliError>(call.iter().copied().zip(outlines).collect::<Vec<_>>())
     });
     let parsed: Vec<_> = calls.buffer_unordered(IN_FLIGHT).try_collect().await?;
     let mut outlines = vec![None; files.len()];
-    for (at, outline) in parsed.into_iter().flatten() {
-        outlines[at] = outline;
+    for (index, outline) in parsed.into_iter().flatten() {
+        outlines[index] = outline;
     }
     Ok(outlines)
 }
@@ -57,16 +57,16 @@ fn options() -> ParseOptions {
 fn calls(wanted: &[usize], files: &[Prepared]) -> Vec<Vec<usize>> {
     let mut calls: Vec<Vec<usize>> = vec![];
     let mut room = 0;
-    for at in wanted {
-        let size = files[*at].text.len();
+    for index in wanted {
+        let size = files[*index].text.len();
         match calls.last_mut() {
             Some(call) if size <= room => {
                 room -= size;
-                call.push(*at);
+                call.push(*index);
             }
             _ => {
                 room = CALL_BYTES.saturating_sub(size);
-                calls.push(vec![*at]);
+                calls.push(vec![*index]);
             }
         }
     }

@@ -58,7 +58,7 @@ pub struct Prepared {
     pub is_generated: bool,
 }
 
-/// How a file is split.
+/// The method that splits a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SplitBy {
     /// Into windows of lines.
@@ -70,7 +70,7 @@ pub enum SplitBy {
     Grammar(Grammar),
 }
 
-/// How files are split.
+/// Options that split files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitOptions {
     pub windows: Windows,
@@ -149,12 +149,12 @@ impl Prepared {
         };
         let chunks = chunks.unwrap_or_else(|| windows.split(&self.text));
         let mut ids = HashSet::with_capacity(chunks.len());
-        let pieces = chunks.iter().enumerate().map(|(at, chunk)| self.piece(at, chunk, &words));
+        let pieces = chunks.iter().enumerate().map(|(index, chunk)| self.piece(index, chunk, &words));
         // The ids of an upsert must be distinct.
         pieces.filter(|piece| ids.insert(piece.id.clone())).collect()
     }
 
-    fn piece(&self, at: usize, chunk: &Chunk<'_>, words: &str) -> Piece {
+    fn piece(&self, index: usize, chunk: &Chunk<'_>, words: &str) -> Piece {
         let line = |n: usize| Value::Int(i64::try_from(n).unwrap_or(i64::MAX));
         let facts = [
             ("path", Value::from(self.path.as_str())),
@@ -169,7 +169,7 @@ impl Prepared {
         let mut payload = Payload::from(facts.map(|(name, value)| (name.to_owned(), value)));
         payload.extend(chunk.name.as_ref().map(|name| ("name".to_owned(), Value::from(name.as_str()))));
         let id = match &chunk.name {
-            _ if at == 0 => self.first_id.clone(),
+            _ if index == 0 => self.first_id.clone(),
             // A class and its first method may start on the same line.
             Some(name) => piece_id(&self.path, &format!("{}:{name}", chunk.start_line)),
             None => piece_id(&self.path, &chunk.start_line.to_string()),
@@ -182,7 +182,7 @@ impl Piece {
     /// Stores the text in a field of the payload, truncated to the limit.
     pub fn keep_text(&mut self, field: &str) {
         let kept =
-            self.text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= KEPT_BYTES).last();
+            self.text.char_indices().map(|(index, c)| index + c.len_utf8()).take_while(|end| *end <= KEPT_BYTES).last();
         self.payload.insert(field.to_owned(), Value::from(&self.text[..kept.unwrap_or(0)]));
     }
 }

@@ -39,7 +39,7 @@ const FILES_A_GROUP: usize = 256;
 const IN_FLIGHT: usize = 8;
 
 /// Parameters of a run.
-pub struct Job<'a> {
+pub struct IndexRun<'a> {
     pub client: &'a Client,
     pub collection: &'a Collection,
     pub split_options: SplitOptions,
@@ -66,12 +66,12 @@ pub struct Tally {
 /// Reads all files and sends those that the collection lacks.
 ///
 /// After Ctrl-C it waits for the batches in flight and fails with [`CliError::Interrupted`].
-pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tally> {
+pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result<Tally> {
     let total = walked.files.iter().map(|file| file.size).sum();
     let bar = output.bar(total, BYTES_BAR, "indexing");
     let mut tally = Tally::default();
-    if job.dry_run {
-        produce(&job, walked, &mut tally, None, &bar, output).await?;
+    if run.dry_run {
+        produce(&run, walked, &mut tally, None, &bar, output).await?;
         bar.finish_and_clear();
         return Ok(tally);
     }
@@ -82,14 +82,14 @@ pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tall
     let sent = {
         let produced = async {
             tokio::select! {
-                produced = produce(&job, walked, &mut tally, Some((batches, &flight)), &bar, output) => produced,
+                produced = produce(&run, walked, &mut tally, Some((batches, &flight)), &bar, output) => produced,
                 () = stop.notified() => {
                     flight.complete.store(true, Ordering::Relaxed);
                     Ok(())
                 }
             }
         };
-        let both = async { futures::try_join!(produced, consume(job.collection, received, &flight)).map(|_| ()) };
+        let both = async { futures::try_join!(produced, consume(run.collection, received, &flight)).map(|_| ()) };
         let mut both = std::pin::pin!(both);
         tokio::select! {
             sent = &mut both => sent,
@@ -104,16 +104,16 @@ pub async fn send(job: Job<'_>, walked: &Walked, output: &Output) -> Result<Tall
     };
     bar.finish_and_clear();
     if interrupted || sent.is_err() {
-        return Err(stopped(&job, &flight.landed(), sent, output).await);
+        return Err(stopped(&run, &flight.landed(), sent, output).await);
     }
     Ok(tally)
 }
 
-/// Returns the error of an incomplete run, with what the collection has of it.
-async fn stopped(job: &Job<'_>, landed: &Landed, sent: Result, output: &Output) -> CliError {
+/// Returns the error of an incomplete run, with the part that the collection has.
+async fn stopped(run: &IndexRun<'_>, landed: &Landed, sent: Result, output: &Output) -> CliError {
     // The next run skips files that are stored whole, so their stale chunks are deleted now.
-    if job.compare {
-        let _best_effort = super::delete_stale_chunks(job.collection, &landed.files).await;
+    if run.compare {
+        let _best_effort = super::delete_stale_chunks(run.collection, &landed.files).await;
     }
     let chunks = format::plural(landed.chunks, "chunk");
     let files = format::plural(landed.files.len() as u64, "whole file");
@@ -142,7 +142,7 @@ async fn interrupt() {
     });
 }
 
-/// Batches in flight by sequence, and what is stored.
+/// Batches in flight by sequence, and counts of stored chunks.
 struct Flight {
     window: Semaphore,
     batches: Mutex<HashMap<u64, Batch>>,
@@ -209,14 +209,14 @@ impl Flight {
 }
 
 async fn produce(
-    job: &Job<'_>,
+    run: &IndexRun<'_>,
     walked: &Walked,
     tally: &mut Tally,
     out: Option<(mpsc::Sender<Upsert>, &Flight)>,
     bar: &ProgressBar,
     output: &Output,
 ) -> Result {
-    let split_options = job.split_options;
+    let split_options = run.split_options;
     let read = |file: File| blocking(move || (read::read(&file, split_options), file));
     let mut groups =
         stream::iter(walked.files.iter().cloned()).map(read).buffered(READ_AHEAD).try_chunks(FILES_A_GROUP);
@@ -224,19 +224,19 @@ async fn produce(
     let mut sequence = 0..;
     while let Some(group) = groups.next().await {
         let ready = take_prepared(group.map_err(|error| error.1)?, tally, bar, output);
-        let stored = if job.compare { stored_hashes(job.collection, &ready).await? } else { HashMap::new() };
+        let stored = if run.compare { stored_hashes(run.collection, &ready).await? } else { HashMap::new() };
         tally.present.extend(ready.iter().map(|file| file.path.clone()));
         let (unchanged, changed): (Vec<_>, Vec<_>) = ready.into_iter().partition(|file| is_unchanged(file, &stored));
         tally.unchanged += unchanged.len() as u64;
         bar.inc(unchanged.iter().map(|file| file.size).sum());
-        let outlines = outline::outlines(job.client, &changed).await?;
+        let outlines = outline::outlines(run.client, &changed).await?;
         let split = |(file, outline): (Prepared, Option<Vec<_>>)| {
             blocking(move || (file.pieces(outline.as_deref(), split_options.windows), file))
         };
         let mut split = stream::iter(changed.into_iter().zip(outlines)).map(split).buffered(SPLIT_AHEAD);
         while let Some(one) = split.next().await {
             let (mut pieces, file) = one?;
-            if let Some(field) = &job.text_field {
+            if let Some(field) = &run.text_field {
                 for piece in &mut pieces {
                     piece.keep_text(field);
                 }
@@ -296,8 +296,10 @@ async fn stored_hashes(collection: &Collection, files: &[Prepared]) -> Result<Ha
         return Ok(HashMap::new());
     }
     let stored = collection.get_points(firsts, false).await?;
-    let hash = |(at, payload): (usize, &accelerd_client::Payload)| match (stored.ids.get(at), payload.get("file_hash"))
-    {
+    let hash = |(index, payload): (usize, &accelerd_client::Payload)| match (
+        stored.ids.get(index),
+        payload.get("file_hash"),
+    ) {
         (Some(Id::Uuid(id)), Some(Value::Text(hash))) => Some((id, hash.clone())),
         _ => None,
     };

@@ -222,16 +222,17 @@ struct MismatchReport {
 
 impl Checked {
     fn new(file: &Path, measured: BenchmarkResponse) -> Self {
-        let times = measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok());
-        let times: Vec<_> = times.collect();
-        let (verdict, device) = (measured.verdict(), measured.device());
-        let mismatch = |one: BenchmarkMismatch| MismatchReport {
-            output: one.output,
-            run: one.run,
-            failed: one.failed_count,
-            index: one.index,
-            actual: one.actual,
-            expected: one.expected,
+        let times: Vec<_> =
+            measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok()).collect();
+        let verdict = measured.verdict();
+        let device = measured.device();
+        let mismatch = |difference: BenchmarkMismatch| MismatchReport {
+            output: difference.output,
+            run: difference.run,
+            failed: difference.failed_count,
+            index: difference.index,
+            actual: difference.actual,
+            expected: difference.expected,
         };
         Self {
             bench: "kernel",

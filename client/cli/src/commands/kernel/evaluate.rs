@@ -19,7 +19,7 @@ use crate::{
     renderer::{Renderer, Style},
 };
 
-/// Judge a kernel in CUDA C++ that nobody trusts, against a kernel in Python or against results.
+/// Judge an untrusted kernel in CUDA C++, against a kernel in Python or against results.
 ///
 /// The daemon compiles it, launches it many times in a process of its own on a GPU, and compares what it computes. The exit code is 0 if the
 /// verdict is `passed`, and 1 otherwise. It needs the daemon's setting sandbox.cuda_source.
@@ -44,7 +44,7 @@ pub(super) struct EvaluateArgs {
     /// Dynamic shared memory of a block, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared_memory: u32,
-    /// What computes the expected results: the only kernel of a Python file, with parameters of the same names.
+    /// Reference that computes the expected results: the only kernel of a Python file, with parameters of the same names.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "expected")]
     reference: Option<PathBuf>,
     /// Threads of the reference along each dimension [default: a thread for each row, of a function in Python].
@@ -68,12 +68,12 @@ pub(super) struct EvaluateArgs {
     /// Relative tolerance [default: that of torch.testing].
     #[arg(long, value_name = "NUMBER", requires = "atol")]
     rtol: Option<f64>,
-    /// How long a launch may take, in seconds.
+    /// Time limit of a launch, in seconds.
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
     launch_timeout: f64,
 }
 
-/// What a parameter is.
+/// The role of a parameter.
 #[derive(Clone, Debug)]
 enum What {
     Value(Tensor),
@@ -240,13 +240,13 @@ impl Judged {
             spill_store_bytes: needs.spill_store_bytes,
             spill_load_bytes: needs.spill_load_bytes,
         };
-        let mismatch = |one: BenchmarkMismatch| Mismatch {
-            output: one.output,
-            run: one.run,
-            failed: one.failed_count,
-            index: one.index,
-            actual: one.actual,
-            expected: one.expected,
+        let mismatch = |difference: BenchmarkMismatch| Mismatch {
+            output: difference.output,
+            run: difference.run,
+            failed: difference.failed_count,
+            index: difference.index,
+            actual: difference.actual,
+            expected: difference.expected,
         };
         Self {
             verdict,

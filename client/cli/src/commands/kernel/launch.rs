@@ -1,4 +1,4 @@
-//! What launches of a kernel have in common: its program, its grid and its arguments.
+//! Arguments that all launches of a kernel have: its program, its grid and its arguments.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(super) struct LaunchArgs {
     /// Name of the kernel, if the file has several.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What operators and functions mean [default: by the decorators].
+    /// Dialect of the source [default: by the decorators].
     #[arg(long, value_enum)]
     dialect: Option<Dialect>,
     /// Define a name that the file does not define; can be repeated.
@@ -114,7 +114,7 @@ impl LaunchArgs {
                 names.push(name);
             }
         }
-        let shape = |name| self.shapes.iter().find(|(of, _)| of == name).map_or(&[][..], |(_, shape)| shape);
+        let shape = |name| self.shapes.iter().find(|(own, _)| own == name).map_or(&[][..], |(_, shape)| shape);
         names.into_iter().map(|name| (name, shape(name))).collect()
     }
 }

@@ -42,7 +42,7 @@ enum Command {
     Evict(kept::EvictArgs),
 }
 
-/// What operators and functions mean.
+/// The language whose semantics operators and functions have.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Dialect {
     /// NVIDIA Warp.

@@ -53,7 +53,11 @@ impl Translations {
     pub fn of(file: &Path, translation: &Translation) -> Self {
         Self {
             kernels: translation.kernels.iter().map(KernelReport::of).collect(),
-            diagnostics: translation.diagnostics.iter().map(|found| DiagnosticReport::of(file, found)).collect(),
+            diagnostics: translation
+                .diagnostics
+                .iter()
+                .map(|diagnostic| DiagnosticReport::of(file, diagnostic))
+                .collect(),
         }
     }
 }
@@ -96,14 +100,14 @@ pub(super) fn param(param: &KernelParam) -> String {
 }
 
 impl DiagnosticReport {
-    fn of(file: &Path, found: &KernelDiagnostic) -> Self {
+    fn of(file: &Path, diagnostic: &KernelDiagnostic) -> Self {
         Self {
             file: file.display().to_string(),
-            line: found.line,
-            column: found.column,
-            kernel: found.kernel.clone(),
-            code: found.code.clone(),
-            message: found.message.clone(),
+            line: diagnostic.line,
+            column: diagnostic.column,
+            kernel: diagnostic.kernel.clone(),
+            code: diagnostic.code.clone(),
+            message: diagnostic.message.clone(),
         }
     }
 }
@@ -122,11 +126,12 @@ impl Report for Translations {
             ]);
         }
         renderer.table(&table);
-        for found in &self.diagnostics {
-            let place = format!("{}:{}:{}", found.file, found.line, found.column + 1);
-            let code = renderer.style(Style::Bad, &found.code);
-            let kernel = if found.kernel.is_empty() { String::new() } else { format!(" in {}", found.kernel) };
-            renderer.whole_line(format!("{place}: {code}{kernel}: {}", found.message));
+        for diagnostic in &self.diagnostics {
+            let place = format!("{}:{}:{}", diagnostic.file, diagnostic.line, diagnostic.column + 1);
+            let code = renderer.style(Style::Bad, &diagnostic.code);
+            let kernel =
+                if diagnostic.kernel.is_empty() { String::new() } else { format!(" in {}", diagnostic.kernel) };
+            renderer.whole_line(format!("{place}: {code}{kernel}: {}", diagnostic.message));
         }
     }
 }

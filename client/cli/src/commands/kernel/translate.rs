@@ -29,7 +29,7 @@ pub(super) struct TranslateArgs {
     /// Folder to write to; without it, nothing is written.
     #[arg(short, long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     output: Option<PathBuf>,
-    /// What operators and functions mean [default: by the decorators].
+    /// Dialect of the source [default: by the decorators].
     #[arg(long, value_enum)]
     dialect: Option<Dialect>,
     /// Translate this kernel only; can be repeated.
@@ -46,7 +46,7 @@ pub(super) struct TranslateArgs {
     constants: Vec<(String, KernelConstant)>,
 }
 
-/// What kernels are translated to.
+/// A target language of translations.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(in crate::commands) enum Target {
     /// CUDA C++.

@@ -174,7 +174,7 @@ fn finish(summary: &Summary, show: ShowArgs, output: &Output) -> Result {
     if wrong == 0 {
         return Ok(());
     }
-    let of = format::plural(summary.files + summary.unreadable, "source");
+    let sources = format::plural(summary.files + summary.unreadable, "source");
     let verb = if wrong == 1 { "has" } else { "have" };
-    Err(CliError::Partial(format!("{} of {of} {verb} errors", format::count(wrong))))
+    Err(CliError::Partial(format!("{} of {sources} {verb} errors", format::count(wrong))))
 }

@@ -55,8 +55,9 @@ pub async fn each_batch(
     let bar = output.bar(sources.files.iter().map(|source| source.size).sum(), BYTES_BAR, "parsing");
     let mut batches = stream::iter(packed(sources.files))
         .map(|sources| async {
-            let read = spawn_blocking(move || read(&sources)).await;
-            let read = read.map_err(|error| CliError::Partial(format!("reader thread failed: {error}")))?;
+            let read = spawn_blocking(move || read(&sources))
+                .await
+                .map_err(|error| CliError::Partial(format!("reader thread failed: {error}")))?;
             for problem in &read.problems {
                 bar.suspend(|| output.warn(problem));
             }

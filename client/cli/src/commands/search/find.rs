@@ -55,19 +55,19 @@ pub async fn hits(client: &Client, args: &SearchArgs) -> Result<SearchResults> {
     let mut options = options(args);
     loop {
         options.limit = limit;
-        let mut found = search(&collection, args, &mut options).await?;
+        let mut results = search(&collection, args, &mut options).await?;
         if paths.are_all() {
-            return Ok(found);
+            return Ok(results);
         }
         let mut enough = true;
-        for hits in &mut found.results {
+        for hits in &mut results.results {
             let all_seen = hits.len() < limit as usize || limit == MAX_HITS;
             hits.retain(|hit| paths.have(hit));
             enough &= all_seen || hits.len() >= wanted as usize;
             hits.truncate(wanted as usize);
         }
         if enough {
-            return Ok(found);
+            return Ok(results);
         }
         limit = limit.saturating_mul(8).min(MAX_HITS);
     }

@@ -114,7 +114,7 @@ fn weight(text: &str) -> std::result::Result<f32, String> {
 }
 
 impl SearchArgs {
-    /// Whether to request timings.
+    /// Returns true if timings are requested.
     pub fn timing(&self) -> bool {
         self.timing
     }
@@ -157,8 +157,8 @@ struct Shown {
 
 impl Report for Results {
     fn render(&self, renderer: &mut Renderer) {
-        for (at, answer) in self.queries.iter().enumerate() {
-            if at > 0 {
+        for (index, answer) in self.queries.iter().enumerate() {
+            if index > 0 {
                 renderer.gap();
             }
             renderer.title(&answer.query);
@@ -215,18 +215,18 @@ impl Shown {
 
 pub async fn run(args: SearchArgs, client: &Client, output: &Output) -> Result {
     let start = Instant::now();
-    let mut found = find::hits(client, &args).await?;
+    let mut results = find::hits(client, &args).await?;
     if let Some(model) = &args.rerank {
-        rerank::hits(client, model, &args.queries, &args.root, &mut found).await?;
+        rerank::hits(client, model, &args.queries, &args.root, &mut results).await?;
     }
-    for (query, hits) in args.queries.iter().zip(&mut found.results) {
+    for (query, hits) in args.queries.iter().zip(&mut results.results) {
         if !args.no_penalty {
             penalty::apply(query, hits);
         }
         hits.truncate(args.k as usize);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let nothing = found.results.iter().all(Vec::is_empty);
+    let nothing = results.results.iter().all(Vec::is_empty);
     let answer = |(query, hits): (&String, Vec<Hit>)| {
         let words = Words::of(query);
         Answer {
@@ -235,10 +235,10 @@ pub async fn run(args: SearchArgs, client: &Client, output: &Output) -> Result {
         }
     };
     output.show(&Results {
-        exact: found.exact,
+        exact: results.exact,
         seconds,
-        timings_ms: found.timings,
-        queries: args.queries.iter().zip(found.results).map(answer).collect(),
+        timings_ms: results.timings,
+        queries: args.queries.iter().zip(results.results).map(answer).collect(),
         timing: args.timing,
         collection: args.collection,
     })?;

@@ -29,8 +29,10 @@ impl PathFilter {
             return Ok(Self::Below { place, components });
         }
         let anywhere = if pattern.starts_with('/') { pattern.to_owned() } else { format!("**/{pattern}") };
-        let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
-        let glob = glob.map_err(|error| CliError::Usage(format!("{option} {pattern}: {error}")))?;
+        let glob = GlobBuilder::new(&anywhere)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| CliError::Usage(format!("{option} {pattern}: {error}")))?;
         Ok(Self::Glob(glob.compile_matcher()))
     }
 
@@ -48,26 +50,26 @@ impl PathFilter {
 
 /// Abbreviates a path, in two parts: the folder of its tree and the rest. It is relative to the current folder if it is
 /// below it, and truncated on the left if it is too long.
-pub fn shortest(path: &str, tree: Option<&str>, most: usize) -> (String, String) {
+pub fn shortest(path: &str, tree: Option<&str>, limit: usize) -> (String, String) {
     let here = std::env::current_dir().ok();
     let below = here.and_then(|here| Path::new(path).strip_prefix(here).ok()).and_then(Path::to_str);
-    if let Some(below) = below.filter(|below| !below.is_empty() && below.chars().count() <= most) {
+    if let Some(below) = below.filter(|below| !below.is_empty() && below.chars().count() <= limit) {
         return (String::new(), below.to_owned());
     }
     let rest = tree.and_then(|tree| path.strip_prefix(tree)?.strip_prefix('/')).unwrap_or(path);
     let folder = &path[..path.len() - rest.len()];
-    let rest = tail(rest, most);
-    let room = most.saturating_sub(rest.chars().count());
+    let rest = tail(rest, limit);
+    let room = limit.saturating_sub(rest.chars().count());
     (if room > 1 { tail(folder, room) } else { String::new() }, rest)
 }
 
 /// Truncates a text on the left, with an ellipsis.
-fn tail(text: &str, most: usize) -> String {
+fn tail(text: &str, limit: usize) -> String {
     let length = text.chars().count();
-    if length <= most {
+    if length <= limit {
         return text.to_owned();
     }
-    let end: String = text.chars().skip(length - most.saturating_sub(1)).collect();
+    let end: String = text.chars().skip(length - limit.saturating_sub(1)).collect();
     format!("…{end}")
 }
 
@@ -104,8 +106,8 @@ mod tests {
 
     #[test]
     fn long_paths_keep_their_end() {
-        let shown = |path, tree, most| {
-            let (folder, rest) = shortest(path, tree, most);
+        let shown = |path, tree, limit| {
+            let (folder, rest) = shortest(path, tree, limit);
             format!("{folder}|{rest}")
         };
         assert_eq!(shown("/a/very/long/path.py", None, 10), "|…g/path.py");

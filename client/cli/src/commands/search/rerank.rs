@@ -13,8 +13,14 @@ pub fn candidates(shown: u32) -> u32 {
 }
 
 /// Reranks the hits of each query, best first. Hits whose text is neither in the collection nor on this machine are dropped.
-pub async fn hits(client: &Client, model: &str, queries: &[String], root: &Path, found: &mut SearchResults) -> Result {
-    for (query, hits) in queries.iter().zip(&mut found.results) {
+pub async fn hits(
+    client: &Client,
+    model: &str,
+    queries: &[String],
+    root: &Path,
+    results: &mut SearchResults,
+) -> Result {
+    for (query, hits) in queries.iter().zip(&mut results.results) {
         let (read, texts): (Vec<_>, Vec<_>) =
             hits.drain(..).filter_map(|hit| text_of(&hit, root).map(|text| (hit, text))).unzip();
         if read.is_empty() {

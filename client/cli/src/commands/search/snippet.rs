@@ -78,17 +78,17 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
             before = *c;
             ends
         });
-        let (piece, left) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        let (piece, left) = rest.split_at(end.map_or(rest.len(), |(index, _)| index));
         rest = left;
         Some(piece)
     })
 }
 
 /// Reads the best lines of a chunk; `None` if the file is gone or shorter.
-pub fn read(path: &Path, start: i64, end: i64, most: usize, words: &Words) -> Option<Snippet> {
+pub fn read(path: &Path, start: i64, end: i64, limit: usize, words: &Words) -> Option<Snippet> {
     let lines = lines(path, start, end)?;
     let first = usize::try_from(start).ok()?;
-    best(&lines.iter().map(String::as_str).collect::<Vec<_>>(), first, most, words)
+    best(&lines.iter().map(String::as_str).collect::<Vec<_>>(), first, limit, words)
 }
 
 /// Reads a range of lines of a file, counted from 1; `None` if the file or the range is invalid.
@@ -101,26 +101,27 @@ pub fn lines(path: &Path, start: i64, end: i64) -> Option<Vec<String>> {
 
 /// Returns the window with the most distinct words of the query, then with the most occurrences, that starts with one; the
 /// first among equals.
-fn best(lines: &[&str], first: usize, most: usize, words: &Words) -> Option<Snippet> {
-    let found: Vec<_> = lines.iter().map(|line| words.found_in(line)).collect();
-    let score = |at: usize| {
-        let window = found[at..].iter().take(most);
+fn best(lines: &[&str], first: usize, limit: usize, words: &Words) -> Option<Snippet> {
+    let matches: Vec<_> = lines.iter().map(|line| words.found_in(line)).collect();
+    let score = |index: usize| {
+        let window = matches[index..].iter().take(limit);
         let (all, sum) = window.fold((0_u64, 0), |(all, sum), line| (all | line, sum + line.count_ones()));
-        (found[at] != 0, all.count_ones(), sum)
+        (matches[index] != 0, all.count_ones(), sum)
     };
-    let starts = (0..lines.len()).filter(|at| !lines[*at].trim().is_empty());
-    let at = starts.max_by_key(|at| (score(*at), std::cmp::Reverse(*at)))?;
-    let mut window: Vec<_> = lines[at..].iter().take(most).map(|line| line.replace('\t', "    ")).collect();
+    let starts = (0..lines.len()).filter(|index| !lines[*index].trim().is_empty());
+    let index = starts.max_by_key(|index| (score(*index), std::cmp::Reverse(*index)))?;
+    let mut window: Vec<_> = lines[index..].iter().take(limit).map(|line| line.replace('\t', "    ")).collect();
     while window.last().is_some_and(|line| line.trim().is_empty()) {
         window.pop();
     }
     let indent = window
         .iter()
         .filter(|line| !line.trim().is_empty())
-        .map(|line| line.len() - line.trim_start_matches(' ').len());
-    let indent = indent.min().unwrap_or(0);
+        .map(|line| line.len() - line.trim_start_matches(' ').len())
+        .min()
+        .unwrap_or(0);
     let lines = window.iter().map(|line| line.get(indent..).unwrap_or_default().trim_end().to_owned()).collect();
-    Some(Snippet { first: first + at, lines })
+    Some(Snippet { first: first + index, lines })
 }
 
 impl Snippet {

@@ -46,8 +46,10 @@ fn value_of(value: &str) -> Attribute {
 }
 
 fn integers(value: &str) -> Option<Vec<i64>> {
-    let inner = value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
-    let inner = inner.or_else(|| value.contains(',').then_some(value))?;
+    let inner = value
+        .strip_prefix('[')
+        .and_then(|value| value.strip_suffix(']'))
+        .or_else(|| value.contains(',').then_some(value))?;
     if inner.trim().is_empty() {
         return Some(vec![]);
     }
@@ -60,13 +62,19 @@ mod tests {
 
     #[test]
     fn attributes_have_the_type_that_their_text_has() {
-        let of = |text: &str| parse(text).unwrap().1;
+        let parsed = |text: &str| parse(text).unwrap().1;
         assert_eq!(parse("dim=-1"), Ok(("dim".to_owned(), Attribute::Integer(-1))));
-        assert_eq!((of("keepdim=true"), of("eps=1e-5")), (Attribute::Boolean(true), Attribute::Number(1e-5)));
+        assert_eq!((parsed("keepdim=true"), parsed("eps=1e-5")), (Attribute::Boolean(true), Attribute::Number(1e-5)));
         let list = |values: &[i64]| Attribute::Integers(values.to_vec());
-        assert_eq!((of("shape=2,-3"), of("dim=[1]"), of("shape=[]")), (list(&[2, -3]), list(&[1]), list(&[])));
+        assert_eq!(
+            (parsed("shape=2,-3"), parsed("dim=[1]"), parsed("shape=[]")),
+            (list(&[2, -3]), list(&[1]), list(&[]))
+        );
         let word = |text: &str| Attribute::Text(text.to_owned());
-        assert_eq!((of("approximate=tanh"), of("x=\"1\""), of("x=a=b")), (word("tanh"), word("1"), word("a=b")));
+        assert_eq!(
+            (parsed("approximate=tanh"), parsed("x=\"1\""), parsed("x=a=b")),
+            (word("tanh"), word("1"), word("a=b"))
+        );
         assert!(parse("dim").is_err() && parse("=1").is_err());
     }
 }

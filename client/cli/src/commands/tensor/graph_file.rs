@@ -91,9 +91,9 @@ impl GraphFile {
         };
         let (by_name, in_order): (Vec<&str>, Vec<&str>) =
             operands.iter().map(String::as_str).partition(|operand| named(operand).is_some());
-        for (at, source) in by_name.into_iter().filter_map(named) {
-            if assigned[at].replace(source).is_some() {
-                return Err(CliError::Usage(format!("expected one operand for {:?}, got two", self.inputs[at])));
+        for (index, source) in by_name.into_iter().filter_map(named) {
+            if assigned[index].replace(source).is_some() {
+                return Err(CliError::Usage(format!("expected one operand for {:?}, got two", self.inputs[index])));
             }
         }
         let mut in_order = in_order.into_iter();

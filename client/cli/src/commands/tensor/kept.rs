@@ -1,4 +1,4 @@
-//! What is shown of a resident tensor.
+//! Output about a resident tensor.
 
 use std::time::SystemTime;
 

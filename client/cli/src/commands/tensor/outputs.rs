@@ -1,4 +1,4 @@
-//! Results of a graph: where they are written, and what is printed of them.
+//! Results of a graph: the files they are written to, and their printed form.
 
 use std::path::{Path, PathBuf};
 

@@ -74,8 +74,11 @@ pub(super) async fn run(args: RunArgs, client: &Client, output: &Output) -> Resu
     let files = Files::new(&args.outputs)?;
     let graph = graph.unwrap_or_else(|| GraphFile::single(&args.op, args.operands.len(), results, args.attributes));
     files.check(graph.outputs.len())?;
-    let sources = graph.assign(&args.operands)?;
-    let sources = sources.into_iter().map(|operand| Operand::parse(operand)?.read()).collect::<Result<Vec<_>>>()?;
+    let sources = graph
+        .assign(&args.operands)?
+        .into_iter()
+        .map(|operand| Operand::parse(operand)?.read())
+        .collect::<Result<Vec<_>>>()?;
     let names = graph.outputs.clone();
     let mut request = graph.request(&args.device);
     let keep_ttl = args.keep_ttl.map(prost_types::Duration::try_from).transpose();
@@ -191,7 +194,7 @@ impl Call<'_> {
     }
 }
 
-/// Frees what a call left on the device. What cannot be freed expires.
+/// Frees the tensors that a call left on the device. A tensor that cannot be freed expires.
 async fn free(client: &Client, temporary: &[ResidentTensor]) {
     if !temporary.is_empty() {
         let _expires = client.free(temporary).await;

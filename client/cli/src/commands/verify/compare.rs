@@ -18,9 +18,9 @@ use crate::{
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(super) struct CompareArgs {
-    /// What was computed.
+    /// The computed tensor.
     actual: String,
-    /// What was expected.
+    /// The expected tensor.
     expected: String,
     /// Absolute tolerance, of |actual - expected| <= atol + rtol * |expected|. 0 if only --rtol is set.
     #[arg(long, value_name = "X")]
@@ -93,11 +93,11 @@ impl CompareArgs {
         if self.atol.is_some() || self.rtol.is_some() {
             policy = policy.close(self.atol.unwrap_or(0.0), self.rtol.unwrap_or(0.0));
         }
-        if let Some(most) = self.max_ulps {
-            policy = policy.max_ulps(most);
+        if let Some(limit) = self.max_ulps {
+            policy = policy.max_ulps(limit);
         }
-        if let Some(most) = self.max_norm {
-            policy = policy.max_norm(most);
+        if let Some(limit) = self.max_norm {
+            policy = policy.max_norm(limit);
         }
         if self.all {
             policy = policy.require_all();

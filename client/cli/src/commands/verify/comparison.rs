@@ -19,7 +19,7 @@ pub struct Comparisons {
     outputs: Vec<OutputReport>,
 }
 
-/// How an output compares.
+/// The comparison of an output.
 #[derive(Serialize)]
 pub(super) struct OutputReport {
     pub(super) name: String,
@@ -91,33 +91,38 @@ impl OutputReport {
             actual_dtype: dtype(output.actual_dtype().as_str_name()),
             expected_dtype: dtype(output.expected_dtype().as_str_name()),
             tolerances: output.tolerances.iter().filter_map(tolerance).collect(),
-            differences: output.differences.as_ref().map(|found| DifferencesReport::of(found, &output.expected_shape)),
+            differences: output
+                .differences
+                .as_ref()
+                .map(|differences| DifferencesReport::of(differences, &output.expected_shape)),
         }
     }
 }
 
 impl DifferencesReport {
-    fn of(found: &Differences, shape: &[i64]) -> Self {
-        let counts = found.counts.unwrap_or_default();
-        let sufficient = found.sufficient.unwrap_or_default();
+    fn of(differences: &Differences, shape: &[i64]) -> Self {
+        let counts = differences.counts.unwrap_or_default();
+        let sufficient = differences.sufficient.unwrap_or_default();
         let error = |largest: accelerd_client::proto::LargestError| LargestReport {
             value: largest.value,
             index: place(largest.index, shape),
         };
         Self {
-            elements: found.element_count,
-            failed: found.failed_count,
+            elements: differences.element_count,
+            failed: differences.failed_count,
             equal: counts.equal_count,
             zero_sign: counts.zero_sign_count,
             within_tolerance: counts.within_tolerance_count,
             nan_equal: counts.nan_equal_count,
-            max_absolute: found.max_absolute.map(error),
-            max_relative: found.max_relative.map(error),
-            max_ulps: found.max_ulps.map(|most| LargestReport { value: most.value, index: place(most.index, shape) }),
-            ulp_histogram: found.ulp_histogram.clone(),
+            max_absolute: differences.max_absolute.map(error),
+            max_relative: differences.max_relative.map(error),
+            max_ulps: differences
+                .max_ulps
+                .map(|limit| LargestReport { value: limit.value, index: place(limit.index, shape) }),
+            ulp_histogram: differences.ulp_histogram.clone(),
             sufficient_atol: sufficient.atol,
             sufficient_rtol: sufficient.rtol,
-            mismatches: found.mismatches.iter().map(|one| MismatchReport::of(one, shape)).collect(),
+            mismatches: differences.mismatches.iter().map(|mismatch| MismatchReport::of(mismatch, shape)).collect(),
         }
     }
 }
@@ -262,9 +267,9 @@ fn place(mut index: u64, shape: &[i64]) -> Vec<u64> {
         .rev()
         .map(|extent| {
             let extent = u64::try_from(*extent).unwrap_or(1).max(1);
-            let at = index % extent;
+            let position = index % extent;
             index /= extent;
-            at
+            position
         })
         .collect();
     place.reverse();

@@ -125,7 +125,7 @@ fn outputs(outputs: &[OutputReport]) -> Markup {
 
 fn histogram(output: &OutputReport) -> Markup {
     let buckets = output.histogram();
-    let most = buckets.iter().map(|(_, pairs)| *pairs).max().unwrap_or(0).max(1);
+    let maximum = buckets.iter().map(|(_, pairs)| *pairs).max().unwrap_or(0).max(1);
     html! {
         @if !buckets.is_empty() {
             table {
@@ -135,7 +135,7 @@ fn histogram(output: &OutputReport) -> Markup {
                         td.number { (range) }
                         td.number { (format::count(pairs)) }
                         td.bars {
-                            @if pairs > 0 { div.bar style=(format!("width: {:.1}%", 100.0 * pairs as f64 / most as f64)) {} }
+                            @if pairs > 0 { div.bar style=(format!("width: {:.1}%", 100.0 * pairs as f64 / maximum as f64)) {} }
                         }
                     }
                 }

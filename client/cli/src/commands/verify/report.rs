@@ -1,4 +1,4 @@
-//! The report of a suite: what each check found, as text and as a JSON document.
+//! The report of a suite: the findings of each check, as text and as a JSON document.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 /// Elements of a tensor that are shown.
 const SHOWN_ELEMENTS: usize = 32;
 
-/// What the checks of a suite found.
+/// The results of a suite's checks.
 #[derive(Serialize)]
 pub(super) struct SuiteReport {
     pub(super) suite: String,
@@ -34,7 +34,7 @@ pub(super) struct SuiteReport {
     pub(super) checks: Vec<CheckReport>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Serialize)]
 pub(super) struct CheckReport {
     pub(super) name: String,
@@ -44,7 +44,7 @@ pub(super) struct CheckReport {
     pub(super) error: Option<String>,
     pub(super) subject: SideReport,
     pub(super) reference: SideReport,
-    /// Of a generator.
+    /// The seed of the generator, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
     /// The command that runs the check again.
@@ -72,7 +72,7 @@ pub(super) struct SideReport {
     pub(super) outcomes: BTreeMap<String, u64>,
 }
 
-/// What the daemon said.
+/// Findings of the daemon.
 #[derive(Serialize)]
 pub(super) struct Findings {
     pub(super) cases: u64,
@@ -105,7 +105,7 @@ pub(super) struct CaseReport {
     pub(super) reference: ResultReport,
 }
 
-/// What a side computed.
+/// The result of one side.
 #[derive(Serialize)]
 pub(super) struct ResultReport {
     pub(super) outcome: String,
@@ -211,7 +211,7 @@ impl CheckReport {
         renderer.whole_line(format!("{status} {name}  {facts}"));
     }
 
-    /// What a check that failed found: counterexamples, or else the outputs that differ.
+    /// Shows the findings of a check that failed: counterexamples, or else the outputs that differ.
     pub(super) fn details(&self, renderer: &mut Renderer) {
         let Some(findings) = self.findings.as_ref().filter(|_| self.status == Status::Failed) else { return };
         renderer.gap();
@@ -262,7 +262,7 @@ impl SideReport {
         Self { source: side.description.clone(), sha256: side.sha256.clone(), outcomes: BTreeMap::new() }
     }
 
-    /// Adds what the daemon says of a function. Its hash is of what ran.
+    /// Adds the daemon's description of a function. The hash is that of the code that ran.
     fn add(&mut self, outcomes: BTreeMap<String, u64>, hash: &[u8]) {
         self.outcomes = outcomes;
         if !hash.is_empty() {
@@ -314,7 +314,7 @@ impl CaseReport {
         }
     }
 
-    /// What is shown: the inputs, then what both sides computed.
+    /// Rows of the report: the inputs, then the results of both sides.
     pub(super) fn rows(&self) -> Vec<[String; 2]> {
         let inputs = self.inputs.iter().map(|value| ["input".to_owned(), value.to_string()]);
         let results = [("subject", &self.subject), ("reference", &self.reference)];
@@ -378,7 +378,7 @@ fn quoted(word: &str) -> String {
 }
 
 impl Report for SuiteReport {
-    /// What comes after the lines of the checks.
+    /// Renders the part after the lines of the checks.
     fn render(&self, renderer: &mut Renderer) {
         for check in &self.checks {
             check.details(renderer);

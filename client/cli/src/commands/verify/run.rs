@@ -163,7 +163,7 @@ async fn compare(
     };
     let mut failed_rows: Vec<u8> = vec![];
     for output in &compared.outputs {
-        let rows = output.differences.as_ref().map(|found| &found.failed_rows[..]).unwrap_or_default();
+        let rows = output.differences.as_ref().map(|differences| &differences.failed_rows[..]).unwrap_or_default();
         failed_rows.resize(failed_rows.len().max(rows.len()), 0);
         failed_rows.iter_mut().zip(rows).for_each(|(all, row)| *all |= row);
     }

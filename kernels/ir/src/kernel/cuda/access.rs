@@ -90,7 +90,8 @@ impl Emitter<'_> {
         if self.form == Form::Checked {
             let array = &self.leaves.arrays[place.array.0 as usize];
             let indices: Vec<_> = place.indices.iter().map(|index| self.expr(index).text).collect();
-            let (site, number) = (place.site.0, place.array.0);
+            let site = place.site.0;
+            let number = place.array.0;
             self.line(&format!(
                 "if (ir::is_outside(thread, {site}, {number}, {array}, {})) return;",
                 indices.join(", ")

@@ -45,7 +45,7 @@ impl Assigned {
     }
 }
 
-/// What is assigned where two ways meet; `None` is a way that is not taken.
+/// The variables assigned where two paths meet; `None` stands for a path that is not taken.
 fn meet(a: Option<Assigned>, b: Option<Assigned>) -> Option<Assigned> {
     match (a, b) {
         (Some(a), Some(b)) => Some(Assigned(a.0.iter().zip(b.0).map(|(a, b)| a & b).collect())),

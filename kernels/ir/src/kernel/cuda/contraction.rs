@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 use crate::kernel::{Expr, Kernel, LocalId, ParamId, Stmt};
 use crate::scalar::{BinaryOp, UnaryOp};
 
-/// What may be an operand of a sum or difference.
+/// Values that may be an operand of a sum or difference.
 #[derive(Default)]
 pub(super) struct Added {
     pub(super) locals: HashSet<LocalId>,
-    /// Arrays; what is stored to them.
+    /// Arrays, for the values stored to them.
     pub(super) arrays: HashSet<ParamId>,
 }
 
@@ -89,7 +89,7 @@ impl Reads {
     }
 }
 
-/// Whether the operands of an operation are added to something.
+/// Returns true if the operands of an operation are added to something.
 pub(super) fn adds(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Add | BinaryOp::Sub)
 }
@@ -131,7 +131,7 @@ impl Finder {
                 self.list(otherwise);
             }
             Stmt::Loop(_, body) | Stmt::For { body, .. } | Stmt::Block(_, body) => self.list(body),
-            // What they evaluate are integers, or for an expected value compared by bits.
+            // Their operands are integers, or for an expected value compared by bits.
             Stmt::Load(..) | Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return | Stmt::Fault(..) => {}
         }
     }

@@ -69,7 +69,7 @@ pub(super) struct CppExpr {
     pub(super) range: Range,
     /// The operand of the cast that the text is, if it is a signed number computed in an unsigned type.
     pub(super) modular: Option<Box<CppExpr>>,
-    /// Whether it is an integer that is a literal.
+    /// True if it is an integer that is a literal.
     pub(super) is_constant: bool,
 }
 
@@ -145,7 +145,9 @@ pub(super) fn integer(number: i128, dtype: Dtype) -> CppExpr {
 }
 
 fn float_literal(value: Literal) -> CppExpr {
-    let (dtype, bits, number) = (value.dtype(), value.bits(), value.as_f64());
+    let dtype = value.dtype();
+    let bits = value.bits();
+    let number = value.as_f64();
     if dtype.compute() != dtype {
         // 16-bit types are their bits.
         return CppExpr::primary(format!("{bits:#x}"), dtype);

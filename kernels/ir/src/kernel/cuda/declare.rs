@@ -7,7 +7,7 @@ use crate::kernel::{Expr, LocalId, Stmt};
 use crate::scalar::Literal;
 
 impl Emitter<'_> {
-    /// Declares what is first used within a statement.
+    /// Declares the variables that are first used within a statement.
     pub(super) fn declare_before(&mut self, stmt: &Stmt) {
         for local in self.usage.declared_before(stmt).to_vec() {
             let is_zero = matches!(self.usage.declaration(local), Declaration::Before(_, true));
@@ -18,7 +18,8 @@ impl Emitter<'_> {
     /// Declares a variable without a value, or as zero.
     pub(super) fn declare(&mut self, local: LocalId, is_zero: bool) {
         let dtype = self.kernel.locals[local.0 as usize].dtype;
-        let (ty, name) = (value_type(dtype), &self.names.locals[local.0 as usize]);
+        let ty = value_type(dtype);
+        let name = &self.names.locals[local.0 as usize];
         let zero = literal(Literal::from_bits(dtype, 0)).text;
         let value = if is_zero { format!(" = {zero}") } else { String::new() };
         self.line(&format!("{ty} {name}{value};"));
@@ -26,10 +27,10 @@ impl Emitter<'_> {
 
     /// Declares a variable with its value.
     pub(super) fn define(&mut self, local: LocalId, value: &CppExpr, is_single: bool) {
-        let at = local.0 as usize;
+        let index = local.0 as usize;
         let constant = if is_single { "const " } else { "" };
-        let ty = value_type(self.kernel.locals[at].dtype);
-        self.line(&format!("{constant}{ty} {} = {};", self.names.locals[at], value.text));
+        let ty = value_type(self.kernel.locals[index].dtype);
+        self.line(&format!("{constant}{ty} {} = {};", self.names.locals[index], value.text));
         if is_single {
             self.ranges.insert(local, value.range);
         }
@@ -38,7 +39,9 @@ impl Emitter<'_> {
     /// Assigns to a variable, which the assignment may declare.
     pub(super) fn assign(&mut self, stmt: &Stmt, local: LocalId, value: &CppExpr) {
         match self.usage.declaration(local) {
-            Declaration::At(at, is_single) if at == std::ptr::from_ref(stmt) => self.define(local, value, is_single),
+            Declaration::At(index, is_single) if index == std::ptr::from_ref(stmt) => {
+                self.define(local, value, is_single)
+            }
             Declaration::Nowhere | Declaration::Before(..) | Declaration::At(..) | Declaration::Member(false) => {
                 self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text));
             }

@@ -11,10 +11,10 @@ use crate::Dtype;
 use crate::kernel::{Kernel, ParamType};
 use crate::scalar::cuda::{self as scalar, ctype, elementary};
 
-/// How device code is emitted.
+/// Options of the emission of device code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether accesses, budgets of loops and, within loops, the word [`Launch::stop`](super::Launch::stop) are checked. Without checks an
+    /// True if accesses, budgets of loops and, within loops, the word [`Launch::stop`](super::Launch::stop) are checked. Without checks an
     /// access outside its array is undefined.
     pub checks: bool,
 }
@@ -37,7 +37,7 @@ pub struct DeviceCode {
     /// Bytes of the source before the parameter block, and before the `__global__` function.
     functions_bytes: usize,
     thread_bytes: usize,
-    /// What the names of its types and functions begin with.
+    /// The prefix of the names of its types and functions.
     name: String,
     reads_ahead: bool,
 }
@@ -75,7 +75,7 @@ impl DeviceCode {
     }
 }
 
-/// What device code calls. It stands once, before it.
+/// Functions that device code calls, written once before it.
 pub fn prelude() -> String {
     [scalar::PRELUDE, include_str!("compute.cuh"), include_str!("kernel.cuh")].join("\n")
 }
@@ -187,7 +187,8 @@ pub(super) fn describe(ty: &ParamType) -> String {
     let element = match ty.element().components.as_slice() {
         [only] if only.name.is_empty() => only.dtype.to_string(),
         several => {
-            let each: Vec<_> = several.iter().map(|one| format!("{} {}", one.name, one.dtype)).collect();
+            let each: Vec<_> =
+                several.iter().map(|component| format!("{} {}", component.name, component.dtype)).collect();
             format!("{{{}}}", each.join(", "))
         }
     };
@@ -209,7 +210,9 @@ impl Fields {
         let kernel = emitter.kernel;
         let mut leaves = Leaves { threads: std::mem::take(&mut emitter.leaves.threads), ..Leaves::default() };
         for param in &kernel.params {
-            let (mut values, mut array, mut extents) = (vec![], String::new(), vec![]);
+            let mut values = vec![];
+            let mut array = String::new();
+            let mut extents = vec![];
             match &param.ty {
                 ParamType::Value(element) => {
                     for component in &element.components {

@@ -1,4 +1,4 @@
-//! What the emission of a kernel knows and writes.
+//! The state of emitting a kernel: the program and the text written so far.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::names::Names;
 use super::usage::Usage;
 use crate::kernel::{Kernel, LabelId, LocalId};
 
-/// How memory is accessed.
+/// The form in which memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// By strided arrays, with bounds, budget and abort flag checked.
@@ -19,18 +19,18 @@ pub(super) enum Form {
     Plain,
 }
 
-/// The texts of what a kernel is given.
+/// The texts of a kernel's parameters.
 #[derive(Default)]
 pub(super) struct Leaves {
-    /// Of the components of each parameter that is passed by value.
+    /// The components of each parameter that is passed by value.
     pub(super) values: Vec<Vec<CppExpr>>,
-    /// Of each array.
+    /// The arrays.
     pub(super) arrays: Vec<String>,
-    /// Of the extents of each array.
+    /// The extents of each array.
     pub(super) extents: Vec<Vec<String>>,
-    /// Of what follows an element of each array to name a component.
+    /// The suffix of each array's elements that names a component.
     pub(super) fields: Vec<Vec<String>>,
-    /// Of the position along each dimension of the grid.
+    /// The position along each dimension of the grid.
     pub(super) threads: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Emitter<'k> {
     pub(super) usage: Usage,
     /// Where products are kept from contraction.
     pub(super) added: Added,
-    /// Of variables that are assigned once, and counters.
+    /// The ranges of variables that are assigned once, and of counters.
     pub(super) ranges: HashMap<LocalId, Range>,
     /// Loads that take the place of their variable.
     pub(super) inlined: HashMap<LocalId, CppExpr>,
@@ -121,7 +121,7 @@ impl<'k> Emitter<'k> {
         self.indent += 1;
     }
 
-    /// What was written.
+    /// Returns the text.
     pub(super) fn into_text(self) -> String {
         self.out
     }

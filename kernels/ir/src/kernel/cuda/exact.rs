@@ -3,7 +3,7 @@
 use crate::Dtype;
 use crate::kernel::{AtomicOp, Expr, Kernel, Place, Stmt};
 
-/// What limits the agreement of two executions of a kernel.
+/// Limits to the agreement of two executions of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exactness {
     /// Occurrences of operations that math libraries approximate.
@@ -19,14 +19,14 @@ pub struct Exactness {
 }
 
 impl Kernel {
-    /// Whether interpreter, WebAssembly and device code compute the same bits, except those of NaNs: it has no approximated operation of f64
-    /// and no atomic sum of floating-point numbers. Threads that see the order in which they run may still differ.
+    /// Returns true if interpreter, WebAssembly and device code compute the same bits, except those of NaNs: it has no approximated
+    /// operation of f64 and no atomic sum of floating-point numbers. Threads that see the order in which they run may still differ.
     pub fn is_bit_exact(&self) -> bool {
         let exactness = self.exactness();
         exactness.approximations_f64 == 0 && exactness.float_sums == 0
     }
 
-    /// What limits the agreement of two executions.
+    /// Limits to the agreement of two executions.
     pub fn exactness(&self) -> Exactness {
         let mut counter = Counter { kernel: self, found: Exactness::default() };
         counter.list(&self.body);
@@ -35,7 +35,7 @@ impl Kernel {
 }
 
 impl Exactness {
-    /// Whether a standalone program has the bits of the interpreter: it has no approximated operation and no atomic sum.
+    /// Returns true if a standalone program has the bits of the interpreter: it has no approximated operation and no atomic sum.
     pub(super) fn is_program_exact(&self) -> bool {
         self.approximations == 0 && self.float_sums == 0
     }

@@ -72,15 +72,15 @@ impl Emitter<'_> {
         if let Some(text) = self.inlined.get(&local) {
             return text.clone();
         }
-        let at = local.0 as usize;
-        let text = CppExpr::primary(&self.names.locals[at], self.kernel.locals[at].dtype);
+        let index = local.0 as usize;
+        let text = CppExpr::primary(&self.names.locals[index], self.kernel.locals[index].dtype);
         match self.ranges.get(&local) {
             Some(range) => text.within(*range),
             None => text,
         }
     }
 
-    /// Whether a bool is false.
+    /// The negation of a bool.
     pub(super) fn negation(&self, expr: &Expr) -> CppExpr {
         let is_number = |a: &Expr| !a.dtype(self.kernel).is_float();
         match expr {
@@ -105,7 +105,8 @@ impl Emitter<'_> {
             };
             return self.comparison(mirrored, b, a);
         }
-        let (a, b) = (self.expr(a), self.expr(b));
+        let a = self.expr(a);
+        let b = self.expr(b);
         let own = if matches!(op, "==" | "!=") { prec::EQUAL } else { prec::COMPARE };
         CppExpr::new(format!("{} {op} {}", a.at(prec::SHIFT), b.at(prec::SHIFT)), own, Dtype::Bool)
     }
@@ -127,7 +128,8 @@ impl Emitter<'_> {
             _ => {}
         }
         let right = b;
-        let (a, b) = (self.added_expr(a, adds(op)), self.added_expr(b, adds(op)));
+        let a = self.added_expr(a, adds(op));
+        let b = self.added_expr(b, adds(op));
         if let Some(call) = self.elementary(MathOp::Binary(op), &[&a, &b]) {
             return call;
         }
@@ -261,8 +263,8 @@ fn integer_binary(op: BinaryOp, a: &CppExpr, b: &CppExpr) -> CppExpr {
         }
         BinaryOp::Div => helper("quotient", a, &[b]),
         BinaryOp::Rem if is_divisible(a, b) => {
-            let most = b.range.max.abs().max(b.range.min.abs()) - 1;
-            let range = Range { min: if a.range.min < 0 { -most } else { 0 }, max: most.min(a.range.max.max(0)) };
+            let maximum = b.range.max.abs().max(b.range.min.abs()) - 1;
+            let range = Range { min: if a.range.min < 0 { -maximum } else { 0 }, max: maximum.min(a.range.max.max(0)) };
             infix("%", prec::PRODUCT, a, b).within(range)
         }
         BinaryOp::Rem => helper("remainder", a, &[b]),
@@ -291,7 +293,7 @@ fn magnitude(text: &CppExpr) -> Option<CppExpr> {
     is_negative.then(|| integer(magnitude, text.dtype))
 }
 
-/// Whether the quotient is defined in C++.
+/// Returns true if the quotient is defined in C++.
 fn is_divisible(a: &CppExpr, b: &CppExpr) -> bool {
     let wraps = b.range.contains(-1) && a.range.min == Range::of(a.dtype).min;
     !b.range.contains(0) && !wraps
@@ -301,7 +303,8 @@ fn is_divisible(a: &CppExpr, b: &CppExpr) -> bool {
 fn arithmetic(op: &'static str, own: u8, a: &CppExpr, b: &CppExpr, exact: impl Fn(i128, i128) -> i128) -> CppExpr {
     let dtype = a.dtype;
     let range = a.range.combine(b.range, exact);
-    let (own_range, int) = (Range::of(dtype), Range::of(Dtype::I32));
+    let own_range = Range::of(dtype);
+    let int = Range::of(Dtype::I32);
     match dtype {
         Dtype::U32 | Dtype::U64 => {
             let text = infix(op, own, a, b);
@@ -325,7 +328,8 @@ fn modular(op: &str, own: u8, a: &CppExpr, b: &CppExpr) -> CppExpr {
         None if operand.is_constant && operand.range.min >= 0 => integer(operand.range.min, unsigned),
         None => operand.clone(),
     };
-    let (mut left, right) = (operand(a), operand(b));
+    let mut left = operand(a);
+    let right = operand(b);
     if left.dtype != unsigned && right.dtype != unsigned {
         left = left.convert(unsigned);
     }
@@ -356,7 +360,8 @@ fn least(name: &str, a: &CppExpr, b: &CppExpr, of: impl Fn(i128, i128) -> i128) 
 fn bitwise(op: &str, own: u8, a: &CppExpr, b: &CppExpr) -> CppExpr {
     let left = if a.prec == own { a.text.clone() } else { a.at(prec::UNARY) };
     let text = CppExpr::new(format!("{left} {op} {}", b.at(prec::UNARY)), own, a.dtype);
-    let (first, second) = (a.range, b.range);
+    let first = a.range;
+    let second = b.range;
     let is_positive = first.min >= 0 && second.min >= 0;
     if op == "&" && (first.min >= 0 || second.min >= 0) {
         let mask = |range: Range| if range.min >= 0 { range.max } else { i128::MAX };

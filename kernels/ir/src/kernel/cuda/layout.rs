@@ -1,4 +1,4 @@
-//! The memory of what a launch passes to emitted device code. It is little-endian, as the device is.
+//! The memory layout of the arguments that a launch passes to emitted device code. It is little-endian, as the device is.
 
 use crate::kernel::{FaultRecord, Kernel, ParamType};
 
@@ -7,7 +7,7 @@ use crate::kernel::{FaultRecord, Kernel, ParamType};
 pub struct Layout {
     /// Bytes of the block, a multiple of 8. Devices before CUDA 12.1 take up to 4096 bytes of parameters, with [`Launch::SIZE`].
     pub size: usize,
-    /// Of each parameter.
+    /// The layout of each parameter.
     pub params: Vec<ParamLayout>,
 }
 
@@ -33,9 +33,9 @@ impl Layout {
     pub fn new(kernel: &Kernel) -> Self {
         let mut size = 0;
         let mut take = |bytes: usize, alignment: usize| {
-            let at = usize::next_multiple_of(size, alignment);
-            size = at + bytes;
-            at
+            let offset = usize::next_multiple_of(size, alignment);
+            size = offset + bytes;
+            offset
         };
         let mut params = vec![];
         for param in &kernel.params {
@@ -95,7 +95,7 @@ impl Launch {
         bytes
     }
 
-    /// What the memory for a fault holds before the first launch over a grid.
+    /// The content of the memory for a fault before the first launch over a grid.
     pub fn no_fault() -> [u8; Self::FAULT_SIZE] {
         let mut bytes = [0; Self::FAULT_SIZE];
         bytes[..8].fill(0xff);
@@ -110,7 +110,7 @@ impl Launch {
         (record.kind != 0).then_some(record)
     }
 
-    /// Whether a launch ended early because of [`Self::stop`], from the memory for its fault.
+    /// Returns true if a launch ended early because of [`Self::stop`], from the memory for its fault.
     pub fn is_stopped(bytes: &[u8; Self::FAULT_SIZE]) -> bool {
         bytes[52..].iter().any(|byte| *byte != 0)
     }

@@ -15,9 +15,9 @@ const RESERVED: [&str; 4] = [
      operator or or_eq private protected public register reinterpret_cast requires return short signed sizeof static static_assert \
      static_cast struct switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual \
      void volatile wchar_t while xor xor_eq",
-    // Of CUDA and of compilers.
+    // Names of CUDA and of compilers.
     "threadIdx blockIdx blockDim gridDim warpSize dim3 size_t linux unix i386",
-    // Of emitted code.
+    // Names of emitted code.
     "ir launch params thread rest main std read_inputs write_outputs has_read",
     // Functions that are called besides those of the table of operations.
     "abs isinf isnan max min atomicAdd atomicAnd atomicCAS atomicExch atomicMax atomicMin atomicOr atomicXor",
@@ -84,13 +84,13 @@ fn is_reserved(name: &str) -> bool {
 
 /// The identifiers of a kernel.
 pub(super) struct Names {
-    /// Of each parameter.
+    /// The name of each parameter.
     pub(super) params: Vec<String>,
-    /// Of each component of each parameter: after a dot, or for itself.
+    /// The name of each component of each parameter: after a dot, or on its own.
     pub(super) components: Vec<Vec<String>>,
-    /// Of each local variable.
+    /// The name of each local variable.
     pub(super) locals: Vec<String>,
-    /// For what has no name in the source.
+    /// Returns a name for an item that has none in the source.
     pub(super) scope: Scope,
 }
 
@@ -98,12 +98,15 @@ impl Names {
     pub(super) fn new(kernel: &Kernel) -> Self {
         let mut scope = Scope::new();
         let params = kernel.params.iter().map(|param| scope.take(&param.name)).collect();
-        let components = kernel.params.iter().map(|param| {
-            let mut fields = Scope::new();
-            let component = |one: &crate::kernel::Component| fields.take(&one.name.replace('.', "_"));
-            param.ty.element().components.iter().map(component).collect()
-        });
-        let components = components.collect();
+        let components = kernel
+            .params
+            .iter()
+            .map(|param| {
+                let mut fields = Scope::new();
+                let component = |one: &crate::kernel::Component| fields.take(&one.name.replace('.', "_"));
+                param.ty.element().components.iter().map(component).collect()
+            })
+            .collect();
         let locals = kernel.locals.iter().map(|local| scope.take(&local.name)).collect();
         Self { params, components, locals, scope }
     }

@@ -17,7 +17,8 @@ pub struct ParamBlock {
 impl ParamBlock {
     /// The block for the arguments of `image`, which is one of the same kernel. The kernel needs no body.
     pub fn new<B>(kernel: &Kernel, image: &MemoryImage<B>) -> Self {
-        let (layout, arguments) = (Layout::new(kernel), ArgumentLayout::new(kernel));
+        let layout = Layout::new(kernel);
+        let arguments = ArgumentLayout::new(kernel);
         let mut block = Self { bytes: vec![0; layout.size], addresses: vec![] };
         let start = (image.arguments - RESERVED) as usize;
         for ((param, to), from) in kernel.params.iter().zip(&layout.params).zip(&arguments.offsets) {
@@ -46,7 +47,7 @@ impl ParamBlock {
         block
     }
 
-    fn write(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 }

@@ -27,7 +27,8 @@ impl<'k> ReadAhead<'k> {
         let first_write = body.iter().position(|stmt| accesses(stmt, |access| access != Access::Read))?;
         let (reads, rest) = body.split_at(first_write);
         reads.iter().any(|stmt| accesses(stmt, |access| access == Access::Read)).then(|| {
-            let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+            let mut before = BTreeSet::new();
+            let mut after = BTreeSet::new();
             add_used(reads, &mut before);
             add_used(rest, &mut after);
             Self { reads, rest, shared: before.intersection(&after).copied().collect() }
@@ -60,7 +61,7 @@ fn has_elementary(body: &[Stmt]) -> bool {
     found
 }
 
-/// Whether a statement has an access of a kind.
+/// Returns true if a statement has an access of a kind.
 fn accesses(stmt: &Stmt, is_meant: impl Fn(Access) -> bool) -> bool {
     let mut found = false;
     visit::each_access(slice::from_ref(stmt), &mut |_, access| found |= is_meant(access));

@@ -7,7 +7,7 @@ use crate::scalar::cuda::PRELUDE;
 
 static PARAGRAPHS: LazyLock<Paragraphs> = LazyLock::new(Paragraphs::new);
 
-/// What the preludes define.
+/// Definitions of the preludes.
 struct Paragraphs {
     texts: Vec<&'static str>,
     /// The paragraphs that define a name.
@@ -18,9 +18,9 @@ impl Paragraphs {
     fn new() -> Self {
         let texts: Vec<_> = [PRELUDE, include_str!("compute.cuh")].into_iter().flat_map(paragraphs).collect();
         let mut definitions: HashMap<_, Vec<usize>> = HashMap::new();
-        for (at, text) in texts.iter().enumerate() {
+        for (index, text) in texts.iter().enumerate() {
             for name in defined(text) {
-                definitions.entry(name).or_default().push(at);
+                definitions.entry(name).or_default().push(index);
             }
         }
         Self { texts, definitions }
@@ -33,9 +33,9 @@ pub(super) fn used_by(text: &str) -> String {
     let mut used = BTreeSet::new();
     let mut pending: Vec<&str> = text.split("ir::").skip(1).filter_map(|rest| words(rest).next()).collect();
     while let Some(name) = pending.pop() {
-        for at in definitions.get(name).into_iter().flatten() {
-            if used.insert(*at) {
-                pending.extend(code_lines(paragraphs[*at]).flat_map(words));
+        for index in definitions.get(name).into_iter().flatten() {
+            if used.insert(*index) {
+                pending.extend(code_lines(paragraphs[*index]).flat_map(words));
             }
         }
     }
@@ -43,11 +43,11 @@ pub(super) fn used_by(text: &str) -> String {
         return String::new();
     }
     let types = paragraphs.iter().find(|paragraph| paragraph.starts_with("typedef")).expect("the prelude has types");
-    let used: Vec<_> = [types].into_iter().chain(used.iter().map(|at| &paragraphs[*at])).copied().collect();
+    let used: Vec<_> = [types].into_iter().chain(used.iter().map(|index| &paragraphs[*index])).copied().collect();
     format!("namespace ir {{\n\n{}\n\n}}  // namespace ir\n\n", used.join("\n\n"))
 }
 
-/// What stands between empty lines.
+/// Paragraphs of a source, separated by empty lines.
 fn paragraphs(source: &'static str) -> impl Iterator<Item = &'static str> {
     source.split("\n\n").map(|paragraph| paragraph.trim_matches('\n'))
 }

@@ -97,7 +97,7 @@ fn check_shapes(kernel: &Kernel, example: &Example) -> Result<(), LaunchError> {
 
 /// Types of C++ that parameters have.
 struct Types {
-    /// Of the elements of each parameter.
+    /// The type names of each parameter's elements.
     names: Vec<String>,
     /// Definitions of structs.
     text: String,
@@ -184,8 +184,8 @@ impl<'k> Program<'k> {
     fn kernel_body(&mut self) -> String {
         let kernel = self.kernel;
         let mut emitter = Emitter::new(kernel, Form::Plain);
-        for (at, param) in kernel.params.iter().enumerate() {
-            self.add_param(&mut emitter, param, at);
+        for (index, param) in kernel.params.iter().enumerate() {
+            self.add_param(&mut emitter, param, index);
         }
         for axis in 0..kernel.grid_dims {
             let name = if kernel.grid_dims == 1 { "threads".to_owned() } else { format!("threads_{axis}") };
@@ -196,10 +196,10 @@ impl<'k> Program<'k> {
         emitter.into_text()
     }
 
-    fn add_param(&mut self, emitter: &mut Emitter, param: &Param, at: usize) {
-        let name = emitter.names.params[at].clone();
+    fn add_param(&mut self, emitter: &mut Emitter, param: &Param, index: usize) {
+        let name = emitter.names.params[index].clone();
         let element = param.ty.element();
-        let fields = &emitter.names.components[at];
+        let fields = &emitter.names.components[index];
         let is_scalar = is_scalar(element);
         let wanted = emitter.names.scope.take(&format!("{name}_element"));
         let type_name = self.types.add(element, fields, wanted);
@@ -207,7 +207,7 @@ impl<'k> Program<'k> {
             if is_scalar { vec![String::new()] } else { fields.iter().map(|field| format!(".{field}")).collect() };
         let mut values = vec![];
         let mut extents = vec![];
-        let id = ParamId(u32::try_from(at).expect("a checked kernel has few parameters"));
+        let id = ParamId(u32::try_from(index).expect("a checked kernel has few parameters"));
         let written = emitter.usage.written.contains(&id);
         match &param.ty {
             ParamType::Value(element) => {
@@ -264,20 +264,21 @@ impl<'k> Program<'k> {
     }
 
     /// A parameter of the kernel or, with all extents, of the host function.
-    fn param(&self, at: usize, is_host: bool) -> Vec<String> {
-        let (name, ty) = (&self.params[at], &self.types.names[at]);
-        if let ParamType::Value(_) = self.kernel.params[at].ty {
+    fn param(&self, index: usize, is_host: bool) -> Vec<String> {
+        let name = &self.params[index];
+        let ty = &self.types.names[index];
+        if let ParamType::Value(_) = self.kernel.params[index].ty {
             return vec![format!("{ty} {name}")];
         }
-        let constant = if self.written[at] { "" } else { "const " };
+        let constant = if self.written[index] { "" } else { "const " };
         let restrict = if is_host { "" } else { " __restrict__" };
         let pointer = format!("{constant}{ty}*{restrict} {name}");
-        let extents = self.extents[at].iter().zip(&self.passed[at]).filter(|(_, passed)| is_host || **passed);
+        let extents = self.extents[index].iter().zip(&self.passed[index]).filter(|(_, passed)| is_host || **passed);
         [pointer].into_iter().chain(extents.map(|(extent, _)| format!("int {extent}"))).collect()
     }
 
     fn all_params(&self, is_host: bool) -> String {
-        let params = (0..self.params.len()).flat_map(|at| self.param(at, is_host));
+        let params = (0..self.params.len()).flat_map(|index| self.param(index, is_host));
         params.chain(self.grid.iter().map(|extent| format!("int {extent}"))).collect::<Vec<_>>().join(", ")
     }
 
@@ -286,10 +287,10 @@ impl<'k> Program<'k> {
     }
 
     fn arrays(&self) -> impl Iterator<Item = usize> {
-        (0..self.params.len()).filter(|at| matches!(self.kernel.params[*at].ty, ParamType::Array(_)))
+        (0..self.params.len()).filter(|index| matches!(self.kernel.params[*index].ty, ParamType::Array(_)))
     }
 
-    /// Copies arrays to the device, runs the kernel, and copies back what it writes.
+    /// Copies arrays to the device, runs the kernel, and copies back the arrays that it writes.
     fn host_function(&self) -> String {
         let mut scope = Scope::new();
         for name in self.params.iter().chain(self.extents.iter().flatten()).chain(&self.grid) {
@@ -305,12 +306,13 @@ impl<'k> Program<'k> {
             self.all_params(true)
         );
         let mut line = |line: &str| writeln!(text, "    {line}").expect("a string grows");
-        for at in self.arrays() {
-            let (ty, name) = (&self.types.names[at], &self.params[at]);
-            line(&format!("const size_t {} = sizeof({ty}) * {};", bytes[at], self.extents[at].join(" * ")));
-            line(&format!("{ty}* {} = nullptr;", device[at]));
-            line(&format!("CHECK(cudaMalloc(&{}, {}));", device[at], bytes[at]));
-            line(&format!("CHECK(cudaMemcpy({}, {name}, {}, cudaMemcpyHostToDevice));", device[at], bytes[at]));
+        for index in self.arrays() {
+            let ty = &self.types.names[index];
+            let name = &self.params[index];
+            line(&format!("const size_t {} = sizeof({ty}) * {};", bytes[index], self.extents[index].join(" * ")));
+            line(&format!("{ty}* {} = nullptr;", device[index]));
+            line(&format!("CHECK(cudaMalloc(&{}, {}));", device[index], bytes[index]));
+            line(&format!("CHECK(cudaMemcpy({}, {name}, {}, cudaMemcpyHostToDevice));", device[index], bytes[index]));
         }
         line("");
         line(&format!("int {least} = 0;\n    int {block} = 0;"));
@@ -325,12 +327,12 @@ impl<'k> Program<'k> {
         line(&format!("    CHECK(cudaLaunchKernelEx({}));", self.launch_arguments(&config, &kernel, &device)));
         line("    CHECK(cudaDeviceSynchronize());");
         line("}\n");
-        for at in self.arrays().filter(|at| self.written[*at]) {
-            let name = &self.params[at];
-            line(&format!("CHECK(cudaMemcpy({name}, {}, {}, cudaMemcpyDeviceToHost));", device[at], bytes[at]));
+        for index in self.arrays().filter(|index| self.written[*index]) {
+            let name = &self.params[index];
+            line(&format!("CHECK(cudaMemcpy({name}, {}, {}, cudaMemcpyDeviceToHost));", device[index], bytes[index]));
         }
-        for at in self.arrays() {
-            line(&format!("CHECK(cudaFree({}));", device[at]));
+        for index in self.arrays() {
+            line(&format!("CHECK(cudaFree({}));", device[index]));
         }
         text.push_str("}\n\n");
         text.replace("    \n", "\n")
@@ -342,10 +344,10 @@ impl<'k> Program<'k> {
 
     fn launch_arguments(&self, config: &str, kernel: &str, device: &[String]) -> String {
         let mut arguments = vec![format!("&{config}"), kernel.to_owned()];
-        for (at, param) in self.kernel.params.iter().enumerate() {
+        for (index, param) in self.kernel.params.iter().enumerate() {
             let is_value = matches!(param.ty, ParamType::Value(_));
-            arguments.push(if is_value { self.params[at].clone() } else { device[at].clone() });
-            let extents = self.extents[at].iter().zip(&self.passed[at]).filter(|(_, passed)| **passed);
+            arguments.push(if is_value { self.params[index].clone() } else { device[index].clone() });
+            let extents = self.extents[index].iter().zip(&self.passed[index]).filter(|(_, passed)| **passed);
             arguments.extend(extents.map(|(extent, _)| extent.clone()));
         }
         arguments.extend(self.grid.iter().cloned());
@@ -356,12 +358,12 @@ impl<'k> Program<'k> {
     fn data(&self) -> String {
         let mut text =
             "// The example: values by their bits, in words of the size of the smallest component.\n".to_owned();
-        for (at, argument) in self.example.arguments.iter().enumerate() {
-            let element = self.kernel.params[at].ty.element();
-            write_words(&mut text, &format!("input_{at}"), element, &compact(argument, element));
-            if self.written[at] {
-                let expected = compact(&self.example.expected[at], element);
-                write_words(&mut text, &format!("expected_{at}"), element, &expected);
+        for (index, argument) in self.example.arguments.iter().enumerate() {
+            let element = self.kernel.params[index].ty.element();
+            write_words(&mut text, &format!("input_{index}"), element, &compact(argument, element));
+            if self.written[index] {
+                let expected = compact(&self.example.expected[index], element);
+                write_words(&mut text, &format!("expected_{index}"), element, &expected);
             }
         }
         text.push('\n');
@@ -372,19 +374,19 @@ impl<'k> Program<'k> {
         let mut text = "int main() {\n".to_owned();
         let mut line = |line: &str| writeln!(text, "    {line}").expect("a string grows");
         let mut call = vec![];
-        for (at, argument) in self.example.arguments.iter().enumerate() {
-            let ty = &self.types.names[at];
-            let name = format!("argument_{at}");
+        for (index, argument) in self.example.arguments.iter().enumerate() {
+            let ty = &self.types.names[index];
+            let name = format!("argument_{index}");
             match argument {
                 Argument::Value(_) => {
-                    line(&format!("const {ty} {name} = value_at<{ty}>(input_{at}, 0);  // {}", self.params[at]));
+                    line(&format!("const {ty} {name} = value_at<{ty}>(input_{index}, 0);  // {}", self.params[index]));
                     call.push(name);
                 }
                 Argument::Array(array) => {
                     let count = count(array);
-                    line(&format!("std::vector<{ty}> {name}({count});  // {}", self.params[at]));
+                    line(&format!("std::vector<{ty}> {name}({count});  // {}", self.params[index]));
                     if count > 0 {
-                        line(&format!("std::memcpy({name}.data(), input_{at}, sizeof({ty}) * {count});"));
+                        line(&format!("std::memcpy({name}.data(), input_{index}, sizeof({ty}) * {count});"));
                     }
                     call.push(format!("{name}.data()"));
                     call.extend(array.shape.iter().map(ToString::to_string));
@@ -394,25 +396,28 @@ impl<'k> Program<'k> {
         call.extend(self.example.grid.iter().map(ToString::to_string));
         line(&format!("{}({});\n", self.host_name(), call.join(", ")));
         line("bool pass = true;");
-        for at in self.arrays().filter(|at| self.written[*at]) {
-            let Argument::Array(array) = &self.example.arguments[at] else { continue };
-            self.check_array(&mut line, at, count(array));
+        for index in self.arrays().filter(|index| self.written[*index]) {
+            let Argument::Array(array) = &self.example.arguments[index] else { continue };
+            self.check_array(&mut line, index, count(array));
         }
         line("if (!pass) return 1;\n    std::printf(\"PASS\\n\");\n    return 0;");
         text.push_str("}\n");
         text.replace("    \n", "\n")
     }
 
-    fn check_array(&self, line: &mut impl FnMut(&str), at: usize, count: usize) {
-        let element = self.kernel.params[at].ty.element();
+    fn check_array(&self, line: &mut impl FnMut(&str), index: usize, count: usize) {
+        let element = self.kernel.params[index].ty.element();
         for component in &element.components {
-            let (dtype, name) = (component.dtype, &self.kernel.params[at].name);
+            let dtype = component.dtype;
+            let name = &self.kernel.params[index].name;
             let path = if component.name.is_empty() { name.clone() } else { format!("{name}.{}", component.name) };
             let arguments = format!(
-                "\"{path}\", argument_{at}.data(), expected_{at}, {count}, {}, {}",
+                "\"{path}\", argument_{index}.data(), expected_{index}, {count}, {}, {}",
                 element.size, component.offset
             );
-            let (ty, word, infinity) = (ctype(dtype), word(dtype.size()), infinity(dtype));
+            let ty = ctype(dtype);
+            let word = word(dtype.size());
+            let infinity = infinity(dtype);
             line(&format!("pass = check<{ty}, {word}>({arguments}, {infinity}) && pass;"));
         }
     }
@@ -484,13 +489,13 @@ fn compact(argument: &Argument, element: &Element) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(count(array) * size);
     for nth in 0..count(array) {
         let mut rest = nth;
-        let mut at = i64::try_from(array.offset).expect("an offset in memory");
+        let mut offset = i64::try_from(array.offset).expect("an offset in memory");
         for (extent, stride) in array.shape.iter().zip(&array.strides).rev() {
             let extent = usize::try_from(*extent).expect("checked extents are not negative");
-            at += i64::try_from(rest % extent).expect("below an extent") * stride;
+            offset += i64::try_from(rest % extent).expect("below an extent") * stride;
             rest /= extent;
         }
-        let start = usize::try_from(at).expect("checked elements lie in the data");
+        let start = usize::try_from(offset).expect("checked elements lie in the data");
         bytes.extend_from_slice(&array.data[start..start + size]);
     }
     bytes
@@ -538,8 +543,8 @@ fn write_words(text: &mut String, name: &str, element: &Element, bytes: &[u8]) {
     };
     // An array of C++ is not empty.
     let chunks = if bytes.is_empty() { &[0; 8][..size] } else { bytes };
-    for (at, chunk) in chunks.chunks_exact(size).enumerate() {
-        let separator = if at % 12 == 0 { "\n    " } else { " " };
+    for (index, chunk) in chunks.chunks_exact(size).enumerate() {
+        let separator = if index % 12 == 0 { "\n    " } else { " " };
         let mut word = [0; 8];
         word[..size].copy_from_slice(chunk);
         write!(text, "{separator}{:#x}{suffix},", u64::from_le_bytes(word)).expect("a string grows");

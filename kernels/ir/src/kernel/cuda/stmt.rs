@@ -13,7 +13,7 @@ const MAX_INLINED: usize = 60;
 /// Most loads that wait for the statement that reads them.
 const MAX_PENDING: usize = 8;
 
-/// A load that stands where its variable is read, if nothing in between changes what it reads.
+/// A load that is emitted where its variable is read, if nothing in between changes the memory that it reads.
 struct Pending {
     local: LocalId,
     /// The variables in its text.
@@ -42,7 +42,7 @@ impl Emitter<'_> {
                 self.stmt(stmt);
             }
             if is_jump(stmt) {
-                // What follows is never run.
+                // The statements that follow never run.
                 break;
             }
         }
@@ -61,10 +61,10 @@ impl Emitter<'_> {
             return false;
         }
         let mut reads = place_reads(place);
-        pending.retain(|one| {
-            let is_nested = reads.contains(&one.local);
+        pending.retain(|load| {
+            let is_nested = reads.contains(&load.local);
             if is_nested {
-                reads.extend(&one.reads);
+                reads.extend(&load.reads);
             }
             !is_nested
         });
@@ -73,19 +73,19 @@ impl Emitter<'_> {
         true
     }
 
-    /// Loads what a statement neither reads itself nor leaves unchanged.
+    /// Emits pending loads before a statement that may change their operands. Loads that the statement reads itself stay pending.
     fn load_pending(&mut self, stmt: &Stmt, pending: &mut Vec<Pending>) {
         let reads = direct_reads(stmt);
         let changed = if let Stmt::Assign(local, _) | Stmt::Load(local, _) = stmt { Some(local) } else { None };
         let mut loaded = vec![];
-        for one in std::mem::take(pending) {
-            if reads.contains(&one.local) {
+        for load in std::mem::take(pending) {
+            if reads.contains(&load.local) {
                 continue;
             }
-            if changed.is_none_or(|local| one.reads.contains(local)) {
-                loaded.push(one);
+            if changed.is_none_or(|local| load.reads.contains(local)) {
+                loaded.push(load);
             } else {
-                pending.push(one);
+                pending.push(load);
             }
         }
         self.declare_loads(loaded);
@@ -105,8 +105,8 @@ impl Emitter<'_> {
             Stmt::Store(place, value) => self.store(place, value),
             Stmt::Atomic { op, place, operand, expected, previous } => {
                 let previous = previous.filter(|local| self.usage.reads(*local) > 0);
-                let (operand, expected) =
-                    (self.expr(operand).text, expected.as_ref().map(|expected| self.expr(expected).text));
+                let operand = self.expr(operand).text;
+                let expected = expected.as_ref().map(|expected| self.expr(expected).text);
                 let call = |pointer: &str, dtype| atomic(*op, dtype, pointer, &operand, expected.as_deref());
                 self.atomic(stmt, place, previous, call);
             }
@@ -181,9 +181,14 @@ impl Emitter<'_> {
 
     /// The text of a statement that ends its list.
     fn jump(&self, stmt: &Stmt) -> Option<String> {
-        let innermost = self.enclosing.iter().rev().find(|one| one.is_loop).map(|one| one.label);
+        let innermost =
+            self.enclosing.iter().rev().find(|enclosing| enclosing.is_loop).map(|enclosing| enclosing.label);
         let find = |label: &LabelId| {
-            self.enclosing.iter().rev().find(|one| one.label == *label).expect("a checked jump has its target")
+            self.enclosing
+                .iter()
+                .rev()
+                .find(|enclosing| enclosing.label == *label)
+                .expect("a checked jump has its target")
         };
         let goto = |name: &Option<String>| format!("goto {};", name.as_ref().expect("a far jump has a label"));
         match stmt {
@@ -279,19 +284,20 @@ impl Emitter<'_> {
         }
     }
 
-    fn counted(&mut self, one: Counted) {
-        let (at, dtype) = (one.counter.0 as usize, self.kernel.locals[one.counter.0 as usize].dtype);
+    fn counted(&mut self, counted: Counted) {
+        let index = counted.counter.0 as usize;
+        let dtype = self.kernel.locals[counted.counter.0 as usize].dtype;
         let ty = value_type(dtype);
-        let is_owned = self.usage.is_counter(one.counter);
-        let name = self.names.locals[at].clone();
-        let start = self.expr(one.start);
-        let step = self.expr(one.step);
+        let is_owned = self.usage.is_counter(counted.counter);
+        let name = self.names.locals[index].clone();
+        let start = self.expr(counted.start);
+        let step = self.expr(counted.step);
         let step_by = step.range.min;
         if !step.is_constant || step_by == 0 {
-            return self.general(one, &name, is_owned, [start.text, self.expr(one.end).text, step.text]);
+            return self.general(counted, &name, is_owned, [start.text, self.expr(counted.end).text, step.text]);
         }
-        let mut end = self.expr(one.end);
-        if !self.usage.is_invariant(one.end, one.label) {
+        let mut end = self.expr(counted.end);
+        if !self.usage.is_invariant(counted.end, counted.label) {
             let constant = self.names.scope.take(&format!("{name}_end"));
             self.line(&format!("const {ty} {constant} = {};", end.text));
             end = CppExpr::primary(constant, dtype).within(end.range);
@@ -306,39 +312,39 @@ impl Emitter<'_> {
             end.at(prec::SHIFT)
         );
         if is_owned {
-            self.ranges.insert(one.counter, values);
+            self.ranges.insert(counted.counter, values);
         }
-        let copies = !is_owned && self.usage.reads(one.counter) > 0;
-        let first = copies.then(|| format!("{name} = {variable};"));
-        let first = first.as_deref();
-        if self.form == Form::Checked && runs_all(one.body) {
+        let copies = !is_owned && self.usage.reads(counted.counter) > 0;
+        let copy = copies.then(|| format!("{name} = {variable};"));
+        let first = copy.as_deref();
+        if self.form == Form::Checked && runs_all(counted.body) {
             let count = format!("ir::Range<{ty}>({}, {}, {}).count", start.text, end.text, step.text);
             self.open(&format!("if (ir::take_iterations(thread, {count})) {{"));
-            self.repeat(one.label, false, &head, first, one.body);
+            self.repeat(counted.label, false, &head, first, counted.body);
             self.reopen("} else {");
-            self.looped(one.label, &head, first, one.body);
+            self.looped(counted.label, &head, first, counted.body);
             self.close("}");
         } else {
-            self.looped(one.label, &head, first, one.body);
+            self.looped(counted.label, &head, first, counted.body);
         }
     }
 
     /// A loop whose step is not a constant.
-    fn general(&mut self, one: Counted, name: &str, is_owned: bool, [start, end, step]: [String; 3]) {
-        let ty = value_type(self.kernel.locals[one.counter.0 as usize].dtype);
+    fn general(&mut self, counted: Counted, name: &str, is_owned: bool, [start, end, step]: [String; 3]) {
+        let ty = value_type(self.kernel.locals[counted.counter.0 as usize].dtype);
         let range = self.names.scope.take(&format!("{name}_range"));
         self.line(&format!("ir::Range<{ty}> {range}({start}, {end}, {step});"));
-        let head = if is_owned || self.usage.reads(one.counter) == 0 {
+        let head = if is_owned || self.usage.reads(counted.counter) == 0 {
             format!("for ({ty} {name}; {range}.next({name});) {{")
         } else {
             format!("while ({range}.next({name})) {{")
         };
-        self.ranges.remove(&one.counter);
-        self.looped(one.label, &head, None, one.body);
+        self.ranges.remove(&counted.counter);
+        self.looped(counted.label, &head, None, counted.body);
     }
 }
 
-/// Whether a loop with this body runs all iterations, unless its thread ends, and no other loop's between them.
+/// Returns true if a loop with this body runs all iterations, unless its thread ends, and no other loop's between them.
 fn runs_all(body: &[Stmt]) -> bool {
     body.iter().all(|stmt| match stmt {
         Stmt::If(_, then, otherwise) => runs_all(then) && runs_all(otherwise),
@@ -414,7 +420,7 @@ fn update(variable: &str, end: &CppExpr, step: i128, dtype: Dtype) -> String {
     }
 }
 
-/// What is wrong, for readers.
+/// A description of a fault, for readers.
 pub(super) fn fault_name(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::OutOfBounds => "index out of bounds",

@@ -1,4 +1,4 @@
-//! How a kernel uses its local variables: where each is declared, and which are only the counters of loops.
+//! Uses of local variables in a kernel: where each is declared, and which are only the counters of loops.
 //!
 //! Statements are identified by their address: a kernel is borrowed while it is emitted.
 
@@ -41,17 +41,17 @@ struct LocalUsage {
     counter_reads: usize,
     /// The first statement that assigns it, other than as a counter.
     first_write: Option<StmtKey>,
-    /// Whether it is the counter of two nested loops.
+    /// True if it is the counter of two nested loops.
     is_shared: bool,
     /// The way to the innermost list of statements that contains all uses. Its last step is the first statement with one.
     scope: Option<Vec<Step>>,
 }
 
-/// What is known of the local variables and parameters of a kernel.
+/// Facts about the local variables and parameters of a kernel.
 pub(super) struct Usage {
     locals: Vec<LocalUsage>,
     declarations: Vec<Declaration>,
-    /// What is declared before a statement, in the order of the variables.
+    /// Variables declared before a statement, in their order.
     before: HashMap<StmtKey, Vec<LocalId>>,
     /// Variables that the body of a loop assigns.
     assigned: HashMap<LabelId, HashSet<LocalId>>,
@@ -85,9 +85,9 @@ impl Usage {
         let mut usage = visitor.usage;
         let zero = reads_before_assignment(kernel);
         usage.declarations = usage.locals.iter().zip(zero).map(|(local, zero)| local.declaration(zero)).collect();
-        for (at, declaration) in usage.declarations.iter().enumerate() {
+        for (index, declaration) in usage.declarations.iter().enumerate() {
             if let Declaration::Before(stmt, _) = declaration {
-                let local = LocalId(u32::try_from(at).expect("a checked kernel has fewer local variables"));
+                let local = LocalId(u32::try_from(index).expect("a checked kernel has fewer local variables"));
                 usage.before.entry(*stmt).or_default().push(local);
             }
         }
@@ -100,13 +100,13 @@ impl Usage {
 
     /// Leaves the declaration of a variable to the caller. Whether it must start as zero.
     pub(super) fn make_member(&mut self, local: LocalId) -> bool {
-        let at = local.0 as usize;
-        let declaration = self.declarations[at];
+        let index = local.0 as usize;
+        let declaration = self.declarations[index];
         if let Declaration::Before(stmt, _) = declaration {
-            self.before.entry(stmt).or_default().retain(|one| *one != local);
+            self.before.entry(stmt).or_default().retain(|declared| *declared != local);
         }
         let is_zero = matches!(declaration, Declaration::Before(_, true));
-        self.declarations[at] = Declaration::Member(!is_zero && self.locals[at].writes == 1);
+        self.declarations[index] = Declaration::Member(!is_zero && self.locals[index].writes == 1);
         is_zero
     }
 
@@ -115,7 +115,7 @@ impl Usage {
         self.before.get(&std::ptr::from_ref(stmt)).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the variable exists only as the counter within loops.
+    /// Returns true if the variable exists only as the counter within loops.
     pub(super) fn is_counter(&self, local: LocalId) -> bool {
         self.locals[local.0 as usize].is_counter()
     }
@@ -133,7 +133,7 @@ impl Usage {
         self.locals[local.0 as usize].reads
     }
 
-    /// Whether the body of a loop leaves the value of an expression unchanged.
+    /// Returns true if the body of a loop leaves the value of an expression unchanged.
     pub(super) fn is_invariant(&self, expr: &Expr, in_loop: LabelId) -> bool {
         let assigned = &self.assigned[&in_loop];
         let mut is_invariant = true;

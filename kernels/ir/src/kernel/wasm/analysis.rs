@@ -1,7 +1,8 @@
-//! What decides whether and how vectors of threads run a kernel.
+//! The analysis that decides whether and how vectors of threads run a kernel.
 
 use std::collections::HashSet;
 
+use crate::Dtype;
 use crate::kernel::{Expr, LocalId, ParamId, Place, Stmt};
 
 /// Operations of an elementary function, about.
@@ -50,7 +51,7 @@ fn positions(body: &[Stmt]) -> HashSet<LocalId> {
     found
 }
 
-/// Removes the variables that are assigned what is not the position.
+/// Removes the variables that are assigned a value other than the position.
 fn remove_assigned(body: &[Stmt], from: &mut HashSet<LocalId>) {
     for stmt in body {
         match stmt {
@@ -119,5 +120,39 @@ impl Accesses {
             self.arrays.push(place.array);
         }
         is_position.then_some(())
+    }
+}
+
+/// Returns true if vectors hold values of the type.
+pub(super) fn has_lanes(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
+}
+
+/// Returns true if all threads have the same value.
+pub(super) fn is_uniform(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(_) | Expr::Param(..) | Expr::Extent(..) => true,
+        Expr::Local(_) | Expr::ThreadId(_) => false,
+        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => is_uniform(a),
+        Expr::Binary(_, a, b) => is_uniform(a) && is_uniform(b),
+        Expr::Select(condition, a, b) => is_uniform(condition) && is_uniform(a) && is_uniform(b),
+    }
+}
+
+/// Returns true if a thread may return in a statement.
+pub(super) fn may_return(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Return => true,
+        Stmt::If(_, then, otherwise) => then.iter().chain(otherwise).any(may_return),
+        Stmt::For { body, .. } => body.iter().any(may_return),
+        Stmt::Assign(..)
+        | Stmt::Load(..)
+        | Stmt::Store(..)
+        | Stmt::Atomic { .. }
+        | Stmt::Loop(..)
+        | Stmt::Block(..)
+        | Stmt::Break(_)
+        | Stmt::Continue(_)
+        | Stmt::Fault(..) => false,
     }
 }

@@ -37,7 +37,7 @@ impl Code {
     /// A variable with any value, until it is released.
     pub(super) fn scratch(&mut self, ty: ValType) -> u32 {
         match self.free.iter().rposition(|(free, _)| *free == ty) {
-            Some(at) => self.free.swap_remove(at).1,
+            Some(index) => self.free.swap_remove(index).1,
             None => self.local(ty),
         }
     }

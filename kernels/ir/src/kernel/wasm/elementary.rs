@@ -19,7 +19,8 @@ pub(super) fn unary_function(code: &mut Code, op: UnaryOp, large_angle: Option<u
 /// The body of a function of two f32.
 pub(super) fn binary_function(code: &mut Code, op: BinaryOp) {
     let mut scalar = Scalar { code, large_angle: None };
-    let (x, y) = (scalar.operand(0), scalar.operand(1));
+    let x = scalar.operand(0);
+    let y = scalar.operand(1);
     let result = binary(&mut scalar, op, x, y);
     code.sink().local_get(result).f32_demote_f64();
 }
@@ -156,7 +157,8 @@ impl Arithmetic for Scalar<'_> {
     }
 
     fn reduce(&mut self, x: u32, reduction: Reduction) -> (u32, u32) {
-        let (rest, turns) = (self.code.local(ValType::F64), self.code.local(ValType::I64));
+        let rest = self.code.local(ValType::F64);
+        let turns = self.code.local(ValType::I64);
         self.code.sink().local_get(x).f64_abs().f64_const(f64::from(SMALL_ANGLE).into()).f64_le();
         self.code.start_if();
         let small = reduce_small(self, x, reduction);

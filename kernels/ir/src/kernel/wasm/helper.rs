@@ -86,7 +86,7 @@ impl Functions {
 
     /// The index of a helper, which becomes a part of the module.
     pub(super) fn helper(&mut self, helper: Helper) -> u32 {
-        let known = self.helpers.iter().position(|(one, _)| *one == helper);
+        let known = self.helpers.iter().position(|(existing, _)| *existing == helper);
         let at = known.unwrap_or_else(|| {
             let code = helper.code(self);
             self.helpers.push((helper, code));
@@ -318,7 +318,8 @@ fn f32_to_bf16(code: &mut Code) {
 }
 
 fn f64_to_odd_f32(code: &mut Code) {
-    let (nearest, bits) = (code.local(ValType::F32), code.local(ValType::I32));
+    let nearest = code.local(ValType::F32);
+    let bits = code.local(ValType::I32);
     code.sink().local_get(0).f32_demote_f64().local_tee(nearest).i32_reinterpret_f32().local_set(bits);
     // Exact, or NaN.
     code.sink().local_get(nearest).f64_promote_f32().local_get(0).f64_eq();

@@ -1,11 +1,11 @@
-//! What lies where in memory when a kernel is launched.
+//! The memory layout when a kernel is launched.
 
 use std::ops::Range;
 
 use super::abi::{ARRAY_SIZE, ArgumentLayout, RESERVED, SHAPE, STRIDES};
 use crate::kernel::{ArrayType, Element, Kernel, Param, ParamType};
 
-/// Alignment of arrays: a multiple of the vectors of WebAssembly, and of what a warp of a GPU reads at once.
+/// Alignment of arrays: a multiple of the vectors of WebAssembly, and of the bytes that a warp of a GPU reads at once.
 const ALIGNMENT: u64 = 128;
 /// Bytes before the argument block: the grid, after what belongs to the module.
 const GRID_SIZE: u32 = 16;
@@ -33,7 +33,7 @@ pub enum ImageArgument<B> {
     },
 }
 
-/// What lies where in the memory of a module when a kernel is launched. Memory that neither `head` nor `data` covers is 0.
+/// The content of a module's memory when a kernel is launched. Memory that neither `head` nor `data` covers is 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryImage<B> {
     /// Grid and argument block. They lie at the address [`RESERVED`].
@@ -89,7 +89,7 @@ pub enum ImageError {
         param: usize,
         /// Name of the parameter.
         name: String,
-        /// What does not fit.
+        /// The mismatch.
         mismatch: ArgumentMismatch,
     },
     /// Grid, arguments and arrays take more memory than is allowed.
@@ -146,7 +146,8 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
         limit: u64,
     ) -> Result<Self, ImageError> {
         let thread_count = check_grid(kernel, grid)?;
-        let (expected, got) = (kernel.params.len(), arguments.len());
+        let expected = kernel.params.len();
+        let got = arguments.len();
         if expected != got {
             return Err(ImageError::ArgumentCount { expected, got });
         }
@@ -165,8 +166,8 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
         let limit = limit.min(MAX_MEMORY);
         let mut contents = vec![];
         for (nth, (param, argument)) in kernel.params.iter().zip(arguments).enumerate() {
-            let at = (GRID_SIZE + layout.offsets[nth]) as usize;
-            let content = image.place(param, argument, at).map_err(|mismatch| ImageError::Argument {
+            let offset = (GRID_SIZE + layout.offsets[nth]) as usize;
+            let content = image.place(param, argument, offset).map_err(|mismatch| ImageError::Argument {
                 param: nth,
                 name: param.name.clone(),
                 mismatch,
@@ -176,35 +177,35 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
         if image.memory_bytes > limit {
             return Err(ImageError::TooLarge { got: image.memory_bytes, limit });
         }
-        let address = |at: u64| u32::try_from(at).expect("arrays with elements start below the limit");
-        image.data = contents.into_iter().map(|(at, data)| (address(at), data)).collect();
+        let address = |offset: u64| u32::try_from(offset).expect("arrays with elements start below the limit");
+        image.data = contents.into_iter().map(|(offset, data)| (address(offset), data)).collect();
         Ok(image)
     }
 
-    /// Writes an argument to the block, `at` bytes from the head's start, and assigns an address to an array; the address with its bytes.
+    /// Writes an argument to the block, `offset` bytes from the head's start, and assigns an address to an array; the address with its bytes.
     fn place(
         &mut self,
         param: &Param,
         argument: ImageArgument<B>,
-        at: usize,
+        offset: usize,
     ) -> Result<Option<(u64, B)>, ArgumentMismatch> {
         match (&param.ty, argument) {
             (ParamType::Value(element), ImageArgument::Value(value)) => {
                 let value = value.as_ref();
                 check_size(element.size.into(), value)?;
-                self.head[at..at + value.len()].copy_from_slice(value);
+                self.head[offset..offset + value.len()].copy_from_slice(value);
                 self.arrays.push(None);
                 Ok(None)
             }
             (ParamType::Array(ty), ImageArgument::Array { extents, data }) => {
                 let size = array_size(ty, &extents)?;
                 check_size(size, data.as_ref())?;
-                let start = self.place_array(&ty.element, &extents, size, at);
+                let start = self.place_array(&ty.element, &extents, size, offset);
                 Ok((size > 0).then_some((start, data)))
             }
             (ParamType::Array(ty), ImageArgument::Zeros { extents }) => {
                 let size = array_size(ty, &extents)?;
-                self.place_array(&ty.element, &extents, size, at);
+                self.place_array(&ty.element, &extents, size, offset);
                 Ok(None)
             }
             (ParamType::Value(_), ImageArgument::Array { .. } | ImageArgument::Zeros { .. }) => {
@@ -215,7 +216,7 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
     }
 
     /// Places an array after all others. One without elements takes no memory.
-    fn place_array(&mut self, element: &Element, extents: &[u64], size: u64, at: usize) -> u64 {
+    fn place_array(&mut self, element: &Element, extents: &[u64], size: u64, offset: usize) -> u64 {
         let start = match size {
             0 => RESERVED.into(),
             _ => self.memory_bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX),
@@ -229,7 +230,7 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
             *to = stride;
             stride = stride.wrapping_mul(*extent);
         }
-        let header = &mut self.head[at..at + ARRAY_SIZE as usize];
+        let header = &mut self.head[offset..offset + ARRAY_SIZE as usize];
         write_words(header, 0, [start]);
         write_words(header, SHAPE as usize, extents.iter().copied());
         write_words(header, STRIDES as usize, strides);
@@ -239,8 +240,8 @@ impl<B: AsRef<[u8]>> MemoryImage<B> {
 
 /// Writes numbers as u32. Those of strides wrap: addresses are computed modulo 2^32.
 #[expect(clippy::cast_possible_truncation, reason = "other numbers are checked, or belong to a launch that is refused")]
-fn write_words(to: &mut [u8], at: usize, words: impl IntoIterator<Item = u64>) {
-    for (bytes, word) in to[at..].chunks_exact_mut(4).zip(words) {
+fn write_words(to: &mut [u8], offset: usize, words: impl IntoIterator<Item = u64>) {
+    for (bytes, word) in to[offset..].chunks_exact_mut(4).zip(words) {
         bytes.copy_from_slice(&(word as u32).to_le_bytes());
     }
 }

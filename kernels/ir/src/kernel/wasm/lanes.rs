@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use wasm_encoder::{MemArg, ValType};
 
 use super::{
-    analysis::{arrays, operations},
+    analysis::{arrays, has_lanes, is_uniform, may_return, operations},
     code::{Code, Target, memory},
     elementary::{binary_vector, unary_vector},
     helper::Helper,
@@ -40,9 +40,10 @@ pub(super) fn emit(scope: &mut Scope<'_>) {
         return;
     };
     let operations = operations(&scope.kernel.body);
-    let vectors = GROUPS.iter().find(|(most, _)| operations <= *most).map_or(1, |(_, vectors)| *vectors);
+    let vectors = GROUPS.iter().find(|(limit, _)| operations <= *limit).map_or(1, |(_, vectors)| *vectors);
     let mut variables = || (0..vectors).map(|_| scope.code().local(ValType::V128)).collect();
-    let (positions, live) = (variables(), variables());
+    let positions = variables();
+    let live = variables();
     let offset = scope.code().local(ValType::I32);
     let mut lanes = Lanes {
         scope,
@@ -68,7 +69,7 @@ struct Lanes<'s, 'a> {
     locals: HashMap<LocalId, Vec<u32>>,
     /// The arrays that are accessed.
     arrays: Vec<ParamId>,
-    /// How many vectors run at once: a group.
+    /// The number of vectors that run at once, as a group.
     vectors: usize,
     /// The one that statements are emitted for.
     vector: usize,
@@ -79,7 +80,7 @@ struct Lanes<'s, 'a> {
     live: Vec<u32>,
     /// Where the threads of a group end.
     end_of_group: Option<Target>,
-    /// Whether lanes may have taken different branches.
+    /// True if lanes may have taken different branches.
     is_divergent: bool,
 }
 
@@ -149,7 +150,8 @@ impl Lanes<'_, '_> {
         self.code().sink().local_get(THREAD_COUNT).local_set(end);
         self.lower(end, extent);
         for array in self.arrays.clone() {
-            let (extent, stride) = (self.scope.arrays[&array].shape[0], self.scope.arrays[&array].strides[0]);
+            let extent = self.scope.arrays[&array].shape[0];
+            let stride = self.scope.arrays[&array].strides[0];
             self.lower(end, extent);
             self.code().sink().local_get(end).i64_const(0);
             self.code().sink().local_get(stride).i32_const(SIZE.cast_signed()).i32_eq().select().local_set(end);
@@ -167,7 +169,9 @@ impl Lanes<'_, '_> {
         let offset = self.offset;
         self.code().sink().local_get(THREAD).i32_wrap_i64().i32_const(2).i32_shl().local_set(offset);
         self.each(|lanes| {
-            let (position, live, first) = (lanes.positions[lanes.vector], lanes.live[lanes.vector], lanes.first_lane());
+            let position = lanes.positions[lanes.vector];
+            let live = lanes.live[lanes.vector];
+            let first = lanes.first_lane();
             let numbers = (0..LANES).map(|lane| i128::from(first + lane) << (32 * lane)).sum();
             let mut sink = lanes.code().sink();
             sink.local_get(THREAD).i32_wrap_i64().i32x4_splat().v128_const(numbers).i32x4_add().local_set(position);
@@ -198,7 +202,8 @@ impl Lanes<'_, '_> {
         if !has_lanes(self.scope.kernel.locals[local.0 as usize].dtype) {
             return None;
         }
-        let (code, vectors) = (&mut self.scope.emitter.code, self.vectors);
+        let code = &mut self.scope.emitter.code;
+        let vectors = self.vectors;
         let variables = || (0..vectors).map(|_| code.local(ValType::V128)).collect();
         Some(self.locals.entry(local).or_insert_with(variables)[self.vector])
     }
@@ -211,7 +216,8 @@ impl Lanes<'_, '_> {
             if may_return(stmt) {
                 let remaining = &*remaining.get_or_insert_with(|| self.scratch());
                 self.each(|lanes| {
-                    let (vector, live) = (lanes.vector, lanes.live[lanes.vector]);
+                    let vector = lanes.vector;
+                    let live = lanes.live[lanes.vector];
                     lanes.code().sink().local_get(live);
                     if let Some(masks) = masks {
                         lanes.code().sink().local_get(masks[vector]).v128_and();
@@ -328,7 +334,8 @@ impl Lanes<'_, '_> {
     /// Pushes a bit for each lane of the group, set if its thread has not returned.
     fn push_live_lanes(&mut self) {
         for vector in 0..self.vectors {
-            let (live, first) = (self.live[vector], i32::try_from(vector).expect("few vectors") * LANES.cast_signed());
+            let live = self.live[vector];
+            let first = i32::try_from(vector).expect("few vectors") * LANES.cast_signed();
             self.code().sink().local_get(live).i32x4_bitmask();
             if vector > 0 {
                 self.code().sink().i32_const(first).i32_shl().i32_or();
@@ -339,7 +346,8 @@ impl Lanes<'_, '_> {
     fn branches(&mut self, condition: &Expr, bodies: [&[Stmt]; 2], masks: Option<&[u32]>) -> Option<()> {
         let [taken, other] = [(); 2].map(|()| self.scratch());
         self.each(|lanes| {
-            let (taken, other) = (taken[lanes.vector], other[lanes.vector]);
+            let taken = taken[lanes.vector];
+            let other = other[lanes.vector];
             lanes.expr(condition)?;
             lanes.code().sink().local_set(taken);
             if let Some(masks) = masks {
@@ -361,7 +369,7 @@ impl Lanes<'_, '_> {
         Some(())
     }
 
-    /// Assigns what is on the stack to the vector.
+    /// Assigns the value on the stack to the vector.
     fn set(&mut self, local: LocalId, masks: Option<&[u32]>) -> Option<()> {
         let at = self.local(local)?;
         if let Some(masks) = masks {
@@ -380,7 +388,8 @@ impl Lanes<'_, '_> {
         if !is_supported {
             return None;
         }
-        let (data, offset) = (self.scope.arrays[&place.array].data, self.offset);
+        let data = self.scope.arrays[&place.array].data;
+        let offset = self.offset;
         self.code().sink().local_get(data).local_get(offset).i32_add();
         Some(memory(component.offset + SIZE * self.first_lane(), SIZE as usize))
     }
@@ -588,38 +597,5 @@ impl Lanes<'_, '_> {
             }
         }
         Some(())
-    }
-}
-
-fn has_lanes(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::Bool | Dtype::U32 | Dtype::I32 | Dtype::F32)
-}
-
-/// Whether all threads have the same value.
-fn is_uniform(expr: &Expr) -> bool {
-    match expr {
-        Expr::Literal(_) | Expr::Param(..) | Expr::Extent(..) => true,
-        Expr::Local(_) | Expr::ThreadId(_) => false,
-        Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => is_uniform(a),
-        Expr::Binary(_, a, b) => is_uniform(a) && is_uniform(b),
-        Expr::Select(condition, a, b) => is_uniform(condition) && is_uniform(a) && is_uniform(b),
-    }
-}
-
-/// Whether a thread may return in a statement.
-fn may_return(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::Return => true,
-        Stmt::If(_, then, otherwise) => then.iter().chain(otherwise).any(may_return),
-        Stmt::For { body, .. } => body.iter().any(may_return),
-        Stmt::Assign(..)
-        | Stmt::Load(..)
-        | Stmt::Store(..)
-        | Stmt::Atomic { .. }
-        | Stmt::Loop(..)
-        | Stmt::Block(..)
-        | Stmt::Break(_)
-        | Stmt::Continue(_)
-        | Stmt::Fault(..) => false,
     }
 }

@@ -92,8 +92,10 @@ pub fn math_ops(kernel: &Kernel) -> Vec<MathOp> {
 
 /// Functions are imports, `run`, and the helpers.
 fn assemble(functions: &Functions, run: code::Code) -> Vec<u8> {
-    let (mut types, mut imports, mut indices, mut bodies) =
-        (TypeSection::new(), ImportSection::new(), FunctionSection::new(), CodeSection::new());
+    let mut types = TypeSection::new();
+    let mut imports = ImportSection::new();
+    let mut indices = FunctionSection::new();
+    let mut bodies = CodeSection::new();
     for op in functions.imports() {
         imports.import(MATH, op.name(), EntityType::Function(types.len()));
         types.ty().function(vec![ValType::F64; op.arity()], [ValType::F64]);

@@ -345,7 +345,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether the variable `b`, unsigned, is below the number of bits.
+    /// Emits a test that the variable `b`, unsigned, is below the number of bits.
     fn is_shift(&mut self, dtype: Dtype, b: u32) {
         self.code.sink().local_get(b);
         self.constant(if dtype.size() == 8 { Dtype::U64 } else { Dtype::U32 }, bits(dtype));
@@ -501,12 +501,12 @@ impl Emitter<'_> {
         if bits == 32 {
             return;
         }
-        let (wide, most) =
+        let (wide, limit) =
             if to.is_signed() { (Dtype::I32, (1 << (bits - 1)) - 1) } else { (Dtype::U32, (1 << bits) - 1) };
-        self.constant(wide, most);
+        self.constant(wide, limit);
         self.binary(BinaryOp::Min, wide);
         if to.is_signed() {
-            self.constant(wide, -most - 1);
+            self.constant(wide, -limit - 1);
             self.binary(BinaryOp::Max, wide);
         }
     }

@@ -62,7 +62,8 @@ impl Run<'_> {
         self.code().sink().local_get(THREAD).i64_const(1).i64_add().local_set(THREAD);
         let carry = self.code().block();
         for axis in (0..self.scope.position.len()).rev() {
-            let (position, extent) = (self.scope.position[axis], self.scope.grid[axis]);
+            let position = self.scope.position[axis];
+            let extent = self.scope.grid[axis];
             self.code().sink().local_get(position).i32_const(1).i32_add().local_set(position);
             if axis == 0 {
                 break;
@@ -208,7 +209,8 @@ impl Run<'_> {
     ) {
         let (offset, dtype) = self.address(place);
         let ty = value_type(dtype);
-        let (address, before) = (self.code().scratch(ValType::I32), self.code().scratch(ty));
+        let address = self.code().scratch(ValType::I32);
+        let before = self.code().scratch(ty);
         self.code().sink().local_tee(address).local_get(address);
         self.scope.load(dtype, offset);
         self.code().sink().local_set(before);
@@ -257,7 +259,8 @@ impl Run<'_> {
         let component =
             &self.scope.kernel.params[place.array.0 as usize].ty.element().components[place.component as usize];
         let array = &self.scope.arrays[&place.array];
-        let (shape, strides) = (array.shape.clone(), array.strides.clone());
+        let shape = array.shape.clone();
+        let strides = array.strides.clone();
         let data = array.data;
         self.code().sink().local_get(data);
         for (axis, index) in place.indices.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What statements and expressions of a thread refer to: the parameters of the function that runs threads, the arguments, the position.
+//! The scope of a thread's statements and expressions: the parameters of the function that runs threads, the arguments, the position.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub(super) struct Range {
     dtype: Dtype,
     next: u32,
     step: u32,
-    /// How many numbers are left, in the unsigned type of the same size.
+    /// The count of numbers that are left, in the unsigned type of the same size.
     left: u32,
 }
 
@@ -60,12 +60,13 @@ impl<'a> Scope<'a> {
     pub(super) fn new(kernel: &'a Kernel, functions: &'a mut Functions) -> Self {
         let mut code = Code::new(signature().0.len());
         let mut word = |_| code.local(ValType::I32);
-        let (grid, position) =
-            ((0..kernel.grid_dims).map(&mut word).collect(), (0..kernel.grid_dims).map(&mut word).collect());
+        let grid = (0..kernel.grid_dims).map(&mut word).collect();
+        let position = (0..kernel.grid_dims).map(&mut word).collect();
         let iterations_left = code.local(ValType::I64);
         let locals = kernel.locals.iter().map(|local| code.local(value_type(local.dtype))).collect();
         let emitter = Emitter { code, functions };
-        let (arrays, values) = (HashMap::new(), HashMap::new());
+        let arrays = HashMap::new();
+        let values = HashMap::new();
         Self { kernel, emitter, arrays, values, grid, position, locals, iterations_left }
     }
 
@@ -87,8 +88,10 @@ impl<'a> Scope<'a> {
             return;
         }
         // The extents are not 0 if there is a thread; but a module does not trap.
-        let (rem, div) = (Helper::Rem64 { signed: false }, Helper::Div64 { signed: false });
-        let (rem, div) = (self.emitter.functions.helper(rem), self.emitter.functions.helper(div));
+        let rem = Helper::Rem64 { signed: false };
+        let div = Helper::Div64 { signed: false };
+        let rem = self.emitter.functions.helper(rem);
+        let div = self.emitter.functions.helper(div);
         let rest = self.code().scratch(ValType::I64);
         self.code().sink().local_get(THREAD).local_set(rest);
         for (extent, position) in self.grid.clone().into_iter().zip(self.position.clone()).rev() {
@@ -298,7 +301,8 @@ impl<'a> Scope<'a> {
 
     /// (high - low - 1) / step + 1, for low < high.
     fn steps(&mut self, dtype: Dtype, range: [u32; 2], count: u32, step: impl FnOnce(&mut Self)) {
-        let (counts, [low, high]) = (count_type(dtype), range);
+        let counts = count_type(dtype);
+        let [low, high] = range;
         self.code().sink().local_get(high).local_get(low);
         self.emitter.binary(BinaryOp::Sub, counts);
         self.literal(counts, 1);

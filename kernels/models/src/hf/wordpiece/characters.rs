@@ -78,8 +78,8 @@ impl Characters {
     pub(super) fn new(normalizer: BertNormalizer) -> Option<Self> {
         let mut ascii = [Plain::Nothing; 128];
         let page = Page::new(normalizer, 0);
-        for (at, plain) in ascii.iter_mut().enumerate() {
-            *plain = match page.part(at) {
+        for (index, plain) in ascii.iter_mut().enumerate() {
+            *plain = match page.part(index) {
                 Part::Nothing => Plain::Nothing,
                 Part::Space => Plain::Space,
                 Part::Joins(text) if text.len() == 1 => Plain::Joins(text.as_bytes()[0]),
@@ -107,22 +107,22 @@ impl Page {
     fn new(normalizer: BertNormalizer, number: usize) -> Self {
         let mut page =
             Self { entries: [Entry { kind: Kind::ContextDependent, start: 0, end: 0 }; PAGE], text: String::new() };
-        for at in 0..PAGE {
-            let character = u32::try_from(number * PAGE + at).ok().and_then(char::from_u32);
+        for index in 0..PAGE {
+            let character = u32::try_from(number * PAGE + index).ok().and_then(char::from_u32);
             let outcome = character.and_then(|character| outcome(normalizer, character));
             let (kind, text) = outcome.unwrap_or((Kind::ContextDependent, String::new()));
             let start = page.text.len();
             page.text.push_str(&text);
-            let place = |at: usize| u16::try_from(at).ok();
+            let place = |index: usize| u16::try_from(index).ok();
             if let (Some(start), Some(end)) = (place(start), place(page.text.len())) {
-                page.entries[at] = Entry { kind, start, end };
+                page.entries[index] = Entry { kind, start, end };
             }
         }
         page
     }
 
-    fn part(&self, at: usize) -> Part<'_> {
-        let Entry { kind, start, end } = self.entries[at];
+    fn part(&self, index: usize) -> Part<'_> {
+        let Entry { kind, start, end } = self.entries[index];
         let text = &self.text[usize::from(start)..usize::from(end)];
         match kind {
             Kind::Nothing => Part::Nothing,
@@ -143,8 +143,8 @@ fn outcome(normalizer: BertNormalizer, character: char) -> Option<(Kind, String)
     }
     let mut words = PreTokenizedString::from(normalized(normalizer, &format!("a{character}a"))?);
     BertPreTokenizer.pre_tokenize(&mut words).ok()?;
-    let words = words.get_splits(OffsetReferential::Normalized, OffsetType::None);
-    let words: Vec<_> = words.into_iter().map(|(word, ..)| word).collect();
+    let words: Vec<_> =
+        words.get_splits(OffsetReferential::Normalized, OffsetType::None).into_iter().map(|(word, ..)| word).collect();
     match words.as_slice() {
         ["a", "a"] => Some((Kind::Space, String::new())),
         ["a", alone, "a"] => Some((Kind::Alone, (*alone).to_owned())),
@@ -166,13 +166,13 @@ fn decomposed(text: &str) -> String {
     NormalizedString::from(text).nfd().get().to_owned()
 }
 
-/// Whether no combining mark is sorted past a decomposed character.
+/// Returns true if no combining mark is sorted past a decomposed character.
 fn is_starter(character: char) -> bool {
     let stays = |text: String| decomposed(&text) == text;
     stays(format!("{HIGH_MARK}{character}")) && stays(format!("{character}{LOW_MARK}"))
 }
 
-/// Whether accent stripping removes a decomposed character.
+/// Returns true if accent stripping removes a decomposed character.
 fn is_stripped(character: char) -> bool {
     let strip = BertNormalizer::new(false, false, Some(true), false);
     normalized(strip, &character.to_string()).is_some_and(|string| string.get().is_empty())

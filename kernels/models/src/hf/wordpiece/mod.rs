@@ -73,14 +73,14 @@ impl WordPiece {
         let mut words =
             Words { rules: self, ids: Vec::with_capacity(text.len() / 4 + 4), word: Vec::with_capacity(64) };
         let bytes = text.as_bytes();
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            if self.added_starts[usize::from(byte)] && self.is_added(&bytes[at..]) {
+        let mut offset = 0;
+        while let Some(&byte) = bytes.get(offset) {
+            if self.added_starts[usize::from(byte)] && self.is_added(&bytes[offset..]) {
                 return None;
             }
-            at += match self.characters.ascii(byte) {
+            offset += match self.characters.ascii(byte) {
                 Some(plain) => words.plain(plain),
-                None => words.part(text[at..].chars().next()?)?,
+                None => words.part(text[offset..].chars().next()?)?,
             };
         }
         words.end();
@@ -96,7 +96,7 @@ impl WordPiece {
 fn added(vocabulary: &AddedVocabulary) -> Option<Vec<String>> {
     let tokens = vocabulary.get_added_tokens_decoder();
     let plain = |token: &AddedToken| !token.normalized;
-    // Of tokens that share an id only one has a description.
+    // Only one of the tokens that share an id has a description.
     let all = tokens.len() == vocabulary.get_vocab().len() && tokens.values().all(plain);
     all.then(|| vocabulary.get_vocab().keys().cloned().collect())
 }

@@ -53,7 +53,7 @@ fn theirs(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
 
 /// Characters in texts of a few, with blanks between some.
 fn texts(characters: &[char]) -> impl Iterator<Item = String> {
-    let spaced = |(at, c): (usize, &char)| if at % 5 == 3 { format!(" {c}") } else { c.to_string() };
+    let spaced = |(index, c): (usize, &char)| if index % 5 == 3 { format!(" {c}") } else { c.to_string() };
     characters.chunks(16).map(move |some| some.iter().enumerate().map(spaced).collect())
 }
 

@@ -35,7 +35,8 @@ impl Trie {
 
     /// The token and length of the longest piece that is a prefix of `word`.
     pub(super) fn longest(&self, word: &[u8]) -> Option<(u32, usize)> {
-        let (mut node, mut base) = (0, self.cells.first()?.base);
+        let mut node = 0;
+        let mut base = self.cells.first()?.base;
         let mut best = None;
         for (length, &byte) in (1..).zip(word) {
             let next = base ^ u32::from(byte);

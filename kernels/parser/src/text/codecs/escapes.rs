@@ -11,15 +11,15 @@ const TRUNCATED: [(u8, usize, &str); 3] = [
 
 pub(super) fn unicode_escape(bytes: &[u8]) -> Decoded {
     let mut points = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
+    let mut offset = 0;
+    while let Some(&byte) = bytes.get(offset) {
         if byte != b'\\' {
             points.push(u32::from(byte));
-            at += 1;
+            offset += 1;
             continue;
         }
-        let wrong = |end, reason: &'static str| Undecodable::new("unicodeescape", at, end, reason);
-        let Some(&escaped) = bytes.get(at + 1) else {
+        let wrong = |end, reason: &'static str| Undecodable::new("unicodeescape", offset, end, reason);
+        let Some(&escaped) = bytes.get(offset + 1) else {
             return Err(wrong(bytes.len(), "\\ at end of string"));
         };
         let simple = match escaped {
@@ -33,24 +33,24 @@ pub(super) fn unicode_escape(bytes: &[u8]) -> Decoded {
             b'f' => Some(0x0c),
             b'v' => Some(0x0b),
             b'0'..=b'7' => {
-                let digits = bytes[at + 1..].iter().take(3).take_while(|digit| matches!(digit, b'0'..=b'7'));
+                let digits = bytes[offset + 1..].iter().take(3).take_while(|digit| matches!(digit, b'0'..=b'7'));
                 points.push(digits.clone().fold(0, |code, digit| code * 8 + u32::from(digit - b'0')));
-                at += 1 + digits.count();
+                offset += 1 + digits.count();
                 continue;
             }
             b'x' | b'u' | b'U' => {
-                let (point, end) = hexadecimal(bytes, at).map_err(|(end, reason)| wrong(end, reason))?;
+                let (point, end) = hexadecimal(bytes, offset).map_err(|(end, reason)| wrong(end, reason))?;
                 if point > u32::from(char::MAX) {
                     return Err(wrong(end, "illegal Unicode character"));
                 }
                 points.push(point);
-                at = end;
+                offset = end;
                 continue;
             }
             b'N' => {
-                let (point, end) = named(bytes, at).map_err(|(end, reason)| wrong(end, reason))?;
+                let (point, end) = named(bytes, offset).map_err(|(end, reason)| wrong(end, reason))?;
                 points.push(point);
-                at = end;
+                offset = end;
                 continue;
             }
             other => {
@@ -59,32 +59,32 @@ pub(super) fn unicode_escape(bytes: &[u8]) -> Decoded {
             }
         };
         points.extend(simple.map(u32::from));
-        at += 2;
+        offset += 2;
     }
     Ok(points)
 }
 
 pub(super) fn raw_unicode_escape(bytes: &[u8]) -> Decoded {
     let mut points = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        match (byte, bytes.get(at + 1)) {
+    let mut offset = 0;
+    while let Some(&byte) = bytes.get(offset) {
+        match (byte, bytes.get(offset + 1)) {
             (b'\\', Some(b'u' | b'U')) => {
-                let wrong = |end, reason: &'static str| Undecodable::new("rawunicodeescape", at, end, reason);
-                let (point, end) = hexadecimal(bytes, at).map_err(|(end, reason)| wrong(end, reason))?;
+                let wrong = |end, reason: &'static str| Undecodable::new("rawunicodeescape", offset, end, reason);
+                let (point, end) = hexadecimal(bytes, offset).map_err(|(end, reason)| wrong(end, reason))?;
                 if point > u32::from(char::MAX) {
                     return Err(wrong(end, "\\Uxxxxxxxx out of range"));
                 }
                 points.push(point);
-                at = end;
+                offset = end;
             }
             (b'\\', Some(&other)) => {
                 points.extend([u32::from(byte), u32::from(other)]);
-                at += 2;
+                offset += 2;
             }
             _ => {
                 points.push(u32::from(byte));
-                at += 1;
+                offset += 1;
             }
         }
     }
@@ -94,11 +94,12 @@ pub(super) fn raw_unicode_escape(bytes: &[u8]) -> Decoded {
 type Escape = Result<(u32, usize), (usize, &'static str)>;
 
 /// The code point and the end of a hexadecimal escape at a backslash.
-fn hexadecimal(bytes: &[u8], at: usize) -> Escape {
+fn hexadecimal(bytes: &[u8], offset: usize) -> Escape {
     let (_, count, reason) =
-        TRUNCATED.into_iter().find(|(letter, ..)| bytes[at + 1] == *letter).unwrap_or(TRUNCATED[0]);
-    let (mut point, mut end) = (0_u32, at + 2);
-    while end < at + 2 + count {
+        TRUNCATED.into_iter().find(|(letter, ..)| bytes[offset + 1] == *letter).unwrap_or(TRUNCATED[0]);
+    let mut point = 0_u32;
+    let mut end = offset + 2;
+    while end < offset + 2 + count {
         let digit = bytes.get(end).and_then(|&byte| char::from(byte).to_digit(16));
         point = point << 4 | digit.ok_or((end, reason))?;
         end += 1;
@@ -107,17 +108,17 @@ fn hexadecimal(bytes: &[u8], at: usize) -> Escape {
 }
 
 /// The code point and the end of a `\N{...}` escape.
-fn named(bytes: &[u8], at: usize) -> Escape {
+fn named(bytes: &[u8], offset: usize) -> Escape {
     const MALFORMED: &str = "malformed \\N character escape";
-    if bytes.get(at + 2) != Some(&b'{') {
-        return Err((at + 2, MALFORMED));
+    if bytes.get(offset + 2) != Some(&b'{') {
+        return Err((offset + 2, MALFORMED));
     }
-    let name = &bytes[at + 3..];
+    let name = &bytes[offset + 3..];
     let Some(length) = memchr::memchr(b'}', name) else { return Err((bytes.len(), MALFORMED)) };
     if length == 0 {
-        return Err((at + 3, MALFORMED));
+        return Err((offset + 3, MALFORMED));
     }
-    let end = at + 3 + length + 1;
+    let end = offset + 3 + length + 1;
     let point = unicode_names::lookup(&name[..length]).ok_or((end, "unknown Unicode character name"))?;
     Ok((u32::from(point), end))
 }

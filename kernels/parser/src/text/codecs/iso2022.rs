@@ -53,7 +53,7 @@ fn config(codec: &str) -> Config {
     }
 }
 
-struct State<'a> {
+struct Decoder<'a> {
     config: Config,
     bytes: &'a [u8],
     sets: [u16; 3],
@@ -70,30 +70,31 @@ enum SequenceError {
 }
 
 pub(super) fn decode(codec: &str, bytes: &[u8]) -> Decoded {
-    let (config, sets) = (config(codec), [ASCII; 3]);
-    let mut state =
-        State { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
-    let mut at = 0;
-    while at < bytes.len() {
-        let length = state.step(at).map_err(|wrong| match wrong {
-            SequenceError::Illegal(length) => Undecodable::new(state.config.name, at, at + length, ILLEGAL),
-            SequenceError::Incomplete => Undecodable::new(state.config.name, at, bytes.len(), INCOMPLETE),
+    let config = config(codec);
+    let sets = [ASCII; 3];
+    let mut decoder =
+        Decoder { config, bytes, sets, shifted: false, foreign: false, points: Vec::with_capacity(bytes.len()) };
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let length = decoder.step(offset).map_err(|wrong| match wrong {
+            SequenceError::Illegal(length) => Undecodable::new(decoder.config.name, offset, offset + length, ILLEGAL),
+            SequenceError::Incomplete => Undecodable::new(decoder.config.name, offset, bytes.len(), INCOMPLETE),
         })?;
-        at += length;
+        offset += length;
     }
-    Ok(state.points)
+    Ok(decoder.points)
 }
 
-impl State<'_> {
+impl Decoder<'_> {
     /// Decodes the sequence at an offset; returns its length.
-    fn step(&mut self, at: usize) -> Result<usize, SequenceError> {
-        let byte = self.bytes[at];
+    fn step(&mut self, offset: usize) -> Result<usize, SequenceError> {
+        let byte = self.bytes[offset];
         if self.foreign {
             self.foreign = !ends_sequence(byte);
             return Ok(self.plain(byte));
         }
         match byte {
-            ESCAPE => self.escape(at),
+            ESCAPE => self.escape(offset),
             0x0f | 0x0e if self.config.shifts => {
                 self.shifted = byte == 0x0e;
                 Ok(1)
@@ -106,7 +107,7 @@ impl State<'_> {
             0x80.. => Err(SequenceError::Illegal(1)),
             _ => match self.sets[usize::from(self.shifted)] {
                 ASCII => Ok(self.plain(byte)),
-                set => self.character(at, set),
+                set => self.character(offset, set),
             },
         }
     }
@@ -116,10 +117,10 @@ impl State<'_> {
         1
     }
 
-    fn escape(&mut self, at: usize) -> Result<usize, SequenceError> {
-        match *self.bytes.get(at + 1).ok_or(SequenceError::Incomplete)? {
-            b'(' | b')' | b'$' | b'.' | b'&' => self.designate(at),
-            b'N' if self.config.third => self.single_shift(at),
+    fn escape(&mut self, offset: usize) -> Result<usize, SequenceError> {
+        match *self.bytes.get(offset + 1).ok_or(SequenceError::Incomplete)? {
+            b'(' | b')' | b'$' | b'.' | b'&' => self.designate(offset),
+            b'N' if self.config.third => self.single_shift(offset),
             _ => {
                 self.foreign = true;
                 Ok(self.plain(ESCAPE))
@@ -128,9 +129,10 @@ impl State<'_> {
     }
 
     /// An escape sequence that designates G0, G1 or G2.
-    fn designate(&mut self, at: usize) -> Result<usize, SequenceError> {
-        let rest = &self.bytes[at..];
-        let (mut length, mut next) = (0, 1);
+    fn designate(&mut self, offset: usize) -> Result<usize, SequenceError> {
+        let rest = &self.bytes[offset..];
+        let mut length = 0;
+        let mut next = 1;
         while next < MAX_ESCAPE {
             let byte = *rest.get(next).ok_or(SequenceError::Incomplete)?;
             if ends_sequence(byte) {
@@ -158,8 +160,8 @@ impl State<'_> {
     }
 
     /// One character of G2.
-    fn single_shift(&mut self, at: usize) -> Result<usize, SequenceError> {
-        let byte = *self.bytes.get(at + 2).ok_or(SequenceError::Incomplete)?;
+    fn single_shift(&mut self, offset: usize) -> Result<usize, SequenceError> {
+        let byte = *self.bytes.get(offset + 2).ok_or(SequenceError::Incomplete)?;
         let point = match self.sets[2] {
             LATIN1 if byte < 0x80 => Some(u32::from(byte) + 0x80),
             GREEK => greek(byte ^ 0x80),
@@ -170,8 +172,8 @@ impl State<'_> {
         Ok(3)
     }
 
-    fn character(&mut self, at: usize, set: u16) -> Result<usize, SequenceError> {
-        let byte = self.bytes[at];
+    fn character(&mut self, offset: usize, set: u16) -> Result<usize, SequenceError> {
+        let byte = self.bytes[offset];
         let single = match (set, byte) {
             (ROMAN, b'\\') => Some(0xa5),
             (ROMAN, b'~') => Some(0x203e),
@@ -179,14 +181,14 @@ impl State<'_> {
             (KATAKANA, 0x21..=0x5f) => Some(0xff40 + u32::from(byte)),
             // Latin-1 and Greek need a single shift.
             _ if set & DOUBLE == 0 => None,
-            _ => return self.double(at, set),
+            _ => return self.double(offset, set),
         };
         self.points.push(single.ok_or(SequenceError::Illegal(1))?);
         Ok(1)
     }
 
-    fn double(&mut self, at: usize, set: u16) -> Result<usize, SequenceError> {
-        let second = *self.bytes.get(at + 1).ok_or(SequenceError::Incomplete)?;
+    fn double(&mut self, offset: usize, set: u16) -> Result<usize, SequenceError> {
+        let second = *self.bytes.get(offset + 1).ok_or(SequenceError::Incomplete)?;
         let table = match set {
             JISX0212 => table("jisx0212"),
             GB2312 => table("gb2312_set"),
@@ -196,7 +198,7 @@ impl State<'_> {
             JISX0213_SECOND => table("jisx0213_2"),
             _ => table("jisx0208"),
         };
-        let found = in_set(table, self.bytes[at], second).ok_or(SequenceError::Illegal(2))?;
+        let found = in_set(table, self.bytes[offset], second).ok_or(SequenceError::Illegal(2))?;
         self.points.extend(found.into_iter().filter(|&point| point != 0));
         Ok(2)
     }
@@ -226,30 +228,31 @@ fn ends_sequence(byte: u8) -> bool {
 /// HZ: GB 2312 between `~{` and `~}`.
 pub(super) fn hz(bytes: &[u8]) -> Decoded {
     let mut points = Vec::with_capacity(bytes.len());
-    let (mut at, mut chinese) = (0, false);
-    let illegal = |at| Undecodable::byte("hz", at, ILLEGAL);
-    while let Some(&byte) = bytes.get(at) {
-        let second = bytes.get(at + 1);
-        let incomplete = || Undecodable::new("hz", at, bytes.len(), INCOMPLETE);
+    let mut offset = 0;
+    let mut chinese = false;
+    let illegal = |offset| Undecodable::byte("hz", offset, ILLEGAL);
+    while let Some(&byte) = bytes.get(offset) {
+        let second = bytes.get(offset + 1);
+        let incomplete = || Undecodable::new("hz", offset, bytes.len(), INCOMPLETE);
         if byte == b'~' {
             match (second.ok_or_else(incomplete)?, chinese) {
                 (b'~', false) => points.push(u32::from(b'~')),
                 (b'{', false) => chinese = true,
                 (b'\n', false) => {}
                 (b'}', true) => chinese = false,
-                _ => return Err(illegal(at)),
+                _ => return Err(illegal(offset)),
             }
-            at += 2;
+            offset += 2;
         } else if !byte.is_ascii() {
-            return Err(illegal(at));
+            return Err(illegal(offset));
         } else if chinese {
             let found =
-                in_set(table("gb2312_set"), byte, *second.ok_or_else(incomplete)?).ok_or_else(|| illegal(at))?;
+                in_set(table("gb2312_set"), byte, *second.ok_or_else(incomplete)?).ok_or_else(|| illegal(offset))?;
             points.push(found[0]);
-            at += 2;
+            offset += 2;
         } else {
             points.push(u32::from(byte));
-            at += 1;
+            offset += 1;
         }
     }
     Ok(points)

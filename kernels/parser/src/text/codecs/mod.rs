@@ -36,20 +36,20 @@ struct Undecodable {
 }
 
 impl Undecodable {
-    fn new(codec: &'static str, at: usize, end: usize, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { codec, at, end, reason: reason.into() }
+    fn new(codec: &'static str, offset: usize, end: usize, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { codec, at: offset, end, reason: reason.into() }
     }
 
-    fn byte(codec: &'static str, at: usize, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(codec, at, at + 1, reason)
+    fn byte(codec: &'static str, offset: usize, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(codec, offset, offset + 1, reason)
     }
 
     /// The message of `UnicodeDecodeError`, with positions reduced by `before` bytes.
     fn message(&self, bytes: &[u8], before: usize) -> String {
-        let Self { codec, at, end, reason } = self;
-        let position = at - before;
-        match bytes.get(*at) {
-            Some(byte) if *end == at + 1 => {
+        let Self { codec, at: offset, end, reason } = self;
+        let position = offset - before;
+        match bytes.get(*offset) {
+            Some(byte) if *end == offset + 1 => {
                 format!("'{codec}' codec can't decode byte {byte:#04x} in position {position}: {reason}")
             }
             _ => {
@@ -73,14 +73,14 @@ impl Codec {
             .or_else(|| lines().find(|(codec, _)| codec.module == name).map(|(codec, _)| codec))
     }
 
-    /// Whether it is no text encoding.
+    /// Returns true if it is no text encoding.
     pub(super) fn is_binary(self) -> bool {
         self.kind == "binary"
     }
 
     /// Decodes a source; an error is CPython's message.
     pub(super) fn decode(self, source: &[u8], options: Options) -> Result<Cow<'_, str>, String> {
-        let found = match self.kind {
+        let decoded = match self.kind {
             "utf_8" | "utf_8_sig" => {
                 return std::str::from_utf8(source)
                     .map(Cow::Borrowed)
@@ -93,8 +93,8 @@ impl Codec {
             _ => return self.decode_lines(source, options).map(Cow::Owned),
         };
         // CPython normalises newlines before it decodes.
-        let pairs = |at: usize| memmem::find_iter(&source[..at], b"\r\n").count();
-        found.map(Cow::Owned).map_err(|bad| bad.message(source, pairs(bad.at)))
+        let pairs = |offset: usize| memmem::find_iter(&source[..offset], b"\r\n").count();
+        decoded.map(Cow::Owned).map_err(|bad| bad.message(source, pairs(bad.at)))
     }
 
     /// Decodes pairs of bytes. CPython normalises newlines first, which changes a pair with a carriage return.
@@ -153,10 +153,10 @@ fn normalized(name: &str) -> String {
 fn with_line_feeds(source: &[u8], is_module: bool) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(source.len() + 1);
     let mut rest = source;
-    while let Some(at) = memchr(b'\r', rest) {
-        bytes.extend_from_slice(&rest[..at]);
+    while let Some(offset) = memchr(b'\r', rest) {
+        bytes.extend_from_slice(&rest[..offset]);
         bytes.push(b'\n');
-        rest = &rest[at + 1..];
+        rest = &rest[offset + 1..];
         rest = rest.strip_prefix(b"\n").unwrap_or(rest);
     }
     bytes.extend_from_slice(rest);
@@ -175,7 +175,7 @@ fn encoded(points: &[u32]) -> Result<String, String> {
 fn ascii(source: &[u8], codec: &'static str) -> Result<String, Undecodable> {
     match source.iter().position(|byte| !byte.is_ascii()) {
         None => Ok(String::from_utf8_lossy(source).into_owned()),
-        Some(at) => Err(Undecodable::byte(codec, at, "ordinal not in range(128)")),
+        Some(offset) => Err(Undecodable::byte(codec, offset, "ordinal not in range(128)")),
     }
 }
 
@@ -185,12 +185,15 @@ fn latin1(source: &[u8]) -> String {
 
 /// The 256 characters of a charmap.
 fn characters(module: &str) -> &'static [u16] {
-    let number = lines().filter(|(codec, _)| codec.kind == "charmap");
-    let number = number.map(|(codec, _)| codec.module).position(|name| name == module).unwrap_or_default();
+    let number = lines()
+        .filter(|(codec, _)| codec.kind == "charmap")
+        .map(|(codec, _)| codec.module)
+        .position(|name| name == module)
+        .unwrap_or_default();
     &tables::charmaps().numbers[number * 256..][..256]
 }
 
-/// Whether newlines are those of ASCII; those of EBCDIC differ.
+/// Returns true if newlines are those of ASCII; those of EBCDIC differ.
 fn has_line_feeds(module: &str) -> bool {
     let table = characters(module);
     [b'\n', b'\r'].into_iter().all(|byte| table[usize::from(byte)] == u16::from(byte))
@@ -198,11 +201,11 @@ fn has_line_feeds(module: &str) -> bool {
 
 fn charmap(module: &str, source: &[u8], options: Options) -> Result<String, Undecodable> {
     let table = characters(module);
-    let one = |(at, &byte): (usize, &u8)| match table[usize::from(byte)] {
+    let character = |(offset, &byte): (usize, &u8)| match table[usize::from(byte)] {
         // Fixed in 3.14.
         0x9b if module == "palmos" && options.feature_version >= 14 => Ok('\u{203a}'),
-        tables::NONE => Err(Undecodable::byte("charmap", at, "character maps to <undefined>")),
+        tables::NONE => Err(Undecodable::byte("charmap", offset, "character maps to <undefined>")),
         point => Ok(char::from_u32(u32::from(point)).unwrap_or_default()),
     };
-    source.iter().enumerate().map(one).collect()
+    source.iter().enumerate().map(character).collect()
 }

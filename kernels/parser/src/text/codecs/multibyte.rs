@@ -21,9 +21,9 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
         _ => None,
     };
     let mut text = String::with_capacity(source.len() * 2);
-    let mut at = 0;
-    while at < source.len() {
-        let rest = &source[at..];
+    let mut offset = 0;
+    while offset < source.len() {
+        let rest = &source[offset..];
         let found = match rest {
             [SYLLABLE, FILLER, ..] if codec == "euc_kr" => syllable(rest),
             _ => one(pairs, triples, codec == "gb18030", rest),
@@ -31,13 +31,13 @@ pub(super) fn decode(codec: &'static str, source: &[u8]) -> Result<String, Undec
         let (character, length) = found.map_err(|wrong| match wrong {
             PairError::Illegal => {
                 let length = if newer.is_some_and(|newer| has_pair(newer, rest)) { 2 } else { 1 };
-                Undecodable::new(codec, at, at + length, "illegal multibyte sequence")
+                Undecodable::new(codec, offset, offset + length, "illegal multibyte sequence")
             }
-            PairError::Incomplete => Undecodable::new(codec, at, source.len(), "incomplete multibyte sequence"),
+            PairError::Incomplete => Undecodable::new(codec, offset, source.len(), "incomplete multibyte sequence"),
         })?;
         let characters = character.into_iter().filter(|&point| point != 0 || character[0] == 0);
         text.extend(characters.take(2).filter_map(char::from_u32));
-        at += length;
+        offset += length;
     }
     Ok(text)
 }
@@ -57,7 +57,8 @@ fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
     };
     // Bytes from 0xa1 on are the letters from U+3131 on.
     let letter = |byte: u8| byte.checked_sub(0xa1).and_then(|place| char::from_u32(0x3131 + u32::from(place)));
-    let place = |letters: &str, byte: u8| letters.chars().zip(0..).find(|&(one, _)| Some(one) == letter(byte));
+    let place =
+        |letters: &str, byte: u8| letters.chars().zip(0..).find(|&(character, _)| Some(character) == letter(byte));
     let initial = place(INITIALS, initial).map(|(_, place)| place);
     let vowel = vowel.checked_sub(0xbf).map(u32::from).filter(|&vowel| vowel < 21);
     let end = if end == FILLER { Some(0) } else { place(FINALS, end).map(|(_, place)| place + 1) };
@@ -67,7 +68,7 @@ fn syllable(rest: &[u8]) -> Result<([u32; 2], usize), PairError> {
     }
 }
 
-/// Whether some bytes start with a pair in a table.
+/// Returns true if some bytes start with a pair in a table.
 fn has_pair(pairs: &Table, rest: &[u8]) -> bool {
     let &[first, second, ..] = rest else { return false };
     let row = first.checked_sub(0x80).map(usize::from);

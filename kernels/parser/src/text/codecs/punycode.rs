@@ -32,14 +32,19 @@ fn adapted(delta: u32, first: bool, count: u32) -> u32 {
 
 /// Decodes the digits and inserts their characters: RFC 3492.
 fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), DigitError> {
-    let (mut point, mut place, mut bias, mut at) = (0x80_u32, 0_u32, 72_u32, 0);
+    let mut point = 0x80_u32;
+    let mut place = 0_u32;
+    let mut bias = 72_u32;
+    let mut offset = 0;
     let mut first = true;
-    while at < digits.len() {
-        let (mut delta, mut weight, mut number) = (0_u32, 1_u32, 36_u32);
+    while offset < digits.len() {
+        let mut delta = 0_u32;
+        let mut weight = 1_u32;
+        let mut number = 36_u32;
         loop {
-            let byte = *digits.get(at).ok_or(DigitError::End)?;
-            let value = digit(byte).ok_or(DigitError::Digit(at))?;
-            at += 1;
+            let byte = *digits.get(offset).ok_or(DigitError::End)?;
+            let value = digit(byte).ok_or(DigitError::Digit(offset))?;
+            offset += 1;
             delta = delta.saturating_add(value.saturating_mul(weight));
             let threshold = number.saturating_sub(bias).clamp(1, 26);
             if value < threshold {
@@ -66,7 +71,7 @@ fn insert(points: &mut Vec<u32>, digits: &[u8]) -> Result<(), DigitError> {
 /// Decodes Punycode; an error is CPython's message.
 pub(super) fn decode(bytes: &[u8], options: Options) -> Result<Vec<u32>, String> {
     let hyphen = bytes.iter().rposition(|&byte| byte == b'-');
-    let (base, digits) = hyphen.map_or((&bytes[..0], bytes), |at| (&bytes[..at], &bytes[at + 1..]));
+    let (base, digits) = hyphen.map_or((&bytes[..0], bytes), |position| (&bytes[..position], &bytes[position + 1..]));
     let offset = bytes.len() - digits.len();
     let modern = options.feature_version >= 13;
     // From 3.13 the digits are not decoded as ASCII first.
@@ -75,24 +80,25 @@ pub(super) fn decode(bytes: &[u8], options: Options) -> Result<Vec<u32>, String>
     }
     let mut points = base.iter().map(|&byte| u32::from(byte)).collect();
     insert(&mut points, digits).map_err(|wrong| {
-        let at = match wrong {
-            DigitError::Digit(at) => at,
+        let position = match wrong {
+            DigitError::Digit(position) => position,
             DigitError::End | DigitError::TooLarge(_) => digits.len().saturating_sub(1),
         };
-        let byte = digits.get(at).copied().unwrap_or_default();
+        let byte = digits.get(position).copied().unwrap_or_default();
         let upper = char::from(byte.to_ascii_uppercase());
         match wrong {
             DigitError::Digit(_) if modern => {
-                Undecodable::byte("punycode", offset + at, format!("Invalid extended code point '{byte}'"))
+                Undecodable::byte("punycode", offset + position, format!("Invalid extended code point '{byte}'"))
                     .message(bytes, 0)
             }
             DigitError::Digit(_) => before_3_13("punycode", &format!("Invalid extended code point '{upper}'"), options),
             DigitError::End if modern => {
-                Undecodable::byte("punycode", offset + at, "incomplete punycode string").message(bytes, 0)
+                Undecodable::byte("punycode", offset + position, "incomplete punycode string").message(bytes, 0)
             }
             DigitError::End => before_3_13("punycode", "incomplete punicode string", options),
             DigitError::TooLarge(point) if modern => {
-                Undecodable::byte("punycode", offset + at, format!("Invalid character U+{point:x}")).message(bytes, 0)
+                Undecodable::byte("punycode", offset + position, format!("Invalid character U+{point:x}"))
+                    .message(bytes, 0)
             }
             DigitError::TooLarge(point) => before_3_13("punycode", &format!("Invalid character U+{point:x}"), options),
         }

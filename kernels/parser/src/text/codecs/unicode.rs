@@ -59,38 +59,38 @@ fn joined(high: u32, low: u32) -> u32 {
 }
 
 pub(super) fn utf7(bytes: &[u8]) -> Decoded {
-    let wrong = |at, end, reason: &'static str| Undecodable::new("utf7", at, end, reason);
+    let wrong = |offset, end, reason: &'static str| Undecodable::new("utf7", offset, end, reason);
     let mut points = Vec::with_capacity(bytes.len());
     let mut open: Option<Section> = None;
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let start = at;
-        at += 1;
+    let mut offset = 0;
+    while let Some(&byte) = bytes.get(offset) {
+        let start = offset;
+        offset += 1;
         if let Some(section) = &mut open {
             if let Some(sextet) = sextet(byte) {
                 section.take(sextet, &mut points);
                 continue;
             }
             if let Some(reason) = section.rest() {
-                return Err(wrong(section.start, at, reason));
+                return Err(wrong(section.start, offset, reason));
             }
             points.extend(section.surrogate.filter(|_| byte.is_ascii() && byte != b'+'));
             open = None;
             // A hyphen ends the section; any other byte is a character.
-            at -= usize::from(byte != b'-');
+            offset -= usize::from(byte != b'-');
         } else if byte == b'+' {
-            match bytes.get(at) {
+            match bytes.get(offset) {
                 Some(b'-') => {
                     points.push(u32::from(b'+'));
-                    at += 1;
+                    offset += 1;
                 }
-                Some(&next) if sextet(next).is_none() => return Err(wrong(start, at + 1, "ill-formed sequence")),
+                Some(&next) if sextet(next).is_none() => return Err(wrong(start, offset + 1, "ill-formed sequence")),
                 _ => open = Some(Section { start, ..Section::default() }),
             }
         } else if byte.is_ascii() {
             points.push(u32::from(byte));
         } else {
-            return Err(wrong(start, at, "unexpected special character"));
+            return Err(wrong(start, offset, "unexpected special character"));
         }
     }
     match open {
@@ -101,7 +101,7 @@ pub(super) fn utf7(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Whether it is big-endian, and the offset after a byte order mark.
+/// Returns true for big-endian text, and the offset after a byte order mark.
 fn order(kind: &str, bytes: &[u8], little: &[u8], big: &[u8]) -> (bool, usize) {
     if kind.ends_with("_be") {
         (true, 0)
@@ -115,28 +115,32 @@ fn order(kind: &str, bytes: &[u8], little: &[u8], big: &[u8]) -> (bool, usize) {
 }
 
 pub(super) fn utf16(kind: &str, bytes: &[u8]) -> Decoded {
-    let (big, mut at) = order(kind, bytes, b"\xff\xfe", b"\xfe\xff");
+    let (big, mut offset) = order(kind, bytes, b"\xff\xfe", b"\xfe\xff");
     let codec = if big { "utf-16-be" } else { "utf-16-le" };
-    let unit = |at: usize| {
-        let pair = [*bytes.get(at)?, *bytes.get(at + 1)?];
+    let unit = |offset: usize| {
+        let pair = [*bytes.get(offset)?, *bytes.get(offset + 1)?];
         Some(u32::from(if big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }))
     };
     let mut points = Vec::with_capacity(bytes.len() / 2);
-    while at < bytes.len() {
-        let Some(first) = unit(at) else {
-            return Err(Undecodable::new(codec, at, bytes.len(), "truncated data"));
+    while offset < bytes.len() {
+        let Some(first) = unit(offset) else {
+            return Err(Undecodable::new(codec, offset, bytes.len(), "truncated data"));
         };
-        match (first, unit(at + 2)) {
+        match (first, unit(offset + 2)) {
             (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
                 points.push(joined(first, low));
-                at += 2;
+                offset += 2;
             }
-            (0xd800..0xdc00, Some(_)) => return Err(Undecodable::new(codec, at, at + 2, "illegal UTF-16 surrogate")),
-            (0xd800..0xdc00, None) => return Err(Undecodable::new(codec, at, bytes.len(), "unexpected end of data")),
-            (0xdc00..0xe000, _) => return Err(Undecodable::new(codec, at, at + 2, "illegal encoding")),
+            (0xd800..0xdc00, Some(_)) => {
+                return Err(Undecodable::new(codec, offset, offset + 2, "illegal UTF-16 surrogate"));
+            }
+            (0xd800..0xdc00, None) => {
+                return Err(Undecodable::new(codec, offset, bytes.len(), "unexpected end of data"));
+            }
+            (0xdc00..0xe000, _) => return Err(Undecodable::new(codec, offset, offset + 2, "illegal encoding")),
             _ => points.push(first),
         }
-        at += 2;
+        offset += 2;
     }
     Ok(points)
 }
@@ -146,18 +150,18 @@ pub(super) fn utf32(kind: &str, bytes: &[u8]) -> Decoded {
     let codec = if big { "utf-32-be" } else { "utf-32-le" };
     let mut points = Vec::with_capacity(bytes.len() / 4);
     for (number, four) in bytes[start..].chunks(4).enumerate() {
-        let at = start + number * 4;
+        let offset = start + number * 4;
         let Ok(four) = <[u8; 4]>::try_from(four) else {
-            return Err(Undecodable::new(codec, at, bytes.len(), "truncated data"));
+            return Err(Undecodable::new(codec, offset, bytes.len(), "truncated data"));
         };
         let point = if big { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };
         match point {
             0xd800..0xe000 => {
                 let reason = "code point in surrogate code point range(0xd800, 0xe000)";
-                return Err(Undecodable::new(codec, at, at + 4, reason));
+                return Err(Undecodable::new(codec, offset, offset + 4, reason));
             }
             0x11_0000.. => {
-                return Err(Undecodable::new(codec, at, at + 4, "code point not in range(0x110000)"));
+                return Err(Undecodable::new(codec, offset, offset + 4, "code point not in range(0x110000)"));
             }
             _ => points.push(point),
         }

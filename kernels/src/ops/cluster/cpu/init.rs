@@ -10,7 +10,7 @@ use crate::{
     cpu::{
         Worker,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE, Schedule, is_tiny},
     },
     op::product,
@@ -126,7 +126,9 @@ impl<'a> Seeding<'a> {
     /// Computes the distances of all rows to the candidates.
     fn evaluate(&mut self, candidates: &[usize], schedule: Schedule<'_>) -> Result<(), OpError> {
         let Self { points, nearest, columns, sums, kept, .. } = self;
-        let (dim, columns, kept) = (points.dim, *columns, *kept);
+        let dim = points.dim;
+        let columns = *columns;
+        let kept = *kept;
         let isa = Isa::best();
         let vectors: Vec<f32> = candidates.iter().flat_map(|&row| points.row(row)).copied().collect();
         let norms: Vec<f32> = candidates.iter().map(|&row| points.squared_norms[row]).collect();
@@ -140,8 +142,9 @@ impl<'a> Seeding<'a> {
             || AlignedF32::zeros(block * columns),
             |tile, (chunk, (nearest, sums))| {
                 *sums = vec![0.0; columns];
-                for (at, nearest) in nearest.chunks_mut(block * columns).enumerate() {
-                    let (first, rows) = (chunk * CHUNK_ROWS + at * block, nearest.len() / columns);
+                for (index, nearest) in nearest.chunks_mut(block * columns).enumerate() {
+                    let first = chunk * CHUNK_ROWS + index * block;
+                    let rows = nearest.len() / columns;
                     packed.multiply(&points.all()[first * dim..][..rows * dim], tile, Prefetch::Rows);
                     let row_norms = &points.squared_norms[first..][..rows];
                     let count = candidates.len();
@@ -186,7 +189,7 @@ struct TrialDistances<'a> {
     sums: &'a mut [f64],
 }
 
-impl Kernel for TrialDistances<'_> {
+impl WithSimd for TrialDistances<'_> {
     type Out = ();
 
     #[inline(always)]

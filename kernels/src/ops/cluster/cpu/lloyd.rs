@@ -7,7 +7,7 @@ use crate::{
     cpu::{
         Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-        simd::{self, Isa, Kernel, Lanes},
+        simd::{self, Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE},
     },
     op::product,
@@ -68,21 +68,22 @@ struct CenterGroup {
 }
 
 fn groups(dim: usize, centers: &[f32], isa: Isa) -> Vec<CenterGroup> {
-    let most = (GROUP_BYTES / size_of::<f32>() / dim.max(1) / 48 * 48).clamp(48, GROUP_CENTERS);
-    let group = |(at, centers): (usize, &[f32])| {
+    let maximum = (GROUP_BYTES / size_of::<f32>() / dim.max(1) / 48 * 48).clamp(48, GROUP_CENTERS);
+    let group = |(index, centers): (usize, &[f32])| {
         let packed = PackedMatrix::new(isa, dim, centers.len() / dim.max(1), centers);
         let mut offsets = AlignedF32::zeros(packed.columns());
         offsets.fill(f32::NEG_INFINITY);
         #[expect(clippy::cast_possible_truncation, reason = "the product is f32 as well")]
         let half = |center: &[f32]| -(f64_sums::squared_norm(center) / 2.0) as f32;
         offsets.iter_mut().zip(centers.chunks_exact(dim.max(1))).for_each(|(offset, center)| *offset = half(center));
-        CenterGroup { first: u32::try_from(at * most).expect("centres are counted in u32"), packed, offsets }
+        CenterGroup { first: u32::try_from(index * maximum).expect("centres are counted in u32"), packed, offsets }
     };
-    centers.chunks(most * dim.max(1)).enumerate().map(group).collect()
+    centers.chunks(maximum * dim.max(1)).enumerate().map(group).collect()
 }
 
 fn assign(points: &Points, centers: &[f32], worker: &Worker) -> Result<Assignment, OpError> {
-    let (dim, isa) = (points.dim, Isa::best());
+    let dim = points.dim;
+    let isa = Isa::best();
     let groups = groups(dim, centers, isa);
     let block = (ROW_BLOCK_BYTES / size_of::<f32>() / dim.max(1)).clamp(8, 256);
     let columns = groups.iter().map(|group| group.packed.columns()).max().unwrap_or(0);
@@ -102,8 +103,9 @@ fn assign(points: &Points, centers: &[f32], worker: &Worker) -> Result<Assignmen
             tile,
             |tile, (chunk, (clusters, best))| {
                 for group in some {
-                    for (at, (clusters, best)) in clusters.chunks_mut(block).zip(best.chunks_mut(block)).enumerate() {
-                        let first = chunk * CHUNK_ROWS + at * block;
+                    for (index, (clusters, best)) in clusters.chunks_mut(block).zip(best.chunks_mut(block)).enumerate()
+                    {
+                        let first = chunk * CHUNK_ROWS + index * block;
                         group.packed.multiply(&points.all()[first * dim..][..best.len() * dim], tile, Prefetch::Rows);
                         isa.run(AssignTile { group, products: tile, clusters, best });
                     }
@@ -127,7 +129,7 @@ struct AssignTile<'a> {
     best: &'a mut [f32],
 }
 
-impl Kernel for AssignTile<'_> {
+impl WithSimd for AssignTile<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -151,8 +153,8 @@ impl Kernel for AssignTile<'_> {
                 for from in (0..columns).step_by(L::WIDTH) {
                     let equal = lanes.equal(score(from), same);
                     if equal != 0 {
-                        let at = u32::try_from(from).expect("a group is small") + equal.trailing_zeros();
-                        *cluster = self.group.first + at;
+                        let index = u32::try_from(from).expect("a group is small") + equal.trailing_zeros();
+                        *cluster = self.group.first + index;
                         break;
                     }
                 }
@@ -270,14 +272,14 @@ struct SumRows<'a> {
     rows: &'a [u32],
 }
 
-impl Kernel for SumRows<'_> {
+impl WithSimd for SumRows<'_> {
     type Out = Vec<f64>;
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Vec<f64> {
         let mut sums = vec![0.0; self.points.dim];
-        for (at, &row) in self.rows.iter().enumerate() {
-            if let Some(&soon) = self.rows.get(at + 4) {
+        for (index, &row) in self.rows.iter().enumerate() {
+            if let Some(&soon) = self.rows.get(index + 4) {
                 simd::prefetch_with(lanes, self.points.row(soon as usize));
             }
             for (sum, x) in sums.iter_mut().zip(self.points.row(row as usize)) {

@@ -25,7 +25,8 @@ pub(super) fn cluster(batch: &[&ClusterRequest], worker: &Worker) -> Result<Vec<
 fn one(request: &ClusterRequest, worker: &Worker) -> Result<Clusters, OpError> {
     let pool = worker.pool();
     let source = Source::new(&request.rows);
-    let (rows, clusters) = (source.len(), request.clusters);
+    let rows = source.len();
+    let clusters = request.clusters;
     if clusters == 0 || clusters > rows {
         return Err(OpError::Invalid(format!("expected 1 to {rows} clusters, one per row at most, got {clusters}")));
     }

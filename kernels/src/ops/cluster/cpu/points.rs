@@ -72,14 +72,20 @@ pub(super) struct Points {
 
 impl Points {
     pub(super) fn new(source: &Source<'_>, spherical: bool, worker: &Worker) -> Result<Self, OpError> {
-        let (len, dim) = (source.len(), source.dim());
+        let len = source.len();
+        let dim = source.dim();
         let (mean, scale) = if spherical { (vec![0.0; dim], 1.0) } else { mean_and_scale(source, worker)? };
         let mut rows = AlignedF32::zeros(len * dim);
         let mut squared_norms = vec![0.0; len];
         let chunks = rows[..len * dim].chunks_mut(CHUNK_ROWS * dim.max(1)).zip(squared_norms.chunks_mut(CHUNK_ROWS));
         let prepare = |chunk: usize, rows: &mut [f32], norms: &mut [f32]| {
-            for (at, (to, norm)) in rows.chunks_exact_mut(dim.max(1)).zip(norms).enumerate() {
-                transform(source.row(chunk * CHUNK_ROWS + at), &mean, if spherical { None } else { Some(scale) }, to);
+            for (index, (to, norm)) in rows.chunks_exact_mut(dim.max(1)).zip(norms).enumerate() {
+                transform(
+                    source.row(chunk * CHUNK_ROWS + index),
+                    &mean,
+                    if spherical { None } else { Some(scale) },
+                    to,
+                );
                 #[expect(clippy::cast_possible_truncation, reason = "the rest of the distance is f32 as well")]
                 let squared_norm = f64_sums::squared_norm(to) as f32;
                 *norm = squared_norm;
@@ -104,7 +110,7 @@ impl Points {
         let count = self.len as f64;
         let rows = || self.all().chunks(CHUNK_ROWS * self.dim.max(1)).map(|chunk| chunk.chunks_exact(self.dim.max(1)));
         let sums = column_sums(rows().collect(), self.dim, |_, x| x, worker)?;
-        let squares = column_sums(rows().collect(), self.dim, |at, x| (x - sums[at] / count).powi(2), worker)?;
+        let squares = column_sums(rows().collect(), self.dim, |index, x| (x - sums[index] / count).powi(2), worker)?;
         Ok(squares.iter().sum::<f64>() / count / self.dim.max(1) as f64)
     }
 
@@ -128,7 +134,7 @@ impl Points {
             f64_sums::squared_distance(given, &centers[cluster as usize * self.dim..][..self.dim])
         };
         let chunk = |(chunk, assignments): (usize, &[u32])| -> f64 {
-            assignments.iter().enumerate().map(|(at, &cluster)| distance(chunk * CHUNK_ROWS + at, cluster)).sum()
+            assignments.iter().enumerate().map(|(index, &cluster)| distance(chunk * CHUNK_ROWS + index, cluster)).sum()
         };
         let chunks = assignments.chunks(CHUNK_ROWS).enumerate().collect();
         let sums: Vec<f64> = worker.map(chunks, |_| pass_cost(self.dim), chunk)?;
@@ -139,13 +145,14 @@ impl Points {
 /// The mean of the rows, and the power of two that scales the largest centred coordinate to about 1.
 fn mean_and_scale(source: &Source<'_>, worker: &Worker) -> Result<(Vec<f64>, f64), OpError> {
     let chunks = 0..source.len().div_ceil(CHUNK_ROWS);
-    let chunk = |at: usize| (at * CHUNK_ROWS..source.len().min((at + 1) * CHUNK_ROWS)).map(|row| source.row(row));
+    let chunk =
+        |index: usize| (index * CHUNK_ROWS..source.len().min((index + 1) * CHUNK_ROWS)).map(|row| source.row(row));
     let mut mean = column_sums(chunks.clone().map(chunk).collect(), source.dim(), |_, x| x, worker)?;
     for sum in &mut mean {
         *sum /= source.len() as f64;
     }
     let reach = |row: &[f32]| row.iter().zip(&mean).map(|(x, m)| (f64::from(*x) - m).abs()).fold(0.0, f64::max);
-    let of_chunk = |at: usize| chunk(at).map(reach).fold(0.0, f64::max);
+    let of_chunk = |index: usize| chunk(index).map(reach).fold(0.0, f64::max);
     let reaches = worker.map(chunks.collect(), |_| pass_cost(source.dim()), of_chunk)?;
     let reach = reaches.into_iter().fold(0.0, f64::max);
     let scale = if reach > 0.0 { (-reach.log2().ceil()).exp2() } else { 1.0 };
@@ -162,7 +169,7 @@ fn column_sums<'a, I: Iterator<Item = &'a [f32]> + Send>(
     let sum = |chunk: I| {
         let mut sums = vec![0.0; dim];
         for row in chunk {
-            sums.iter_mut().zip(row).enumerate().for_each(|(at, (sum, x))| *sum += of(at, f64::from(*x)));
+            sums.iter_mut().zip(row).enumerate().for_each(|(index, (sum, x))| *sum += of(index, f64::from(*x)));
         }
         sums
     };

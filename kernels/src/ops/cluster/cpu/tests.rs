@@ -41,7 +41,8 @@ fn run(request: &ClusterRequest, threads: usize) -> Clusters {
 
 /// Every row is assigned to its nearest centre up to rounding, and the inertia is right.
 fn is_consistent(rows: &Matrix, found: &Clusters) {
-    let (data, centers) = (rows.as_f32(), found.centers.as_f32());
+    let data = rows.as_f32();
+    let centers = found.centers.as_f32();
     assert_eq!(found.assignments.len(), rows.rows());
     let mut inertia = 0.0;
     for (row, cluster) in data.chunks(rows.cols()).zip(&found.assignments) {
@@ -84,9 +85,12 @@ fn the_same_seed_gives_the_same_clusters_on_any_number_of_threads() {
 
 #[test]
 fn separated_blobs_are_found() {
-    let (blobs, dim) = (12, 8);
-    let (middles, noise) = (numbers(blobs, dim, 3), numbers(1200, dim, 4));
-    let (middles, noise) = (middles.as_f32(), noise.as_f32());
+    let blobs = 12;
+    let dim = 8;
+    let middles = numbers(blobs, dim, 3);
+    let noise = numbers(1200, dim, 4);
+    let middles = middles.as_f32();
+    let noise = noise.as_f32();
     let offset = 1000.0;
     let data = (0..1200 * dim).map(|i| offset + 50.0 * middles[i / dim % blobs * dim + i % dim] + noise[i]).collect();
     let rows = Matrix::from_vec(1200, dim, data).expect("1200 rows");
@@ -134,13 +138,14 @@ fn an_empty_cluster_takes_the_farthest_row() {
 fn spherical_clusters_ignore_lengths() {
     let rows = numbers(2000, 24, 6);
     let data = rows.as_f32();
-    let stretched = data.chunks(24).enumerate().flat_map(|(at, row)| {
-        let by = [1.0, 1e-3, 1e15][at % 3];
+    let stretched = data.chunks(24).enumerate().flat_map(|(index, row)| {
+        let by = [1.0, 1e-3, 1e15][index % 3];
         row.iter().map(move |x| x * by).collect::<Vec<_>>()
     });
     let stretched = Matrix::from_vec(2000, 24, stretched.collect()).expect("2000 rows");
     let spherical = |rows: &Matrix| run(&ClusterRequest { spherical: true, ..request(rows, 12) }, 2);
-    let (found, other) = (spherical(&rows), spherical(&stretched));
+    let found = spherical(&rows);
+    let other = spherical(&stretched);
     for center in found.centers.as_f32().chunks(24) {
         let length = center.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
         assert!((length - 1.0).abs() < 1e-6, "length {length}");
@@ -167,7 +172,8 @@ fn numbers_of_any_magnitude_are_clustered_alike() {
 fn the_best_of_several_initialisations_is_kept() {
     let rows = numbers(800, 6, 8);
     let of = |init_count| run(&ClusterRequest { init_count, ..request(&rows, 20) }, 2).inertia;
-    let (one, several) = (of(1), of(6));
+    let one = of(1);
+    let several = of(6);
     assert!(several <= one, "{several} {one}");
 }
 
@@ -189,8 +195,14 @@ fn deleted_rows_of_a_corpus_do_not_count() {
     let corpus = Corpus::new(6, Metric::Dot, Storage::F32, DeviceId::Cpu);
     corpus.append(&rows);
     corpus.delete(&(0..700).step_by(3).collect::<Vec<_>>());
-    let live: Vec<f32> =
-        rows.as_f32().chunks(6).enumerate().filter(|(at, _)| at % 3 != 0).flat_map(|(_, row)| row).copied().collect();
+    let live: Vec<f32> = rows
+        .as_f32()
+        .chunks(6)
+        .enumerate()
+        .filter(|(index, _)| index % 3 != 0)
+        .flat_map(|(_, row)| row)
+        .copied()
+        .collect();
     let live = Matrix::from_vec(live.len() / 6, 6, live).expect("whole rows");
     let found = run(&ClusterRequest { rows: Rows::Corpus(Arc::clone(&corpus)), ..request(&rows, 11) }, 2);
     let expected = run(&request(&live, 11), 2);
@@ -217,7 +229,7 @@ fn greedy_initialisation_beats_evenly_spaced_rows() {
         points.all().chunks(4).map(nearest).sum()
     };
     let greedy = cost(&init::choose_centers(&points, 40, 3, 0, &worker).expect("nothing cancels"));
-    let plain = cost(&(0..40).map(|at| at * 100).collect::<Vec<_>>());
+    let plain = cost(&(0..40).map(|index| index * 100).collect::<Vec<_>>());
     assert!(greedy < 0.9 * plain, "{greedy} {plain}");
 }
 

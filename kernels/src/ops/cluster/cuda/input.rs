@@ -58,13 +58,13 @@ fn live(view: &View) -> impl Iterator<Item = &[f32]> {
     let is_deleted = |row: usize| deleted.get(row / 32).is_some_and(|word| word >> (row % 32) & 1 == 1);
     let dim = view.dim();
     view.chunks().flat_map(move |(first, rows)| {
-        let mut at = 0;
+        let mut index = 0;
         let count = rows.len() / dim;
         std::iter::from_fn(move || {
-            at += (at..count).take_while(|row| is_deleted(first + row)).count();
-            let many = (at..count).take_while(|row| !is_deleted(first + row)).count();
-            let piece = &rows[at * dim..(at + many) * dim];
-            at += many;
+            index += (index..count).take_while(|row| is_deleted(first + row)).count();
+            let many = (index..count).take_while(|row| !is_deleted(first + row)).count();
+            let piece = &rows[index * dim..(index + many) * dim];
+            index += many;
             (many > 0).then_some(piece)
         })
     })

@@ -100,7 +100,8 @@ impl<'a> KMeansRun<'a> {
         let input = Input::of(&request.rows);
         let sm_count = worker.sm_count() as usize;
         let shape = KMeansShape::new(input.count(), input.dim(), request.clusters, sm_count)?;
-        let (rows, counts) = (input.upload(worker)?, shape.runs * shape.clusters);
+        let rows = input.upload(worker)?;
+        let counts = shape.runs * shape.clusters;
         let partial_sums = worker.alloc((sm_count * 8).max(shape.shares * shape.trials))?;
         let run = Self {
             request,
@@ -148,19 +149,38 @@ impl<'a> KMeansRun<'a> {
         let share = count.div_ceil(blocks);
         let sums = self.worker.alloc::<f64>(blocks * dim)?;
         let largest = self.worker.alloc::<f32>(blocks)?;
-        let args = Args::new().ptr(self.rows.ptr()).ptr(sums.ptr()).ptr(largest.ptr());
-        let args = args.u32(word(count)).u32(word(dim)).u32(word(share));
+        let args = Args::new()
+            .ptr(self.rows.ptr())
+            .ptr(sums.ptr())
+            .ptr(largest.ptr())
+            .u32(word(count))
+            .u32(word(dim))
+            .u32(word(share));
         self.launch(&COLUMN_SUMS, Grid::x(word(blocks)), BLOCK_THREADS, args)?;
-        let args = Args::new().ptr(sums.ptr()).ptr(largest.ptr()).ptr(self.mean.ptr()).ptr(self.state.ptr());
-        let args = args.u32(word(count)).u32(word(dim)).u32(word(blocks));
+        let args = Args::new()
+            .ptr(sums.ptr())
+            .ptr(largest.ptr())
+            .ptr(self.mean.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(count))
+            .u32(word(dim))
+            .u32(word(blocks));
         self.launch(&MEAN_AND_SCALE, Grid::x(1), WIDE_THREADS, args)?;
         self.center_rows(DevicePtr::NULL)
     }
 
     fn center_rows(&self, low: DevicePtr<u16>) -> Result<(), OpError> {
-        let args = Args::new().ptr(self.rows.ptr()).ptr(self.mean.ptr()).ptr(self.high.ptr()).ptr(low);
-        let args = args.ptr(self.norms.ptr()).ptr(self.partial_sums.ptr()).ptr(self.state.ptr());
-        let args = args.u32(word(self.shape.count)).u32(word(self.shape.dim)).u32(word(self.shape.pitch));
+        let args = Args::new()
+            .ptr(self.rows.ptr())
+            .ptr(self.mean.ptr())
+            .ptr(self.high.ptr())
+            .ptr(low)
+            .ptr(self.norms.ptr())
+            .ptr(self.partial_sums.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(self.shape.count))
+            .u32(word(self.shape.dim))
+            .u32(word(self.shape.pitch));
         self.launch(&CENTER_ROWS, self.row_grid(), BLOCK_THREADS, args)
     }
 
@@ -241,16 +261,27 @@ impl<'a> KMeansRun<'a> {
         let chosen = self.worker.alloc::<u32>(clusters)?;
         let remaining = [self.worker.alloc::<f32>(trials * stride)?, self.worker.alloc::<f32>(trials * stride)?];
         for step in 0..clusters {
-            let (now, before) = (&remaining[step % 2], &remaining[(step + 1) % 2]);
+            let now = &remaining[step % 2];
+            let before = &remaining[(step + 1) % 2];
             let known = if step == 0 { DevicePtr::NULL } else { before.ptr() };
             let measured = if step == 0 { 1 } else { trials };
             self.distances(&candidates, known, now, measured)?;
             let next = if step + 1 < clusters { trials } else { 0 };
             let draws = uniforms.ptr_at((step * trials).min(uniforms.len()));
-            let args = Args::new().ptr(now.ptr()).ptr(self.partial_sums.ptr()).ptr(draws);
-            let args = args.ptr(candidates.ptr()).ptr(chosen.ptr()).ptr(self.state.ptr());
-            let args = args.u32(word(count)).u32(word(stride)).u32(word(self.shape.share));
-            let args = args.u32(word(self.shape.shares)).u32(word(measured)).u32(word(next)).u32(word(step));
+            let args = Args::new()
+                .ptr(now.ptr())
+                .ptr(self.partial_sums.ptr())
+                .ptr(draws)
+                .ptr(candidates.ptr())
+                .ptr(chosen.ptr())
+                .ptr(self.state.ptr())
+                .u32(word(count))
+                .u32(word(stride))
+                .u32(word(self.shape.share))
+                .u32(word(self.shape.shares))
+                .u32(word(measured))
+                .u32(word(next))
+                .u32(word(step));
             self.launch(&INIT_CHOOSE, Grid::x(1), BLOCK_THREADS, args)?;
         }
         Ok(chosen)
@@ -264,9 +295,18 @@ impl<'a> KMeansRun<'a> {
         trials: usize,
     ) -> Result<(), OpError> {
         let KMeansShape { count, stride, pitch, share, shares, .. } = self.shape;
-        let args = Args::new().ptr(self.high.ptr()).ptr(candidates.ptr()).ptr(known).ptr(remaining.ptr());
-        let args = args.ptr(self.partial_sums.ptr()).ptr(self.state.ptr());
-        let args = args.u32(word(count)).u32(word(stride)).u32(word(pitch)).u32(word(share)).u32(word(trials));
+        let args = Args::new()
+            .ptr(self.high.ptr())
+            .ptr(candidates.ptr())
+            .ptr(known)
+            .ptr(remaining.ptr())
+            .ptr(self.partial_sums.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(count))
+            .u32(word(stride))
+            .u32(word(pitch))
+            .u32(word(share))
+            .u32(word(trials));
         let grid = Grid::xy(word(shares), word(trials.div_ceil(TRIALS)));
         self.launch(&INIT_DISTANCES, grid, BLOCK_THREADS, args)
     }
@@ -345,16 +385,25 @@ impl<'a> KMeansRun<'a> {
         };
         let args = Args::new().ptr(self.labels.ptr()).ptr(self.counts.ptr()).ptr(self.center_counts.ptr());
         self.worker.launch(&COUNT_LABELS, grid, SORT_THREADS, word(shared), &mut sizes(args.ptr(self.state.ptr())))?;
-        let args = Args::new().ptr(self.labels.ptr()).ptr(self.scores.ptr()).ptr(self.norms.ptr());
-        let args = args
+        let args = Args::new()
+            .ptr(self.labels.ptr())
+            .ptr(self.scores.ptr())
+            .ptr(self.norms.ptr())
             .ptr(self.counts.ptr())
             .ptr(self.center_counts.ptr())
             .ptr(self.center_offsets.ptr())
-            .ptr(self.state.ptr());
-        let args = args.u32(word(count)).u32(word(clusters)).u32(word(run)).f32(precision.noise());
+            .ptr(self.state.ptr())
+            .u32(word(count))
+            .u32(word(clusters))
+            .u32(word(run))
+            .f32(precision.noise());
         self.launch(&RESEED_EMPTY, Grid::x(1), WIDE_THREADS, args)?;
-        let args = Args::new().ptr(self.counts.ptr()).ptr(self.center_offsets.ptr()).ptr(self.state.ptr());
-        let args = args.u32(word(clusters)).u32(word(runs));
+        let args = Args::new()
+            .ptr(self.counts.ptr())
+            .ptr(self.center_offsets.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(clusters))
+            .u32(word(runs));
         self.launch(&SCAN_COUNTS, Grid::x(word(clusters.div_ceil(32))), WIDE_THREADS, args)?;
         let args = Args::new().ptr(self.labels.ptr()).ptr(self.counts.ptr()).ptr(self.order.ptr());
         self.worker.launch(&SCATTER_ROWS, grid, SORT_THREADS, word(shared), &mut sizes(args.ptr(self.state.ptr())))
@@ -364,24 +413,47 @@ impl<'a> KMeansRun<'a> {
     fn update_centers(&self) -> Result<(), OpError> {
         let KMeansShape { count, dim, clusters, .. } = self.shape;
         let (kernel, columns) = if dim.is_multiple_of(4) { (SUM_SEGMENTS_X4, 128) } else { (SUM_SEGMENTS, 32) };
-        let args = Args::new().ptr(self.rows.ptr()).ptr(self.order.ptr()).ptr(self.labels.ptr());
-        let args = args.ptr(self.segment_sums.ptr()).ptr(self.state.ptr()).u32(word(count)).u32(word(dim));
+        let args = Args::new()
+            .ptr(self.rows.ptr())
+            .ptr(self.order.ptr())
+            .ptr(self.labels.ptr())
+            .ptr(self.segment_sums.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(count))
+            .u32(word(dim));
         let grid = Grid::xy(word(self.shape.segments().div_ceil(BLOCK_WARPS)), word(dim.div_ceil(columns)));
         self.launch(&kernel, grid, BLOCK_THREADS, args)?;
-        let args = Args::new().value(self.center_buffers()).ptr(self.segment_sums.ptr()).ptr(self.center_offsets.ptr());
-        let args = args.ptr(self.center_counts.ptr()).ptr(self.movements.ptr()).ptr(self.state.ptr());
-        let args = args.u32(u32::from(self.request.spherical));
+        let args = Args::new()
+            .value(self.center_buffers())
+            .ptr(self.segment_sums.ptr())
+            .ptr(self.center_offsets.ptr())
+            .ptr(self.center_counts.ptr())
+            .ptr(self.movements.ptr())
+            .ptr(self.state.ptr())
+            .u32(u32::from(self.request.spherical));
         self.launch(&UPDATE_CENTERS, Grid::x(word(clusters)), CENTER_THREADS, args)
     }
 
     /// Assigns the ambiguous rows exactly and sums the inertia.
     fn finish(&self) -> Result<(), OpError> {
         let KMeansShape { count, dim, clusters, .. } = self.shape;
-        let args = Args::new().ptr(self.rows.ptr()).ptr(self.centers.ptr()).ptr(self.order.ptr());
-        let args = args.ptr(self.labels.ptr()).ptr(self.state.ptr()).u32(word(clusters)).u32(word(dim));
+        let args = Args::new()
+            .ptr(self.rows.ptr())
+            .ptr(self.centers.ptr())
+            .ptr(self.order.ptr())
+            .ptr(self.labels.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(clusters))
+            .u32(word(dim));
         self.launch(&ASSIGN_EXACT, Grid::x(self.worker.sm_count() * 4), BLOCK_THREADS, args)?;
-        let args = Args::new().ptr(self.rows.ptr()).ptr(self.centers.ptr()).ptr(self.labels.ptr());
-        let args = args.ptr(self.partial_sums.ptr()).ptr(self.state.ptr()).u32(word(count)).u32(word(dim));
+        let args = Args::new()
+            .ptr(self.rows.ptr())
+            .ptr(self.centers.ptr())
+            .ptr(self.labels.ptr())
+            .ptr(self.partial_sums.ptr())
+            .ptr(self.state.ptr())
+            .u32(word(count))
+            .u32(word(dim));
         self.launch(&INERTIA, self.row_grid(), BLOCK_THREADS, args)
     }
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     OpError,
     cpu::{
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE},
     },
     op::product,
@@ -35,7 +35,8 @@ impl Cpu {
         params: &Attention<'_, Weight>,
     ) -> Result<RowBuffer, OpError> {
         self.prepare(batch, &mut qkv, params).await?;
-        let (width, dim) = (params.heads * params.head_dim, params.head_dim);
+        let width = params.heads * params.head_dim;
+        let dim = params.head_dim;
         let bias = Bias::new(params)?;
         let sequences = batch.cu_seqlens.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
         let heads: Vec<_> =
@@ -50,19 +51,20 @@ impl Cpu {
                 }
             }
         };
-        let (isa, arithmetic) = (self.isa, self.arithmetic);
+        let isa = self.isa;
+        let arithmetic = self.arithmetic;
         let head_group = |(text, kv_head): &(Range<usize>, usize)| {
             let rows = &qkv.numbers()[text.start * qkv.width()..text.end * qkv.width()];
             HeadGroup { isa, arithmetic, rows, width: qkv.width(), kv_head: *kv_head, params, bias: &bias }
         };
-        let most = SLICE.saturating_mul(self.threads() as u64);
+        let limit = SLICE.saturating_mul(self.threads() as u64);
         let mut rest = heads.as_slice();
         while let Some(first) = rest.first() {
             let costs = rest.iter().scan(0_u64, |sum, head| {
                 *sum = sum.saturating_add(head_group(head).cost());
                 Some(*sum)
             });
-            let taken = costs.take_while(|cost| *cost <= most).count();
+            let taken = costs.take_while(|cost| *cost <= limit).count();
             if taken == 0 {
                 scatter(first, self.attend_long(&head_group(first)).await.numbers());
                 rest = &rest[1..];
@@ -87,7 +89,8 @@ impl Cpu {
 
     /// The same as [`HeadGroup::attend`], in slices: for sequences so long that a head exceeds one.
     async fn attend_long(&mut self, heads: &HeadGroup<'_>) -> RowBuffer {
-        let (threads, q_block) = (self.threads(), Q_BLOCK * heads.params.head_dim);
+        let threads = self.threads();
+        let q_block = Q_BLOCK * heads.params.head_dim;
         let kv_blocks = heads.kv_blocks();
         let mut out = RowBuffer::new(heads.count() * heads.tokens(), heads.params.head_dim);
         for (in_group, out) in out.numbers_mut().chunks_exact_mut(heads.tokens() * heads.params.head_dim).enumerate() {
@@ -114,8 +117,10 @@ impl Cpu {
         qkv: &mut RowBuffer,
         params: &Attention<'_, Weight>,
     ) -> Result<(), OpError> {
-        let norms = params.query_norm.map(|(_, queries, keys)| Ok((RowNorm::new(queries)?, RowNorm::new(keys)?)));
-        let norms: Option<(RowNorm<'_>, RowNorm<'_>)> = norms.transpose()?;
+        let norms: Option<(RowNorm<'_>, RowNorm<'_>)> = params
+            .query_norm
+            .map(|(_, queries, keys)| Ok((RowNorm::new(queries)?, RowNorm::new(keys)?)))
+            .transpose()?;
         let rotary = params.rotary.map(|(table, dims)| Ok((table.numbers()?, dims))).transpose()?;
         let sequences = batch.cu_seqlens.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
         let positions: Vec<usize> = sequences.flat_map(|tokens| 0..tokens).collect();
@@ -240,7 +245,8 @@ impl HeadGroup<'_> {
 
     /// `[query heads, tokens, head_dim]`.
     fn attend(&self) -> RowBuffer {
-        let (tokens, dim) = (self.tokens(), self.params.head_dim);
+        let tokens = self.tokens();
+        let dim = self.params.head_dim;
         let kv_blocks = self.kv_blocks();
         let mut out = RowBuffer::new(self.count() * tokens, dim);
         if tokens == 0 {
@@ -269,8 +275,8 @@ impl HeadGroup<'_> {
         let tokens = first..(first + KV_BLOCK).min(self.tokens());
         let key = (self.params.heads + self.kv_head) * dim;
         let value = key + self.params.kv_heads * dim;
-        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), |at| self.at(first + at, key));
-        let row = |at: usize| if at < tokens.len() { self.at(first + at, value) } else { &[] };
+        let keys = Matrix::new(self.arithmetic, dim, tokens.len(), |index| self.at(first + index, key));
+        let row = |index: usize| if index < tokens.len() { self.at(first + index, value) } else { &[] };
         let values = Matrix::of_columns(self.arithmetic, keys.columns(), dim, row);
         KvBlock { keys, values, tokens }
     }
@@ -287,8 +293,8 @@ impl HeadGroup<'_> {
         let dim = self.params.head_dim;
         let count = out.len() / dim;
         let mut queries = RowBuffer::new(count, dim);
-        for (at, query) in queries.numbers_mut().chunks_exact_mut(dim).enumerate() {
-            query.copy_from_slice(self.at(first + at, head * dim));
+        for (index, query) in queries.numbers_mut().chunks_exact_mut(dim).enumerate() {
+            query.copy_from_slice(self.at(first + index, head * dim));
         }
         let all = self.visible(first).start..self.visible(first + count - 1).end;
         let overlaps = |kv_block: &&KvBlock| kv_block.tokens.start < all.end && all.start < kv_block.tokens.end;
@@ -375,7 +381,7 @@ impl Softmax<'_> {
     }
 }
 
-impl Kernel for Softmax<'_> {
+impl WithSimd for Softmax<'_> {
     type Out = ();
 
     #[inline(always)]

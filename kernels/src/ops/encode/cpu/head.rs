@@ -14,7 +14,7 @@ use crate::{
     cpu::{
         math,
         pace::complete,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
     },
     ops::encode::{
         Activation, Epilogue, Linear, Norm, Pooling, Role, Tensor,
@@ -36,16 +36,16 @@ pub enum HeadActivation {
     Of(Activation),
 }
 
-/// What a head is made of: `out(norm(activation(dense(state))))`.
+/// The weights of a head: `out(norm(activation(dense(state))))`.
 #[derive(Clone, Debug)]
 pub struct HeadWeights<W> {
-    /// How the hidden states of a pair's tokens are pooled.
+    /// The pooling of the hidden states of a pair's tokens.
     pub pooling: Pooling,
     /// `[hidden, hidden]`.
     pub dense: Linear<W>,
-    /// What follows it.
+    /// The activation after `dense`.
     pub activation: HeadActivation,
-    /// What follows that.
+    /// The norm after `activation`.
     pub norm: Option<Norm<W>>,
     /// `[1, hidden]`.
     pub out: Linear<W>,
@@ -91,7 +91,7 @@ impl ClassificationHead {
         Ok(Self { parts, bytes })
     }
 
-    /// How the hidden states of a pair's tokens are pooled.
+    /// The pooling of the hidden states of a pair's tokens.
     pub fn pooling(&self) -> Pooling {
         self.parts.pooling
     }
@@ -145,7 +145,7 @@ impl HeadWeights<Weight> {
 
 struct Squash<'a>(&'a mut [f32]);
 
-impl Kernel for Squash<'_> {
+impl WithSimd for Squash<'_> {
     type Out = ();
 
     #[inline(always)]

@@ -7,14 +7,14 @@ use super::{Cpu, RowBuffer, hidden_states::HiddenStates, row_kernels::Activate};
 use crate::{
     cpu::{
         gemm_bf16::{AmxToken, BLOCK_SIDE, Bf16Rows, Bf16RowsMut, Bf16RowsView, PackedBf16, TILE_SIDE},
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::SLICE,
     },
     op::product,
     ops::encode::{Activation, primitives::Epilogue},
 };
 
-/// How many products of bfloat16 take as long as one of f32.
+/// The number of bfloat16 products that take as long as one of f32.
 const SPEEDUP: u64 = 8;
 /// Rows per part of a weight so large that even they exceed a slice.
 const MIN_ROWS: usize = 64;
@@ -54,8 +54,8 @@ impl Cpu {
             Epilogue::Bias => {
                 let mut out = RowBuffer::new(rows.count(), linear.outputs);
                 let parts = out.numbers_mut().chunks_mut(share * linear.outputs);
-                let part = |(at, out): (usize, &mut [f32])| {
-                    let rows = rows.part(at * share, share);
+                let part = |(index, out): (usize, &mut [f32])| {
+                    let rows = rows.part(index * share, share);
                     linear.matrix.multiply_into(linear.amx, rows, &bias, out, linear.outputs);
                 };
                 self.each(parts.enumerate().collect(), cost, part).await;
@@ -65,8 +65,8 @@ impl Cpu {
                 let halved = matches!(linear.epilogue, Epilogue::GatedActivation(_));
                 let mut out = Bf16Rows::new(rows.count(), linear.outputs / if halved { 2 } else { 1 });
                 let parts = out.parts_mut(share);
-                let part = |(at, out): (usize, Bf16RowsMut<'_>)| {
-                    linear.activated(isa, &bias, rows.part(at * share, share), out);
+                let part = |(index, out): (usize, Bf16RowsMut<'_>)| {
+                    linear.activated(isa, &bias, rows.part(index * share, share), out);
                 };
                 self.each(parts.enumerate().collect(), cost, part).await;
                 HiddenStates::Bf16(out)
@@ -112,7 +112,7 @@ struct EpilogueBf16<'a> {
     epilogue: Epilogue,
 }
 
-impl Kernel for EpilogueBf16<'_> {
+impl WithSimd for EpilogueBf16<'_> {
     type Out = ();
 
     #[inline(always)]

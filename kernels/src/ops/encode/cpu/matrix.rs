@@ -23,8 +23,8 @@ impl Matrix {
         match arithmetic {
             Arithmetic::F32(isa) => {
                 let mut vectors = RowBuffer::new(count, dim);
-                vectors.numbers_mut().chunks_exact_mut(dim.max(1)).enumerate().for_each(|(at, to)| {
-                    to.copy_from_slice(vector(at));
+                vectors.numbers_mut().chunks_exact_mut(dim.max(1)).enumerate().for_each(|(index, to)| {
+                    to.copy_from_slice(vector(index));
                 });
                 Self::F32(gemm::PackedMatrix::new(isa, dim, count, vectors.numbers()))
             }
@@ -34,7 +34,7 @@ impl Matrix {
 
     /// Packs a weight `[outputs, inputs]`; where it is gated, the first half of the outputs gates the second.
     pub(super) fn of_weight(arithmetic: Arithmetic, inputs: usize, outputs: usize, gated: bool, all: &[f32]) -> Self {
-        let vector = |at: usize| &all[at * inputs..][..inputs];
+        let vector = |index: usize| &all[index * inputs..][..inputs];
         match arithmetic {
             Arithmetic::F32(isa) => Self::F32(gemm::PackedMatrix::new(isa, inputs, outputs, all)),
             Arithmetic::Bf16(amx) if gated => {

@@ -137,7 +137,7 @@ pub(super) fn load(encoder: &Encoder, arithmetic: Arithmetic) -> Result<Weights<
 struct Cpu {
     isa: Isa,
     arithmetic: Arithmetic,
-    /// Whether the rows of a step are distributed over the threads.
+    /// True if the rows of a step are distributed over the threads.
     parallel: bool,
     pace: Pace,
 }

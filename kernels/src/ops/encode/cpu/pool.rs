@@ -11,7 +11,8 @@ use crate::{
 pub(super) fn pool(hidden_states: &[f32], hidden: usize, rows: &[OutputRow]) -> PooledOutput {
     let mut pooled =
         PooledOutput { bytes: Vec::with_capacity(rows.iter().map(OutputRow::bytes).sum()), scales: vec![] };
-    let (mut sums, mut vector) = (vec![], vec![]);
+    let mut sums = vec![];
+    let mut vector = vec![];
     for row in rows {
         reduce(hidden_states, hidden, row, &mut sums);
         vector.clear();
@@ -35,14 +36,14 @@ fn reduce(hidden_states: &[f32], hidden: usize, row: &OutputRow, vector: &mut Ve
         return;
     }
     let mut weights = 0.0;
-    for (token, at) in tokens.zip(1_u32..) {
+    for (token, index) in tokens.zip(1_u32..) {
         let numbers = vector.iter_mut().zip(token.iter().map(|x| f64::from(*x)));
         match row.reduce {
             Reduction::Mean => numbers.for_each(|(sum, x)| *sum += x),
-            Reduction::WeightedMean => numbers.for_each(|(sum, x)| *sum += f64::from(at) * x),
+            Reduction::WeightedMean => numbers.for_each(|(sum, x)| *sum += f64::from(index) * x),
             Reduction::Max => numbers.for_each(|(max, x)| *max = if x > *max { x } else { *max }),
         }
-        weights += if row.reduce == Reduction::WeightedMean { f64::from(at) } else { 1.0 };
+        weights += if row.reduce == Reduction::WeightedMean { f64::from(index) } else { 1.0 };
     }
     if row.reduce != Reduction::Max {
         for x in vector {
@@ -101,7 +102,7 @@ fn quantize(x: f32, scale: f32) -> u8 {
 }
 
 fn bits(eight: &[f32]) -> u8 {
-    eight.iter().enumerate().fold(0, |byte, (at, x)| byte | (u8::from(*x > 0.0) << (7 - at)))
+    eight.iter().enumerate().fold(0, |byte, (index, x)| byte | (u8::from(*x > 0.0) << (7 - index)))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{
     cpu::{
         gemm::{PackedMatrix, Prefetch},
         pace::Pace,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::{READ_COST, SLICE},
     },
     op::product,
@@ -54,10 +54,11 @@ impl Cpu {
     ) {
         let threads = self.threads();
         // One block per thread where that is possible, because each block reads the whole weight.
-        let (share, most) = ((out.len() / width).div_ceil(threads), block_rows(row_cost));
+        let share = (out.len() / width).div_ceil(threads);
+        let limit = block_rows(row_cost);
         // Otherwise rounds are equal: a short last one would read the weight again for a few rows.
-        let rounds = share.div_ceil(most).max(1);
-        let rows = share.div_ceil(rounds).next_multiple_of(ROW_MULTIPLE).clamp(ROW_MULTIPLE, most);
+        let rounds = share.div_ceil(limit).max(1);
+        let rows = share.div_ceil(rounds).next_multiple_of(ROW_MULTIPLE).clamp(ROW_MULTIPLE, limit);
         for (round, out) in out.chunks_mut(threads * rows * width).enumerate() {
             let first = round * threads * rows;
             self.pace.spend(row_cost.saturating_mul(rows.min(out.len() / width) as u64)).await;
@@ -71,7 +72,9 @@ impl Cpu {
     }
 
     async fn multiply(&mut self, x: &RowBuffer, packed: &PackedMatrix, epilogue_rows: EpilogueRows<'_>) -> RowBuffer {
-        let (isa, inputs, width) = (self.isa, x.width(), epilogue_rows.width());
+        let isa = self.isa;
+        let inputs = x.width();
+        let width = epilogue_rows.width();
         let row_cost = product([inputs, packed.columns()]);
         let mut out = RowBuffer::new(x.numbers().len() / inputs, width);
         let block = |first: usize, out: &mut [f32]| {
@@ -163,7 +166,8 @@ impl Primitives for Cpu {
     async fn norm(&mut self, x: &HiddenStates, norm: &Norm<Weight>) -> Result<HiddenStates, OpError> {
         let x = x.numbers()?;
         let width = x.width();
-        let (isa, norm) = (self.isa, RowNorm::new(norm)?);
+        let isa = self.isa;
+        let norm = RowNorm::new(norm)?;
         let mut out = RowBuffer::new(x.numbers().len() / width, width);
         let block = |first: usize, out: &mut [f32]| {
             out.copy_from_slice(&x.numbers()[first * width..][..out.len()]);
@@ -179,7 +183,8 @@ impl Primitives for Cpu {
         delta: HiddenStates,
         norm: &Norm<Weight>,
     ) -> Result<HiddenStates, OpError> {
-        let (isa, norm) = (self.isa, RowNorm::new(norm)?);
+        let isa = self.isa;
+        let norm = RowNorm::new(norm)?;
         let delta = delta.numbers()?;
         let width = delta.width();
         let block = |first: usize, rows: &mut [f32]| {
@@ -269,7 +274,7 @@ struct BiasAndActivate<'a> {
     activated: Option<(Activation, usize)>,
 }
 
-impl Kernel for BiasAndActivate<'_> {
+impl WithSimd for BiasAndActivate<'_> {
     type Out = ();
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use crate::{
     OpError,
     cpu::{
         math,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
     },
     ops::encode::{Activation, Norm, NormKind},
 };
@@ -21,7 +21,7 @@ pub(super) struct Activate<'a> {
     pub(super) activation: Activation,
 }
 
-impl Kernel for Activate<'_> {
+impl WithSimd for Activate<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -165,7 +165,7 @@ struct Normalize<'a> {
     norm: RowNorm<'a>,
 }
 
-impl Kernel for Normalize<'_> {
+impl WithSimd for Normalize<'_> {
     type Out = ();
 
     #[inline(always)]
@@ -209,9 +209,9 @@ pub(super) fn sum<L: Lanes>(lanes: L, row: &[f32], f: impl Map) -> f32 {
     let chunks = rounds.remainder().chunks_exact(L::WIDTH);
     let rest = chunks.remainder();
     for round in rounds {
-        for (at, sum) in sums.iter_mut().enumerate() {
+        for (index, sum) in sums.iter_mut().enumerate() {
             // SAFETY: a round is `ACCUMULATORS` vectors long.
-            *sum = lanes.add(*sum, f.of(lanes, unsafe { lanes.load(round.as_ptr().add(at * L::WIDTH)) }));
+            *sum = lanes.add(*sum, f.of(lanes, unsafe { lanes.load(round.as_ptr().add(index * L::WIDTH)) }));
         }
     }
     for (chunk, sum) in chunks.zip(&mut sums) {

@@ -6,7 +6,7 @@ use crate::{
     cpu::{self, gemm_bf16::AmxToken},
 };
 
-/// What encoders are computed in here: f32, bfloat16 as this machine has it, and where a machine has no unit for it.
+/// The precisions of encoders on this machine: f32, bfloat16 as this machine has it, and where a machine has no unit for it.
 fn precisions() -> [(Precision, Option<AmxToken>); 3] {
     [(Precision::F32, None), (Precision::Bf16, AmxToken::detect()), (Precision::Bf16, None)]
 }
@@ -17,7 +17,9 @@ fn run_on(amx: Option<AmxToken>, requests: &[EncodeRequest], threads: usize) -> 
 }
 
 fn cosine(a: &[f32], b: &[f64]) -> f64 {
-    let (mut dot, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
+    let mut dot = 0.0;
+    let mut of_a = 0.0;
+    let mut of_b = 0.0;
     for (a, b) in a.iter().map(|a| f64::from(*a)).zip(b) {
         (dot, of_a, of_b) = (dot + a * b, of_a + a * a, of_b + b * b);
     }
@@ -88,7 +90,9 @@ fn numbers_that_overflow_stay_in_their_text() {
         };
         let got = floats(&run_on(amx, &[request], 1)[0]);
         let mut got = got.chunks(config.hidden);
-        let (first, touched, last) = (got.next(), got.next(), got.next());
+        let first = got.next();
+        let touched = got.next();
+        let last = got.next();
         assert!(first == last && first.is_some_and(|text| text.iter().all(|x| x.is_finite())), "{precision:?}");
         assert!(touched.is_some_and(|text| text.iter().any(|x| x.is_nan())), "{precision:?}");
     }
@@ -107,14 +111,14 @@ fn same_bits(precision: Precision, amx: Option<AmxToken>) {
         let lengths: Vec<_> =
             (0..500).map(|i| (i * i) % 41 % encoder.config().max_tokens + usize::from(i % 7 > 0)).collect();
         let whole = EncodeRequest { precision, ..samples::request(&encoder, &lengths) };
-        let singles: Vec<_> = (0..500).map(|at| samples::sequence(&whole, at)).collect();
+        let singles: Vec<_> = (0..500).map(|index| samples::sequence(&whole, index)).collect();
         let width = encoder.config().hidden * 4;
         let crowd = &run(&[whole], 2)[0].bytes;
-        for at in [0, 3, 77, 204, 499] {
-            let alone = run(&[singles[at].clone()], 3).remove(0).bytes;
-            assert_eq!(alone, crowd[at * width..][..width], "{name}: text {at} alone");
-            let pair = run(&[singles[(at + 9) % 500].clone(), singles[at].clone()], 1).remove(1).bytes;
-            assert_eq!(alone, pair, "{name}: text {at} in a pair");
+        for index in [0, 3, 77, 204, 499] {
+            let alone = run(&[singles[index].clone()], 3).remove(0).bytes;
+            assert_eq!(alone, crowd[index * width..][..width], "{name}: text {index} alone");
+            let pair = run(&[singles[(index + 9) % 500].clone(), singles[index].clone()], 1).remove(1).bytes;
+            assert_eq!(alone, pair, "{name}: text {index} in a pair");
         }
     }
 }

@@ -64,7 +64,7 @@ launch_structs! {
     /// Rows of keys and values, of a tile of 64, and of queries, of a tile of 128, in shared memory: loads start at a multiple of 8.
     const KV_TILE_BYTES: u32 = (64 + 8) * 128;
     const Q_TILE_BYTES: u32 = (128 + 8) * 128;
-    /// Of the Hopper kernels for heads of up to 64 columns: two teams of two consumer warpgroups, each with its own pipeline, and a
+    /// Threads of the Hopper kernels for heads of up to 64 columns: two teams of two consumer warpgroups, each with its own pipeline, and a
     /// warpgroup of producers.
     const D64_THREADS: u32 = 640;
     const KV_STAGES: u32 = 4;
@@ -73,7 +73,7 @@ launch_structs! {
     const D64_SMEM_BYTES: u32 = 2 * TEAM_SMEM_BYTES;
     /// Columns of 128 bytes that a team processes at once: one head of 64 columns, or two of 32.
     const COLUMN_WIDTH: usize = 64;
-    /// Of the kernel for heads of 128 columns: two consumer warpgroups and a warpgroup of the producer.
+    /// Threads of the kernel for heads of 128 columns: two consumer warpgroups and a warpgroup of the producer.
     const D128_THREADS: u32 = 384;
     /// A head is two columns of 128 bytes; two slots each of keys, values and queries, and work items and barriers.
     const D128_SMEM_BYTES: u32 = 6 * 2 * Q_TILE_BYTES + 1024;
@@ -179,7 +179,8 @@ pub(super) fn qk_norm_rope(
         return Ok(());
     }
     let address = |weight: Option<&Weight>| weight.map_or(0, Weight::address);
-    let (queries, keys) = (params.query_norm.map(|norm| norm.1), params.query_norm.map(|norm| norm.2));
+    let queries = params.query_norm.map(|norm| norm.1);
+    let keys = params.query_norm.map(|norm| norm.2);
     let rope_params = QkNormRopeParams {
         qkv: qkv.address(),
         cu_seqlens: batch.cu_seqlens(),
@@ -252,8 +253,8 @@ pub(super) fn attention(
         let [short_blocks, long_blocks] = items.blocks(params.heads);
         let kv_bytes = mma_kv_bytes(padded);
         launch.worker.launch_pdl(short, Grid::x(fit(short_blocks)?), MMA_THREADS, fit(kv_bytes)?, &mut args)?;
-        let (biased, capability) =
-            (params.slopes.or(params.relative_bias).is_some(), launch.worker.compute_capability());
+        let biased = params.slopes.or(params.relative_bias).is_some();
+        let capability = launch.worker.compute_capability();
         if let Some(sm90) = sm90_kernel([params.heads, params.kv_heads, padded], biased, capability) {
             let grid = Grid::x(fit(long_blocks)?.min(launch.worker.sm_count()));
             return launch.worker.launch_pdl(&sm90.kernel, grid, sm90.threads, sm90.shared_bytes, &mut args);

@@ -113,7 +113,8 @@ pub(super) struct ShapeBucket {
 impl ShapeBucket {
     /// The bucket of a small batch. Surplus rows must fit one sequence.
     pub(super) fn of(batch: &Batch, max_tokens: usize) -> Option<Self> {
-        let (rows, sequences) = (batch.ids.len(), batch.cu_seqlens.len().checked_sub(1)?.next_power_of_two());
+        let rows = batch.ids.len();
+        let sequences = batch.cu_seqlens.len().checked_sub(1)?.next_power_of_two();
         let bucket = if rows <= SKINNY_ROWS {
             rows.next_power_of_two().max(16)
         } else {
@@ -155,18 +156,22 @@ impl DeviceBatch {
     /// Uploads a batch into a new buffer.
     pub(super) fn new(batch: &Batch, worker: &Worker) -> Result<Self, OpError> {
         let items = WorkItems::new(&batch.cu_seqlens)?;
-        let (counts, data) = (items.counts(), items.data());
+        let counts = items.counts();
+        let data = items.data();
         let parts = [&data[..], &batch.ids, &batch.token_type_ids, &batch.cu_seqlens];
         let buffer = worker.alloc(parts.iter().map(|part| part.len()).sum())?;
         worker.upload_parts(parts.into_iter(), &buffer, 0)?;
-        let (rows, sequences) = (batch.ids.len(), batch.cu_seqlens.len().saturating_sub(1));
+        let rows = batch.ids.len();
+        let sequences = batch.cu_seqlens.len().saturating_sub(1);
         Ok(Self { buffer, items: counts, rows, sequences, has_token_types: !batch.token_type_ids.is_empty() })
     }
 
     /// An uninitialised buffer for the batches of a bucket.
     pub(super) fn for_bucket(bucket: ShapeBucket, worker: &Worker) -> Result<Self, OpError> {
-        let (items, rows, sequences, has_token_types) =
-            (bucket.items(), bucket.rows, bucket.sequences + 2, bucket.has_token_types);
+        let items = bucket.items();
+        let rows = bucket.rows;
+        let sequences = bucket.sequences + 2;
+        let has_token_types = bucket.has_token_types;
         let data = items.data() + rows * (1 + usize::from(has_token_types)) + sequences + 1;
         Ok(Self { buffer: worker.alloc(data)?, items, rows, sequences, has_token_types })
     }
@@ -193,9 +198,9 @@ impl DeviceBatch {
         self.buffer.size_bytes()
     }
 
-    /// The device address of word `at`.
-    pub(super) fn address(&self, at: usize) -> u64 {
-        self.buffer.ptr_at(at).address()
+    /// The device address of word `index`.
+    pub(super) fn address(&self, index: usize) -> u64 {
+        self.buffer.ptr_at(index).address()
     }
 
     pub(super) fn ids(&self) -> usize {
@@ -254,11 +259,12 @@ mod tests {
         {
             let batch = batch(&lengths);
             let Some(bucket) = ShapeBucket::of(&batch, 512) else { panic!("{lengths:?}") };
-            let (items, most) = (WorkItems::new(&batch.cu_seqlens).expect("few"), bucket.items());
+            let items = WorkItems::new(&batch.cu_seqlens).expect("few");
+            let limit = bucket.items();
             let counts = items.counts();
-            assert!(counts.long <= most.long && counts.whole <= most.whole, "{lengths:?}");
-            assert!(counts.middle <= most.middle && counts.short <= most.short, "{lengths:?}");
-            assert_eq!(items.padded(most).counts(), most);
+            assert!(counts.long <= limit.long && counts.whole <= limit.whole, "{lengths:?}");
+            assert!(counts.middle <= limit.middle && counts.short <= limit.short, "{lengths:?}");
+            assert_eq!(items.padded(limit).counts(), limit);
         }
     }
 

@@ -100,7 +100,8 @@ impl Primitives for ForwardPass<'_> {
         position_offset: usize,
     ) -> Result<HiddenStates, OpError> {
         let width = embeddings.word_embeddings.width;
-        let (out, tiles_per_row) = (self.alloc_as(self.residual, width)?, self.tiles_per_row(width)?);
+        let out = self.alloc_as(self.residual, width)?;
+        let tiles_per_row = self.tiles_per_row(width)?;
         let f32_bit = |dtype: DType, bit| if dtype == self.launch.dtype { 0 } else { bit };
         let f32_table = |table: Option<&Weight>, bit| table.map_or(0, |table| f32_bit(table.dtype, bit));
         let address = |table: Option<&Weight>| table.map_or(0, Weight::address);

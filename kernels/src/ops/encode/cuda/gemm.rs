@@ -102,8 +102,8 @@ impl SkinnyGemm {
         let weights = BARRIER_BYTES + skinny_weight_bytes(k_tiles, tile.columns);
         let k_tile = skinny_k_tile_bytes(rows.min(SKINNY_ROWS));
         let tail = SKINNY_ROWS * 128 - k_tile;
-        let most = (SMEM_BYTES - weights - tail) / (STAGE_K_TILES * k_tile);
-        let stages = k_tiles.div_ceil(STAGE_K_TILES).min(most.min(MAX_STAGES));
+        let limit = (SMEM_BYTES - weights - tail) / (STAGE_K_TILES * k_tile);
+        let stages = k_tiles.div_ceil(STAGE_K_TILES).min(limit.min(MAX_STAGES));
         let shared_bytes = weights + k_tiles.min(STAGE_K_TILES * stages) * k_tile + tail;
         Some(Self { tile: *tile, blocks: blocks(tile), stages, shared_bytes })
     }
@@ -169,12 +169,12 @@ impl LinearResidualNorm {
         fit(residual_norm_shared_bytes(RESIDUAL_NORM_STAGES))
     }
 
-    /// Clusters of a launch, where the device holds at most `most` at once.
-    pub(super) fn clusters(rows: usize, most: usize) -> usize {
-        rows.div_ceil(PINGPONG_ROWS).min(most)
+    /// Clusters of a launch, where the device holds at most `limit` at once.
+    pub(super) fn clusters(rows: usize, limit: usize) -> usize {
+        rows.div_ceil(PINGPONG_ROWS).min(limit)
     }
 
-    /// Whether the fused kernel on `clusters` clusters is faster than a GEMM of cost `alone` and a norm. In the cost unit of
+    /// Returns true if the fused kernel on `clusters` clusters is faster than a GEMM of cost `alone` and a norm. In the cost unit of
     /// [`tile_for`] per 64 x 64 outputs: a k tile costs 100.
     pub(super) fn is_faster(&self, rows: usize, k_tiles: usize, clusters: usize, alone: usize) -> bool {
         let waves = rows.div_ceil(PINGPONG_ROWS).div_ceil(clusters);
@@ -226,7 +226,9 @@ pub(super) fn linear_residual_norm(
     linear: &Linear<Weight>,
     residual: &HiddenStates,
 ) -> Result<Option<(&'static LinearResidualNorm, usize)>, OpError> {
-    let (rows, columns, k_tiles) = (launch.rows, linear.weight.rows as usize, linear.weight.tiles_per_row as usize);
+    let rows = launch.rows;
+    let columns = linear.weight.rows as usize;
+    let k_tiles = linear.weight.tiles_per_row as usize;
     let fits = launch.worker.compute_capability().0 == 9
         && launch.dtype != DType::F32
         && [x.dtype, residual.dtype, linear.weight.out_dtype] == [launch.dtype; 3]
@@ -236,8 +238,8 @@ pub(super) fn linear_residual_norm(
     };
     let kernel = fused.kernel(launch.dtype);
     let shared_bytes = LinearResidualNorm::shared_bytes()?;
-    let most = launch.worker.clusters(&kernel, fused.cluster, LinearResidualNorm::THREADS, shared_bytes)?;
-    let clusters = LinearResidualNorm::clusters(rows, most as usize);
+    let limit = launch.worker.clusters(&kernel, fused.cluster, LinearResidualNorm::THREADS, shared_bytes)?;
+    let clusters = LinearResidualNorm::clusters(rows, limit as usize);
     let alone = tile_for(rows, columns, k_tiles, false, launch.worker.sm_count() as usize).1;
     Ok(fused.is_faster(rows, k_tiles, clusters, alone).then_some((fused, clusters)))
 }
@@ -261,19 +263,22 @@ fn launch_gemm_simt(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(
 }
 
 fn launch_gemm_sm90(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
-    let (rows, columns, mut args) = (launch.rows, layer.columns as usize, Args::new().value(layer));
+    let rows = launch.rows;
+    let columns = layer.columns as usize;
+    let mut args = Args::new().value(layer);
     let sm_count = launch.worker.sm_count();
     if let Some(skinny) = SkinnyGemm::of(rows, columns, layer.k_tiles as usize, layer.gated != 0, sm_count as usize) {
-        let (grid, kernel, shared_bytes) =
-            (Grid::x(fit(skinny.blocks)?), skinny.kernel(launch.dtype), fit(skinny.shared_bytes)?);
+        let grid = Grid::x(fit(skinny.blocks)?);
+        let kernel = skinny.kernel(launch.dtype);
+        let shared_bytes = fit(skinny.shared_bytes)?;
         let mut args = args.u32(fit(skinny.stages)?);
         return launch.worker.launch_pdl(&kernel, grid, SKINNY_THREADS, shared_bytes, &mut args);
     }
     let (tile, _) = tile_for(rows, columns, layer.k_tiles as usize, layer.gated != 0, sm_count as usize);
     let cluster = tile.cluster;
     let blocks = rows.div_ceil(tile.rows * cluster) * cluster * columns.div_ceil(tile.columns);
-    let most = (tile.blocks_per_sm * sm_count as usize / cluster * cluster).max(cluster);
-    let grid = Grid::x(fit(blocks.min(most))?);
+    let maximum = (tile.blocks_per_sm * sm_count as usize / cluster * cluster).max(cluster);
+    let grid = Grid::x(fit(blocks.min(maximum))?);
     let shared_bytes = fit(tile.shared_bytes())?;
     launch.worker.launch_pdl(&tile.kernel(launch.dtype), grid, tile.threads, shared_bytes, &mut args)
 }
@@ -439,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Whether a layer of this shape is fused with its norm.
+    /// Returns true if a layer of this shape is fused with its norm.
     fn is_fused(rows: usize, columns: usize, k_tiles: usize, clusters: usize) -> bool {
         let alone = tile_for(rows, columns, k_tiles, false, 132).1;
         LinearResidualNorm::of(rows, columns)

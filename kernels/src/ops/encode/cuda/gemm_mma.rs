@@ -104,8 +104,11 @@ fn tile_for(shape: [usize; 3], sm_count: usize, shared_bytes: usize) -> &'static
 }
 
 pub(super) fn launch_gemm_mma(launch: &LaunchContext<'_>, layer: LinearParams) -> Result<(), OpError> {
-    let (rows, columns, k_tiles) = (launch.rows, layer.columns as usize, layer.k_tiles as usize);
-    let (sm_count, shared_bytes) = (launch.worker.sm_count() as usize, launch.worker.shared_bytes() as usize);
+    let rows = launch.rows;
+    let columns = layer.columns as usize;
+    let k_tiles = layer.k_tiles as usize;
+    let sm_count = launch.worker.sm_count() as usize;
+    let shared_bytes = launch.worker.shared_bytes() as usize;
     let tile = tile_for([rows, columns, k_tiles], sm_count, shared_bytes);
     let blocks = tile.tiles(rows, columns).min(sm_count * tile.blocks_per_sm);
     let grid = Grid::x(fit(blocks)?);

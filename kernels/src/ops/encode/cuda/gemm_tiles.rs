@@ -39,11 +39,11 @@ enum Schedule {
 /// Cost per 64 x 64 outputs of a multiprocessor.
 #[derive(Clone, Copy, Debug)]
 struct TileCost {
-    /// Of a k tile; smaller tiles reread more.
+    /// The cost of a k tile; smaller tiles reread more.
     k_tile: usize,
-    /// Of the epilogue of a tile.
+    /// The cost of the epilogue of a tile.
     epilogue: usize,
-    /// Of the last epilogue, which overlaps nothing.
+    /// The cost of the last epilogue, which overlaps nothing.
     end: usize,
 }
 

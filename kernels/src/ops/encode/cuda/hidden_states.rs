@@ -76,8 +76,11 @@ impl TensorPool {
         let tiles_per_row = width.div_ceil(dtype.tile_columns());
         let bytes = rows.div_ceil(TILE_ROWS) * tiles_per_row * TILE_BYTES;
         let fitting = self.smallest(bytes);
-        let buffer =
-            if let Some(at) = fitting { self.buffers.borrow_mut().swap_remove(at) } else { self.alloc(worker, bytes)? };
+        let buffer = if let Some(index) = fitting {
+            self.buffers.borrow_mut().swap_remove(index)
+        } else {
+            self.alloc(worker, bytes)?
+        };
         let tiles_per_row =
             u32::try_from(tiles_per_row).map_err(|_| OpError::Invalid(format!("rows of {width} numbers")))?;
         Ok(HiddenStates { buffer: Some(buffer), pool: Rc::clone(self), dtype, tiles_per_row, width })
@@ -96,7 +99,7 @@ impl TensorPool {
     fn smallest(&self, bytes: usize) -> Option<usize> {
         let buffers = self.buffers.borrow();
         let fits = |(_, buffer): &(usize, &Buffer<u8>)| buffer.len() >= bytes && buffer.len() / 4 <= bytes;
-        buffers.iter().enumerate().filter(fits).min_by_key(|(_, buffer)| buffer.len()).map(|(at, _)| at)
+        buffers.iter().enumerate().filter(fits).min_by_key(|(_, buffer)| buffer.len()).map(|(index, _)| index)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the launches of one forward pass share, and how kernel parameters are declared and narrowed.
+//! State that the launches of one forward pass share, and the declaration and narrowing of kernel parameters.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ pub(super) struct LaunchContext<'a> {
     pub(super) dtype: DType,
     /// Rows of the hidden states.
     pub(super) rows: usize,
-    /// Whether the previous launch traversed the rows in reverse.
+    /// True if the previous launch traversed the rows in reverse.
     reverse: Cell<bool>,
 }
 

@@ -155,8 +155,8 @@ pub(super) fn norm_kind(kind: NormKind) -> u32 {
 /// The index of the smallest of [`ROW_WIDTHS`] that holds such rows.
 pub(super) fn width_class(dtype: DType, tiles_per_row: u32) -> Result<usize, OpError> {
     let columns = tiles_per_row as usize * dtype.tile_columns();
-    let most = ROW_WIDTHS[ROW_WIDTHS.len() - 1];
-    let wide = || OpError::Invalid(format!("hidden states have {columns} columns, a GPU supports at most {most}"));
+    let limit = ROW_WIDTHS[ROW_WIDTHS.len() - 1];
+    let wide = || OpError::Invalid(format!("hidden states have {columns} columns, a GPU supports at most {limit}"));
     ROW_WIDTHS.iter().position(|fits| *fits >= columns).ok_or_else(wide)
 }
 
@@ -168,7 +168,9 @@ fn launch_rows<T: bytemuck::Pod>(
     tiles_per_row: u32,
     value: T,
 ) -> Result<(), OpError> {
-    let (width, dtype, rows) = (width_class(launch.dtype, tiles_per_row)?, launch.dtype as usize, launch.rows);
+    let width = width_class(launch.dtype, tiles_per_row)?;
+    let dtype = launch.dtype as usize;
+    let rows = launch.rows;
     let preload = preload[dtype].get(width);
     let (kernel, threads) = match preload.filter(|_| rows <= PRELOAD_ROWS) {
         Some(kernel) => (kernel, PRELOAD_THREADS),

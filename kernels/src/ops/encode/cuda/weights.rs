@@ -126,16 +126,16 @@ impl Layout {
         }
     }
 
-    /// The source index of position `at`, or none for padding.
-    fn source(self, at: usize, count: usize) -> Option<usize> {
+    /// The source index of position `index`, or none for padding.
+    fn source(self, index: usize, count: usize) -> Option<usize> {
         let source = match self {
             Self::Gated { half } => {
-                let source = at / 16 * 8 + at % 8;
-                (source < half).then_some(if at % 16 < 8 { source } else { source + half })
+                let source = index / 16 * 8 + index % 8;
+                (source < half).then_some(if index % 16 < 8 { source } else { source + half })
             }
             Self::Plain | Self::Heads { .. } => {
                 let (head, padded) = self.heads();
-                (at % padded < head).then_some(at / padded * head + at % padded)
+                (index % padded < head).then_some(index / padded * head + index % padded)
             }
         };
         source.filter(|source| *source < count)
@@ -310,12 +310,12 @@ mod tests {
     fn heads_are_padded_and_gates_interleaved() {
         let heads = Layout::Heads { head: 3, padded: 4 };
         assert_eq!(heads.count(6, 8), 8);
-        let sources: Vec<_> = (0..8).map(|at| heads.source(at, 6)).collect();
+        let sources: Vec<_> = (0..8).map(|index| heads.source(index, 6)).collect();
         assert_eq!(sources, [Some(0), Some(1), Some(2), None, Some(3), Some(4), Some(5), None]);
         let halves = Layout::Gated { half: 12 };
         assert_eq!(halves.count(24, 64), 128);
         assert_eq!(
-            [0, 7, 8, 15, 16, 19, 20, 24].map(|at| halves.source(at, 24)),
+            [0, 7, 8, 15, 16, 19, 20, 24].map(|index| halves.source(index, 24)),
             [Some(0), Some(7), Some(12), Some(19), Some(8), Some(11), None, Some(20)]
         );
         assert_eq!(

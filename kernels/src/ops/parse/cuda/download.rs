@@ -60,7 +60,7 @@ impl<'a> ParsedSlice<'a> {
         &self.slice.batch.results[self.slice.range.clone()]
     }
 
-    /// Whether the CPU has finished the sources that fall back.
+    /// Returns true if the CPU has finished the sources that fall back.
     pub(super) fn is_complete(&self) -> bool {
         self.results().iter().zip(&self.falls_back).all(|(result, falls_back)| !falls_back || result.get().is_some())
     }
@@ -71,14 +71,14 @@ impl<'a> ParsedSlice<'a> {
         let Self { slice, bytes, offsets, falls_back, tokens, trees } = self;
         let (arena, base, columns) = arenas.download(&device_columns(&trees, &tokens), &runs, bytes, worker)?;
         let done = worker.record_event(StreamKind::Download)?;
-        let mut at = base;
+        let mut offset = base;
         let results = &slice.batch.results[slice.range.clone()];
         let sizes = offsets.windows(2).zip(&falls_back).zip(results).map(|((pair, falls_back), result)| {
             if *falls_back { result.wait().result.counts } else { pair[1].minus(pair[0]) }
         });
         let ends = sizes.map(|size| {
-            at = at.plus(size);
-            at
+            offset = offset.plus(size);
+            offset
         });
         let offsets = std::iter::once(base).chain(ends).collect();
         Ok(DownloadingSlice {
@@ -91,11 +91,11 @@ impl<'a> ParsedSlice<'a> {
     /// The slice's rows in as few runs as possible.
     fn runs(&self) -> Vec<RowRun<'a>> {
         let mut runs: Vec<RowRun<'a>> = vec![];
-        for (at, (falls_back, result)) in self.falls_back.iter().zip(self.results()).enumerate() {
+        for (index, (falls_back, result)) in self.falls_back.iter().zip(self.results()).enumerate() {
             match runs.last_mut() {
                 _ if *falls_back => runs.push(RowRun::Host(result.wait())),
-                Some(RowRun::Device(_, end)) => *end = self.offsets[at + 1],
-                _ => runs.push(RowRun::Device(self.offsets[at], self.offsets[at + 1])),
+                Some(RowRun::Device(_, end)) => *end = self.offsets[index + 1],
+                _ => runs.push(RowRun::Device(self.offsets[index], self.offsets[index + 1])),
             }
         }
         runs
@@ -328,9 +328,11 @@ impl<'a> Arena<'a> {
         runs: &[RowRun<'a>],
         worker: &Worker,
     ) -> Result<(), OpError> {
-        let (plan, results) = (RefCell::new(DownloadPlan::default()), RefCell::new(std::mem::take(&mut self.results)));
+        let plan = RefCell::new(DownloadPlan::default());
+        let results = RefCell::new(std::mem::take(&mut self.results));
         for run in runs {
-            let (before, after) = (self.used, self.used.plus(run.rows()));
+            let before = self.used;
+            let after = self.used.plus(run.rows());
             let regions = self.columns.map(
                 |table, region| region.part(table.rows(before, after)),
                 |table, region| region.part(table.rows(before, after)),

@@ -35,8 +35,8 @@ pub(super) struct BatchSource<'a> {
 impl<'a> BatchSource<'a> {
     /// All sources of a request.
     pub(super) fn all(request: &'a ParseRequest) -> impl Iterator<Item = Self> {
-        let one = |(at, bytes)| Self { bytes, options: request.options_of(at), outputs: request.outputs };
-        request.sources.iter().enumerate().map(one)
+        let source = |(index, bytes)| Self { bytes, options: request.options_of(index), outputs: request.outputs };
+        request.sources.iter().enumerate().map(source)
     }
 }
 
@@ -66,7 +66,7 @@ impl<'a> Batch<'a> {
         Self { sources, offsets, results, falls_back, stats, queue: WorkQueue::new(threads) }
     }
 
-    /// Whether a source falls back.
+    /// Returns true if a source falls back.
     pub(super) fn falls_back(&self, source: usize) -> bool {
         self.falls_back[source].load(Relaxed)
     }
@@ -137,7 +137,9 @@ impl Fallback<'_, '_> {
 
     /// Ranges of sources with about `PREFILTER_BYTES` each; none for a batch with less.
     fn prefilter_ranges(self) -> Vec<Range<usize>> {
-        let (mut ranges, mut first, mut bytes) = (vec![], 0, 0);
+        let mut ranges = vec![];
+        let mut first = 0;
+        let mut bytes = 0;
         for source in 0..self.batch.sources.len() {
             bytes += self.batch.size(source);
             if bytes >= PREFILTER_BYTES {
@@ -244,76 +246,79 @@ const STRIDE: usize = 4096;
 /// This many positive probes in a row lead to an exact count.
 const PROBES: usize = 3;
 
-/// Whether a string may have a `\N{...}` escape: the device has no table of character names. False positives are rare
+/// Returns true if a string may have a `\N{...}` escape: the device has no table of character names. False positives are rare
 /// comments, raw strings and bytes.
 pub(super) fn has_named_character(text: &[u8]) -> bool {
-    memmem::find_iter(text, b"\\N{").any(|at| {
-        let backslashes = text[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+    memmem::find_iter(text, b"\\N{").any(|offset| {
+        let backslashes = text[..offset].iter().rev().take_while(|byte| **byte == b'\\').count();
         backslashes.is_multiple_of(2)
     })
 }
 
-/// Whether a logical line may have more tokens than the device takes: a table of data whose physical lines, except for the
+/// Returns true if a logical line may have more tokens than the device takes: a table of data whose physical lines, except for the
 /// last, show by their ends that the logical line continues. Reads few bytes of other text.
 fn has_long_line(text: &[u8]) -> bool {
-    let (mut at, mut first, mut probes) = (0, 0, 0);
-    while at < text.len() {
-        at += line(text, at).len() + 1;
-        if !continues(line(text, at)) {
+    let mut offset = 0;
+    let mut first = 0;
+    let mut probes = 0;
+    while offset < text.len() {
+        offset += line(text, offset).len() + 1;
+        if !continues(line(text, offset)) {
             probes = 0;
         } else if probes + 1 < PROBES {
-            first = if probes == 0 { at } else { first };
+            first = if probes == 0 { offset } else { first };
             probes += 1;
         } else {
             match end_of_long_line(text, first) {
                 None => return true,
-                Some(end) => (at, probes) = (end, 0),
+                Some(end) => (offset, probes) = (end, 0),
             }
         }
-        at += STRIDE;
+        offset += STRIDE;
     }
     false
 }
 
 /// The rest of the physical line at a position; empty past the end.
-fn line(text: &[u8], at: usize) -> &[u8] {
-    let rest = text.get(at..).unwrap_or_default();
+fn line(text: &[u8], offset: usize) -> &[u8] {
+    let rest = text.get(offset..).unwrap_or_default();
     &rest[..memchr(b'\n', rest).unwrap_or(rest.len())]
 }
 
-/// Whether the logical line continues after this physical one, or may, because this is empty or a comment.
+/// Returns true if the logical line continues after this physical one, or may, because this is empty or a comment.
 fn continues(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.starts_with(b"#") || matches!(line.last(), None | Some(b',' | b'(' | b'[' | b'{' | b'\'' | b'"' | b'\\'))
 }
 
-/// The end of the lines from `at` on that continue; none if they have too many tokens.
-fn end_of_long_line(text: &[u8], mut at: usize) -> Option<usize> {
+/// The end of the lines from `offset` on that continue; none if they have too many tokens.
+fn end_of_long_line(text: &[u8], mut offset: usize) -> Option<usize> {
     let mut tokens = 0;
-    while at < text.len() {
-        let line = line(text, at);
+    while offset < text.len() {
+        let line = line(text, offset);
         if !continues(line) {
-            return Some(at);
+            return Some(offset);
         }
         tokens += count_tokens(line);
         if tokens > MAX_TOKENS {
             return None;
         }
-        at += line.len() + 1;
+        offset += line.len() + 1;
     }
-    Some(at)
+    Some(offset)
 }
 
 /// The approximate number of tokens of a line that starts and ends outside of strings.
 fn count_tokens(line: &[u8]) -> usize {
-    let (mut count, mut at) = (0, 0);
-    while let Some(&byte) = line.get(at) {
-        at += 1;
+    let mut count = 0;
+    let mut offset = 0;
+    while let Some(&byte) = line.get(offset) {
+        offset += 1;
         match byte {
             b'#' => return count,
             b' ' | b'\t' | b'\r' | b'\\' => continue,
-            b'\'' | b'"' => at += string_length(&line[at..], byte),
-            _ if is_word(byte) => at += line[at..].iter().take_while(|byte| is_word(**byte)).count(),
+            b'\'' | b'"' => offset += string_length(&line[offset..], byte),
+            _ if is_word(byte) => offset += line[offset..].iter().take_while(|byte| is_word(**byte)).count(),
             _ => {}
         }
         count += 1;
@@ -360,7 +365,8 @@ mod tests {
         assert_eq!(fallen_back(), [true, true, true, false, true]);
         let nodes = |source: usize| batch.results[source].get().map(|parsed: &ParsedSource| parsed.result.counts.nodes);
         assert_eq!((nodes(1), nodes(3), nodes(0)), (Some(3), None, nodes(4)));
-        let counted: Vec<_> = stats.stats().into_iter().map(|one| (one.reason, one.items, one.bytes)).collect();
+        let counted: Vec<_> =
+            stats.stats().into_iter().map(|counter| (counter.reason, counter.items, counter.bytes)).collect();
         assert_eq!(counted, [("block", 1, 6), ("limit", 2, 2 * table.len() as u64), ("literal", 1, 7)]);
     }
 
@@ -395,8 +401,9 @@ mod tests {
     #[test]
     fn the_most_urgent_job_goes_first() {
         let queue = WorkQueue::new(1);
-        let (large, early, late) =
-            (Job::parse(7, 1 << 20, 1 << 24), Job::parse(0, 10, 0), Job::parse(9, 1 << 10, 1 << 24));
+        let large = Job::parse(7, 1 << 20, 1 << 24);
+        let early = Job::parse(0, 10, 0);
+        let late = Job::parse(9, 1 << 10, 1 << 24);
         let jobs = vec![late, Job::Prefilter(Reverse(5), 9), early, large, Job::Prefilter(Reverse(0), 5)];
         assert_eq!(queue.push(jobs), 1);
         let order = std::iter::from_fn(|| queue.pop()).map(|job| match job {

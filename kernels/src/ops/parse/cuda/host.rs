@@ -40,7 +40,9 @@ impl HostTokens {
     pub fn download(tokens: &Tokens, worker: &Worker) -> Result<Self, OpError> {
         let get = |buffer: &Buffer<u32>, count: usize| worker.download(buffer, ..count);
         let bases = |buffer: &Buffer<u32>| worker.download(buffer, ..);
-        let (count, logical, comments) = (tokens.token_count, tokens.logical_count, tokens.comment_count);
+        let count = tokens.token_count;
+        let logical = tokens.logical_count;
+        let comments = tokens.comment_count;
         Ok(Self {
             flags: bases(&tokens.flags)?,
             token_bases: bases(&tokens.token_bases)?,
@@ -89,7 +91,12 @@ impl HostTokens {
                 payloads: tokens(&self.payloads),
             },
             lines: (0..firsts.len())
-                .map(|at| Line { first: firsts[at], end: ends[at], column: columns[at], alternate: alternates[at] })
+                .map(|index| Line {
+                    first: firsts[index],
+                    end: ends[index],
+                    column: columns[index],
+                    alternate: alternates[index],
+                })
                 .collect(),
             comments: comment_starts.iter().copied().zip(comment_ends.iter().copied()).collect(),
             name_starts: name_starts.to_vec(),
@@ -202,7 +209,8 @@ impl HostLexed {
             &self.name_ends,
         ];
         let words = words.map(|column| worker.upload_new(column)).into_iter().collect::<Result<Vec<_>, _>>()?;
-        let (text, kinds) = (worker.upload_new(&self.text)?, worker.upload_new(&self.kinds)?);
+        let text = worker.upload_new(&self.text)?;
+        let kinds = worker.upload_new(&self.kinds)?;
         let lexed = Lexed {
             text: text.ptr(),
             source_starts: words[0].ptr(),
@@ -268,7 +276,9 @@ impl DeviceLexed {
         let trees = trees(&self.lexed, &vec![version; self.lexed.sources], worker)?;
         let summary: Vec<Summary> = worker.download(&trees.summary, ..)?;
         let Summary { nodes, values, extra, .. } = summary.last().copied().unwrap_or_default();
-        let (nodes, values, extra) = (nodes as usize, values as usize, extra as usize);
+        let nodes = nodes as usize;
+        let values = values as usize;
+        let extra = extra as usize;
         Ok(HostTrees {
             summary: bytemuck::cast_vec(summary),
             kinds: worker.download(&trees.kinds, ..nodes)?,

@@ -19,7 +19,7 @@ launch_structs! {
     /// `lex_min_columns`.
     pub(super) const ROWS_PER_BLOCK: usize = 1024;
 
-    /// What the lexer's kernels count in a batch; zeroed.
+    /// Counts that the lexer's kernels write for a batch; zeroed.
     #[derive(PartialEq, Eq)]
     pub(super) struct LexCounts {
         unused: u32,
@@ -146,7 +146,7 @@ launch_structs! {
     /// Short units are sorted by their length, and by classes of their first tokens: the threads of a warp diverge
     /// less.
     pub(super) const SHORT_KEYS: usize = SHORT_TOKENS * 4;
-    /// They are sorted within slices of 2^SLICE_BITS items, to keep what is close in memory together.
+    /// They are sorted within slices of 2^SLICE_BITS items, to keep items together that are close in memory.
     pub(super) const SLICE_BITS: u32 = 16;
     /// Threads per block of `tree_split`.
     pub(super) const SPLIT_THREADS: u32 = 256;
@@ -185,7 +185,7 @@ launch_structs! {
         /// Nodes and values of the line before the segment.
         row: u32,
         value_row: u32,
-        /// Of a unit's first segment, as are the following: for a chunk the last segment before its bracket, in the
+        /// For a unit's first segment, as are the following: for a chunk the last segment before its bracket, in the
         /// enclosing unit.
         outer: u32,
         /// Tokens.
@@ -199,7 +199,7 @@ launch_structs! {
         nodes: u32,
         values: u32,
         head: u32,
-        /// Of a line's first segment, as are the following.
+        /// For a line's first segment, as are the following.
         segments: u32,
         line_nodes: u32,
         line_values: u32,

@@ -116,7 +116,7 @@ impl Lexing {
     }
 }
 
-/// The seed of the name hash: random per process, so that nobody can write names that collide.
+/// The seed of the name hash: random per process, so that clients cannot write names that collide.
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| RandomState::new().hash_one(0x9e37_79b9_u32))
@@ -258,7 +258,8 @@ impl Workspace {
     fn new(sources: &Sources, capacities: Capacities, worker: &Worker) -> Result<Self, OpError> {
         let words = |len: usize| worker.alloc::<u32>(len);
         let bases = || words(sources.count + 1);
-        let (tiles, blocks) = (sources.tiles, capacities.lines / 32 + capacities.lines / 1024 + 64);
+        let tiles = sources.tiles;
+        let blocks = capacities.lines / 32 + capacities.lines / 1024 + 64;
         let tokens = Tokens {
             flags: worker.alloc_zeroed(sources.count)?,
             token_bases: bases()?,

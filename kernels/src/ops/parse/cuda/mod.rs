@@ -49,7 +49,8 @@ const MIN_PARALLEL_BYTES: usize = 256 << 10;
 
 /// Parses every source of every request.
 pub(super) fn run(requests: &[&ParseRequest], worker: &Worker) -> Result<Vec<ParseResponse>, OpError> {
-    let (device, cpu) = (&**worker.device(), worker.device().cpu());
+    let device = &**worker.device();
+    let cpu = worker.device().cpu();
     let sources = requests.iter().flat_map(|&request| BatchSource::all(request));
     let batch = Batch::new(sources.collect(), device.fallbacks(), cpu.threads());
     let wanted = requests.iter().fold(Outputs::default(), |all, request| union(all, request.outputs));
@@ -316,20 +317,20 @@ impl<'a> ParsingSlice<'a> {
 impl LexerBases {
     /// By source, and one past the last: the rows before it.
     fn offsets(&self, host: &HostBuffer, summary: Option<&[Summary]>, sources: usize) -> Vec<Counts> {
-        let base = |of: Option<Region<u32>>, at: usize| of.map_or(0, |region| host.get(region)[at]);
-        let one = |at: usize| {
-            let Summary { nodes, values, extra, .. } = summary.map_or_else(Summary::default, |summary| summary[at]);
+        let base = |column: Option<Region<u32>>, index: usize| column.map_or(0, |region| host.get(region)[index]);
+        let counts = |index: usize| {
+            let Summary { nodes, values, extra, .. } = summary.map_or_else(Summary::default, |summary| summary[index]);
             Counts {
                 nodes,
-                names: base(self.names, at),
+                names: base(self.names, index),
                 values,
                 extra,
-                lines: base(self.lines, at),
-                tokens: base(self.tokens, at),
-                comments: base(self.comments, at),
+                lines: base(self.lines, index),
+                tokens: base(self.tokens, index),
+                comments: base(self.comments, index),
             }
         };
-        (0..=sources).map(one).collect()
+        (0..=sources).map(counts).collect()
     }
 }
 

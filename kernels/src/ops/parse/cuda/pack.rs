@@ -39,33 +39,39 @@ pub(super) struct SlicePlan {
 
 /// Divides a batch into slices: several requests, or a part of one.
 pub(super) fn plan_slices(batch: &[&ParseRequest]) -> Vec<SlicePlan> {
-    let (mut plan, mut first, mut at, mut bytes) = (vec![], 0, 0, 0);
+    let mut plan = vec![];
+    let mut first = 0;
+    let mut index = 0;
+    let mut bytes = 0;
     for request in batch {
         let own = request.sources.iter().map(Bytes::len).sum();
-        if bytes + own > SLICE_BYTES && at > first {
-            plan.push(SlicePlan { range: first..at, group_bytes: Some(bytes) });
-            (first, bytes) = (at, 0);
+        if bytes + own > SLICE_BYTES && index > first {
+            plan.push(SlicePlan { range: first..index, group_bytes: Some(bytes) });
+            (first, bytes) = (index, 0);
         }
-        (at, bytes) = (at + request.sources.len(), bytes + own);
+        (index, bytes) = (index + request.sources.len(), bytes + own);
         if bytes > SLICE_BYTES {
             plan_large_request(&request.sources, first, own, &mut plan);
-            (first, bytes) = (at, 0);
+            (first, bytes) = (index, 0);
         }
     }
-    if at > first {
-        plan.push(SlicePlan { range: first..at, group_bytes: Some(bytes) });
+    if index > first {
+        plan.push(SlicePlan { range: first..index, group_bytes: Some(bytes) });
     }
     plan
 }
 
 /// Divides one request into slices. `first`: its first source in the batch.
 fn plan_large_request(sources: &[Bytes], mut first: usize, all: usize, plan: &mut Vec<SlicePlan>) {
-    let (mut group_bytes, mut bytes, mut max) = (Some(all), 0, FIRST_SLICE_BYTES);
-    let (begin, end) = (first, first + sources.len());
-    for (at, source) in (begin..).zip(sources) {
-        if bytes + source.len() > max && at > first {
-            plan.push(SlicePlan { range: first..at, group_bytes: group_bytes.take() });
-            (first, bytes, max) = (at, 0, SLICE_BYTES.min(max * 2));
+    let mut group_bytes = Some(all);
+    let mut bytes = 0;
+    let mut max = FIRST_SLICE_BYTES;
+    let begin = first;
+    let end = first + sources.len();
+    for (index, source) in (begin..).zip(sources) {
+        if bytes + source.len() > max && index > first {
+            plan.push(SlicePlan { range: first..index, group_bytes: group_bytes.take() });
+            (first, bytes, max) = (index, 0, SLICE_BYTES.min(max * 2));
         }
         bytes += source.len();
     }
@@ -131,8 +137,8 @@ pub(super) fn pack<'a>(
         if source.bytes.len() > accelerd_parser::lexer::MAX_BYTES { 0 } else { source.bytes.len() }
     };
     let sizes: Vec<usize> = sources.iter().map(size).collect();
-    let (packed, texts) = PackedSources::new(&sizes, |at| DecodedSource::new(&sources[at]), device)?;
-    fallback.submit(range.clone().zip(&texts).filter_map(|(at, source)| Some((at, source.reasons?))));
+    let (packed, texts) = PackedSources::new(&sizes, |index| DecodedSource::new(&sources[index]), device)?;
+    fallback.submit(range.clone().zip(&texts).filter_map(|(index, source)| Some((index, source.reasons?))));
     let texts = texts.into_iter().map(|source| source.text).collect();
     Ok(PackedSlice { slice: SliceSources { range, batch, texts }, packed })
 }
@@ -192,7 +198,7 @@ impl Sources {
     /// If there are no texts, or more bytes than a batch may have.
     pub fn upload(texts: &[&str], worker: &Worker) -> Result<Self, OpError> {
         let sizes: Vec<usize> = texts.iter().map(|text| text.len()).collect();
-        PackedSources::new(&sizes, |at| texts[at], worker.device())?.0.upload(worker)
+        PackedSources::new(&sizes, |index| texts[index], worker.device())?.0.upload(worker)
     }
 
     /// The number of sources.
@@ -236,7 +242,7 @@ impl PackedSources {
             return Ok((packed, texts));
         }
         drop(packed);
-        let packed = Self::with_sizes(&lens, |at| texts[at].as_ref(), device)?.0;
+        let packed = Self::with_sizes(&lens, |index| texts[index].as_ref(), device)?.0;
         Ok((packed, texts))
     }
 
@@ -260,7 +266,8 @@ impl PackedSources {
         }
         let texts = pack_texts(sizes, &starts, make, &mut bytes[text.bytes()], device.memcpy_pool());
         let [(_, starts), (_, lens), (_, by_tile)] = numbers;
-        let (count, bytes) = (sizes.len(), sizes.iter().sum());
+        let count = sizes.len();
+        let bytes = sizes.iter().sum();
         Ok((Self { block, text, starts, lens, by_tile, count, tiles, end, bytes }, texts))
     }
 
@@ -275,7 +282,9 @@ impl PackedSources {
             plan.add(&buffer, region);
             Ok::<_, OpError>(buffer)
         };
-        let (starts, lens, by_tile) = (numbers(self.starts)?, numbers(self.lens)?, numbers(self.by_tile)?);
+        let starts = numbers(self.starts)?;
+        let lens = numbers(self.lens)?;
+        let by_tile = numbers(self.by_tile)?;
         let upload = worker.upload_async(block, &plan)?;
         Ok(Sources { text, starts, lens, by_tile, count, tiles, end, bytes, _upload: upload })
     }
@@ -293,26 +302,27 @@ fn pack_texts<T: AsRef<str> + Send>(
     let (front, mut rest) = out.split_at_mut(ALIGNMENT);
     front.fill(MaybeUninit::new(b'\n'));
     let mut jobs = vec![];
-    let (mut first, mut bytes) = (0, 0);
-    for at in 0..sizes.len() {
-        bytes += sizes[at];
-        let last = at + 1 == sizes.len();
+    let mut first = 0;
+    let mut bytes = 0;
+    for index in 0..sizes.len() {
+        bytes += sizes[index];
+        let last = index + 1 == sizes.len();
         if bytes >= PACK_BYTES_PER_THREAD || last {
             // The last job fills the rest with newlines.
-            let end = if last { rest.len() } else { (starts[at + 1] - starts[first]) as usize };
+            let end = if last { rest.len() } else { (starts[index + 1] - starts[first]) as usize };
             let (own, after) = rest.split_at_mut(end);
-            jobs.push((first..at + 1, own));
-            (first, bytes, rest) = (at + 1, 0, after);
+            jobs.push((first..index + 1, own));
+            (first, bytes, rest) = (index + 1, 0, after);
         }
     }
     let texts = memcpy_pool.each(jobs, |(range, mut out)| {
         let last = range.end - 1;
-        let one = |at: usize| {
-            let end = if at == last { out.len() } else { (starts[at + 1] - starts[at]) as usize };
+        let one = |index: usize| {
+            let end = if index == last { out.len() } else { (starts[index + 1] - starts[index]) as usize };
             let (own, after) = std::mem::take(&mut out).split_at_mut(end);
             out = after;
-            let text = make(at);
-            let size = if text.as_ref().len() == sizes[at] { sizes[at] } else { 0 };
+            let text = make(index);
+            let size = if text.as_ref().len() == sizes[index] { sizes[index] } else { 0 };
             copy(&text.as_ref().as_bytes()[..size], &mut own[..size]);
             own[size..].fill(MaybeUninit::new(b'\n'));
             text
@@ -330,13 +340,13 @@ fn starts(sizes: &[usize]) -> Result<Vec<u32>, OpError> {
             "sources have {total} bytes, at least one and at most {MAX_BYTES} are expected"
         )));
     }
-    let mut at = ALIGNMENT;
+    let mut offset = ALIGNMENT;
     let mut starts = Vec::with_capacity(sizes.len() + 1);
     for size in sizes {
-        starts.push(to_u32(at));
-        at += (size + 1).next_multiple_of(ALIGNMENT);
+        starts.push(to_u32(offset));
+        offset += (size + 1).next_multiple_of(ALIGNMENT);
     }
-    starts.push(to_u32(at));
+    starts.push(to_u32(offset));
     Ok(starts)
 }
 
@@ -378,8 +388,10 @@ mod tests {
         let growing = [FIRST, 2 * FIRST, 3 * FIRST, FIRST, 1, MAX, 1];
         let requests = [&[1, 2][..], &[MAX - 4], &[], &[2], &growing, &[MAX + 1], &[5]];
         let requests: Vec<_> = requests.into_iter().map(request).collect();
-        let plan = plan_slices(&requests.iter().collect::<Vec<_>>());
-        let plan: Vec<_> = plan.into_iter().map(|slice| (slice.range, slice.group_bytes)).collect();
+        let plan: Vec<_> = plan_slices(&requests.iter().collect::<Vec<_>>())
+            .into_iter()
+            .map(|slice| (slice.range, slice.group_bytes))
+            .collect();
         let expected = [
             (0..3, Some(MAX - 1)),
             (3..4, Some(2)),
@@ -397,22 +409,23 @@ mod tests {
     }
 
     fn slices(count: usize) -> Vec<SlicePlan> {
-        (0..count).map(|at| SlicePlan { range: at..at + 1, group_bytes: None }).collect()
+        (0..count).map(|index| SlicePlan { range: index..index + 1, group_bytes: None }).collect()
     }
 
     #[test]
     fn slices_are_packed_in_order_and_not_far_ahead() {
         for count in [0, 1, 20] {
-            let (begun, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let begun = AtomicUsize::new(0);
+            let taken = AtomicUsize::new(0);
             let pack = |range: Range<usize>| {
                 begun.fetch_add(1, SeqCst);
                 assert!(range.start <= taken.load(SeqCst) + MAX_PACKED + 1);
                 range.start
             };
             let run = |packed: Receiver<usize>| {
-                let take = |at: usize| {
+                let take = |index: usize| {
                     taken.fetch_add(1, SeqCst);
-                    at
+                    index
                 };
                 packed.iter().map(take).collect::<Vec<_>>()
             };
@@ -430,7 +443,7 @@ mod tests {
     fn packed(sizes: &[usize], texts: &[&str]) -> (String, Vec<u32>) {
         let starts = starts(sizes).expect("few");
         let mut out = vec![MaybeUninit::new(0); starts[sizes.len()] as usize + HALO];
-        let made = pack_texts(sizes, &starts, |at| texts[at], &mut out, &MemcpyPool::default());
+        let made = pack_texts(sizes, &starts, |index| texts[index], &mut out, &MemcpyPool::default());
         assert_eq!(made, texts);
         // SAFETY: all bytes are initialised with zeros.
         let out = out.into_iter().map(|byte| unsafe { byte.assume_init() }).collect();
@@ -443,9 +456,11 @@ mod tests {
         let texts = ["a", &long, "", "bcd", &long, "e = 1"];
         let sizes = texts.map(str::len);
         let (out, starts) = packed(&sizes, &texts);
-        for (at, text) in texts.iter().enumerate() {
-            assert!(out[starts[at] as usize..].starts_with(text));
-            assert!(starts[at].is_multiple_of(32) && starts[at] as usize + text.len() < starts[at + 1] as usize);
+        for (index, text) in texts.iter().enumerate() {
+            assert!(out[starts[index] as usize..].starts_with(text));
+            assert!(
+                starts[index].is_multiple_of(32) && starts[index] as usize + text.len() < starts[index + 1] as usize
+            );
         }
         let gaps = out.len() - sizes.iter().sum::<usize>();
         assert_eq!(out.bytes().filter(|byte| *byte == b'\n').count(), gaps);

@@ -107,7 +107,8 @@ impl Trees {
     }
 
     fn new(lexed: &Lexed, worker: &Worker) -> Result<Self, OpError> {
-        let (nodes, values) = (lexed.token_cap * SLOTS_PER_TOKEN, lexed.token_cap);
+        let nodes = lexed.token_cap * SLOTS_PER_TOKEN;
+        let values = lexed.token_cap;
         Ok(Self {
             summary: worker.alloc(lexed.sources + 1)?,
             kinds: worker.alloc(nodes)?,
@@ -127,8 +128,9 @@ impl Trees {
 
 /// Parses lexed sources: launches all kernels, without waiting. `versions`: the minor version of each source's grammar.
 pub(super) fn trees(lexed: &Lexed, versions: &[u8], worker: &Worker) -> Result<Trees, OpError> {
-    let (scratch, trees) = (Scratch::new(lexed, versions, worker)?, Trees::new(lexed, worker)?);
-    let mut launch = Launch { worker, lexed, scratch, trees };
+    let workspace = ParseWorkspace::new(lexed, versions, worker)?;
+    let trees = Trees::new(lexed, worker)?;
+    let mut launch = Launch { worker, lexed, workspace, trees };
     launch.order()?;
     launch.trees.early_reasons = if lexed.text_cap < EARLY_BYTES { None } else { Some(launch.early_reasons()?) };
     launch.nodes()?;
@@ -146,7 +148,7 @@ const EARLY_BYTES: usize = 256 << 10;
 struct Launch<'a> {
     worker: &'a Worker,
     lexed: &'a Lexed,
-    scratch: Scratch,
+    workspace: ParseWorkspace,
     trees: Trees,
 }
 
@@ -160,7 +162,8 @@ impl Launch<'_> {
     }
 
     fn batch(&self) -> TreeBatch {
-        let (lexed, scratch) = (self.lexed, &self.scratch);
+        let lexed = self.lexed;
+        let workspace = &self.workspace;
         TreeBatch {
             text: lexed.text.address(),
             source_starts: lexed.source_starts.address(),
@@ -179,23 +182,23 @@ impl Launch<'_> {
             logical_alternates: lexed.logical_alternates.address(),
             name_starts: lexed.name_starts.address(),
             name_ends: lexed.name_ends.address(),
-            versions: scratch.versions.ptr().address(),
-            reasons: scratch.reasons.ptr().address(),
-            lines: scratch.lines.ptr().address(),
-            line_sources: scratch.line_sources.ptr().address(),
-            columns: scratch.columns.ptr().address(),
-            min_columns_32: scratch.min_columns_32.ptr().address(),
-            min_columns_1024: scratch.min_columns_1024.ptr().address(),
-            first_terminals: scratch.first_terminals.ptr().address(),
-            records: scratch.records.ptr().address(),
-            merged: scratch.merged.ptr().address(),
-            spill: scratch.spill.ptr().address(),
-            outcomes: scratch.outcomes.ptr().address(),
-            bases: scratch.bases.ptr().address(),
-            nestings: scratch.nestings.ptr().address(),
-            segments: scratch.segments.ptr().address(),
-            long_lines: scratch.long_lines.ptr().address(),
-            counters: scratch.counters.ptr().address(),
+            versions: workspace.versions.ptr().address(),
+            reasons: workspace.reasons.ptr().address(),
+            lines: workspace.lines.ptr().address(),
+            line_sources: workspace.line_sources.ptr().address(),
+            columns: workspace.columns.ptr().address(),
+            min_columns_32: workspace.min_columns_32.ptr().address(),
+            min_columns_1024: workspace.min_columns_1024.ptr().address(),
+            first_terminals: workspace.first_terminals.ptr().address(),
+            records: workspace.records.ptr().address(),
+            merged: workspace.merged.ptr().address(),
+            spill: workspace.spill.ptr().address(),
+            outcomes: workspace.outcomes.ptr().address(),
+            bases: workspace.bases.ptr().address(),
+            nestings: workspace.nestings.ptr().address(),
+            segments: workspace.segments.ptr().address(),
+            long_lines: workspace.long_lines.ptr().address(),
+            counters: workspace.counters.ptr().address(),
             source_count: to_u32(lexed.sources),
             line_cap: to_u32(lexed.logical_cap),
             token_cap: to_u32(lexed.token_cap),
@@ -217,7 +220,7 @@ impl Launch<'_> {
 
     /// Facts of lines, split lines, and the order in which units are parsed.
     fn order(&self) -> Result<(), OpError> {
-        let scratch = &self.scratch;
+        let workspace = &self.workspace;
         self.launch(
             &TREE_SOURCES,
             Grid::x(to_u32(self.lexed.sources.div_ceil(TREE_THREADS as usize))),
@@ -227,19 +230,20 @@ impl Launch<'_> {
         self.launch(&TREE_LINES, self.by_lines(BLOCK_LINES), LINE_THREADS, self.args())?;
         self.launch(&TREE_SPLIT, self.full_grid(), SPLIT_THREADS, self.args())?;
         let items = Grid::x(to_u32(items(self.lexed).div_ceil(BLOCK_LINES)));
-        self.launch(&TREE_SORT_COUNT, items, LINE_THREADS, self.args().ptr(scratch.keys.ptr()))?;
-        let starts = Args::new().ptr(scratch.keys.ptr()).u32(to_u32(keys(self.lexed)));
+        self.launch(&TREE_SORT_COUNT, items, LINE_THREADS, self.args().ptr(workspace.keys.ptr()))?;
+        let starts = Args::new().ptr(workspace.keys.ptr()).u32(to_u32(keys(self.lexed)));
         self.launch(&TREE_SORT_SCAN, Grid::x(1), LINE_THREADS, starts)?;
-        let order = self.args().ptr(scratch.keys.ptr()).ptr(scratch.order.ptr());
+        let order = self.args().ptr(workspace.keys.ptr()).ptr(workspace.order.ptr());
         self.launch(&TREE_SORT_SCATTER, items, LINE_THREADS, order)
     }
 
     /// Starts to download the reasons known so far: those of sources with the longest lines, which take the CPU longest, are
     /// among them.
     fn early_reasons(&self) -> Result<EarlyReasons, OpError> {
-        let (mut layout, mut plan) = (Layout::default(), DownloadPlan::default());
+        let mut layout = Layout::default();
+        let mut plan = DownloadPlan::default();
         let reasons = layout.add(self.lexed.sources);
-        plan.add(&self.scratch.reasons, 0, reasons);
+        plan.add(&self.workspace.reasons, 0, reasons);
         let mut download = self.worker.pending_download(&layout)?;
         self.worker.download_async(&plan, &mut download, StreamKind::Compute)?;
         Ok(EarlyReasons { download, reasons })
@@ -249,13 +253,13 @@ impl Launch<'_> {
     fn nodes(&self) -> Result<(), OpError> {
         let tables =
             self.worker.device().device_cache().get_or_create(0, &TABLES, || DeviceTables::new(self.worker))?;
-        let scratch = &self.scratch;
+        let workspace = &self.workspace;
         let lr = LrParams {
             batch: self.batch(),
             bytes: tables.bytes.ptr().address(),
-            order: scratch.order.ptr().address(),
-            count: scratch.keys.ptr_at(keys(self.lexed)).address(),
-            ends: scratch.keys.ptr().address(),
+            order: workspace.order.ptr().address(),
+            count: workspace.keys.ptr_at(keys(self.lexed)).address(),
+            ends: workspace.keys.ptr().address(),
             tables: tables.offsets,
         };
         let mut args = Args::new().value(lr);
@@ -266,9 +270,9 @@ impl Launch<'_> {
             self.worker.launch(&TREE_LR, Grid::x(self.worker.sm_count()), LR_THREADS, LR_STACK_BYTES, &mut args)?;
         }
         self.launch(&TREE_SEGMENTS, self.full_grid(), TREE_THREADS, self.args())?;
-        self.launch(&TREE_ROWS_REDUCE, self.full_grid(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
-        self.launch(&TREE_ROWS_SCAN, self.full_grid(), SCAN_THREADS, self.args().ptr(scratch.sums.ptr()))?;
-        let [nodes, tokens, sources, ..] = &scratch.values;
+        self.launch(&TREE_ROWS_REDUCE, self.full_grid(), SCAN_THREADS, self.args().ptr(workspace.sums.ptr()))?;
+        self.launch(&TREE_ROWS_SCAN, self.full_grid(), SCAN_THREADS, self.args().ptr(workspace.sums.ptr()))?;
+        let [nodes, tokens, sources, ..] = &workspace.values;
         self.launch(
             &TREE_MERGE,
             self.full_grid(),
@@ -280,7 +284,7 @@ impl Launch<'_> {
     /// Nesting of lines, then the node columns.
     fn node_columns(&self) -> Result<(), OpError> {
         let trees = &self.trees;
-        let [nodes, tokens, sources, ..] = &self.scratch.values;
+        let [nodes, tokens, sources, ..] = &self.workspace.values;
         let columns = NodeColumns {
             kinds: trees.kinds.ptr().address(),
             fields: trees.fields.ptr().address(),
@@ -299,8 +303,9 @@ impl Launch<'_> {
 
     /// The value columns and the summary.
     fn literal_columns(&self) -> Result<(), OpError> {
-        let (scratch, trees) = (&self.scratch, &self.trees);
-        let [nodes, tokens, sources, sizes, bases, appending, long_texts] = &scratch.values;
+        let workspace = &self.workspace;
+        let trees = &self.trees;
+        let [nodes, tokens, sources, sizes, bases, appending, long_texts] = &workspace.values;
         let literals = Literals {
             kinds: trees.kinds.ptr().address(),
             fields: trees.fields.ptr().address(),
@@ -324,8 +329,8 @@ impl Launch<'_> {
         let args = || self.args().value(literals);
         self.launch(&TREE_LITERALS, self.full_grid(), TREE_THREADS, args())?;
         self.launch(&TREE_LONG_STRINGS, self.full_grid(), TREE_THREADS, args())?;
-        self.launch(&TREE_EXTRA_REDUCE, self.full_grid(), SCAN_THREADS, args().ptr(scratch.sums.ptr()))?;
-        self.launch(&TREE_EXTRA_SCAN, self.full_grid(), SCAN_THREADS, args().ptr(scratch.sums.ptr()))?;
+        self.launch(&TREE_EXTRA_REDUCE, self.full_grid(), SCAN_THREADS, args().ptr(workspace.sums.ptr()))?;
+        self.launch(&TREE_EXTRA_SCAN, self.full_grid(), SCAN_THREADS, args().ptr(workspace.sums.ptr()))?;
         self.launch(&TREE_EXTRA, self.full_grid(), TREE_THREADS, args())?;
         let sources = Grid::x(to_u32((self.lexed.sources + 1).div_ceil(TREE_THREADS as usize)));
         self.launch(&TREE_SUMMARY, sources, TREE_THREADS, args().ptr(trees.summary.ptr()))
@@ -333,7 +338,7 @@ impl Launch<'_> {
 }
 
 /// Buffers that only the kernels use.
-struct Scratch {
+struct ParseWorkspace {
     versions: Buffer<u8>,
     reasons: Buffer<u32>,
     lines: Buffer<[u32; 4]>,
@@ -358,9 +363,10 @@ struct Scratch {
     values: [Buffer<u32>; 7],
 }
 
-impl Scratch {
+impl ParseWorkspace {
     fn new(lexed: &Lexed, versions: &[u8], worker: &Worker) -> Result<Self, OpError> {
-        let (lines, tokens) = (lexed.logical_cap, lexed.token_cap);
+        let lines = lexed.logical_cap;
+        let tokens = lexed.token_cap;
         let values = || worker.alloc::<u32>(tokens + 1);
         Ok(Self {
             versions: worker.upload_new(versions)?,
@@ -468,9 +474,9 @@ fn deduplicate_rows(table: &[u16], width: usize) -> (Vec<u16>, Vec<u16>) {
     let mut cells = Vec::new();
     let mut start_of = |row| {
         *known.entry(row).or_insert_with(|| {
-            let at = to_u16(cells.len());
+            let index = to_u16(cells.len());
             cells.extend_from_slice(row);
-            at
+            index
         })
     };
     (table.chunks(width).map(&mut start_of).collect(), cells)
@@ -488,15 +494,16 @@ fn overlap_rows() -> (Vec<u16>, Vec<u16>) {
     let mut cells: Vec<Option<u16>> = Vec::new();
     let mut starts = vec![0; rows.len()];
     for row in order {
-        let fits = |at: usize| rows[row].iter().all(|&(column, _)| cells.get(at + column).copied().flatten().is_none());
-        let at = (0..=cells.len()).find(|&at| fits(at)).expect("a row fits after the last cell");
-        cells.resize(cells.len().max(at + width), None);
+        let fits =
+            |index: usize| rows[row].iter().all(|&(column, _)| cells.get(index + column).copied().flatten().is_none());
+        let index = (0..=cells.len()).find(|&index| fits(index)).expect("a row fits after the last cell");
+        cells.resize(cells.len().max(index + width), None);
         for &(column, cell) in &rows[row] {
-            cells[at + column] = Some(cell);
+            cells[index + column] = Some(cell);
         }
-        starts[row] = to_u16(at);
+        starts[row] = to_u16(index);
     }
-    let starts = grammar::GOTO_ROWS.iter().map(|&at| starts[usize::from(at) / width]).collect();
+    let starts = grammar::GOTO_ROWS.iter().map(|&index| starts[usize::from(index) / width]).collect();
     (starts, cells.into_iter().map(Option::unwrap_or_default).collect())
 }
 

@@ -39,7 +39,7 @@ pub(super) struct ScanError {
     metric: Metric,
     /// Relative to |q| |x|.
     relative: f64,
-    /// What underflow may take from an inner product.
+    /// The largest absolute error of an inner product by underflow.
     absolute: f64,
     /// The largest norm of a query.
     max_query_norm: f64,

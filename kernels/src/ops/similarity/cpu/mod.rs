@@ -44,8 +44,9 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &Worker) -> Result<Vec<Hi
 
 /// Searches inline corpora, one after the other.
 pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Result<Vec<Hits>, OpError> {
-    let one = |request: &&FindSimilarRequest| {
-        let (rows, queries) = (request.corpus.as_f32(), request.queries.as_f32());
+    let search = |request: &&FindSimilarRequest| {
+        let rows = request.corpus.as_f32();
+        let queries = request.queries.as_f32();
         let table = Table::inline(&rows, request.corpus.rows(), request.corpus.cols(), request.metric);
         let batch = QueryBatch {
             queries: &queries,
@@ -56,7 +57,7 @@ pub(super) fn find_similar(batch: &[&FindSimilarRequest], worker: &Worker) -> Re
         };
         Ok(search_table(&table, &[batch], worker)?.pop().unwrap_or(Hits { lists: vec![] }))
     };
-    batch.iter().map(one).collect()
+    batch.iter().map(search).collect()
 }
 
 /// Answers all requests of a batch together.
@@ -66,8 +67,8 @@ fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], worker: &Worker) 
         .iter()
         .zip(&filters)
         .flat_map(|(batch, filter)| {
-            (0..batch.count).map(|at| {
-                let vector = &batch.queries[at * table.dim..][..table.dim];
+            (0..batch.count).map(|index| {
+                let vector = &batch.queries[index * table.dim..][..table.dim];
                 Query::new(vector, batch.k, batch.threshold, filter)
             })
         })
@@ -79,17 +80,19 @@ fn search_table(table: &Table<'_>, batches: &[QueryBatch<'_>], worker: &Worker) 
 /// The hits of each query.
 fn search_queries(table: &Table<'_>, queries: &[Query<'_>], worker: &Worker) -> Result<Vec<Vec<Hit>>, OpError> {
     let mut lists = vec![vec![]; queries.len()];
-    let (mut direct, mut scanned, mut gathered) = (vec![], vec![], vec![]);
-    for (at, query) in queries.iter().enumerate() {
+    let mut direct = vec![];
+    let mut scanned = vec![];
+    let mut gathered = vec![];
+    for (index, query) in queries.iter().enumerate() {
         match query.filter {
-            Filter::Rows(_) => direct.push(at),
-            Filter::All | Filter::Mask(_) => scanned.push(at),
-            Filter::Gathered(_) => gathered.push(at),
+            Filter::Rows(_) => direct.push(index),
+            Filter::All | Filter::Mask(_) => scanned.push(index),
+            Filter::Gathered(_) => gathered.push(index),
         }
     }
     if !direct.is_empty() {
-        let rows: Vec<_> = direct.iter().map(|&at| queries[at].filter.rows().map_or(0, <[u32]>::len)).collect();
-        let score = |at: usize| collectors::score_selected(table, &queries[at]);
+        let rows: Vec<_> = direct.iter().map(|&index| queries[index].filter.rows().map_or(0, <[u32]>::len)).collect();
+        let score = |index: usize| collectors::score_selected(table, &queries[index]);
         let each = || score_each(worker, table.dim, &rows, direct.clone(), score);
         store(&mut lists, &direct, worker.pool().time_inline("search_direct", each)?);
     }
@@ -97,8 +100,8 @@ fn search_queries(table: &Table<'_>, queries: &[Query<'_>], worker: &Worker) -> 
         Pass { table, queries, rows: None, worker }.run(&scanned, &mut lists)?;
     }
     // Queries of one request share its rows.
-    for of in gathered.chunk_by(|&a, &b| std::ptr::eq(queries[a].filter, queries[b].filter)) {
-        Pass { table, queries, rows: queries[of[0]].filter.rows(), worker }.run(of, &mut lists)?;
+    for group in gathered.chunk_by(|&a, &b| std::ptr::eq(queries[a].filter, queries[b].filter)) {
+        Pass { table, queries, rows: queries[group[0]].filter.rows(), worker }.run(group, &mut lists)?;
     }
     Ok(lists)
 }
@@ -113,9 +116,9 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Finds the hits of the queries `of`.
-    fn run(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
-        let uncertified = self.search(of, lists)?;
+    /// Finds the hits of the queries `group`.
+    fn run(&self, group: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
+        let uncertified = self.search(group, lists)?;
         if uncertified.is_empty() { Ok(()) } else { self.rescan(&uncertified, lists) }
     }
 
@@ -129,34 +132,36 @@ impl Pass<'_> {
         self.worker.pool().time_inline(kernel, || {
             let mut collectors = Vec::with_capacity(queries.len());
             for (pass, queries) in queries.chunks(scan::PASS_QUERIES).enumerate() {
-                let collector = |at: usize| collector(pass * scan::PASS_QUERIES + at);
+                let collector = |index: usize| collector(pass * scan::PASS_QUERIES + index);
                 collectors.extend(scan::scan(self.table, self.rows, queries, self.worker, Isa::best(), collector)?);
             }
             Ok(collectors)
         })
     }
 
-    /// Scan, rescoring and certificate for the queries `of`; returns those whose certificate failed.
-    fn search(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
-        let (table, worker) = (self.table, self.worker);
-        let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
-        let candidates = self.scan("search_scan", &queries, |at| TopCandidates::new(table, queries[at]))?;
+    /// Scan, rescoring and certificate for the queries `group`; returns those whose certificate failed.
+    fn search(&self, group: &[usize], lists: &mut [Vec<Hit>]) -> Result<Vec<usize>, OpError> {
+        let table = self.table;
+        let worker = self.worker;
+        let queries: Vec<_> = group.iter().map(|&index| &self.queries[index]).collect();
+        let candidates = self.scan("search_scan", &queries, |index| TopCandidates::new(table, queries[index]))?;
         let rows: Vec<_> = queries.iter().map(|query| collectors::candidate_count(query.k)).collect();
         let rescore = || score_each(worker, table.dim, &rows, candidates, TopCandidates::rescore);
         let rescored = worker.pool().time_inline("search_rescore", rescore)?;
         let (hits, certified): (Vec<_>, Vec<_>) = rescored.into_iter().unzip();
-        store(lists, of, hits);
-        Ok(of.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&at, _)| at).collect())
+        store(lists, group, hits);
+        Ok(group.iter().zip(certified).filter(|(_, certified)| !certified).map(|(&index, _)| index).collect())
     }
 
     /// Scans again for queries whose first hits are in `lists`.
-    fn rescan(&self, of: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
+    fn rescan(&self, group: &[usize], lists: &mut [Vec<Hit>]) -> Result<(), OpError> {
         let table = self.table;
-        let queries: Vec<_> = of.iter().map(|&at| &self.queries[at]).collect();
-        let known: Vec<_> = of.iter().map(|&at| &lists[at]).collect();
-        let found = self.scan("search_rescan", &queries, |at| TopHits::better_than(table, queries[at], known[at]))?;
+        let queries: Vec<_> = group.iter().map(|&index| &self.queries[index]).collect();
+        let known: Vec<_> = group.iter().map(|&index| &lists[index]).collect();
+        let found =
+            self.scan("search_rescan", &queries, |index| TopHits::better_than(table, queries[index], known[index]))?;
         let cost = |hits: &TopHits<'_>| READ_COST.saturating_mul(hits.len() as u64);
-        store(lists, of, self.worker.map(found, cost, TopHits::finish)?);
+        store(lists, group, self.worker.map(found, cost, TopHits::finish)?);
         Ok(())
     }
 }
@@ -180,6 +185,6 @@ fn score_each<T: Send, R: Send>(
     worker.map(queries, |(_, rows)| cost(**rows).max(1), |(query, _)| score(query))
 }
 
-fn store(lists: &mut [Vec<Hit>], of: &[usize], hits: Vec<Vec<Hit>>) {
-    of.iter().zip(hits).for_each(|(&at, hits)| lists[at] = hits);
+fn store(lists: &mut [Vec<Hit>], group: &[usize], hits: Vec<Vec<Hit>>) {
+    group.iter().zip(hits).for_each(|(&index, hits)| lists[index] = hits);
 }

@@ -1,4 +1,4 @@
-//! How each request of a batch reads the rows that it selects: by a pass over all rows that requests share, by
+//! The plan by which each request of a batch reads the rows that it selects: by a pass over all rows that requests share, by
 //! gathering its rows, or by scoring them directly.
 
 use std::borrow::Cow;
@@ -46,15 +46,17 @@ fn filter<'a>(len: usize, batch: &QueryBatch<'a>, count: usize, shares: bool) ->
 fn rows(len: usize, selection: &Selection) -> Cow<'_, [u32]> {
     match selection {
         Selection::All => (0..).take(len).collect(),
-        Selection::Mask(bits) => (0..).zip(mask_words(bits, len)).flat_map(|(at, &word)| set_bits(at, word)).collect(),
+        Selection::Mask(bits) => {
+            (0..).zip(mask_words(bits, len)).flat_map(|(index, &word)| set_bits(index, word)).collect()
+        }
         Selection::Rows(rows) => Cow::Borrowed(existing_rows(rows, len)),
     }
 }
 
-fn set_bits(at: u32, mut word: u32) -> impl Iterator<Item = u32> {
+fn set_bits(index: u32, mut word: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let bit = (word != 0).then(|| word.trailing_zeros())?;
         word &= word - 1;
-        Some(at * 32 + bit)
+        Some(index * 32 + bit)
     })
 }

@@ -17,8 +17,8 @@ use crate::{
     cpu::{
         Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
-        simd::{Isa, Kernel, Lanes},
-        slices::{READ_COST, grouped, total},
+        simd::{Isa, Lanes, WithSimd},
+        slices::{READ_COST, grouped},
     },
     op::product,
 };
@@ -52,10 +52,10 @@ pub(super) fn scan<C: Collector>(
     let len = rows.map_or(table.len, <[u32]>::len);
     let threads = worker.pool().threads();
     let share = (len * row_bytes / (4 * threads)).clamp(block * row_bytes, SPAN_BYTES);
-    let most = (share / row_bytes).max(block);
+    let maximum = (share / row_bytes).max(block);
     let spans: Vec<Span<'_>> = match rows {
-        None => table.ranges(most).into_iter().map(Span::Contiguous).collect(),
-        Some(rows) => rows.chunks(most).map(Span::Listed).collect(),
+        None => table.ranges(maximum).into_iter().map(Span::Contiguous).collect(),
+        Some(rows) => rows.chunks(maximum).map(Span::Listed).collect(),
     };
     let max_norm = bounds::max_query_norm(table.metric, queries.iter().map(|query| query.squared_norm));
     let error = ScanError::new(table.metric, table.dim, max_norm);
@@ -114,14 +114,14 @@ fn scan_in_slices<C: Collector>(
     Ok(parts.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What all threads of a scan share.
+/// State that all threads of a scan share.
 struct Scan<'a> {
     table: &'a Table<'a>,
     isa: Isa,
     /// The most rows per block.
     block: usize,
     groups: Vec<QueryGroup>,
-    /// Whether listed rows are copied together, because some group takes the GEMM path.
+    /// True if listed rows are copied together, because some group takes the GEMM path.
     gathers: bool,
     error: ScanError,
 }
@@ -186,7 +186,8 @@ impl<C: Collector> ScanThread<C> {
                         group.packed.multiply(row, tile, Prefetch::None);
                     }
                 }
-                let (bounds, ids) = (&self.bounds, RowIds::List(list));
+                let bounds = &self.bounds;
+                let ids = RowIds::List(list);
                 scan.isa.run(PruneTile { group, tile: &self.tile, bounds, ids, thresholds, collectors });
             }
         }
@@ -217,10 +218,10 @@ enum RowIds<'a> {
 }
 
 impl RowIds<'_> {
-    fn at(self, at: usize) -> u32 {
+    fn at(self, index: usize) -> u32 {
         match self {
-            Self::From(first) => u32::try_from(first + at).expect("rows are counted in u32"),
-            Self::List(rows) => rows[at],
+            Self::From(first) => u32::try_from(first + index).expect("rows are counted in u32"),
+            Self::List(rows) => rows[index],
         }
     }
 }
@@ -231,8 +232,8 @@ const PREFETCH_ROWS: usize = 8;
 /// Listed rows, prefetched.
 fn prefetched<'a>(table: &Table<'a>, list: &[u32]) -> impl Iterator<Item = &'a [f32]> {
     list.iter().take(PREFETCH_ROWS).for_each(|&row| table.prefetch(row));
-    list.iter().enumerate().map(|(at, &row)| {
-        list.get(at + PREFETCH_ROWS).inspect(|&&row| table.prefetch(row));
+    list.iter().enumerate().map(|(index, &row)| {
+        list.get(index + PREFETCH_ROWS).inspect(|&&row| table.prefetch(row));
         table.row(row as usize)
     })
 }
@@ -260,11 +261,11 @@ struct QueryGroup {
 }
 
 fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<QueryGroup> {
-    let most = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP_QUERIES);
+    let maximum = (GROUP_BYTES / size_of::<f32>() / table.dim.max(1) / PANEL * PANEL).clamp(PANEL, GROUP_QUERIES);
     let mut groups = vec![];
     let mut first = 0;
     while first < queries.len() {
-        let taken = group_len(queries.len() - first, most);
+        let taken = group_len(queries.len() - first, maximum);
         let mut vectors = Vec::with_capacity(taken * table.dim);
         let group = &queries[first..first + taken];
         let scales: Vec<_> =
@@ -277,9 +278,9 @@ fn groups(table: &Table<'_>, queries: &[&Query<'_>], isa: Isa) -> Vec<QueryGroup
 }
 
 /// The number of queries in the next group, of those that are left.
-fn group_len(left: usize, most: usize) -> usize {
+fn group_len(left: usize, limit: usize) -> usize {
     match left % PANEL {
-        _ if left >= most => most,
+        _ if left >= limit => limit,
         1..=REST if left > PANEL => left - left % PANEL,
         _ => left,
     }
@@ -319,7 +320,7 @@ struct PruneTile<'a, C> {
     collectors: &'a mut [C],
 }
 
-impl<C: Collector> Kernel for PruneTile<'_, C> {
+impl<C: Collector> WithSimd for PruneTile<'_, C> {
     type Out = ();
 
     #[inline(always)]
@@ -327,8 +328,10 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
         let columns = self.group.packed.columns();
         let long_enough = self.thresholds.len() >= columns && self.group.scales.len() >= columns;
         assert!(columns.is_multiple_of(L::WIDTH) && long_enough);
-        for (at, (products, row)) in self.tile.chunks_exact(columns).zip(self.bounds).enumerate() {
-            let (factor, slope, offset) = (lanes.splat(row.factor), lanes.splat(row.slope), lanes.splat(row.offset));
+        for (index, (products, row)) in self.tile.chunks_exact(columns).zip(self.bounds).enumerate() {
+            let factor = lanes.splat(row.factor);
+            let slope = lanes.splat(row.slope);
+            let offset = lanes.splat(row.offset);
             for from in (0..self.collectors.len()).step_by(L::WIDTH) {
                 // SAFETY: all three have `columns` numbers, a multiple of WIDTH above `from`.
                 let (dot, scale, threshold) = unsafe {
@@ -344,7 +347,7 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
                     let mut bounds = [0.0; 16];
                     // SAFETY: no vector is wider than 16.
                     unsafe { lanes.store(bounds.as_mut_ptr(), bound) };
-                    self.offer(at, from, over, &bounds);
+                    self.offer(index, from, over, &bounds);
                 }
             }
         }
@@ -354,8 +357,8 @@ impl<C: Collector> Kernel for PruneTile<'_, C> {
 impl<C: Collector> PruneTile<'_, C> {
     #[cold]
     #[inline(never)]
-    fn offer(&mut self, at: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
-        let row = self.ids.at(at);
+    fn offer(&mut self, index: usize, from: usize, mut over: u32, bounds: &[f32; 16]) {
+        let row = self.ids.at(index);
         while over != 0 {
             let lane = over.trailing_zeros() as usize;
             over &= over - 1;

@@ -36,11 +36,11 @@ pub(super) struct RowRange<'a> {
 }
 
 impl RowRange<'_> {
-    /// The same rows in ranges of at most `most` rows.
-    pub(super) fn split(self, dim: usize, most: usize) -> impl Iterator<Item = Self> {
+    /// The same rows in ranges of at most `limit` rows.
+    pub(super) fn split(self, dim: usize, limit: usize) -> impl Iterator<Item = Self> {
         let dim = dim.max(1);
-        self.rows.chunks(most * dim).enumerate().map(move |(at, rows)| {
-            let part = at * most..at * most + rows.len() / dim;
+        self.rows.chunks(limit * dim).enumerate().map(move |(index, rows)| {
+            let part = index * limit..index * limit + rows.len() / dim;
             let squared_norms = self.squared_norms.map(|norms| &norms[part.clone()]);
             Self { first: self.first + part.start, rows, squared_norms }
         })
@@ -56,17 +56,17 @@ impl<'a> Table<'a> {
         Self { metric, dim, len, deleted: None, source: Source::Inline(rows) }
     }
 
-    /// All rows, in ranges of at most `most` rows.
-    pub(super) fn ranges(&self, most: usize) -> Vec<RowRange<'a>> {
+    /// All rows, in ranges of at most `limit` rows.
+    pub(super) fn ranges(&self, limit: usize) -> Vec<RowRange<'a>> {
         let dim = self.dim;
         match self.source {
             Source::Resident(view) => {
                 let chunks = view.chunks().zip(view.norms());
                 let whole =
                     chunks.map(|((first, rows), (_, norms))| RowRange { first, rows, squared_norms: Some(norms) });
-                whole.flat_map(|range| range.split(dim, most)).collect()
+                whole.flat_map(|range| range.split(dim, limit)).collect()
             }
-            Source::Inline(rows) => RowRange { first: 0, rows, squared_norms: None }.split(dim, most).collect(),
+            Source::Inline(rows) => RowRange { first: 0, rows, squared_norms: None }.split(dim, limit).collect(),
         }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Table<'a> {
         simd::prefetch(self.row(row as usize));
     }
 
-    /// Whether a row is live and passes the query's filter.
+    /// Returns true if a row is live and passes the query's filter.
     pub(super) fn matches(&self, query: &Query<'_>, row: u32) -> bool {
         let selected = match query.filter {
             Filter::Mask(bits) => is_set(bits, row),
@@ -164,7 +164,7 @@ impl<'a> Query<'a> {
         Self { vector, squared_norm: f64_sums::squared_norm(vector), k, threshold, filter }
     }
 
-    /// Whether a score passes the threshold.
+    /// Returns true if a score passes the threshold.
     pub(super) fn admits(&self, metric: Metric, score: f32) -> bool {
         self.threshold.is_none_or(|threshold| metric.compare(score, threshold).is_le())
     }

@@ -39,7 +39,7 @@ fn numbers(spread: Spread, rows: usize, dim: usize, seed: u64) -> Matrix {
         Spread::Near => (column as f32 * 0.7).sin() * (1.0 + random.random_range(-1e-6_f32..1e-6)),
         Spread::Wild => random.random_range(-1.0_f32..1.0) * [1.0, 1e-44, 1e-39, 1e-20, 3e18, 1e30, 3e38][row % 7],
     };
-    let data = (0..rows * dim).map(|at| one(at / dim, at % dim)).collect();
+    let data = (0..rows * dim).map(|index| one(index / dim, index % dim)).collect();
     Matrix::from_vec(rows, dim, data).expect("the data was made for this shape")
 }
 
@@ -103,7 +103,7 @@ fn same(expected: &[Vec<Hit>], got: &[Vec<Hit>]) {
     for (query, (expected, got)) in expected.iter().zip(got).enumerate() {
         assert_eq!(expected.len(), got.len(), "hits of query {query}");
         let differs = expected.iter().zip(got).position(|(a, b)| a != b);
-        assert_eq!(differs.map(|at| (at, expected[at], got[at])), None, "query {query}");
+        assert_eq!(differs.map(|index| (index, expected[index], got[index])), None, "query {query}");
     }
 }
 
@@ -138,7 +138,8 @@ fn every_shape_is_ranked_like_the_oracle() {
 fn inline_corpora_need_no_alignment() {
     let mut worker = Backend::Cpu(Worker::new(Pool::start(2).expect("two threads")));
     for metric in METRICS {
-        let (corpus, queries) = (numbers(Spread::Even, 1025, 31, 1), numbers(Spread::Even, 7, 31, 2));
+        let corpus = numbers(Spread::Even, 1025, 31, 1);
+        let queries = numbers(Spread::Even, 7, 31, 2);
         let expected = oracle::search(&queries, &corpus, metric, 9, None, |_| true);
         let shifted = bytes::Bytes::from([&[0_u8][..], corpus.bytes()].concat()).slice(1..);
         let shifted = Matrix::from_bytes(1025, 31, shifted).expect("as many bytes");
@@ -256,11 +257,11 @@ fn requests_of_a_batch_keep_their_own_selection_threshold_and_k() {
         let requests: Vec<_> = selections
             .into_iter()
             .enumerate()
-            .map(|(at, selection)| SearchRequest {
-                k: 3 + 2 * at,
-                threshold: (at % 2 == 0).then_some(threshold),
+            .map(|(index, selection)| SearchRequest {
+                k: 3 + 2 * index,
+                threshold: (index % 2 == 0).then_some(threshold),
                 selection,
-                ..fixture.request(numbers(Spread::Even, 1 + 3 * at, 32, 10 + at as u64), 1)
+                ..fixture.request(numbers(Spread::Even, 1 + 3 * index, 32, 10 + index as u64), 1)
             })
             .collect();
         fixture.check(&requests);
@@ -306,8 +307,10 @@ fn requests_share_a_pass_over_all_rows_if_that_reads_less() {
         (vec![Selection::All, some(4), some(50)], 2),
         (vec![some(1)], 1),
     ] {
-        let request =
-            |(at, selection)| SearchRequest { selection, ..fixture.request(numbers(Spread::Even, 12, 16, at), 10) };
+        let request = |(index, selection)| SearchRequest {
+            selection,
+            ..fixture.request(numbers(Spread::Even, 12, 16, index), 10)
+        };
         let requests: Vec<_> = (24_u64..).zip(selections).map(request).collect();
         let before = fixture.calls("search_scan");
         fixture.check(&requests);
@@ -357,8 +360,10 @@ fn no_bound_of_any_instruction_set_is_below_its_score() {
     let spreads = [Spread::Even, Spread::Few, Spread::Near, Spread::Wild];
     for (spread, asked) in spreads.into_iter().flat_map(|a| spreads.map(|b| (a, b))) {
         for (metric, dim) in METRICS.into_iter().flat_map(|metric| [1, 17, 130, 768].map(|dim| (metric, dim))) {
-            let (rows, queries) = (numbers(spread, 60, dim, 13), numbers(asked, 15, dim, 14));
-            let (rows, queries) = (rows.as_f32(), queries.as_f32());
+            let rows = numbers(spread, 60, dim, 13);
+            let queries = numbers(asked, 15, dim, 14);
+            let rows = rows.as_f32();
+            let queries = queries.as_f32();
             let table = Table::inline(&rows, 60, dim, metric);
             let queries: Vec<_> = queries.chunks(dim).map(|query| Query::new(query, 1, None, &Filter::All)).collect();
             for (isa, count) in Isa::all().into_iter().flat_map(|isa| [(isa, 5), (isa, 15)]) {

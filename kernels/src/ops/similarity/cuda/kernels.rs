@@ -37,7 +37,7 @@ launch_structs! {
     /// Their dynamic shared memory.
     pub(super) const fn mma_shared_bytes(queries: usize) -> usize { MMA_STAGES * (TILE_BYTES + 128 * queries) }
 
-    /// Of scans by `wgmma`: two consumer warpgroups of 128 rows each, and the producer's.
+    /// Threads of scans by `wgmma`: two consumer warpgroups of 128 rows each, and the producer's.
     pub(super) const WGMMA_THREADS: u32 = 384;
     pub(super) const MAX_STAGES: usize = 16;
     /// A k tile of rows and queries, in dynamic shared memory.

@@ -28,7 +28,7 @@ const SPARSE_ROWS: usize = 1 << 12;
 
 static ALLOW_WGMMA: AtomicBool = AtomicBool::new(true);
 
-/// Whether scans may use `wgmma`, the default, or only `mma.sync`; for benchmarks.
+/// Allows scans to use `wgmma`, the default, or restricts them to `mma.sync`; for benchmarks.
 pub fn allow_wgmma(allowed: bool) {
     ALLOW_WGMMA.store(allowed, Relaxed);
 }
@@ -44,12 +44,12 @@ pub(super) fn search(batch: &[&SearchRequest], worker: &mut Worker) -> Result<Ve
         len: corpus_copy.len,
         deleted: corpus_copy.deleted.as_deref(),
     };
-    let found = search_resident(batch, context);
-    if found.is_err() {
+    let answers = search_resident(batch, context);
+    if answers.is_err() {
         // Kernels in flight may still read the device's copy.
         let _ = worker.synchronize();
     }
-    found
+    answers
 }
 
 /// Searches inline corpora.
@@ -71,7 +71,7 @@ fn find_one(request: &FindSimilarRequest, worker: &Worker) -> Result<Hits, OpErr
     let rows = DeviceRows::inline(&corpus.as_f32(), dim, *metric, format, scanned, worker)?;
     let context = SearchContext { worker, caps, rows: &rows, len: corpus.rows(), deleted: None };
     let data = queries.as_f32();
-    let spec = |at| QuerySpec { queries: &data, at, k: *k, threshold: *threshold, mask: None };
+    let spec = |index| QuerySpec { queries: &data, at: index, k: *k, threshold: *threshold, mask: None };
     let specs: Vec<_> = (0..queries.rows()).map(spec).collect();
     scan(context, &specs).map(|lists| Hits { lists })
 }
@@ -86,7 +86,7 @@ fn device_caps(worker: &Worker) -> DeviceCaps {
     }
 }
 
-/// How the queries of a request are searched.
+/// A part of a request's queries, by the method of its search.
 enum Part<'a> {
     /// By a scan, with a mask or of all rows.
     Scan(Option<&'a [u32]>),
@@ -101,15 +101,16 @@ fn search_resident(batch: &[&SearchRequest], context: SearchContext<'_>) -> Resu
         return Ok(answers);
     }
     let queries: Vec<_> = batch.iter().map(|request| request.queries.as_f32()).collect();
-    let specs_of = |at: usize, mask| {
-        let SearchRequest { k, threshold, .. } = *batch[at];
-        let queries = &queries[at][..];
-        (0..batch[at].queries.rows()).map(move |at| QuerySpec { queries, at, k, threshold, mask })
+    let specs_of = |index: usize, mask| {
+        let SearchRequest { k, threshold, .. } = *batch[index];
+        let queries = &queries[index][..];
+        (0..batch[index].queries.rows()).map(move |index| QuerySpec { queries, at: index, k, threshold, mask })
     };
     let sparse: Vec<_> = batch.iter().map(|request| sparse_rows(request, context.len)).collect();
-    let (mut scanned, mut specs) = (vec![], vec![]);
-    for (at, request) in batch.iter().enumerate() {
-        let part = match (&request.selection, &sparse[at]) {
+    let mut scanned = vec![];
+    let mut specs = vec![];
+    for (index, request) in batch.iter().enumerate() {
+        let part = match (&request.selection, &sparse[index]) {
             (Selection::Rows(list), _) => Part::List(list),
             (_, Some(list)) => Part::List(list),
             (Selection::Mask(mask), None) => Part::Scan(Some(mask)),
@@ -117,18 +118,18 @@ fn search_resident(batch: &[&SearchRequest], context: SearchContext<'_>) -> Resu
         };
         match part {
             Part::List(list) => {
-                answers[at].lists = score_listed(context, &specs_of(at, None).collect::<Vec<_>>(), list)?;
+                answers[index].lists = score_listed(context, &specs_of(index, None).collect::<Vec<_>>(), list)?;
             }
             Part::Scan(mask) => {
-                specs.extend(specs_of(at, mask));
-                scanned.push(at);
+                specs.extend(specs_of(index, mask));
+                scanned.push(index);
             }
         }
     }
     let mut lists = scan(context, &specs)?.into_iter();
-    for at in scanned {
-        let count = answers[at].lists.len();
-        answers[at].lists = lists.by_ref().take(count).collect();
+    for index in scanned {
+        let count = answers[index].lists.len();
+        answers[index].lists = lists.by_ref().take(count).collect();
     }
     Ok(answers)
 }
@@ -140,7 +141,7 @@ fn sparse_rows(request: &SearchRequest, len: usize) -> Option<Vec<u32>> {
     let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
     let few = count <= SPARSE_ROWS || count.saturating_mul(request.queries.rows()) <= SPARSE_PAIRS;
     few.then(|| {
-        let rows = words.iter().zip(0_u32..).flat_map(|(&word, at)| set_bits(word).map(move |bit| at * 32 + bit));
+        let rows = words.iter().zip(0_u32..).flat_map(|(&word, index)| set_bits(word).map(move |bit| index * 32 + bit));
         rows.filter(|row| (*row as usize) < len).collect()
     })
 }
@@ -161,8 +162,8 @@ fn score_listed(context: SearchContext<'_>, specs: &[QuerySpec<'_>], list: &[u32
     }
     let uploaded = context.worker.upload_new(list)?;
     let listed = RowList { list: Some(&uploaded), count: list.len() };
-    let found = in_groups(context, specs, SearchPlan::BruteForce, listed)?;
-    Ok(found.into_iter().map(Option::unwrap_or_default).collect())
+    let lists = in_groups(context, specs, SearchPlan::BruteForce, listed)?;
+    Ok(lists.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// Searches all rows; queries that a plan fails to certify fall back to the next plan.
@@ -172,13 +173,13 @@ fn scan(context: SearchContext<'_>, specs: &[QuerySpec<'_>]) -> Result<Vec<Vec<H
     let mut plan = problem(context, specs).plan(&context.caps);
     let all = RowList { list: None, count: context.len };
     while !open.is_empty() {
-        let these: Vec<_> = open.iter().map(|&at| specs[at]).collect();
+        let these: Vec<_> = open.iter().map(|&index| specs[index]).collect();
         let found = in_groups(context, &these, plan, all)?;
         let mut left = vec![];
-        for (at, list) in open.into_iter().zip(found) {
+        for (index, list) in open.into_iter().zip(found) {
             match list {
-                Some(list) => lists[at] = list,
-                None => left.push(at),
+                Some(list) => lists[index] = list,
+                None => left.push(index),
             }
         }
         open = left;
@@ -203,10 +204,10 @@ fn in_groups(
     let budget = (memory / 16).clamp(64 << 20, 1 << 30);
     let masks = distinct_masks(specs).len();
     let at_once = queries_at_once(&problem(context, specs), plan, masks, listed.count, budget);
-    let mut found = Vec::with_capacity(specs.len());
+    let mut lists = Vec::with_capacity(specs.len());
     for specs in specs.chunks(at_once) {
-        found.extend(run(context, specs, plan, listed)?);
+        lists.extend(run(context, specs, plan, listed)?);
         context.worker.preemption_point()?;
     }
-    Ok(found)
+    Ok(lists)
 }

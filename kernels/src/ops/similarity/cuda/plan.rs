@@ -104,7 +104,7 @@ pub(super) struct SearchProblem {
     pub(super) format: ScanFormat,
 }
 
-/// How a search is computed.
+/// The plan of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SearchPlan {
     /// All matching rows are scored in f64.
@@ -160,11 +160,11 @@ impl SearchProblem {
 
     fn gemv(&self, caps: &DeviceCaps) -> SearchPlan {
         let bytes = self.dim.next_multiple_of(self.format.gemv_columns()) * self.format.gemv_bytes();
-        let most = caps.shared_bytes.saturating_sub(1024) / bytes;
+        let limit = caps.shared_bytes.saturating_sub(1024) / bytes;
         let wanted = self.queries.next_power_of_two().min(GEMV_QUERIES);
         [4, 2, 1]
             .into_iter()
-            .find(|width| *width <= most.min(wanted))
+            .find(|width| *width <= limit.min(wanted))
             .map_or(SearchPlan::BruteForce, |width| SearchPlan::Gemv { width, fused: self.k <= FUSED_K })
     }
 
@@ -467,7 +467,7 @@ mod tests {
                     layout.rounds[0],
                     layout.rounds[1],
                 ];
-                assert!(starts.iter().all(|at| at.is_multiple_of(256)) && starts.is_sorted(), "{layout:?}");
+                assert!(starts.iter().all(|index| index.is_multiple_of(256)) && starts.is_sorted(), "{layout:?}");
                 starts.push(layout.end);
                 assert!(
                     layout.queries.is_multiple_of(16)

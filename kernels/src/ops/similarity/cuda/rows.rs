@@ -209,8 +209,10 @@ impl DeviceCorpus {
         corpus.record_search();
         let mut slot = corpus.device_slot();
         let view = corpus.view();
-        let before = slot.as_ref().and_then(|corpus_copy| Arc::clone(corpus_copy).downcast::<Self>().ok());
-        let before = before.filter(|corpus_copy| corpus_copy.device.ptr_eq(&Arc::downgrade(worker.device())));
+        let before = slot
+            .as_ref()
+            .and_then(|corpus_copy| Arc::clone(corpus_copy).downcast::<Self>().ok())
+            .filter(|corpus_copy| corpus_copy.device.ptr_eq(&Arc::downgrade(worker.device())));
         if let Some(current) = before.as_ref().filter(|one| one.len == view.len() && one.has_deletions_of(&view)) {
             return Ok(Arc::clone(current));
         }
@@ -246,13 +248,15 @@ impl DeviceCorpus {
     }
 
     fn updated(before: Option<&Self>, corpus: &Corpus, view: &View, worker: &Worker) -> Result<Self, OpError> {
-        let len = before.map_or(0, |one| one.len);
-        let capacity = before.map_or(0, |one| one.rows.capacity);
+        let len = before.map_or(0, |previous| previous.len);
+        let capacity = before.map_or(0, |previous| previous.rows.capacity);
         let rows = match before {
-            Some(one) if view.len() <= capacity => Arc::clone(&one.rows),
-            Some(one) => Arc::new(one.rows.grown(len, view.len().max(capacity + capacity / 2), worker)?),
+            Some(previous) if view.len() <= capacity => Arc::clone(&previous.rows),
+            Some(previous) => Arc::new(previous.rows.grown(len, view.len().max(capacity + capacity / 2), worker)?),
             None => {
-                let (dim, metric, format) = (corpus.dim(), corpus.metric(), corpus.storage().into());
+                let dim = corpus.dim();
+                let metric = corpus.metric();
+                let format = corpus.storage().into();
                 Arc::new(DeviceRows::resident(dim, metric, format, view.len(), worker)?)
             }
         };
@@ -265,9 +269,9 @@ impl DeviceCorpus {
         if view.len() > len {
             rows.quantise(len, view.len() - len, worker)?;
         }
-        let kept = before.filter(|one| one.has_deletions_of(view) && one.rows.capacity == rows.capacity);
+        let kept = before.filter(|previous| previous.has_deletions_of(view) && previous.rows.capacity == rows.capacity);
         let deleted = match (kept, view.deleted_bits()) {
-            (Some(one), _) => one.deleted.clone(),
+            (Some(previous), _) => previous.deleted.clone(),
             (None, None) => None,
             (None, Some(bits)) => {
                 let words = rows.capacity / 32;

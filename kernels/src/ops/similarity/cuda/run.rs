@@ -47,7 +47,7 @@ struct Run<'a> {
     listed: RowList<'a>,
     layout: Workspace,
     memory: Buffer<u32>,
-    /// Whether any query has a mask.
+    /// True if any query has a mask.
     masked: bool,
 }
 
@@ -138,16 +138,18 @@ impl Run<'_> {
 
     /// Uploads parameters, queries and masks in one copy.
     fn upload(&self, specs: &[QuerySpec<'_>], masks: &[&[u32]]) -> Result<(), OpError> {
-        let params = specs.iter().map(|spec| {
-            let slot = spec.mask.and_then(|mask| masks.iter().position(|known| same(known, mask)));
-            Ok(SearchParams {
-                k: to_u32(spec.k)?,
-                mask: slot.map_or(Ok(NO_MASK), to_u32)?,
-                threshold: spec.threshold.unwrap_or(0.0),
-                has_threshold: spec.threshold.is_some().into(),
+        let params = specs
+            .iter()
+            .map(|spec| {
+                let slot = spec.mask.and_then(|mask| masks.iter().position(|known| same(known, mask)));
+                Ok(SearchParams {
+                    k: to_u32(spec.k)?,
+                    mask: slot.map_or(Ok(NO_MASK), to_u32)?,
+                    threshold: spec.threshold.unwrap_or(0.0),
+                    has_threshold: spec.threshold.is_some().into(),
+                })
             })
-        });
-        let params = params.collect::<Result<Vec<_>, OpError>>()?;
+            .collect::<Result<Vec<_>, OpError>>()?;
         let sizes = &self.layout.sizes;
         let zeros = vec![0_u32; sizes.mask_words.max(4)];
         let mut parts: Vec<&[u32]> = vec![bytemuck::cast_slice(&params)];
@@ -350,9 +352,9 @@ impl Run<'_> {
             .u32(to_u32(sizes.mask_words)?)
             .u32(checked.into())
             .u32(self.metric());
-        let most = (self.context.caps.sm_count as usize * 16).div_ceil(self.problem.queries).max(4);
+        let maximum = (self.context.caps.sm_count as usize * 16).div_ceil(self.problem.queries).max(4);
         let wanted = if direct { self.listed.count.div_ceil(BLOCK_ROWS) } else { self.problem.k };
-        let grid = Grid::xy(to_u32(wanted.clamp(1, most))?, self.queries()?);
+        let grid = Grid::xy(to_u32(wanted.clamp(1, maximum))?, self.queries()?);
         self.context.worker.launch(&RESCORE, grid, BLOCK_THREADS, 0, &mut args)
     }
 
@@ -361,7 +363,8 @@ impl Run<'_> {
         let k = self.problem.k;
         let rounds = SortRounds::new(sizes.survivors, k);
         let count = if self.plan == SearchPlan::BruteForce { to_u32(self.listed.count)? } else { NO_COUNT };
-        let (mut keys, mut stride) = (self.layout.keys, sizes.survivors);
+        let mut keys = self.layout.keys;
+        let mut stride = sizes.survivors;
         for (round, chunks) in rounds.chunks.iter().enumerate() {
             let last = round + 1 == rounds.chunks.len();
             let best = if last { self.layout.best } else { self.layout.rounds[round % 2] };
@@ -405,15 +408,16 @@ impl Run<'_> {
 
     fn hits(&self, specs: &[QuerySpec<'_>]) -> Result<Vec<Option<Vec<Hit>>>, OpError> {
         let Workspace { statuses, best, .. } = self.layout;
-        let (queries, k) = (self.problem.queries, self.problem.k);
+        let queries = self.problem.queries;
+        let k = self.problem.k;
         let words = self.context.worker.download(&self.memory, statuses / 4..best / 4 + 2 * k * queries)?;
         let (about, keys) = words.split_at((best - statuses) / 4);
         let metric = self.context.rows.metric;
-        let one = |((spec, about), keys): ((&QuerySpec<'_>, &[u32]), &[u32])| {
+        let result = |((spec, about), keys): ((&QuerySpec<'_>, &[u32]), &[u32])| {
             certified_hits(spec, bytemuck::pod_read_unaligned(bytemuck::cast_slice(about)), keys, self.plan, metric)
         };
         let status_words = size_of::<SearchStatus>() / 4;
-        Ok(specs.iter().zip(about.chunks_exact(status_words)).zip(keys.chunks_exact(2 * k)).map(one).collect())
+        Ok(specs.iter().zip(about.chunks_exact(status_words)).zip(keys.chunks_exact(2 * k)).map(result).collect())
     }
 }
 
@@ -423,7 +427,7 @@ struct Launch {
     blocks: usize,
     threads: u32,
     shared: usize,
-    /// Of scans by `wgmma`, whose kernels take them as an argument.
+    /// Stages of scans by `wgmma`, whose kernels take them as an argument.
     stages: usize,
 }
 
@@ -453,7 +457,8 @@ mod tests {
 
     #[test]
     fn masks_are_uploaded_once() {
-        let (one, other) = (vec![1_u32], vec![1_u32]);
+        let one = vec![1_u32];
+        let other = vec![1_u32];
         let spec = |mask| QuerySpec { queries: &[], at: 0, k: 1, threshold: None, mask };
         let specs = [spec(Some(&one[..])), spec(None), spec(Some(&other[..])), spec(Some(&one[..]))];
         assert_eq!(distinct_masks(&specs).len(), 2);

@@ -1,4 +1,4 @@
-//! Times of a plan, and what follows from them.
+//! Times of a plan, and figures derived from them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use accelerd_tensor::Plan;
 
 use super::{BenchmarkRequest, copy_bytes};
 
-/// What a benchmark measured.
+/// Measurements of a benchmark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Benchmarked {
     /// The time of each repetition, in ascending order; at least one.
@@ -19,7 +19,7 @@ pub struct Benchmarked {
     pub product_rate: Option<f64>,
 }
 
-/// What bounds the time of a plan.
+/// The resource that bounds the time of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BenchmarkBound {
     /// Moving its inputs and outputs.
@@ -68,7 +68,7 @@ impl Benchmarked {
         quantile(&self.times, share)
     }
 
-    /// What bounds the plan that was measured, and the share of its median time that the bound is.
+    /// The resource that bounds the measured plan, and the share of the median time that the bound is.
     pub fn bound(&self, plan: &Plan) -> (BenchmarkBound, f64) {
         let moving = plan.least_moved() as f64 / self.copy_rate;
         let products = self.product_rate.map_or(0.0, |rate| plan.workload().product_operations as f64 / rate);

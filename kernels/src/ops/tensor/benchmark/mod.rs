@@ -66,7 +66,7 @@ impl BenchmarkRequest {
     }
 }
 
-/// How often something is repeated.
+/// Limits on the repetitions of a measurement.
 pub(super) struct Budget {
     repetitions: usize,
     until: Instant,

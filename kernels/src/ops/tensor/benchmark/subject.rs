@@ -1,4 +1,4 @@
-//! What is measured: a plan, and the plan that generates its inputs on the device.
+//! The subject of a measurement: a plan, and the plan that generates its inputs on the device.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ impl Subject {
             DeviceId::Cuda(_) if is_fast => 4096,
             DeviceId::Cuda(_) => 2048,
         };
-        let of = TensorType { dtype, shape: vec![extent; 2] };
+        let ty = TensorType { dtype, shape: vec![extent; 2] };
         let precision = (accumulate == Accumulate::Tf32).then(|| text("precision", "high"));
         let inputs = ["a", "b"].map(str::to_owned);
         let spec = GraphSpec {
             nodes: vec![node("product", "matmul", &inputs, precision)],
-            inputs: inputs.into_iter().map(|name| (name, of.clone())).collect(),
+            inputs: inputs.into_iter().map(|name| (name, ty.clone())).collect(),
             outputs: vec!["product".to_owned()],
         };
         Self::new(Arc::new(Plan::new(&Graph::new(&spec)?)), &[2, 2])
@@ -45,11 +45,11 @@ impl Subject {
     /// Bytes of inputs and intermediate values.
     pub(in super::super) fn bytes(&self) -> u64 {
         let during = self.plan.allocated_bytes().max(self.generator.arena_bytes);
-        let inputs = self.plan.inputs.iter().map(|of| of.bytes() as u64).fold(0, u64::saturating_add);
+        let inputs = self.plan.inputs.iter().map(|ty| ty.bytes() as u64).fold(0, u64::saturating_add);
         inputs.saturating_add(during as u64)
     }
 
-    /// What a repetition moves and computes.
+    /// The bytes that a repetition moves and the operations that it computes.
     pub(in super::super) fn workload(&self) -> Workload {
         self.plan.workload()
     }
@@ -58,27 +58,27 @@ impl Subject {
 /// Generates tensors of these types.
 fn generator(types: &[TensorType], integers_below: &[i64]) -> Result<Plan, GraphError> {
     let mut spec = GraphSpec::default();
-    for (nth, (of, below)) in types.iter().zip(integers_below).enumerate() {
+    for (nth, (ty, below)) in types.iter().zip(integers_below).enumerate() {
         spec.outputs.push(format!("operands[{nth}]"));
-        spec.nodes.extend(random(nth, of, *below));
+        spec.nodes.extend(random(nth, ty, *below));
     }
     Graph::new(&spec).map(|graph| Plan::new(&graph))
 }
 
 /// Nodes of which the last one is named after the operand.
-fn random(nth: usize, of: &TensorType, below: i64) -> Vec<NodeSpec> {
-    let extents = of.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+fn random(nth: usize, ty: &TensorType, below: i64) -> Vec<NodeSpec> {
+    let extents = ty.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
     let shape = || ("shape".to_owned(), Attribute::Ints(Vec::clone(&extents)));
     let seed = || ("seed".to_owned(), Attribute::Int(i64::try_from(nth).unwrap_or_default()));
-    let dtype = || text("dtype", &of.dtype.to_string());
+    let dtype = || text("dtype", &ty.dtype.to_string());
     let name = format!("operands[{nth}]");
-    if of.dtype == Dtype::Bool {
+    if ty.dtype == Dtype::Bool {
         let uniform = format!("{name}.uniform");
         let half = ("other".to_owned(), Attribute::Float(0.5));
         let is_high = node(&name, "ge", std::slice::from_ref(&uniform), [half]);
         return vec![node(&uniform, "rand", &[], [shape(), seed()]), is_high];
     }
-    if of.dtype.is_float() {
+    if ty.dtype.is_float() {
         return vec![node(&name, "rand", &[], [shape(), seed(), dtype()])];
     }
     let high = ("high".to_owned(), Attribute::Int(below));

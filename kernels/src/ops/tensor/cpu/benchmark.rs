@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{DeviceId, OpError, cpu::Worker};
 
-/// What a thread copies at a time.
+/// Bytes that a thread copies at a time.
 const CHUNK: usize = 1 << 20;
 
 /// Two buffers, larger together than most caches.
@@ -62,8 +62,8 @@ fn time(
     buffers: &mut CopyBuffers,
     worker: &Worker,
 ) -> Result<Vec<Duration>, OpError> {
-    let inputs = execute(&subject.generator, &[], worker)?;
-    let inputs: Vec<_> = inputs.iter().map(AlignedBuffer::as_ref).collect();
+    let generated = execute(&subject.generator, &[], worker)?;
+    let inputs: Vec<_> = generated.iter().map(AlignedBuffer::as_ref).collect();
     let memory = Memory::new(&subject.plan, &inputs)?;
     run_steps(&subject.plan, &memory, worker)?;
     budget.sample(|| {

@@ -4,7 +4,8 @@ use accelerd_tensor::{Layout, View};
 
 /// The range of positions that a layout covers, in elements; `None` if a position is negative or exceeds `isize`.
 pub(super) fn positions(layout: &Layout) -> Option<std::ops::Range<usize>> {
-    let (shape, strides) = (&layout.shape, &layout.strides);
+    let shape = &layout.shape;
+    let strides = &layout.strides;
     if shape.len() != strides.len() {
         return None;
     }
@@ -12,7 +13,8 @@ pub(super) fn positions(layout: &Layout) -> Option<std::ops::Range<usize>> {
         return Some(0..0);
     }
     shape.iter().try_fold(1_usize, |elements, extent| elements.checked_mul(*extent))?;
-    let (mut low, mut high) = (isize::try_from(layout.offset).ok()?, isize::try_from(layout.offset).ok()?);
+    let mut low = isize::try_from(layout.offset).ok()?;
+    let mut high = isize::try_from(layout.offset).ok()?;
     for (&extent, &stride) in shape.iter().zip(strides) {
         let span = stride.checked_mul(isize::try_from(extent - 1).ok()?)?;
         let end = if span < 0 { &mut low } else { &mut high };
@@ -21,7 +23,7 @@ pub(super) fn positions(layout: &Layout) -> Option<std::ops::Range<usize>> {
     Some(usize::try_from(low).ok()?..usize::try_from(high).ok()?.checked_add(1)?)
 }
 
-/// Whether elements are adjacent in row-major order.
+/// Returns true if elements are adjacent in row-major order.
 pub(super) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     let mut dense = 1_isize;
     shape.iter().zip(strides).rev().all(|(&extent, &stride)| {
@@ -31,7 +33,7 @@ pub(super) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     })
 }
 
-/// Whether each element is certain to have a position of its own: each stride exceeds the span of the smaller ones.
+/// Returns true if each element is certain to have a position of its own: each stride exceeds the span of the smaller ones.
 pub(super) fn is_injective(layout: &Layout) -> bool {
     if layout.shape.contains(&0) || is_dense(&layout.shape, &layout.strides) {
         return true;
@@ -45,7 +47,7 @@ pub(super) fn is_injective(layout: &Layout) -> bool {
     })
 }
 
-/// Whether two views of one buffer may share a byte. Exact for views of equal strides and element sizes, such as the parts of a
+/// Returns true if two views of one buffer may share a byte. Exact for views of equal strides and element sizes, such as the parts of a
 /// concatenation.
 pub(super) fn may_overlap(
     a: &View,
@@ -87,14 +89,15 @@ fn descending(a: &Layout, b: &Layout) -> Vec<Dim> {
     dims
 }
 
-/// Whether differences of indices within the dimensions add up to `offset`.
+/// Returns true if differences of indices within the dimensions add up to `offset`.
 fn meets(dims: &[Dim], offset: isize) -> bool {
     let Some((dim, rest)) = dims.split_first() else { return offset == 0 };
     if dim.stride == 0 {
         return offset == 0;
     }
-    let span = |of: fn(&Dim) -> usize| rest.iter().map(|dim| dim.stride * of(dim)).sum::<usize>().cast_signed();
-    let (low, high) = (-span(|dim| dim.least), span(|dim| dim.most));
+    let span = |bound: fn(&Dim) -> usize| rest.iter().map(|dim| dim.stride * bound(dim)).sum::<usize>().cast_signed();
+    let low = -span(|dim| dim.least);
+    let high = span(|dim| dim.most);
     let stride = dim.stride.cast_signed();
     // offset - q * stride lies within low..=high.
     let first = (offset - high).div_euclid(stride).max(-dim.least.cast_signed());
@@ -116,7 +119,8 @@ mod tests {
     }
 
     fn overlap(a: &Layout, b: &Layout) -> bool {
-        let ((a, a_bytes), (b, b_bytes)) = (view(a.clone()), view(b.clone()));
+        let (a, a_bytes) = view(a.clone());
+        let (b, b_bytes) = view(b.clone());
         may_overlap(&a, &b, &a_bytes, &b_bytes)
     }
 
@@ -124,7 +128,8 @@ mod tests {
     fn parts_of_a_concatenation_do_not_overlap() {
         let whole = Layout::contiguous(&[3, 8, 5]);
         for dim in 0..3 {
-            let (first, second) = (whole.sliced(dim, 0, 1, 1), whole.sliced(dim, 1, 2, 1));
+            let first = whole.sliced(dim, 0, 1, 1);
+            let second = whole.sliced(dim, 1, 2, 1);
             assert!(!overlap(&first, &second) && !overlap(&second, &first), "dimension {dim}");
             let third = whole.sliced(dim, 0, 2, 1);
             assert!(overlap(&second, &third) && overlap(&third, &first), "dimension {dim}");

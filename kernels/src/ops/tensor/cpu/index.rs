@@ -31,25 +31,26 @@ pub(super) fn run(step: &IndexStep, memory: &Memory<'_>, worker: &Worker) -> Res
     if shape.is_empty() || shape.contains(&0) {
         return Ok(());
     }
-    let (input, index) = (&operands.inputs[0], &operands.inputs[1]);
-    let job = Job { input, index, output: &operands.outputs[0], extent, wraps: step.op.wraps() };
+    let input = &operands.inputs[0];
+    let index = &operands.inputs[1];
+    let gather = Gather { input, index, output: &operands.outputs[0], extent, wraps: step.op.wraps() };
     let first_invalid = AtomicUsize::new(usize::MAX);
     let copy = |range: Range<usize>| match step.output.dtype.size() {
-        1 => job.copy::<u8>(range, &first_invalid),
-        2 => job.copy::<u16>(range, &first_invalid),
-        4 => job.copy::<u32>(range, &first_invalid),
-        _ => job.copy::<u64>(range, &first_invalid),
+        1 => gather.copy::<u8>(range, &first_invalid),
+        2 => gather.copy::<u16>(range, &first_invalid),
+        4 => gather.copy::<u32>(range, &first_invalid),
+        _ => gather.copy::<u64>(range, &first_invalid),
     };
     let cost = |range: &Range<usize>| product([range.len()]).saturating_mul(READ_COST);
     worker.for_each_joining(chunks(shape.iter().product(), 1, READ_COST), cost, || (), |(), range| copy(range))?;
     match first_invalid.into_inner() {
         usize::MAX => Ok(()),
-        at => Err(out_of_range(step, job.index_at(job.offset(index, at)), extent)),
+        position => Err(out_of_range(step, gather.index_at(gather.offset(index, position)), extent)),
     }
 }
 
 /// Validated operands: the input has one dimension more than the others, of `extent` elements.
-struct Job<'a> {
+struct Gather<'a> {
     input: &'a Operand,
     index: &'a Operand,
     output: &'a Operand,
@@ -57,29 +58,29 @@ struct Job<'a> {
     wraps: bool,
 }
 
-impl Job<'_> {
+impl Gather<'_> {
     /// Writes the results at a range of row-major positions, and lowers `first_invalid` to the first with an index out of range.
     fn copy<T: Copy>(&self, range: Range<usize>, first_invalid: &AtomicUsize) {
         let columns = *self.output.shape.last().expect("an output has a dimension");
-        let mut at = range.start;
-        while at < range.end {
-            let count = (columns - at % columns).min(range.end - at);
-            if let Err(invalid) = self.copy_run::<T>(at, count) {
+        let mut index = range.start;
+        while index < range.end {
+            let count = (columns - index % columns).min(range.end - index);
+            if let Err(invalid) = self.copy_run::<T>(index, count) {
                 first_invalid.fetch_min(invalid, Relaxed);
             }
-            at += count;
+            index += count;
         }
     }
 
-    /// Of `count` neighbours along the last dimension.
-    fn copy_run<T: Copy>(&self, at: usize, count: usize) -> Result<(), usize> {
+    /// Copies the results of `count` neighbours along the last dimension.
+    fn copy_run<T: Copy>(&self, position: usize, count: usize) -> Result<(), usize> {
         let last = self.output.shape.len() - 1;
         let stride = |operand: &Operand| operand.strides[last];
-        let from = self.input.base.cast::<T>().wrapping_offset(self.offset(self.input, at));
-        let to = self.output.base.cast::<T>().wrapping_offset(self.offset(self.output, at));
-        let index = self.offset(self.index, at);
+        let from = self.input.base.cast::<T>().wrapping_offset(self.offset(self.input, position));
+        let to = self.output.base.cast::<T>().wrapping_offset(self.offset(self.output, position));
+        let index = self.offset(self.index, position);
         if stride(self.index) == 0 && stride(self.input) == 1 && stride(self.output) == 1 {
-            let row = from.wrapping_offset(self.row(index).ok_or(at)?);
+            let row = from.wrapping_offset(self.row(index).ok_or(position)?);
             // SAFETY: positions of the output's shape and an index below the extent are within the views, which are within their
             // buffers; no one writes the input, and each position of the output is of one task.
             unsafe { to.copy_from_nonoverlapping(row, count) };
@@ -88,7 +89,7 @@ impl Job<'_> {
         let mut invalid = Ok(());
         for (nth, column) in (0..count).map(|nth| (nth, nth.cast_signed())) {
             let Some(row) = self.row(index + column * stride(self.index)) else {
-                invalid = invalid.and(Err(at + nth));
+                invalid = invalid.and(Err(position + nth));
                 continue;
             };
             let from = from.wrapping_offset(column * stride(self.input) + row);
@@ -99,30 +100,30 @@ impl Job<'_> {
     }
 
     /// The offset of the row that the index at an offset chooses, in elements; `None` if it is out of range.
-    fn row(&self, at: isize) -> Option<isize> {
-        let index = self.index_at(at);
+    fn row(&self, position: isize) -> Option<isize> {
+        let index = self.index_at(position);
         let index = if index < 0 && self.wraps { index.checked_add_unsigned(self.extent as u64)? } else { index };
         let index = usize::try_from(index).ok().filter(|index| *index < self.extent)?;
         Some(index.cast_signed() * self.input.strides[self.input.strides.len() - 1])
     }
 
     #[expect(clippy::cast_ptr_alignment, reason = "elements of a view are aligned to their size")]
-    fn index_at(&self, at: isize) -> i64 {
+    fn index_at(&self, index: isize) -> i64 {
         if self.index.dtype == Dtype::I32 {
             // SAFETY: the offset of a position of the view, whose elements are of this type.
-            i64::from(unsafe { *self.index.base.cast::<i32>().wrapping_offset(at) })
+            i64::from(unsafe { *self.index.base.cast::<i32>().wrapping_offset(index) })
         } else {
             // SAFETY: as above.
-            unsafe { *self.index.base.cast::<i64>().wrapping_offset(at) }
+            unsafe { *self.index.base.cast::<i64>().wrapping_offset(index) }
         }
     }
 
     /// The offset of a row-major position of the output's shape, in elements.
-    fn offset(&self, operand: &Operand, mut at: usize) -> isize {
+    fn offset(&self, operand: &Operand, mut index: usize) -> isize {
         let mut offset = 0;
         for (&extent, stride) in self.output.shape.iter().zip(&operand.strides).rev() {
-            offset += (at % extent).cast_signed() * stride;
-            at /= extent;
+            offset += (index % extent).cast_signed() * stride;
+            index /= extent;
         }
         offset
     }

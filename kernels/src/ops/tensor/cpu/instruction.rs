@@ -14,7 +14,7 @@ use super::{
     math,
     number::{Integer, IntegerVisitor, Number, NumberVisitor, visit_integer, visit_number},
 };
-use crate::cpu::simd::{Isa, Kernel, Lanes};
+use crate::cpu::simd::{Isa, Lanes, WithSimd};
 
 /// `out = f(a)`, compiled for the widest instruction set.
 pub(super) fn map1<A: Pod, R: Pod>(a: &[u8], out: &mut [u8], f: impl Fn(A) -> R) {
@@ -27,7 +27,7 @@ struct Map1<'a, A, R, F> {
     f: F,
 }
 
-impl<A: Copy, R, F: Fn(A) -> R> Kernel for Map1<'_, A, R, F> {
+impl<A: Copy, R, F: Fn(A) -> R> WithSimd for Map1<'_, A, R, F> {
     type Out = ();
 
     #[inline(always)]
@@ -40,7 +40,8 @@ impl<A: Copy, R, F: Fn(A) -> R> Kernel for Map1<'_, A, R, F> {
 
 /// `out = f(a, b)`, likewise.
 pub(super) fn map2<A: Pod, R: Pod>(a: &[u8], b: &[u8], out: &mut [u8], f: impl Fn(A, A) -> R) {
-    let (a, b) = (cast_slice::<u8, A>(a), cast_slice::<u8, A>(b));
+    let a = cast_slice::<u8, A>(a);
+    let b = cast_slice::<u8, A>(b);
     Isa::best().run(Map2 { a, b, out: cast_slice_mut::<u8, R>(out), f });
 }
 
@@ -51,7 +52,7 @@ struct Map2<'a, A, R, F> {
     f: F,
 }
 
-impl<A: Copy, R, F: Fn(A, A) -> R> Kernel for Map2<'_, A, R, F> {
+impl<A: Copy, R, F: Fn(A, A) -> R> WithSimd for Map2<'_, A, R, F> {
     type Out = ();
 
     #[inline(always)]
@@ -75,7 +76,7 @@ struct Real1<'a, F, P> {
     plain: P,
 }
 
-impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> Kernel for Real1<'_, F, P> {
+impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> WithSimd for Real1<'_, F, P> {
     type Out = ();
 
     #[inline(always)]
@@ -101,27 +102,28 @@ struct Real2<'a, F, P> {
     plain: P,
 }
 
-impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> Kernel for Real2<'_, F, P> {
+impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> WithSimd for Real2<'_, F, P> {
     type Out = ();
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
     fn run<L: Lanes>(self, _lanes: L) {
         for (out, (a, b)) in self.out.iter_mut().zip(self.a.iter().zip(self.b)) {
-            let (a, b) = (f64::from(*a), f64::from(*b));
+            let a = f64::from(*a);
+            let b = f64::from(*b);
             *out = if L::HAS_FMA { (self.fused)(a, b) } else { (self.plain)(a, b) } as f32;
         }
     }
 }
 
-/// Whether a condition holds for all pairs of operands.
+/// A test that a condition holds for all pairs of operands.
 struct All<'a, F> {
     a: &'a [f32],
     b: &'a [f32],
     holds: F,
 }
 
-impl<F: Fn(f32, f32) -> bool> Kernel for All<'_, F> {
+impl<F: Fn(f32, f32) -> bool> WithSimd for All<'_, F> {
     type Out = bool;
 
     #[inline(always)]
@@ -366,7 +368,8 @@ fn binary_of_f32(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
         BinaryOp::Pow => call2(a, b, out, |a: f32, b: f32| f64::from(a).powf(b.into()) as f32),
         BinaryOp::Atan2 => call2(a, b, out, |a: f32, b: f32| f64::from(a).atan2(b.into()) as f32),
         BinaryOp::Hypot => map2(a, b, out, |a: f32, b: f32| {
-            let (a, b) = (f64::from(a), f64::from(b));
+            let a = f64::from(a);
+            let b = f64::from(b);
             let is_infinite = a.is_infinite() | b.is_infinite();
             if is_infinite { f32::INFINITY } else { (a * a + b * b).sqrt() as f32 }
         }),

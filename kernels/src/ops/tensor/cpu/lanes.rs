@@ -3,7 +3,7 @@
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
 use super::number::{Number, Real};
-use crate::cpu::simd::{Isa, Kernel, Lanes};
+use crate::cpu::simd::{Isa, Lanes, WithSimd};
 
 const LANES: usize = 32;
 /// Values that are searched at a time.
@@ -17,21 +17,21 @@ pub(super) fn fold<T: Number>(values: &[T], identity: T, combine: impl Fn(T, T) 
 /// The greatest value, or the least; `identity` if there are none. As folds of [`Number::maximum`] and [`Number::minimum`].
 pub(super) fn extreme<T: Number>(values: &[T], is_max: bool, identity: T) -> T {
     // The first value that no other exceeds, or a NaN: which zero it is depends on the order.
-    let found = if is_max {
+    let maxima = if is_max {
         fold(values, identity, |a, b| if a.is_nan() || a > b { a } else { b })
     } else {
         fold(values, identity, |a, b| if a.is_nan() || a < b { a } else { b })
     };
-    match (T::HAS_SIGNED_ZEROS && found == T::ZERO, is_max) {
-        (false, _) => found,
+    match (T::HAS_SIGNED_ZEROS && maxima == T::ZERO, is_max) {
+        (false, _) => maxima,
         (true, true) => fold(values, identity, T::maximum),
         (true, false) => fold(values, identity, T::minimum),
     }
 }
 
-/// The position of the first value that equals `of`, which may be NaN.
-pub(super) fn position<T: Number>(values: &[T], of: T) -> Option<usize> {
-    Isa::best().run(Position { values, of })
+/// The position of the first value that equals `value`, which may be NaN.
+pub(super) fn position<T: Number>(values: &[T], value: T) -> Option<usize> {
+    Isa::best().run(Position { values, of: value })
 }
 
 struct Position<'a, T> {
@@ -39,7 +39,7 @@ struct Position<'a, T> {
     of: T,
 }
 
-impl<T: Number> Kernel for Position<'_, T> {
+impl<T: Number> WithSimd for Position<'_, T> {
     type Out = Option<usize>;
 
     #[inline(always)]
@@ -55,7 +55,7 @@ fn first<T>(values: &[T], holds: impl Fn(&T) -> bool) -> Option<usize> {
     let has_any = |chunk: &[T]| chunk.iter().fold(0, |any, x| any | u32::from(holds(x))) != 0;
     let (chunks, _) = values.as_chunks::<SEARCHED>();
     let start = SEARCHED * chunks.iter().position(|chunk| has_any(chunk)).unwrap_or(chunks.len());
-    values[start..].iter().position(holds).map(|at| start + at)
+    values[start..].iter().position(holds).map(|index| start + index)
 }
 
 /// The sum of a function of the values, in f64.
@@ -70,7 +70,7 @@ struct Fold<'a, T, S, F, C> {
     combine: C,
 }
 
-impl<T: Copy, S: Copy, F: Fn(T) -> S, C: Fn(S, S) -> S> Kernel for Fold<'_, T, S, F, C> {
+impl<T: Copy, S: Copy, F: Fn(T) -> S, C: Fn(S, S) -> S> WithSimd for Fold<'_, T, S, F, C> {
     type Out = S;
 
     #[inline(always)]
@@ -107,7 +107,7 @@ struct Accumulate<'a, T, C> {
     combine: C,
 }
 
-impl<T: Copy, C: Fn(T, T) -> T> Kernel for Accumulate<'_, T, C> {
+impl<T: Copy, C: Fn(T, T) -> T> WithSimd for Accumulate<'_, T, C> {
     type Out = ();
 
     #[inline(always)]
@@ -128,7 +128,7 @@ struct Update<'a, T, F> {
     f: F,
 }
 
-impl<T: Real, F: Fn(usize, f64) -> f64> Kernel for Update<'_, T, F> {
+impl<T: Real, F: Fn(usize, f64) -> f64> WithSimd for Update<'_, T, F> {
     type Out = ();
 
     #[inline(always)]

@@ -31,8 +31,8 @@ pub(super) fn run(step: &MapStep, memory: &Memory<'_>, worker: &Worker) -> Resul
     let all: Vec<&Operand> = operands.inputs.iter().chain(&operands.outputs).collect();
     let regions = Region::elementwise(&all, operands.inputs.len());
     let cost = program.cost() + READ_COST / 4 * all.len() as u64;
-    let chunk = chunk_len(&operands.outputs, shape.iter().product(), worker.pool().threads(), cost);
-    let chunk = chunk.next_multiple_of(program.block());
+    let chunk = chunk_len(&operands.outputs, shape.iter().product(), worker.pool().threads(), cost)
+        .next_multiple_of(program.block());
     let chunks_of = |len: usize| (0..len).step_by(chunk).map(move |start| start..(start + chunk).min(len));
     let chunks = regions.iter().flat_map(|region| chunks_of(region.extents().1).map(move |chunk| (region, chunk)));
     let longest = regions.iter().map(|region| region.extents().1).max().unwrap_or(0);
@@ -44,7 +44,7 @@ pub(super) fn run(step: &MapStep, memory: &Memory<'_>, worker: &Worker) -> Resul
             program.run(registers, tile.len(), &source);
             for nth in 0..operands.outputs.len() {
                 let result = program.result(nth, registers, tile.len(), &source);
-                // SAFETY: as above, and what is in place has been copied.
+                // SAFETY: as above, and inputs that are written in place have been copied.
                 unsafe { region.store(operands.inputs.len() + nth, &tile, result) };
             }
         }
@@ -70,7 +70,7 @@ pub(super) fn of_shape<'a>(views: &'a [View], shape: &'a [usize]) -> Vec<(&'a Vi
     views.iter().map(|view| (view, shape)).collect()
 }
 
-/// Whether a function has parameters of these types, and results of those of the outputs.
+/// Checks that a function has parameters of these types, and results of those of the outputs.
 pub(super) fn check_types(program: &Program, params: &[Dtype], outputs: &[Operand]) -> Result<(), OpError> {
     let results = (0..program.result_count()).map(|nth| program.result_type(nth));
     if params == program.params() && results.eq(outputs.iter().map(|operand| operand.dtype)) {
@@ -81,7 +81,7 @@ pub(super) fn check_types(program: &Program, params: &[Dtype], outputs: &[Operan
 
 /// Cuts a number of elements into ranges of whole blocks that cost about a 64th of a slice, or less, so that threads finish together.
 pub(super) fn chunks(len: usize, block: usize, cost: u64) -> impl Iterator<Item = Range<usize>> {
-    let most = usize::try_from(SLICE / 64 / cost.max(1)).unwrap_or(usize::MAX);
-    let chunk = (most / block).max(1) * block;
+    let maximum = usize::try_from(SLICE / 64 / cost.max(1)).unwrap_or(usize::MAX);
+    let chunk = (maximum / block).max(1) * block;
     (0..len).step_by(chunk).map(move |start| start..(start + chunk).min(len))
 }

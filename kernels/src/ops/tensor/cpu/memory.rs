@@ -29,7 +29,7 @@ unsafe impl Send for Operand {}
 unsafe impl Sync for Operand {}
 
 impl Operand {
-    /// Whether the elements are adjacent in row-major order.
+    /// Returns true if the elements are adjacent in row-major order.
     pub(super) fn is_dense(&self) -> bool {
         is_dense(&self.shape, &self.strides)
     }
@@ -38,7 +38,7 @@ impl Operand {
 /// The operands of a step.
 pub(super) struct Operands {
     pub(super) inputs: Vec<Operand>,
-    /// Whether the input of that position is written in place.
+    /// True if the input of that position is written in place.
     pub(super) is_in_place: Vec<bool>,
     pub(super) outputs: Vec<Operand>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Memory<'a> {
     input_spans: Vec<Span>,
     output_spans: Vec<Span>,
     arena_span: Span,
-    /// Own what the spans point to.
+    /// Owners of the memory that the spans point to.
     _owners: (Vec<Input<'a>>, AlignedBuffer),
 }
 
@@ -97,13 +97,13 @@ impl<'a> Memory<'a> {
                 )));
             }
         }
-        let aligned = inputs.iter().zip(&plan.inputs).map(|(bytes, of)| match bytes.as_ptr().addr() {
-            address if address.is_multiple_of(of.dtype.size()) => Ok(Input::Borrowed(bytes)),
+        let aligned = inputs.iter().zip(&plan.inputs).map(|(bytes, ty)| match bytes.as_ptr().addr() {
+            address if address.is_multiple_of(ty.dtype.size()) => Ok(Input::Borrowed(bytes)),
             _ => AlignedBuffer::copy(bytes).map(Input::Copied),
         });
         let inputs = aligned.collect::<Result<Vec<_>, _>>()?;
-        let outputs = plan.outputs.iter().map(|of| AlignedBuffer::zeros(of.bytes()));
-        let mut outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+        let mut outputs =
+            plan.outputs.iter().map(|ty| AlignedBuffer::zeros(ty.bytes())).collect::<Result<Vec<_>, _>>()?;
         let mut arena = AlignedBuffer::zeros(plan.arena_bytes)?;
         Ok(Self {
             input_spans: inputs.iter().map(Input::span).collect(),
@@ -193,11 +193,13 @@ fn arena_offset(location: Location) -> usize {
 
 /// The bytes of its buffer that a view covers.
 fn extent(view: &View) -> Result<std::ops::Range<usize>, OpError> {
-    let range = positions(&view.layout).and_then(|range| {
-        let byte = |position: usize| position.checked_mul(view.dtype.size())?.checked_add(arena_offset(view.location));
-        Some(byte(range.start)?..byte(range.end)?)
-    });
-    let range = range.ok_or_else(|| OpError::Invalid(format!("{view:?} addresses no memory")))?;
+    let range = positions(&view.layout)
+        .and_then(|range| {
+            let byte =
+                |position: usize| position.checked_mul(view.dtype.size())?.checked_add(arena_offset(view.location));
+            Some(byte(range.start)?..byte(range.end)?)
+        })
+        .ok_or_else(|| OpError::Invalid(format!("{view:?} addresses no memory")))?;
     Ok(if range.is_empty() { 0..0 } else { range })
 }
 

@@ -13,7 +13,7 @@ pub(super) trait Number: bytemuck::Pod + PartialOrd + Send + Sync {
     const LEAST: Self;
     /// No value is less.
     const GREATEST: Self;
-    /// Whether 0 and -0 are equal and have different bits.
+    /// True if 0 and -0 are equal and have different bits.
     const HAS_SIGNED_ZEROS: bool;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -269,7 +269,7 @@ impl Real for f64 {
     }
 }
 
-/// What is done with the Rust type of an element type.
+/// A function that is generic over the Rust type of an element type.
 pub(super) trait NumberVisitor {
     type Out;
     fn visit<T: Number>(self) -> Self::Out;

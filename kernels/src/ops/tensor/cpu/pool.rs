@@ -24,9 +24,12 @@ pub(super) fn run(step: &PoolStep, memory: &Memory<'_>, worker: &Worker) -> Resu
     else {
         return Err(OpError::Invalid("pooling: expected images of three dimensions".to_owned()));
     };
-    let (input_shape, output_shape) = ([planes, height, width], [planes, rows, columns]);
+    let input_shape = [planes, height, width];
+    let output_shape = [planes, rows, columns];
     let operands = memory.operands(&[(&step.input, &input_shape)], &[(&step.output, &output_shape)], false)?;
-    let (input, output, dtype) = (&operands.inputs[0], &operands.outputs[0], step.input.dtype);
+    let input = &operands.inputs[0];
+    let output = &operands.outputs[0];
+    let dtype = step.input.dtype;
     let is_fit = output.dtype == dtype && dtype != Dtype::Bool && (dtype.is_float() || step.kind == PoolKind::Max);
     if !is_fit {
         return Err(OpError::Invalid(format!("pooling of {dtype} to {}", output.dtype)));
@@ -78,20 +81,22 @@ impl Window {
 }
 
 impl Axis {
-    fn window(&self, at: usize) -> Window {
+    fn window(&self, index: usize) -> Window {
         let windows = match self.windows {
             PoolWindows::Sliding(windows) => windows,
             PoolWindows::Adaptive => {
                 // The product of a position and the extent may exceed 64 bits.
-                let (whole, rest) = (self.input / self.output, self.input % self.output);
-                let start = at * whole + at * rest / self.output;
-                let end = (at + 1) * whole + ((at + 1) * rest).div_ceil(self.output);
+                let whole = self.input / self.output;
+                let rest = self.input % self.output;
+                let start = index * whole + index * rest / self.output;
+                let end = (index + 1) * whole + ((index + 1) * rest).div_ceil(self.output);
                 return Window { inside: start..end, step: 1, padded: end - start };
             }
         };
-        let (padding, step) = (windows.padding[self.number], windows.dilation[self.number]);
+        let padding = windows.padding[self.number];
+        let step = windows.dilation[self.number];
         // Positions in the padded image.
-        let first = at * windows.stride[self.number];
+        let first = index * windows.stride[self.number];
         let last = first + windows.reach(self.number);
         let hidden = padding.saturating_sub(first).div_ceil(step);
         let start = (first + hidden * step).saturating_sub(padding);
@@ -133,7 +138,7 @@ impl NumberVisitor for Pool<'_> {
     }
 }
 
-struct Scratch<T> {
+struct WindowBuffers<T> {
     native: Vec<u64>,
     row: Vec<T>,
     columns: Vec<T>,
@@ -162,33 +167,36 @@ impl Pool<'_> {
     ) -> Result<(), OpError> {
         let Self { planes, vertical, horizontal, input, output, worker } = self;
         let compute = input.dtype.compute();
-        let (reader, writer) = (Rows::new(input, compute), Rows::new(output, compute));
+        let reader = Rows::new(input, compute);
+        let writer = Rows::new(output, compute);
         // The rows of all planes, cut into parts. A row of windows in the middle reads about as much as the others.
         let parts = horizontal.output.div_ceil(COLUMNS);
         let rows_read = vertical.window(vertical.output / 2).len() + 1;
         let line_cost = product([rows_read, horizontal.input + horizontal.output]).saturating_mul(READ_COST / 4);
         let part_cost = line_cost / parts as u64 + 1;
-        let scratch = || Scratch { native: vec![], row: vec![], columns: vec![], results: vec![] };
-        let work = |scratch: &mut Scratch<T>, range: Range<usize>| {
-            let Scratch { native, row, columns, results } = scratch;
+        let scratch = || WindowBuffers { native: vec![], row: vec![], columns: vec![], results: vec![] };
+        let work = |scratch: &mut WindowBuffers<T>, range: Range<usize>| {
+            let WindowBuffers { native, row, columns, results } = scratch;
             for nth in range {
-                let (line, start) = (nth / parts, nth % parts * COLUMNS);
-                let (plane, window) = (line / vertical.output, vertical.window(line % vertical.output));
+                let line = nth / parts;
+                let start = nth % parts * COLUMNS;
+                let plane = line / vertical.output;
+                let window = vertical.window(line % vertical.output);
                 let part = start..(start + COLUMNS).min(horizontal.output);
                 let span = horizontal.span(&part);
                 row.resize(row.len().max(span.len()), first);
                 columns.clear();
                 columns.resize(span.len(), first);
-                for at in window.inside.clone().step_by(window.step).filter(|_| !span.is_empty()) {
-                    let at = plane * vertical.input + at;
+                for index in window.inside.clone().step_by(window.step).filter(|_| !span.is_empty()) {
+                    let index = plane * vertical.input + index;
                     // SAFETY: a step does not write what it reads.
-                    unsafe { reader.read(at..at + 1, span.clone(), row, native) };
+                    unsafe { reader.read(index..index + 1, span.clone(), row, native) };
                     columns.iter_mut().zip(&*row).for_each(|(sum, x)| *sum = combine(*sum, *x));
                 }
                 results.clear();
                 results.extend(part.clone().map(|column| {
                     let across = horizontal.window(column);
-                    let elements = across.inside.clone().step_by(across.step).map(|at| columns[at - span.start]);
+                    let elements = across.inside.clone().step_by(across.step).map(|index| columns[index - span.start]);
                     finish(elements.fold(first, combine), &window, &across)
                 }));
                 // SAFETY: outputs overlap no input, and each part of a row is of one task.

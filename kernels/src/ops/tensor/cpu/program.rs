@@ -10,7 +10,7 @@ use super::{cast::cast, instruction};
 /// Most elements of a block.
 const MAX_BLOCK: usize = 1024;
 const MIN_BLOCK: usize = 128;
-/// What the registers of a block may fill: a part of the L2 cache, and the L1 cache for all but long functions.
+/// The bytes that the registers of a block may fill: a part of the L2 cache, and the L1 cache for all but long functions.
 const BLOCK_BYTES: usize = 48 << 10;
 
 /// A function with a register for each value; values that are not alive at the same time share registers.
@@ -50,7 +50,8 @@ impl Program {
         let alive = register_count.max(1) * bytes.div_ceil(values.len().max(1)).max(1);
         let block = (BLOCK_BYTES / alive).clamp(MIN_BLOCK, MAX_BLOCK);
         let block = 1 << block.ilog2();
-        let (params, results) = (function.params().to_vec(), function.results().to_vec());
+        let params = function.params().to_vec();
+        let results = function.results().to_vec();
         Self { params, values, results, registers, register_count, block }
     }
 
@@ -71,7 +72,7 @@ impl Program {
         self.results.len()
     }
 
-    /// Whether the result is the only parameter.
+    /// Returns true if the result is the only parameter.
     pub(super) fn is_identity(&self) -> bool {
         self.results.len() == 1 && matches!(self.values[..], [Value { inst: Inst::Param(0), .. }])
     }
@@ -102,7 +103,7 @@ impl Program {
 
     /// Evaluates the function for `len` elements of the source.
     pub(super) fn run(&self, registers: &mut Registers, len: usize, source: &impl Source) {
-        for (at, value) in self.values.iter().enumerate() {
+        for (index, value) in self.values.iter().enumerate() {
             let is_there = match value.inst {
                 Inst::Literal(_) => true,
                 Inst::Param(nth) => source.borrow(nth as usize).is_some(),
@@ -111,27 +112,27 @@ impl Program {
             if is_there {
                 continue;
             }
-            let mut register = std::mem::take(&mut registers.of[self.registers[at]]);
+            let mut register = std::mem::take(&mut registers.of[self.registers[index]]);
             register.resize(registers.len, 0);
             let out: &mut [u8] = bytemuck::cast_slice_mut(&mut register);
             self.compute(value, registers, len, source, &mut out[..len * value.dtype.size()]);
-            registers.of[self.registers[at]] = register;
+            registers.of[self.registers[index]] = register;
         }
     }
 
     fn compute(&self, value: &Value, registers: &Registers, len: usize, source: &impl Source, out: &mut [u8]) {
-        let of = |id: ValueId| self.value(id, registers, len, source);
+        let operand = |id: ValueId| self.value(id, registers, len, source);
         let dtype = |id: ValueId| self.values[id.index()].dtype;
         match value.inst {
             Inst::Param(nth) => source.load(nth as usize, out),
             Inst::Index => source.index(bytemuck::cast_slice_mut(out)),
             Inst::Literal(_) => {}
-            Inst::Unary(op, a) => instruction::unary(op, dtype(a), of(a), out),
-            Inst::Binary(op, a, b) => instruction::binary(op, dtype(a), of(a), of(b), out),
+            Inst::Unary(op, a) => instruction::unary(op, dtype(a), operand(a), out),
+            Inst::Binary(op, a, b) => instruction::binary(op, dtype(a), operand(a), operand(b), out),
             Inst::Select(condition, a, b) => {
-                instruction::select(value.dtype.size(), of(condition), of(a), of(b), out);
+                instruction::select(value.dtype.size(), operand(condition), operand(a), operand(b), out);
             }
-            Inst::Cast(a) => cast(dtype(a), value.dtype, of(a), out),
+            Inst::Cast(a) => cast(dtype(a), value.dtype, operand(a), out),
         }
     }
 
@@ -172,30 +173,30 @@ fn repeated(bits: u64, size: usize) -> u64 {
 /// keep theirs.
 fn allocate(values: &[Value], results: &[ValueId]) -> (Vec<usize>, usize) {
     let mut last_uses = vec![0; values.len()];
-    for (at, value) in values.iter().enumerate() {
-        value.inst.operands().for_each(|operand| last_uses[operand.index()] = at);
+    for (index, value) in values.iter().enumerate() {
+        value.inst.operands().for_each(|operand| last_uses[operand.index()] = index);
     }
     // A constant is kept from the start: registers are filled once.
     let is_literal = |value: &Value| matches!(value.inst, Inst::Literal(_));
-    for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
-        last_uses[at] = usize::MAX;
+    for (index, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
+        last_uses[index] = usize::MAX;
     }
     for result in results {
         last_uses[result.index()] = usize::MAX;
     }
     let mut registers = vec![0; values.len()];
     let mut count = 0;
-    for (at, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
-        registers[at] = count;
+    for (index, _) in values.iter().enumerate().filter(|(_, value)| is_literal(value)) {
+        registers[index] = count;
         count += 1;
     }
     let mut free = vec![];
-    for (at, value) in values.iter().enumerate().filter(|(_, value)| !is_literal(value)) {
-        registers[at] = free.pop().unwrap_or_else(|| {
+    for (index, value) in values.iter().enumerate().filter(|(_, value)| !is_literal(value)) {
+        registers[index] = free.pop().unwrap_or_else(|| {
             count += 1;
             count - 1
         });
-        for operand in value.inst.operands().map(ValueId::index).filter(|operand| last_uses[*operand] == at) {
+        for operand in value.inst.operands().map(ValueId::index).filter(|operand| last_uses[*operand] == index) {
             // An operand may occur twice.
             if !free.contains(&registers[operand]) {
                 free.push(registers[operand]);

@@ -17,7 +17,7 @@ const MIN_TILED: usize = 4096;
 #[derive(Clone)]
 struct Dim {
     extent: usize,
-    /// Of each operand, in elements.
+    /// The stride of each operand, in elements.
     strides: Vec<isize>,
 }
 
@@ -38,7 +38,7 @@ struct Access {
     dtype: Dtype,
     slow: Cow<'static, [isize]>,
     fast: Cow<'static, [isize]>,
-    /// Whether a range of `fast` is adjacent in memory.
+    /// True if a range of `fast` is adjacent in memory.
     is_dense: bool,
 }
 
@@ -93,8 +93,8 @@ impl Region {
                 let (row_tiles, rows_of_tile) = split(row, &rows);
                 let (column_tiles, columns_of_tile) = split(column, &columns);
                 all.extend([row_tiles, column_tiles, rows_of_tile, columns_of_tile]);
-                let start = |of: usize| {
-                    row.strides[of] * rows.start.cast_signed() + column.strides[of] * columns.start.cast_signed()
+                let start = |nth: usize| {
+                    row.strides[nth] * rows.start.cast_signed() + column.strides[nth] * columns.start.cast_signed()
                 };
                 let offsets: Vec<isize> = (0..=operands.len()).map(start).collect();
                 regions.push(Self::of_dims(operands, &[], &merged(&all), &offsets));
@@ -106,7 +106,8 @@ impl Region {
     /// All elements of operands that are adjacent in the same order.
     fn line(operands: &[&Operand]) -> Self {
         let access = |base: *mut u8, dtype: Dtype| {
-            let (slow, fast) = (Cow::Borrowed(&[][..]), Cow::Borrowed(&[1][..]));
+            let slow = Cow::Borrowed(&[][..]);
+            let fast = Cow::Borrowed(&[1][..]);
             Access { base, first: 0, dtype, slow, fast, is_dense: true }
         };
         let accesses = operands.iter().map(|operand| access(operand.base, operand.dtype)).collect();
@@ -116,19 +117,19 @@ impl Region {
 
     fn of_dims(operands: &[&Operand], slow: &[Dim], fast: &[Dim], offsets: &[isize]) -> Self {
         let extents = |dims: &[Dim]| dims.iter().map(|dim| dim.extent).collect::<Vec<_>>();
-        let access = |of: usize, base: *mut u8, dtype: Dtype| {
-            let strides = |dims: &[Dim]| dims.iter().map(|dim| dim.strides[of]).collect::<Cow<'static, [isize]>>();
+        let access = |nth: usize, base: *mut u8, dtype: Dtype| {
+            let strides = |dims: &[Dim]| dims.iter().map(|dim| dim.strides[nth]).collect::<Cow<'static, [isize]>>();
             let mut dense = 1;
             let is_dense = fast.iter().rev().all(|dim| {
-                let is_next = dim.strides[of] == dense;
+                let is_next = dim.strides[nth] == dense;
                 dense = dense.wrapping_mul(dim.extent.cast_signed());
                 is_next
             });
-            let first = offsets[of];
+            let first = offsets[nth];
             Access { base, first, dtype, slow: strides(slow), fast: strides(fast), is_dense }
         };
         let accesses =
-            operands.iter().enumerate().map(|(of, operand)| access(of, operand.base, operand.dtype)).collect();
+            operands.iter().enumerate().map(|(nth, operand)| access(nth, operand.base, operand.dtype)).collect();
         let index = access(operands.len(), std::ptr::null_mut(), Dtype::I64);
         Self { slow: extents(slow), fast: extents(fast), accesses, index }
     }
@@ -138,7 +139,7 @@ impl Region {
         (self.slow.iter().product(), self.fast.iter().product())
     }
 
-    /// How far apart neighbours in `fast` and in `slow` are, in bytes, for the operand for which the former is the most.
+    /// The distances between neighbours in `fast` and in `slow`, in bytes, for the operand whose distance in `fast` is the largest.
     pub(super) fn inner_distances(&self) -> (usize, usize) {
         let distance = |strides: &[isize], access: &Access| {
             strides.last().map_or(0, |stride| stride.unsigned_abs().saturating_mul(access.dtype.size()))
@@ -170,7 +171,9 @@ impl Region {
         walk(&self.slow, &access.slow, tile.slow.clone(), |row, count, stride| {
             for nth in 0..count {
                 let row = row + stride * nth.cast_signed();
-                walk(&self.fast, &access.fast, tile.fast.clone(), |at, count, stride| run(row + at, count, stride));
+                walk(&self.fast, &access.fast, tile.fast.clone(), |index, count, stride| {
+                    run(row + index, count, stride)
+                });
             }
         });
     }
@@ -205,10 +208,10 @@ impl Region {
             // SAFETY: as below.
             return unsafe { from.cast::<T>().copy_to_nonoverlapping(to[..tile.len()].as_mut_ptr(), tile.len()) };
         }
-        self.runs(access, tile, |at, count, stride| {
+        self.runs(access, tile, |index, count, stride| {
             let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
             to = rest;
-            let from: *const T = access.at(at).cast();
+            let from: *const T = access.at(index).cast();
             match stride {
                 // SAFETY: positions of the tile are within the region, those within the operand's view, and that within its buffer.
                 0 => run.fill(unsafe { *from }),
@@ -249,10 +252,10 @@ impl Region {
             // SAFETY: as in `load_sized`.
             return unsafe { to.cast::<T>().copy_from_nonoverlapping(from[..tile.len()].as_ptr(), tile.len()) };
         }
-        self.runs(access, tile, |at, count, stride| {
+        self.runs(access, tile, |index, count, stride| {
             let (run, rest) = from.split_at(count);
             from = rest;
-            let to: *mut T = access.at(at).cast();
+            let to: *mut T = access.at(index).cast();
             if stride == 1 {
                 // SAFETY: as in `load_sized`.
                 unsafe { to.copy_from_nonoverlapping(run.as_ptr(), count) };
@@ -319,10 +322,10 @@ impl Source for TileSource<'_> {
 
     fn index(&self, mut to: &mut [i64]) {
         let index = &self.region.index;
-        self.region.runs(index, self.tile, |at, count, stride| {
+        self.region.runs(index, self.tile, |position, count, stride| {
             let (run, rest) = std::mem::take(&mut to).split_at_mut(count);
             to = rest;
-            let mut next = (index.first + at) as i64;
+            let mut next = (index.first + position) as i64;
             for to in run {
                 *to = next;
                 next += stride as i64;
@@ -409,7 +412,8 @@ fn walk(extents: &[usize], strides: &[isize], range: Range<usize>, mut run: impl
     if range.is_empty() {
         return;
     }
-    let (mut row, mut column) = (range.start / extent, range.start % extent);
+    let mut row = range.start / extent;
+    let mut column = range.start % extent;
     let mut left = range.len();
     while left > 0 {
         let count = left.min(extent - column);

@@ -1,4 +1,4 @@
-//! What the values of rows are computed from: elements of the inputs, and a function of them.
+//! The source of the values of rows: elements of the inputs, and a function of them.
 
 use std::ops::Range;
 
@@ -57,7 +57,7 @@ impl RowSource {
         Ok(Self::Computed { program, region, inputs: inputs.len(), dtype: output.dtype })
     }
 
-    /// How many rows of as many columns are read at a time: as many as are evaluated at once.
+    /// The number of rows of so many columns that are read and evaluated at a time.
     pub(super) fn rows_at_once(&self, columns: usize) -> usize {
         match self {
             Self::Input(_) => 1,

@@ -64,7 +64,7 @@ struct Scan<'a> {
 struct Part<T> {
     rows: Range<usize>,
     columns: Range<usize>,
-    /// Of each column, from the rows before.
+    /// The state of each column, from the rows before.
     state: Vec<T>,
 }
 
@@ -102,8 +102,11 @@ impl Scan<'_> {
 
     /// The parts; the chunks of the same columns follow each other.
     fn parts<T: Number>(&self, identity: T) -> impl Iterator<Item = Part<T>> {
-        let steps = |end: usize, by: usize| (0..end).step_by(by).map(move |at| at..(at + by).min(end));
-        let (extent, inner, width, chunk) = (self.extent, self.inner, self.width, self.chunk);
+        let steps = |end: usize, by: usize| (0..end).step_by(by).map(move |index| index..(index + by).min(end));
+        let extent = self.extent;
+        let inner = self.inner;
+        let width = self.width;
+        let chunk = self.chunk;
         let part = move |outer: usize, columns: &Range<usize>, rows: &Range<usize>| Part {
             rows: outer * extent + rows.start..outer * extent + rows.end,
             columns: columns.clone(),
@@ -127,7 +130,8 @@ impl Scan<'_> {
 
     fn scan_part<T: Number>(&self, mut part: Part<T>, combine: impl Fn(T, T) -> T) {
         let writer = Rows::new(&self.operands.outputs[0], self.compute);
-        let (mut state, mut native) = (std::mem::take(&mut part.state), vec![]);
+        let mut state = std::mem::take(&mut part.state);
+        let mut native = vec![];
         let width = state.len();
         self.tiles(&part, |rows, values| {
             if let [state] = &mut state[..] {
@@ -156,7 +160,8 @@ impl Scan<'_> {
         let reader = Rows::new(&self.operands.inputs[0], self.compute);
         let width = part.columns.len();
         let height = (TILE / width).max(1);
-        let (mut tile, mut native) = (vec![T::ZERO; height.min(part.rows.len()) * width], vec![]);
+        let mut tile = vec![T::ZERO; height.min(part.rows.len()) * width];
+        let mut native = vec![];
         for start in part.rows.clone().step_by(height) {
             let rows = start..(start + height).min(part.rows.end);
             let values = &mut tile[..rows.len() * width];

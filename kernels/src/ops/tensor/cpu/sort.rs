@@ -22,7 +22,8 @@ use crate::{
 const CHUNK: usize = 1 << 16;
 
 pub(super) fn run(step: &SortStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
-    let (input, output) = (&step.input.layout.shape, &step.output.layout.shape);
+    let input = &step.input.layout.shape;
+    let output = &step.output.layout.shape;
     let operands = memory.operands(&[(&step.input, input)], &[(&step.output, output)], false)?;
     let (&[rows, columns], &[result_rows, count]) = (&input[..], &output[..]) else {
         return Err(OpError::Invalid(format!("a sort: expected rows, got {input:?} and {output:?}")));
@@ -60,7 +61,7 @@ trait Entry: Ord + Copy + Send + Sync {
     fn index(self) -> i64;
 }
 
-/// Of keys of up to 32 bits.
+/// Entries with keys of up to 32 bits.
 impl Entry for u64 {
     fn new(key: u64, index: usize) -> Self {
         key << 32 | index as u64
@@ -158,7 +159,8 @@ fn merged<E: Entry>(a: Vec<E>, b: &[E], count: usize) -> Vec<E> {
     if b.is_empty() {
         return a;
     }
-    let (mut a, mut b) = (a.into_iter().peekable(), b.iter().copied().peekable());
+    let mut a = a.into_iter().peekable();
+    let mut b = b.iter().copied().peekable();
     let next = || match (a.peek(), b.peek()) {
         (Some(first), Some(second)) if first < second => a.next(),
         (_, Some(_)) => b.next(),
@@ -171,7 +173,8 @@ fn merged<E: Entry>(a: Vec<E>, b: &[E], count: usize) -> Vec<E> {
 fn key<T: Number>(value: T, dtype: Dtype) -> u64 {
     let mut bytes = [0; 8];
     bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
-    let (bits, sign) = (u64::from_le_bytes(bytes), 1 << (8 * size_of::<T>() - 1));
+    let bits = u64::from_le_bytes(bytes);
+    let sign = 1 << (8 * size_of::<T>() - 1);
     let mask = u64::MAX >> (64 - 8 * size_of::<T>());
     match () {
         () if value.is_nan() => mask,

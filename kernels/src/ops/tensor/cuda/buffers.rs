@@ -13,16 +13,16 @@ use crate::{
 /// Where a view begins. The addresses of buffers are not known yet, but all are multiples of [`Plan::ALIGNMENT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// Of a view without elements, or of an operand that is not there.
+    /// The address of a view without elements, or of an absent operand.
     Null,
     /// Bytes from a location.
     In(Location, usize),
-    /// Of the status of an execution: see [`status`].
+    /// The address of the status of an execution: see [`status`].
     Status,
 }
 
 impl Address {
-    /// Whether it is a multiple of `bytes`, a power of two up to [`Plan::ALIGNMENT`].
+    /// Returns true if it is a multiple of `bytes`, a power of two up to [`Plan::ALIGNMENT`].
     pub(super) fn is_aligned(self, bytes: usize) -> bool {
         self.offset().is_multiple_of(bytes)
     }
@@ -49,7 +49,8 @@ impl BufferSizes {
     /// The buffers of a plan.
     pub(super) fn of(plan: &Plan) -> Self {
         let bytes = |types: &[TensorType]| types.iter().map(TensorType::bytes).collect();
-        let (inputs, outputs) = (bytes(&plan.inputs), bytes(&plan.outputs));
+        let inputs = bytes(&plan.inputs);
+        let outputs = bytes(&plan.outputs);
         Self { inputs, outputs, arena: plan.arena_bytes, status: status::bytes(plan) }
     }
 
@@ -108,7 +109,8 @@ impl<'a> Span<'a> {
 
     /// The address of at least `bytes`.
     fn base(&self, bytes: usize) -> Result<u64, OpError> {
-        let (got, address) = (self.range.len(), self.buffer.ptr_at(self.range.start).address());
+        let got = self.range.len();
+        let address = self.buffer.ptr_at(self.range.start).address();
         if got < bytes || !address.is_multiple_of(Plan::ALIGNMENT as u64) {
             let reason = format!("expected aligned memory of {bytes} bytes, got {got} bytes at {address:#x}");
             return Err(OpError::Invalid(reason));
@@ -123,7 +125,7 @@ pub(super) struct Memory<'a> {
     pub(super) inputs: Vec<Span<'a>>,
     pub(super) outputs: Vec<Span<'a>>,
     pub(super) arena: Span<'a>,
-    /// What the launches of one step share.
+    /// The memory that the launches of one step share.
     pub(super) workspace: Span<'a>,
     pub(super) status: Span<'a>,
 }
@@ -203,7 +205,7 @@ fn invalid(view: &View, reason: &str) -> OpError {
 
 #[cfg(test)]
 impl BufferSizes {
-    /// Of inputs, outputs and an arena of these bytes.
+    /// Sizes of inputs, outputs and an arena, in bytes.
     pub(super) fn new(inputs: &[usize], outputs: &[usize], arena: usize) -> Self {
         Self { inputs: inputs.to_vec(), outputs: outputs.to_vec(), arena, status: 0 }
     }

@@ -1,4 +1,4 @@
-//! Compiles generated sources in tests, for the architectures that differ in what the texts use.
+//! Compiles generated sources in tests, for the architectures that differ in the features that the texts use.
 
 use std::{
     env,

@@ -8,7 +8,7 @@ pub(super) struct Dim {
 }
 
 impl Dim {
-    /// Whether one stride of each operand spans this dimension and the next.
+    /// Returns true if one stride of each operand spans this dimension and the next.
     fn continues(&self, next: &Self) -> bool {
         let length = next.extent.cast_signed();
         self.strides.iter().zip(&next.strides).all(|(&outer, inner)| inner.checked_mul(length) == Some(outer))

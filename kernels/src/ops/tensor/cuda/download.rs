@@ -14,7 +14,8 @@ pub(in super::super) fn download(
     parts: &[(&Buffer<u8>, Range<usize>)],
     worker: &Worker,
 ) -> Result<Vec<Bytes>, OpError> {
-    let (mut layout, mut plan) = (Layout::default(), DownloadPlan::default());
+    let mut layout = Layout::default();
+    let mut plan = DownloadPlan::default();
     let regions: Vec<Region<u8>> = parts.iter().map(|(_, range)| layout.add(range.len())).collect();
     for ((buffer, range), region) in parts.iter().zip(&regions) {
         plan.add(buffer, range.start, *region);

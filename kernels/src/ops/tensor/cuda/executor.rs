@@ -39,7 +39,7 @@ pub(crate) fn execute(
         return Ok(Executed { returned, kept: vec![] });
     }
     let done = run(plan, &prepared, inputs, reserved, worker);
-    // Other streams read what is kept, and free what was read.
+    // Other streams read the tensors that are kept, and free those that were read.
     let synchronized = if is_shared { worker.synchronize() } else { Ok(()) };
     done.and_then(|outputs| synchronized.map(|()| outputs)).map_err(|error| with_planned(error, plan, inputs, worker))
 }
@@ -56,7 +56,7 @@ fn run(
     buffers.into_outputs(plan, reserved, worker)
 }
 
-/// The error of an allocation, with the memory that the plan needs in total and what is free without it.
+/// The error of an allocation, with the memory that the plan needs in total and the bytes that are free without it.
 fn with_planned(error: OpError, plan: &Plan, inputs: &[TensorInput], worker: &Worker) -> OpError {
     let OpError::OutOfMemory { device, requested, free } = error else { return error };
     let inline = inputs.iter().map(TensorInput::inline_bytes).sum::<u64>();
@@ -79,7 +79,7 @@ pub(super) struct Buffers<'a> {
 pub(super) enum Input<'a> {
     /// Uploaded or generated for the execution.
     Owned(Buffer<u8>),
-    /// Of a resident tensor, which outlives the execution.
+    /// The buffer of a resident tensor, which outlives the execution.
     Resident(&'a Buffer<u8>),
 }
 
@@ -110,7 +110,8 @@ impl<'a> Buffers<'a> {
         inputs: Vec<Input<'a>>,
         worker: &Worker,
     ) -> Result<Self, OpError> {
-        let (arena, workspace) = (worker.alloc(plan.arena_bytes)?, worker.alloc(prepared.workspace_bytes)?);
+        let arena = worker.alloc(plan.arena_bytes)?;
+        let workspace = worker.alloc(prepared.workspace_bytes)?;
         let outputs = plan.outputs.iter().map(|output| worker.alloc(output.bytes())).collect::<Result<_, _>>()?;
         Ok(Self { arena, workspace, inputs, outputs, status: worker.upload_new(status::cleared(plan))? })
     }
@@ -138,10 +139,11 @@ impl<'a> Buffers<'a> {
         reserved: Vec<Option<Reservation>>,
         worker: &Worker,
     ) -> Result<Executed, OpError> {
-        let (mut returned, mut kept) = (vec![], vec![]);
-        for ((buffer, of), reserved) in self.outputs.into_iter().zip(&plan.outputs).zip(reserved) {
+        let mut returned = vec![];
+        let mut kept = vec![];
+        for ((buffer, ty), reserved) in self.outputs.into_iter().zip(&plan.outputs).zip(reserved) {
             match reserved {
-                Some(reserved) => kept.push(ResidentTensor::on_gpu(of.clone(), buffer, worker, reserved)),
+                Some(reserved) => kept.push(ResidentTensor::on_gpu(ty.clone(), buffer, worker, reserved)),
                 None => returned.push(buffer),
             }
         }

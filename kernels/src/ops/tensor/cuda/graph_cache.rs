@@ -134,10 +134,11 @@ impl SlotLayout {
             end = start.checked_add(bytes)?.checked_next_multiple_of(Plan::ALIGNMENT)?;
             Some(start..start + bytes)
         };
-        let inputs = plan.inputs.iter().map(|of| next(of.bytes())).collect::<Option<_>>()?;
+        let inputs = plan.inputs.iter().map(|ty| next(ty.bytes())).collect::<Option<_>>()?;
         let status = next(status::bytes(plan))?;
-        let outputs = plan.outputs.iter().map(|of| next(of.bytes())).collect::<Option<_>>()?;
-        let (arena, workspace) = (next(plan.arena_bytes)?, next(workspace_bytes)?);
+        let outputs = plan.outputs.iter().map(|ty| next(ty.bytes())).collect::<Option<_>>()?;
+        let arena = next(plan.arena_bytes)?;
+        let workspace = next(workspace_bytes)?;
         Some(Self { inputs, status, outputs, arena, workspace, bytes: end })
     }
 }

@@ -19,7 +19,8 @@ const MAX_WORD_BYTES: usize = 16;
 /// The launches of a step; none if there is no result.
 pub(super) fn prepare(step: &IndexStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
     let (extent, stride) = check(step)?;
-    let (input, index) = (sizes.address(&step.input)?, sizes.address(&step.index)?);
+    let input = sizes.address(&step.input)?;
+    let index = sizes.address(&step.index)?;
     let output = sizes.address_mut(&step.output)?;
     let shape = &step.output.layout.shape;
     if shape.contains(&0) {
@@ -94,7 +95,8 @@ impl Copy {
 /// Extent and stride of the dimension that is indexed.
 fn check(step: &IndexStep) -> Result<(usize, isize), OpError> {
     let invalid = |expected: &str| Err(OpError::Invalid(format!("{}: expected {expected}", step.op.name())));
-    let (shape, layout) = (&step.output.layout.shape, &step.input.layout);
+    let shape = &step.output.layout.shape;
+    let layout = &step.input.layout;
     let Some((&extent, rows)) = layout.shape.split_last() else { return invalid("a dimension to index") };
     if rows != shape || step.index.layout.shape != *shape {
         return invalid(&format!("an input and indices for results of shape {shape:?}"));
@@ -192,9 +194,9 @@ mod tests {
     fn every_word_and_operation_compiles() {
         let mut sources = vec![];
         for (nth, op) in IndexOp::ALL.into_iter().enumerate() {
-            for (at, columns) in [1, 2, 4, 8, 16].into_iter().enumerate().filter(|(at, _)| *at != nth) {
+            for (index, columns) in [1, 2, 4, 8, 16].into_iter().enumerate().filter(|(index, _)| *index != nth) {
                 let mut step = rows(Dtype::U8, [50, columns], 10, op);
-                step.index.dtype = if at % 2 == 0 { Dtype::I32 } else { Dtype::I64 };
+                step.index.dtype = if index % 2 == 0 { Dtype::I32 } else { Dtype::I64 };
                 sources.push(prepared(&step).source);
             }
         }

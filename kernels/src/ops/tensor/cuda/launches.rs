@@ -1,4 +1,4 @@
-//! What a step enqueues, decided on before the addresses of its buffers are known.
+//! The launches of a step, determined before the addresses of its buffers are known.
 
 use bytemuck::Pod;
 
@@ -31,7 +31,7 @@ impl Argument {
     }
 }
 
-/// What an execution knows the address of.
+/// A buffer whose address an execution knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pointer {
     View(Address),
@@ -51,7 +51,7 @@ pub(super) struct MapArgument {
 pub(super) struct Launch {
     pub(super) source: JitSource,
     pub(super) grid: Grid,
-    /// Bounds the blocks along x, to as many for each one that can run at once. The kernel's blocks take what is left in turns.
+    /// Bounds the blocks along x to a multiple of those that can run at once. The kernel's blocks take the rest in turns.
     pub(super) waves: Option<u32>,
     /// Programmatic dependent launch: the kernel waits for the one before it by itself.
     pub(super) pdl: bool,
@@ -103,7 +103,7 @@ impl ProductLaunch {
     }
 }
 
-/// What a step enqueues: a product, then the launches in order. The launches share a workspace.
+/// The work that a step enqueues: a product, then the launches in order. The launches share a workspace.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_field_names, reason = "there is no better word for the launches")]
 pub(super) struct Launches {
@@ -121,7 +121,7 @@ impl Launches {
 
 /// A number of blocks along x.
 pub(super) fn blocks_x(blocks: usize) -> Result<u32, OpError> {
-    let most = i32::MAX.unsigned_abs();
-    let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= most);
-    fits.ok_or_else(|| OpError::Invalid(format!("a tensor needs {blocks} blocks of a kernel, more than {most}")))
+    let limit = i32::MAX.unsigned_abs();
+    let fits = u32::try_from(blocks).ok().filter(|blocks| *blocks <= limit);
+    fits.ok_or_else(|| OpError::Invalid(format!("a tensor needs {blocks} blocks of a kernel, more than {limit}")))
 }

@@ -17,7 +17,8 @@ pub(super) fn prepare(step: &NormStep, sizes: &BufferSizes) -> Result<Launches, 
     let source = &RowSource::new("a norm", &step.inputs, &step.prologue, dtype, sizes)?;
     let y = sizes.address_mut(&step.output)?;
     let affine = |view: &Option<View>| view.as_ref().map(|view| affine(view, step, columns, sizes)).transpose();
-    let (weight, bias) = (affine(&step.weight)?, affine(&step.bias)?);
+    let weight = affine(&step.weight)?;
+    let bias = affine(&step.bias)?;
     if count == 0 || columns == 0 {
         return Ok(Launches::default());
     }
@@ -61,11 +62,10 @@ impl Operands {
         let y = ("Element* y", Argument::Address(self.y));
         let weight = ("const Element* weight", Argument::Address(self.weight));
         let bias = ("const Element* bias", Argument::Address(self.bias));
-        let (count, columns) = (("const u64 rows", word(rows.count)), ("const u64 columns", word(rows.columns)));
-        let (part, epsilon) = (
-            ("const u64 part", word(rows.variant.block_columns(rows.columns))),
-            ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits))),
-        );
+        let count = ("const u64 rows", word(rows.count));
+        let columns = ("const u64 columns", word(rows.columns));
+        let part = ("const u64 part", word(rows.variant.block_columns(rows.columns)));
+        let epsilon = ("const double epsilon", Argument::F64(f64::from_bits(step.eps_bits)));
         RowKernels {
             registers: RowKernel::new(
                 "tensor_norm",
@@ -132,7 +132,8 @@ mod tests {
     #[test]
     fn a_row_is_read_once_if_it_fits_and_by_many_blocks_if_it_is_alone() {
         let geometry = |shape| {
-            let geometry = |one: &Launch| (one.source.template, [one.grid.x, one.grid.y], one.block_threads);
+            let geometry =
+                |launch: &Launch| (launch.source.template, [launch.grid.x, launch.grid.y], launch.block_threads);
             prepared(&step(Dtype::F32, shape, NormKind::Layer, 2)).launches.iter().map(geometry).collect::<Vec<_>>()
         };
         assert_eq!(geometry([16384, 4096]), [("tensor_norm", [16384, 1], 256)]);
@@ -173,11 +174,11 @@ mod tests {
         let mut sources = vec![];
         let shapes = [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]];
         for (nth, dtype) in FLOATS.into_iter().enumerate() {
-            for (at, shape) in shapes.into_iter().enumerate() {
-                let kind = if (nth + at) % 2 == 0 { NormKind::Layer } else { NormKind::Rms };
-                let step = step(dtype, shape, kind, (nth + at / 2) % 3);
+            for (index, shape) in shapes.into_iter().enumerate() {
+                let kind = if (nth + index) % 2 == 0 { NormKind::Layer } else { NormKind::Rms };
+                let step = step(dtype, shape, kind, (nth + index / 2) % 3);
                 sources.extend(prepared(&step).launches.into_iter().map(|launch| launch.source));
-                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + at) % 3);
+                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + index) % 3);
                 let launches = prepared(&NormStep { inputs, prologue, ..step });
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }

@@ -1,4 +1,4 @@
-//! How kernels that multiply and add compute with elements.
+//! The arithmetic of elements in kernels that multiply and add.
 
 use accelerd_ir::{
     Dtype,

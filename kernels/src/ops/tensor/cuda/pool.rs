@@ -46,7 +46,8 @@ pub(super) fn prepare(step: &PoolStep, sizes: &BufferSizes) -> Result<Launches, 
     if planes != images || !is_number || ![&step.input, &step.output].into_iter().all(is_fitting) {
         return Err(invalid("contiguous images of one type of numbers"));
     }
-    let (input, output) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
+    let input = sizes.address(&step.input)?;
+    let output = sizes.address_mut(&step.output)?;
     let results = step.output.layout.elements();
     if results == 0 {
         return Ok(Launches::default());
@@ -85,7 +86,8 @@ enum Schedule {
 impl Schedule {
     fn of(step: &PoolStep, addresses: [Address; 2]) -> Self {
         let PoolWindows::Sliding(windows) = step.windows else { return Self::Adaptive };
-        let (input, output) = (&step.input.layout.shape, &step.output.layout.shape);
+        let input = &step.input.layout.shape;
+        let output = &step.output.layout.shape;
         let vector = VECTOR_BYTES / step.input.dtype.size();
         let is_pairs = windows == Windows { kernel: [2; 2], stride: [2; 2], padding: [0; 2], dilation: [1; 2] }
             && 2 * output[1] <= input[1]
@@ -106,7 +108,8 @@ impl Schedule {
             Self::Pairs { vector } => (String::new(), format!("pool_pairs<{pool}, {vector}>(pool)")),
             Self::Adaptive => (String::new(), format!("pool_adaptive<{pool}>(pool)")),
         };
-        let (element, compute) = (ctype(dtype), ctype(dtype.compute()));
+        let element = ctype(dtype);
+        let compute = ctype(dtype.compute());
         let [widen, narrow] = if dtype.compute() == dtype {
             ["x".to_owned(), "x".to_owned()]
         } else {
@@ -219,9 +222,9 @@ mod tests {
             ([3, 9, 9], [3, 4, 4], PoolWindows::Adaptive),
         ];
         for (nth, dtype) in Dtype::ALL.into_iter().filter(|dtype| *dtype != Dtype::Bool).enumerate() {
-            for (at, (input, output, windows)) in cases.into_iter().enumerate() {
+            for (index, (input, output, windows)) in cases.into_iter().enumerate() {
                 let mut kinds = vec![PoolKind::Max];
-                kinds.extend(dtype.is_float().then(|| averages[(nth + at) % averages.len()]));
+                kinds.extend(dtype.is_float().then(|| averages[(nth + index) % averages.len()]));
                 for kind in kinds {
                     let launches = launches(&step(dtype, input, output, windows, kind)).expect("consistent views");
                     sources.extend(launches.launches.into_iter().map(|launch| launch.source));

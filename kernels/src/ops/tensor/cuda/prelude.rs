@@ -1,10 +1,10 @@
-//! What all generated kernels share.
+//! Sources that all generated kernels share.
 
 use accelerd_ir::scalar::cuda;
 
 use crate::cuda::Source;
 
-/// What emitted functions call.
+/// Functions that emitted functions call.
 pub(super) const PRELUDE: Source = Source { path: "ir/prelude.cuh", text: cuda::PRELUDE };
 
 /// Fused multiply-adds round once where the interpreter of scalar functions rounds twice. Elementwise kernels are bound by the memory,

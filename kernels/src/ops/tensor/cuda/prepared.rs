@@ -22,7 +22,7 @@ use crate::{
 
 /// Words of an encoded tensor map.
 const MAP_WORDS: usize = TENSOR_MAP_BYTES / 8;
-/// What takes longer has compiled a kernel.
+/// A preparation that takes longer has compiled a kernel.
 const COMPILED: Duration = Duration::from_millis(5);
 
 /// The work of the first slice, in operations on elements: less than the time of a slice on a slow device.
@@ -32,7 +32,7 @@ pub(super) const FIRST_COST: u64 = 1_000_000_000;
 pub(super) struct PreparedPlan {
     steps: Vec<PreparedStep>,
     sizes: BufferSizes,
-    /// Of the workspace, which steps use one after the other.
+    /// The bytes of the workspace, which steps use one after the other.
     pub(super) workspace_bytes: usize,
 }
 
@@ -48,7 +48,7 @@ struct PreparedStep {
 /// A launch whose addresses are missing.
 struct PreparedLaunch {
     kernel: Arc<JitKernel>,
-    /// Of a step of several launches, one moves all bytes.
+    /// One launch of a step of several counts all bytes.
     config: LaunchConfig,
     /// The arguments; addresses are 0.
     args: Args,
@@ -129,8 +129,8 @@ impl PreparedStep {
     /// The bytes of the step are those of its product, or else of its launch with the most threads.
     fn load(launches: Launches, step: &Step, worker: &Worker) -> Result<Self, OpError> {
         let Launches { product, launches, .. } = launches;
-        let launches = launches.into_iter().map(|launch| PreparedLaunch::load(launch, worker));
-        let mut launches = launches.collect::<Result<Vec<_>, _>>()?;
+        let mut launches =
+            launches.into_iter().map(|launch| PreparedLaunch::load(launch, worker)).collect::<Result<Vec<_>, _>>()?;
         let moved_bytes = step.workload().moved();
         let mut product_bytes = 0;
         if product.is_some() {
@@ -156,20 +156,22 @@ impl PreparedLaunch {
         let kernel = worker.jit(&source)?;
         if let Some(waves) = waves {
             let active = worker.max_active_blocks(&kernel, block_threads, shared_bytes)?.max(1);
-            let most = worker.sm_count().saturating_mul(active).saturating_mul(waves);
-            grid.x = grid.x.min((most / cluster).max(1) * cluster);
+            let limit = worker.sm_count().saturating_mul(active).saturating_mul(waves);
+            grid.x = grid.x.min((limit / cluster).max(1) * cluster);
         }
-        let words = arguments.iter().map(|argument| match argument {
-            Argument::Word(word) => *word,
-            Argument::F64(number) => number.to_bits(),
-            Argument::Address(_) | Argument::Workspace(_) => 0,
-        });
-        let words = words.chain(std::iter::repeat_n(0, maps.len() * MAP_WORDS));
-        let args = Args::from_words(words.collect(), &source.params);
-        let args = args.map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
+        let words = arguments
+            .iter()
+            .map(|argument| match argument {
+                Argument::Word(word) => *word,
+                Argument::F64(number) => number.to_bits(),
+                Argument::Address(_) | Argument::Workspace(_) => 0,
+            })
+            .chain(std::iter::repeat_n(0, maps.len() * MAP_WORDS));
+        let args = Args::from_words(words.collect(), &source.params)
+            .map_err(|reason| OpError::Invalid(format!("{}: {reason}", source.template)))?;
         let pointer = |(word, argument): (usize, &Argument)| match argument {
             Argument::Address(address) => Some((word, Pointer::View(*address))),
-            Argument::Workspace(at) => Some((word, Pointer::Workspace(*at))),
+            Argument::Workspace(index) => Some((word, Pointer::Workspace(*index))),
             Argument::Word(_) | Argument::F64(_) => None,
         };
         let pointers = arguments.iter().enumerate().filter_map(pointer).collect();
@@ -187,13 +189,13 @@ impl PreparedLaunch {
         let mut args = self.args.clone();
         let address = |pointer: Pointer| match pointer {
             Pointer::View(address) => bindings.pointer(address).address(),
-            Pointer::Workspace(at) => bindings.workspace().address() + at as u64,
+            Pointer::Workspace(index) => bindings.workspace().address() + index as u64,
         };
         for (word, pointer) in &self.pointers {
             args.set_word(*word, address(*pointer));
         }
-        for (first, MapArgument { map, at }) in &self.maps {
-            let words = map.encode(DevicePtr::from_raw(address(*at)), worker.device())?;
+        for (first, MapArgument { map, at: pointer }) in &self.maps {
+            let words = map.encode(DevicePtr::from_raw(address(*pointer)), worker.device())?;
             words.into_iter().enumerate().for_each(|(nth, word)| args.set_word(first + nth, word));
         }
         worker.launch_jit(&self.kernel, &self.config, &mut args)

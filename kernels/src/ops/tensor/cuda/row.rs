@@ -44,7 +44,7 @@ pub(super) struct RowVariant {
     pub(super) extent: RowExtent,
 }
 
-/// How much of a row one block reads.
+/// The part of a row that one block reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowExtent {
     /// All of it, once.
@@ -61,11 +61,11 @@ impl RowVariant {
         let vec = vector(columns, operands);
         let vectors = columns / vec;
         // An f64 takes two registers.
-        let most = if dtype == Dtype::F64 { MAX_VALUES / 2 } else { MAX_VALUES };
-        if columns <= WARP * most {
+        let limit = if dtype == Dtype::F64 { MAX_VALUES / 2 } else { MAX_VALUES };
+        if columns <= WARP * limit {
             return Self::in_a_warp(vec, vectors);
         }
-        let values = if columns <= MAX_BLOCK_THREADS * BLOCK_VALUES { BLOCK_VALUES } else { most };
+        let values = if columns <= MAX_BLOCK_THREADS * BLOCK_VALUES { BLOCK_VALUES } else { limit };
         let items = values / vec;
         let threads = vectors.div_ceil(items).next_multiple_of(WARP);
         if threads <= MAX_BLOCK_THREADS {
@@ -184,7 +184,8 @@ impl Rows<'_> {
 
     fn jit_source(&self, kernel: &RowKernel, params: &[String]) -> JitSource {
         let RowVariant { vec, items, lanes, .. } = self.variant;
-        let (element, compute) = (ctype(self.dtype), ctype(self.dtype.compute()));
+        let element = ctype(self.dtype);
+        let compute = ctype(self.dtype.compute());
         let is_stored = self.dtype.compute() != self.dtype;
         let [widen, narrow] = if is_stored {
             [format!("ir::{}_to_f32(x)", self.dtype), format!("ir::f32_to_{}(x)", self.dtype)]

@@ -1,4 +1,4 @@
-//! What the values of rows are computed from: elements of the inputs, and a function of them. `Source` of `tensor/row.cuh`.
+//! The source of the values of rows: elements of the inputs, and a function of them. `Source` of `tensor/row.cuh`.
 
 use accelerd_ir::{
     Dtype,

@@ -38,7 +38,8 @@ const COLUMN_UNROLL: usize = 8;
 /// The launches of a step; none if there is no element.
 pub(super) fn prepare(step: &ScanStep, sizes: &BufferSizes) -> Result<Launches, OpError> {
     let [outer, extent, inner] = check(step)?;
-    let (input, output) = (sizes.address(&step.input)?, sizes.address_mut(&step.output)?);
+    let input = sizes.address(&step.input)?;
+    let output = sizes.address_mut(&step.output)?;
     if outer * extent * inner == 0 {
         return Ok(Launches::default());
     }
@@ -55,7 +56,7 @@ struct Scan<'a> {
     inner: usize,
 }
 
-/// How the scans are cut: a part's elements, and how many parts there are.
+/// The partition of scans: the elements of a part, and the number of parts.
 #[derive(Clone, Copy)]
 struct Parts {
     part: usize,
@@ -63,9 +64,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// At most `most` parts of multiples of `tile` elements.
-    fn new(extent: usize, most: usize, tile: usize) -> Self {
-        let part = extent.div_ceil(most.max(1)).next_multiple_of(tile);
+    /// At most `limit` parts of multiples of `tile` elements.
+    fn new(extent: usize, limit: usize, tile: usize) -> Self {
+        let part = extent.div_ceil(limit.max(1)).next_multiple_of(tile);
         Self { part, count: extent.div_ceil(part) }
     }
 }
@@ -79,8 +80,8 @@ impl Scan<'_> {
             let short = self.launch("tensor_scan_short_rows", "scan_short_rows", vec, [blocks, 1], parts)?;
             return Ok(Launches::one(short));
         }
-        let most = if self.outer >= MANY_ROWS { 1 } else { TARGET_BLOCKS / self.outer };
-        let parts = Parts::new(self.extent, most, THREADS * SCAN_ROUNDS * vec);
+        let limit = if self.outer >= MANY_ROWS { 1 } else { TARGET_BLOCKS / self.outer };
+        let parts = Parts::new(self.extent, limit, THREADS * SCAN_ROUNDS * vec);
         let grid = [self.outer, parts.count];
         let scan = self.launch("tensor_scan_rows", "scan_rows", vec, grid, parts)?;
         if parts.count == 1 {
@@ -92,8 +93,8 @@ impl Scan<'_> {
 
     fn columns(&self) -> Result<Launches, OpError> {
         let columns = self.outer * self.inner;
-        let most = if columns >= MANY_COLUMNS { 1 } else { (MANY_COLUMNS / columns).min(MAX_COLUMN_PARTS) };
-        let parts = Parts::new(self.extent, most, MIN_COLUMN_PART);
+        let limit = if columns >= MANY_COLUMNS { 1 } else { (MANY_COLUMNS / columns).min(MAX_COLUMN_PARTS) };
+        let parts = Parts::new(self.extent, limit, MIN_COLUMN_PART);
         let grid = [columns.div_ceil(THREADS), parts.count];
         let scan = self.launch("tensor_scan_columns", "scan_columns", 1, grid, parts)?;
         if parts.count == 1 {
@@ -177,7 +178,8 @@ mod tests {
 
     fn step(from: Dtype, to: Dtype, shape: [usize; 3]) -> ScanStep {
         let view = |location, dtype| View { location, dtype, layout: Layout::contiguous(&shape) };
-        let (input, output) = (view(Location::Input(0), from), view(Location::Output(0), to));
+        let input = view(Location::Input(0), from);
+        let output = view(Location::Output(0), to);
         ScanStep { input, kind: ScanKind::Sum, accumulate: to.compute(), output }
     }
 
@@ -190,7 +192,7 @@ mod tests {
     fn long_scans_use_the_whole_device_and_short_ones_share_blocks() {
         let geometry = |shape| {
             let launches = prepared(&step(Dtype::F32, Dtype::F32, shape)).launches;
-            launches.iter().map(|one| (one.source.template, [one.grid.x, one.grid.y])).collect::<Vec<_>>()
+            launches.iter().map(|launch| (launch.source.template, [launch.grid.x, launch.grid.y])).collect::<Vec<_>>()
         };
         assert_eq!(geometry([10_000, 100, 1]), [("tensor_scan_short_rows", [1250, 1])]);
         assert_eq!(geometry([10_000, 4096, 1]), [("tensor_scan_rows", [10_000, 1])]);
@@ -205,9 +207,9 @@ mod tests {
 
     #[test]
     fn parts_cover_the_extent_in_whole_tiles() {
-        for (extent, most, tile) in [(1, 1024, 4096), (4097, 1024, 4096), (100_000_000, 1024, 1024), (777, 3, 64)] {
-            let parts = Parts::new(extent, most, tile);
-            assert!(parts.count <= most && parts.part.is_multiple_of(tile), "{extent}");
+        for (extent, limit, tile) in [(1, 1024, 4096), (4097, 1024, 4096), (100_000_000, 1024, 1024), (777, 3, 64)] {
+            let parts = Parts::new(extent, limit, tile);
+            assert!(parts.count <= limit && parts.part.is_multiple_of(tile), "{extent}");
             assert!(parts.part * parts.count >= extent && parts.part * (parts.count - 1) < extent, "{extent}");
         }
     }
@@ -230,9 +232,11 @@ mod tests {
         let shapes = [[1000, 100, 1], [1, 99_998, 1], [2, 50_000, 33]];
         for (nth, dtype) in Dtype::ALL.into_iter().enumerate() {
             let to = if dtype.is_float() { dtype } else { Dtype::I64 };
-            for (at, shape) in shapes.into_iter().enumerate().filter(|(at, _)| dtype.is_float() || nth % 3 == *at) {
-                let kind = if (nth + at) % 2 == 0 { ScanKind::Sum } else { ScanKind::Prod };
-                let extreme = if (nth + at) % 2 == 0 { ScanKind::Min } else { ScanKind::Max };
+            for (index, shape) in
+                shapes.into_iter().enumerate().filter(|(index, _)| dtype.is_float() || nth % 3 == *index)
+            {
+                let kind = if (nth + index) % 2 == 0 { ScanKind::Sum } else { ScanKind::Prod };
+                let extreme = if (nth + index) % 2 == 0 { ScanKind::Min } else { ScanKind::Max };
                 let accumulate = if dtype == Dtype::Bool { Dtype::U8 } else { dtype.compute() };
                 let of_extremes = ScanStep { kind: extreme, accumulate, ..step(dtype, dtype, shape) };
                 for scan in [ScanStep { kind, ..step(dtype, to, shape) }, of_extremes] {

@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn a_row_is_read_once_if_it_fits_and_by_many_blocks_if_it_is_alone() {
         let geometry = |shape| {
-            let geometry = |one: &Launch| (one.source.template, [one.grid.x, one.grid.y], one.block_threads);
+            let geometry =
+                |launch: &Launch| (launch.source.template, [launch.grid.x, launch.grid.y], launch.block_threads);
             prepared(&step(Dtype::F32, shape, false)).launches.iter().map(geometry).collect::<Vec<_>>()
         };
         assert_eq!(geometry([16384, 4096]), [("tensor_softmax", [16384, 1], 256)]);
@@ -115,12 +116,13 @@ mod tests {
     fn every_type_and_length_compiles() {
         let mut sources = vec![];
         for (nth, dtype) in FLOATS.into_iter().enumerate() {
-            for (at, shape) in [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
+            for (index, shape) in
+                [[1000, 3], [100, 1024], [100, 4096], [200, 40_001], [2, 99_998]].into_iter().enumerate()
             {
-                let launches = prepared(&step(dtype, shape, (nth + at) % 2 == 0));
+                let launches = prepared(&step(dtype, shape, (nth + index) % 2 == 0));
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
-                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + at) % 3);
-                let launches = prepared(&SoftmaxStep { inputs, prologue, ..step(dtype, shape, at % 2 == 0) });
+                let (inputs, prologue) = prologues(dtype, shape).swap_remove((nth + index) % 3);
+                let launches = prepared(&SoftmaxStep { inputs, prologue, ..step(dtype, shape, index % 2 == 0) });
                 sources.extend(launches.launches.into_iter().map(|launch| launch.source));
             }
         }

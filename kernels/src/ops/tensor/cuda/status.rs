@@ -1,4 +1,4 @@
-//! What kernels report of an execution: the first index that one of them found out of range.
+//! The report of kernels on an execution: the first index that one of them found out of range.
 //!
 //! Three words: the node that read the index, 0 if there is no report; the index; the extent of the dimension that it indexes. Only plans
 //! with operations that check indices have them. They are cleared before the first launch and copied to the host with the outputs.
@@ -34,7 +34,7 @@ pub(super) fn cleared(plan: &Plan) -> &'static [u8] {
 /// A range of device memory.
 pub(super) type Part<'a> = (&'a Buffer<u8>, Range<usize>);
 
-/// Copies outputs and status of a plan after all work enqueued so far, and waits for them. Fails with what the status reports.
+/// Copies outputs and status of a plan after all work enqueued so far, and waits for them. Fails with the error that the status reports.
 pub(super) fn download_checked(
     plan: &Plan,
     outputs: &[Part<'_>],
@@ -50,7 +50,8 @@ pub(super) fn download_checked(
     Ok(downloaded)
 }
 
-/// How a step is reported. The steps of a node share a report: only those whose indices are the caller's can fail, and a node has one.
+/// The number of a step's report. The steps of a node share a report: only those whose indices are the caller's can fail, and a node has
+/// one.
 pub(super) fn report_of(step: &IndexStep) -> usize {
     step.node + 1
 }
@@ -85,7 +86,9 @@ mod tests {
         assert_eq!(check(&[0, 0, 0]), Ok(()));
         for step in index_steps(&plan) {
             let report = [report_of(step) as u64, (-7_i64).cast_unsigned(), 5];
-            let (node, input, reason) = (step.node, step.op.index_input(), step.op.out_of_range(-7, 5));
+            let node = step.node;
+            let input = step.op.index_input();
+            let reason = step.op.out_of_range(-7, 5);
             assert_eq!(check(&report), Err(OpError::IndexOutOfRange { node, input, reason }));
         }
         let error = check(&[4, 9, 5]).expect_err("a report").to_string();

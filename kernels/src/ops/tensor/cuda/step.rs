@@ -1,4 +1,4 @@
-//! What each step of a plan enqueues.
+//! The launches of each step of a plan.
 
 use accelerd_tensor::Step;
 

@@ -42,7 +42,7 @@ pub(super) fn word(value: usize) -> Argument {
     Argument::Word(value as u64)
 }
 
-/// Of strides, which may be negative.
+/// The argument of a stride, which may be negative.
 pub(super) fn signed(value: isize) -> Argument {
     Argument::Word((value as i64).cast_unsigned())
 }

@@ -6,7 +6,7 @@ use accelerd_client::proto::{
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How large the shapes are.
+/// A size class of shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Size {

@@ -48,7 +48,7 @@ pub struct TensorBench {
     output: Vec<(PathBuf, Document)>,
 }
 
-/// What a file of results contains.
+/// The kind of a file of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Document {
     Json,
@@ -102,8 +102,8 @@ impl TensorBench {
     }
 
     async fn measure(&self, client: &Client, size: Size, cases: Vec<Case>, output: &Output) -> Result<Results> {
-        let max_time = prost_types::Duration::try_from(self.max_time);
-        let max_time = max_time.map_err(|error| CliError::Usage(format!("--max-time: {error}")))?;
+        let max_time = prost_types::Duration::try_from(self.max_time)
+            .map_err(|error| CliError::Usage(format!("--max-time: {error}")))?;
         let progress = output.bar(0, SPINNER, "tensor");
         let mut results = Results::new(size);
         for case in cases {

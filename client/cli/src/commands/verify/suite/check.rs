@@ -61,12 +61,15 @@ impl Check {
         let subject = Side::read(&mut fields, "subject", folder);
         let reference = Side::read(&mut fields, "reference", folder);
         let options = Options::read(&mut fields);
-        let output_policies = fields.tables("outputs").into_iter().map(|(name, mut policy)| {
-            let read = PolicyFields::read(&mut policy);
-            policy.finish();
-            (name, read)
-        });
-        let output_policies: Vec<_> = output_policies.collect();
+        let output_policies: Vec<_> = fields
+            .tables("outputs")
+            .into_iter()
+            .map(|(name, mut policy)| {
+                let read = PolicyFields::read(&mut policy);
+                policy.finish();
+                (name, read)
+            })
+            .collect();
         let sides = subject.as_ref().zip(reference.as_ref());
         let inputs = Inputs::read(&mut fields, sides, &options, &own, folder);
         let has_max_norm = options.policy.has_max_norm || output_policies.iter().any(|(_, policy)| policy.has_max_norm);
@@ -198,12 +201,15 @@ impl Inputs {
     ) -> Option<Self> {
         let has_inputs = fields.has("inputs");
         let has_cases = fields.has("cases");
-        let domains = fields.tables("inputs").into_iter().filter_map(|(name, mut input)| {
-            let domain = domain(&mut input);
-            input.finish();
-            Some((name, domain?))
-        });
-        let domains = domains.collect();
+        let domains = fields
+            .tables("inputs")
+            .into_iter()
+            .filter_map(|(name, mut input)| {
+                let domain = domain(&mut input);
+                input.finish();
+                Some((name, domain?))
+            })
+            .collect();
         let files = fields.texts("cases");
         let arrays = if has_cases { read_arrays(fields, "cases", &files, folder) } else { Some(vec![]) };
         let (subject, reference) = sides?;
@@ -244,7 +250,8 @@ fn case_count<'a>(fields: &Fields<'_>, arrays: impl Iterator<Item = &'a (String,
 }
 
 fn domain(fields: &mut Fields<'_>) -> Option<Domain> {
-    let (min, max) = (fields.bound("min"), fields.bound("max"));
+    let min = fields.bound("min");
+    let max = fields.bound("max");
     let mut domain = match (min, max) {
         (None, None) => Domain::default(),
         (Some(Bound::Integer(min)), None) => (min..).into(),

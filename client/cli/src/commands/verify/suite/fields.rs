@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::args;
 
-/// What is wrong with a suite.
+/// The errors of a suite.
 #[derive(Debug, Default)]
 pub(super) struct Mistakes(RefCell<Vec<String>>);
 
@@ -25,7 +25,7 @@ impl Mistakes {
     }
 }
 
-/// A table whose keys are taken one by one. Those that nobody asked for are mistakes.
+/// A table whose keys are taken one by one. Keys that are left are errors.
 pub(super) struct Fields<'a> {
     table: Table,
     /// The check, if the table belongs to one.
@@ -138,20 +138,20 @@ impl<'a> Fields<'a> {
         expected: &str,
         read: impl Fn(&Self, &str, &Value) -> Option<T>,
     ) -> Vec<(String, T)> {
-        let Some(of) = self.table(key) else { return vec![] };
+        let Some(table) = self.table(key) else { return vec![] };
         let entry = |(name, value): (&String, &Value)| {
-            let entry = read(&of, name, value);
+            let entry = read(&table, name, value);
             if entry.is_none() {
-                of.note(name, format!("expected {expected}, got {}", shown(value)));
+                table.note(name, format!("expected {expected}, got {}", shown(value)));
             }
             Some((name.clone(), entry?))
         };
-        of.table.iter().filter_map(entry).collect()
+        table.table.iter().filter_map(entry).collect()
     }
 
     /// A table of tables, whose keys are names.
     pub(super) fn tables(&mut self, key: &'static str) -> Vec<(String, Self)> {
-        self.entries(key, "a table", |of, name, value| Some(of.inner(name, value.as_table()?.clone())))
+        self.entries(key, "a table", |table, name, value| Some(table.inner(name, value.as_table()?.clone())))
     }
 
     /// A table of texts, whose keys are names.

@@ -1,4 +1,4 @@
-//! How a check compares, what its cases may use, and how many there are.
+//! Options of a check: its policy of comparison, the limits of its cases, and their number.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Options {
     check_determinism: bool,
 }
 
-/// How the subject must end.
+/// The expected outcome of the subject.
 #[derive(Debug)]
 pub(super) enum Expect {
     InAllCases(String),
@@ -94,11 +94,11 @@ impl Options {
         if let Some(iterations) = self.loop_budget {
             verification = verification.loop_budget(iterations);
         }
-        if let Some(most) = self.max_mismatches {
-            verification = verification.max_mismatches(most);
+        if let Some(limit) = self.max_mismatches {
+            verification = verification.max_mismatches(limit);
         }
-        if let Some(most) = self.max_counterexamples {
-            verification = verification.max_counterexamples(most);
+        if let Some(limit) = self.max_counterexamples {
+            verification = verification.max_counterexamples(limit);
         }
         if !self.shrink {
             verification = verification.skip_shrinking();
@@ -132,11 +132,11 @@ impl PolicyFields {
         }
         let max_ulps = fields.integer("max_ulps", 0);
         let max_norm = fields.tolerance("max_norm");
-        if let Some(most) = max_ulps {
-            policy = policy.max_ulps(most);
+        if let Some(limit) = max_ulps {
+            policy = policy.max_ulps(limit);
         }
-        if let Some(most) = max_norm {
-            policy = policy.max_norm(most);
+        if let Some(limit) = max_norm {
+            policy = policy.max_norm(limit);
         }
         if exact && (atol.or(rtol).or(max_norm).is_some() || max_ulps.is_some()) {
             fields.note("exact", "expected no other tolerance");

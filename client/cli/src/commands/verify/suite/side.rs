@@ -1,4 +1,4 @@
-//! What computes the outputs of a side of a check: a function in a file, or files with the outputs.
+//! A side of a check: a function in a file that computes the outputs, or files with the outputs.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Suites of checks: what is read of them, and all of their mistakes.
+//! Suites of checks: their parsed form, and reports of all of their errors.
 
 use accelerd_client::{
     Cases, Domain, KernelDevice, KernelProgram, NanPolicy, OutcomePolicy, Policy, Verification, VerifySide,
@@ -105,8 +105,7 @@ fn parameters_of_webassembly_and_constants_of_python_are_passed_on() {
         .param(param("x", Dtype::F64, WasmParamKind::InOut, 8))
         .result("r", Dtype::I32)
         .share_instance();
-    let python = KernelProgram::new("source").name("");
-    let python = python.constant("N", 3).constant("X", 0.5).constant("B", true);
+    let python = KernelProgram::new("source").name("").constant("N", 3).constant("X", 0.5).constant("B", true);
     let expected = Verification::of(wasm).against(python).policy(Policy::default()).generate(10_000, 0);
     assert_eq!(read_text("s.toml", suite).unwrap()[0].verification(), expected);
 }

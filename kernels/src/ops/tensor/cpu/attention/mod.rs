@@ -127,15 +127,15 @@ fn attend<T: Products>(
         output: reader(&operands.outputs[0]),
     };
     let columns = shape.dim + shape.value_dim;
-    let most = (BLOCK / columns).max(1);
+    let maximum = (BLOCK / columns).max(1);
     let row_cost = product([shape.keys, columns + SCORE_COST]).saturating_add(READ_COST * columns as u64);
-    let rows_at_once = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(ROWS).clamp(1, ROWS.min(most));
+    let rows_at_once = usize::try_from(SLICE / row_cost.max(1)).unwrap_or(ROWS).clamp(1, ROWS.min(maximum));
     let blocks = |kv_head: usize| {
         let ranges = (0..shape.rows()).step_by(rows_at_once);
         ranges.map(move |first| (kv_head, first..(first + rows_at_once).min(shape.rows())))
     };
     let items = (0..shape.batch * shape.kv_heads).flat_map(blocks);
-    let keys_at_once = KEYS.min(most);
+    let keys_at_once = KEYS.min(maximum);
     if row_cost > SLICE {
         // A row alone takes longer than a slice.
         let key_cost = product([columns + SCORE_COST]).max(1);
@@ -154,7 +154,7 @@ fn attend<T: Products>(
         );
     }
     let cost = |(_, rows): &(usize, Range<usize>)| row_cost.saturating_mul(rows.len() as u64);
-    worker.for_each_joining(items, cost, Scratch::<T>::default, |scratch, (kv_head, rows)| {
+    worker.for_each_joining(items, cost, AttentionBuffers::<T>::default, |scratch, (kv_head, rows)| {
         let mut block = Block::with(&attention, kv_head, rows, std::mem::take(scratch));
         block.add_keys_up_to(&attention, block.end, keys_at_once);
         block.finish(&attention);
@@ -167,7 +167,7 @@ struct Attention {
     query: Rows,
     key: Rows,
     value: Rows,
-    /// With whether it is of bool.
+    /// The mask, and true if its elements are bools.
     mask: Option<(bool, Rows)>,
     lengths: Option<Vec<i32>>,
     is_causal: bool,
@@ -177,7 +177,7 @@ struct Attention {
 
 /// Memory of a task.
 #[derive(Default)]
-struct Scratch<T> {
+struct AttentionBuffers<T> {
     queries: Vec<T>,
     keys: Vec<T>,
     values: Vec<T>,
@@ -198,16 +198,16 @@ struct Block<T> {
     /// The first key that is not added yet, and the end of the keys that any of the rows reads.
     next: usize,
     end: usize,
-    scratch: Scratch<T>,
+    scratch: AttentionBuffers<T>,
 }
 
 impl<T: Products> Block<T> {
     fn new(attention: &Attention, kv_head: usize, rows: Range<usize>) -> Self {
-        Self::with(attention, kv_head, rows, Scratch::default())
+        Self::with(attention, kv_head, rows, AttentionBuffers::default())
     }
 
     /// Reads the queries into memory that another block has used.
-    fn with(attention: &Attention, kv_head: usize, rows: Range<usize>, mut scratch: Scratch<T>) -> Self {
+    fn with(attention: &Attention, kv_head: usize, rows: Range<usize>, mut scratch: AttentionBuffers<T>) -> Self {
         let Shape { kv_heads, dim, value_dim, .. } = attention.shape;
         let count = rows.len();
         scratch.queries.resize(count * dim, T::ZERO);
@@ -232,7 +232,7 @@ impl<T: Products> Block<T> {
 
     fn finish(&mut self, attention: &Attention) {
         let value_dim = attention.shape.value_dim;
-        let Scratch { sums, row_sum, native, .. } = &mut self.scratch;
+        let AttentionBuffers { sums, row_sum, native, .. } = &mut self.scratch;
         for (sums, row_sum) in sums.chunks_exact_mut(value_dim).zip(row_sum) {
             let factor = if *row_sum == 0.0 { 0.0 } else { row_sum.recip() };
             lanes::update(sums, |_, x| x * factor);
@@ -263,12 +263,19 @@ impl Attention {
         if self.is_causal { row % self.shape.queries + 1 } else { usize::MAX }
     }
 
-    fn add_keys<T: Products>(&self, scratch: &mut Scratch<T>, kv_head: usize, rows: &Range<usize>, keys: Range<usize>) {
+    fn add_keys<T: Products>(
+        &self,
+        scratch: &mut AttentionBuffers<T>,
+        kv_head: usize,
+        rows: &Range<usize>,
+        keys: Range<usize>,
+    ) {
         let Shape { dim, value_dim, .. } = self.shape;
         let count = keys.len();
         let first = kv_head * self.shape.keys;
         let of_head = first + keys.start..first + keys.end;
-        let Scratch { queries, keys: key_rows, values, mask, scores, part, sums, row_max, row_sum, native } = scratch;
+        let AttentionBuffers { queries, keys: key_rows, values, mask, scores, part, sums, row_max, row_sum, native } =
+            scratch;
         key_rows.resize(count * dim, T::ZERO);
         values.resize(count * value_dim, T::ZERO);
         if let Some((_, reader)) = &self.mask {

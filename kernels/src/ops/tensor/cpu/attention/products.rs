@@ -4,7 +4,7 @@
 use super::super::number::Real;
 use crate::cpu::{
     gemm::{PackedMatrix, Prefetch},
-    simd::{Isa, Kernel, Lanes},
+    simd::{Isa, Lanes, WithSimd},
 };
 
 /// Fewer rows do not pay for packing.
@@ -17,7 +17,8 @@ pub(super) trait Products: Real + Default {
     /// `scores[row][key] = queries[row] . keys[key]`, of vectors of `dim` > 0 numbers; returns how many numbers a row has, of which those
     /// after the keys are unspecified.
     fn scores(queries: &[Self], keys: &[Self], dim: usize, scores: &mut Vec<Self>) -> usize {
-        let (rows, pitch) = (queries.len() / dim, keys.len() / dim);
+        let rows = queries.len() / dim;
+        let pitch = keys.len() / dim;
         scores.resize(rows * pitch, Self::ZERO);
         Isa::best().run(Dots { queries, keys, dim, scores });
         pitch
@@ -43,7 +44,8 @@ impl Products for f64 {}
 
 impl Products for f32 {
     fn scores(queries: &[Self], keys: &[Self], dim: usize, scores: &mut Vec<Self>) -> usize {
-        let (rows, count) = (queries.len() / dim, keys.len() / dim);
+        let rows = queries.len() / dim;
+        let count = keys.len() / dim;
         if rows < MIN_PACKED_ROWS {
             scores.resize(rows * count, 0.0);
             Isa::best().run(Dots { queries, keys, dim, scores });
@@ -69,7 +71,7 @@ impl Products for f32 {
             Isa::best().run(Combine { probabilities, pitch, values, columns, part });
             return columns;
         }
-        let row = |at: usize| values.get(at * columns..(at + 1) * columns).unwrap_or_default();
+        let row = |index: usize| values.get(index * columns..(index + 1) * columns).unwrap_or_default();
         let packed = PackedMatrix::of_columns(Isa::best(), pitch, columns, row);
         part.resize(rows * packed.columns(), 0.0);
         packed.multiply(probabilities, part, Prefetch::None);
@@ -84,7 +86,7 @@ struct Dots<'a, T> {
     scores: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Dots<'_, T> {
+impl<T: Real> WithSimd for Dots<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -93,7 +95,8 @@ impl<T: Real> Kernel for Dots<'_, T> {
         for (query, scores) in self.queries.chunks_exact(self.dim).zip(self.scores.chunks_exact_mut(keys)) {
             for (key, score) in self.keys.chunks_exact(self.dim).zip(scores) {
                 let mut sums = [T::ZERO; SUMS];
-                let ((a, a_rest), (b, b_rest)) = (query.as_chunks::<SUMS>(), key.as_chunks::<SUMS>());
+                let (a, a_rest) = query.as_chunks::<SUMS>();
+                let (b, b_rest) = key.as_chunks::<SUMS>();
                 for (a, b) in a.iter().zip(b) {
                     multiply_add::<T, L>(&mut sums, a, b);
                 }
@@ -120,7 +123,7 @@ struct Combine<'a, T> {
     part: &'a mut [T],
 }
 
-impl<T: Real> Kernel for Combine<'_, T> {
+impl<T: Real> WithSimd for Combine<'_, T> {
     type Out = ();
 
     #[inline(always)]

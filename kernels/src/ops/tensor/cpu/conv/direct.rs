@@ -15,7 +15,7 @@ use crate::{
     OpError,
     cpu::{
         Worker,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::READ_COST,
     },
     op::product,
@@ -24,7 +24,7 @@ use crate::{
 /// Columns that are summed at a time, in the L1 cache.
 const COLUMNS: usize = 2048;
 
-struct Scratch<T> {
+struct DirectBuffers<T> {
     finish: FinishScratch,
     native: Vec<u64>,
     row: Vec<T>,
@@ -34,7 +34,7 @@ struct Scratch<T> {
 pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpError> {
     let extents = &conv.extents;
     let filters = conv.filters(0..extents.out_channels);
-    let scratch = || Scratch { finish: conv.finish.scratch(), native: vec![], row: vec![], sums: vec![] };
+    let scratch = || DirectBuffers { finish: conv.finish.scratch(), native: vec![], row: vec![], sums: vec![] };
     let [rows, columns] = extents.output;
     // The rows of all output channels of all images, cut into parts.
     let parts = columns.div_ceil(COLUMNS);
@@ -44,14 +44,19 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
     let cost = |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost);
     worker.for_each_joining(ranges, cost, scratch, |scratch, range| {
         for nth in range {
-            let (line, start) = (nth / parts, nth % parts * COLUMNS);
-            let (plane, row) = (line / rows, line % rows);
-            let (image, channel) = (plane / extents.out_channels, plane % extents.out_channels);
+            let line = nth / parts;
+            let start = nth % parts * COLUMNS;
+            let plane = line / rows;
+            let row = line % rows;
+            let image = plane / extents.out_channels;
+            let channel = plane % extents.out_channels;
             let filter = &filters[channel * extents.terms()..][..extents.terms()];
             let part = start..(start + COLUMNS).min(columns);
             sum(conv, scratch, filter, [image, channel, row], &part);
             let start = row * columns + part.start;
-            let (rows, columns, pitch) = (channel..channel + 1, start..start + part.len(), part.len());
+            let rows = channel..channel + 1;
+            let columns = start..start + part.len();
+            let pitch = part.len();
             let tile = &mut TileOf { sums: &mut scratch.sums, pitch, batch: image, rows, columns };
             conv.finish.write(tile, &mut scratch.finish);
         }
@@ -61,14 +66,14 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
 /// The sums of some columns of a row of an output channel.
 fn sum<T: Number>(
     conv: &Conv<T>,
-    scratch: &mut Scratch<T>,
+    scratch: &mut DirectBuffers<T>,
     filter: &[T],
     [image, channel, row]: [usize; 3],
     columns: &Range<usize>,
 ) {
     let extents = &conv.extents;
     let [height, width] = extents.windows.kernel;
-    let Scratch { native, row: read, sums, .. } = scratch;
+    let DirectBuffers { native, row: read, sums, .. } = scratch;
     sums.clear();
     sums.resize(columns.len(), T::ZERO);
     let span = extents.span(columns);
@@ -104,7 +109,7 @@ struct AddScaled<'a, T> {
     weight: T,
 }
 
-impl<T: Number> Kernel for AddScaled<'_, T> {
+impl<T: Number> WithSimd for AddScaled<'_, T> {
     type Out = ();
 
     #[inline(always)]

@@ -36,7 +36,7 @@ const FEW_CHANNELS: usize = 64;
 struct Task {
     image: usize,
     group: usize,
-    /// Of the output channels of the group.
+    /// Output channels of the group.
     channels: Range<usize>,
     rows: Range<usize>,
     columns: Range<usize>,
@@ -48,14 +48,14 @@ impl Task {
     }
 }
 
-struct Scratch<T> {
+struct GemmBuffers<T> {
     finish: FinishScratch,
     native: Vec<u64>,
     /// Columns of a row of an image.
     row: Vec<T>,
     /// `[terms, positions]`.
     windows: Vec<T>,
-    /// What multiplies them: `[terms]` panels, or the product of a block.
+    /// The factor of the panels: `[terms]` panels, or the product of a block.
     block: Vec<T>,
     /// `[channels, pitch]`.
     sums: Vec<T>,
@@ -64,7 +64,7 @@ struct Scratch<T> {
 pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpError> {
     let extents = &conv.extents;
     let filters = Filters::new(conv);
-    let scratch = || Scratch {
+    let scratch = || GemmBuffers {
         finish: conv.finish.scratch(),
         native: vec![],
         row: vec![],
@@ -83,14 +83,15 @@ pub(super) fn run<T: Number>(conv: &Conv<T>, worker: &Worker) -> Result<(), OpEr
 /// Cuts the output into tasks, by its shape alone.
 fn tasks(extents: &Extents) -> Vec<Task> {
     let [rows, columns] = extents.output;
-    let parts = |len: usize, part: usize| (0..len).step_by(part).map(move |at| at..at.saturating_add(part).min(len));
+    let parts =
+        |len: usize, part: usize| (0..len).step_by(part).map(move |index| index..index.saturating_add(part).min(len));
     let rows_of_task = (POSITIONS / columns).max(1);
     let columns_of_task = if rows_of_task > 1 { columns } else { POSITIONS.min(columns) };
     let blocks = rows.div_ceil(rows_of_task) * columns.div_ceil(columns_of_task);
     let is_few = product([extents.batch, extents.groups, blocks]) < FEW_TASKS;
-    let most = usize::try_from(SLICE / 4 / product([POSITIONS, extents.terms()]).max(1)).unwrap_or(usize::MAX);
+    let maximum = usize::try_from(SLICE / 4 / product([POSITIONS, extents.terms()]).max(1)).unwrap_or(usize::MAX);
     let channels_of_task =
-        if is_few { FEW_CHANNELS } else { (most / FEW_CHANNELS).max(1).saturating_mul(FEW_CHANNELS) };
+        if is_few { FEW_CHANNELS } else { (maximum / FEW_CHANNELS).max(1).saturating_mul(FEW_CHANNELS) };
     let mut tasks = vec![];
     for image in 0..extents.batch {
         for group in 0..extents.groups {
@@ -116,7 +117,8 @@ struct Filters<T> {
 
 impl<T: Number> Filters<T> {
     fn new(conv: &Conv<T>) -> Self {
-        let (terms, outputs) = (conv.extents.terms(), conv.extents.group_outputs());
+        let terms = conv.extents.terms();
+        let outputs = conv.extents.group_outputs();
         let channels = outputs.next_multiple_of(TILE_ROWS);
         let mut blocks = Vec::with_capacity(conv.extents.groups * channels * terms);
         for group in 0..conv.extents.groups {
@@ -139,11 +141,11 @@ impl<T: Number> Filters<T> {
 }
 
 fn inner_blocks(terms: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..terms).step_by(INNER).map(move |at| at..(at + INNER).min(terms))
+    (0..terms).step_by(INNER).map(move |index| index..(index + INNER).min(terms))
 }
 
 /// Sums the products of a task.
-fn multiply<T: Number>(conv: &Conv<T>, filters: &Filters<T>, task: &Task, scratch: &mut Scratch<T>) {
+fn multiply<T: Number>(conv: &Conv<T>, filters: &Filters<T>, task: &Task, scratch: &mut GemmBuffers<T>) {
     let positions = task.positions();
     let pitch = positions.next_multiple_of(TILE_COLUMNS);
     let rows = task.channels.len().next_multiple_of(TILE_ROWS);
@@ -152,7 +154,7 @@ fn multiply<T: Number>(conv: &Conv<T>, filters: &Filters<T>, task: &Task, scratc
     for block in inner_blocks(conv.extents.terms()) {
         gather(conv, task, &block, scratch);
         let left = filters.block(task.group, &block, &task.channels);
-        let Scratch { windows, block: right, sums, .. } = scratch;
+        let GemmBuffers { windows, block: right, sums, .. } = scratch;
         let windows = &windows[..block.len() * positions];
         if conv.finish.compute == Dtype::F32 {
             multiply_f32(left, windows, block.len(), positions, right, sums);
@@ -192,10 +194,11 @@ fn pack<T: Number>(windows: &[T], inner: usize, positions: usize, panels: &mut V
 }
 
 /// Gathers the windows of a task for a block of terms, `[terms, positions]`. Terms are ordered by channel, row and column of the filter.
-fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch: &mut Scratch<T>) {
+fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch: &mut GemmBuffers<T>) {
     let extents = &conv.extents;
-    let Scratch { native, row, windows, .. } = scratch;
-    let (width, positions) = (extents.windows.kernel[1], task.positions());
+    let GemmBuffers { native, row, windows, .. } = scratch;
+    let width = extents.windows.kernel[1];
+    let positions = task.positions();
     windows.resize(windows.len().max(block.len() * positions), T::ZERO);
     let span = extents.span(&task.columns);
     row.resize(row.len().max(span.len()), T::ZERO);
@@ -205,9 +208,10 @@ fn gather<T: Number>(conv: &Conv<T>, task: &Task, block: &Range<usize>, scratch:
     while term < block.end {
         let line = term / width;
         let end = ((line + 1) * width).min(block.end);
-        let (channel, tap) = (line / extents.windows.kernel[0], line % extents.windows.kernel[0]);
-        for (nth, at) in task.rows.clone().enumerate() {
-            let source = extents.source(0, at, tap).filter(|_| !span.is_empty());
+        let channel = line / extents.windows.kernel[0];
+        let tap = line % extents.windows.kernel[0];
+        for (nth, index) in task.rows.clone().enumerate() {
+            let source = extents.source(0, index, tap).filter(|_| !span.is_empty());
             if let Some(source) = source {
                 conv.read_row(first_channel + channel, source, span.clone(), &mut row[..span.len()], native);
             }
@@ -240,7 +244,7 @@ fn gather_row<T: Number>(extents: &Extents, columns: &Range<usize>, tap: usize, 
 }
 
 /// Adds the bias, and writes the results.
-fn finish<T: Number>(conv: &Conv<T>, task: &Task, scratch: &mut Scratch<T>) {
+fn finish<T: Number>(conv: &Conv<T>, task: &Task, scratch: &mut GemmBuffers<T>) {
     let pitch = task.positions().next_multiple_of(TILE_COLUMNS);
     let first = task.group * conv.extents.group_outputs();
     let rows = first + task.channels.start..first + task.channels.end;

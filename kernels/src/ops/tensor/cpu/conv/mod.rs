@@ -42,8 +42,8 @@ pub(super) fn run(step: &ConvStep, memory: &Memory<'_>, worker: &Worker) -> Resu
         return Ok(());
     }
     let is_narrow = step.is_narrow();
-    let job = Job { extents, is_narrow, operands: &operands.inputs, output, epilogue, compute, worker };
-    visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a convolution in {compute}")))?
+    let convolution = Convolution { extents, is_narrow, operands: &operands.inputs, output, epilogue, compute, worker };
+    visit_number(compute, convolution).ok_or_else(|| OpError::Invalid(format!("a convolution in {compute}")))?
 }
 
 /// Bytes of the copies of the filters, and of the rows of images that are read at a time.
@@ -75,14 +75,16 @@ impl Extents {
         else {
             return Err(OpError::Invalid("a convolution: expected images of four dimensions".to_owned()));
         };
-        let (groups, windows) = (step.groups, step.windows);
+        let groups = step.groups;
+        let windows = step.windows;
         let is_divided = groups > 0 && channels % groups == 0 && out_channels % groups == 0;
         if !is_divided || windows.kernel.contains(&0) || windows.stride.contains(&0) {
             return Err(OpError::Invalid(format!(
                 "a convolution of {channels} channels in {groups} groups by {windows:?}"
             )));
         }
-        let (input, output) = ([height, width], [rows, columns]);
+        let input = [height, width];
+        let output = [rows, columns];
         Ok(Self { batch, channels, out_channels, groups, input, output, windows })
     }
 
@@ -109,16 +111,17 @@ impl Extents {
         self.output.iter().product()
     }
 
-    /// The row or column of the input that window `at` has at position `tap` of its kernel; `None` in the padding.
-    fn source(&self, axis: usize, at: usize, tap: usize) -> Option<usize> {
+    /// The row or column of the input that window `index` has at position `tap` of its kernel; `None` in the padding.
+    fn source(&self, axis: usize, index: usize, tap: usize) -> Option<usize> {
         let Windows { stride, padding, dilation, .. } = self.windows;
-        let position = (at * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis])?;
+        let position = (index * stride[axis] + tap * dilation[axis]).checked_sub(padding[axis])?;
         (position < self.input[axis]).then_some(position)
     }
 
     /// The columns of the output, within a range, whose windows have position `tap` in the input.
     fn inside(&self, columns: &Range<usize>, tap: usize) -> Range<usize> {
-        let (stride, offset) = (self.windows.stride[1], tap * self.windows.dilation[1]);
+        let stride = self.windows.stride[1];
+        let offset = tap * self.windows.dilation[1];
         let first = self.windows.padding[1].saturating_sub(offset).div_ceil(stride);
         let end = (self.input[1] + self.windows.padding[1]).saturating_sub(offset).div_ceil(stride);
         let start = first.clamp(columns.start, columns.end);
@@ -134,9 +137,9 @@ impl Extents {
     }
 }
 
-struct Job<'a> {
+struct Convolution<'a> {
     extents: Extents,
-    /// Whether gathering windows does not pay.
+    /// True if gathering windows does not pay.
     is_narrow: bool,
     /// Images, filters and the bias.
     operands: &'a [Operand],
@@ -146,12 +149,13 @@ struct Job<'a> {
     worker: &'a Worker,
 }
 
-impl NumberVisitor for Job<'_> {
+impl NumberVisitor for Convolution<'_> {
     type Out = Result<(), OpError>;
 
     fn visit<T: Number>(self) -> Result<(), OpError> {
         let Self { extents, is_narrow, operands, output, epilogue, compute, worker } = self;
-        let (rows, columns) = (extents.out_channels, extents.positions());
+        let rows = extents.out_channels;
+        let columns = extents.positions();
         let finish = Finish {
             shape: Shape { batch: extents.batch, rows, inner: extents.terms(), columns },
             bias: None,

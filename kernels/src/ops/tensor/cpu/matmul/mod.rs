@@ -24,7 +24,9 @@ const MIN_PACKED_ROWS: usize = 16;
 pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
     let shape = Shape::of(step)?;
     let Shape { batch, rows, inner, columns } = shape;
-    let (a_shape, b_shape, c_shape) = ([batch, rows, inner], [batch, inner, columns], [batch, rows, columns]);
+    let a_shape = [batch, rows, inner];
+    let b_shape = [batch, inner, columns];
+    let c_shape = [batch, rows, columns];
     let bias_shape = [columns];
     let mut inputs: Vec<(_, &[usize])> = vec![(&step.a, &a_shape), (&step.b, &b_shape)];
     inputs.extend(step.bias.as_ref().map(|bias| (bias, &bias_shape[..])));
@@ -46,11 +48,11 @@ pub(super) fn run(step: &MatMulStep, memory: &Memory<'_>, worker: &Worker) -> Re
     if batch == 0 || rows == 0 || columns == 0 {
         return Ok(());
     }
-    let job = Job { shape, operands: &operands.inputs, output, epilogue, compute, worker };
-    visit_number(compute, job).ok_or_else(|| OpError::Invalid(format!("a product in {compute}")))?
+    let product = MatrixProduct { shape, operands: &operands.inputs, output, epilogue, compute, worker };
+    visit_number(compute, product).ok_or_else(|| OpError::Invalid(format!("a product in {compute}")))?
 }
 
-/// Whether an epilogue maps elements of a type to such elements.
+/// Checks that an epilogue maps elements of a type to such elements.
 pub(super) fn check_epilogue(epilogue: Option<&Program>, dtype: Dtype) -> Result<(), OpError> {
     let fits = |program: &Program| {
         program.params() == [dtype] && program.result_count() == 1 && program.result_type(0) == dtype
@@ -76,7 +78,7 @@ impl Shape {
     }
 }
 
-struct Job<'a> {
+struct MatrixProduct<'a> {
     shape: Shape,
     /// Left and right factors, and the bias.
     operands: &'a [Operand],
@@ -86,7 +88,7 @@ struct Job<'a> {
     worker: &'a Worker,
 }
 
-impl NumberVisitor for Job<'_> {
+impl NumberVisitor for MatrixProduct<'_> {
     type Out = Result<(), OpError>;
 
     fn visit<T: Number>(self) -> Result<(), OpError> {
@@ -146,10 +148,10 @@ pub(super) struct TileOf<'a, T> {
     pub(super) columns: std::ops::Range<usize>,
 }
 
-/// What becomes of the sums.
+/// The operations on the sums before they are written.
 pub(super) struct Finish<T> {
     pub(super) shape: Shape,
-    /// Of each column.
+    /// The bias of each column.
     pub(super) bias: Option<Vec<T>>,
     pub(super) epilogue: Option<Program>,
     pub(super) compute: Dtype,

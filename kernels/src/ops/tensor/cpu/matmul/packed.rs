@@ -46,19 +46,19 @@ impl Strip {
     }
 }
 
-struct Scratch {
+struct PackedBuffers {
     finish: FinishScratch,
     left: Vec<f32>,
-    /// Of the strips of a task, one after the other.
+    /// The sums of the strips of a task, one after the other.
     sums: Vec<f32>,
     native: Vec<u64>,
 }
 
-/// Whether a strip of packed columns is large, and larger than the right factor, whose elements then repeat.
+/// Returns true if a strip of packed columns is large, and larger than the right factor, whose elements then repeat.
 pub(super) fn exceeds_factor(right: &Operand) -> bool {
     let dims = right.shape.iter().zip(&right.strides).skip(1);
-    let stored = dims.filter(|(_, stride)| **stride != 0).map(|(extent, _)| *extent as u64);
-    let stored = stored.fold(1, u64::saturating_mul);
+    let stored =
+        dims.filter(|(_, stride)| **stride != 0).map(|(extent, _)| *extent as u64).fold(1, u64::saturating_mul);
     let strip = product([right.shape[1], right.shape[2].min(COLUMNS)]);
     strip > stored && strip > (PACKED_BYTES / size_of::<f32>()) as u64
 }
@@ -72,7 +72,8 @@ pub(super) fn run(
 ) -> Result<(), OpError> {
     let shape = factors.shape;
     let product = Product { factors, finish_scratch, write, worker };
-    let (of_matrix, threads) = (product.cost(shape.rows, shape.columns), worker.pool().threads());
+    let of_matrix = product.cost(shape.rows, shape.columns);
+    let threads = worker.pool().threads();
     let has_many = shape.batch >= 4 * threads && of_matrix <= SLICE / 16;
     if !is_shared && (of_matrix <= WHOLE || has_many) {
         return product.multiply_matrices();
@@ -99,8 +100,8 @@ where
     F: Fn() -> FinishScratch + Sync + Send,
     W: Fn(&mut TileOf<'_, f32>, &mut FinishScratch) + Sync + Send,
 {
-    fn scratch(&self) -> Scratch {
-        Scratch { finish: (self.finish_scratch)(), left: vec![], sums: vec![], native: vec![] }
+    fn scratch(&self) -> PackedBuffers {
+        PackedBuffers { finish: (self.finish_scratch)(), left: vec![], sums: vec![], native: vec![] }
     }
 
     fn cost(&self, rows: usize, columns: usize) -> u64 {
@@ -110,7 +111,7 @@ where
     /// A matrix of the batch in each task.
     fn multiply_matrices(&self) -> Result<(), OpError> {
         let shape = self.factors.shape;
-        let multiply = |scratch: &mut Scratch, batch: usize| {
+        let multiply = |scratch: &mut PackedBuffers, batch: usize| {
             for columns in parts(0..shape.columns, COLUMNS) {
                 let strip = [pack(self.factors, batch, columns)];
                 blocks(shape).for_each(|rows| self.multiply(scratch, batch, rows, &strip));
@@ -124,7 +125,7 @@ where
     /// batches share the right factor.
     fn multiply_strips(&self, batches: &Range<usize>, width: usize) -> Result<(), OpError> {
         let shape = self.factors.shape;
-        let multiply = |scratch: &mut Scratch, columns: Range<usize>| {
+        let multiply = |scratch: &mut PackedBuffers, columns: Range<usize>| {
             let strip = [pack(self.factors, batches.start, columns)];
             for batch in batches.clone() {
                 blocks(shape).for_each(|rows| self.multiply(scratch, batch, rows, &strip));
@@ -137,9 +138,10 @@ where
 
     /// Packs the right factor, which the batches share, and multiplies a block of rows by some strips in each task.
     fn multiply_blocks(&self, batches: &Range<usize>) -> Result<(), OpError> {
-        let (shape, worker) = (self.factors.shape, self.worker);
-        let most = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
-        for columns in parts(0..shape.columns, most) {
+        let shape = self.factors.shape;
+        let worker = self.worker;
+        let maximum = (PACKED_BYTES / 4 / shape.inner.max(1) / COLUMNS).max(1) * COLUMNS;
+        for columns in parts(0..shape.columns, maximum) {
             let packing = |columns: &Range<usize>| product([columns.len(), shape.inner, 64]);
             let strips = worker.map_joining(parts(columns, COLUMNS).collect(), packing, |columns| {
                 pack(self.factors, batches.start, columns)
@@ -163,8 +165,8 @@ where
     }
 
     /// Multiplies some rows by some strips.
-    fn multiply(&self, scratch: &mut Scratch, batch: usize, rows: Range<usize>, strips: &[Strip]) {
-        let Scratch { finish, left, sums, native } = scratch;
+    fn multiply(&self, scratch: &mut PackedBuffers, batch: usize, rows: Range<usize>, strips: &[Strip]) {
+        let PackedBuffers { finish, left, sums, native } = scratch;
         let len = rows.len() * strips.iter().map(Strip::pitch).sum::<usize>();
         sums.resize(sums.len().max(len), 0.0);
         let first = batch * self.factors.shape.rows;
@@ -181,7 +183,8 @@ where
         }
         let mut sums = &mut sums[..len];
         for strip in strips {
-            let (pitch, columns) = (strip.pitch(), strip.columns.clone());
+            let pitch = strip.pitch();
+            let columns = strip.columns.clone();
             let (sums_of_strip, rest) = sums.split_at_mut(rows.len() * pitch);
             sums = rest;
             if strip.blocks.is_empty() {
@@ -194,7 +197,7 @@ where
 
 /// Ranges of `width`; the last may be shorter.
 fn parts(range: Range<usize>, width: usize) -> impl Iterator<Item = Range<usize>> {
-    range.clone().step_by(width).map(move |at| at..(at + width).min(range.end))
+    range.clone().step_by(width).map(move |index| index..(index + width).min(range.end))
 }
 
 /// Blocks of rows.
@@ -213,9 +216,11 @@ fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
     let shape = factors.shape;
     let is_gemv = shape.columns <= GEMV_COLUMNS;
     let count = columns.len();
-    let (mut block, mut native) = (vec![], vec![]);
+    let mut block = vec![];
+    let mut native = vec![];
     let blocks = inner_blocks(shape).map(|inner| {
-        let (isa, dim) = (Isa::best(), inner.len());
+        let isa = Isa::best();
+        let dim = inner.len();
         let rows = batch * shape.inner + inner.start..batch * shape.inner + inner.end;
         // SAFETY: a step does not write what it reads.
         let whole = || unsafe { factors.b.rows.borrow::<f32>(rows.clone(), 0..shape.columns) };
@@ -223,7 +228,7 @@ fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
             && !is_gemv
             && let Some(whole) = whole()
         {
-            return PackedMatrix::of_columns(isa, dim, count, |at| &whole[at * shape.columns..][columns.clone()]);
+            return PackedMatrix::of_columns(isa, dim, count, |index| &whole[index * shape.columns..][columns.clone()]);
         }
         block.resize(dim * count, 0.0_f32);
         if factors.b.is_transposed {
@@ -238,10 +243,11 @@ fn pack(factors: &Factors, batch: usize, columns: Range<usize>) -> Strip {
             (true, true) => PackedMatrix::new(isa, dim, count, &block),
             (true, false) => PackedMatrix::of_vectors(isa, dim, count, &block),
             (false, true) => {
-                let vectors: Vec<f32> = (0..count).flat_map(|at| block[at..].iter().step_by(count)).copied().collect();
+                let vectors: Vec<f32> =
+                    (0..count).flat_map(|index| block[index..].iter().step_by(count)).copied().collect();
                 PackedMatrix::new(isa, dim, count, &vectors)
             }
-            (false, false) => PackedMatrix::of_columns(isa, dim, count, |at| &block[at * count..][..count]),
+            (false, false) => PackedMatrix::of_columns(isa, dim, count, |index| &block[index * count..][..count]),
         }
     });
     let blocks = blocks.collect();
@@ -259,7 +265,8 @@ unsafe fn left_rows<'a>(
     to: &'a mut Vec<f32>,
     native: &mut Vec<u64>,
 ) -> StridedRows<'a> {
-    let (count, whole) = (rows.len(), factors.shape.inner);
+    let count = rows.len();
+    let whole = factors.shape.inner;
     // SAFETY: the caller promises it.
     let borrowed = unsafe { factors.a.borrow::<f32>(rows.clone(), 0..whole) };
     if let Some(numbers) = borrowed.filter(|_| inner.len() == whole) {
@@ -268,7 +275,8 @@ unsafe fn left_rows<'a>(
     let pitch = inner.len() + SPACING;
     to.resize(to.len().max(count * pitch), 0.0);
     for (nth, to) in to.chunks_exact_mut(pitch).take(count).enumerate() {
-        let (row, to) = (rows.start + nth, &mut to[..inner.len()]);
+        let row = rows.start + nth;
+        let to = &mut to[..inner.len()];
         match borrowed {
             Some(numbers) => to.copy_from_slice(&numbers[nth * whole..][inner.clone()]),
             // SAFETY: as above.

@@ -8,7 +8,7 @@ use crate::{
     OpError,
     cpu::{
         Worker,
-        simd::{Isa, Kernel, Lanes},
+        simd::{Isa, Lanes, WithSimd},
         slices::SLICE,
     },
     op::product,
@@ -48,7 +48,7 @@ struct Unfinished<T> {
     next: usize,
 }
 
-struct Scratch<T> {
+struct TileBuffers<T> {
     finish: FinishScratch,
     /// `[rows, inner]`.
     left: Vec<T>,
@@ -62,7 +62,7 @@ struct Scratch<T> {
 
 pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Worker) -> Result<(), OpError> {
     let shape = factors.shape;
-    let scratch = || Scratch {
+    let scratch = || TileBuffers {
         finish: finish.scratch(),
         left: vec![T::ZERO; ROWS * INNER],
         right: vec![T::ZERO; INNER * COLUMNS],
@@ -70,7 +70,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
         sums: vec![],
         native: vec![],
     };
-    let blocks = |len: usize, block: usize| (0..len).step_by(block).map(move |at| at..(at + block).min(len));
+    let blocks = |len: usize, block: usize| (0..len).step_by(block).map(move |index| index..(index + block).min(len));
     let parts = (0..shape.batch).flat_map(|batch| {
         blocks(shape.rows, ROWS)
             .flat_map(move |rows| blocks(shape.columns, COLUMNS).map(move |columns| (batch, rows.clone(), columns)))
@@ -80,7 +80,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
     let cost = |part: &Part, inner: usize| product([part.rows.len() * 2 + 32, part.columns.len(), inner + 16]);
     let largest = Part { batch: 0, rows: 0..shape.rows.min(ROWS), columns: 0..shape.columns.min(COLUMNS) };
     if cost(&largest, shape.inner) <= SLICE {
-        let work = |scratch: &mut Scratch<T>, part| tile(factors, finish, scratch, part);
+        let work = |scratch: &mut TileBuffers<T>, part| tile(factors, finish, scratch, part);
         return worker.for_each_joining(parts, |part| cost(part, shape.inner), scratch, work);
     }
     let of_slice = usize::try_from(SLICE / cost(&largest, INNER)).unwrap_or(1).max(1) * INNER;
@@ -98,7 +98,7 @@ pub(super) fn run<T: Number>(factors: &Factors, finish: &Finish<T>, worker: &Wor
     })
 }
 
-fn tile<T: Number>(factors: &Factors, finish: &Finish<T>, scratch: &mut Scratch<T>, part: Part) {
+fn tile<T: Number>(factors: &Factors, finish: &Finish<T>, scratch: &mut TileBuffers<T>, part: Part) {
     let mut sums = std::mem::take(&mut scratch.sums);
     sums.clear();
     sums.resize(part.sums(), T::ZERO);
@@ -114,8 +114,9 @@ fn write<T: Number>(finish: &Finish<T>, scratch: &mut FinishScratch, part: Part,
 }
 
 /// Adds the products of a range of the common dimension, which begins with a block.
-fn add<T: Number>(factors: &Factors, scratch: &mut Scratch<T>, part: &Part, inner: Range<usize>, sums: &mut [T]) {
-    let (Part { batch, rows, columns }, pitch) = (part, part.pitch());
+fn add<T: Number>(factors: &Factors, scratch: &mut TileBuffers<T>, part: &Part, inner: Range<usize>, sums: &mut [T]) {
+    let Part { batch, rows, columns } = part;
+    let pitch = part.pitch();
     for start in inner.clone().step_by(INNER) {
         let block = start..(start + INNER).min(inner.end);
         let first = batch * factors.shape.rows;
@@ -128,7 +129,8 @@ fn add<T: Number>(factors: &Factors, scratch: &mut Scratch<T>, part: &Part, inne
             let to = &mut scratch.right[nth * INNER * TILE_COLUMNS..][..block.len() * TILE_COLUMNS];
             pack(factors, *batch, &block, &panel, to, &mut scratch.part, &mut scratch.native);
         }
-        let (left, right) = (&scratch.left, &scratch.right);
+        let left = &scratch.left;
+        let right = &scratch.right;
         Isa::best().run(Multiply { left, right, sums: &mut *sums, inner: block.len(), pitch });
     }
 }
@@ -175,7 +177,7 @@ pub(in super::super) struct Multiply<'a, T> {
     pub(in super::super) pitch: usize,
 }
 
-impl<T: Number> Kernel for Multiply<'_, T> {
+impl<T: Number> WithSimd for Multiply<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -183,7 +185,7 @@ impl<T: Number> Kernel for Multiply<'_, T> {
         let Self { left, right, sums, inner, pitch } = self;
         for (rows, sums) in left.chunks_exact(TILE_ROWS * inner).zip(sums.chunks_exact_mut(TILE_ROWS * pitch)) {
             let rows: [&[T]; TILE_ROWS] = std::array::from_fn(|row| &rows[row * inner..][..inner]);
-            for (at, panel) in (0..pitch).step_by(TILE_COLUMNS).zip(right.chunks_exact(INNER * TILE_COLUMNS)) {
+            for (index, panel) in (0..pitch).step_by(TILE_COLUMNS).zip(right.chunks_exact(INNER * TILE_COLUMNS)) {
                 let mut tile = [[T::ZERO; TILE_COLUMNS]; TILE_ROWS];
                 for (nth, right) in panel.as_chunks::<TILE_COLUMNS>().0[..inner].iter().enumerate() {
                     for (tile, row) in tile.iter_mut().zip(rows) {
@@ -198,7 +200,7 @@ impl<T: Number> Kernel for Multiply<'_, T> {
                     }
                 }
                 for (row, tile) in tile.iter().enumerate() {
-                    let sums = &mut sums[row * pitch + at..][..TILE_COLUMNS];
+                    let sums = &mut sums[row * pitch + index..][..TILE_COLUMNS];
                     sums.iter_mut().zip(tile).for_each(|(sum, part)| *sum = sum.add(*part));
                 }
             }

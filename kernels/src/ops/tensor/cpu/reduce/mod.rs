@@ -42,7 +42,7 @@ const SELECTED: usize = 8192;
 const SUMMED_COLUMNS: usize = 4096;
 /// Bytes of the states of chunks that are computed before they are combined, unless each thread has but a few chunks.
 const PENDING_BYTES: usize = 4 << 20;
-/// What a state of few bytes takes with its allocation.
+/// The bytes that a small state takes with its allocation.
 const MIN_STATE_BYTES: usize = 64;
 
 pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
@@ -51,7 +51,7 @@ pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Re
     let reducer = reducer(step.reduction, step.accumulate).ok_or_else(|| {
         OpError::Invalid(format!("{:?} does not reduce values of type {}", step.reduction, step.accumulate))
     })?;
-    let job = Job {
+    let pass = ReductionPass {
         prologue: Program::new(&step.prologue),
         epilogue: Program::new(&step.epilogue),
         reducer: &*reducer,
@@ -60,10 +60,10 @@ pub(super) fn run(step: &ReduceStep, memory: &Memory<'_>, worker: &Worker) -> Re
         inner_rank: step.inner.len(),
         shape: &shape,
     };
-    if job.prologue.result_count() != 1 || job.prologue.result_type(0) != step.accumulate {
+    if pass.prologue.result_count() != 1 || pass.prologue.result_type(0) != step.accumulate {
         return Err(OpError::Invalid(format!("a prologue has one result of type {}", step.accumulate)));
     }
-    job.run(worker)
+    pass.run(worker)
 }
 
 pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker) -> Result<(), OpError> {
@@ -74,7 +74,7 @@ pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker)
     }
     let dtype = step.input.dtype;
     let reducer = arg_reducer(step.is_max, dtype.compute()).expect("a type that functions compute in");
-    let job = Job {
+    let pass = ReductionPass {
         prologue: Program::new(&Function::conversion(dtype, dtype.compute())),
         epilogue: Program::new(&Function::conversion(Dtype::I64, Dtype::I64)),
         reducer: &*reducer,
@@ -83,10 +83,10 @@ pub(super) fn run_arg(step: &ArgReduction, memory: &Memory<'_>, worker: &Worker)
         inner_rank: step.inner.len(),
         shape: &shape,
     };
-    job.run(worker)
+    pass.run(worker)
 }
 
-struct Job<'a> {
+struct ReductionPass<'a> {
     prologue: Program,
     epilogue: Program,
     reducer: &'a dyn Reducer,
@@ -97,10 +97,10 @@ struct Job<'a> {
     shape: &'a [usize],
 }
 
-/// How the iteration space is visited.
+/// The order in which the iteration space is visited.
 struct Schedule {
     region: Region,
-    /// Whether the reduced dimensions are the slow ones of the region.
+    /// True if the reduced dimensions are the slow ones of the region.
     is_columns: bool,
     rows: usize,
     /// Values of a row.
@@ -121,12 +121,12 @@ type States = Vec<u64>;
 type Stack = Vec<(u32, States)>;
 
 /// Registers of both functions.
-struct Scratch {
+struct ProgramRegisters {
     prologue: Registers,
     epilogue: Registers,
 }
 
-impl Job<'_> {
+impl ReductionPass<'_> {
     fn run(&self, worker: &Worker) -> Result<(), OpError> {
         check_types(&self.epilogue, &[self.reducer.dtype()], std::slice::from_ref(self.output))?;
         let inputs: Vec<_> = self.inputs.iter().map(|operand| operand.dtype).collect();
@@ -144,12 +144,15 @@ impl Job<'_> {
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
         let tiles = schedule.rows.div_ceil(schedule.width);
         let tile_cost = row_cost.saturating_mul(schedule.width as u64);
-        let (tile_len, epilogue_len) = (schedule.width * schedule.block, schedule.width.min(self.epilogue.block()));
-        let scratch =
-            || Scratch { prologue: self.prologue.registers(tile_len), epilogue: self.epilogue.registers(epilogue_len) };
+        let tile_len = schedule.width * schedule.block;
+        let epilogue_len = schedule.width.min(self.epilogue.block());
+        let scratch = || ProgramRegisters {
+            prologue: self.prologue.registers(tile_len),
+            epilogue: self.epilogue.registers(epilogue_len),
+        };
         if chunk_count <= 1 || (tiles >= 4 * worker.pool().threads() && tile_cost <= SLICE) {
             let ranges = chunks(schedule.rows, schedule.width, row_cost);
-            let work = |scratch: &mut Scratch, rows: Range<usize>| {
+            let work = |scratch: &mut ProgramRegisters, rows: Range<usize>| {
                 for start in rows.clone().step_by(schedule.width) {
                     let rows = start..(start + schedule.width).min(rows.end);
                     let chunks = (0..chunk_count).map(|chunk| self.chunk(&schedule, scratch, &rows, chunk));
@@ -174,7 +177,7 @@ impl Job<'_> {
         schedule: &Schedule,
         output: &Region,
         chunk_cost: u64,
-        scratch: &(impl Fn() -> Scratch + Sync + Send),
+        scratch: &(impl Fn() -> ProgramRegisters + Sync + Send),
         worker: &Worker,
     ) -> Result<(), OpError> {
         let chunk_count = schedule.len.div_ceil(schedule.chunk);
@@ -182,7 +185,8 @@ impl Job<'_> {
         let tiles = schedule.rows.div_ceil(schedule.width);
         let mut chunks = (0..tiles).flat_map(|tile| (0..chunk_count).map(move |chunk| (tile, chunk)));
         let group_len = group_len(schedule.width * self.reducer.state_size(), worker.pool().threads());
-        let (mut stack, mut epilogue_scratch) = (Stack::new(), scratch());
+        let mut stack = Stack::new();
+        let mut epilogue_scratch = scratch();
         loop {
             let group: Vec<_> = chunks.by_ref().take(group_len).collect();
             if group.is_empty() {
@@ -213,15 +217,15 @@ impl Job<'_> {
         if self.reducer.has_columns() && rows > 1 && (is_far || len <= MAX_SHORT_ROW) {
             let chunk = RUN * CHUNK / 16;
             let is_wide = is_identity && rows.div_ceil(SUMMED_COLUMNS) * len.div_ceil(chunk) >= 4 * threads;
-            let most = if is_wide { SUMMED_COLUMNS } else { self.prologue.block() };
-            let width = most.min(rows).max(1);
-            let block = (most / width).min(len).max(1);
+            let limit = if is_wide { SUMMED_COLUMNS } else { self.prologue.block() };
+            let width = limit.min(rows).max(1);
+            let block = (limit / width).min(len).max(1);
             let region = Region::new(&operands, self.shape, self.inner_rank, true);
             return Schedule { region, is_columns: true, rows, len, width, block, chunk };
         }
-        let most = if is_identity && self.reducer.is_exact() { SELECTED } else { self.prologue.block() };
-        let block = if is_far { FAR_BLOCK } else { most }.min(len).max(1);
-        let width = (most / block).min(rows).max(1);
+        let limit = if is_identity && self.reducer.is_exact() { SELECTED } else { self.prologue.block() };
+        let block = if is_far { FAR_BLOCK } else { limit }.min(len).max(1);
+        let width = (limit / block).min(rows).max(1);
         Schedule { region, is_columns: false, rows, len, width, block, chunk: block * CHUNK }
     }
 
@@ -254,7 +258,8 @@ impl Job<'_> {
 
     /// Adds the states that follow those of the stack.
     fn push(&self, stack: &mut Stack, part: States, rows: usize) {
-        let (mut level, mut states) = (0, part);
+        let mut level = 0;
+        let mut states = part;
         while let Some((_, mut earlier)) = stack.pop_if(|(other, _)| *other == level) {
             self.combine(&mut earlier, &states, rows);
             (level, states) = (level + 1, earlier);
@@ -275,7 +280,7 @@ impl Job<'_> {
     }
 
     /// The states of a chunk of some rows.
-    fn chunk(&self, schedule: &Schedule, scratch: &mut Scratch, rows: &Range<usize>, chunk: usize) -> States {
+    fn chunk(&self, schedule: &Schedule, scratch: &mut ProgramRegisters, rows: &Range<usize>, chunk: usize) -> States {
         let start = chunk * schedule.chunk;
         let values = start..(start + schedule.chunk).min(schedule.len);
         let step = if schedule.is_columns { RUN } else { schedule.block };
@@ -300,7 +305,7 @@ impl Job<'_> {
     fn accumulate(
         &self,
         schedule: &Schedule,
-        scratch: &mut Scratch,
+        scratch: &mut ProgramRegisters,
         rows: &Range<usize>,
         values: Range<usize>,
         states: &mut States,
@@ -316,7 +321,7 @@ impl Job<'_> {
     }
 
     /// Calls `then` with the values of a tile.
-    fn evaluate(&self, region: &Region, scratch: &mut Scratch, tile: &Tile, then: impl FnOnce(&[u8])) {
+    fn evaluate(&self, region: &Region, scratch: &mut ProgramRegisters, tile: &Tile, then: impl FnOnce(&[u8])) {
         // SAFETY: a reduction does not write what it reads.
         let source = unsafe { region.source(tile, &[]) };
         self.prologue.run(&mut scratch.prologue, tile.len(), &source);
@@ -324,7 +329,7 @@ impl Job<'_> {
     }
 
     /// Writes the results of some rows.
-    fn finish(&self, output: &Region, scratch: &mut Scratch, rows: &Range<usize>, states: &States) {
+    fn finish(&self, output: &Region, scratch: &mut ProgramRegisters, rows: &Range<usize>, states: &States) {
         let size = self.reducer.dtype().size();
         let mut results = vec![0_u64; (rows.len() * size).div_ceil(8)];
         let results: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut results)[..rows.len() * size];
@@ -341,7 +346,7 @@ impl Job<'_> {
     }
 }
 
-/// How many chunks are computed before they are combined.
+/// The number of chunks that are computed before they are combined.
 fn group_len(state_bytes: usize, threads: usize) -> usize {
     (PENDING_BYTES / state_bytes.max(MIN_STATE_BYTES)).max(4 * threads)
 }
@@ -371,25 +376,35 @@ impl Source for Results<'_> {
 mod tests {
     use super::*;
 
-    fn with_job(run: impl FnOnce(&Job<'_>)) {
+    fn with_pass(run: impl FnOnce(&ReductionPass<'_>)) {
         let reducer = reducer(accelerd_tensor::Reduction::Sum, Dtype::F64).expect("sums of f64");
         let identity = || Program::new(&Function::conversion(Dtype::F64, Dtype::F64));
-        let (shape, strides) = (vec![], vec![]);
+        let shape = vec![];
+        let strides = vec![];
         let output = Operand { base: std::ptr::null_mut(), dtype: Dtype::F64, shape, strides };
-        let (prologue, epilogue) = (identity(), identity());
-        run(&Job { prologue, epilogue, reducer: &*reducer, inputs: &[], output: &output, inner_rank: 0, shape: &[] });
+        let prologue = identity();
+        let epilogue = identity();
+        run(&ReductionPass {
+            prologue,
+            epilogue,
+            reducer: &*reducer,
+            inputs: &[],
+            output: &output,
+            inner_rank: 0,
+            shape: &[],
+        });
     }
 
     #[test]
     fn few_states_exist_however_many_parts_are_combined() {
-        with_job(|job| {
+        with_pass(|pass| {
             let mut stack = Stack::new();
             for nth in 1..=100_000_u32 {
-                job.push(&mut stack, vec![1.0_f64.to_bits()], 1);
+                pass.push(&mut stack, vec![1.0_f64.to_bits()], 1);
                 assert_eq!(stack.len(), nth.count_ones() as usize);
             }
-            assert_eq!(job.total(stack, 1), [100_000.0_f64.to_bits()]);
-            assert_eq!(job.total(Stack::new(), 1), [0.0_f64.to_bits()], "of no part");
+            assert_eq!(pass.total(stack, 1), [100_000.0_f64.to_bits()]);
+            assert_eq!(pass.total(Stack::new(), 1), [0.0_f64.to_bits()], "of no part");
         });
     }
 

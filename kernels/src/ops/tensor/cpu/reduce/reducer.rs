@@ -1,4 +1,4 @@
-//! What a reduction keeps of the values that it has seen.
+//! The state that a reduction accumulates.
 
 use std::marker::PhantomData;
 
@@ -27,12 +27,12 @@ pub(super) trait Reducer: Sync {
     /// The states of rows of as many values each, which begin at index `first` of the row.
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]);
 
-    /// Whether results do not depend on how values are grouped.
+    /// Returns true if results do not depend on how values are grouped.
     fn is_exact(&self) -> bool {
         false
     }
 
-    /// Whether [`Self::accumulate`] adds values to states.
+    /// Returns true if [`Self::accumulate`] adds values to states.
     fn has_columns(&self) -> bool {
         false
     }
@@ -72,7 +72,7 @@ pub(super) fn arg_reducer(is_max: bool, dtype: Dtype) -> Option<Box<dyn Reducer>
 
 /// An operation that combines two values.
 trait Combine: Copy + Send + Sync + 'static {
-    /// Whether the result is one of the values.
+    /// True if the result is one of the values.
     const IS_SELECTION: bool = false;
     fn identity<T: Number>(self) -> T;
     fn apply<T: Number>(self, a: T, b: T) -> T;
@@ -199,7 +199,8 @@ impl<T: Number, C: Combine> Reducer for Fold<T, C> {
 
 /// Each state with the values of its row.
 fn rows<'a, T: Pod, S: Pod>(values: &'a [u8], states: &'a mut [u8]) -> impl Iterator<Item = (&'a mut S, &'a [T])> {
-    let (values, states) = (cast_slice::<u8, T>(values), cast_slice_mut::<u8, S>(states));
+    let values = cast_slice::<u8, T>(values);
+    let states = cast_slice_mut::<u8, S>(states);
     let len = values.len() / states.len();
     states.iter_mut().zip(values.chunks_exact(len))
 }
@@ -245,7 +246,8 @@ impl<T: Real> Reducer for LogSumExp<T> {
         combine_each(states, later, |[a, sum_a]: [f64; 2], [b, sum_b]| {
             let greatest = Number::maximum(a, b);
             #[expect(clippy::float_cmp, reason = "one is a copy of the other")]
-            let scaled = |of: f64, sum: f64| if of == greatest { sum } else { sum * (of - greatest).exp() };
+            let scaled =
+                |maximum: f64, sum: f64| if maximum == greatest { sum } else { sum * (maximum - greatest).exp() };
             [greatest, scaled(a, sum_a) + scaled(b, sum_b)]
         });
     }
@@ -284,7 +286,8 @@ impl<T: Real> Reducer for SquaredDeviations<T> {
     /// Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
     fn combine(&self, states: &mut [u8], later: &[u8]) {
         combine_each(states, later, |[n, mean, squares]: [f64; 3], [other_n, other_mean, other_squares]| {
-            let (count, delta) = (n + other_n, other_mean - mean);
+            let count = n + other_n;
+            let delta = other_mean - mean;
             let share = other_n / count;
             [count, mean + delta * share, squares + other_squares + delta * delta * n * share]
         });
@@ -332,16 +335,16 @@ impl<T: Number> ArgExtreme<T> {
         let mut blocks = row.chunks(SEARCH_BLOCK).map(|block| lanes::extreme(block, self.is_max, identity));
         let mut extreme = blocks.next().expect("a row has values");
         let mut block = 0;
-        for (nth, found) in (1..).zip(blocks) {
-            if self.exceeds(found, extreme) {
-                (extreme, block) = (found, nth);
+        for (nth, candidate) in (1..).zip(blocks) {
+            if self.exceeds(candidate, extreme) {
+                (extreme, block) = (candidate, nth);
             }
         }
         let start = block * SEARCH_BLOCK;
         start + lanes::position(&row[start..], extreme).expect("the extreme is one of the values")
     }
 
-    /// Whether a later value replaces an earlier one.
+    /// Returns true if a later value replaces an earlier one.
     fn exceeds(&self, later: T, earlier: T) -> bool {
         let is_further = if self.is_max { later > earlier } else { later < earlier };
         !earlier.is_nan() && (later.is_nan() || is_further)
@@ -367,8 +370,8 @@ impl<T: Number> Reducer for ArgExtreme<T> {
 
     fn reduce(&self, values: &[u8], first: usize, states: &mut [u8]) {
         for (state, row) in rows::<T, [u64; 2]>(values, states) {
-            let at = self.position(row);
-            *state = Self::state(row[at], first + at);
+            let index = self.position(row);
+            *state = Self::state(row[index], first + index);
         }
     }
 

@@ -14,7 +14,7 @@ struct Case {
     has_lengths: bool,
     is_causal: bool,
     scale: f64,
-    /// Whether operands are `[batch, rows, heads, columns]`.
+    /// True if operands are `[batch, rows, heads, columns]`.
     is_permuted: bool,
 }
 

@@ -31,7 +31,8 @@ fn each_operation_of_each_type_agrees_with_the_interpreter() {
             }
             for op in BinaryOp::ALL {
                 let mut builder = Builder::new(&[dtype; 2]);
-                let (a, b) = (builder.param(0), builder.param(1));
+                let a = builder.param(0);
+                let b = builder.param(1);
                 let Ok(result) = builder.binary(op, a, b) else { continue };
                 check(&map_plan(&[dtype; 2], &[count], builder.finish(&[result])), &inputs, 2.0, 1e-300);
             }
@@ -82,7 +83,8 @@ fn powers_of_special_operands_agree_with_the_interpreter() {
         f32::NAN,
     ];
     let mut builder = Builder::new(&[Dtype::F32; 2]);
-    let (a, b) = (builder.param(0), builder.param(1));
+    let a = builder.param(0);
+    let b = builder.param(1);
     let power = builder.binary(BinaryOp::Pow, a, b).expect("of numbers");
     let function = builder.finish(&[power]);
     let bytes = |values: Vec<f32>| values.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
@@ -102,7 +104,8 @@ fn positive_bases_and_small_angles_take_the_vectorised_functions() {
     let count = 5000;
     for op in [BinaryOp::Pow, BinaryOp::Hypot] {
         let mut builder = Builder::new(&[Dtype::F32; 2]);
-        let (a, b) = (builder.param(0), builder.param(1));
+        let a = builder.param(0);
+        let b = builder.param(1);
         let base = builder.unary(UnaryOp::Abs, a).expect("of numbers");
         let result = builder.binary(op, base, b).expect("of numbers");
         let inputs = [numbers(Dtype::F32, count, 1, true), numbers(Dtype::F32, count, 2, true)];
@@ -190,17 +193,19 @@ fn outputs_may_be_strided_parts_of_a_buffer() {
 
 /// Copies the input to the arena, where it is replaced by `x * y` and `x + y` of two values there.
 fn in_place(count: usize) -> Plan {
-    let values = [0, 8 * count.next_multiple_of(32)].map(|at| whole(Location::Arena(at), Dtype::F64, &[count]));
+    let values = [0, 8 * count.next_multiple_of(32)].map(|index| whole(Location::Arena(index), Dtype::F64, &[count]));
     let copy = |function: Function, inputs: Vec<View>, outputs: Vec<View>| {
         Step::Map(MapStep { shape: vec![count], inputs, function, outputs })
     };
     let mut builder = Builder::new(&[Dtype::F64; 2]);
-    let (x, y) = (builder.param(0), builder.param(1));
+    let x = builder.param(0);
+    let y = builder.param(1);
     let product = builder.binary(BinaryOp::Mul, x, y).expect("of numbers");
     let sum = builder.binary(BinaryOp::Add, x, y).expect("of numbers");
     let combined = builder.finish(&[product, sum]);
     let mut builder = Builder::new(&[Dtype::F64; 2]);
-    let (x, y) = (builder.param(0), builder.param(1));
+    let x = builder.param(0);
+    let y = builder.param(1);
     let swapped = builder.finish(&[y, x]);
     let buffers =
         |location: fn(usize) -> Location| (0..2).map(|nth| whole(location(nth), Dtype::F64, &[count])).collect();
@@ -231,10 +236,11 @@ fn unaligned_inputs_are_read() {
     let plan = in_place(100);
     let input = numbers(Dtype::F64, 100, 4, true);
     let mut shifted = vec![0_u8; 801 + 8];
-    let start = (1..9).find(|at| !shifted.as_ptr().wrapping_add(*at).addr().is_multiple_of(8)).expect("most are");
+    let start = (1..9).find(|index| !shifted.as_ptr().wrapping_add(*index).addr().is_multiple_of(8)).expect("most are");
     shifted[start..start + 800].copy_from_slice(&input);
     let run = |first: &[u8]| execute(&plan, &[first, &input], &worker(1)).expect("a consistent plan");
-    let (aligned, unaligned) = (run(&input), run(&shifted[start..start + 800]));
+    let aligned = run(&input);
+    let unaligned = run(&shifted[start..start + 800]);
     assert!(aligned.iter().zip(&unaligned).all(|(a, b)| a.as_ref() == b.as_ref()));
     assert!(aligned.iter().all(|output| output.as_ref().as_ptr().addr().is_multiple_of(64)));
 }

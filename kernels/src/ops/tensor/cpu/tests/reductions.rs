@@ -93,7 +93,7 @@ fn units(reduction: Reduction, dtype: Dtype, inner: &[usize]) -> f64 {
     }
 }
 
-/// What the result may be wrong by near 0: a logarithm cancels the greatest value, and a mean rounds.
+/// The absolute error of a result near 0: a logarithm cancels the greatest value, and a mean rounds.
 fn absolute(reduction: Reduction, dtype: Dtype) -> f64 {
     let cancels = matches!(reduction, Reduction::LogSumExp | Reduction::SquaredDeviations);
     if cancels { 8.0 * epsilon(dtype.compute()) } else { 0.0 }
@@ -244,15 +244,15 @@ fn sparse_rows(len: usize, at: &[(usize, f32)]) -> Vec<u8> {
 fn extremes_ties_and_nan_are_found_at_the_edges_of_blocks() {
     let subnormal = f32::from_bits(1);
     for len in [1, 127, 129, 4095, 4098, 8191, 8194, 20_001] {
-        for at in [0, 1, 126, 127, 128, 4094, 4095, 4096, 8190, 8192, 16_384, 20_000] {
+        for index in [0, 1, 126, 127, 128, 4094, 4095, 4096, 8190, 8192, 16_384, 20_000] {
             let marks = [
-                vec![(at, 1.0)],
-                vec![(at, -1.0)],
-                vec![(at, 2.0), (at + 1, 2.0), (at + 700, 2.0)],
-                vec![(at, subnormal), (at + 5, -subnormal)],
-                vec![(at, f32::INFINITY), (at + 3, f32::NEG_INFINITY), (at + 4, f32::INFINITY)],
-                vec![(0, f32::INFINITY), (at, f32::NAN), (at + 9000, f32::NAN)],
-                vec![(at, 0.0), (at + 130, 0.0)],
+                vec![(index, 1.0)],
+                vec![(index, -1.0)],
+                vec![(index, 2.0), (index + 1, 2.0), (index + 700, 2.0)],
+                vec![(index, subnormal), (index + 5, -subnormal)],
+                vec![(index, f32::INFINITY), (index + 3, f32::NEG_INFINITY), (index + 4, f32::INFINITY)],
+                vec![(0, f32::INFINITY), (index, f32::NAN), (index + 9000, f32::NAN)],
+                vec![(index, 0.0), (index + 130, 0.0)],
             ];
             for marks in marks {
                 let input = [sparse_rows(len, &marks)];

@@ -45,7 +45,8 @@ fn norms_agree_with_the_oracle() {
                         whole(Location::Input(inputs.len() - 1), dtype, &shape[1..])
                     })
                 };
-                let (weight, bias) = (factor(has_weight), factor(has_bias));
+                let weight = factor(has_weight);
+                let bias = factor(has_bias);
                 let step = NormStep {
                     inputs: vec![whole(Location::Input(0), dtype, &shape)],
                     prologue: Function::conversion(dtype, dtype),
@@ -104,7 +105,9 @@ fn functions_of_rows_a_shared_row_and_a_value_agree_with_the_oracle() {
                 output: output.clone(),
             };
             let eps_bits = 1e-5_f64.to_bits();
-            let (kind, weight, bias) = (NormKind::Layer, None, None);
+            let kind = NormKind::Layer;
+            let weight = None;
+            let bias = None;
             let norm = NormStep { inputs, prologue, kind, eps_bits, weight, bias, output };
             for step in [Step::Softmax(softmax), Step::Norm(norm)] {
                 let plan = one_step(of.to_vec(), vec![tensor(dtype, &shape)], step);

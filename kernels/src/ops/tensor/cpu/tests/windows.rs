@@ -96,8 +96,8 @@ fn convolutions_agree_with_the_oracle() {
         Conv { after: [0, 4], ..conv([1, 3, 6, 7], 5, 1, windows([1, 4], [1, 1], [0, 1], [1, 1])) },
     ];
     for (nth, case) in cases.iter().enumerate() {
-        for (at, dtype) in FLOATS.into_iter().enumerate() {
-            check_conv(dtype, case, (nth + at) % 2 == 0);
+        for (index, dtype) in FLOATS.into_iter().enumerate() {
+            check_conv(dtype, case, (nth + index) % 2 == 0);
         }
     }
 }

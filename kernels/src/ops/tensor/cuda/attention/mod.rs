@@ -83,7 +83,7 @@ pub(super) fn prepare(step: &AttentionStep, sizes: &BufferSizes, capability: (u3
 /// A step whose views fit each other.
 struct Checked {
     problem: Problem,
-    /// Of query, key, value, mask, lengths and output.
+    /// The addresses of query, key, value, mask, lengths and output.
     addresses: [Address; 6],
 }
 
@@ -210,9 +210,10 @@ fn outer(layout: &Layout) -> [isize; 3] {
     [0, 1, 2].map(|dim| if layout.shape[dim] > 1 { layout.strides[dim] } else { 0 })
 }
 
-/// Whether a tensor map describes a view of 16-bit elements.
+/// Returns true if a tensor map describes a view of 16-bit elements.
 fn fits_map(view: &View) -> bool {
-    let (shape, strides) = (&view.layout.shape, &view.layout.strides);
+    let shape = &view.layout.shape;
+    let strides = &view.layout.strides;
     (0..3).all(|dim| shape[dim] == 1 || TensorMap::takes_stride(strides[dim]))
 }
 

@@ -31,7 +31,7 @@ const HEADERS: &[Source] = &[
     cu!("tensor/attention_rows.cuh"),
 ];
 
-/// What the text depends on.
+/// The parameters of the generated text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     dtype: Dtype,
@@ -73,7 +73,8 @@ impl Text {
 
     fn kernel(&self, template: &'static str, call: &str) -> JitSource {
         let Self { dtype, mask, is_causal, has_lengths, variant } = *self;
-        let (element, compute) = (ctype(dtype), ctype(dtype.compute()));
+        let element = ctype(dtype);
+        let compute = ctype(dtype.compute());
         let is_stored = dtype.compute() != dtype;
         let [widen, narrow] = if is_stored {
             [format!("ir::{dtype}_to_f32(x)"), format!("ir::f32_to_{dtype}(x)")]
@@ -94,7 +95,8 @@ impl Text {
             Variant::Rows => "tensor/attention_rows.cuh",
         };
         let threads = variant.threads();
-        let (mut params, mut maps) = (vec![size_of::<Attention>(), size_of::<u64>()], "");
+        let mut params = vec![size_of::<Attention>(), size_of::<u64>()];
+        let mut maps = "";
         if let Variant::Sm90 { .. } = variant {
             params.extend([TENSOR_MAP_BYTES; 3]);
             maps = ",\n    const __grid_constant__ TensorMap query_map, const __grid_constant__ TensorMap key_map, \

@@ -192,9 +192,9 @@ fn every_variant_compiles() {
     let lengths = View { location: Location::Input(4), dtype: Dtype::I32, layout: Layout::contiguous(&[2]) };
     let mut steps = vec![];
     for (nth, dtype) in FLOATS.into_iter().enumerate() {
-        for (at, dim) in [32, 64, 96, 128, 200, 256, 300].into_iter().enumerate() {
-            let mask = [None, Some(Dtype::Bool), Some(Dtype::F32), Some(dtype)][(nth + at) % 4];
-            let lengths = (at % 2 == 0).then(|| lengths.clone());
+        for (index, dim) in [32, 64, 96, 128, 200, 256, 300].into_iter().enumerate() {
+            let mask = [None, Some(Dtype::Bool), Some(Dtype::F32), Some(dtype)][(nth + index) % 4];
+            let lengths = (index % 2 == 0).then(|| lengths.clone());
             for (queries, keys) in [(2, 5000), (100 * 128, 128)] {
                 steps.push(AttentionStep { lengths: lengths.clone(), ..step(dtype, [2, 3, queries, dim], keys, mask) });
             }

@@ -58,7 +58,7 @@ const MIN_PART_TILES: usize = 4;
 /// Parts of the keys: at most the lanes of the warp that combines them.
 const MAX_PARTS: usize = 32;
 
-/// What is computed.
+/// The shape and options of an attention step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
     pub(super) dtype: Dtype,
@@ -71,7 +71,7 @@ pub(super) struct Problem {
     pub(super) value_dim: usize,
     pub(super) is_causal: bool,
     pub(super) has_lengths: bool,
-    /// Whether tensor maps describe query, key and value.
+    /// True if tensor maps describe query, key and value.
     pub(super) fits_maps: bool,
     /// The greatest distance between rows of an operand, in elements.
     pub(super) stride: usize,
@@ -84,8 +84,8 @@ impl Problem {
         self.batch * self.heads * self.queries
     }
 
-    /// Whether large tiles have work for all of their threads, and rows are as the kernel for Hopper loads them: it reads all values of a
-    /// tile of keys, which a length would have to hide.
+    /// Returns true if large tiles have work for all of their threads, and rows are as the kernel for Hopper loads them: it reads all
+    /// values of a tile of keys, which a length would have to hide.
     fn fits_sm90(&self) -> bool {
         let widest = self.dim.max(self.value_dim);
         let fills_tiles = self.queries.min(self.keys) >= SM90_ROWS && widest > SM90_MAX_DIM / 4;

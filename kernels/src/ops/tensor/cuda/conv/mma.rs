@@ -3,11 +3,11 @@
 use accelerd_tensor::{Accumulate, ConvStep, Dtype};
 
 use super::{
-    super::launches::Launches, Checked, Kernel, MIN_BLOCKS, MMA_POSITIONS, conv_mma_shared_bytes, packed::Packed,
+    super::launches::Launches, Checked, ConvKernel, MIN_BLOCKS, MMA_POSITIONS, conv_mma_shared_bytes, packed::Packed,
 };
 use crate::OpError;
 
-/// What the tensor cores multiply.
+/// The type of the factors that tensor cores multiply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Multiplied {
     F16,
@@ -16,7 +16,7 @@ pub(super) enum Multiplied {
 }
 
 impl Multiplied {
-    /// What a step permits; `None` if its products are exact.
+    /// The type that a step permits; `None` if its products are exact.
     pub(super) fn of(step: &ConvStep) -> Option<Self> {
         if step.output.dtype == Dtype::F16 {
             Some(Self::F16)
@@ -49,7 +49,7 @@ pub(super) fn prepare(checked: &Checked<'_>, multiplied: Multiplied) -> Result<L
     let packed = Packed::new(checked)?;
     let is_large = checked.outputs() > 64 && checked.blocks(128, MMA_POSITIONS) >= MIN_BLOCKS;
     let channels = if is_large { 128 } else { 64 };
-    let multiply = Kernel {
+    let multiply = ConvKernel {
         template: "tensor_conv_mma",
         header: "conv_mma",
         members: &multiplied.members(),

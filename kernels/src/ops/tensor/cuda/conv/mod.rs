@@ -50,7 +50,7 @@ launch_structs! {
         MMA_STAGES * (channels + MMA_POSITIONS) * MMA_ROW_BYTES + MMA_ALIGNMENT
     }
 
-    /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp.
+    /// The pipeline of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp.
     const SM90_STAGES: usize = 5;
     const SM90_BUFFERS: usize = 1;
 
@@ -68,10 +68,10 @@ launch_structs! {
         channels: i64,
         out_channels: i64,
         groups: i64,
-        /// Of the input.
+        /// The extents of the input.
         height: i64,
         width: i64,
-        /// Of the output.
+        /// The extents of the output.
         rows: i64,
         columns: i64,
         kernel: [i64; 2],
@@ -129,8 +129,13 @@ fn direct(checked: &Checked<'_>) -> Result<Launches, OpError> {
     let results = checked.step.output.layout.elements();
     let index = if u32::try_from(results).is_ok() { "u32" } else { "u64" };
     let call = format!("conv_direct<{index}, {}, Operands>(conv)", checked.has_bias());
-    let kernel =
-        Kernel { template: "tensor_conv_direct", header: "conv_direct", members: "", blocks_per_sm: 1, call: &call };
+    let kernel = ConvKernel {
+        template: "tensor_conv_direct",
+        header: "conv_direct",
+        members: "",
+        blocks_per_sm: 1,
+        call: &call,
+    };
     let conv = checked.conv(0, 0);
     Ok(Launches::one(checked.launch(&kernel, conv, results.div_ceil(CONV_THREADS as usize), 0)?))
 }
@@ -138,16 +143,16 @@ fn direct(checked: &Checked<'_>) -> Result<Launches, OpError> {
 /// A step whose views fit each other.
 struct Checked<'a> {
     step: &'a ConvStep,
-    /// Of input, weight, bias and output.
+    /// The addresses of input, weight, bias and output.
     addresses: [Address; 4],
 }
 
 /// The text of a kernel but for its operands.
-struct Kernel<'a> {
+struct ConvKernel<'a> {
     template: &'static str,
     /// In `tensor/`, without its extension.
     header: &'static str,
-    /// Of `Operands`.
+    /// Members of `Operands`.
     members: &'a str,
     blocks_per_sm: u32,
     call: &'a str,
@@ -182,7 +187,8 @@ impl<'a> Checked<'a> {
             return Err(invalid("an epilogue of one parameter and one result of the result's type"));
         }
         let bias = step.bias.as_ref().map_or(Ok(Address::Null), |bias| sizes.address(bias))?;
-        let (input, weight) = (sizes.address(&step.input)?, sizes.address(&step.weight)?);
+        let input = sizes.address(&step.input)?;
+        let weight = sizes.address(&step.weight)?;
         Ok(Self { step, addresses: [input, weight, bias, sizes.address_mut(&step.output)?] })
     }
 
@@ -214,14 +220,15 @@ impl<'a> Checked<'a> {
         self.step.windows.kernel.iter().product::<usize>() * padded_channels
     }
 
-    /// Whether tiles would be mostly empty, or the channels too many for them.
+    /// Returns true if tiles would be mostly empty, or the channels too many for them.
     fn is_direct(&self) -> bool {
         self.step.is_narrow() || self.group_channels() >= MAX_TILED_EXTENT
     }
 
-    /// Whether 32 bits hold positions, and rows and columns of the padded images.
+    /// Returns true if 32 bits hold positions, and rows and columns of the padded images.
     fn fits_mma(&self) -> bool {
-        let (windows, output) = (&self.step.windows, &self.step.output.layout.shape);
+        let windows = &self.step.windows;
+        let output = &self.step.output.layout.shape;
         let reach =
             |axis: usize| (output[axis + 2] - 1) * windows.stride[axis] + windows.reach(axis) + windows.padding[axis];
         let extents = [0, 1].map(|axis| reach(axis).max(self.step.input.layout.shape[axis + 2]));
@@ -233,18 +240,19 @@ impl<'a> Checked<'a> {
         self.outputs().div_ceil(channels) * self.step.groups * self.positions().div_ceil(positions)
     }
 
-    /// The most neighbouring results, a power of two up to `most`, that are written by one instruction of at most 16 bytes.
-    fn vector(&self, most: usize) -> usize {
+    /// The most neighbouring results, a power of two up to `limit`, that are written by one instruction of at most 16 bytes.
+    fn vector(&self, limit: usize) -> usize {
         let size = self.step.output.dtype.size();
         let fits = |vector: &usize| {
             let bytes = vector * size;
             bytes <= 16 && self.area().is_multiple_of(*vector) && self.addresses[3].is_aligned(bytes)
         };
-        [8, 4, 2].into_iter().filter(|vector| *vector <= most).find(fits).unwrap_or(1)
+        [8, 4, 2].into_iter().filter(|vector| *vector <= limit).find(fits).unwrap_or(1)
     }
 
     fn conv(&self, padded_channels: usize, images_offset: usize) -> Conv {
-        let (input, output) = (&self.step.input.layout.shape, &self.step.output.layout.shape);
+        let input = &self.step.input.layout.shape;
+        let output = &self.step.output.layout.shape;
         let signed = |extent: usize| extent.cast_signed() as i64;
         let pair = |pair: [usize; 2]| pair.map(signed);
         let windows = &self.step.windows;
@@ -271,25 +279,25 @@ impl<'a> Checked<'a> {
     }
 
     /// A launch of a kernel that writes the output.
-    fn launch(&self, kernel: &Kernel<'_>, conv: Conv, blocks: usize, shared_bytes: u32) -> Result<Launch, OpError> {
+    fn launch(&self, kernel: &ConvKernel<'_>, conv: Conv, blocks: usize, shared_bytes: u32) -> Result<Launch, OpError> {
         let operands = operands(self.step.output.dtype, self.step.epilogue.as_ref(), kernel.members);
         self.launch_with(kernel, &operands, conv, blocks, shared_bytes)
     }
 
     /// A launch of a kernel that packs, and applies no epilogue.
-    fn pack(&self, kernel: &Kernel<'_>, conv: Conv, blocks: usize) -> Result<Launch, OpError> {
+    fn pack(&self, kernel: &ConvKernel<'_>, conv: Conv, blocks: usize) -> Result<Launch, OpError> {
         self.launch_with(kernel, &operands(self.step.output.dtype, None, ""), conv, blocks, 0)
     }
 
     fn launch_with(
         &self,
-        kernel: &Kernel<'_>,
+        kernel: &ConvKernel<'_>,
         operands: &str,
         conv: Conv,
         blocks: usize,
         shared_bytes: u32,
     ) -> Result<Launch, OpError> {
-        let &Kernel { template, header, blocks_per_sm, call, .. } = kernel;
+        let &ConvKernel { template, header, blocks_per_sm, call, .. } = kernel;
         let text = format!(
             "#include \"ir/prelude.cuh\"\n#include \"tensor/{header}.cuh\"\n\n{operands}\nextern \"C\" __global__ void \
              __launch_bounds__({CONV_THREADS}, {blocks_per_sm}) {template}(const Conv conv, const u64 workspace) {{\n    {call};\n}}\n"

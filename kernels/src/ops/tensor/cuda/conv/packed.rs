@@ -1,10 +1,10 @@
-//! What convolutions on tensor cores read: filters and images in the workspace, with the channels innermost.
+//! Packed operands of convolutions on tensor cores: filters and images in the workspace, with the channels innermost.
 
 use accelerd_tensor::Plan;
 
 use super::{
     super::launches::{Launch, Launches},
-    Checked, Conv, Kernel, PACK_TILE, pack_blocks,
+    Checked, Conv, ConvKernel, PACK_TILE, pack_blocks,
 };
 use crate::OpError;
 
@@ -25,14 +25,16 @@ pub(super) struct Packed {
 
 impl Packed {
     pub(super) fn new(checked: &Checked<'_>) -> Result<Self, OpError> {
-        let (step, size) = (checked.step, checked.step.output.dtype.size());
+        let step = checked.step;
+        let size = checked.step.output.dtype.size();
         let padded_channels = checked.group_channels().next_multiple_of(CHUNK_BYTES / size);
         let packed_channels = step.groups * padded_channels;
         let filters = step.weight.layout.shape[0] * checked.terms(padded_channels);
         let images_offset = (filters * size).next_multiple_of(Plan::ALIGNMENT);
-        let (batch, area) = (step.input.layout.shape[0], step.input.layout.shape[2..].iter().product::<usize>());
+        let batch = step.input.layout.shape[0];
+        let area = step.input.layout.shape[2..].iter().product::<usize>();
         let conv = checked.conv(padded_channels, images_offset);
-        let pack_filters = Kernel {
+        let pack_filters = ConvKernel {
             template: "tensor_conv_pack_filters",
             header: "conv_pack",
             members: "",
@@ -40,7 +42,7 @@ impl Packed {
             call: "pack_filters<Operands::Element>(conv, workspace)",
         };
         let input_vector = if area.is_multiple_of(4) && checked.addresses[0].is_aligned(4 * size) { 4 } else { 1 };
-        let pack_images = Kernel {
+        let pack_images = ConvKernel {
             template: "tensor_conv_pack_images",
             call: &format!("pack_images<Operands::Element, {input_vector}>(conv, workspace)"),
             ..pack_filters

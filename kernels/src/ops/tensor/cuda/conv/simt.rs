@@ -2,7 +2,7 @@
 
 use accelerd_tensor::Dtype;
 
-use super::{super::launches::Launches, Checked, Kernel, MIN_BLOCKS, SIMT_DEPTH, SIMT_SIDE, pack_blocks};
+use super::{super::launches::Launches, Checked, ConvKernel, MIN_BLOCKS, SIMT_DEPTH, SIMT_SIDE, pack_blocks};
 use crate::OpError;
 
 /// The launches that pack the filters and multiply.
@@ -15,7 +15,7 @@ pub(super) fn prepare(checked: &Checked<'_>) -> Result<Launches, OpError> {
         && checked.outputs() > 4 * SIMT_SIDE
         && checked.blocks(8 * SIMT_SIDE, 8 * SIMT_SIDE) >= MIN_BLOCKS;
     let per_side = if is_large { 8 } else { 4 };
-    let pack = Kernel {
+    let pack = ConvKernel {
         template: "tensor_conv_pack_filters",
         header: "conv_simt",
         members: "",
@@ -25,7 +25,7 @@ pub(super) fn prepare(checked: &Checked<'_>) -> Result<Launches, OpError> {
     let call =
         format!("conv_simt<{per_side}, {}, {}, Operands>(conv, workspace)", checked.vector(4), checked.has_bias());
     let multiply =
-        Kernel { template: "tensor_conv_simt", header: "conv_simt", members: "", blocks_per_sm: 2, call: &call };
+        ConvKernel { template: "tensor_conv_simt", header: "conv_simt", members: "", blocks_per_sm: 2, call: &call };
     let blocks = checked.blocks(SIMT_SIDE * per_side, SIMT_SIDE * per_side);
     Ok(Launches {
         launches: vec![checked.pack(&pack, conv, pack_blocks(filters))?, checked.launch(&multiply, conv, blocks, 0)?],

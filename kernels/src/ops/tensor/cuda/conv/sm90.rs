@@ -53,9 +53,10 @@ fn position_tiles(checked: &Checked<'_>) -> usize {
     checked.positions().div_ceil(pingpong::COLUMNS)
 }
 
-/// Whether tensor maps describe the operands, and large tiles are full and as many as a device has use for.
+/// Returns true if tensor maps describe the operands, and large tiles are full and as many as a device has use for.
 fn fits(checked: &Checked<'_>) -> bool {
-    let (step, windows) = (checked.step, &checked.step.windows);
+    let step = checked.step;
+    let windows = &checked.step.windows;
     let is_16_bit = [Dtype::F16, Dtype::Bf16].contains(&step.output.dtype);
     let within = |axis: usize| {
         let offset = windows.reach(axis) - 1;
@@ -88,7 +89,8 @@ fn filters(checked: &Checked<'_>, packed: &Packed) -> MapArgument {
 
 /// Images of `[batch, height, width, channels]`.
 fn images(checked: &Checked<'_>, packed: &Packed) -> MapArgument {
-    let (shape, windows) = (&checked.step.input.layout.shape, &checked.step.windows);
+    let shape = &checked.step.input.layout.shape;
+    let windows = &checked.step.windows;
     let signed = |extent: usize| i32::try_from(extent).unwrap_or(i32::MAX);
     // Tensor maps have the columns first.
     let lower_corner = [1, 0].map(|axis| -signed(windows.padding[axis]));
@@ -114,7 +116,8 @@ fn narrow(extent: usize) -> u32 {
 
 /// The kernel of a step.
 fn source(checked: &Checked<'_>) -> JitSource {
-    let (step, dtype) = (checked.step, checked.step.output.dtype);
+    let step = checked.step;
+    let dtype = checked.step.output.dtype;
     let operands = operands(dtype, step.epilogue.as_ref(), &wgmma(dtype));
     let vector = checked.vector(8);
     let has_bias = checked.has_bias();

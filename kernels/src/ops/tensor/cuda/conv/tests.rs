@@ -140,7 +140,9 @@ fn a_step_that_does_not_fit_its_views_is_an_error() {
 
 #[test]
 fn every_type_and_schedule_compiles() {
-    let (large, small, depthwise) = (([8, 16, 66, 66], 128, 1), ([1, 12, 9, 11], 20, 2), ([2, 6, 7, 10], 6, 6));
+    let large = ([8, 16, 66, 66], 128, 1);
+    let small = ([1, 12, 9, 11], 20, 2);
+    let depthwise = ([2, 6, 7, 10], 6, 6);
     let cases = [
         (Dtype::Bf16, Accumulate::F32, HOPPER, large),
         (Dtype::F16, Accumulate::F32, HOPPER, small),

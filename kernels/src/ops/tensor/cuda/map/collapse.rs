@@ -14,8 +14,10 @@ pub(in super::super) struct Collapsed {
 impl Collapsed {
     /// Merges the dimensions of `shape`, through which the views step by `strides`. Row-major order is kept.
     pub(in super::super) fn new(shape: &[usize], strides: &[&[isize]]) -> Self {
-        let dim =
-            |(nth, &extent): (usize, &usize)| Dim { extent, strides: strides.iter().map(|one| one[nth]).collect() };
+        let dim = |(nth, &extent): (usize, &usize)| Dim {
+            extent,
+            strides: strides.iter().map(|operand| operand[nth]).collect(),
+        };
         let mut dims = merged(shape.iter().enumerate().map(dim));
         if dims.is_empty() {
             dims.push(Dim { extent: 1, strides: vec![1; strides.len()] });

@@ -62,7 +62,7 @@ impl Operands<'_> {
         inputs.chain(self.outputs().map(|(nth, ..)| format!("output{nth}"))).collect()
     }
 
-    /// What the template calls, by the names that it knows.
+    /// The functions that the template calls, by the names that it knows.
     fn structure(&self) -> String {
         let values = lines(self.inputs().map(|(nth, ctype, _)| format!("        Lanes<{ctype}, LANES> p{nth};")));
         let views = lines(self.views().iter().map(|view| format!("    const View& {view};")));
@@ -197,13 +197,14 @@ impl Cursor {
 /// A structure of addresses, and the function that makes it for a position. They advance by WARPS strides of a dimension.
 fn cursor(structure: &str, function: &str, dim: &str, rank: usize, addresses: &[Cursor]) -> String {
     let members = |line: fn(&Cursor, &str) -> String| lines(addresses.iter().map(|address| line(address, dim)));
-    let fields = members(|one, _| format!("        {} {};\n        i64 {}_step;", one.pointer, one.view, one.view));
-    let steps = members(|one, _| format!("            {} += {}_step;", one.view, one.view));
-    let values = members(|one, dim| {
+    let fields =
+        members(|member, _| format!("        {} {};\n        i64 {}_step;", member.pointer, member.view, member.view));
+    let steps = members(|member, _| format!("            {} += {}_step;", member.view, member.view));
+    let values = members(|member, dim| {
         format!(
             "            ({}){view}.address + offset<STRIDED, 1>({view}.strides, position), WARPS * {view}.strides[{dim}],",
-            one.pointer,
-            view = one.view
+            member.pointer,
+            view = member.view
         )
     });
     format!(

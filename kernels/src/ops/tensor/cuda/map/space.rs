@@ -10,7 +10,7 @@ launch_structs! {
     /// Threads of a block that computes tiles.
     pub(super) const TILE_THREADS: u32 = 256;
 
-    /// What is iterated over.
+    /// An iteration space.
     pub(super) struct Space {
         /// Number of vectors, or of tiles.
         pub(super) vectors: u64,
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// What the kernels compute.
+    /// The division as the kernels compute it.
     fn divide(n: u32, divisor: u32) -> u32 {
         let Division { multiplier, shift } = Division::new(u64::from(divisor));
         let high = u32::try_from((u64::from(n) * u64::from(multiplier)) >> 32).expect("a high half");

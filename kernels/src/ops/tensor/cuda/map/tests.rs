@@ -30,8 +30,12 @@ fn view(location: Location, dtype: Dtype, layout: Layout) -> accelerd_tensor::Vi
 /// A step whose inputs are tensors of these layouts, and whose outputs are contiguous.
 fn step(function: Function, layouts: &[Layout]) -> MapStep {
     let shape = layouts[0].shape.clone();
-    let inputs = layouts.iter().zip(function.params()).enumerate();
-    let inputs = inputs.map(|(nth, (layout, dtype))| view(Location::Input(nth), *dtype, layout.clone())).collect();
+    let inputs = layouts
+        .iter()
+        .zip(function.params())
+        .enumerate()
+        .map(|(nth, (layout, dtype))| view(Location::Input(nth), *dtype, layout.clone()))
+        .collect();
     let results: Vec<_> = function.results().iter().map(|result| function.dtype(*result)).collect();
     let output = |(nth, dtype): (usize, &Dtype)| view(Location::Output(nth), *dtype, Layout::contiguous(&shape));
     let outputs = results.iter().enumerate().map(output).collect();
@@ -69,7 +73,7 @@ fn every_schedule_compiles_for_every_type() {
     let mut sources = vec![];
     for (nth, layouts) in classes.iter().enumerate() {
         // Each class with other types, so that all types and sizes appear.
-        let dtype = |at: usize| Dtype::ALL[(5 * nth + 3 * at) % Dtype::ALL.len()];
+        let dtype = |index: usize| Dtype::ALL[(5 * nth + 3 * index) % Dtype::ALL.len()];
         let params: Vec<_> = (0..layouts.len()).map(dtype).collect();
         let results = [dtype(layouts.len()), dtype(layouts.len() + 1)];
         let step = step(combine(&params, &results, UnaryOp::Tanh), layouts);
@@ -112,7 +116,7 @@ fn the_arguments_are_the_words_of_all_parameters() {
     let sizes = BufferSizes::new(&[96; 2], &[48], 0);
     let launch = prepare(&step, &sizes).expect("a valid step").launches.remove(0);
     assert_eq!(launch.arguments.len() * 8, launch.source.params.iter().sum::<usize>());
-    let addresses = [Location::Input(0), Location::Input(1), Location::Output(0)].map(|at| Address::In(at, 0));
+    let addresses = [Location::Input(0), Location::Input(1), Location::Output(0)].map(|index| Address::In(index, 0));
     let found = launch.arguments.iter().filter_map(|argument| match argument {
         Argument::Address(address) => Some(*address),
         Argument::Word(_) | Argument::F64(_) | Argument::Workspace(_) => None,
@@ -187,8 +191,8 @@ fn updates_and_random_numbers_compile() {
             steps.extend(steps_of(op, &[dtype, Dtype::U32], 1, &[]));
         }
     }
-    for most in [9, 1 << 32, 1 << 40] {
-        steps.extend(steps_of("randint", &[Dtype::I64], 1, &[&shaped(Dtype::I64)[..], &[high(most)]].concat()));
+    for limit in [9, 1 << 32, 1 << 40] {
+        steps.extend(steps_of("randint", &[Dtype::I64], 1, &[&shaped(Dtype::I64)[..], &[high(limit)]].concat()));
     }
     let sources: Vec<_> = steps.iter().map(|step| source::source(&step.function, &checked(step).variant)).collect();
     compiles(&sources);

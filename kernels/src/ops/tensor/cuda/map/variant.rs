@@ -1,4 +1,4 @@
-//! How an elementwise step iterates: what its generated text depends on in addition to the function.
+//! The iteration of an elementwise step: the parameters of its generated text in addition to the function.
 
 use accelerd_ir::scalar::{Function, Inst};
 
@@ -10,7 +10,7 @@ use super::{
 
 /// The widest access of a thread.
 const VECTOR_BYTES: usize = 16;
-/// What a thread reads before it writes, to have enough loads in flight for the bandwidth of the memory.
+/// The bytes that a thread reads before it writes, to have enough loads in flight for the bandwidth of the memory.
 const BYTES_IN_FLIGHT: usize = 32;
 /// Bound of the instructions that are unrolled, beyond which compilation takes longer than unrolling saves.
 const MAX_UNROLLED: usize = 1024;
@@ -18,20 +18,20 @@ const MAX_UNROLLED: usize = 1024;
 const SHARED_BYTES: usize = 48 << 10;
 /// Extents below this waste most of a tile.
 const MIN_TILED: usize = 16;
-/// Exclusive bound of what 32-bit indices reach.
+/// Exclusive bound of 32-bit indices.
 const MAX_NARROW: usize = 1 << 31;
 
 /// A view of a step, as far as the kernel depends on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
-    /// Of the first element.
+    /// The address of the first element.
     pub(super) address: Address,
     /// Bytes of an element.
     pub(super) size: usize,
     pub(super) is_output: bool,
 }
 
-/// How a view steps along the inner dimension.
+/// The step of a view along the inner dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Access {
     /// To the next element.
@@ -63,11 +63,11 @@ impl Schedule {
     }
 }
 
-/// What the text depends on in addition to the function.
+/// The parameters of the text in addition to the function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Variant {
     pub(super) rank: usize,
-    /// Of the inputs, then of the outputs.
+    /// The accesses of the inputs, then of the outputs.
     pub(super) accesses: Vec<Access>,
     pub(super) schedule: Schedule,
 }
@@ -113,10 +113,11 @@ fn vectors(collapsed: &Collapsed, operands: &[Operand], function: &Function) -> 
     let mut extents = collapsed.extents.clone();
     extents[rank - 1] /= lanes;
     let is_wide = rank == 1 || !is_narrow(collapsed);
-    let read = operands.iter().zip(&accesses).filter(|(one, access)| !one.is_output && **access != Access::Broadcast);
-    let bytes = lanes * read.map(|(one, _)| one.size).sum::<usize>().max(1);
-    let most = (MAX_UNROLLED / (lanes * weight)).clamp(1, if rank == 1 { 8 } else { 4 });
-    let unroll = (BYTES_IN_FLIGHT / bytes).clamp(1, most).next_power_of_two().min(most);
+    let read =
+        operands.iter().zip(&accesses).filter(|(operand, access)| !operand.is_output && **access != Access::Broadcast);
+    let bytes = lanes * read.map(|(operand, _)| operand.size).sum::<usize>().max(1);
+    let limit = (MAX_UNROLLED / (lanes * weight)).clamp(1, if rank == 1 { 8 } else { 4 });
+    let unroll = (BYTES_IN_FLIGHT / bytes).clamp(1, limit).next_power_of_two().min(limit);
     let strides = collapsed.strides.iter().map(|strides| padded(strides)).collect();
     let space = Space::new(&extents, collapsed.elements(), !is_wide);
     (Variant { rank, accesses, schedule: Schedule::Vectors { lanes, unroll, is_wide } }, space, strides)
@@ -147,7 +148,7 @@ fn lanes(collapsed: &Collapsed, operands: &[Operand], accesses: &[Access], weigh
     lanes
 }
 
-/// Whether all numbers of vectors, and all offsets from the first elements, are below 2^31.
+/// Returns true if all numbers of vectors, and all offsets from the first elements, are below 2^31.
 fn is_narrow(collapsed: &Collapsed) -> bool {
     let reach = |strides: &Vec<isize>| {
         let reaches = strides.iter().zip(&collapsed.extents).map(|(s, e)| s.unsigned_abs().saturating_mul(e - 1));
@@ -183,7 +184,8 @@ impl Tiling {
         }
         let is_staged = |nth: usize, rows: usize| is_staged(collapsed, operands, &accesses, nth, rows);
         let rows = (0..last).find(|rows| (0..operands.len()).any(|nth| is_staged(nth, *rows)))?;
-        let (height, width) = (collapsed.extents[rows], collapsed.extents[last]);
+        let height = collapsed.extents[rows];
+        let width = collapsed.extents[last];
         let bytes: usize = (0..operands.len()).filter(|nth| is_staged(*nth, rows)).map(|n| operands[n].size).sum();
         // A row of a tile is padded by an element or 4 bytes.
         let fits = |edge: &usize| bytes * edge * (edge + 4) <= SHARED_BYTES;
@@ -195,7 +197,8 @@ impl Tiling {
     }
 
     fn apply(self, collapsed: Collapsed, operands: &[Operand]) -> (Variant, Space, Vec<[i64; 8]>) {
-        let (rank, elements) = (collapsed.rank(), collapsed.elements());
+        let rank = collapsed.rank();
+        let elements = collapsed.elements();
         let mut accesses = accesses(&collapsed, operands);
         for nth in 0..operands.len() {
             if is_staged(&collapsed, operands, &accesses, nth, self.rows) {
@@ -206,7 +209,8 @@ impl Tiling {
         with_index.strides.push(accelerd_tensor::Layout::contiguous(&with_index.extents).strides);
         let mut moved = with_index.with_rows(self.rows);
         let index_strides = moved.strides.pop().expect("it was pushed above");
-        let (rows, columns) = (moved.extents[rank - 2], moved.extents[rank - 1]);
+        let rows = moved.extents[rank - 2];
+        let columns = moved.extents[rank - 1];
         for extent in &mut moved.extents[rank - 2..] {
             *extent = extent.div_ceil(self.edge);
         }
@@ -218,7 +222,7 @@ impl Tiling {
     }
 }
 
-/// Whether an input is contiguous along `rows` alone.
+/// Returns true if an input is contiguous along `rows` alone.
 fn is_staged(collapsed: &Collapsed, operands: &[Operand], accesses: &[Access], nth: usize, rows: usize) -> bool {
     !operands[nth].is_output && accesses[nth] == Access::Strided && collapsed.strides[nth][rows] == 1
 }

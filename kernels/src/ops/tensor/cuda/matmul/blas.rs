@@ -22,7 +22,8 @@ pub(super) fn product(step: &MatMulStep) -> Option<Product> {
         | Dtype::I64 => return None,
     };
     let &[batch, m, n] = &step.output.layout.shape[..] else { return None };
-    let (a, b) = (Factor::new(&step.a.layout)?, Factor::new(&step.b.layout)?);
+    let a = Factor::new(&step.a.layout)?;
+    let b = Factor::new(&step.b.layout)?;
     let compute = if step.accumulate == Accumulate::Tf32 { Compute::Tf32 } else { Compute::F32 };
     let epilogue = if adds_bias(step) { Epilogue::Bias } else { Epilogue::None };
     if epilogue == Epilogue::Bias && !step.bias.as_ref().is_none_or(MatMulStep::is_bias_aligned) {
@@ -43,12 +44,12 @@ pub(super) fn product(step: &MatMulStep) -> Option<Product> {
     })
 }
 
-/// Whether the library adds the bias of a step before it rounds the sum; it does not for f64.
+/// Returns true if the library adds the bias of a step before it rounds the sum; it does not for f64.
 pub(super) fn adds_bias(step: &MatMulStep) -> bool {
     step.bias.is_some() && step.output.dtype != Dtype::F64
 }
 
-/// How a batch of matrices is stored.
+/// The layout of a batch of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Factor {
     is_transposed: bool,
@@ -57,7 +58,7 @@ struct Factor {
 }
 
 impl Factor {
-    /// Of a layout of `[batch, rows, columns]`; `None` if neither rows nor columns are contiguous.
+    /// The factor of a layout of `[batch, rows, columns]`; `None` if neither rows nor columns are contiguous.
     fn new(layout: &Layout) -> Option<Self> {
         let (&[batch, rows, columns], &[batch_stride, row_stride, column_stride]) =
             (&layout.shape[..], &layout.strides[..])

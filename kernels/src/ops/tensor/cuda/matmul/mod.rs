@@ -25,7 +25,8 @@ launch_structs! {
     /// Rows and columns of a block's tile on the general-purpose cores.
     const MATMUL_EDGE: usize = 64;
     const MATMUL_THREADS: u32 = 256;
-    /// Of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp. A store reads one while the other is filled.
+    /// The pipeline of the kernel for Hopper: stages of k tiles, and staging buffers of each consumer warp. A store reads one while the
+    /// other is filled.
     const LINEAR_STAGES: usize = 4;
     const LINEAR_BUFFERS: usize = 2;
     /// Boxes of its tensor maps: the columns of all, and the rows of both factors and of the results.
@@ -75,7 +76,7 @@ pub(super) fn prepare(step: &MatMulStep, sizes: &BufferSizes, worker: &Worker) -
     }
 }
 
-/// What the library leaves to do, in place.
+/// The rest of the step that the library does not compute, in place.
 fn rest(step: &MatMulStep) -> Result<Option<MapStep>, OpError> {
     let bias = step.bias.as_ref().filter(|_| !blas::adds_bias(step));
     if bias.is_none() && step.epilogue.is_none() {
@@ -154,7 +155,8 @@ impl Checked {
             return Err(invalid("an epilogue of one parameter and one result of the result's type"));
         }
         let bias = step.bias.as_ref().map_or(Ok(Address::Null), |bias| sizes.address(bias))?;
-        let (a, b) = (sizes.address(&step.a)?, sizes.address(&step.b)?);
+        let a = sizes.address(&step.a)?;
+        let b = sizes.address(&step.b)?;
         Ok(Self { batch, m, n, k, a, b, bias, output: sizes.address_mut(&step.output)? })
     }
 

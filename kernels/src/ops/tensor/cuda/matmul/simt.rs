@@ -28,11 +28,11 @@ pub(super) fn prepare(step: &MatMulStep, checked: &Checked) -> Launches {
     ))
 }
 
-/// What the text depends on in addition to the epilogue.
+/// The parameters of the text in addition to the epilogue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
     pub(super) dtype: Dtype,
-    /// Whether the factors are contiguous along the dimension of the sums.
+    /// True if the factors are contiguous along the dimension of the sums.
     pub(super) by_terms: [bool; 2],
     pub(super) has_bias: bool,
 }

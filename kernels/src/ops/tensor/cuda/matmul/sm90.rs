@@ -59,11 +59,12 @@ pub(super) fn prepare(
     })))
 }
 
-/// Whether tensor maps describe the operands: rows along the terms, aligned.
+/// Returns true if tensor maps describe the operands: rows along the terms, aligned.
 fn fits(step: &MatMulStep, checked: &Checked) -> bool {
     let is_16_bit = [Dtype::F16, Dtype::Bf16].contains(&step.output.dtype);
     let rows = |view: &View, [batch, row, term]: [usize; 3]| {
-        let (shape, strides) = (&view.layout.shape, &view.layout.strides);
+        let shape = &view.layout.shape;
+        let strides = &view.layout.strides;
         let is_valid = |dim: usize| TensorMap::takes_stride(strides[dim]) || shape[dim] == 1;
         // A batch may share one matrix.
         strides[term] == 1 && is_valid(row) && (is_valid(batch) || strides[batch] == 0)
@@ -82,7 +83,8 @@ fn fits(step: &MatMulStep, checked: &Checked) -> bool {
 /// The tensor maps of both factors and of the results.
 fn maps(step: &MatMulStep, checked: &Checked) -> Vec<MapArgument> {
     let map = |view: &View, at, [batch, row, column]: [usize; 3], box_rows| {
-        let (shape, strides) = (&view.layout.shape, &view.layout.strides);
+        let shape = &view.layout.shape;
+        let strides = &view.layout.strides;
         let is_shared = strides[batch] == 0;
         let stride = |dim: usize| TensorMap::stride_bytes(shape[dim], strides[dim]);
         let map = TensorMap {

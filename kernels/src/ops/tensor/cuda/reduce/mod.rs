@@ -44,15 +44,15 @@ pub(super) fn prepare(step: &ReduceStep, sizes: &BufferSizes) -> Result<Launches
 pub(super) struct StridedReduction<'a> {
     pub(super) outer: &'a [usize],
     pub(super) inner: &'a [usize],
-    /// Of layout shape `[outer, inner]`.
+    /// The inputs, of layout shape `[outer, inner]`.
     pub(super) inputs: &'a [View],
     /// From elements of the inputs to a value.
     pub(super) prologue: &'a Function,
     pub(super) state: State,
     pub(super) value: Dtype,
-    /// From what the state becomes to an element of the output.
+    /// The function from the final value of the state to an element of the output.
     pub(super) epilogue: &'a Function,
-    /// Of layout shape `outer`.
+    /// The output, of layout shape `outer`.
     pub(super) output: &'a View,
 }
 
@@ -82,7 +82,8 @@ impl StridedReduction<'_> {
         let functions = self.functions();
         let is_partial = variant.parts > 1;
         let target = if is_partial { Argument::Workspace(0) } else { Argument::Address(output) };
-        let (outer, inner) = (elements(&space.outer), elements(&space.inner));
+        let outer = elements(&space.outer);
+        let inner = elements(&space.inner);
         let mut arguments: Vec<_> = [outer, inner, variant.part].map(word).into();
         arguments.push(target);
         arguments.extend(inputs.iter().map(|input| Argument::Address(input.address)));

@@ -53,7 +53,7 @@ impl Functions<'_> {
         kernel("tensor_reduce_states", "reduce_states", &text, words)
     }
 
-    /// What both kernels need.
+    /// Constants of both kernels.
     fn constants(&self, space: &Space, lanes: usize, is_wide: bool) -> String {
         let index = if is_wide { "u64" } else { "u32" };
         format!(

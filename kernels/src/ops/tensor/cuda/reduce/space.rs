@@ -28,7 +28,7 @@ impl Space {
         for (dim, &stride) in kept.iter_mut().zip(output) {
             dim.strides.push(stride);
         }
-        let mut reduced: Vec<_> = inner.iter().enumerate().map(|(nth, &one)| dim(outer.len() + nth, one)).collect();
+        let mut reduced: Vec<_> = inner.iter().enumerate().map(|(nth, &axis)| dim(outer.len() + nth, axis)).collect();
         for (dims, is_free) in [(&mut kept, order != Order::Fixed), (&mut reduced, order == Order::Free)] {
             if is_free {
                 dims.sort_by_key(|dim| std::cmp::Reverse(reach(dim, inputs.len())));
@@ -37,14 +37,14 @@ impl Space {
         Self { outer: merged(kept), inner: merged(reduced) }
     }
 
-    /// Whether the inputs move less along the last inner dimension than along the last outer one.
+    /// Returns true if the inputs move less along the last inner dimension than along the last outer one.
     pub(super) fn is_inner_contiguous(&self, inputs: usize) -> bool {
         let last_reach = |dims: &[Dim]| dims.last().map_or(usize::MAX, |dim| reach(dim, inputs));
         !self.inner.is_empty() && last_reach(&self.inner) <= last_reach(&self.outer)
     }
 }
 
-/// How far the operand moves along a dimension that moves farthest, of the first `inputs`.
+/// The largest stride along a dimension of the first `inputs` operands.
 fn reach(dim: &Dim, inputs: usize) -> usize {
     dim.strides[..inputs].iter().map(|stride| stride.unsigned_abs()).max().unwrap_or(0)
 }

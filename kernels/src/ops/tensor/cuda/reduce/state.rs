@@ -1,4 +1,4 @@
-//! What a reduction accumulates.
+//! The state that a reduction accumulates.
 
 use accelerd_ir::Dtype;
 use accelerd_tensor::Reduction;
@@ -56,17 +56,17 @@ impl State {
         }
     }
 
-    /// The type of what it becomes.
+    /// The type of the final value.
     pub(super) fn finished(self, value: Dtype) -> Dtype {
         if self.finds_index() { Dtype::I64 } else { value }
     }
 
-    /// Whether the position of a value matters.
+    /// Returns true if the position of a value matters.
     pub(super) fn finds_index(self) -> bool {
         matches!(self, Self::ArgMin | Self::ArgMax)
     }
 
-    /// Whether merging two states takes many instructions.
+    /// Returns true if merging two states takes many instructions.
     pub(super) fn merges_slowly(self) -> bool {
         match self {
             Self::Sum | Self::Prod | Self::Min | Self::Max => false,
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// Whether values of a type can be reduced.
+    /// Returns true if values of a type can be reduced.
     pub(super) fn takes(self, value: Dtype) -> bool {
         let is_computed = value.compute() == value;
         is_computed && (value.is_float() || !matches!(self, Self::LogSumExp | Self::Deviations))

@@ -1,4 +1,4 @@
-//! What is prepared for steps, and that it compiles.
+//! Preparation of steps, and compilation of the result.
 
 use accelerd_ir::scalar::{BinaryOp, Builder, UnaryOp};
 use accelerd_tensor::{ArgReduction, Layout, Location, Reduction};

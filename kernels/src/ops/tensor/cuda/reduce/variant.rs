@@ -54,7 +54,7 @@ pub(super) struct Variant {
     pub(super) unroll: usize,
     /// Neighbouring threads along the contiguous dimensions.
     pub(super) lanes: usize,
-    /// Whether positions need 64 bits.
+    /// True if positions need 64 bits.
     pub(super) is_wide: bool,
     /// Blocks along the kept dimensions.
     pub(super) blocks: usize,
@@ -66,7 +66,8 @@ pub(super) struct Variant {
 
 impl Variant {
     pub(super) fn choose(space: &Space, inputs: &[Input], instructions: usize, state: State) -> Self {
-        let (outer, inner) = (elements(&space.outer), elements(&space.inner));
+        let outer = elements(&space.outer);
+        let inner = elements(&space.inner);
         let orientation =
             if space.is_inner_contiguous(inputs.len()) { Orientation::Rows } else { Orientation::Columns };
         let vec = vector(space, inputs, orientation);
@@ -96,10 +97,10 @@ impl Variant {
 
 /// Threads that share a row, which takes one thread `rounds` rounds.
 fn row_lanes(rows: usize, rounds: usize, state: State) -> usize {
-    let most = if state.merges_slowly() { MAX_WARP_ROUNDS_OF_SLOW_MERGES } else { MAX_WARP_ROUNDS };
+    let limit = if state.merges_slowly() { MAX_WARP_ROUNDS_OF_SLOW_MERGES } else { MAX_WARP_ROUNDS };
     match rounds.max(1) {
         rounds @ 1..=WARP => rounds.next_power_of_two(),
-        rounds if rows >= MANY_ROWS && rounds <= most => WARP,
+        rounds if rows >= MANY_ROWS && rounds <= limit => WARP,
         _ => THREADS,
     }
 }
@@ -131,8 +132,7 @@ fn vector(space: &Space, inputs: &[Input], orientation: Orientation) -> usize {
     if !strides.contains(&1) || strides.iter().any(|stride| !matches!(stride, 0 | 1)) {
         return 1;
     }
-    let others = space.outer.iter().chain(&space.inner).filter(|dim| !std::ptr::eq(*dim, last));
-    let others: Vec<_> = others.collect();
+    let others: Vec<_> = space.outer.iter().chain(&space.inner).filter(|dim| !std::ptr::eq(*dim, last)).collect();
     // Rows in one piece may end with less than a vector.
     let may_end_early = orientation == Orientation::Rows && dims.len() == 1;
     let fits = |vec: &usize| {
@@ -142,11 +142,11 @@ fn vector(space: &Space, inputs: &[Input], orientation: Orientation) -> usize {
         };
         (may_end_early || last.extent.is_multiple_of(*vec)) && inputs.iter().enumerate().all(is_aligned)
     };
-    let most = match orientation {
+    let limit = match orientation {
         Orientation::Rows => PACK_BYTES / widest,
         Orientation::Columns => (PACK_BYTES / widest).min(MAX_COLUMN_VEC),
     };
-    [16, 8, 4, 2].into_iter().filter(|vec| *vec <= most.min(last.extent)).find(fits).unwrap_or(1)
+    [16, 8, 4, 2].into_iter().filter(|vec| *vec <= limit.min(last.extent)).find(fits).unwrap_or(1)
 }
 
 fn floor_power_of_two(x: usize) -> usize {

@@ -16,7 +16,7 @@ const TARGET_BLOCKS: usize = 1024;
 const INDEX_BYTES: usize = 4;
 const COUNTER_BYTES: usize = 4;
 
-/// How rows are split, and where the workspace has what.
+/// The partition of rows, and the layout of the workspace.
 struct Layout {
     part: usize,
     parts: usize,
@@ -64,7 +64,8 @@ impl Sort<'_> {
         blocks: usize,
     ) -> Result<Launch, OpError> {
         let Pass { digit, is_first, is_last } = pass;
-        let (before, after) = ((digit + 1) % 2, digit % 2);
+        let before = (digit + 1) % 2;
+        let after = digit % 2;
         let arguments = vec![
             if is_first { Argument::Address(self.input) } else { layout.keys[before] },
             layout.indices[before],
@@ -91,9 +92,9 @@ impl Sort<'_> {
         let parts = self.columns.div_ceil(part);
         let mut bytes = 0;
         let mut place = |len: usize| {
-            let at = bytes;
+            let offset = bytes;
             bytes += len.next_multiple_of(16);
-            Argument::Workspace(at)
+            Argument::Workspace(offset)
         };
         let elements = self.rows * self.columns;
         // The last pass writes to the output, and the first reads the input.

@@ -88,8 +88,8 @@ fn every_type_compiles_for_all_ways_to_sort() {
     let mut sources = vec![];
     for (nth, dtype) in Dtype::ALL.into_iter().enumerate() {
         let rows = [([9, 7], 7), ([9, 2048], 3), ([1, 50_000], 9), ([1, 5000], 5000), ([3000, 5000], 5000)];
-        for (at, (shape, count)) in rows.into_iter().enumerate().skip(nth % 3) {
-            let launches = prepared(&step(dtype, shape, count, (nth + at) % 2 == 0));
+        for (index, (shape, count)) in rows.into_iter().enumerate().skip(nth % 3) {
+            let launches = prepared(&step(dtype, shape, count, (nth + index) % 2 == 0));
             sources.extend(launches.launches.into_iter().map(|launch| launch.source));
         }
     }

@@ -1,0 +1,11 @@
+//! Lowering of statements and expressions with inference of types: functions are inlined, aggregates become scalars.
+
+mod array_parts;
+pub(crate) mod calls;
+mod constructors;
+mod expressions;
+mod functions;
+pub(crate) mod overloads;
+mod parts;
+pub(crate) mod statements;
+mod statics;

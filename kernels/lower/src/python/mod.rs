@@ -1,0 +1,4 @@
+//! The dialect of Python: its operators and functions, with the results and exceptions of CPython.
+
+mod calls;
+mod operators;

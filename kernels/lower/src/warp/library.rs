@@ -1,0 +1,82 @@
+//! Functions of Warp that are written in the dialect itself, for sources that call them.
+
+/// A part of the library: the functions that sources may call, and their definitions.
+struct Part {
+    names: &'static [&'static str],
+    source: &'static str,
+}
+
+const PARTS: [Part; 3] = [
+    Part {
+        names: &[
+            "norm_huber",
+            "norm_l1",
+            "norm_l2",
+            "norm_pseudo_huber",
+            "poisson",
+            "quat_from_euler",
+            "quat_to_euler",
+            "quat_to_rpy",
+            "quat_twist",
+            "quat_twist_angle",
+            "quat_twist_angle_signed",
+            "randn",
+            "smooth_normalize",
+            "transform_twist",
+            "transform_wrench",
+            "velocity_at_point",
+        ],
+        source: include_str!("library.py"),
+    },
+    Part { names: &["curlnoise", "noise", "pnoise"], source: include_str!("noise.py") },
+    Part {
+        names: &[
+            "lower_bound",
+            "sample_cdf",
+            "sample_triangle",
+            "sample_unit_cube",
+            "sample_unit_disk",
+            "sample_unit_hemisphere",
+            "sample_unit_hemisphere_surface",
+            "sample_unit_ring",
+            "sample_unit_sphere",
+            "sample_unit_sphere_surface",
+            "sample_unit_square",
+        ],
+        source: include_str!("sampling.py"),
+    },
+];
+
+/// Imports of the parts.
+const IMPORTS: &str = "import typing as __typing\nimport warp as __wp\n";
+
+/// The name of the definition of a function of Warp; `None` for functions that are no part of the library.
+pub(crate) fn definition(name: &str) -> Option<String> {
+    PARTS.iter().any(|part| part.names.contains(&name)).then(|| format!("__wp_{name}"))
+}
+
+/// Returns true if a function of the library advances a state of random numbers, its first argument.
+pub(crate) fn advances_state(name: &str) -> bool {
+    matches!(name, "poisson" | "randn") || name.starts_with("sample_")
+}
+
+/// A source followed by the parts of the library of which it may call a function.
+pub(crate) fn extended(source: &str) -> Option<String> {
+    let is_mentioned = |part: &&Part| part.names.iter().any(|name| source.contains(name));
+    let parts: Vec<_> = PARTS.iter().filter(is_mentioned).map(|part| part.source).collect();
+    (!parts.is_empty()).then(|| format!("{source}\n{IMPORTS}{}", parts.concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_defined() {
+        for part in &PARTS {
+            for name in part.names {
+                assert!(part.source.contains(&format!("\ndef __wp_{name}(")), "{name}");
+            }
+        }
+    }
+}

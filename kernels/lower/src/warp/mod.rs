@@ -1,0 +1,9 @@
+//! The dialect of Warp: its operators and functions.
+
+pub(crate) mod builtins;
+mod calls;
+pub(crate) mod library;
+pub(crate) mod operators;
+mod random;
+mod rotations;
+mod vectors;
