@@ -131,10 +131,14 @@ impl Pool {
     /// the calling thread, which does not wait for a pool thread to wake; the others run on the pool's threads.
     pub fn run_parallel<R: Send>(&self, parts: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
         let done = Mutex::new(Vec::with_capacity(parts));
-        let run = || {
+        self.run_parallel_dyn(parts, &|| {
             let result = work();
             done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-        };
+        });
+        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run_parallel_dyn(&self, parts: usize, run: &(dyn Fn() + Sync)) {
         self.scope(|scope| {
             (1..parts).for_each(|_| scope.spawn(|_| run()));
             run();

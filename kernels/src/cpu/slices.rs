@@ -289,7 +289,7 @@ impl Worker {
         slice: impl Fn(T) -> Result<Option<T>, OpError> + Sync,
     ) -> Result<(), OpError> {
         let mut tasks = tasks.into_iter();
-        let places: Vec<Mutex<Option<T>>> = (0..most).map(|_| Mutex::default()).collect();
+        let places: Vec<Mutex<Option<T>>> = (0..limit).map(|_| Mutex::default()).collect();
         let place = |index: usize| places[index].lock().unwrap_or_else(PoisonError::into_inner);
         let mut load = |index| {
             let task = tasks.next();
@@ -304,7 +304,7 @@ impl Worker {
             *place(index) = unfinished;
             Ok(is_unfinished)
         };
-        self.run_places(most, &mut load, &run)
+        self.run_places(limit, &mut load, &run)
     }
 
     /// Runs the tasks in `count` places. `load` puts the next task into a place, and returns false if there is none. `run` runs one slice of
@@ -320,13 +320,9 @@ impl Worker {
         let mut free: Vec<_> = (0..count).collect();
         let mut unfinished = VecDeque::new();
         let (done, finished) = mpsc::channel();
-        let slice = &slice;
-        let done = &done;
         pool.scope(|scope| {
             loop {
-                while running < limit
-                    && let Some(task) = resumed.pop_front().or_else(|| new.next())
-                {
+                while let Some(place) = unfinished.pop_front().or_else(|| free.pop_if(|place| load(*place))) {
                     let done = done.clone();
                     scope.spawn(move |_| {
                         let outcome = panic::catch_unwind(AssertUnwindSafe(|| run(place)));
@@ -349,20 +345,28 @@ impl Worker {
     }
 }
 
+/// The sum of costs, or the largest number.
+pub(crate) fn total(costs: &[u64]) -> u64 {
+    costs.iter().copied().fold(0, u64::saturating_add)
+}
+
 /// Returns true if work is so little that handing it to the pool does not pay.
 pub(crate) fn is_tiny(cost: u64) -> bool {
     cost <= INLINE_COST
 }
 
-/// Consecutive items that cost at most `limit` together, or a single one.
-pub(crate) fn grouped<T>(items: Vec<T>, limit: u64, cost: impl Fn(&T) -> u64) -> impl Iterator<Item = Vec<T>> {
-    let mut items = items.into_iter().peekable();
+/// Ranges of consecutive items that cost at most `limit` together, or a single one.
+pub(crate) fn grouped(costs: &[u64], limit: u64) -> impl Iterator<Item = Range<usize>> {
+    let mut next = 0;
     std::iter::from_fn(move || {
-        let mut group = vec![items.next()?];
-        let mut sum = cost(&group[0]);
-        while let Some(next) = items.next_if(|next| sum.saturating_add(cost(next)) <= limit) {
-            sum = sum.saturating_add(cost(&next));
-            group.push(next);
+        let start = next;
+        let mut sum = *costs.get(start)?;
+        next += 1;
+        while let Some(cost) = costs.get(next)
+            && sum.saturating_add(*cost) <= limit
+        {
+            sum = sum.saturating_add(*cost);
+            next += 1;
         }
         Some(start..next)
     })

@@ -128,14 +128,10 @@ impl Lowerer<'_> {
     fn math_of_two(&mut self, node: Node, name: &str, x: &Expr, y: &Expr) -> Option<Data> {
         let x = self.emitter.bind(FLOAT, x.clone());
         let y = self.emitter.bind(FLOAT, y.clone());
-        let op = match name {
-            "atan2" => BinaryOp::Atan2,
-            "copysign" => BinaryOp::CopySign,
-            "hypot" => BinaryOp::Hypot,
-            "fmod" => BinaryOp::Rem,
-            "pow" => return Some(Data::scalar(FLOAT, self.float_power(node, x, y, false))),
-            _ => return None,
-        };
+        if name == "pow" {
+            return Some(Data::scalar(FLOAT, self.float_power(node, x, y, false)));
+        }
+        let (op, returned) = BinaryOp::of_python(name)?;
         let result = self.emitter.temp(FLOAT, scalars::binary(op, FLOAT, x.clone(), y.clone()));
         if returned == MathResult::Checked {
             self.refuse_exceptional(node, &result, &[x, y]);

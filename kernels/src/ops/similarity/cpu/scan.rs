@@ -18,7 +18,7 @@ use crate::{
         Worker, f64_sums,
         gemm::{AlignedF32, PackedMatrix, Prefetch, ROW_BLOCK_BYTES},
         simd::{Isa, Lanes, WithSimd},
-        slices::{READ_COST, grouped},
+        slices::{READ_COST, grouped, total},
     },
     op::product,
 };
