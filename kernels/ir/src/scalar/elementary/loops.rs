@@ -38,6 +38,7 @@ pub trait BinaryFunction {
 
     /// Returns true unless the function is a power, of which the base is not positive and finite or the exponent is not finite.
     #[inline(always)]
+    #[expect(clippy::needless_bitwise_bool, reason = "loops with branches are not vectorised")]
     fn is_plain(x: f32, y: f32) -> bool {
         !Self::HAS_CASES | ((x > 0.0) & (x < f32::INFINITY) & (y.abs() < f32::INFINITY))
     }

@@ -4,15 +4,16 @@
 //! dozen of that size per token. The bits of a score depend on its own row alone.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
+use accelerd_ir::scalar::loops::{Tanh, UnaryFunction as _};
+
 use super::{
     Arithmetic, Cpu, Weight,
     hidden_states::{HiddenStates, RowBuffer},
-    row_kernels::{Map, RowNorm, map_in_place},
+    row_kernels::RowNorm,
 };
 use crate::{
     OpError,
     cpu::{
-        math,
         pace::complete,
         simd::{Isa, Lanes, WithSimd},
     },
@@ -143,24 +144,20 @@ impl HeadWeights<Weight> {
     }
 }
 
+/// The hyperbolic tangent of each number.
 struct Squash<'a>(&'a mut [f32]);
 
 impl WithSimd for Squash<'_> {
     type Out = ();
 
     #[inline(always)]
-    fn run<L: Lanes>(self, lanes: L) {
-        map_in_place(lanes, self.0, Tanh);
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Tanh;
-
-impl Map for Tanh {
-    #[inline(always)]
-    fn of<L: Lanes>(self, lanes: L, x: L::Vector) -> L::Vector {
-        math::tanh(lanes, x)
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
+    fn run<L: Lanes>(self, _lanes: L) {
+        for x in self.0 {
+            let number = f64::from(*x);
+            *x = if L::HAS_FMA { Tanh::compute::<true, true>(number) } else { Tanh::compute::<false, true>(number) }
+                as f32;
+        }
     }
 }
 

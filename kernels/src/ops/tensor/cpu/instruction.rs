@@ -6,14 +6,15 @@
 
 use accelerd_tensor::{
     Dtype,
-    scalar::{BinaryOp, UnaryOp, math as definition},
+    scalar::{
+        BinaryOp, UnaryOp,
+        loops::{BinaryFunction, BinaryVisitor, UnaryFunction, UnaryVisitor, visit_binary, visit_unary},
+        math,
+    },
 };
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::{
-    math,
-    number::{Integer, IntegerVisitor, Number, NumberVisitor, visit_integer, visit_number},
-};
+use super::number::{Integer, IntegerVisitor, Number, NumberVisitor, visit_integer, visit_number};
 use crate::cpu::simd::{Isa, Lanes, WithSimd};
 
 /// `out = f(a)`, compiled for the widest instruction set.
@@ -63,20 +64,20 @@ impl<A: Copy, R, F: Fn(A, A) -> R> WithSimd for Map2<'_, A, R, F> {
     }
 }
 
-/// As [`map1`] of a function of f32 that is computed in f64: `fused` where multiplications and additions are fused, else `plain`, which
-/// is the same function.
-fn real1(a: &[u8], out: &mut [u8], fused: impl Fn(f64) -> f64, plain: impl Fn(f64) -> f64) {
-    Isa::best().run(Real1 { a: cast_slice(a), out: cast_slice_mut(out), fused, plain });
+/// As [`map1`] of a function of f32 that is computed in f64: `fused` where products and sums are fused, else `unfused`, which is the same
+/// function.
+fn real1(a: &[u8], out: &mut [u8], fused: impl Fn(f64) -> f64, unfused: impl Fn(f64) -> f64) {
+    Isa::best().run(Real1 { a: cast_slice(a), out: cast_slice_mut(out), fused, unfused });
 }
 
-struct Real1<'a, F, P> {
+struct Real1<'a, F, U> {
     a: &'a [f32],
     out: &'a mut [f32],
     fused: F,
-    plain: P,
+    unfused: U,
 }
 
-impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> WithSimd for Real1<'_, F, P> {
+impl<F: Fn(f64) -> f64, U: Fn(f64) -> f64> WithSimd for Real1<'_, F, U> {
     type Out = ();
 
     #[inline(always)]
@@ -84,25 +85,25 @@ impl<F: Fn(f64) -> f64, P: Fn(f64) -> f64> WithSimd for Real1<'_, F, P> {
     fn run<L: Lanes>(self, _lanes: L) {
         for (out, a) in self.out.iter_mut().zip(self.a) {
             let a = f64::from(*a);
-            *out = if L::HAS_FMA { (self.fused)(a) } else { (self.plain)(a) } as f32;
+            *out = if L::HAS_FMA { (self.fused)(a) } else { (self.unfused)(a) } as f32;
         }
     }
 }
 
 /// As [`real1`], for two operands.
-fn real2(a: &[u8], b: &[u8], out: &mut [u8], fused: impl Fn(f64, f64) -> f64, plain: impl Fn(f64, f64) -> f64) {
-    Isa::best().run(Real2 { a: cast_slice(a), b: cast_slice(b), out: cast_slice_mut(out), fused, plain });
+fn real2(a: &[u8], b: &[u8], out: &mut [u8], fused: impl Fn(f64, f64) -> f64, unfused: impl Fn(f64, f64) -> f64) {
+    Isa::best().run(Real2 { a: cast_slice(a), b: cast_slice(b), out: cast_slice_mut(out), fused, unfused });
 }
 
-struct Real2<'a, F, P> {
+struct Real2<'a, F, U> {
     a: &'a [f32],
     b: &'a [f32],
     out: &'a mut [f32],
     fused: F,
-    plain: P,
+    unfused: U,
 }
 
-impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> WithSimd for Real2<'_, F, P> {
+impl<F: Fn(f64, f64) -> f64, U: Fn(f64, f64) -> f64> WithSimd for Real2<'_, F, U> {
     type Out = ();
 
     #[inline(always)]
@@ -111,12 +112,55 @@ impl<F: Fn(f64, f64) -> f64, P: Fn(f64, f64) -> f64> WithSimd for Real2<'_, F, P
         for (out, (a, b)) in self.out.iter_mut().zip(self.a.iter().zip(self.b)) {
             let a = f64::from(*a);
             let b = f64::from(*b);
-            *out = if L::HAS_FMA { (self.fused)(a, b) } else { (self.plain)(a, b) } as f32;
+            *out = if L::HAS_FMA { (self.fused)(a, b) } else { (self.unfused)(a, b) } as f32;
         }
     }
 }
 
-/// A test that a condition holds for all pairs of operands.
+/// An elementary function of f32.
+struct Elementary1<'a> {
+    a: &'a [u8],
+    out: &'a mut [u8],
+}
+
+impl UnaryVisitor for Elementary1<'_> {
+    type Out = ();
+
+    fn visit<F: UnaryFunction>(self) {
+        let Self { a, out } = self;
+        if F::HAS_CASES && !all(a, a, |x, _| F::is_plain(x)) {
+            real1(a, out, F::compute::<true, false>, F::compute::<false, false>);
+        } else {
+            real1(a, out, F::compute::<true, true>, F::compute::<false, true>);
+        }
+    }
+}
+
+/// An elementary function of two f32.
+struct Elementary2<'a> {
+    a: &'a [u8],
+    b: &'a [u8],
+    out: &'a mut [u8],
+}
+
+impl BinaryVisitor for Elementary2<'_> {
+    type Out = ();
+
+    fn visit<F: BinaryFunction>(self) {
+        let Self { a, b, out } = self;
+        if F::HAS_CASES && !all(a, b, F::is_plain) {
+            real2(a, b, out, F::compute::<true, false>, F::compute::<false, false>);
+        } else {
+            real2(a, b, out, F::compute::<true, true>, F::compute::<false, true>);
+        }
+    }
+}
+
+/// Returns true if a condition holds for all pairs of operands.
+fn all(a: &[u8], b: &[u8], holds: impl Fn(f32, f32) -> bool) -> bool {
+    Isa::best().run(All { a: cast_slice(a), b: cast_slice(b), holds })
+}
+
 struct All<'a, F> {
     a: &'a [f32],
     b: &'a [f32],
@@ -216,52 +260,23 @@ impl NumberVisitor for UnaryOfNumber<'_> {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
-#[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are elementary functions, or of all numbers")]
 fn unary_of_f32(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
-    let is_angle = || {
-        let a = cast_slice(a);
-        Isa::best().run(All { a, b: a, holds: |x: f32, _| x.is_nan() | (x.abs() <= math::MAX_ANGLE) })
-    };
     match op {
         UnaryOp::Floor => map1(a, out, f32::floor),
         UnaryOp::Ceil => map1(a, out, f32::ceil),
         UnaryOp::Trunc => map1(a, out, f32::trunc),
         UnaryOp::Round => map1(a, out, f32::round_ties_even),
         UnaryOp::Sqrt => map1(a, out, f32::sqrt),
-        UnaryOp::Exp => real1(a, out, math::exp::<true>, math::exp::<false>),
-        UnaryOp::Exp2 => real1(a, out, math::exp2::<true>, math::exp2::<false>),
-        UnaryOp::Expm1 => real1(a, out, math::expm1::<true>, math::expm1::<false>),
-        UnaryOp::Log => real1(a, out, math::log::<true>, math::log::<false>),
-        UnaryOp::Log2 => real1(a, out, math::log2::<true>, math::log2::<false>),
-        UnaryOp::Log10 => real1(a, out, math::log10::<true>, math::log10::<false>),
-        UnaryOp::Log1p => real1(a, out, math::log1p::<true>, math::log1p::<false>),
-        UnaryOp::Sin if is_angle() => real1(a, out, math::sin::<true>, math::sin::<false>),
-        UnaryOp::Cos if is_angle() => real1(a, out, math::cos::<true>, math::cos::<false>),
-        UnaryOp::Tan if is_angle() => real1(a, out, math::tan::<true>, math::tan::<false>),
-        UnaryOp::Sin => call1(a, out, |x: f32| f64::from(x).sin() as f32),
-        UnaryOp::Cos => call1(a, out, |x: f32| f64::from(x).cos() as f32),
-        UnaryOp::Tan => call1(a, out, |x: f32| f64::from(x).tan() as f32),
-        UnaryOp::Asin => call1(a, out, |x: f32| f64::from(x).asin() as f32),
-        UnaryOp::Acos => call1(a, out, |x: f32| f64::from(x).acos() as f32),
-        UnaryOp::Atan => call1(a, out, |x: f32| f64::from(x).atan() as f32),
-        UnaryOp::Sinh => real1(a, out, math::sinh::<true>, math::sinh::<false>),
-        UnaryOp::Cosh => real1(a, out, math::cosh::<true>, math::cosh::<false>),
-        UnaryOp::Tanh => real1(a, out, math::tanh::<true>, math::tanh::<false>),
-        UnaryOp::Asinh => call1(a, out, |x: f32| libm::asinh(x.into()) as f32),
-        UnaryOp::Acosh => call1(a, out, |x: f32| definition::unary(op, x.into()) as f32),
-        UnaryOp::Atanh => call1(a, out, |x: f32| libm::atanh(x.into()) as f32),
-        UnaryOp::Erf => real1(a, out, math::erf::<true>, math::erf::<false>),
         UnaryOp::IsNan => map1(a, out, |x: f32| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f32| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f32| u8::from(x.is_sign_negative())),
-        _ if op.is_elementary() => call1(a, out, |x| definition::unary_f32(op, x)),
-        _ => return false,
+        _ => return visit_unary(op, Elementary1 { a, out }).is_some(),
     }
     true
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are elementary functions, or of all numbers")]
 fn unary_of_f64(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
     if let Some(function) = op.f64_function() {
         call1(a, out, function);
@@ -276,7 +291,7 @@ fn unary_of_f64(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
         UnaryOp::IsNan => map1(a, out, |x: f64| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f64| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f64| u8::from(x.is_sign_negative())),
-        _ => return false,
+        _ => return math::unary_function(op).map(|function| call1(a, out, function)).is_some(),
     }
     true
 }
@@ -359,25 +374,12 @@ impl IntegerVisitor for BinaryOfIntegers<'_> {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others are of all numbers")]
-#[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
 fn binary_of_f32(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
-    let is_plain = || Isa::best().run(All { a: cast_slice(a), b: cast_slice(b), holds: math::pow_is_plain });
-    match op {
-        BinaryOp::Pow if is_plain() => real2(a, b, out, math::pow::<true>, math::pow::<false>),
-        BinaryOp::Pow => call2(a, b, out, |a: f32, b: f32| f64::from(a).powf(b.into()) as f32),
-        BinaryOp::Atan2 => call2(a, b, out, |a: f32, b: f32| f64::from(a).atan2(b.into()) as f32),
-        BinaryOp::Hypot => map2(a, b, out, |a: f32, b: f32| {
-            let a = f64::from(a);
-            let b = f64::from(b);
-            let is_infinite = a.is_infinite() | b.is_infinite();
-            if is_infinite { f32::INFINITY } else { (a * a + b * b).sqrt() as f32 }
-        }),
-        BinaryOp::CopySign => map2(a, b, out, f32::copysign),
-        _ if op.is_elementary() => call2(a, b, out, |a, b| definition::binary_f32(op, a, b)),
-        _ => return false,
+    if op == BinaryOp::CopySign {
+        map2(a, b, out, f32::copysign);
+        return true;
     }
-    true
+    visit_binary(op, Elementary2 { a, b, out }).is_some()
 }
 
 fn binary_of_f64(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
@@ -390,4 +392,87 @@ fn binary_of_f64(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
         return true;
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The results of an operation for a block of these operands.
+    fn unary_of<T: Pod + Default>(op: UnaryOp, dtype: Dtype, a: &[T]) -> Vec<T> {
+        let mut out = vec![T::default(); a.len()];
+        unary(op, dtype, cast_slice(a), cast_slice_mut(&mut out));
+        out
+    }
+
+    fn pow(a: &[f32], b: &[f32]) -> Vec<f32> {
+        let mut out = vec![0.0; a.len()];
+        binary(BinaryOp::Pow, Dtype::F32, cast_slice(a), cast_slice(b), cast_slice_mut(&mut out));
+        out
+    }
+
+    fn bits(numbers: &[f32]) -> Vec<u32> {
+        numbers.iter().map(|x| x.to_bits()).collect()
+    }
+
+    /// Numbers of a block that is not a whole number of vectors.
+    fn block(scale: f32) -> Vec<f32> {
+        (0..1003_u16).map(|i| (f32::from(i) - 400.0) * scale).collect()
+    }
+
+    #[test]
+    fn elementary_functions_of_a_block_are_those_of_the_interpreter() {
+        for op in UnaryOp::elementary() {
+            for scale in [1e-20, 0.0021, 0.07, 1e33] {
+                let a = block(scale);
+                for (x, got) in a.iter().zip(unary_of(op, Dtype::F32, &a)) {
+                    let expected = math::unary_f32(op, *x);
+                    let is_close = (got - expected).abs() <= f32::EPSILON * expected.abs();
+                    let is_same = got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan());
+                    assert!(is_close || is_same, "{op:?} of {x:?}: expected {expected:?}, got {got:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_element_has_the_same_bits_beside_a_large_angle() {
+        for op in [UnaryOp::Sin, UnaryOp::Cos, UnaryOp::Tan] {
+            let mut a = block(7.3);
+            let alone = unary_of(op, Dtype::F32, &a);
+            a[1002] = 1e30;
+            let beside = unary_of(op, Dtype::F32, &a);
+            assert_eq!(bits(&alone[..1002]), bits(&beside[..1002]), "{op:?}");
+            assert!((beside[1002] - math::unary_f32(op, 1e30)).abs() < 1e-6, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn a_power_has_the_same_bits_beside_one_of_a_negative_number() {
+        let mut a: Vec<f32> = block(0.01).iter().map(|x| x.abs() + 0.3).collect();
+        let b = block(0.04);
+        let alone = pow(&a, &b);
+        a[1002] = -3.0;
+        let mut exponents = b.clone();
+        exponents[1002] = 3.0;
+        let beside = pow(&a, &exponents);
+        assert_eq!(bits(&alone[..1002]), bits(&beside[..1002]));
+        assert_eq!(bits(&beside[1002..]), bits(&[-27.0]));
+    }
+
+    #[test]
+    fn inverse_hyperbolic_cosines_of_numbers_below_one_are_nan() {
+        let below = [0.999_f32, 0.0, -2.0, -1e10, -1e38, f32::NEG_INFINITY];
+        assert!(unary_of(UnaryOp::Acosh, Dtype::F32, &below).iter().all(|x| x.is_nan()));
+        let below = [0.999, 0.0, -2.0, -1e10, -1e300, f64::NEG_INFINITY];
+        assert!(unary_of(UnaryOp::Acosh, Dtype::F64, &below).iter().all(|x| x.is_nan()));
+    }
+
+    #[test]
+    fn zeros_keep_their_sign_in_odd_functions() {
+        use UnaryOp::{Asin, Asinh, Atan, Atanh, Erf, Expm1, Log1p, Sin, Sinh, Tan, Tanh};
+        for op in [Asin, Asinh, Atan, Atanh, Erf, Expm1, Log1p, Sin, Sinh, Tan, Tanh] {
+            assert_eq!(bits(&unary_of(op, Dtype::F32, &[-0.0, 0.0])), [1 << 31, 0], "{op:?}");
+        }
+    }
 }

@@ -17,7 +17,6 @@ mod index;
 mod instruction;
 mod lanes;
 mod map;
-mod math;
 mod matmul;
 mod memory;
 mod norm;

@@ -1,9 +1,10 @@
 //! Arithmetic of the types that functions compute in, and the dispatch from [`Dtype`] to them.
 #![expect(clippy::inline_always, reason = "a kernel is compiled for an instruction set only where it is inlined")]
 
-use accelerd_tensor::Dtype;
-
-use super::math;
+use accelerd_tensor::{
+    Dtype,
+    scalar::loops::{Exp, UnaryFunction as _},
+};
 
 /// A type that functions compute in. Bool computes as u8 of 0 and 1.
 pub(super) trait Number: bytemuck::Pod + PartialOrd + Send + Sync {
@@ -250,7 +251,7 @@ impl Real for f32 {
     }
     #[inline(always)]
     fn exp(x: f64) -> f64 {
-        math::exp::<false>(x)
+        Exp::compute::<false, true>(x)
     }
 }
 
