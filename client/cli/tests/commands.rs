@@ -265,7 +265,8 @@ async fn paths_are_whole_where_programs_read_them() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = format!("{}/socket.py", ["a_folder_with_a_rather_long_name"; 6].join("/"));
     write(folder.path(), &path, "def open_socket():\n    listen for tcp connections\n");
-    let root = fs::canonicalize(folder.path()).expect("it is there").to_str().expect("UTF-8");
+    let root = fs::canonicalize(folder.path()).expect("it is there");
+    let root = root.to_str().expect("UTF-8");
     assert_eq!(run(&server, &["index", root, "-c", "code"]).await.code, 0);
     for words in [&["search", "tcp", "-c", "code"][..], &["cluster", "-c", "code", "-k", "1"]] {
         let shown = run(&server, words).await.out;

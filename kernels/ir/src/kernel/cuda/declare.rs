@@ -39,8 +39,8 @@ impl Emitter<'_> {
     /// Assigns to a variable, which the assignment may declare.
     pub(super) fn assign(&mut self, stmt: &Stmt, local: LocalId, value: &CppExpr) {
         match self.usage.declaration(local) {
-            Declaration::At(index, is_single) if index == std::ptr::from_ref(stmt) => {
-                self.define(local, value, is_single)
+            Declaration::At(place, is_single) if place == std::ptr::from_ref(stmt) => {
+                self.define(local, value, is_single);
             }
             Declaration::Nowhere | Declaration::Before(..) | Declaration::At(..) | Declaration::Member(false) => {
                 self.line(&format!("{} = {};", self.names.locals[local.0 as usize], value.text));
