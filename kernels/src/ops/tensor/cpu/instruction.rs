@@ -291,7 +291,7 @@ fn unary_of_f64(op: UnaryOp, a: &[u8], out: &mut [u8]) -> bool {
         UnaryOp::IsNan => map1(a, out, |x: f64| u8::from(x.is_nan())),
         UnaryOp::IsInf => map1(a, out, |x: f64| u8::from(x.is_infinite())),
         UnaryOp::SignBit => map1(a, out, |x: f64| u8::from(x.is_sign_negative())),
-        _ => return math::unary_function(op).map(|function| call1(a, out, function)).is_some(),
+        _ => return false,
     }
     true
 }
