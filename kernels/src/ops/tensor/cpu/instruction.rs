@@ -9,7 +9,6 @@ use accelerd_tensor::{
     scalar::{
         BinaryOp, UnaryOp,
         loops::{BinaryFunction, BinaryVisitor, UnaryFunction, UnaryVisitor, visit_binary, visit_unary},
-        math,
     },
 };
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
@@ -396,6 +395,8 @@ fn binary_of_f64(op: BinaryOp, a: &[u8], b: &[u8], out: &mut [u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_tensor::scalar::math;
+
     use super::*;
 
     /// The results of an operation for a block of these operands.
