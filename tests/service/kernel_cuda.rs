@@ -126,8 +126,8 @@ async fn a_sample_of_all_kinds_of_kernels_has_ptx_for_every_architecture() {
                 .kernels()
                 .translate(request)
                 .await
-                .map(tonic::Response::into_inner)
-                .unwrap_or_else(|status| panic!("{name} for {arch}: {status:?} of\n{source}"));
+                .unwrap_or_else(|status| panic!("{name} for {arch}: {status:?} of\n{source}"))
+                .into_inner();
             assert_eq!(translated.diagnostics, [], "{name} for {arch}, of\n{source}");
             let [kernel] = &translated.kernels[..] else { panic!("{name} for {arch}: {translated:?}") };
             let [ptx, report] = &kernel.files[..] else { panic!("{name} for {arch}: {:?}", kernel.files) };

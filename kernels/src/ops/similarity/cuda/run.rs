@@ -457,8 +457,8 @@ mod tests {
 
     #[test]
     fn masks_are_uploaded_once() {
-        let one = vec![1_u32];
-        let other = vec![1_u32];
+        let one = [1_u32];
+        let other = [1_u32];
         let spec = |mask| QuerySpec { queries: &[], at: 0, k: 1, threshold: None, mask };
         let specs = [spec(Some(&one[..])), spec(None), spec(Some(&other[..])), spec(Some(&one[..]))];
         assert_eq!(distinct_masks(&specs).len(), 2);

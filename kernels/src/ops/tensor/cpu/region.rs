@@ -172,7 +172,7 @@ impl Region {
             for nth in 0..count {
                 let row = row + stride * nth.cast_signed();
                 walk(&self.fast, &access.fast, tile.fast.clone(), |index, count, stride| {
-                    run(row + index, count, stride)
+                    run(row + index, count, stride);
                 });
             }
         });
