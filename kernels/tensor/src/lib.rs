@@ -8,6 +8,8 @@
 
 mod attention;
 mod attributes;
+mod catalog;
+mod combination;
 mod convolutions;
 mod dims;
 mod elementwise;
@@ -37,6 +39,8 @@ mod view_ops;
 mod workload;
 
 pub use accelerd_ir::{Dtype, scalar};
+pub use catalog::signatures;
+pub use combination::{Combination, Reduction};
 pub use elementwise::names as elementwise_names;
 pub use error::GraphError;
 pub use graph::Graph;
@@ -47,9 +51,8 @@ pub use plan::{
     Accumulate, ArgReduction, AttentionStep, ConvStep, Divisor, MapStep, MatMulStep, NormKind, NormStep, Plan,
     PoolKind, PoolStep, PoolWindows, ReduceStep, SoftmaxStep, Step, Windows,
 };
-pub use reductions::{Combination, Reduction};
 pub use row_access::RowAccess;
-pub use signature::{Accepts, Condition, DtypeRule, Results, ShapeRule, Signature, Slot, signatures};
+pub use signature::{Accepts, Condition, DtypeRule, Results, ShapeRule, Signature, Slot};
 pub use spec::{Attribute, GraphSpec, NodeSpec, TensorType};
 pub use view::{Location, View};
 pub use workload::Workload;

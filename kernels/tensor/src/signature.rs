@@ -2,9 +2,6 @@
 
 use accelerd_ir::Dtype;
 
-use crate::{elementwise, graph::composite, infer::operations, reductions};
-pub use elementwise::{Accepts, Slot};
-
 /// An operation by one of its names.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
@@ -18,6 +15,32 @@ pub struct Signature {
     pub accepts: Accepts,
     /// The types and the number of its results.
     pub results: Results,
+}
+
+/// An operand of an elementwise operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// A tensor.
+    Tensor,
+    /// A tensor of type bool, which has no part in the common type.
+    Condition,
+    /// A tensor, or a scalar in the attribute of this name.
+    Either(&'static str),
+    /// Likewise, or nothing.
+    Optional(&'static str),
+}
+
+/// The common types that an elementwise operation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// All.
+    Any,
+    /// Integers and floating-point numbers.
+    Numbers,
+    /// Integers and bool.
+    Bits,
+    /// Integers.
+    Integers,
 }
 
 /// The results of an operation: one, unless it says otherwise.
@@ -160,25 +183,4 @@ impl Results {
     pub(crate) const fn or(self, most: usize, conditions: &'static [Condition]) -> Self {
         Self { most, conditions, ..self }
     }
-}
-
-/// All operations, in the order of their names.
-pub fn signatures() -> Vec<Signature> {
-    let others = |names: &'static [&'static str], results| {
-        names.iter().enumerate().map(move |(nth, name)| Signature {
-            name,
-            alias_of: (nth > 0).then_some(names[0]),
-            operands: &[],
-            accepts: Accepts::Any,
-            results,
-        })
-    };
-    let mut all: Vec<_> = elementwise::signatures().collect();
-    all.extend(reductions::REDUCTIONS.iter().flat_map(|row| others(row.names, row.results)));
-    all.extend(operations().flat_map(|operation| others(operation.names, operation.results)));
-    // A composite without one of its attributes may be an operation of that name, too.
-    let composites = composite::operations().filter(|composite| composite.unless.is_none());
-    all.extend(composites.flat_map(|composite| others(std::slice::from_ref(&composite.name), composite.results)));
-    all.sort_by_key(|signature| signature.name);
-    all
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use accelerd_tensor::elementwise_names;
+use accelerd_tensor::signatures;
 
 /// Words for any text.
 const ANY: [&str; 16] = [
@@ -60,101 +60,8 @@ const ATTRIBUTES: [&str; 32] = [
     "value",
 ];
 
-/// Operations that are not elementwise.
-const OPS: [&str; 92] = [
-    "adam",
-    "adamw",
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "attention",
-    "avg_pool1d",
-    "avg_pool2d",
-    "batch_norm",
-    "bernoulli",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "broadcast_to",
-    "cat",
-    "chunk",
-    "concat",
-    "conv1d",
-    "conv2d",
-    "cosine_similarity",
-    "cross_entropy",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "dropout",
-    "einsum",
-    "embedding",
-    "expand",
-    "flatten",
-    "flip",
-    "full",
-    "gather",
-    "group_norm",
-    "huber_loss",
-    "index_select",
-    "instance_norm",
-    "kl_div",
-    "kthvalue",
-    "l1_loss",
-    "layer_norm",
-    "linear",
-    "linspace",
-    "log_softmax",
-    "logsumexp",
-    "matmul",
-    "max",
-    "max_pool1d",
-    "max_pool2d",
-    "mean",
-    "median",
-    "min",
-    "mse_loss",
-    "msort",
-    "nll_loss",
-    "norm",
-    "normalize",
-    "one_hot",
-    "permute",
-    "prod",
-    "rand",
-    "randint",
-    "randn",
-    "repeat",
-    "reshape",
-    "rms_norm",
-    "scatter",
-    "select",
-    "sgd",
-    "slice",
-    "smooth_l1_loss",
-    "softmax",
-    "sort",
-    "split",
-    "squeeze",
-    "std",
-    "std_mean",
-    "sum",
-    "take_along_dim",
-    "topk",
-    "transpose",
-    "unsqueeze",
-    "var",
-    "var_mean",
-];
+/// Names of operations of other libraries.
+const FOREIGN_OPS: [&str; 6] = ["attention", "chunk", "einsum", "repeat", "scatter", "split"];
 
 /// Parts of programs in Python and CUDA C++.
 const SOURCE: [&str; 40] = [
@@ -204,7 +111,7 @@ const SOURCE: [&str; 40] = [
 pub(super) fn words(field: &str) -> &'static [&'static str] {
     static ALL_OPS: OnceLock<Vec<&'static str>> = OnceLock::new();
     match field {
-        "op" => ALL_OPS.get_or_init(|| elementwise_names().chain(OPS).collect()),
+        "op" => ALL_OPS.get_or_init(|| signatures().into_iter().map(|one| one.name).chain(FOREIGN_OPS).collect()),
         "source" => &SOURCE,
         "attributes" => &ATTRIBUTES,
         _ => &ANY,

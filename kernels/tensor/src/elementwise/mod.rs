@@ -21,9 +21,7 @@ mod unary;
 
 use accelerd_ir::{Dtype, scalar::Function};
 pub(crate) use expr::{Expr, Scope};
-pub use operands::Slot;
 use operation::Operation;
-pub use typing::Accepts;
 
 use crate::{
     GraphError, NodeSpec,

@@ -3,20 +3,8 @@
 use accelerd_ir::{Dtype, Kind};
 
 use super::typing::kind;
+pub(super) use crate::signature::Slot;
 use crate::{Attribute, GraphError, attributes::Attributes};
-
-/// An operand of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
-    /// A tensor.
-    Tensor,
-    /// A tensor of type bool, which has no part in the common type.
-    Condition,
-    /// A tensor, or a scalar in the attribute of this name.
-    Either(&'static str),
-    /// Likewise, or nothing.
-    Optional(&'static str),
-}
 
 /// Where an operand comes from.
 #[derive(Clone, Copy, Debug)]

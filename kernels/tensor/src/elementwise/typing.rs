@@ -2,20 +2,8 @@
 
 use accelerd_ir::{Dtype, Kind};
 
+pub(super) use crate::signature::Accepts;
 use crate::{Attribute, GraphError, attributes::Attributes, signature::DtypeRule};
-
-/// The common types that an operation takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepts {
-    /// All.
-    Any,
-    /// Integers and floating-point numbers.
-    Numbers,
-    /// Integers and bool.
-    Bits,
-    /// Integers.
-    Integers,
-}
 
 /// How the common type of the operands determines the types of an operation.
 #[derive(Clone, Copy)]

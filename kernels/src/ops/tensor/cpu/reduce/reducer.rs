@@ -51,17 +51,31 @@ pub(super) trait Reducer: Sync {
 
 /// The reducer of a reduction of values of a type; `None` if there is none.
 pub(super) fn reducer(reduction: Reduction, dtype: Dtype) -> Option<Box<dyn Reducer>> {
+    let combination = reduction.combination();
+    if dtype == Dtype::Bool && combination.of_bool != reduction {
+        return None;
+    }
+    let is_exact = combination.is_selection;
     match reduction {
-        Reduction::Sum | Reduction::Prod if dtype == Dtype::Bool => None,
-        Reduction::Sum => visit_number(dtype, MakeFold(dtype, Sum)),
-        Reduction::Prod => visit_number(dtype, MakeFold(dtype, Prod)),
-        Reduction::Min => visit_number(dtype, MakeFold(dtype, Min)),
-        Reduction::Max => visit_number(dtype, MakeFold(dtype, Max)),
-        Reduction::LogSumExp if dtype == Dtype::F32 => Some(Box::new(LogSumExp::<f32>(PhantomData))),
-        Reduction::LogSumExp if dtype == Dtype::F64 => Some(Box::new(LogSumExp::<f64>(PhantomData))),
-        Reduction::SquaredDeviations if dtype == Dtype::F32 => Some(Box::new(SquaredDeviations::<f32>(PhantomData))),
-        Reduction::SquaredDeviations if dtype == Dtype::F64 => Some(Box::new(SquaredDeviations::<f64>(PhantomData))),
-        Reduction::LogSumExp | Reduction::SquaredDeviations => None,
+        Reduction::Sum => visit_number(dtype, MakeFold { dtype, combine: Sum, is_exact }),
+        Reduction::Prod => visit_number(dtype, MakeFold { dtype, combine: Prod, is_exact }),
+        Reduction::Min => visit_number(dtype, MakeFold { dtype, combine: Min, is_exact }),
+        Reduction::Max => visit_number(dtype, MakeFold { dtype, combine: Max, is_exact }),
+        Reduction::LogSumExp => of_reals(dtype, LogSumExp::<f32>(PhantomData), LogSumExp::<f64>(PhantomData)),
+        Reduction::SquaredDeviations => {
+            of_reals(dtype, SquaredDeviations::<f32>(PhantomData), SquaredDeviations::<f64>(PhantomData))
+        }
+    }
+}
+
+/// The reducer of a type of real numbers; `None` for other types.
+fn of_reals(dtype: Dtype, of_f32: impl Reducer + 'static, of_f64: impl Reducer + 'static) -> Option<Box<dyn Reducer>> {
+    if dtype == Dtype::F32 {
+        Some(Box::new(of_f32))
+    } else if dtype == Dtype::F64 {
+        Some(Box::new(of_f64))
+    } else {
+        None
     }
 }
 
@@ -72,8 +86,6 @@ pub(super) fn arg_reducer(is_max: bool, dtype: Dtype) -> Option<Box<dyn Reducer>
 
 /// An operation that combines two values.
 trait Combine: Copy + Send + Sync + 'static {
-    /// True if the result is one of the values.
-    const IS_SELECTION: bool = false;
     fn identity<T: Number>(self) -> T;
     fn apply<T: Number>(self, a: T, b: T) -> T;
     /// The combination of all values.
@@ -116,7 +128,6 @@ mod combine {
     }
 
     impl Combine for Min {
-        const IS_SELECTION: bool = true;
         fn identity<T: Number>(self) -> T {
             T::GREATEST
         }
@@ -130,7 +141,6 @@ mod combine {
     }
 
     impl Combine for Max {
-        const IS_SELECTION: bool = true;
         fn identity<T: Number>(self) -> T {
             T::LEAST
         }
@@ -144,18 +154,28 @@ mod combine {
     }
 }
 
-struct MakeFold<C>(Dtype, C);
+struct MakeFold<C> {
+    dtype: Dtype,
+    combine: C,
+    is_exact: bool,
+}
 
 impl<C: Combine> NumberVisitor for MakeFold<C> {
     type Out = Box<dyn Reducer>;
 
     fn visit<T: Number>(self) -> Box<dyn Reducer> {
-        Box::new(Fold::<T, C>(self.0, self.1, PhantomData))
+        let Self { dtype, combine, is_exact } = self;
+        Box::new(Fold::<T, C> { dtype, combine, is_exact, values: PhantomData })
     }
 }
 
 /// The state is the combination of the values.
-struct Fold<T, C>(Dtype, C, PhantomData<T>);
+struct Fold<T, C> {
+    dtype: Dtype,
+    combine: C,
+    is_exact: bool,
+    values: PhantomData<T>,
+}
 
 impl<T: Number, C: Combine> Reducer for Fold<T, C> {
     fn state_size(&self) -> usize {
@@ -163,21 +183,21 @@ impl<T: Number, C: Combine> Reducer for Fold<T, C> {
     }
 
     fn dtype(&self) -> Dtype {
-        self.0
+        self.dtype
     }
 
     fn empty(&self, states: &mut [u8]) {
-        cast_slice_mut::<u8, T>(states).fill(self.1.identity());
+        cast_slice_mut::<u8, T>(states).fill(self.combine.identity());
     }
 
     fn reduce(&self, values: &[u8], _first: usize, states: &mut [u8]) {
         for (state, row) in rows::<T, T>(values, states) {
-            *state = self.1.fold(row);
+            *state = self.combine.fold(row);
         }
     }
 
     fn is_exact(&self) -> bool {
-        C::IS_SELECTION
+        self.is_exact
     }
 
     fn has_columns(&self) -> bool {
@@ -189,7 +209,7 @@ impl<T: Number, C: Combine> Reducer for Fold<T, C> {
     }
 
     fn combine(&self, states: &mut [u8], later: &[u8]) {
-        lanes::accumulate::<T>(cast_slice_mut(states), cast_slice(later), |a, b| self.1.apply(a, b));
+        lanes::accumulate::<T>(cast_slice_mut(states), cast_slice(later), |a, b| self.combine.apply(a, b));
     }
 
     fn finish(&self, states: &[u8], results: &mut [u8]) {

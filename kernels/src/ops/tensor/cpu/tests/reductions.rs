@@ -4,15 +4,6 @@ use accelerd_tensor::{ArgReduction, ReduceStep, Reduction};
 
 use super::*;
 
-const ALL: [Reduction; 6] = [
-    Reduction::Sum,
-    Reduction::Prod,
-    Reduction::Min,
-    Reduction::Max,
-    Reduction::LogSumExp,
-    Reduction::SquaredDeviations,
-];
-
 /// Values that the reduction neither cancels nor overflows.
 fn prologue(reduction: Reduction, dtype: Dtype) -> Function {
     let mut builder = Builder::new(&[dtype]);
@@ -22,19 +13,19 @@ fn prologue(reduction: Reduction, dtype: Dtype) -> Function {
         return builder.finish(&[value]);
     }
     let compute = dtype.compute();
-    let value = match reduction {
-        Reduction::Sum => builder.unary(UnaryOp::Abs, value).expect("of numbers"),
-        Reduction::Prod => {
-            let factor = builder.number(compute, 1e-3);
-            let small = builder.binary(BinaryOp::Mul, value, factor).expect("of numbers");
-            let one = builder.number(compute, 1.0);
-            builder.binary(BinaryOp::Add, small, one).expect("of numbers")
-        }
-        Reduction::SquaredDeviations => {
-            let far = builder.number(compute, 1000.0);
-            builder.binary(BinaryOp::Add, value, far).expect("of numbers")
-        }
-        Reduction::Min | Reduction::Max | Reduction::LogSumExp => value,
+    let mut with = |op, number, value| {
+        let number = builder.number(compute, number);
+        builder.binary(op, value, number).expect("of numbers")
+    };
+    let value = if reduction == Reduction::Prod {
+        let small = with(BinaryOp::Mul, 1e-3, value);
+        with(BinaryOp::Add, 1.0, small)
+    } else if reduction == Reduction::SquaredDeviations {
+        with(BinaryOp::Add, 1000.0, value)
+    } else if reduction == Reduction::Sum {
+        builder.unary(UnaryOp::Abs, value).expect("of numbers")
+    } else {
+        value
     };
     builder.finish(&[value])
 }
@@ -76,31 +67,25 @@ fn reduce_plan(
 }
 
 fn reduces(reduction: Reduction, dtype: Dtype) -> bool {
-    match reduction {
-        Reduction::LogSumExp | Reduction::SquaredDeviations => dtype.is_float(),
-        Reduction::Sum | Reduction::Prod => dtype != Dtype::Bool,
-        Reduction::Min | Reduction::Max => true,
-    }
+    let combination = reduction.combination();
+    dtype.is_float() || !combination.is_of_floats && (dtype != Dtype::Bool || combination.of_bool == reduction)
 }
 
 /// Units of the last place that the result may be wrong by. Each factor of a product may add half a unit. Squared deviations of f64 have a
 /// mean of f64, of which the error grows with its ratio to the standard deviation, here 350.
 fn units(reduction: Reduction, dtype: Dtype, inner: &[usize]) -> f64 {
-    match reduction {
-        Reduction::Prod => inner.iter().product::<usize>().max(30) as f64,
-        Reduction::SquaredDeviations if dtype == Dtype::F64 => 350.0,
-        Reduction::Sum | Reduction::Min | Reduction::Max | Reduction::LogSumExp | Reduction::SquaredDeviations => 30.0,
+    if reduction == Reduction::Prod {
+        inner.iter().product::<usize>().max(30) as f64
+    } else if reduction == Reduction::SquaredDeviations && dtype == Dtype::F64 {
+        350.0
+    } else {
+        30.0
     }
 }
 
 /// The absolute error of a result near 0: a logarithm cancels the greatest value, and a mean rounds.
 fn absolute(reduction: Reduction, dtype: Dtype) -> f64 {
-    let cancels = matches!(reduction, Reduction::LogSumExp | Reduction::SquaredDeviations);
-    if cancels { 8.0 * epsilon(dtype.compute()) } else { 0.0 }
-}
-
-fn is_extreme(reduction: Reduction) -> bool {
-    matches!(reduction, Reduction::Min | Reduction::Max)
+    if reduction.combination().is_of_floats { 8.0 * epsilon(dtype.compute()) } else { 0.0 }
 }
 
 const SHAPES: [(&[usize], &[usize]); 10] = [
@@ -119,11 +104,11 @@ const SHAPES: [(&[usize], &[usize]); 10] = [
 #[test]
 fn each_reduction_of_each_type_and_layout_agrees_with_the_oracle() {
     for dtype in Dtype::ALL {
-        for reduction in ALL.into_iter().filter(|reduction| reduces(*reduction, dtype)) {
+        for reduction in Reduction::ALL.into_iter().filter(|reduction| reduces(*reduction, dtype)) {
             for (outer, inner) in SHAPES {
                 for of in odd_views(&[outer, inner].concat()) {
                     let plan = reduce_plan(reduction, dtype, outer, inner, &of);
-                    let is_tame = !is_extreme(reduction);
+                    let is_tame = !reduction.combination().is_selection;
                     let inputs = [numbers(dtype, plan.inputs[0].elements(), 5, is_tame)];
                     check(&plan, &inputs, units(reduction, dtype, inner), absolute(reduction, dtype));
                 }
@@ -145,7 +130,7 @@ fn infinities_and_nan_reach_the_results() {
 
 #[test]
 fn a_reduction_of_nothing_is_its_neutral_value() {
-    for reduction in ALL.into_iter().filter(|reduction| !is_extreme(*reduction)) {
+    for reduction in Reduction::ALL.into_iter().filter(|reduction| !reduction.combination().is_selection) {
         for (outer, inner) in [(&[3][..], &[0, 4][..]), (&[0], &[4]), (&[0], &[0]), (&[], &[0])] {
             let of = ([outer, inner].concat(), Layout::contiguous(&[outer, inner].concat()));
             check(&reduce_plan(reduction, Dtype::F32, outer, inner, &of), &[vec![]], 0.0, 0.0);
@@ -155,7 +140,7 @@ fn a_reduction_of_nothing_is_its_neutral_value() {
 
 #[test]
 fn long_rows_and_columns_are_cut_and_give_the_same_bits_with_any_number_of_threads() {
-    for reduction in ALL {
+    for reduction in Reduction::ALL {
         for (outer, inner) in [(&[2][..], &[200_001][..]), (&[300], &[1500]), (&[70_000], &[5])] {
             let shape = [outer, inner].concat();
             let turned: Vec<usize> = shape.iter().rev().copied().collect();
@@ -304,7 +289,7 @@ fn reductions_of_more_values_than_memory_pass_preemption_points() {
     for (rows, dtype) in [(1, Dtype::F32), (3, Dtype::F64), (64, Dtype::F32), (1000, Dtype::I64)] {
         let repeated = (vec![], Layout::contiguous(&[]).broadcast(&[rows, LEN]).expect("a scalar repeats"));
         let input = vec![0; dtype.size()];
-        for reduction in ALL.into_iter().filter(|reduction| reduces(*reduction, dtype)) {
+        for reduction in Reduction::ALL.into_iter().filter(|reduction| reduces(*reduction, dtype)) {
             let plan = reduce_plan(reduction, dtype, &[rows], &[LEN], &repeated);
             let ended = execute(&plan, &[&input], &abandoned(3)).err();
             assert_eq!(ended, Some(OpError::Cancelled), "{reduction:?} of {rows} rows");

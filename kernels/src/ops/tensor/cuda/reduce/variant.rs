@@ -155,7 +155,7 @@ fn floor_power_of_two(x: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use accelerd_tensor::Location;
+    use accelerd_tensor::{Location, Reduction};
 
     use super::{super::space::Order, Orientation::*, *};
 
@@ -166,7 +166,7 @@ mod tests {
 
     /// The variant for a contiguous matrix of elements of `size` bytes, reduced along one of its dimensions.
     fn matrix(outer: usize, inner: usize, orientation: Orientation, size: usize) -> Variant {
-        matrix_of(outer, inner, orientation, size, State::Sum)
+        matrix_of(outer, inner, orientation, size, State::Of(Reduction::Sum))
     }
 
     fn matrix_of(outer: usize, inner: usize, orientation: Orientation, size: usize, state: State) -> Variant {
@@ -225,7 +225,7 @@ mod tests {
     fn vectors_need_alignment_of_every_row() {
         let variant = |outer: [isize; 2], offset, inner: usize| {
             let space = Space::new(&[64], &[inner], &[&outer], &[1], Order::Free);
-            Variant::choose(&space, &[input(offset, 4)], 1, State::Sum).vec
+            Variant::choose(&space, &[input(offset, 4)], 1, State::Of(Reduction::Sum)).vec
         };
         assert_eq!(variant([1024, 1], 0, 1000), 4);
         assert_eq!(variant([1026, 1], 0, 1000), 2);
@@ -240,8 +240,8 @@ mod tests {
     fn long_prologues_are_not_copied_often() {
         let space = Space::new(&[16384], &[4096], &[&[4096, 1]], &[1], Order::Free);
         let input = input(0, 4);
-        assert_eq!(Variant::choose(&space, &[input], 256, State::Sum).unroll, 1);
-        assert_eq!(Variant::choose(&space, &[input], 30, State::Sum).unroll, 4);
+        assert_eq!(Variant::choose(&space, &[input], 256, State::Of(Reduction::Sum)).unroll, 1);
+        assert_eq!(Variant::choose(&space, &[input], 30, State::Of(Reduction::Sum)).unroll, 4);
     }
 
     #[test]
