@@ -442,9 +442,9 @@ mod tests {
             let mut a = block(7.3);
             let alone = unary_of(op, Dtype::F32, &a);
             a[1002] = 1e30;
-            let beside = unary_of(op, Dtype::F32, &a);
-            assert_eq!(bits(&alone[..1002]), bits(&beside[..1002]), "{op:?}");
-            assert!((beside[1002] - math::unary_f32(op, 1e30)).abs() < 1e-6, "{op:?}");
+            let together = unary_of(op, Dtype::F32, &a);
+            assert_eq!(bits(&alone[..1002]), bits(&together[..1002]), "{op:?}");
+            assert!((together[1002] - math::unary_f32(op, 1e30)).abs() < 1e-6, "{op:?}");
         }
     }
 
@@ -456,9 +456,9 @@ mod tests {
         a[1002] = -3.0;
         let mut exponents = b.clone();
         exponents[1002] = 3.0;
-        let beside = pow(&a, &exponents);
-        assert_eq!(bits(&alone[..1002]), bits(&beside[..1002]));
-        assert_eq!(bits(&beside[1002..]), bits(&[-27.0]));
+        let together = pow(&a, &exponents);
+        assert_eq!(bits(&alone[..1002]), bits(&together[..1002]));
+        assert_eq!(bits(&together[1002..]), bits(&[-27.0]));
     }
 
     #[test]
