@@ -204,15 +204,24 @@ pub(super) fn loss_scope(error: CUresult) -> Option<LossScope> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
+    use std::{
+        collections::BTreeSet,
+        fs,
+        path::{Path, PathBuf},
+    };
 
     use super::*;
 
+    /// The files of a folder and of those in it.
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+
     /// The driver's functions that the sources of this folder call.
     fn called() -> BTreeSet<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda");
-        let files = fs::read_dir(folder).expect("the sources").map(|file| file.expect("a file").path());
-        let texts = files.map(|file| fs::read_to_string(file).expect("a source"));
+        let sources = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cuda"));
+        let texts = sources.iter().map(|file| fs::read_to_string(file).expect("a source"));
         let calls = |text: String| {
             let words =
                 text.split("sys::").skip(1).filter_map(|rest| rest.split_once('(').map(|(name, _)| name.to_owned()));

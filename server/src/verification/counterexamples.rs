@@ -85,8 +85,8 @@ struct Start {
 pub(super) struct Counterexamples<'a> {
     pub(super) header: &'a Header,
     pub(super) first_case: u64,
-    /// Maximum of a call.
-    pub(super) max_counterexamples: usize,
+    /// Maximum counterexamples of a call.
+    pub(super) limit: usize,
 }
 
 /// The most counterexamples of a call that fit into this many bytes of its response.
@@ -108,7 +108,7 @@ fn elements(columns: &[Column]) -> usize {
 impl Counterexamples<'_> {
     /// Adds the first that fail.
     pub(super) fn find(&self, evaluated: &Evaluated, found: &mut Vec<Found>) {
-        let wanted = self.max_counterexamples.saturating_sub(found.len());
+        let wanted = self.limit.saturating_sub(found.len());
         let failing = (0..evaluated.count).filter(|case| evaluated.fails(*case)).take(wanted);
         found.extend(failing.map(|case| self.case(evaluated, case)));
     }

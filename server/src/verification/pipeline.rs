@@ -327,8 +327,8 @@ impl<E: From<ApiError> + Send + 'static> Pipeline<E> {
             self.pace(evaluated);
             if header.sides.has_functions() {
                 let first_case = self.totals.cases;
-                let max_counterexamples = self.max_counterexamples;
-                Counterexamples { header, first_case, max_counterexamples }.find(evaluated, &mut self.totals.found);
+                let limit = self.max_counterexamples;
+                Counterexamples { header, first_case, limit }.find(evaluated, &mut self.totals.found);
             }
         }
         self.totals.add(header, cases, evaluated, decided)

@@ -69,7 +69,6 @@ macro_rules! functions {
         $($name:ident => $definition:path,)+
     ) => {
         /// Calls a visitor with the function of an operation; `None` if the operation is no elementary function.
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
         pub fn $visit<V: $visitor>(op: $operation, visitor: V) -> Option<V::Out> {
             Some(match op {
                 $($operation::$name => visitor.visit::<$name>(),)+

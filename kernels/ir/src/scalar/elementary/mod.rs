@@ -191,13 +191,11 @@ macro_rules! dispatch {
 }
 
 /// An elementary function of a number that an f32 has.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
 pub(crate) fn unary<A: Arithmetic>(a: &mut A, op: UnaryOp, x: A::F) -> A::F {
     unary_definitions!(dispatch, (UnaryOp, op, (a, x)))
 }
 
 /// An elementary function of two numbers that f32 have.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations are no elementary functions")]
 pub(crate) fn binary<A: Arithmetic>(a: &mut A, op: BinaryOp, x: A::F, y: A::F) -> A::F {
     binary_definitions!(dispatch, (BinaryOp, op, (a, x, y)))
 }

@@ -66,7 +66,7 @@ pub(super) fn scan<C: Collector>(
     let row_cost = product([table.dim]).saturating_mul(READ_COST.saturating_add(queries.len() as u64));
     let cost = row_cost.saturating_mul(len as u64);
     let parts = if !worker.fits_slice(cost) {
-        scan_in_slices(&scan, spans, row_cost, part, worker)?
+        scan_in_slices(&scan, &spans, row_cost, part, worker)?
     } else if worker.runs_inline(cost) {
         vec![scan_at_once(&scan, &spans, &AtomicUsize::new(0), part)]
     } else {
@@ -94,7 +94,7 @@ fn scan_at_once<C: Collector>(
 /// Scans all spans in slices. A slice goes on with what some earlier one has collected.
 fn scan_in_slices<C: Collector>(
     scan: &Scan<'_>,
-    spans: Vec<Span<'_>>,
+    spans: &[Span<'_>],
     row_cost: u64,
     part: impl Fn() -> ScanThread<C> + Sync,
     worker: &Worker,
