@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 
-class Operation(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Operation:
     """An entry of the table of operations, `_operations`. Its rules are those of `_inference`, by name."""
 
     #: Rules of shape and element type of each result; empty where only the daemon knows the types.
