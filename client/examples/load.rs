@@ -13,7 +13,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 #[command(about = "Puts load on a daemon and prints throughput and latencies")]
 struct Args {
-    /// What to call.
+    /// The method to call.
     what: What,
     /// Where the daemon is.
     #[arg(long, env = "ACCELERD_SERVER", default_value = DEFAULT_URL)]

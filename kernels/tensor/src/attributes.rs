@@ -109,7 +109,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl Attribute {
-    /// What it is, for an error.
+    /// Its kind, for an error.
     fn describe(&self) -> String {
         match self {
             Self::Bool(value) => format!("the bool {value}"),

@@ -1,4 +1,4 @@
-//! How reductions combine values.
+//! The combinations of values by reductions.
 
 /// An associative combination of values. Sums of floating-point numbers are taken in an order that depends on the shape alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

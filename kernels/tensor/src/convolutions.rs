@@ -89,7 +89,7 @@ fn windows(
     }
     let mut windows = Windows { kernel, stride, padding: [0; 2], dilation };
     let reach = [0, 1].map(|axis| windows.reach(axis));
-    // What both sides have together.
+    // The padding of both sides together.
     let padding = match attributes.get("padding") {
         Some(Attribute::Text(text)) if text == "valid" => [0; 2],
         Some(Attribute::Text(text)) if text == "same" => {

@@ -6,11 +6,11 @@
 pub struct GraphError {
     /// Name of the node, or of the input or output of the graph.
     pub node: String,
-    /// What is wrong: `op`, `inputs`, `inputs[1]`, `attributes.dim`, ...
+    /// The part that is wrong: `op`, `inputs`, `inputs[1]`, `attributes.dim`, ...
     pub field: String,
-    /// What would be right.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The actual value.
     pub got: String,
 }
 

@@ -41,7 +41,7 @@ pub enum IndexOp {
 pub struct ScanStep {
     /// The elements: contiguous, of layout shape `[outer, extent, inner]`.
     pub input: View,
-    /// What combines the elements.
+    /// The combination of the elements.
     pub kind: ScanKind,
     /// Type of the elements as they are combined. Floating-point numbers are combined in an order that depends on the shape alone.
     pub accumulate: Dtype,
@@ -49,7 +49,7 @@ pub struct ScanStep {
     pub output: View,
 }
 
-/// What a scan combines elements by.
+/// The combination of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanKind {
     /// Sum. Integers wrap.
@@ -68,7 +68,7 @@ pub enum ScanKind {
 pub struct SortStep {
     /// The rows: contiguous, of layout shape `[rows, columns]`, with at most [`SortStep::MAX_COLUMNS`] columns.
     pub input: View,
-    /// Whether the greatest comes first.
+    /// True if the greatest comes first.
     pub is_descending: bool,
     /// The indices, i64: contiguous, of layout shape `[rows, count]`, `count` at most `columns`.
     pub output: View,
@@ -97,7 +97,7 @@ impl IndexOp {
         }
     }
 
-    /// Whether negative indices count from the end.
+    /// Returns true if negative indices count from the end.
     pub fn wraps(self) -> bool {
         self == Self::TakeAlongDim
     }

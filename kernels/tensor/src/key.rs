@@ -1,4 +1,4 @@
-//! What a plan depends on, as a key.
+//! The key of a plan: all that the plan depends on.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -39,7 +39,7 @@ impl Layout {
         self.shape.iter().product()
     }
 
-    /// Whether the elements lie in row-major order without gaps, wherever the first one is.
+    /// Returns true if the elements lie in row-major order without gaps, wherever the first one is.
     pub fn is_contiguous(&self) -> bool {
         if self.elements() == 0 {
             return true;

@@ -1,4 +1,4 @@
-//! How a graph runs: steps over views of buffers whose places are fixed.
+//! The plan of a graph: steps over views of buffers whose places are fixed.
 
 use accelerd_ir::{Dtype, scalar::Function};
 
@@ -16,7 +16,7 @@ pub struct Plan {
     pub outputs: Vec<TensorType>,
     /// Bytes of the arena that holds the intermediate values.
     pub arena_bytes: usize,
-    /// What is done, in order. Each step reads what earlier ones wrote.
+    /// The steps, in order. Each step reads what earlier ones wrote.
     pub steps: Vec<Step>,
 }
 
@@ -74,7 +74,7 @@ pub struct ReduceStep {
     pub inputs: Vec<View>,
     /// From an element of each input to the one value that is reduced, of type `accumulate`.
     pub prologue: Function,
-    /// What combines the values.
+    /// The combination of the values.
     pub reduction: Reduction,
     /// Type of the values and of their combination.
     pub accumulate: Dtype,
@@ -93,7 +93,7 @@ pub struct ArgReduction {
     pub inner: Vec<usize>,
     /// The values, of layout shape `[outer, inner]`.
     pub input: View,
-    /// Whether the greatest is sought, else the least.
+    /// True if the greatest is sought, else the least.
     pub is_max: bool,
     /// The indices, i64, of layout shape `outer`.
     pub output: View,
@@ -107,13 +107,13 @@ pub struct SoftmaxStep {
     pub inputs: Vec<View>,
     /// From an element of each input to an element of a row, of the output's type. It does not use the index.
     pub prologue: Function,
-    /// Whether the logarithm of the softmax is sought.
+    /// True if the logarithm of the softmax is sought.
     pub is_log: bool,
     /// The results: contiguous, of layout shape `[rows, columns]`.
     pub output: View,
 }
 
-/// What a row is divided by.
+/// The divisor of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormKind {
     /// The mean is subtracted, and the rest divided by its standard deviation.
@@ -129,7 +129,7 @@ pub struct NormStep {
     pub inputs: Vec<View>,
     /// From an element of each input to an element of a row, of the output's type. It does not use the index.
     pub prologue: Function,
-    /// What is computed.
+    /// The computation.
     pub kind: NormKind,
     /// Added to the variance or the mean square: the bits of an f64.
     pub eps_bits: u64,
@@ -217,7 +217,7 @@ pub enum PoolWindows {
     Adaptive,
 }
 
-/// What becomes of a window.
+/// The result of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolKind {
     /// The greatest, NaN if any is; of no elements the least value of the type.
@@ -226,7 +226,7 @@ pub enum PoolKind {
     Average(Divisor),
 }
 
-/// What the sum of a window is divided by.
+/// The divisor of the sum of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Divisor {
     /// The number of its elements.
@@ -244,7 +244,7 @@ pub struct PoolStep {
     pub input: View,
     /// The windows.
     pub windows: PoolWindows,
-    /// What becomes of a window.
+    /// The result of a window.
     pub kind: PoolKind,
     /// The results: contiguous, of layout shape `[planes, height, width]`, of the input's type.
     pub output: View,
@@ -263,7 +263,7 @@ impl ConvStep {
     /// Channels that packed operands are padded to a multiple of, at most.
     const PADDING: usize = 8;
 
-    /// Whether groups have so few channels or output channels that a product of matrices would be mostly padding.
+    /// Returns true if groups have so few channels or output channels that a product of matrices would be mostly padding.
     pub fn is_narrow(&self) -> bool {
         let &[out_channels, channels, ..] = &self.weight.layout.shape[..] else { return true };
         channels == 0 || (channels == 1 && self.groups > 1) || out_channels / self.groups.max(1) < Self::MIN_OUTPUTS
@@ -306,9 +306,9 @@ pub struct AttentionStep {
     pub mask: Option<View>,
     /// The number of keys of each batch that take part, at least 0 and at most all: i32 of layout shape `[batch]`, contiguous.
     pub lengths: Option<View>,
-    /// Whether query `i` attends to keys `0..=i` only.
+    /// True if query `i` attends to keys `0..=i` only.
     pub is_causal: bool,
-    /// What scores are multiplied by: the bits of an f64.
+    /// The factor of scores: the bits of an f64.
     pub scale_bits: u64,
     /// Precision of the products.
     pub accumulate: Accumulate,
@@ -324,7 +324,7 @@ impl AttentionStep {
     /// The most numbers of a query, a key or a value.
     pub const MAX_COLUMNS: usize = 1 << 16;
 
-    /// What it reads, in the order of the fields.
+    /// The views that it reads, in the order of the fields.
     pub fn inputs(&self) -> impl Iterator<Item = &View> {
         [&self.query, &self.key, &self.value].into_iter().chain(&self.mask).chain(&self.lengths)
     }
@@ -351,14 +351,14 @@ impl MatMulStep {
     /// Alignment of a bias in bytes, which kernels of libraries assume.
     pub const BIAS_ALIGNMENT: usize = 16;
 
-    /// Whether a view begins at such a multiple.
+    /// Returns true if a view begins at such a multiple.
     pub fn is_bias_aligned(bias: &View) -> bool {
         (bias.layout.offset * bias.dtype.size()).is_multiple_of(Self::BIAS_ALIGNMENT)
     }
 }
 
 impl Step {
-    /// What it writes.
+    /// The views that it writes.
     pub(crate) fn outputs_mut(&mut self) -> Vec<&mut View> {
         match self {
             Self::Map(step) => step.outputs.iter_mut().collect(),
@@ -376,7 +376,7 @@ impl Step {
         }
     }
 
-    /// What it reads and writes.
+    /// The views that it reads and writes.
     pub(crate) fn views_mut(&mut self) -> Vec<&mut View> {
         match self {
             Self::Map(step) => step.inputs.iter_mut().chain(&mut step.outputs).collect(),

@@ -1,4 +1,4 @@
-//! How operations on rows read an input.
+//! Access of operations on rows to an input.
 
 use crate::Layout;
 

@@ -1,4 +1,4 @@
-//! What a client knows of an operation before it calls: name, operands, and the rules of its results' types.
+//! The facts about an operation that a client knows before it calls: name, operands, and the rules of its results' types.
 
 use accelerd_ir::Dtype;
 

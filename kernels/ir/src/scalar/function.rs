@@ -36,7 +36,7 @@ pub enum Inst {
 /// An instruction and the type of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Value {
-    /// What computes it.
+    /// The instruction that computes it.
     pub inst: Inst,
     /// Its type.
     pub dtype: Dtype,
@@ -65,7 +65,7 @@ impl Inst {
 }
 
 impl Function {
-    /// Whether it depends on the position of the element.
+    /// Returns true if it depends on the position of the element.
     pub fn uses_index(&self) -> bool {
         self.values.iter().any(|value| value.inst == Inst::Index)
     }
@@ -90,7 +90,7 @@ impl Function {
         self.values[value.index()].dtype
     }
 
-    /// Whether all results are parameters, unchanged.
+    /// Returns true if all results are parameters, unchanged.
     pub fn is_copy(&self) -> bool {
         self.results.iter().all(|result| matches!(self.values[result.index()].inst, Inst::Param(_)))
     }

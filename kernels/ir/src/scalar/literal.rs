@@ -152,7 +152,7 @@ impl Literal {
         if self.dtype == Dtype::U64 { self.bits.into() } else { self.as_i64().into() }
     }
 
-    /// Whether it is true, or a number other than 0.
+    /// Returns true if it is true, or a number other than 0.
     pub fn is_truthy(self) -> bool {
         if self.dtype.is_float() { self.as_f64() != 0.0 } else { self.bits != 0 }
     }

@@ -124,11 +124,11 @@ operations! {
         Sqrt: primitive("sqrt", Floats, Call("sqrt")).python(MathResult::Checked).warp();
         /// Complement of all bits of an integer; negation of a bool.
         Not: primitive("not", Bits, Text("({t})(~{ua})")).bools(Text("!{a}"));
-        /// Whether the operand is NaN.
+        /// True if the operand is NaN.
         IsNan: predicate("isnan", Floats, Text("{a} != {a}")).cost(Cost::Function).python(MathResult::Value);
-        /// Whether the operand is infinite.
+        /// True if the operand is infinite.
         IsInf: predicate("isinf", Floats, Text("ir::is_inf({a})")).cost(Cost::Function).python(MathResult::Value);
-        /// Whether the sign bit is set, also of -0. Operations other than negation, absolute value and `CopySign` leave the sign of a NaN
+        /// True if the sign bit is set, also of -0. Operations other than negation, absolute value and `CopySign` leave the sign of a NaN
         /// undefined.
         SignBit: predicate("signbit", Floats, Text("ir::sign_bit({a})")).cost(Cost::Function);
     }

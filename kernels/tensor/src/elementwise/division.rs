@@ -79,7 +79,7 @@ fn remainder<'a>(a: Expr<'a>, b: Expr<'a>) -> Expr<'a> {
     differs_in_sign(truncated, b).select(truncated + b, truncated)
 }
 
-/// Whether a remainder is not 0 and of the other sign than the divisor.
+/// Returns true if a remainder is not 0 and of the other sign than the divisor.
 fn differs_in_sign<'a>(remainder: Expr<'a>, divisor: Expr<'a>) -> Expr<'a> {
     remainder.ne(0.0) & (remainder.lt(0.0) ^ divisor.lt(0.0))
 }

@@ -189,7 +189,7 @@ impl<'a> Expr<'a> {
         self.number(1.0) / self
     }
 
-    /// Whether a number is NaN; false for integers.
+    /// Returns true if a number is NaN; false for integers.
     pub(crate) fn is_nan(self) -> Self {
         self.ne(self)
     }

@@ -73,7 +73,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     operations().map(|operation| operation.name).chain(ALIASES.iter().map(|(alias, _)| *alias))
 }
 
-/// What clients know of the operations, aliases included.
+/// The facts about the operations that clients know, aliases included.
 pub(crate) fn signatures() -> impl Iterator<Item = Signature> {
     let of = |name: &'static str, operation: &Operation| Signature {
         name,

@@ -5,7 +5,7 @@ use accelerd_ir::{Dtype, Kind};
 pub(super) use crate::signature::Accepts;
 use crate::{Attribute, GraphError, attributes::Attributes, signature::DtypeRule};
 
-/// How the common type of the operands determines the types of an operation.
+/// Rules from the common type of the operands to the types of an operation.
 #[derive(Clone, Copy)]
 pub(super) enum Typing {
     /// The common type, computed in [`Dtype::compute`] of it.

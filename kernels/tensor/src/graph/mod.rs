@@ -147,7 +147,7 @@ impl Graph {
 }
 
 impl TensorType {
-    /// Whether a graph could have a value of this type.
+    /// Returns true if a graph could have a value of this type.
     ///
     /// # Errors
     /// Too many dimensions, or more bytes than any device holds. The error is that of the field `field` of `node`.
@@ -207,7 +207,7 @@ impl<'a> Names<'a> {
         Ok(Self { defined, nodes: &spec.nodes })
     }
 
-    /// What defines a name, and which of its results the name means.
+    /// The node that defines a name, and which of its results the name means.
     fn resolve(&self, name: &str) -> Option<(Definition, usize)> {
         if let Some(definition) = self.defined.get(name) {
             return Some((*definition, 0));
@@ -225,7 +225,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// What a name without a value should be.
+    /// The kind of value that a name without one should have.
     fn expected(&self, name: &str, results: &[Vec<ValueId>]) -> String {
         let Some((Definition::Node(node), _)) = self.resolve(name) else {
             return "the name of an input or a node".to_owned();

@@ -141,7 +141,7 @@ impl Lowering<'_> {
         View { layout, ..view }
     }
 
-    /// Whether another step computes the operations of a unit itself: a reduction, softmax or a norm, if it is the only reader of the
+    /// Returns true if another step computes the operations of a unit itself: a reduction, softmax or a norm, if it is the only reader of the
     /// unit's only result.
     fn is_absorbed(&self, members: &[usize]) -> bool {
         let mut read = members.iter().copied().filter(|&member| self.units.is_read_outside(member));

@@ -27,7 +27,7 @@ impl<'a> Steps<'a> {
         Self { graph, views: HashMap::new(), list: vec![], buffer_bytes: vec![] }
     }
 
-    /// Whether a value is an input, or a step has written it.
+    /// Returns true if a value is an input, or a step has written it.
     pub(super) fn is_written(&self, value: ValueId) -> bool {
         matches!(value, ValueId::Input(_)) || self.views.contains_key(&value)
     }

@@ -1,7 +1,7 @@
 //! The graph of units while operations are merged. Units are added in topological order, and merged with those that they read as long as
 //! no cycle results.
 //!
-//! What merging costs is bounded: searches for cycles end at [`MAX_WORK_PER_NODE`] of the graph, and what is not merged by then stays apart.
+//! The cost of merging is bounded: searches for cycles end at [`MAX_WORK_PER_NODE`] of the graph, and what is not merged by then stays apart.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) struct UnitGraph<'a> {
     graph: &'a Graph,
     /// The nodes that read each node, as often as they do.
     pub(super) readers: Vec<Vec<usize>>,
-    /// How often other units and outputs of the graph read each node.
+    /// The number of reads of each node by other units and outputs of the graph.
     pub(super) outside_reads: Vec<usize>,
     /// The unit of each node, by a place in `units`; nodes to come have none.
     unit_of: Vec<usize>,
@@ -40,11 +40,11 @@ pub(super) struct UnitGraph<'a> {
 struct Unit {
     members: Vec<usize>,
     instructions: usize,
-    /// What its members read of other units, in order, and how often.
+    /// The nodes of other units that its members read, in order, and the number of reads.
     inputs: Vec<(ValueId, usize)>,
-    /// How many members others read.
+    /// The number of members that others read.
     outputs: usize,
-    /// How often members are read, also by each other.
+    /// The number of reads of members, also by each other.
     reads: usize,
     /// Less than that of each unit that reads it.
     level: usize,
@@ -221,7 +221,7 @@ impl<'a> UnitGraph<'a> {
         units.filter(move |reader| *reader != unit)
     }
 
-    /// Whether `to`, which reads `from`, also depends on it through another unit. Searches from both ends, where the next step costs
+    /// Returns true if `to`, which reads `from`, also depends on it through another unit. Searches from both ends, where the next step costs
     /// less, among the units whose levels lie in between. It says yes if it would take too much work.
     fn reaches_through_third(&mut self, from: usize, to: usize) -> bool {
         let [low, high] = [from, to].map(|unit| self.units[unit].level);

@@ -1,4 +1,4 @@
-//! What steps move and compute at least, from which achieved rates and their bounds follow.
+//! The bytes that steps move and the operations that they compute at least, from which achieved rates and their bounds follow.
 
 use std::ops::Add;
 
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 impl Step {
-    /// What the step moves and computes at least.
+    /// The bytes that the step moves and the operations that it computes at least.
     pub fn workload(&self) -> Workload {
         match self {
             Self::Map(step) => map(step),

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use crate::Dtype;
 use crate::scalar::{BinaryOp, Function, Inst, Literal, UnaryOp, ValueId, row::Spelling};
 
-/// What emitted functions call. It stands once, before them.
+/// Functions that emitted functions call. They stand once, before them.
 pub const PRELUDE: &str = include_str!("../prelude.cuh");
 
 /// The type of an element in memory, and of parameters and results of emitted functions: a bool is a byte, 0 or 1, and 16-bit
@@ -59,7 +59,7 @@ fn variable(value: ValueId) -> String {
     format!("v{}", value.index())
 }
 
-/// Whether all that a function reads and returns has 16 bits: rounding it hides errors of f32 in between.
+/// Returns true if all that a function reads and returns has 16 bits: rounding it hides errors of f32 in between.
 fn is_narrow(function: &Function) -> bool {
     let is_16_bit = |dtype: Dtype| matches!(dtype, Dtype::F16 | Dtype::Bf16);
     let results = function.results().iter().map(|result| function.dtype(*result));

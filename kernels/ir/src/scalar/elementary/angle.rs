@@ -44,7 +44,7 @@ const COS: [f64; 5] = [
     2.064_511_785_214_43e-9,
 ];
 
-/// What an angle is reduced to, besides a number of turns.
+/// The rest of an angle, besides a number of turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reduction {
     /// An angle from -pi/2 to pi/2 that has the sine, but for the sign if the number of half turns is odd.

@@ -64,7 +64,7 @@ pub(crate) use native::{evaluate_binary, evaluate_unary};
 
 use super::{BinaryOp, UnaryOp};
 
-/// What definitions compute with: numbers, or the code that computes them.
+/// The values of definitions: numbers, or the code that computes them.
 pub(crate) trait Arithmetic {
     /// An f64.
     type F: Copy;
@@ -102,9 +102,9 @@ pub(crate) trait Arithmetic {
     fn shift_left(&mut self, i: Self::I, by: u32) -> Self::I;
     /// Of the unsigned number.
     fn shift_right(&mut self, i: Self::I, by: u32) -> Self::I;
-    /// Whether a bit is set.
+    /// Returns true if a bit is set.
     fn has_bit(&mut self, i: Self::I, bit: u32) -> Self::B;
-    /// What is left of an angle, and the turns that are left out: [`reduce_small`] or [`reduce_large`].
+    /// The rest of an angle, and the turns that are left out: [`reduce_small`] or [`reduce_large`].
     fn reduce(&mut self, x: Self::F, reduction: Reduction) -> (Self::F, Self::I);
 
     /// `x`, or the limit that is nearer; NaN stays.
@@ -153,7 +153,7 @@ fn estrin<A: Arithmetic + ?Sized>(a: &mut A, x: A::F, coefficients: &[f64]) -> A
     }
 }
 
-/// What the reduction of large angles needs besides; vectors leave it to their lanes.
+/// The further operations of the reduction of large angles; vectors leave it to their lanes.
 pub(crate) trait WideArithmetic: Arithmetic {
     fn mul_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
     fn or_integers(&mut self, i: Self::I, j: Self::I) -> Self::I;
@@ -176,7 +176,7 @@ const SIGNIFICAND_BITS: u32 = 52;
 /// The bits of 1, whose exponent is 0.
 const ONE: i64 = 1.0_f64.to_bits().cast_signed();
 
-/// Whether a function of f32 reduces angles, and so is faster where they are small.
+/// Returns true if a function of f32 reduces angles, and so is faster where they are small.
 pub(crate) const fn takes_angle(op: UnaryOp) -> bool {
     matches!(op, UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tan)
 }

@@ -1,4 +1,4 @@
-//! What operations refuse.
+//! Operands and attributes that operations refuse.
 
 use super::*;
 use crate::Dtype::{Bool, F16, F32, I8, I32, U8, U64};

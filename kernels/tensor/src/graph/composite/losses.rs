@@ -7,7 +7,7 @@ use super::{
     expansion::{Expansion, Result, named},
 };
 
-/// What becomes of the losses of elements.
+/// The reduction of the losses of elements.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Reduction {
     None,

@@ -28,7 +28,7 @@ const TRAINED: Results = Results {
     ..NORMALIZED.or(3, &[Condition::True("training"), Condition::NotFalse("track_running_stats")])
 };
 
-/// What is subtracted from elements and what they are multiplied by, then weight and bias if they are there; all broadcast with them.
+/// The subtrahend and the factor of elements, then weight and bias if they are there; all broadcast with them.
 struct Affine {
     mean: ValueId,
     scale: ValueId,

@@ -1,6 +1,6 @@
 //! Updates of parameters. Each is one function of its operands, and so one kernel.
 //!
-//! What changes from step to step is a scalar operand or an attribute. An attribute is a constant of the kernel: another value means
+//! A number that changes from step to step is a scalar operand or an attribute. An attribute is a constant of the kernel: another value means
 //! another kernel.
 
 use accelerd_ir::scalar::Literal;
@@ -25,7 +25,7 @@ pub(super) const OPERATIONS: &[Composite] = &[
 
 const MOMENTS: Results = Results::untyped(3).or(4, &[Condition::True("amsgrad")]);
 
-/// What weight decay changes.
+/// The target of weight decay.
 #[derive(Clone, Copy, PartialEq)]
 enum Decay {
     /// Adds the parameter, weighted, to the gradient.

@@ -9,7 +9,7 @@ use crate::{
 
 const ROUNDS: i64 = 10;
 const MULTIPLIERS: [i64; 2] = [0xd251_1f53, 0xcd9e_8d57];
-/// What the key grows by from round to round: the golden ratio, and the square root of 3 less 1.
+/// The increments of the key from round to round: the golden ratio, and the square root of 3 less 1.
 const WEYL: [i64; 2] = [0x9e37_79b9, 0xbb67_ae85];
 
 /// The u32 words of a counter, low word first.
@@ -23,7 +23,7 @@ pub(super) fn block<'a>(mut counter: [Expr<'a>; 4], key: [Expr<'a>; 2]) -> [Expr
     counter
 }
 
-/// How the bits of an element are made: numbers of 32 bits are word `index % 4` of block `index / 4`, numbers of 64 bits are words
+/// The bits of an element: numbers of 32 bits are word `index % 4` of block `index / 4`, numbers of 64 bits are words
 /// `2 * (index % 2)` and its successor of block `index / 2`. Neighbours share a block, which a kernel computes once for all of them.
 ///
 /// The counter of a block is its number in the lower 64 bits and `offset` in the upper 64; the key is `seed`.
@@ -73,7 +73,7 @@ impl<'a> Stream<'a> {
         block([c0, c1, c2, c3], halves(self.seed))
     }
 
-    /// Whether a bit of the index is set.
+    /// Returns true if a bit of the index is set.
     fn bit(&self, nth: u32) -> Expr<'a> {
         (self.index & self.index.integer(1 << nth)).ne(0.0)
     }

@@ -17,7 +17,7 @@ pub(super) struct Units {
     members: Vec<Vec<usize>>,
     /// The nodes that read each node, as often as they do.
     readers: Vec<Vec<usize>>,
-    /// How often other units and outputs of the graph read each node.
+    /// The number of reads of each node by other units and outputs of the graph.
     outside_reads: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Units {
         self.unit[node]
     }
 
-    /// Whether other units or outputs of the graph read a node.
+    /// Returns true if other units or outputs of the graph read a node.
     pub(super) fn is_read_outside(&self, node: usize) -> bool {
         self.outside_reads[node] > 0
     }

@@ -64,7 +64,7 @@ impl Reference {
         members.sort_unstable();
     }
 
-    /// Whether a kernel of both units is small enough.
+    /// Returns true if a kernel of both units is small enough.
     fn fits(&self, graph: &Graph, a: usize, b: usize) -> bool {
         let members = || self.members[a].iter().chain(&self.members[b]).map(|&member| &graph.nodes[member]);
         let instructions: usize = members().map(|node| function(&node.op).map_or(0, |f| f.values().len())).sum();
@@ -75,7 +75,7 @@ impl Reference {
         instructions <= MAX_INSTRUCTIONS && outside.len() <= MAX_INPUTS && self.outputs(a, b) <= MAX_OUTPUTS
     }
 
-    /// How many values a kernel of both units writes: those that others read.
+    /// The number of values that a kernel of both units writes: those that others read.
     fn outputs(&self, a: usize, b: usize) -> usize {
         let is_inside = |node: &usize| [a, b].contains(&self.unit[*node]);
         let is_read =
@@ -83,7 +83,7 @@ impl Reference {
         self.members[a].iter().chain(&self.members[b]).filter(is_read).count()
     }
 
-    /// Whether `to` depends on `from` through another unit.
+    /// Returns true if `to` depends on `from` through another unit.
     fn reaches_through_third(&self, graph: &Graph, from: usize, to: usize) -> bool {
         let mut seen = HashSet::from([to]);
         let mut stack: Vec<_> = self.producers(graph, to).filter(|producer| *producer != from).collect();
