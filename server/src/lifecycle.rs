@@ -81,7 +81,7 @@ enum Ended {
 }
 
 impl RunError {
-    /// Returns true if threads were left behind that may be stuck in the CUDA driver, whose exit handlers would wait for them.
+    /// Returns true if threads still run that may be stuck in the CUDA driver, whose exit handlers would wait for them.
     pub fn leaves_threads(&self) -> bool {
         match self {
             Self::DrainTimeout { hung, .. } => !hung.is_empty(),

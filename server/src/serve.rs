@@ -90,7 +90,7 @@ pub struct Drained {
     pub aborted_connections: usize,
     /// Calls that were aborted.
     pub aborted_calls: u64,
-    /// Parts that did not end in time and were left behind.
+    /// Parts that still ran when the time to stop was over.
     pub hung: Vec<String>,
 }
 

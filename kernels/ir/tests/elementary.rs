@@ -120,7 +120,8 @@ impl BinaryVisitor for AssertLoopOfTwo {
     #[expect(clippy::cast_possible_truncation, reason = "results are rounded")]
     fn visit<F: BinaryFunction>(self) {
         let Self(x, y) = self;
-        let (a, b) = (f64::from(x), f64::from(y));
+        let a = f64::from(x);
+        let b = f64::from(y);
         let exact = binary(F::OPERATION, a, b);
         let bound = if F::OPERATION == BinaryOp::Pow { BOUND_OF_POWERS } else { BOUND_OF_LOOPS };
         let assert = |got: f64, form: &str| {

@@ -110,7 +110,7 @@ impl Pool {
         done.expect("the pool runs the work once")
     }
 
-    /// As [`Self::install`]. The code of rayon exists once for all work, not once for each closure: it took a quarter of the crate's compilation.
+    /// As [`Self::install`]. The code of rayon exists once for all work, not once for each closure, which doubled the code that the crate compiles.
     fn install_dyn(&self, work: &mut (dyn FnMut() + Send)) {
         self.threads.install(work);
     }

@@ -49,7 +49,7 @@ pub struct SandboxSettings {
     pub gpu_memory: ByteSize,
     /// The share of time in which launches of several chunks use a GPU.
     pub gpu_duty_cycle: f32,
-    /// True if clients may have CUDA C++ of theirs evaluated on GPUs.
+    /// True if the daemon evaluates the CUDA C++ of clients on GPUs.
     pub cuda_source: bool,
     /// The program of a process; not a setting.
     #[serde(skip, default = "this_program")]

@@ -7,12 +7,12 @@ use std::{
 
 use accelerd_client::{
     Benchmark, Client, KernelProgram, Launch, LaunchOutcome,
-    proto::{BenchmarkMismatch, BenchmarkResponse, BenchmarkVerdict, KernelDevice},
+    proto::{BenchmarkResponse, BenchmarkVerdict, KernelDevice},
 };
 use clap::Args;
 use serde::Serialize;
 
-use super::{fault::FaultReport, launch::LaunchArgs, source};
+use super::{fault::FaultReport, launch::LaunchArgs, mismatch::Mismatch, source};
 use crate::{
     error::{CliError, Result},
     format,
@@ -206,18 +206,8 @@ struct Checked {
     bytes_per_second: f64,
     min_plausible_ms: f64,
     execution: Option<Times>,
-    mismatches: Vec<MismatchReport>,
+    mismatches: Vec<Mismatch>,
     fault: Option<FaultReport>,
-}
-
-#[derive(Serialize)]
-struct MismatchReport {
-    output: String,
-    run: u32,
-    failed: u64,
-    index: u64,
-    actual: f64,
-    expected: f64,
 }
 
 impl Checked {
@@ -226,14 +216,6 @@ impl Checked {
             measured.run_times.iter().copied().filter_map(|time| Duration::try_from(time).ok()).collect();
         let verdict = measured.verdict();
         let device = measured.device();
-        let mismatch = |difference: BenchmarkMismatch| MismatchReport {
-            output: difference.output,
-            run: difference.run,
-            failed: difference.failed_count,
-            index: difference.index,
-            actual: difference.actual,
-            expected: difference.expected,
-        };
         Self {
             bench: "kernel",
             verdict: match verdict {
@@ -250,7 +232,7 @@ impl Checked {
             bytes_per_second: measured.bytes_per_second,
             min_plausible_ms: measured.min_time.and_then(|time| time.try_into().ok()).map_or(0.0, ms),
             execution: (!times.is_empty()).then(|| Times::new(times)),
-            mismatches: measured.mismatches.into_iter().map(mismatch).collect(),
+            mismatches: measured.mismatches.into_iter().map(Mismatch::from).collect(),
             fault: measured.fault.map(|fault| FaultReport::new(file, &fault)),
         }
     }
@@ -261,7 +243,7 @@ impl Report for Checked {
         if let Some(fault) = &self.fault {
             fault.render(renderer);
         }
-        for MismatchReport { output, run, failed, index, actual, expected } in &self.mismatches {
+        for Mismatch { output, run, failed, index, actual, expected } in &self.mismatches {
             let wrong = format::plural(*failed, "wrong element");
             renderer.line(format!("launch {}: {output} has {wrong}, first {index}: {actual} != {expected}", run + 1));
         }

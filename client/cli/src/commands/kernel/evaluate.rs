@@ -4,12 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use accelerd_client::{
     Client, Evaluation, KernelProgram,
-    proto::{BenchmarkMismatch, CudaResources, Dtype, EvaluateResponse, EvaluationVerdict, Tensor},
+    proto::{CudaResources, Dtype, EvaluateResponse, EvaluationVerdict, Tensor},
 };
 use clap::{Args, ValueHint};
 use serde::Serialize;
 
-use super::source;
+use super::{mismatch::Mismatch, source};
 use crate::{
     dtype,
     error::{CliError, Result},
@@ -218,16 +218,6 @@ struct Resources {
     spill_load_bytes: u32,
 }
 
-#[derive(Serialize)]
-struct Mismatch {
-    output: String,
-    run: u32,
-    failed: u64,
-    index: u64,
-    actual: f64,
-    expected: f64,
-}
-
 impl Judged {
     fn new(response: EvaluateResponse) -> Self {
         let verdict = verdict_name(response.verdict());
@@ -240,14 +230,6 @@ impl Judged {
             spill_store_bytes: needs.spill_store_bytes,
             spill_load_bytes: needs.spill_load_bytes,
         };
-        let mismatch = |difference: BenchmarkMismatch| Mismatch {
-            output: difference.output,
-            run: difference.run,
-            failed: difference.failed_count,
-            index: difference.index,
-            actual: difference.actual,
-            expected: difference.expected,
-        };
         Self {
             verdict,
             median_ms: ms(response.median_time),
@@ -256,7 +238,7 @@ impl Judged {
             min_plausible_ms: ms(response.min_time),
             runs: response.run_times.len(),
             resources: response.resources.map(resources),
-            mismatches: response.mismatches.into_iter().map(mismatch).collect(),
+            mismatches: response.mismatches.into_iter().map(Mismatch::from).collect(),
             message: response.message,
             compiler_log: response.compiler_log,
             run: response.run,

@@ -5,6 +5,7 @@ mod evaluate;
 mod fault;
 mod kept;
 mod launch;
+mod mismatch;
 mod report;
 mod run;
 mod translate;

@@ -109,8 +109,10 @@ pub(crate) trait Arithmetic {
 
     /// `x`, or the limit that is nearer; NaN stays.
     fn clamp(&mut self, x: Self::F, low: f64, high: f64) -> Self::F {
-        let (low, high) = (self.number(low), self.number(high));
-        let (is_low, is_high) = (self.lt(x, low), self.lt(high, x));
+        let low = self.number(low);
+        let high = self.number(high);
+        let is_low = self.lt(x, low);
+        let is_high = self.lt(high, x);
         let x = self.select(is_low, low, x);
         self.select(is_high, high, x)
     }

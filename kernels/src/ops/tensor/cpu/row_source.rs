@@ -57,7 +57,7 @@ impl RowSource {
         Ok(Self::Computed { program, region, inputs: inputs.len(), dtype: output.dtype })
     }
 
-    /// The number of rows of so many columns that are read and evaluated at a time.
+    /// The number of rows of this many columns that one block reads and evaluates.
     pub(super) fn rows_at_once(&self, columns: usize) -> usize {
         match self {
             Self::Input(_) => 1,

@@ -9,7 +9,7 @@ const LOG_BYTES: i32 = 1 << 16;
 const ENTRY_BYTES: i32 = 16;
 /// Bits of an address within a page.
 pub(super) const PAGE_BITS: i64 = 16;
-/// Where an entry has its parts.
+/// The offsets of the parts of an entry.
 const SIZE: u64 = 4;
 const BYTES: u64 = 8;
 
