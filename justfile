@@ -19,20 +19,21 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
-# Lists what takes longest to build, and runs all Rust tests, with kernels for every architecture.
+# Lists what takes longest to build, and runs all Rust tests, with kernels for every architecture. `check` compiles the examples.
 test:
-    cargo test --workspace --locked --no-run --timings
+    cargo test --workspace --lib --bins --tests --locked --no-run --timings
     python3 tests/build_times.py "${CARGO_TARGET_DIR:-target}/cargo-timings/cargo-timing.html"
-    cargo test --workspace --locked
+    cargo test --workspace --lib --bins --tests --locked
+    cargo test --workspace --doc --locked
 
 # Runs the same tests with a GPU, and those that need one; a missing device fails.
 test-gpu:
     ACCELERD_REQUIRE_CUDA=1 cargo test --workspace --locked
     ACCELERD_REQUIRE_CUDA=1 cargo test --package accelerd-tests --locked --test service -- --ignored --skip data_parallel
 
-# Compiles every kernel for every architecture and checks its launcher's arguments; needs no GPU.
+# Compiles every kernel for every architecture as a daemon does, which takes ten minutes; needs no GPU. `test` does it with less optimisation.
 kernels:
-    cargo test --package accelerd-kernels --locked --test kernels_compile
+    cargo run --package accelerd-kernels --example compile_kernels --locked -- "${CARGO_TARGET_DIR:-target}/kernels"
 
 # Model-checks the queue between callers and workers, and the allowances of the ledger.
 loom:

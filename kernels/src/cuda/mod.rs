@@ -63,7 +63,7 @@ pub(crate) use memcpy_pool::{MemcpyPool, copy};
 pub use memory::{Buffer, DevicePtr};
 pub(crate) use module::{COMMON, MAINLOOP_MMA, MAINLOOP_SM90, MMA, TMA, WGMMA, cu};
 pub use module::{Kernel, Module, Source};
-pub use nvrtc::ptx;
+pub use nvrtc::compile_quickly;
 pub(crate) use pingpong::{
     PINGPONG_COLUMNS, PINGPONG_LAUNCH, PINGPONG_ROWS, PINGPONG_TERMS, PINGPONG_THREADS, pingpong_shared_bytes,
 };

@@ -16,6 +16,9 @@ use super::{
 /// Maximum lines of the compiler's log in an error message.
 const LOG_LINES: usize = 4;
 
+/// The option that optimises least.
+pub(super) const FAST_COMPILE: &str = "--Ofast-compile=max";
+
 /// Compilation target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
@@ -183,6 +186,13 @@ impl Program {
         Ok(image)
     }
 
+    /// The PTX, which a compilation to machine code makes too.
+    fn ptx(&self) -> Result<String, String> {
+        let image = self.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
+        let text = CStr::from_bytes_until_nul(&image).map_err(|e| e.to_string())?;
+        Ok(text.to_string_lossy().into_owned())
+    }
+
     pub(super) fn whole_log(&self) -> String {
         let log = self.fetch(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog).unwrap_or_default();
         CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy().into_owned()
@@ -216,16 +226,18 @@ fn describe(result: nvrtcResult) -> String {
     format!("{result:?}")
 }
 
-/// PTX of a module, for the test that compares kernel parameters.
-pub fn ptx(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
-    unit_ptx(&module.unit(), arch, folders)
+/// Compiles a module to machine code with hardly any optimisation, which takes a fraction of the time, and returns its PTX: tests compile for
+/// every architecture, and compare the parameters of kernels.
+pub fn compile_quickly(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
+    let target = Nvrtc::find(folders)?.target(arch)?;
+    let mut unit = module.unit();
+    unit.options.push(FAST_COMPILE.to_owned());
+    Program::compile(&unit, &target.name())?.ptx()
 }
 
 /// PTX of a unit.
 pub(super) fn unit_ptx(unit: &TranslationUnit<'_>, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
     Nvrtc::find(folders)?;
     let virtual_target = arch.target().replace("sm_", "compute_");
-    let image = Program::compile(unit, &virtual_target)?.fetch(sys::nvrtcGetPTXSize, sys::nvrtcGetPTX)?;
-    let text = CStr::from_bytes_until_nul(&image).map_err(|e| e.to_string())?;
-    Ok(text.to_string_lossy().into_owned())
+    Program::compile(unit, &virtual_target)?.ptx()
 }

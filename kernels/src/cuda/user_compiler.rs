@@ -8,7 +8,7 @@ use cudarc::nvrtc::sys;
 use super::{
     arch::Arch,
     module::TranslationUnit,
-    nvrtc::{Nvrtc, Program, Target},
+    nvrtc::{FAST_COMPILE, Nvrtc, Program, Target},
 };
 
 /// Registers of a multiprocessor of every supported architecture, and those that a warp gets at once.
@@ -64,7 +64,7 @@ impl UserCompiler {
             // Generated code uses no types of the runtime, whose declarations take 5 ms.
             options.push("--minimal".to_owned());
             if self.quick {
-                options.push("--Ofast-compile=max".to_owned());
+                options.push(FAST_COMPILE.to_owned());
             }
         }
         self.compile_with(source, arch, options, resources)

@@ -25,8 +25,12 @@ pub fn search(
             .map(|index| Hit { row: index, score: score(metric, query, row(index as usize)) })
             .filter(|hit| threshold.is_none_or(|threshold| rank(metric, hit.score, threshold + 0.0).is_le()))
             .collect();
-        hits.sort_by(|a, b| rank(metric, a.score, b.score).then(a.row.cmp(&b.row)));
-        hits.truncate(k);
+        let order = |a: &Hit, b: &Hit| rank(metric, a.score, b.score).then(a.row.cmp(&b.row));
+        if k < hits.len() {
+            hits.select_nth_unstable_by(k, order);
+            hits.truncate(k);
+        }
+        hits.sort_by(order);
         hits
     };
     (0..queries.rows()).map(|index| best(&queries_f32[index * dim..][..dim])).collect()
