@@ -89,6 +89,21 @@ pub enum ApiError {
         /// The next kernel.
         index: u64,
     },
+    /// The memory of connections, request messages and responses is used up.
+    #[error("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}")]
+    TransportMemory {
+        /// What the memory was needed for.
+        kind: &'static str,
+        /// Bytes that were needed.
+        asked: u64,
+        /// Bytes in use.
+        held: u64,
+        /// The budget in bytes.
+        limit: u64,
+    },
+    /// The connections are closed, because the daemon ends.
+    #[error("the daemon is shutting down")]
+    ShuttingDown,
     /// A thread of the daemon panicked.
     #[error("{0}")]
     ThreadPanic(String),
