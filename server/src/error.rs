@@ -10,6 +10,10 @@ use accelerd_sandbox::{Refusal as SandboxRefusal, SandboxError};
 
 use crate::auth::refusal::Refusal;
 
+/// A field of a request as a wire decoded it, or why it could not. A service reports the error where it would check the field, so
+/// that a request with several faults is refused for the same one over every wire.
+pub type Decoded<T> = Result<T, ApiError>;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {

@@ -6,6 +6,7 @@ pub mod auth;
 mod collections;
 pub mod config;
 mod device_liveness;
+mod devices;
 pub mod embedder;
 pub mod error;
 pub mod grpc;
