@@ -3,6 +3,7 @@
 mod admin;
 mod app;
 pub mod auth;
+mod batches;
 mod collections;
 pub mod config;
 mod device_liveness;
@@ -18,6 +19,7 @@ mod ledger;
 pub mod lifecycle;
 mod listen;
 mod metric_callbacks;
+mod parsing;
 pub mod peer;
 mod reload;
 mod resident_memory;
