@@ -44,7 +44,7 @@ pub struct RankedDocument {
     pub score: f32,
 }
 
-/// RankedDocument documents.
+/// Documents in the order of their scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RerankResult {
     /// Highest score first.
