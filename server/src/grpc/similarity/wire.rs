@@ -369,16 +369,13 @@ mod tests {
 
     #[test]
     fn unknown_values_of_enums_name_the_field_and_unspecified_ones_are_none() {
-        let field = |error: ApiError| match error {
-            ApiError::Invalid { field, .. } => field,
-            other => other.to_string(),
-        };
-        assert_eq!(metric(99).map_err(field), Err("metric".to_owned()));
-        assert_eq!(storage(99).map_err(field), Err("storage".to_owned()));
-        assert_eq!(fusion(99).map_err(field), Err("fusion".to_owned()));
-        assert_eq!(metric(0).map_err(field), Ok(None));
-        assert_eq!(storage(0).map_err(field), Ok(None));
-        assert_eq!(fusion(0).map_err(field), Ok(None));
+        let text = |error: ApiError| error.to_string();
+        assert_eq!(metric(99).map_err(text), Err("metric: expected a known metric, got 99".to_owned()));
+        assert_eq!(storage(99).map_err(text), Err("storage: expected f32, f16, bf16 or i8, got dtype 99".to_owned()));
+        assert_eq!(fusion(99).map_err(text), Err("fusion: expected a known fusion, got 99".to_owned()));
+        assert_eq!(metric(0).map_err(text), Ok(None));
+        assert_eq!(storage(0).map_err(text), Ok(None));
+        assert_eq!(fusion(0).map_err(text), Ok(None));
     }
 
     #[test]
