@@ -10,6 +10,10 @@ use accelerd_sandbox::{Refusal as SandboxRefusal, SandboxError};
 
 use crate::auth::refusal::Refusal;
 
+/// A field of a request as a wire decoded it, or why it could not. A service reports the error where it would check the field, so
+/// that a request with several faults is refused for the same one over every wire.
+pub type Decoded<T> = Result<T, ApiError>;
+
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
@@ -89,6 +93,21 @@ pub enum ApiError {
         /// The next kernel.
         index: u64,
     },
+    /// The memory of connections, request messages and responses is used up.
+    #[error("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}")]
+    TransportMemory {
+        /// What the memory was needed for.
+        kind: &'static str,
+        /// Bytes that were needed.
+        asked: u64,
+        /// Bytes in use.
+        held: u64,
+        /// The budget in bytes.
+        limit: u64,
+    },
+    /// The connections are closed, because the daemon ends.
+    #[error("the daemon is shutting down")]
+    ShuttingDown,
     /// A thread of the daemon panicked.
     #[error("{0}")]
     ThreadPanic(String),

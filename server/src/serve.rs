@@ -21,7 +21,7 @@ use crate::{
     app::{App, StartError},
     config::{BackendKind, Config, Server},
     device_liveness,
-    grpc::services::Services,
+    grpc::services::{Services, health_label},
     layers::{
         auth::AuthLayer,
         deadline::{DeadlineBody, DeadlineLayer},
@@ -314,7 +314,7 @@ impl Release {
 /// received.
 fn stack(app: &Arc<App>) -> impl HttpService<TraceBody<DeadlineBody>> {
     ServiceBuilder::new()
-        .layer(TraceLayer(Arc::clone(&app.metrics)))
+        .layer(TraceLayer::new(Arc::clone(&app.metrics), health_label))
         .layer(DeadlineLayer)
         .layer(PanicLayer)
         .layer(AuthLayer(Arc::clone(&app.auth)))

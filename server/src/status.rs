@@ -59,6 +59,10 @@ impl From<ApiError> for Status {
             ApiError::NoMoreKernels { .. } => Self::out_of_range(message),
             ApiError::ThreadPanic(_) => Self::internal(message),
             ApiError::MemoryLimit { refusal, .. } => from_exceeded(&refusal, message),
+            ApiError::TransportMemory { .. } => {
+                retry(Code::ResourceExhausted, message, "TRANSPORT_MEMORY_FULL", RETRY_AFTER)
+            }
+            ApiError::ShuttingDown => Self::unavailable(message),
             ApiError::ModelTooLarge { device, requested, free, .. } => {
                 let details = out_of_memory(device, requested, free);
                 bounds::status(Code::ResourceExhausted, &message, &details)
@@ -242,11 +246,6 @@ pub(crate) fn refused(refusal: &Refusal) -> Status {
     }
 }
 
-/// A limit of the ledger is reached.
-pub(crate) fn memory_limit(refusal: &Exceeded) -> Status {
-    from_exceeded(refusal, refusal.to_string())
-}
-
 /// The figures of a limit: what was asked for, what the limit is, and what each kind holds. Memory of calls is free again
 /// soon, memory of data is not.
 #[expect(clippy::needless_pass_by_value, reason = "callers hand over a text that they made")]
@@ -268,13 +267,6 @@ fn from_exceeded(refusal: &Exceeded, message: String) -> Status {
         details.add_quota_failure_violation("daemon", message.clone());
     }
     bounds::status(Code::ResourceExhausted, &message, &details)
-}
-
-/// Transport memory is exhausted. `kind` names the use that it was needed for.
-pub(crate) fn transport_memory_full(kind: &str, asked: u64, held: u64, limit: u64) -> Status {
-    let message =
-        format!("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}");
-    retry(Code::ResourceExhausted, message, "TRANSPORT_MEMORY_FULL", RETRY_AFTER)
 }
 
 /// The client neither sends the rest of a message nor receives the response.

@@ -1,5 +1,10 @@
 //! Connects the collections to the daemon: its callers, its embedder, its timings and its errors.
 
+mod changes;
+mod clustering;
+mod cursor;
+mod queries;
+mod rows;
 mod service;
 
 use accelerd_collections::{BoxError, CollectionError, TextEmbedder};
@@ -7,7 +12,13 @@ use accelerd_engine::Context;
 use accelerd_kernels::Matrix;
 use futures::{FutureExt as _, future::BoxFuture};
 
-pub(crate) use self::service::CollectionService;
+pub(crate) use self::{
+    changes::UpsertCall,
+    clustering::{ClusterCall, ClusterInput},
+    queries::{FetchCall, FindSimilarCall, HybridCall, ScrollCall, SearchCall},
+    rows::finite_rows,
+    service::{CollectionService, CreateCall},
+};
 use crate::{
     embedder::{Embedder, Input, Options},
     error::ApiError,

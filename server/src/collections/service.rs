@@ -2,25 +2,39 @@
 
 use std::sync::Arc;
 
-use accelerd_collections::{Collection, Collections, NewCollection, Snapshot, check_clusters};
-use accelerd_engine::{Context, Lane};
-use accelerd_kernels::{
-    Matrix,
-    ops::{
-        cluster::{Cluster, ClusterRequest, Clusters, Rows},
-        similarity::{FindSimilar, FindSimilarRequest, Hits},
-    },
-};
-use accelerd_store::Ids;
+use accelerd_collections::{Collection, Collections, NewCollection, Snapshot};
+use accelerd_engine::Lane;
+use accelerd_kernels::ops::{cluster::Cluster, similarity::FindSimilar};
+use accelerd_store::{Metric, Storage};
 
 use crate::{
     app::App,
     auth::{Auth, caller::Caller, refusal::Refusal},
     embedder::Embedder,
-    error::ApiError,
-    layers::timing,
+    error::{ApiError, Decoded},
     tensors::table::TensorTable,
 };
+
+/// The metric of a search or a collection if a request does not say which.
+pub(super) const DEFAULT_METRIC: Metric = Metric::Cosine;
+
+/// The precision of a collection's scanned copy if a request does not say which.
+const DEFAULT_STORAGE: Storage = Storage::Bf16;
+
+/// A collection to create.
+pub(crate) struct CreateCall {
+    pub(crate) name: String,
+    /// 0 takes the model's.
+    pub(crate) dimensions: u32,
+    pub(crate) metric: Decoded<Option<Metric>>,
+    pub(crate) storage: Decoded<Option<Storage>>,
+    /// Model that embeds texts; empty for none.
+    pub(crate) model: String,
+    /// Payload field with a text index; empty for none.
+    pub(crate) text_field: String,
+    /// `None` leaves it to the daemon.
+    pub(crate) durable: Decoded<Option<bool>>,
+}
 
 /// The collections, and the lanes that search and cluster rows of requests.
 pub(crate) struct CollectionService {
@@ -28,8 +42,8 @@ pub(crate) struct CollectionService {
     tensors: Arc<TensorTable>,
     embedder: Embedder,
     auth: Arc<Auth>,
-    find_similar: Lane<FindSimilar>,
-    cluster: Lane<Cluster>,
+    pub(super) find_similar: Lane<FindSimilar>,
+    pub(super) cluster: Lane<Cluster>,
 }
 
 impl CollectionService {
@@ -44,27 +58,10 @@ impl CollectionService {
         }
     }
 
-    /// Finds the rows of a corpus that are most similar to each query.
-    pub(crate) async fn find_similar(&self, request: FindSimilarRequest, context: Context) -> Result<Hits, ApiError> {
-        if request.queries.rows() == 0 {
-            return Ok(Hits { lists: vec![] });
-        }
-        let done = self.find_similar.submit(request, context).await?;
-        timing::record(&done);
-        Ok(done.response)
-    }
-
     /// Returns the collection of this name, if the caller may use it.
-    pub(crate) fn get(&self, caller: &Caller, name: &str) -> Result<Arc<Collection>, ApiError> {
+    pub(crate) fn collection(&self, caller: &Caller, name: &str) -> Result<Arc<Collection>, ApiError> {
         caller.check_collection(name)?;
         Ok(self.collections.get(name)?)
-    }
-
-    /// Returns the collection of this name, if the caller may use it and its owner's quota has room for as many bytes.
-    pub(crate) fn get_to_write(&self, caller: &Caller, name: &str, bytes: u64) -> Result<Arc<Collection>, ApiError> {
-        let collection = self.get(caller, name)?;
-        self.check_quota(caller, &collection.meta().owner, bytes)?;
-        Ok(collection)
     }
 
     /// Returns the collections that the caller may use.
@@ -74,17 +71,24 @@ impl CollectionService {
         collections
     }
 
-    /// Checks that the caller may create a collection with a model, which is empty for one without.
-    pub(crate) fn check_create(&self, caller: &Caller, name: &str, model: &str) -> Result<(), ApiError> {
-        caller.check_collection(name)?;
+    /// Creates a collection, which belongs to the caller.
+    pub(crate) async fn create(&self, caller: &Caller, call: CreateCall) -> Result<Arc<Collection>, ApiError> {
+        let CreateCall { name, dimensions, metric, storage, model, text_field, durable } = call;
+        caller.check_collection(&name)?;
         if !model.is_empty() {
-            self.embedder.model_for(caller, model)?;
+            self.embedder.model_for(caller, &model)?;
         }
-        self.check_quota(caller, caller.owner(), 0)
-    }
-
-    /// Creates a collection that the caller may create: see [`Self::check_create`].
-    pub(crate) async fn create(&self, caller: &Caller, new: NewCollection) -> Result<Arc<Collection>, ApiError> {
+        self.check_quota(caller, caller.owner(), 0)?;
+        let new = NewCollection {
+            metric: metric?.unwrap_or(DEFAULT_METRIC),
+            storage: storage?.unwrap_or(DEFAULT_STORAGE),
+            durable: durable?,
+            name,
+            dimensions,
+            model,
+            text_field,
+            owner: caller.owner().to_owned(),
+        };
         let collection = self.collections.create(new).await?;
         caller.record_change(&collection.meta().name);
         Ok(collection)
@@ -120,36 +124,9 @@ impl CollectionService {
         Ok(collection)
     }
 
-    /// Clusters rows of a request by the parameters of `template`.
-    pub(crate) async fn cluster_rows(
-        &self,
-        rows: Matrix,
-        template: ClusterRequest,
-        context: Context,
-    ) -> Result<Clusters, ApiError> {
-        check_clusters(template.clusters, rows.rows())?;
-        let request = ClusterRequest { rows: Rows::Inline(rows), ..template };
-        let done = self.cluster.submit(request, context).await?;
-        timing::record(&done);
-        Ok(done.response)
-    }
-
-    /// Clusters the points of a collection by the parameters of `template`. Returns their ids, too.
-    pub(crate) async fn cluster_collection(
-        &self,
-        caller: &Caller,
-        name: &str,
-        template: ClusterRequest,
-        context: Context,
-    ) -> Result<(Clusters, Ids), ApiError> {
-        let collection = self.get(caller, name)?;
-        let request = |rows| ClusterRequest { rows, ..template.clone() };
-        Ok(collection.cluster(&self.cluster, request, context).await?)
-    }
-
     /// Refuses a write that would exceed the quota of an owner. Concurrent writes are not counted against each other, so that they
     /// may exceed it by the bytes that they add.
-    fn check_quota(&self, caller: &Caller, owner: &str, asked: u64) -> Result<(), ApiError> {
+    pub(super) fn check_quota(&self, caller: &Caller, owner: &str, asked: u64) -> Result<(), ApiError> {
         let Some(limit) = self.auth.resident_limit(owner) else { return Ok(()) };
         let used = self.collections.owned_bytes(owner).saturating_add(self.tensors.owned_bytes(owner));
         let fits = used < limit && asked <= limit - used;

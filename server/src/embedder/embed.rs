@@ -114,6 +114,14 @@ pub struct Embedded {
 }
 
 impl Embedded {
+    /// Elements of a vector in `bytes`: eight binary dimensions are one.
+    pub fn columns(&self) -> usize {
+        match self.output {
+            OutputType::F32 | OutputType::F16 | OutputType::Bf16 | OutputType::Int8 => self.dimensions,
+            OutputType::Binary => self.dimensions.div_ceil(8),
+        }
+    }
+
     /// The vectors as a matrix; an internal error unless they are f32.
     pub fn matrix(&self) -> Result<Matrix, ApiError> {
         let failed = |reason: String| {

@@ -8,9 +8,11 @@ mod options;
 mod registry;
 mod requests;
 mod rerank;
+mod service;
 mod tokenizer_pool;
 
 pub use embed::{BUILTIN, Embedded, Embedder, Input, Tokens};
 pub use options::{Options, Span};
 pub use registry::{LoadedModel, ModelSource};
 pub use rerank::{RankedDocument, RerankQuery, RerankResult};
+pub(crate) use service::{EmbedCall, EmbeddedBy, EmbeddingService};

@@ -84,6 +84,23 @@ impl LoadedModel {
         std::iter::once(self.name()).chain(self.aliases.iter().map(String::as_str))
     }
 
+    /// The architecture of an encoder, or `table`.
+    pub fn architecture(&self) -> &str {
+        match self.kind() {
+            models::Kind::Encoder(encoder) => &encoder.architecture,
+            models::Kind::Table(_) => "table",
+        }
+    }
+
+    /// The names of its prompts.
+    pub fn prompt_names(&self) -> impl Iterator<Item = &String> {
+        let prompts = match self.kind() {
+            models::Kind::Encoder(encoder) => Some(&encoder.prompts),
+            models::Kind::Table(_) => None,
+        };
+        prompts.into_iter().flat_map(|prompts| prompts.keys())
+    }
+
     /// Trims device memory when the model is dropped.
     pub(super) fn trim_on_drop(self, lane: &Lane<Encode>) -> Self {
         Self { _trim: Some(TrimOnDrop(lane.clone())), ..self }

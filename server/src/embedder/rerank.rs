@@ -44,7 +44,7 @@ pub struct RankedDocument {
     pub score: f32,
 }
 
-/// RankedDocument documents.
+/// Documents in the order of their scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RerankResult {
     /// Highest score first.
@@ -217,44 +217,13 @@ fn rank(scores: &[f32], top: usize, sigmoid: bool) -> Vec<RankedDocument> {
 
 /// Renames the field `texts` in a tokenizer's error to the request's field.
 fn rename_field(error: ApiError, name: &str) -> ApiError {
-    match error {
-        ApiError::Invalid { field, reason } => {
-            let field = match field.strip_prefix("texts") {
-                Some(_) if name == "query" => name.to_owned(),
-                Some(rest) => format!("{name}{rest}"),
-                None => field,
-            };
-            ApiError::Invalid { field, reason }
-        }
-        other @ (ApiError::NotFound { .. }
-        | ApiError::UnknownTensor(_)
-        | ApiError::TensorLost { .. }
-        | ApiError::AlreadyExists { .. }
-        | ApiError::Denied(_)
-        | ApiError::DataLoss(_)
-        | ApiError::ResponseTooLarge { .. }
-        | ApiError::MemoryLimit { .. }
-        | ApiError::ModelTooLarge { .. }
-        | ApiError::Exhausted(_)
-        | ApiError::Unavailable(_)
-        | ApiError::TokenizerPanic
-        | ApiError::TextIndex(_)
-        | ApiError::Collection(_)
-        | ApiError::NonFinite { .. }
-        | ApiError::SandboxDisabled
-        | ApiError::CudaSourceDisabled
-        | ApiError::SandboxQueueFull(_)
-        | ApiError::NoGpu(_)
-        | ApiError::CaseMemory { .. }
-        | ApiError::Sandbox(_)
-        | ApiError::Refused(_)
-        | ApiError::Shard { .. }
-        | ApiError::OutputsTooLarge { .. }
-        | ApiError::TranslationTooLarge { .. }
-        | ApiError::NoMoreKernels { .. }
-        | ApiError::ThreadPanic(_)
-        | ApiError::Submit(_)) => other,
-    }
+    let ApiError::Invalid { field, reason } = error else { return error };
+    let field = match field.strip_prefix("texts") {
+        Some(_) if name == "query" => name.to_owned(),
+        Some(rest) => format!("{name}{rest}"),
+        None => field,
+    };
+    ApiError::Invalid { field, reason }
 }
 
 #[cfg(test)]

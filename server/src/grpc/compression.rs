@@ -6,7 +6,7 @@ use std::io::{self, Read, Write as _};
 use http::{HeaderMap, HeaderValue};
 use tonic::Status;
 
-use crate::transport::call::Charge;
+use crate::{error::ApiError, transport::call::Charge};
 
 /// Metadata key that requests a compressed response: `gzip` or `zstd`.
 pub const COMPRESSION: &str = "accelerd-compression";
@@ -110,7 +110,7 @@ pub(super) enum DecompressError {
     /// It is not valid in its encoding.
     Malformed(io::Error),
     /// Memory is exhausted.
-    Memory(Status),
+    Memory(ApiError),
 }
 
 fn read(mut reader: impl Read, limit: usize, charge: &mut Charge) -> Result<Vec<u8>, DecompressError> {

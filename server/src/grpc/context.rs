@@ -14,8 +14,8 @@ pub fn context<T>(request: &Request<T>) -> Context {
     context_of(request.extensions(), request.metadata().as_ref())
 }
 
-/// The context of a request with these headers.
-pub(super) fn context_of(extensions: &Extensions, headers: &HeaderMap) -> Context {
+/// The context of a request with these headers, over any wire.
+pub(crate) fn context_of(extensions: &Extensions, headers: &HeaderMap) -> Context {
     let caller = Caller::of(extensions);
     Context {
         deadline: extensions.get::<Deadline>().map(|deadline| deadline.0),

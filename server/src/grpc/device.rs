@@ -1,46 +1,34 @@
 //! `DeviceService`: devices, statistics, drain.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
-use accelerd_engine::{CpuFallback, Distribution, LaneStats, SubmitError};
+use accelerd_engine::{CpuFallback, Distribution, Drained, LaneStats};
 use accelerd_kernels::{
-    Device, DeviceId, KernelStats,
+    DeviceId, PoolStats,
     ledger::{KindMemory, PlaceMemory},
 };
 use accelerd_proto::v1 as pb;
-use futures::{StreamExt, stream};
-use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
+use futures::StreamExt;
 use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
-    auth::{caller::Caller, role::Role},
-    error::ApiError,
+    auth::caller::Caller,
+    devices::{
+        DaemonService,
+        stats::{DaemonStats, DeviceStatus, KernelTotals, VERSION, cancelled_count, limit_bytes},
+    },
+    error::{ApiError, Decoded},
     grpc::{call::Responses, handlers::DeviceService},
-    sandbox::Sandboxes,
 };
-
-/// Permitted intervals of Watch.
-const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-
-/// Interval of Watch if the request does not set one.
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum timeout of Drain, as of the setting.
-const MAX_DRAIN_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// The service.
 #[derive(Debug)]
-pub struct Devices(Arc<App>);
+pub struct Devices(DaemonService);
 
 impl Devices {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        Self(Arc::clone(app))
+        Self(DaemonService::new(app))
     }
 }
 
@@ -49,33 +37,22 @@ impl DeviceService for Devices {
         &self,
         _: Request<pb::ListDevicesRequest>,
     ) -> Result<Response<pb::ListDevicesResponse>, Status> {
-        let fallback_reason = self.0.fallback.clone().unwrap_or_default();
-        Ok(Response::new(pb::ListDevicesResponse { devices: devices(&self.0), fallback_reason }))
+        let fallback_reason = self.0.fallback_reason().unwrap_or_default().to_owned();
+        let devices = self.0.devices().into_iter().map(device).collect();
+        Ok(Response::new(pb::ListDevicesResponse { devices, fallback_reason }))
     }
 
     async fn get_stats(&self, _: Request<pb::GetStatsRequest>) -> Result<Response<pb::GetStatsResponse>, Status> {
-        Ok(Response::new(stats(&self.0)))
+        Ok(Response::new(stats(self.0.stats())))
     }
 
     async fn watch(
         &self,
         request: Request<pb::WatchRequest>,
     ) -> Result<Response<Responses<pb::WatchResponse>>, Status> {
-        let requested = duration("interval", request.into_inner().interval)?.unwrap_or(DEFAULT_INTERVAL);
-        if !INTERVALS.contains(&requested) {
-            let reason = format!("expected {:?} to {:?}, got {requested:?}", INTERVALS.start(), INTERVALS.end());
-            return Err(ApiError::invalid("interval", reason).into());
-        }
-        let mut ticks = interval(requested);
-        // A slow reader gets the newest sample, not the missed ones.
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let app = Arc::clone(&self.0);
-        let samples = stream::unfold((ticks, app), |(mut ticks, app)| async move {
-            ticks.tick().await;
-            let sample = pb::WatchResponse { stats: Some(stats(&app)) };
-            Some((Ok(sample), (ticks, app)))
-        });
-        Ok(Response::new(samples.take_until(self.0.closing.clone().cancelled_owned()).boxed()))
+        let samples = self.0.watch(duration("interval", request.into_inner().interval)?)?;
+        let response = |sample| Ok(pb::WatchResponse { stats: Some(stats(sample)) });
+        Ok(Response::new(samples.map(response).boxed()))
     }
 
     async fn export_report(
@@ -83,93 +60,49 @@ impl DeviceService for Devices {
         request: Request<pb::ExportReportRequest>,
     ) -> Result<Response<pb::ExportReportResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        Ok(Response::new(pb::ExportReportResponse { json: report(&self.0, &caller).to_string() }))
+        Ok(Response::new(pb::ExportReportResponse { json: self.0.report(&caller).to_string() }))
     }
 
     async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<pb::DrainResponse>, Status> {
-        let drain = &self.0.config.drain;
-        check_drain_allowed(drain.allow_rpc)?;
         let caller = Caller::of(request.extensions());
-        let timeout = duration("timeout", request.into_inner().timeout)?.unwrap_or(drain.timeout);
-        if timeout > MAX_DRAIN_TIMEOUT {
-            return Err(ApiError::invalid(
-                "timeout",
-                format!("expected at most {MAX_DRAIN_TIMEOUT:?}, got {timeout:?}"),
-            )
-            .into());
-        }
-        tracing::warn!(?timeout, "draining at a client's request");
-        caller.record_change("");
-        let ticket = self.0.health.begin_drain();
-        let app = Arc::clone(&self.0);
-        // Continues if the client cancels the call.
-        let draining = self.0.offload.handle().spawn(async move {
-            let (drained, in_sandbox) = tokio::join!(app.engine.drain(timeout), app.drain_sandboxes(timeout));
-            let grace = app.config.drain.liveness_grace;
-            if grace.is_zero() {
-                app.health.end_drain(ticket);
-            } else {
-                let (health, closing) = (app.health.clone(), app.closing.clone());
-                tokio::spawn(async move {
-                    if closing.run_until_cancelled(tokio::time::sleep(grace)).await.is_some() {
-                        health.end_drain(ticket);
-                    }
-                });
-            }
-            pb::DrainResponse {
-                complete: drained.complete && in_sandbox == 0,
-                remaining_count: drained.remaining + in_sandbox,
-            }
-        });
-        Ok(Response::new(draining.await.map_err(|error| ApiError::Unavailable(error.to_string()))?))
+        let timeout = duration("timeout", request.into_inner().timeout);
+        let Drained { complete, remaining } = self.0.drain(&caller, timeout).await?;
+        Ok(Response::new(pb::DrainResponse { complete, remaining_count: remaining }))
     }
 
     async fn resume(&self, request: Request<pb::ResumeRequest>) -> Result<Response<pb::ResumeResponse>, Status> {
-        check_drain_allowed(self.0.config.drain.allow_rpc)?;
-        let resumed = self.0.health.resume().ok_or(ApiError::Submit(SubmitError::Draining))?;
-        if resumed {
-            self.0.engine.resume();
-            self.0.all_sandboxes().for_each(Sandboxes::resume);
-            tracing::warn!("resumed at a client's request");
-            Caller::of(request.extensions()).record_change("");
-        }
+        let resumed = self.0.resume(&Caller::of(request.extensions()))?;
         Ok(Response::new(pb::ResumeResponse { resumed }))
     }
 }
 
-/// Checks `drain.allow_rpc`: a drain affects all clients.
-fn check_drain_allowed(allowed: bool) -> Result<(), ApiError> {
-    let reason = "clients may not drain or resume this daemon: the setting drain.allow_rpc is false";
-    if allowed { Ok(()) } else { Err(ApiError::Denied(reason.to_owned())) }
-}
-
 /// A duration in a request; negative ones are invalid.
-fn duration(field: &str, requested: Option<prost_types::Duration>) -> Result<Option<Duration>, ApiError> {
+fn duration(field: &str, requested: Option<prost_types::Duration>) -> Decoded<Option<Duration>> {
     let Some(requested) = requested else { return Ok(None) };
     let converted = Duration::try_from(requested);
     converted.map(Some).map_err(|error| ApiError::invalid(field, error.to_string()))
 }
 
-fn stats(app: &App) -> pb::GetStatsResponse {
-    let engine = app.engine.stats();
-    let admission = engine.admission;
+fn stats(stats: DaemonStats) -> pb::GetStatsResponse {
+    let admission = stats.admission;
+    let refused_count = stats.refused_count();
     pb::GetStatsResponse {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime: proto_duration(app.started.elapsed()),
-        lanes: engine.lanes.iter().map(lane).collect(),
-        devices: devices(app),
-        kernels: kernels(app),
+        version: VERSION.to_owned(),
+        uptime: proto_duration(stats.uptime),
+        lanes: stats.lanes.iter().map(lane).collect(),
+        devices: stats.devices.into_iter().map(device).collect(),
+        kernels: stats.kernels.iter().map(kernel).collect(),
         admission: Some(pb::AdmissionStats {
             item_count: admission.items,
             item_limit: admission.max_items,
             size_bytes: admission.bytes,
             limit_bytes: admission.max_bytes,
-            refused_count: admission.refused_items + admission.refused_bytes + admission.refused_time,
+            refused_count,
         }),
-        draining: engine.draining || !app.health.now().ready,
-        sample_time: Some(SystemTime::now().into()),
-        memory: app.ledger.snapshot().iter().map(memory_place).collect(),
-        cpu_fallbacks: app.engine.cpu_fallbacks().iter().map(cpu_fallback).collect(),
+        draining: stats.draining,
+        sample_time: Some(stats.sample_time.into()),
+        memory: stats.memory.iter().map(memory_place).collect(),
+        cpu_fallbacks: stats.cpu_fallbacks.iter().map(cpu_fallback).collect(),
     }
 }
 
@@ -189,7 +122,7 @@ fn memory_place(memory: &PlaceMemory) -> pb::MemoryPlace {
     let account = |kind: &KindMemory| pb::MemoryAccount {
         kind: kind.kind.name().to_owned(),
         held_bytes: kind.held,
-        limit_bytes: if kind.cap == u64::MAX { 0 } else { kind.cap },
+        limit_bytes: limit_bytes(kind),
         refused_count: kind.refused,
         evicted_bytes: kind.evicted,
     };
@@ -203,7 +136,6 @@ fn memory_place(memory: &PlaceMemory) -> pb::MemoryPlace {
 
 fn lane(lane: &LaneStats) -> pb::LaneStats {
     let counts = lane.counts;
-    let cancelled = [counts.cancelled_queued, counts.cancelled_running, counts.expired_queued, counts.expired_running];
     pb::LaneStats {
         name: lane.name.to_owned(),
         queued_count: lane.queued_requests,
@@ -212,7 +144,7 @@ fn lane(lane: &LaneStats) -> pb::LaneStats {
         request_count: counts.requests,
         item_count: counts.items,
         failed_count: counts.failures,
-        cancelled_count: cancelled.into_iter().sum(),
+        cancelled_count: cancelled_count(&counts),
         wait: Some(latency(lane.wait)),
         execute: Some(latency(lane.execute)),
         mean_batch_requests: lane.mean_batch_requests,
@@ -234,179 +166,44 @@ fn proto_duration(time: Duration) -> Option<prost_types::Duration> {
     time.try_into().ok()
 }
 
-fn devices(app: &App) -> Vec<pb::Device> {
-    app.engine.devices().iter().map(|(device, lost)| describe(device, lost.is_some())).collect()
-}
-
-fn describe(device: &Device, lost: bool) -> pb::Device {
-    let info = device.info();
+fn device(device: DeviceStatus) -> pb::Device {
+    let compute_capability = device.compute_capability().unwrap_or_default();
+    let DeviceStatus { info, pool, lost } = device;
     let kind = match info.id {
         DeviceId::Cpu => pb::DeviceKind::Cpu,
         DeviceId::Cuda(_) => pb::DeviceKind::Cuda,
     };
-    let state = if lost { pb::DeviceState::Lost } else { pb::DeviceState::Ready };
-    let capability = info.compute_capability.map(|(major, minor)| format!("{major}.{minor}"));
-    let pool = device.pool_stats().map(|pool| pb::MemoryPool {
+    let state = if lost.is_some() { pb::DeviceState::Lost } else { pb::DeviceState::Ready };
+    pb::Device {
+        name: info.id.to_string(),
+        kind: kind.into(),
+        product: info.product,
+        compute_capability,
+        state: state.into(),
+        compute_unit_count: info.compute_units,
+        memory_bytes: info.memory_bytes,
+        pool: pool.map(memory_pool),
+    }
+}
+
+fn memory_pool(pool: PoolStats) -> pb::MemoryPool {
+    pb::MemoryPool {
         used_bytes: pool.used_bytes,
         reserved_bytes: pool.reserved_bytes,
         peak_bytes: pool.peak_bytes,
         limit_bytes: pool.limit_bytes,
         allocation_count: pool.allocations,
-    });
-    pb::Device {
-        name: info.id.to_string(),
-        kind: kind.into(),
-        product: info.product.clone(),
-        compute_capability: capability.unwrap_or_default(),
-        state: state.into(),
-        compute_unit_count: info.compute_units,
-        memory_bytes: info.memory_bytes,
-        pool,
     }
 }
 
-/// Kernel statistics of all devices, sorted by name and device.
-fn kernels(app: &App) -> Vec<pb::KernelStats> {
-    let mut by_name = BTreeMap::new();
-    for (device, _) in app.engine.devices() {
-        for KernelStats { name, calls, nanos, moved_bytes } in device.kernel_stats() {
-            let device = device.id();
-            let total = proto_duration(Duration::from_nanos(nanos));
-            let stats = pb::KernelStats {
-                name: name.to_owned(),
-                call_count: calls,
-                total,
-                device: device.to_string(),
-                moved_bytes,
-            };
-            by_name.insert((name, device), stats);
-        }
+fn kernel(kernel: &KernelTotals) -> pb::KernelStats {
+    pb::KernelStats {
+        name: kernel.name.to_owned(),
+        call_count: kernel.calls,
+        total: proto_duration(kernel.total),
+        device: kernel.device.to_string(),
+        moved_bytes: kernel.moved_bytes,
     }
-    by_name.into_values().collect()
-}
-
-/// A full report as JSON: the models that the caller may use, and the settings if it is an administrator.
-fn report(app: &App, caller: &Caller) -> Value {
-    let stats = stats(app);
-    let models = app.embedder.models();
-    let models = models.iter().filter(|model| caller.sees_model(model.names()));
-    let is_admin = caller.role() == Some(Role::Admin);
-    let settings = is_admin.then(|| serde_json::to_value(app.config.redacted()).unwrap_or_default());
-    let admission = stats.admission.unwrap_or_default();
-    json!({
-        "version": stats.version,
-        "uptime_seconds": app.started.elapsed().as_secs_f64(),
-        "draining": stats.draining,
-        "fallback_reason": app.fallback,
-        "devices": app.engine.devices().iter().map(|(device, lost)| device_json(device, lost.as_deref())).collect::<Vec<_>>(),
-        "lanes": app.engine.stats().lanes.iter().map(lane_json).collect::<Vec<_>>(),
-        "kernels": stats.kernels.iter().map(kernel_json).collect::<Vec<_>>(),
-        "admission": {
-            "items": admission.item_count,
-            "max_items": admission.item_limit,
-            "bytes": admission.size_bytes,
-            "max_bytes": admission.limit_bytes,
-            "refused": admission.refused_count,
-            "message_bytes": app.transport_memory.used(),
-            "refused_messages": app.transport_memory.refused(),
-        },
-        "memory": stats.memory.iter().map(memory_json).collect::<Vec<_>>(),
-        "cpu_fallbacks": stats.cpu_fallbacks.iter().map(fallback_json).collect::<Vec<_>>(),
-        "requests_in_flight": app.metrics.in_flight(),
-        "models": models.map(|model| model.name().to_owned()).collect::<Vec<_>>(),
-        "settings": settings,
-    })
-}
-
-fn memory_json(memory: &pb::MemoryPlace) -> Value {
-    let account = |account: &pb::MemoryAccount| {
-        json!({
-            "kind": account.kind,
-            "held_bytes": account.held_bytes,
-            "limit_bytes": account.limit_bytes,
-            "refused": account.refused_count,
-            "evicted_bytes": account.evicted_bytes,
-        })
-    };
-    json!({
-        "place": memory.name,
-        "held_bytes": memory.held_bytes,
-        "limit_bytes": memory.limit_bytes,
-        "accounts": memory.accounts.iter().map(account).collect::<Vec<_>>(),
-    })
-}
-
-fn fallback_json(fallback: &pb::CpuFallback) -> Value {
-    json!({
-        "lane": fallback.lane,
-        "device": fallback.device,
-        "reason": fallback.reason,
-        "requests": fallback.request_count,
-        "items": fallback.item_count,
-        "bytes": fallback.size_bytes,
-    })
-}
-
-fn device_json(device: &Device, lost: Option<&str>) -> Value {
-    let info = device.info();
-    let pool = device.pool_stats().map(|pool| {
-        json!({
-            "used_bytes": pool.used_bytes,
-            "reserved_bytes": pool.reserved_bytes,
-            "peak_bytes": pool.peak_bytes,
-            "limit_bytes": pool.limit_bytes,
-            "allocations": pool.allocations,
-        })
-    });
-    json!({
-        "name": info.id.to_string(),
-        "product": info.product,
-        "compute_capability": info.compute_capability.map(|(major, minor)| format!("{major}.{minor}")),
-        "compute_units": info.compute_units,
-        "memory_bytes": info.memory_bytes,
-        "lost": lost,
-        "pool": pool,
-    })
-}
-
-fn lane_json(lane: &LaneStats) -> Value {
-    let counts = lane.counts;
-    let times = |times: Distribution| {
-        let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        json!({ "mean": micros(times.mean), "p50": micros(times.p50), "p99": micros(times.p99), "max": micros(times.max) })
-    };
-    json!({
-        "name": lane.name,
-        "queued_requests": lane.queued_requests,
-        "queued_items": lane.queued_items,
-        "queued_bytes": lane.queued_bytes,
-        "running_batches": lane.running_batches,
-        "batches": counts.batches,
-        "requests": counts.requests,
-        "items": counts.items,
-        "failures": counts.failures,
-        "splits": counts.splits,
-        "rerouted": counts.rerouted,
-        "cancelled_queued": counts.cancelled_queued,
-        "cancelled_running": counts.cancelled_running,
-        "expired_queued": counts.expired_queued,
-        "expired_running": counts.expired_running,
-        "wait_micros": times(lane.wait),
-        "execute_micros": times(lane.execute),
-        "mean_batch_requests": lane.mean_batch_requests,
-        "mean_fill_ratio": lane.mean_fill_ratio,
-    })
-}
-
-fn kernel_json(kernel: &pb::KernelStats) -> Value {
-    let total = kernel.total.and_then(|total| Duration::try_from(total).ok()).unwrap_or_default();
-    json!({
-        "name": kernel.name,
-        "device": kernel.device,
-        "calls": kernel.call_count,
-        "total_seconds": total.as_secs_f64(),
-        "moved_bytes": kernel.moved_bytes,
-    })
 }
 
 #[cfg(test)]

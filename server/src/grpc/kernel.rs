@@ -128,9 +128,7 @@ impl KernelService for Kernels {
         request: Request<pb::EvictKernelRequest>,
     ) -> Result<Response<pb::EvictKernelResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let id = request.into_inner().kernel_id;
-        self.0.kernels.evict(&id, &caller)?;
-        caller.record_change(&id);
+        self.0.kernels.evict(&request.into_inner().kernel_id, &caller)?;
         Ok(Response::new(pb::EvictKernelResponse {}))
     }
 }

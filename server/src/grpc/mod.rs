@@ -1,4 +1,4 @@
-//! The gRPC services. Each file decodes requests, submits them and encodes responses; none computes.
+//! The wire of gRPC: each file decodes requests, calls a service and encodes what it returns; none decides or computes.
 
 mod call;
 pub mod compression;

@@ -1,68 +1,43 @@
 //! `ParseService`: parses Python sources to columnar syntax trees.
 
-use std::{iter, sync::Arc};
+use std::sync::Arc;
 
-use accelerd_engine::{Arrival, Context, Lane};
-use accelerd_kernels::ops::parse::{
-    Class, Diagnostic, Item, Located, Mode, Options, Outputs, Parse, ParseRequest, ParseResponse, SourceResult,
-    SourceType, size_of,
-};
+use accelerd_engine::{Arrival, Context};
+use accelerd_kernels::ops::parse::{Diagnostic, Item, Located, Mode, Outputs, ParseResponse, SourceResult, SourceType};
 use accelerd_proto::v1 as pb;
-use futures::StreamExt;
-use opentelemetry::{
-    KeyValue,
-    metrics::{Counter, Histogram, Meter},
-};
+use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::{
     app::App,
     auth::caller::Caller,
-    config::{Limits, to_usize},
-    error::ApiError,
+    batches::Numbered,
+    error::{ApiError, Decoded},
     grpc::{
         call::{Requests, Responses},
         context::context,
         handlers::ParseService,
     },
-    layers::timing,
+    parsing::{ParsingService, SourceBatch},
     status::{item_error, response_too_large},
 };
 
-/// Batches of a stream that are parsed concurrently.
-const WINDOW: usize = 8;
-
-/// Supported minor versions of Python 3; the newest is the default.
-const VERSIONS: std::ops::RangeInclusive<u32> = 8..=14;
-
 /// The service.
 #[derive(Clone, Debug)]
-pub struct Parser(Arc<ParserState>);
-
-/// State shared by all calls.
-#[derive(Debug)]
-struct ParserState {
-    lane: Lane<Parse>,
-    limits: Limits,
+pub struct Parser {
+    service: Arc<ParsingService>,
     max_message: usize,
-    metrics: ParseMetrics,
 }
 
 impl Parser {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        let config = &app.config;
-        Self(Arc::new(ParserState {
-            lane: app.engine.lane(config.lanes.lane(&config.lanes.parse)),
-            limits: config.limits.clone(),
-            max_message: config.server.max_message(),
-            metrics: ParseMetrics::new(app.metrics.meter()),
-        }))
+        Self { service: Arc::new(ParsingService::new(app)), max_message: app.config.server.max_message() }
     }
 
-    /// Refuses a request that would miss its deadline, by the length of its message: nearly all of it are sources.
+    /// Refuses a request that would miss its deadline, by the length of its message.
     pub(super) fn screen(&self, length: u64, context: &Context) -> Result<Arrival, Status> {
-        Ok(self.0.lane.screen(size_of(length, 1), length, context).map_err(ApiError::from)?)
+        Ok(self.service.screen(length, context)?)
     }
 }
 
@@ -70,7 +45,8 @@ impl ParseService for Parser {
     async fn parse(&self, mut request: Request<pb::ParseRequest>) -> Result<Response<pb::ParseResponse>, Status> {
         let context = context(&request);
         let arrival = request.extensions_mut().remove::<Arc<Arrival>>();
-        Ok(Response::new(self.0.parse(request.into_inner(), context, arrival).await?))
+        let parsed = self.service.parse(source_batch(request.into_inner()), context, arrival).await?;
+        Ok(Response::new(response(parsed, self.max_message)?))
     }
 
     fn parse_stream(
@@ -79,95 +55,41 @@ impl ParseService for Parser {
         context: Context,
         batches: Requests<pb::ParseStreamRequest>,
     ) -> Responses<pb::ParseStreamResponse> {
-        let state = Arc::clone(&self.0);
-        batches.map(move |batch| Arc::clone(&state).step(batch, context.clone())).buffer_unordered(WINDOW).boxed()
+        let batches = batches.map_ok(|pb::ParseStreamRequest { sequence, parse }| {
+            let missing = || ApiError::invalid("parse", "expected sources, got none");
+            (sequence, parse.map(source_batch).ok_or_else(missing))
+        });
+        let max_message = self.max_message;
+        let answers = self.service.parse_stream(context, batches);
+        answers.map_ok(move |answer| stream_response(answer, max_message)).boxed()
     }
 }
 
-impl ParserState {
-    async fn parse(
-        &self,
-        request: pb::ParseRequest,
-        context: Context,
-        arrival: Option<Arc<Arrival>>,
-    ) -> Result<pb::ParseResponse, Status> {
-        let request = self.check(request)?;
-        let bytes = request.sources.iter().map(|source| source.len() as u64).sum();
-        let done = self.lane.submit_arrived(request, context, arrival).await.map_err(ApiError::from)?;
-        timing::record(&done);
-        self.metrics.record(bytes, &done.response);
-        let response = response(done.response);
-        let size = response.encoded_len();
-        if size > self.max_message {
-            return Err(response_too_large(size, self.max_message));
-        }
-        Ok(response)
-    }
-
-    /// Parses one batch of a stream. Its error is part of the response; only an error of the stream ends it.
-    async fn step(
-        self: Arc<Self>,
-        step: Result<pb::ParseStreamRequest, Status>,
-        context: Context,
-    ) -> Result<pb::ParseStreamResponse, Status> {
-        use pb::parse_stream_response::Result as Outcome;
-        let pb::ParseStreamRequest { sequence, parse } = step?;
-        let parsed = match parse {
-            Some(request) => self.parse(request, context, None).await,
-            None => Err(ApiError::invalid("parse", "expected sources, got none").into()),
-        };
-        let outcome = parsed.map_or_else(|status| Outcome::Error(item_error(&status)), Outcome::Parse);
-        Ok(pb::ParseStreamResponse { sequence, result: Some(outcome) })
-    }
-
-    fn check(&self, request: pb::ParseRequest) -> Result<ParseRequest, ApiError> {
-        let pb::ParseRequest { sources, feature_version, outputs, source_types, mode } = request;
-        let count = sources.len();
-        let max = self.limits.max_sources;
-        if !(1..=max).contains(&count) {
-            return Err(ApiError::invalid("sources", format!("expected 1 to {max} sources, got {count}")));
-        }
-        let max = to_usize(self.limits.max_source_bytes);
-        if let Some((nth, source)) = sources.iter().enumerate().find(|(_, source)| source.len() > max) {
-            let reason = format!("expected at most {max} bytes, got {}", source.len());
-            return Err(ApiError::invalid(format!("sources[{nth}]"), reason));
-        }
-        let mut types = self::source_types(&source_types, count)?;
-        let source_type = if types.len() == 1 { types.remove(0) } else { SourceType::default() };
-        let options = Options { feature_version: version(feature_version)?, source_type, mode: self::mode(mode)? };
-        Ok(ParseRequest { sources, options, types, outputs: self::outputs(&outputs)? })
+fn source_batch(
+    request: pb::ParseRequest,
+) -> SourceBatch<impl ExactSizeIterator<Item = Decoded<SourceType>> + Send + 'static> {
+    let pb::ParseRequest { sources, feature_version, outputs, source_types, mode } = request;
+    SourceBatch {
+        sources,
+        feature_version,
+        source_types: source_types.into_iter().enumerate().map(source_type),
+        mode: self::mode(mode),
+        outputs: self::outputs(&outputs),
     }
 }
 
-fn version(minor: u32) -> Result<u8, ApiError> {
-    let oldest = VERSIONS.start();
-    let newest = VERSIONS.end();
-    let minor = if minor == 0 { *newest } else { minor };
-    let known = u8::try_from(minor).ok().filter(|_| VERSIONS.contains(&minor));
-    known.ok_or_else(|| {
-        let reason = format!("expected {oldest} to {newest}, the minor version of Python 3, got {minor}");
-        ApiError::invalid("feature_version", reason)
-    })
-}
-
-/// The types of `count` sources: none, one for all, or one each.
-fn source_types(types: &[i32], count: usize) -> Result<Vec<SourceType>, ApiError> {
-    if types.len() > 1 && types.len() != count {
-        let reason = format!("expected 0, 1 or {count} source types, as many as sources, got {}", types.len());
-        return Err(ApiError::invalid("source_types", reason));
-    }
-    let source_type = |(nth, &number): (usize, &i32)| match pb::SourceType::try_from(number) {
+fn source_type((nth, number): (usize, i32)) -> Decoded<SourceType> {
+    match pb::SourceType::try_from(number) {
         Ok(pb::SourceType::Unspecified | pb::SourceType::File) => Ok(SourceType::File),
         Ok(pb::SourceType::Text) => Ok(SourceType::Text),
         Err(_) => {
             let reason = format!("expected a SourceType, got {number}");
             Err(ApiError::invalid(format!("source_types[{nth}]"), reason))
         }
-    };
-    types.iter().enumerate().map(source_type).collect()
+    }
 }
 
-fn mode(mode: i32) -> Result<Mode, ApiError> {
+fn mode(mode: i32) -> Decoded<Mode> {
     match pb::ParseMode::try_from(mode) {
         Ok(pb::ParseMode::Unspecified | pb::ParseMode::Exec) => Ok(Mode::Exec),
         Ok(pb::ParseMode::Eval) => Ok(Mode::Eval),
@@ -176,8 +98,8 @@ fn mode(mode: i32) -> Result<Mode, ApiError> {
     }
 }
 
-fn outputs(requested: &[i32]) -> Result<Outputs, ApiError> {
-    let mut outputs = Outputs { tree: requested.is_empty(), ..Outputs::default() };
+fn outputs(requested: &[i32]) -> Decoded<Outputs> {
+    let mut outputs = Outputs::default();
     for (nth, &output) in requested.iter().enumerate() {
         match pb::ParseOutput::try_from(output) {
             Ok(pb::ParseOutput::Tree) => outputs.tree = true,
@@ -194,8 +116,23 @@ fn outputs(requested: &[i32]) -> Result<Outputs, ApiError> {
     Ok(outputs)
 }
 
-fn response(response: ParseResponse) -> pb::ParseResponse {
-    let ParseResponse { results, columns } = response;
+/// The answer to a batch of a stream.
+fn stream_response((sequence, parsed): Numbered<ParseResponse>, max_message: usize) -> pb::ParseStreamResponse {
+    use pb::parse_stream_response::Result as Outcome;
+    let response = parsed.map_err(Status::from).and_then(|parsed| response(parsed, max_message));
+    let outcome = response.map_or_else(|status| Outcome::Error(item_error(&status)), Outcome::Parse);
+    pb::ParseStreamResponse { sequence, result: Some(outcome) }
+}
+
+/// The message of a response, unless it exceeds the maximum.
+fn response(parsed: ParseResponse, max_message: usize) -> Result<pb::ParseResponse, Status> {
+    let response = message(parsed);
+    let size = response.encoded_len();
+    if size > max_message { Err(response_too_large(size, max_message)) } else { Ok(response) }
+}
+
+fn message(parsed: ParseResponse) -> pb::ParseResponse {
+    let ParseResponse { results, columns } = parsed;
     pb::ParseResponse {
         results: results.into_iter().map(result).collect(),
         nodes: Some(pb::NodeColumns {
@@ -271,48 +208,6 @@ fn outline_item(Located { item, line, end_line, .. }: Located<Item>) -> pb::Outl
         parent: item.parent,
         docstring_start,
         docstring_end,
-    }
-}
-
-/// Instruments; the sum of each histogram is the total over all requests.
-#[derive(Debug)]
-struct ParseMetrics {
-    sources: Histogram<u64>,
-    bytes: Histogram<u64>,
-    nodes: Histogram<u64>,
-    results_by_class: Counter<u64>,
-}
-
-impl ParseMetrics {
-    fn new(meter: &Meter) -> Self {
-        let histogram = |name, description, largest: u32| {
-            let boundaries = (0..=largest).step_by(2).map(|exponent| 2_f64.powi(exponent.cast_signed())).collect();
-            meter.u64_histogram(name).with_description(description).with_boundaries(boundaries).build()
-        };
-        Self {
-            sources: histogram("accelerd_parse_sources", "Sources in a parse request.", 16),
-            bytes: histogram("accelerd_parse_bytes", "Size of the sources in a parse request in bytes.", 26),
-            nodes: histogram("accelerd_parse_nodes", "Syntax tree nodes in a parse response.", 26),
-            results_by_class: meter
-                .u64_counter("accelerd_parse_results")
-                .with_description("Parsed sources, by result: ok or the class of the syntax error.")
-                .build(),
-        }
-    }
-
-    /// Records a request with `bytes` of source.
-    fn record(&self, bytes: u64, response: &ParseResponse) {
-        self.sources.record(response.results.len() as u64, &[]);
-        self.bytes.record(bytes, &[]);
-        self.nodes.record(response.columns.kinds.len() as u64, &[]);
-        let mut counts = [0; Class::ALL.len() + 1];
-        for result in &response.results {
-            counts[result.diagnostic.as_ref().map_or(0, |diagnostic| diagnostic.class as usize)] += 1;
-        }
-        let names = iter::once("ok").chain(Class::ALL.into_iter().map(Class::name));
-        for (name, count) in names.zip(counts).filter(|(_, count)| *count > 0) {
-            self.results_by_class.add(count, &[KeyValue::new("result", name)]);
-        }
     }
 }
 

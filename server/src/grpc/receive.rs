@@ -69,7 +69,7 @@ pub(super) struct MessageCharge {
 impl MessageCharge {
     /// Charges more memory.
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), Status> {
-        self.memory.grow(bytes)
+        Ok(self.memory.grow(bytes)?)
     }
 }
 
@@ -235,11 +235,11 @@ where
     async fn charge(&mut self, charge: &mut Charge, bytes: u64) -> Result<(), Status> {
         let charged = charge.grow(bytes);
         if charged.is_ok() || self.cardinality == Cardinality::Unary {
-            return charged;
+            return Ok(charged?);
         }
         // The stall timeout does not apply: the client is not the one waited for.
         self.waiting = None;
-        charge.grow_or_wait(bytes).await
+        Ok(charge.grow_or_wait(bytes).await?)
     }
 
     /// The next data frame; trailers are ignored.
@@ -303,7 +303,7 @@ fn decompress_status(error: DecompressError, limit: usize) -> Status {
     match error {
         DecompressError::TooLarge => status::message_too_large(limit as u64 + 1, limit as u64),
         DecompressError::Malformed(error) => status::malformed_message(&format!("it cannot be decompressed: {error}")),
-        DecompressError::Memory(status) => status,
+        DecompressError::Memory(refusal) => refusal.into(),
     }
 }
 

@@ -1,15 +1,17 @@
 //! Routes calls to the functions of the services, by the table of methods.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     future::ready,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     task::{self, Poll},
 };
 
 use accelerd_proto::methods::{Method, MethodId};
 use bytes::Bytes;
 use http_body::Body as HttpBody;
+use prost::Message as _;
 use tonic::{
     body::Body,
     codegen::{BoxFuture, StdError},
@@ -76,6 +78,26 @@ impl Services {
         }))
     }
 }
+
+/// The label of a method of the health service, by its path.
+pub(crate) fn health_label(path: &str) -> Option<&'static str> {
+    HEALTH_LABELS.get(path).copied()
+}
+
+/// The labels of the health service's methods by their paths, leaked once so that labels are static.
+static HEALTH_LABELS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
+    let set = prost_types::FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap_or_default();
+    let mut labels = HashMap::new();
+    for file in &set.file {
+        for service in &file.service {
+            for method in &service.method {
+                let path: &'static str = format!("/{}.{}/{}", file.package(), service.name(), method.name()).leak();
+                labels.insert(path, &path[1..]);
+            }
+        }
+    }
+    labels
+});
 
 /// Adds reflection v1, and v1alpha for older tools.
 fn with_reflection(routes: Routes) -> Routes {

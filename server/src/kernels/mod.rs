@@ -110,6 +110,8 @@ impl KernelCache {
             return Err(ApiError::Denied(format!("kernel_id: {reason}")));
         }
         kept.evict(&key);
+        drop(kept);
+        caller.record_change(id);
         Ok(())
     }
 

@@ -1,10 +1,9 @@
 //! Records a span, a duration and a status code for every call; the span's parent is the client's W3C trace context.
 
 use std::{
-    collections::HashMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Instant,
 };
@@ -16,7 +15,6 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use pin_project_lite::pin_project;
-use prost::Message;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::{Level, Span, field::Empty};
@@ -30,28 +28,16 @@ pub const TARGET: &str = "accelerd::request";
 /// Metric label of unknown methods: client input must not increase the cardinality of metrics.
 const UNKNOWN: &str = "unknown";
 
+/// The label of a method that is not of this daemon's protocol, by its path: of the health service.
+pub(crate) type OtherLabel = fn(&str) -> Option<&'static str>;
+
 /// The label of a method by its path.
-fn label(path: &str) -> &'static str {
+fn label(path: &str, other: OtherLabel) -> &'static str {
     match Method::of_path(path) {
         Some(method) => &method.path[1..],
-        None => HEALTH_LABELS.get(path).copied().unwrap_or(UNKNOWN),
+        None => other(path).unwrap_or(UNKNOWN),
     }
 }
-
-/// The labels of the health service's methods by their paths, leaked once so that labels are static.
-static HEALTH_LABELS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
-    let set = prost_types::FileDescriptorSet::decode(tonic_health::pb::FILE_DESCRIPTOR_SET).unwrap_or_default();
-    let mut labels = HashMap::new();
-    for file in &set.file {
-        for service in &file.service {
-            for method in &service.method {
-                let path: &'static str = format!("/{}.{}/{}", file.package(), service.name(), method.name()).leak();
-                labels.insert(path, &path[1..]);
-            }
-        }
-    }
-    labels
-});
 
 /// The method in OpenTelemetry's semantic conventions, where unknown methods are `_OTHER`.
 fn rpc_method(method: &'static str) -> &'static str {
@@ -101,20 +87,29 @@ fn service(method: &'static str) -> &'static str {
 
 /// Records spans and metrics of calls.
 #[derive(Clone, Debug)]
-pub struct TraceLayer(pub Arc<Metrics>);
+pub struct TraceLayer {
+    metrics: Arc<Metrics>,
+    other_label: OtherLabel,
+}
+
+impl TraceLayer {
+    pub(crate) fn new(metrics: Arc<Metrics>, other_label: OtherLabel) -> Self {
+        Self { metrics, other_label }
+    }
+}
 
 /// See [`TraceLayer`].
 #[derive(Clone, Debug)]
 pub struct TraceService<S> {
     inner: S,
-    metrics: Arc<Metrics>,
+    layer: TraceLayer,
 }
 
 impl<S> Layer<S> for TraceLayer {
     type Service = TraceService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        TraceService { inner, metrics: Arc::clone(&self.0) }
+        TraceService { inner, layer: self.clone() }
     }
 }
 
@@ -131,7 +126,8 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let call = CallRecorder::begin(Arc::clone(&self.metrics), request.uri().path(), request.headers());
+        let method = label(request.uri().path(), self.layer.other_label);
+        let call = CallRecorder::begin(Arc::clone(&self.layer.metrics), method, request.headers());
         let inner = call.span.in_scope(|| self.inner.call(request));
         TraceFuture { inner, call: Some(call) }
     }
@@ -148,8 +144,7 @@ struct CallRecorder {
 }
 
 impl CallRecorder {
-    fn begin(metrics: Arc<Metrics>, path: &str, headers: &HeaderMap) -> Self {
-        let method = label(path);
+    fn begin(metrics: Arc<Metrics>, method: &'static str, headers: &HeaderMap) -> Self {
         // OpenTelemetry's semantic conventions for RPC; rpc.system, rpc.service and rpc.grpc.status_code are those up to 1.37.
         let span = tracing::span!(target: TARGET, Level::DEBUG, "request",
             otel.name = if method == UNKNOWN { "grpc" } else { method }, otel.kind = "server", otel.status_code = Empty,
@@ -294,6 +289,10 @@ mod tests {
 
     const PATH: &str = embed_service::EMBED.path();
 
+    fn layer(metrics: &Arc<Metrics>) -> TraceLayer {
+        TraceLayer::new(Arc::clone(metrics), |path| (path == "/health/Check").then_some("health/Check"))
+    }
+
     fn metrics() -> Arc<Metrics> {
         Arc::new(Metrics::new(None).expect("metrics without an endpoint"))
     }
@@ -304,7 +303,7 @@ mod tests {
             std::future::ready(Ok::<_, Infallible>(response.take().expect("one call")))
         });
         let request = Request::builder().uri(path).body(()).expect("a request");
-        let Ok(response) = TraceLayer(Arc::clone(metrics)).layer(handler).oneshot(request).await;
+        let Ok(response) = layer(metrics).layer(handler).oneshot(request).await;
         let _body = response.into_body().collect().await;
     }
 
@@ -318,9 +317,12 @@ mod tests {
         let frames = futures::stream::iter(frames);
         call(&metrics, PATH, Response::new(Body::new(http_body_util::StreamBody::new(frames)))).await;
         call(&metrics, "/made.up/Path", Status::unimplemented("").into_http()).await;
+        call(&metrics, "/health/Check", Status::ok("").into_http()).await;
         let text = metrics.text();
         let label = &PATH[1..];
-        for (method, code) in [(label, "NOT_FOUND"), (label, "OK"), ("unknown", "UNIMPLEMENTED")] {
+        for (method, code) in
+            [(label, "NOT_FOUND"), (label, "OK"), ("unknown", "UNIMPLEMENTED"), ("health/Check", "OK")]
+        {
             let line = format!("accelerd_request_duration_seconds_count{{code=\"{code}\",method=\"{method}\"}} 1");
             assert!(text.contains(&line), "{line} in {text}");
         }
@@ -340,9 +342,9 @@ mod tests {
         let metrics = metrics();
         let never = service_fn(|_: Request<()>| std::future::pending::<Result<Response<Body>, Infallible>>());
         let request = Request::builder().uri(PATH).body(()).expect("a request");
-        drop(TraceLayer(Arc::clone(&metrics)).layer(never).oneshot(request));
+        drop(layer(&metrics).layer(never).oneshot(request));
         let request = Request::builder().uri(PATH).body(()).expect("a request");
-        drop(TraceLayer(Arc::clone(&metrics)).layer(never).call(request));
+        drop(layer(&metrics).layer(never).call(request));
         assert!(metrics.text().contains("code=\"CANCELLED\""));
     }
 }

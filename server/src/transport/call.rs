@@ -11,9 +11,9 @@ use std::{
 
 use bytes::Bytes;
 use futures::task::AtomicWaker;
-use tonic::Status;
 
 use super::memory::{MemoryKind, TransportMemory};
+use crate::error::ApiError;
 
 /// A call that holds at most this many bytes may use the reserve.
 pub(crate) const SMALL_CALL_BYTES: u64 = 64 << 10;
@@ -227,11 +227,10 @@ pub(crate) struct Charge {
 
 impl Charge {
     /// Charges `bytes` more, or fails without charging any.
-    pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Status> {
+    pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), ApiError> {
         let Call { memory, connection, held_bytes, .. } = &*self.call;
         let from_reserve = self.call.may_use_reserve(bytes);
-        let reserved = memory.reserve_bytes(self.kind, bytes, from_reserve);
-        reserved.map_err(|refusal| memory.exhausted(self.kind, bytes, &refusal))?;
+        memory.reserve_bytes(self.kind, bytes, from_reserve)?;
         held_bytes.fetch_add(bytes, Relaxed);
         self.bytes += bytes;
         if let Some(connection) = connection {
@@ -245,7 +244,7 @@ impl Charge {
     }
 
     /// Grows or shrinks the charge to `bytes`.
-    pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), Status> {
+    pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), ApiError> {
         if let Some(more) = bytes.checked_sub(self.bytes) {
             return self.grow(more);
         }
@@ -268,7 +267,7 @@ impl Charge {
 
     /// As [`Self::grow`], but waits for memory: the backpressure of a stream. Gives up after a timeout, since other calls
     /// may be waiting for the memory that this one holds.
-    pub(crate) async fn grow_or_wait(&mut self, bytes: u64) -> Result<(), Status> {
+    pub(crate) async fn grow_or_wait(&mut self, bytes: u64) -> Result<(), ApiError> {
         let deadline = tokio::time::Instant::now() + CHARGE_TIMEOUT;
         loop {
             match self.grow(bytes) {
@@ -329,7 +328,7 @@ mod tests {
         let mut charge = call.charge(MemoryKind::Request);
         charge.grow(SMALL_CALL_BYTES).expect("the first bytes come from the reserve");
         let refused = charge.grow(1).expect_err("more do not");
-        assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+        assert!(matches!(refused, ApiError::TransportMemory { kind: "requests", .. }), "{refused}");
         assert_eq!(memory.used(), (7 << 20) + SMALL_CALL_BYTES, "a refusal charges nothing");
     }
 

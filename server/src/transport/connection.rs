@@ -258,7 +258,7 @@ impl Http2Server {
         }
         let call = match connection.open_call(request.body().stream_id().as_u32(), bytes as u64) {
             Ok(call) => call,
-            Err(status) => return reject(respond, status),
+            Err(refusal) => return reject(respond, refusal.into()),
         };
         let mut request = request.map(RequestBody::new);
         request.extensions_mut().insert(Arc::clone(&call.call));

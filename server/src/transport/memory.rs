@@ -9,9 +9,8 @@ use std::sync::{
 };
 
 use accelerd_kernels::ledger::{Allowance, Exceeded, Reservation};
-use tonic::Status;
 
-use crate::status;
+use crate::error::ApiError;
 
 /// Use of transport memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +97,6 @@ impl LedgerPart {
     }
 }
 
-/// Why a charge was refused.
-#[derive(Debug)]
-pub(crate) enum ChargeError {
-    /// By the budget of the transport.
-    Budget,
-    /// By the ledger.
-    Ledger(Exceeded),
-}
-
 impl TransportMemory {
     /// A budget of `limit` bytes, outside of the ledger.
     pub fn new(limit: u64) -> Arc<Self> {
@@ -169,7 +159,7 @@ impl TransportMemory {
     }
 
     /// Reserves `bytes`. Small charges may use the reserve and are not bound by their kind's cap.
-    pub(crate) fn reserve_bytes(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), ChargeError> {
+    pub(crate) fn reserve_bytes(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), ApiError> {
         let reserved = self.charge(kind, bytes, small);
         if reserved.is_err() {
             self.refused.fetch_add(1, Relaxed);
@@ -182,20 +172,22 @@ impl TransportMemory {
         self.reserve_bytes(kind, bytes, small).is_ok()
     }
 
-    fn charge(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), ChargeError> {
+    fn charge(&self, kind: MemoryKind, bytes: u64, small: bool) -> Result<(), ApiError> {
         let (limit, cap) = if small { (self.limit, u64::MAX) } else { (self.limit - self.reserve(), self.cap(kind)) };
+        let full =
+            || ApiError::TransportMemory { kind: kind.name(), asked: bytes, held: self.used(), limit: self.limit };
         if !try_add(&self.used_by_kind[kind as usize], bytes, cap) {
-            return Err(ChargeError::Budget);
+            return Err(full());
         }
         if !try_add(&self.used, bytes, limit) {
             self.used_by_kind[kind as usize].fetch_sub(bytes, Relaxed);
-            return Err(ChargeError::Budget);
+            return Err(full());
         }
         let may_use_reserve = small || kind == MemoryKind::Connection;
         let taken = self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.take(bytes, may_use_reserve));
         taken.map_err(|refusal| {
             self.uncharge(kind, bytes);
-            ChargeError::Ledger(refusal)
+            refusal.into()
         })
     }
 
@@ -208,14 +200,6 @@ impl TransportMemory {
         self.uncharge(kind, bytes);
         if let Some(ledger) = &self.ledger {
             ledger.release(bytes);
-        }
-    }
-
-    /// The status of a refused charge.
-    pub(crate) fn exhausted(&self, kind: MemoryKind, bytes: u64, refusal: &ChargeError) -> Status {
-        match refusal {
-            ChargeError::Budget => status::transport_memory_full(kind.name(), bytes, self.used(), self.limit),
-            ChargeError::Ledger(refusal) => status::memory_limit(refusal),
         }
     }
 }
@@ -234,7 +218,6 @@ fn try_add(used: &AtomicU64, bytes: u64, limit: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use accelerd_kernels::ledger::{Account, Kind, Limit};
-    use tonic_types::StatusExt;
 
     use super::*;
 
@@ -278,9 +261,7 @@ mod tests {
         let memory = TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), account.empty()));
         assert!(memory.try_reserve(MemoryKind::Request, 250, false));
         let refused = memory.reserve_bytes(MemoryKind::Response, 100, true).expect_err("the ledger has 50 left");
-        let status = memory.exhausted(MemoryKind::Response, 100, &refused);
-        let info = status.get_details_error_info().expect("figures");
-        assert_eq!((info.reason.as_str(), info.metadata["asked_bytes"].as_str()), ("MEMORY_LIMIT", "100"));
+        assert!(matches!(refused, ApiError::MemoryLimit { refusal, .. } if refusal.asked == 100));
         assert_eq!((memory.used(), memory.refused(), allowance.taken()), (250, 1, 250));
         memory.release(MemoryKind::Request, 250);
         assert_eq!((memory.used(), allowance.taken()), (0, 0));

@@ -17,6 +17,7 @@ use super::{
     call::{Call, Charge, ConnectionAccount, SMALL_CALL_BYTES},
     memory::{MemoryKind, TransportMemory},
 };
+use crate::error::ApiError;
 
 /// Longest interval between two searches for stalled calls.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
@@ -223,9 +224,9 @@ impl Connection {
     }
 
     /// Opens a call, charging its fixed cost and `header_bytes`.
-    pub(crate) fn open_call(self: &Arc<Self>, stream_id: u32, header_bytes: u64) -> Result<OpenCall, tonic::Status> {
+    pub(crate) fn open_call(self: &Arc<Self>, stream_id: u32, header_bytes: u64) -> Result<OpenCall, ApiError> {
         let memory = self.connections.upgrade().map(|connections| Arc::clone(&connections.memory));
-        let memory = memory.ok_or_else(|| tonic::Status::unavailable("the daemon is shutting down"))?;
+        let memory = memory.ok_or(ApiError::ShuttingDown)?;
         let call = Call::on_connection(memory, Some(Arc::clone(&self.account)));
         let mut charge = call.charge(MemoryKind::Request);
         charge.grow(CALL_BYTES + header_bytes)?;

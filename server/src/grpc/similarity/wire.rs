@@ -1,71 +1,57 @@
 //! Conversions between the messages of `SimilarityService` and internal types.
 
 use accelerd_collections::{
-    Collection, Description, Filter, Found, Fusion, Hybrid, MAX_PAGE, NewCollection, NewPayloads, NewPoints, PageSpec,
-    PayloadColumns, PointId, Query, SearchSpec, Upserted, Vectors, payload_columns,
+    Collection, Description, Filter, Found, Fusion, NewPayloads, NewPoints, PayloadColumns, PointId, Query, Snapshot,
+    Upserted, Vectors, payload_columns,
 };
 use accelerd_kernels::{
     Matrix,
-    ops::{
-        cluster::{self as kmeans, Rows},
-        similarity::{self as search, MAX_K},
-    },
+    ops::{cluster::Clusters, similarity::Hits},
 };
 use accelerd_proto::v1 as pb;
 use accelerd_store::{Ids, Metric, Storage};
-use bytes::Bytes;
+use prost::Message as _;
 
 use crate::{
-    error::ApiError,
+    batches::Numbered,
+    collections::{
+        ClusterCall, ClusterInput, CreateCall, FindSimilarCall, HybridCall, ScrollCall, SearchCall, UpsertCall,
+    },
+    error::{ApiError, Decoded},
     grpc::convert::{self, bytes_of, matrix, tensor, tensor_of},
+    status::item_error,
 };
-
-/// Upper bounds of a clustering's parameters, far above practical values.
-const MAX_ITERATIONS: u32 = 100_000;
-const MAX_INITS: u32 = 1_000;
-/// Default weight of the text score in a hybrid search.
-const DEFAULT_TEXT_WEIGHT: f64 = 0.5;
 
 pub(super) fn upsert_response(upserted: Upserted) -> pb::UpsertResponse {
     pb::UpsertResponse { inserted_count: upserted.inserted, updated_count: upserted.updated }
 }
 
-pub(super) fn find_similar(request: &pb::FindSimilarRequest) -> Result<search::FindSimilarRequest, ApiError> {
-    let queries = required("queries", request.queries.as_ref())?;
-    let corpus = required("corpus", request.corpus.as_ref())?;
-    if queries.cols() != corpus.cols() {
-        let reason = format!("expected {} columns like the queries, got {}", queries.cols(), corpus.cols());
-        return Err(ApiError::invalid("corpus.shape", reason));
-    }
-    let k = request.k as usize;
-    let max = corpus.rows().min(MAX_K);
-    if k == 0 || k > max {
-        let what = if max == MAX_K { "the largest k" } else { "the corpus's rows" };
-        return Err(ApiError::invalid("k", format!("expected 1 to {max}, {what}, got {k}")));
-    }
-    let metric = match metric(request.metric)? {
-        Metric::Cosine => search::Metric::Cosine,
-        Metric::Dot => search::Metric::Dot,
-        Metric::SquaredL2 => search::Metric::SquaredL2,
+/// The answer to a batch of a stream.
+pub(super) fn upsert_stream_response((sequence, upserted): Numbered<Upserted>) -> pb::UpsertStreamResponse {
+    use pb::upsert_stream_response::Result as Outcome;
+    let outcome = match upserted {
+        Ok(upserted) => Outcome::Upsert(upsert_response(upserted)),
+        Err(error) => Outcome::Error(item_error(&error.into())),
     };
-    Ok(search::FindSimilarRequest { queries, corpus, metric, k, threshold: threshold(request.score_threshold)? })
+    pb::UpsertStreamResponse { sequence, result: Some(outcome) }
+}
+
+pub(super) fn find_similar_call(request: &pb::FindSimilarRequest) -> Result<FindSimilarCall, ApiError> {
+    Ok(FindSimilarCall {
+        queries: required("queries", request.queries.as_ref())?,
+        corpus: required("corpus", request.corpus.as_ref())?,
+        metric: metric(request.metric),
+        k: request.k,
+        score_threshold: request.score_threshold,
+    })
 }
 
 fn required(field: &str, tensor: Option<&pb::Tensor>) -> Result<Matrix, ApiError> {
     matrix(field, tensor.ok_or_else(|| ApiError::invalid(field, "expected a tensor, got none"))?)
 }
 
-fn threshold(threshold: Option<f32>) -> Result<Option<f32>, ApiError> {
-    match threshold {
-        Some(threshold) if threshold.is_nan() => {
-            Err(ApiError::invalid("score_threshold", "expected a number, got NaN"))
-        }
-        threshold => Ok(threshold),
-    }
-}
-
 /// Lists of hits as tensors of indices and scores with k columns, padded with -1 and NaN.
-pub(super) fn ranking(hits: &search::Hits, k: usize) -> pb::FindSimilarResponse {
+pub(super) fn ranking(hits: &Hits, k: usize) -> pb::FindSimilarResponse {
     let count = hits.lists.len() * k;
     let mut indices = Vec::with_capacity(count);
     let mut scores = Vec::with_capacity(count);
@@ -82,42 +68,43 @@ pub(super) fn ranking(hits: &search::Hits, k: usize) -> pb::FindSimilarResponse 
     }
 }
 
-fn metric(metric: i32) -> Result<Metric, ApiError> {
+fn metric(metric: i32) -> Decoded<Option<Metric>> {
     match pb::Metric::try_from(metric) {
-        Ok(pb::Metric::Unspecified | pb::Metric::Cosine) => Ok(Metric::Cosine),
-        Ok(pb::Metric::Dot) => Ok(Metric::Dot),
-        Ok(pb::Metric::SquaredL2) => Ok(Metric::SquaredL2),
+        Ok(pb::Metric::Unspecified) => Ok(None),
+        Ok(pb::Metric::Cosine) => Ok(Some(Metric::Cosine)),
+        Ok(pb::Metric::Dot) => Ok(Some(Metric::Dot)),
+        Ok(pb::Metric::SquaredL2) => Ok(Some(Metric::SquaredL2)),
         Err(_) => Err(ApiError::invalid("metric", format!("expected a known metric, got {metric}"))),
     }
 }
 
-fn storage(dtype: i32) -> Result<Storage, ApiError> {
+fn storage(dtype: i32) -> Decoded<Option<Storage>> {
     match pb::Dtype::try_from(dtype) {
-        Ok(pb::Dtype::F32) => Ok(Storage::F32),
-        Ok(pb::Dtype::F16) => Ok(Storage::F16),
-        Ok(pb::Dtype::Unspecified | pb::Dtype::Bf16) => Ok(Storage::Bf16),
-        Ok(pb::Dtype::I8) => Ok(Storage::I8),
+        Ok(pb::Dtype::Unspecified) => Ok(None),
+        Ok(pb::Dtype::F32) => Ok(Some(Storage::F32)),
+        Ok(pb::Dtype::F16) => Ok(Some(Storage::F16)),
+        Ok(pb::Dtype::Bf16) => Ok(Some(Storage::Bf16)),
+        Ok(pb::Dtype::I8) => Ok(Some(Storage::I8)),
         Ok(_) | Err(_) => {
             Err(ApiError::invalid("storage", format!("expected f32, f16, bf16 or i8, got dtype {dtype}")))
         }
     }
 }
 
-pub(super) fn new_collection(request: pb::CreateCollectionRequest, owner: &str) -> Result<NewCollection, ApiError> {
-    Ok(NewCollection {
-        metric: metric(request.metric)?,
-        storage: storage(request.storage)?,
+pub(super) fn create_call(request: pb::CreateCollectionRequest) -> CreateCall {
+    CreateCall {
+        metric: metric(request.metric),
+        storage: storage(request.storage),
+        durable: durability(request.durability, request.durable),
         name: request.name,
         dimensions: request.dimensions,
         model: request.model,
         text_field: request.text_field,
-        owner: owner.to_owned(),
-        durable: durability(request.durability, request.durable)?,
-    })
+    }
 }
 
 /// Returns true if a collection is durable; `None` leaves it to the daemon.
-fn durability(durability: i32, durable: bool) -> Result<Option<bool>, ApiError> {
+fn durability(durability: i32, durable: bool) -> Decoded<Option<bool>> {
     let is_durable = match pb::Durability::try_from(durability) {
         Ok(pb::Durability::Unspecified) => durable.then_some(true),
         Ok(pb::Durability::Log) => Some(true),
@@ -168,7 +155,15 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
     }
 }
 
-pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiError> {
+pub(super) fn upsert_call(mut request: pb::UpsertRequest) -> UpsertCall {
+    UpsertCall {
+        bytes: request.encoded_len() as u64,
+        collection: std::mem::take(&mut request.collection),
+        points: new_points(request),
+    }
+}
+
+fn new_points(request: pb::UpsertRequest) -> Decoded<NewPoints> {
     let pb::UpsertRequest { ids, points, payloads, payload_columns, .. } = request;
     let ids = convert::ids("ids", &ids.unwrap_or_default())?;
     let vectors = match points {
@@ -186,45 +181,41 @@ pub(super) fn new_points(request: pb::UpsertRequest) -> Result<NewPoints, ApiErr
     Ok(NewPoints { ids, vectors, payloads })
 }
 
-/// The parameters of a hybrid search, if requested.
-fn hybrid(is_hybrid: bool, fusion: i32, text_weight: Option<f32>) -> Result<Option<Hybrid>, ApiError> {
-    if !is_hybrid {
-        let field = if text_weight.is_some() { "text_weight" } else { "fusion" };
-        let alone = text_weight.is_some() || fusion != 0;
-        return if alone { Err(ApiError::invalid(field, "expected none without hybrid")) } else { Ok(None) };
+fn fusion(fusion: i32) -> Decoded<Option<Fusion>> {
+    match pb::Fusion::try_from(fusion) {
+        Ok(pb::Fusion::Unspecified) => Ok(None),
+        Ok(pb::Fusion::RelativeScore) => Ok(Some(Fusion::RelativeScore)),
+        Ok(pb::Fusion::ReciprocalRank) => Ok(Some(Fusion::ReciprocalRank)),
+        Err(_) => Err(ApiError::invalid("fusion", format!("expected a known fusion, got {fusion}"))),
     }
-    let text_weight = match text_weight {
-        Some(weight) if !(0.0..=1.0).contains(&weight) => {
-            return Err(ApiError::invalid("text_weight", format!("expected a number from 0 to 1, got {weight}")));
-        }
-        weight => weight.map_or(DEFAULT_TEXT_WEIGHT, f64::from),
-    };
-    let fusion = match pb::Fusion::try_from(fusion) {
-        Ok(pb::Fusion::Unspecified | pb::Fusion::RelativeScore) => Fusion::RelativeScore,
-        Ok(pb::Fusion::ReciprocalRank) => Fusion::ReciprocalRank,
-        Err(_) => return Err(ApiError::invalid("fusion", format!("expected a known fusion, got {fusion}"))),
-    };
-    Ok(Some(Hybrid { fusion, text_weight }))
 }
 
-pub(super) fn search_spec(request: pb::SearchRequest) -> Result<SearchSpec, ApiError> {
-    let query = match request.query {
-        Some(pb::search_request::Query::Vectors(vectors)) => {
-            Query::Vectors(Vectors::Rows(matrix("vectors", &vectors)?))
-        }
-        Some(pb::search_request::Query::Texts(texts)) => Query::Vectors(Vectors::Texts(texts.values)),
-        Some(pb::search_request::Query::Ids(ids)) => Query::Ids(convert::ids("ids", &ids)?),
-        None => return Err(ApiError::invalid("query", "expected vectors, texts or ids, got none")),
-    };
-    Ok(SearchSpec {
-        query,
-        offset: request.offset as usize,
-        limit: request.limit as usize,
-        threshold: threshold(request.score_threshold)?,
-        filter: filter(request.filter)?,
+pub(super) fn search_call(request: pb::SearchRequest) -> SearchCall {
+    SearchCall {
+        collection: request.collection,
+        query: query(request.query),
+        offset: request.offset,
+        limit: request.limit,
+        score_threshold: request.score_threshold,
+        filter: filter(request.filter),
         with_payload: request.include_payload,
-        hybrid: hybrid(request.hybrid, request.fusion, request.text_weight)?,
-    })
+        hybrid: HybridCall {
+            is_hybrid: request.hybrid,
+            fusion: fusion(request.fusion),
+            text_weight: request.text_weight,
+        },
+    }
+}
+
+fn query(query: Option<pb::search_request::Query>) -> Decoded<Query> {
+    match query {
+        Some(pb::search_request::Query::Vectors(vectors)) => {
+            Ok(Query::Vectors(Vectors::Rows(matrix("vectors", &vectors)?)))
+        }
+        Some(pb::search_request::Query::Texts(texts)) => Ok(Query::Vectors(Vectors::Texts(texts.values))),
+        Some(pb::search_request::Query::Ids(ids)) => Ok(Query::Ids(convert::ids("ids", &ids)?)),
+        None => Err(ApiError::invalid("query", "expected vectors, texts or ids, got none")),
+    }
 }
 
 pub(super) fn hit(found: Found) -> pb::Hit {
@@ -295,85 +286,49 @@ pub(super) fn listed(ids: Ids, payloads: Option<Vec<pb::Payload>>, as_columns: b
     Ok(Listed { ids: convert::packed_ids(ids), payloads: vec![], payload_columns })
 }
 
-/// Default page size.
-const DEFAULT_PAGE: usize = 1_000;
-/// Tags of the id in a cursor.
-const NUMBER: u8 = 1;
-const UUID: u8 = 2;
-
-pub(super) fn page_spec(request: pb::ScrollPointsRequest) -> Result<PageSpec, ApiError> {
-    let limit = match request.limit as usize {
-        0 => DEFAULT_PAGE,
-        limit @ 1..=MAX_PAGE => limit,
-        limit => return Err(ApiError::invalid("limit", format!("expected at most {MAX_PAGE}, got {limit}"))),
-    };
-    Ok(PageSpec {
-        filter: filter(request.filter)?,
-        after: after(&request.cursor)?,
-        limit,
+pub(super) fn scroll_call(request: pb::ScrollPointsRequest) -> ScrollCall {
+    ScrollCall {
+        collection: request.collection,
+        filter: filter(request.filter),
+        cursor: request.cursor,
+        limit: request.limit,
         with_payload: request.include_payload,
         with_vectors: request.include_vectors,
-    })
-}
-
-/// The filter, unless it is empty.
-pub(super) fn filter(filter: Option<pb::Filter>) -> Result<Option<Filter>, ApiError> {
-    let filter = filter.map(|filter| Filter::parse("filter", &filter)).transpose()?;
-    Ok(filter.filter(|filter| !filter.is_empty()))
-}
-
-/// The last id of the previous page.
-fn after(cursor: &[u8]) -> Result<Option<PointId>, ApiError> {
-    let bad = || ApiError::invalid("cursor", "expected next_cursor of a page, or none");
-    match cursor {
-        [] => Ok(None),
-        [NUMBER, id @ ..] => {
-            let id = id.try_into().map_err(|_| bad())?;
-            Ok(Some(PointId::Number(u64::from_be_bytes(id))))
-        }
-        [UUID, id @ ..] => Ok(Some(PointId::Uuid(id.try_into().map_err(|_| bad())?))),
-        _ => Err(bad()),
     }
 }
 
-/// The cursor of the next page; empty after the last.
-pub(super) fn cursor(next: Option<PointId>) -> Bytes {
-    match next {
-        None => Bytes::new(),
-        Some(PointId::Number(number)) => [&[NUMBER][..], &number.to_be_bytes()].concat().into(),
-        Some(PointId::Uuid(uuid)) => [&[UUID][..], &uuid].concat().into(),
+pub(super) fn filter(filter: Option<pb::Filter>) -> Decoded<Option<Filter>> {
+    Ok(filter.map(|filter| Filter::parse("filter", &filter)).transpose()?)
+}
+
+pub(super) fn snapshot(written: Snapshot) -> pb::Snapshot {
+    pb::Snapshot {
+        url: written.url,
+        version: written.version,
+        point_count: written.points,
+        size_bytes: written.bytes,
+        create_time: Some(convert::timestamp(written.create_time_ms)),
     }
 }
 
-/// A clustering request without rows.
-pub(super) fn clustering(request: &pb::ClusterRequest) -> Result<kmeans::ClusterRequest, ApiError> {
-    let tolerance = request.tolerance.unwrap_or(1e-4);
-    if !tolerance.is_finite() || tolerance < 0.0 {
-        return Err(ApiError::invalid("tolerance", format!("expected a finite number of at least 0, got {tolerance}")));
-    }
-    let max_iterations = at_most("max_iterations", request.max_iterations, 100, MAX_ITERATIONS)?;
-    let init_count = at_most("init_count", request.init_count, 1, MAX_INITS)?;
-    let nothing = Matrix::from_vec(0, 0, vec![]).map_err(|e| ApiError::invalid("vectors", e.to_string()))?;
-    Ok(kmeans::ClusterRequest {
-        rows: Rows::Inline(nothing),
-        clusters: request.cluster_count as usize,
-        max_iterations,
-        tolerance,
-        init_count,
+pub(super) fn cluster_call(request: pb::ClusterRequest) -> ClusterCall {
+    let input = match request.input {
+        Some(pb::cluster_request::Input::Vectors(vectors)) => Ok(ClusterInput::Rows(matrix("vectors", &vectors))),
+        Some(pb::cluster_request::Input::Collection(name)) => Ok(ClusterInput::Collection(name)),
+        None => Err(ApiError::invalid("input", "expected vectors or a collection, got neither")),
+    };
+    ClusterCall {
+        input,
+        cluster_count: request.cluster_count,
+        max_iterations: request.max_iterations,
+        tolerance: request.tolerance,
+        init_count: request.init_count,
         spherical: request.spherical,
         seed: request.seed,
-    })
-}
-
-fn at_most(field: &str, got: u32, default: usize, max: u32) -> Result<usize, ApiError> {
-    match got {
-        0 => Ok(default),
-        got if got <= max => Ok(got as usize),
-        got => Err(ApiError::invalid(field, format!("expected at most {max}, got {got}"))),
     }
 }
 
-pub(super) fn cluster_response(clusters: kmeans::Clusters, ids: Option<pb::PointIds>) -> pb::ClusterResponse {
+pub(super) fn cluster_response(clusters: Clusters, ids: Option<pb::PointIds>) -> pb::ClusterResponse {
     let rows = clusters.assignments.len();
     pb::ClusterResponse {
         centers: Some(tensor(&clusters.centers)),
@@ -396,50 +351,37 @@ mod tests {
         pb::Tensor { dtype: pb::Dtype::F32.into(), shape: shape.to_vec(), data: bytes_of(numbers.to_vec()) }
     }
 
-    fn request() -> pb::FindSimilarRequest {
-        pb::FindSimilarRequest {
+    #[test]
+    fn invalid_tensors_of_a_search_name_the_field() {
+        let request = pb::FindSimilarRequest {
             queries: Some(f32s([1, 2], &[1.0, 2.0])),
-            corpus: Some(f32s([3, 2], &[1.0; 6])),
-            k: 3,
+            corpus: Some(f32s([3, 2], &[1.0, 1.0, 1.0, f32::INFINITY, 1.0, 1.0])),
             ..pb::FindSimilarRequest::default()
-        }
-    }
-
-    fn refused(request: &pb::FindSimilarRequest) -> String {
-        find_similar(request).expect_err("it must be refused").to_string()
-    }
-
-    #[test]
-    fn the_metric_defaults_to_cosine() {
-        let taken = find_similar(&request()).expect("it is good");
-        assert_eq!((taken.k, taken.metric, taken.threshold), (3, search::Metric::Cosine, None));
+        };
+        let refused = |request: &pb::FindSimilarRequest| {
+            find_similar_call(request).map(|_| ()).expect_err("it must be refused").to_string()
+        };
+        let infinite = refused(&request);
+        assert!(infinite.starts_with("corpus.data: ") && infinite.ends_with("row 1, column 1"), "{infinite}");
+        let missing = pb::FindSimilarRequest { queries: None, ..request };
+        assert_eq!(refused(&missing), "queries: expected a tensor, got none");
     }
 
     #[test]
-    fn invalid_requests_name_the_field() {
-        assert_eq!(
-            refused(&pb::FindSimilarRequest { k: 4, ..request() }),
-            "k: expected 1 to 3, the corpus's rows, got 4"
-        );
-        assert!(refused(&pb::FindSimilarRequest { k: 0, ..request() }).starts_with("k: "));
-        assert_eq!(
-            refused(&pb::FindSimilarRequest { queries: None, ..request() }),
-            "queries: expected a tensor, got none"
-        );
-        let nan = f32s([3, 2], &[1.0, 1.0, 1.0, f32::INFINITY, 1.0, 1.0]);
-        let nan = refused(&pb::FindSimilarRequest { corpus: Some(nan), ..request() });
-        assert!(nan.starts_with("corpus.data: ") && nan.ends_with("row 1, column 1"), "{nan}");
-        let other = Some(f32s([2, 3], &[1.0; 6]));
-        assert!(refused(&pb::FindSimilarRequest { corpus: other, ..request() }).starts_with("corpus.shape: "));
-        assert!(refused(&pb::FindSimilarRequest { metric: 99, ..request() }).starts_with("metric: "));
-        let nan = pb::FindSimilarRequest { score_threshold: Some(f32::NAN), ..request() };
-        assert!(refused(&nan).starts_with("score_threshold: "));
+    fn unknown_values_of_enums_name_the_field_and_unspecified_ones_are_none() {
+        let text = |error: ApiError| error.to_string();
+        assert_eq!(metric(99).map_err(text), Err("metric: expected a known metric, got 99".to_owned()));
+        assert_eq!(storage(99).map_err(text), Err("storage: expected f32, f16, bf16 or i8, got dtype 99".to_owned()));
+        assert_eq!(fusion(99).map_err(text), Err("fusion: expected a known fusion, got 99".to_owned()));
+        assert_eq!(metric(0).map_err(text), Ok(None));
+        assert_eq!(storage(0).map_err(text), Ok(None));
+        assert_eq!(fusion(0).map_err(text), Ok(None));
     }
 
     #[test]
     fn short_lists_are_padded_with_minus_one_and_nan() {
         let hit = |row, score| Hit { row, score };
-        let hits = search::Hits { lists: vec![vec![hit(7, 0.5)], vec![], vec![hit(1, 2.0), hit(0, 1.0)]] };
+        let hits = Hits { lists: vec![vec![hit(7, 0.5)], vec![], vec![hit(1, 2.0), hit(0, 1.0)]] };
         let response = ranking(&hits, 2);
         let indices = response.indices.expect("it is always set");
         assert_eq!((indices.shape, indices.dtype), (vec![3, 2], pb::Dtype::I32.into()));
@@ -460,17 +402,5 @@ mod tests {
         assert_eq!(of(pb::Durability::Memory, false), Ok(Some(false)));
         assert!(of(pb::Durability::Memory, true).is_err_and(|message| message.starts_with("durability: ")));
         assert!(durability(99, false).is_err());
-    }
-
-    #[test]
-    fn clustering_parameters_have_defaults_and_bounds() {
-        let taken = clustering(&pb::ClusterRequest { cluster_count: 5, ..pb::ClusterRequest::default() });
-        let taken = taken.expect("it is good");
-        assert_eq!((taken.max_iterations, taken.init_count, taken.tolerance), (100, 1, 1e-4));
-        let refused = |request| clustering(&request).expect_err("it must be refused").to_string();
-        let tolerance = pb::ClusterRequest { tolerance: Some(-1.0), ..pb::ClusterRequest::default() };
-        assert!(refused(tolerance).starts_with("tolerance: "));
-        let inits = pb::ClusterRequest { init_count: u32::MAX, ..pb::ClusterRequest::default() };
-        assert!(refused(inits).starts_with("init_count: "));
     }
 }

@@ -1,0 +1,8 @@
+//! The daemon as its operators see it: devices, statistics, a report, drain.
+
+mod drain;
+mod report;
+mod service;
+pub(crate) mod stats;
+
+pub(crate) use self::service::DaemonService;
