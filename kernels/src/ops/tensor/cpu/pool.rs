@@ -49,10 +49,11 @@ pub(super) fn run(step: &PoolStep, memory: &Memory<'_>, worker: &Worker) -> Resu
     }
 }
 
-/// Bytes of the columns that are combined at a time.
+/// Bytes of the columns that are combined at a time, and of their windows.
 pub(super) fn scratch_bytes(step: &PoolStep, threads: usize) -> u64 {
     let width = step.input.layout.shape.last().copied().unwrap_or(0);
-    product([2, threads, width, step.input.dtype.compute().size()])
+    let columns = product([2, threads, width, step.input.dtype.compute().size()]);
+    columns.saturating_add(product([threads, width.min(COLUMNS), size_of::<Window>()]))
 }
 
 /// The windows along an axis.
@@ -77,6 +78,18 @@ struct Window {
 impl Window {
     fn len(&self) -> usize {
         self.inside.len().div_ceil(self.step)
+    }
+
+    /// Combines the elements of the window with `first`. The elements begin at position `offset`.
+    fn combined<T: Copy>(&self, elements: &[T], offset: usize, first: T, combine: impl Fn(T, T) -> T) -> T {
+        let mut total = first;
+        let mut position = self.inside.start;
+        // An iterator with a step divides by it at its start, which takes longer than a small window.
+        while position < self.inside.end {
+            total = combine(total, elements[position - offset]);
+            position = position.saturating_add(self.step);
+        }
+        total
     }
 }
 
@@ -143,6 +156,22 @@ struct WindowBuffers<T> {
     row: Vec<T>,
     columns: Vec<T>,
     results: Vec<T>,
+    /// The windows of the part of a row that begins at `windows_start`: they are those of the next row, too.
+    windows: Vec<Window>,
+    windows_start: usize,
+}
+
+impl<T> WindowBuffers<T> {
+    fn new() -> Self {
+        Self {
+            native: vec![],
+            row: vec![],
+            columns: vec![],
+            results: vec![],
+            windows: vec![],
+            windows_start: usize::MAX,
+        }
+    }
 }
 
 impl Pool<'_> {
@@ -174,9 +203,8 @@ impl Pool<'_> {
         let rows_read = vertical.window(vertical.output / 2).len() + 1;
         let line_cost = product([rows_read, horizontal.input + horizontal.output]).saturating_mul(READ_COST / 4);
         let part_cost = line_cost / parts as u64 + 1;
-        let scratch = || WindowBuffers { native: vec![], row: vec![], columns: vec![], results: vec![] };
         let work = |scratch: &mut WindowBuffers<T>, range: Range<usize>| {
-            let WindowBuffers { native, row, columns, results } = scratch;
+            let WindowBuffers { native, row, columns, results, windows, windows_start } = scratch;
             for nth in range {
                 let line = nth / parts;
                 let start = nth % parts * COLUMNS;
@@ -184,6 +212,11 @@ impl Pool<'_> {
                 let window = vertical.window(line % vertical.output);
                 let part = start..(start + COLUMNS).min(horizontal.output);
                 let span = horizontal.span(&part);
+                if *windows_start != start {
+                    windows.clear();
+                    windows.extend(part.clone().map(|column| horizontal.window(column)));
+                    *windows_start = start;
+                }
                 row.resize(row.len().max(span.len()), first);
                 columns.clear();
                 columns.resize(span.len(), first);
@@ -194,10 +227,9 @@ impl Pool<'_> {
                     columns.iter_mut().zip(&*row).for_each(|(sum, x)| *sum = combine(*sum, *x));
                 }
                 results.clear();
-                results.extend(part.clone().map(|column| {
-                    let across = horizontal.window(column);
-                    let elements = across.inside.clone().step_by(across.step).map(|index| columns[index - span.start]);
-                    finish(elements.fold(first, combine), &window, &across)
+                results.extend(windows.iter().map(|across| {
+                    let combined = across.combined(columns, span.start, first, combine);
+                    finish(combined, &window, across)
                 }));
                 // SAFETY: outputs overlap no input, and each part of a row is of one task.
                 unsafe { writer.write(line..line + 1, part, results, native) };
@@ -207,7 +239,7 @@ impl Pool<'_> {
         worker.for_each_joining(
             ranges,
             |range: &Range<usize>| product([range.len()]).saturating_mul(part_cost),
-            scratch,
+            WindowBuffers::new,
             work,
         )
     }
