@@ -53,6 +53,91 @@ out[10] = wp.min(wp.nan, 3.0)
     assert_eq!(results, [-3.75, -4.0, -1.5, 8.0, 1.0, 1.0, -3.0, 2.0, -0.25, 1.0, 3.0]);
 }
 
+/// What Warp 1.19 computes on a CPU: `acosf(min(max(x, -1), 1))`, where a maximum with NaN is the number.
+#[test]
+fn inverse_sines_and_cosines_move_their_operand_to_the_domain() {
+    use std::f64::consts::{FRAC_PI_2, PI};
+    let cases = [
+        (f64::NEG_INFINITY, -FRAC_PI_2, PI),
+        (-1.5, -FRAC_PI_2, PI),
+        (-1.000_000_1, -FRAC_PI_2, PI),
+        (-1.0, -FRAC_PI_2, PI),
+        (0.0, 0.0, FRAC_PI_2),
+        (0.5, 0.5_f64.asin(), 0.5_f64.acos()),
+        (1.0, FRAC_PI_2, 0.0),
+        (1.000_000_1, FRAC_PI_2, 0.0),
+        (1e30, FRAC_PI_2, 0.0),
+        (f64::INFINITY, FRAC_PI_2, 0.0),
+        (f64::NAN, -FRAC_PI_2, PI),
+    ];
+    for (dtype, bound) in [("wp.float64", 1e-15), ("wp.float32", 2e-7), ("wp.float16", 2e-3), ("wp.bfloat16", 2e-2)] {
+        let source = format!(
+            "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=wp.float64), sines: wp.array(dtype=wp.float64), cosines: wp.array(dtype=wp.float64)):
+    i = wp.tid()
+    v = {dtype}(x[i])
+    f = wp.acos
+    sines[i] = wp.float64(wp.asin(v))
+    cosines[i] = wp.float64(f(v))
+"
+        );
+        let inputs = cases.map(|(x, ..)| x);
+        let mut arguments = [Argument::array(&inputs), Argument::array(&[9.0; 11]), Argument::array(&[9.0; 11])];
+        run(&source, &[11], &mut arguments);
+        let [sines, cosines] = [1, 2].map(|nth: usize| read::<f64>(&arguments[nth]));
+        for (nth, (x, sine, cosine)) in cases.into_iter().enumerate() {
+            assert!((sines[nth] - sine).abs() <= bound, "asin({x}) of {dtype}: {}", sines[nth]);
+            assert!((cosines[nth] - cosine).abs() <= bound, "acos({x}) of {dtype}: {}", cosines[nth]);
+        }
+    }
+}
+
+#[test]
+fn the_angle_between_unit_vectors_is_a_number() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=wp.vec3), angles: wp.array(dtype=float)):
+    i = wp.tid()
+    u = wp.normalize(x[i])
+    angles[2 * i] = wp.acos(wp.dot(u, u))
+    angles[2 * i + 1] = wp.asin(wp.dot(u, -u))
+";
+    let count = 500_u32;
+    let components: Vec<f32> = (0..3 * count).map(|nth| ((nth * 2_654_435 % 1009) as f32 - 500.0) / 97.0).collect();
+    let mut arguments = [common::elements(&components, 3), Argument::array(&vec![9.0_f32; 1000])];
+    run(source, &[count], &mut arguments);
+    let angles = read::<f32>(&arguments[1]);
+    assert!(angles.iter().step_by(2).all(|angle| angle.abs() < 1e-3));
+    assert!(angles.iter().skip(1).step_by(2).all(|angle| (angle + std::f32::consts::FRAC_PI_2).abs() < 1e-3));
+}
+
+/// Warp negates scalars by subtraction from 0, components of vectors by their sign, and constants as Python does.
+#[test]
+fn the_negation_of_a_zero_has_the_sign_that_warp_gives_it() {
+    let results = body(
+        "float",
+        "
+x = float(out[0])
+out[0] = wp.copysign(1.0, -x)
+out[1] = wp.copysign(1.0, wp.neg(x))
+out[2] = wp.copysign(1.0, (-wp.vec2(x, x))[1])
+out[3] = wp.copysign(1.0, (-wp.mat22(x, x, x, x))[1, 1])
+out[4] = wp.copysign(1.0, -0.0)
+out[5] = wp.atan2(-x, -1.0)
+out[6] = wp.copysign(1.0, float(-wp.float16(x)))
+out[7] = float(-int(x + 5.0))
+",
+        8,
+        0.0_f32,
+    );
+    assert_eq!(results, [1.0, 1.0, -1.0, -1.0, -1.0, std::f32::consts::PI, 1.0, -5.0]);
+}
+
 #[test]
 fn constants_keep_their_precision_and_are_checked() {
     let results = body(

@@ -8,7 +8,7 @@ use accelerd_parser::{Field, Kind};
 use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::arguments::Arguments;
-use crate::lowerer::{Lowerer, Returns};
+use crate::lowerer::{Lowerer, Returns, Slots};
 use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
 use crate::source::environment::shorten;
 use crate::source::syntax::Node;
@@ -396,7 +396,9 @@ impl Lowerer<'_> {
         let Returns::Function { is_left, slots, last, .. } = frame.returns else {
             unreachable!("a function's frame is that of a function")
         };
-        if slots.is_some() && flow == Flow::Next {
+        // The end of a function without a result is where its early returns lead.
+        let has_result = slots.as_ref().is_some_and(|slots| !matches!(slots, Slots::None));
+        if has_result && flow == Flow::Next {
             let site = self.emitter.site(self.syntax().site(function.node));
             body.push(Stmt::Fault(FaultKind::InvalidValue, site));
         }
