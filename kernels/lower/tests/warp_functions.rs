@@ -125,6 +125,55 @@ def k(x: wp.array(dtype=float), a: wp.array(dtype=float), b: wp.array(dtype=floa
 }
 
 #[test]
+fn what_is_printed_is_evaluated() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=float), n: int):
+    wp.printf(\"%d %f\\n\", n, x[n])
+    print(x[0])
+    print(\"done\")
+    wp.print(wp.vec2(1.0, 2.0))
+    wp.printf(\"%f\\n\", wp.atomic_add(x, 0, 1.0))
+";
+    let mut arguments = [Argument::array(&[4.0_f32, 5.0]), Argument::value(1)];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [5.0, 5.0]);
+    arguments[1] = Argument::value(2);
+    assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
+}
+
+#[test]
+fn functions_are_made_kernels_and_functions_by_calls() {
+    let source = "
+import warp as wp
+
+def squared(x: float):
+    return x * x
+
+def twice(x: float):
+    return 2.0 * x
+
+def k(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = square(x[i]) + twice(x[i])
+
+square = wp.func(squared)
+twice = wp.func(f=twice)
+kernel = KERNEL
+";
+    for made in ["wp.kernel(k)", "wp.kernel(k, enable_backward=False)", "wp.Kernel(func=k)"] {
+        let mut arguments = [Argument::array(&[3.0_f32, -1.0])];
+        run(&source.replace("KERNEL", made), &[2], &mut arguments);
+        assert_eq!(read::<f32>(&arguments[0]), [15.0, -1.0]);
+    }
+    assert_eq!(refused(&source.replace("KERNEL", "k"), &options(Dialect::Warp)).kind, ErrorKind::NoKernel);
+    let decorated = source.replace("def squared", "@other\ndef squared").replace("KERNEL", "wp.kernel(k)");
+    assert_eq!(refused(&decorated, &options(Dialect::Warp)).kind, ErrorKind::UnsupportedExpression);
+}
+
+#[test]
 fn a_function_with_a_result_must_not_reach_its_end() {
     let source = "
 import warp as wp

@@ -2,9 +2,9 @@
 
 mod common;
 
-use accelerd_ir::kernel::Argument;
+use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Captured, Dialect, ErrorKind};
-use common::{body, options, read, refused, refused_body, run, try_run};
+use common::{body, elements, fault, options, read, refused, refused_body, run, try_run};
 
 #[test]
 fn integers_divide_as_in_warps_headers() {
@@ -109,7 +109,7 @@ def k(x: wp.array(dtype=wp.vec3), angles: wp.array(dtype=float)):
 ";
     let count = 500_u32;
     let components: Vec<f32> = (0..3 * count).map(|nth| ((nth * 2_654_435 % 1009) as f32 - 500.0) / 97.0).collect();
-    let mut arguments = [common::elements(&components, 3), Argument::array(&vec![9.0_f32; 1000])];
+    let mut arguments = [elements(&components, 3), Argument::array(&vec![9.0_f32; 1000])];
     run(source, &[count], &mut arguments);
     let angles = read::<f32>(&arguments[1]);
     assert!(angles.iter().step_by(2).all(|angle| angle.abs() < 1e-3));
@@ -182,6 +182,149 @@ def k(out: wp.array(dtype=float)):
     try_run(source, &options, &[1], &mut arguments).expect("runs");
     let expected = 3.5 + 7.0 + 1.0 + 1.0 + 2.0 * std::f32::consts::PI + 3.5;
     assert!((read::<f32>(&arguments[0])[0] - expected).abs() < 1e-5);
+}
+
+#[test]
+fn limits_of_types_are_constants() {
+    let source = "
+import sys
+import numpy as np
+import warp as wp
+
+EPS = wp.constant(wp.float32(np.finfo(np.float32).eps))
+WIDE = wp.float64(np.finfo(np.float64).eps)
+TEXT = np.finfo(\"float16\").max
+LEAST = float(np.finfo(float).tiny)
+MOST = np.iinfo(np.int32).max
+NARROW = int(np.iinfo(np.int8).min) - int(2.75)
+OF_SYS = sys.float_info.epsilon * np.pi
+
+@wp.kernel
+def k(out: wp.array(dtype=wp.float64)):
+    out[0] = wp.float64(EPS)
+    out[1] = WIDE
+    out[2] = wp.float64(TEXT)
+    out[3] = wp.float64(LEAST)
+    out[4] = wp.float64(MOST)
+    out[5] = wp.float64(NARROW)
+    out[6] = wp.float64(OF_SYS)
+    out[7] = wp.float64(np.finfo(np.float32).min)
+    out[8] = wp.float64(np.iinfo(np.uint8).max)
+";
+    let mut arguments = [Argument::array(&[0.0_f64; 9])];
+    run(source, &[1], &mut arguments);
+    let expected = [
+        f64::from(f32::EPSILON),
+        f64::EPSILON,
+        65504.0,
+        f64::MIN_POSITIVE,
+        2_147_483_647.0,
+        -130.0,
+        f64::EPSILON * std::f64::consts::PI,
+        f64::from(f32::MIN),
+        255.0,
+    ];
+    assert_eq!(read::<f64>(&arguments[0]), expected);
+    for wrong in
+        ["np.finfo(np.int32).eps", "np.iinfo(np.float32).max", "np.finfo(np.float32).bits", "np.iinfo(np.int128).max"]
+    {
+        assert_ne!(refused_body(&format!("x = {wrong}")), ErrorKind::Syntax, "{wrong}");
+    }
+}
+
+#[test]
+fn a_name_is_bound_to_values_of_other_types() {
+    let results = body(
+        "float",
+        "
+x = 1
+y = x + 1
+x = 2.5
+out[0] = x + float(y)
+x = wp.vec2(3.0, 4.0)
+out[1] = x[1]
+k = x[0]
+for k in range(2):
+    out[2] += float(k) + 1.0
+out[3] = float(k)
+v = wp.vec3(1.0, 2.0, 3.0)
+out[4] = v[2]
+for r in range(2):
+    for v in range(r + 1):
+        out[5] += float(v) + 1.0
+",
+        6,
+        0.0_f32,
+    );
+    assert_eq!(results, [4.5, 4.0, 3.0, 1.0, 3.0, 4.0]);
+}
+
+#[test]
+fn a_variable_of_a_loop_that_did_not_run_has_no_value() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(out: wp.array(dtype=float), n: int):
+    k = 2.5
+    for k in range(n):
+        out[k] += 1.0
+    out[3] = float(k)
+";
+    let mut arguments = [Argument::array(&[0.0_f32; 4]), Argument::value(3)];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [1.0, 1.0, 1.0, 2.0]);
+    arguments[1] = Argument::value(0);
+    assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::InvalidValue);
+    // The former variable is no value of the loop's, whichever path is taken.
+    let conditional = source.replace(
+        "    for k in range(n):\n        out[k]",
+        "    if n > 2:\n        for k in range(n):\n            out[k]",
+    );
+    assert_eq!(fault(&conditional, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::InvalidValue);
+}
+
+#[test]
+fn classes_derived_from_vectors_and_matrices_are_these_types() {
+    let source = "
+import warp as wp
+
+N = 5
+
+class vec5(wp.types.vector(length=N, dtype=float)):
+    pass
+
+class named(vec5):
+    \"\"\"A second name.\"\"\"
+
+class mat23(wp.types.matrix(shape=(2, 3), dtype=wp.float64)):
+    pass
+
+class point(wp.vec3):
+    pass
+
+@wp.func
+def total(v: vec5):
+    return v[0] + v[4]
+
+@wp.kernel
+def k(x: wp.array(dtype=named), out: wp.array(dtype=float)):
+    v = vec5(1.0, 2.0, 3.0, 4.0, 5.0)
+    x[0] = v + named(1.0)
+    m = mat23(wp.float64(2.0))
+    out[0] = total(v) + total(x[0]) + wp.dot(v, x[0])
+    out[1] = float(m[1, 2]) + wp.length(point(0.0, 3.0, 4.0))
+    out[2] = total(wp.types.vector(length=5, dtype=float)(3.0))
+";
+    let mut arguments = [elements(&[0.0_f32; 5], 5), Argument::array(&[0.0_f32; 3])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(read::<f32>(&arguments[1]), [6.0 + 8.0 + 70.0, 7.0, 6.0]);
+    let of_itself = ("class vec5(wp.types.vector(length=N, dtype=float))", "class vec5(named)");
+    for (class, other) in [of_itself, ("class named(vec5)", "class named(dict)")] {
+        let broken = source.replace(class, other);
+        assert_eq!(refused(&broken, &options(Dialect::Warp)).kind, ErrorKind::UnsupportedType, "{other}");
+    }
 }
 
 #[test]

@@ -107,7 +107,7 @@ class User:
     @classmethod
     def of_class(cls, one: type) -> User:
         scope = {**vars(builtins), **vars(sys.modules[one.__module__])}
-        return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set(), set())
+        return cls(one.__qualname__, one.__module__, _source_file(one), scope, set(), set())
 
     def is_static(self, call: ast.Call) -> bool:
         """Return whether a call is one of `warp.static` with an expression."""
@@ -495,7 +495,7 @@ class Captures:
         lines = [f"@{self._warp()}.struct\n", f"class {name}:\n"]
         lines += [f"    {one}: {type_}\n" for one, type_ in fields.items()]
         text = Text(lines, 1, (0,) * len(lines))
-        self._structs[id(struct)] = Definition(name, inspect.getsourcefile(struct.cls) or "", text, True)
+        self._structs[id(struct)] = Definition(name, _source_file(struct.cls), text, True)
         self._generated.append(self._structs[id(struct)])
         return name
 
@@ -529,6 +529,14 @@ def without_own_decorators(given: Any, user: User, text: Text) -> Text:
         if _is_own(value) or is_outermost:
             numbers |= {*range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1)}
     return text.without_lines(numbers)
+
+
+def _source_file(one: type) -> str:
+    """Return the file of a class; empty if its module has none or is gone."""
+    try:
+        return inspect.getsourcefile(one) or ""
+    except TypeError:
+        return ""
 
 
 def _is_own(value: Any) -> bool:

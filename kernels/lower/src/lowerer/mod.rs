@@ -13,6 +13,7 @@ use accelerd_parser::Kind;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::emitter::{Emitter, reads};
 use crate::options::Dialect;
+use crate::source::counters::SignedStores;
 use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::source::environment::{Environment, Number};
 use crate::source::syntax::{Node, Syntax};
@@ -50,6 +51,8 @@ pub(crate) struct Frame {
     /// Names that the body assigns.
     pub(crate) locals: Rc<HashSet<String>>,
     pub(crate) variables: BTreeMap<String, Variable>,
+    /// The flags of variables in whose place others have their names.
+    pub(crate) rebound: Vec<LocalId>,
     pub(crate) loops: Vec<LoopLabels>,
     /// Variables of unrolled loops.
     pub(crate) unrolled: HashSet<String>,
@@ -216,6 +219,7 @@ impl<'a> Lowerer<'a> {
             scope: enclosing_function(self.syntax(), function.node),
             locals: function.locals.clone(),
             variables: BTreeMap::new(),
+            rebound: vec![],
             loops: vec![],
             unrolled: HashSet::new(),
             returns,
@@ -358,25 +362,71 @@ impl<'a> Lowerer<'a> {
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
         let is_reference = |variable: &Variable| matches!(variable.kind, VariableKind::Reference(_));
+        let is_index = matches!(&value, Value::Data(data) if self.is_index(node, name, data));
         let constant = match &value {
             Value::Data(data) if !self.frame().variables.get(name).is_some_and(is_reference) => data.constant,
             _ => None,
         };
+        if self.frame().variables.get(name).is_some_and(|known| self.rebinds(&known.kind, &value)) {
+            self.forget_variable(name);
+        }
         let Some(known) = self.frame().variables.get(name).cloned() else {
             let flag = self.emitter.local("assigned", accelerd_ir::Dtype::Bool);
             let kind = self.new_kind(name, &value);
+            self.mark_index(&kind, is_index);
             self.emitter.emit(Stmt::Assign(flag, scalars::truth(true)));
             let variable = Variable { kind, constant, is_assigned: true, flag };
             self.frame_mut().variables.insert(name.to_owned(), variable);
             return Ok(());
         };
         let kind = self.assign_kind(node, name, known.kind, value)?;
+        self.mark_index(&kind, is_index);
         if !known.is_assigned {
             self.emitter.emit(Stmt::Assign(known.flag, scalars::truth(true)));
         }
         let variable = Variable { kind, constant, is_assigned: true, flag: known.flag };
         self.frame_mut().variables.insert(name.to_owned(), variable);
         Ok(())
+    }
+
+    /// Returns true if a variable never holds a negative number, as an index that is assigned once.
+    fn is_index(&self, target: Node, name: &str, data: &Data) -> bool {
+        let function = self.frame().function;
+        let is_known = data
+            .as_scalar()
+            .is_some_and(|(dtype, part)| dtype.is_integer() && dtype.size() >= 4 && self.emitter.is_non_negative(part));
+        if !is_known || self.environment.declarations.is_parameter(function, name) || self.mutates(name) {
+            return false;
+        }
+        let known = self.environment.signed.borrow().get(&function).cloned();
+        let stores = known.unwrap_or_else(|| {
+            let stores = Rc::new(SignedStores::of(self.syntax(), self.environment.declarations, function));
+            self.environment.signed.borrow_mut().insert(function, stores.clone());
+            stores
+        });
+        stores.is_only(name, target)
+    }
+
+    fn mark_index(&mut self, kind: &VariableKind, is_index: bool) {
+        if let (VariableKind::Data(_, slots), true) = (kind, is_index) {
+            self.emitter.mark_non_negative(slots[0]);
+        }
+    }
+
+    /// Returns true if an assignment makes another variable of the name, as in Warp: one of another type, which all later statements see.
+    fn rebinds(&self, kind: &VariableKind, value: &Value) -> bool {
+        let is_other = match (kind, value) {
+            (VariableKind::Data(known, _), Value::Data(data)) => *known != data.ty,
+            (VariableKind::Alias(known), Value::Data(data)) => known.ty != data.ty,
+            _ => false,
+        };
+        is_other && !self.is_python() && self.frame().nesting == 0
+    }
+
+    /// Makes the next assignment to a name make another variable.
+    pub(crate) fn forget_variable(&mut self, name: &str) {
+        let frame = self.frame_mut();
+        frame.rebound.extend(frame.variables.remove(name).map(|variable| variable.flag));
     }
 
     fn assign_kind(&mut self, node: Node, name: &str, kind: VariableKind, value: Value) -> Lowered<VariableKind> {
@@ -467,15 +517,14 @@ impl<'a> Lowerer<'a> {
     pub(crate) fn knowledge(&self) -> Knowledge {
         self.look_through_variables();
         let variables = self.frame().variables.iter();
-        Knowledge(variables.map(|(name, v)| (name.clone(), (v.is_assigned, v.constant))).collect())
+        Knowledge(variables.map(|(name, v)| (name.clone(), (v.flag, v.is_assigned, v.constant))).collect())
     }
 
     /// Restores the knowledge at the start of a path.
     pub(crate) fn restore(&mut self, known: &Knowledge) {
         self.look_through_variables();
         for (name, variable) in &mut self.frame_mut().variables {
-            let (is_assigned, constant) = known.0.get(name).copied().unwrap_or((false, None));
-            (variable.is_assigned, variable.constant) = (is_assigned, constant);
+            (variable.is_assigned, variable.constant) = known.of(name, variable.flag);
         }
     }
 
@@ -483,7 +532,7 @@ impl<'a> Lowerer<'a> {
     pub(crate) fn merge(&mut self, paths: &[Knowledge]) {
         self.look_through_variables();
         for (name, variable) in &mut self.frame_mut().variables {
-            let known: Vec<_> = paths.iter().map(|path| path.0.get(name).copied().unwrap_or((false, None))).collect();
+            let known: Vec<_> = paths.iter().map(|path| path.of(name, variable.flag)).collect();
             variable.is_assigned = known.iter().all(|(is_assigned, _)| *is_assigned);
             let first = known.first().and_then(|(_, constant)| *constant);
             variable.constant = first.filter(|_| known.iter().all(|(_, constant)| *constant == first));
@@ -544,9 +593,19 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-/// Facts about variables at a point: whether they are assigned, and the number that they hold.
+/// Facts about variables at a point: the flag that tells one from others of its name, whether it is assigned, and the number that it holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Knowledge(BTreeMap<String, (bool, Option<Number>)>);
+pub(crate) struct Knowledge(BTreeMap<String, (LocalId, bool, Option<Number>)>);
+
+impl Knowledge {
+    /// Whether the variable of a name and flag is assigned, and its number.
+    fn of(&self, name: &str, flag: LocalId) -> (bool, Option<Number>) {
+        match self.0.get(name) {
+            Some((known, is_assigned, constant)) if *known == flag => (*is_assigned, *constant),
+            _ => (false, None),
+        }
+    }
+}
 
 fn as_i64(index: Expr) -> Expr {
     match index {
