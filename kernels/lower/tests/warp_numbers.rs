@@ -4,7 +4,7 @@ mod common;
 
 use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Captured, Dialect, ErrorKind};
-use common::{body, elements, fault, options, read, refused, refused_body, run, try_run};
+use common::{body, elements, fault, options, read, refused, refused_body, run, shaped, try_run};
 
 #[test]
 fn integers_divide_as_in_warps_headers() {
@@ -257,6 +257,32 @@ for r in range(2):
         0.0_f32,
     );
     assert_eq!(results, [4.5, 4.0, 3.0, 1.0, 3.0, 4.0]);
+}
+
+#[test]
+fn a_name_is_bound_to_other_arrays() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=float), y: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+    a = x
+    out[0] = a[1]
+    a = y[1]
+    out[1] = a[0]
+    a = y[0]
+    out[2] = a[1]
+    a = a[0]
+    out[3] = a
+    a = x
+    out[4] = a[0]
+";
+    let mut arguments =
+        [Argument::array(&[1.0_f32, 2.0]), shaped(&[3.0_f32, 4.0, 5.0, 6.0], &[2, 2]), Argument::array(&[0.0_f32; 5])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[2]), [2.0, 5.0, 4.0, 3.0, 1.0]);
+    let conditional = source.replace("    a = y[1]", "    if out[0] > 0.0:\n        a = y[1]");
+    assert_eq!(refused(&conditional, &options(Dialect::Warp)).kind, ErrorKind::UnsupportedExpression);
 }
 
 #[test]

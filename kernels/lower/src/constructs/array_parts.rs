@@ -49,11 +49,11 @@ impl Lowerer<'_> {
         if let Axis::Slice(slice) = &view.axes[dim] {
             return Ok(self.index_in(node, slice, dtype, index));
         }
-        Ok(if is_unsigned { index } else { self.from_end(view, dim, dtype, index) })
+        Ok(if is_unsigned { index } else { self.wrapped_index(view, dim, dtype, index) })
     }
 
     /// An index of an array, of i32 or i64, where negative ones count from the end. The index is cheap, and so is the result.
-    pub(crate) fn from_end(&mut self, view: &View, dim: usize, dtype: Dtype, index: Expr) -> Expr {
+    pub(crate) fn wrapped_index(&mut self, view: &View, dim: usize, dtype: Dtype, index: Expr) -> Expr {
         if self.emitter.is_non_negative(&index) {
             return index;
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod emitter;
+pub(crate) mod knowledge;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -418,6 +419,8 @@ impl<'a> Lowerer<'a> {
         let is_other = match (kind, value) {
             (VariableKind::Data(known, _), Value::Data(data)) => *known != data.ty,
             (VariableKind::Alias(known), Value::Data(data)) => known.ty != data.ty,
+            (VariableKind::Array(known), Value::Array(view)) => !known.is_like(view),
+            (VariableKind::Data(..), Value::Array(_)) | (VariableKind::Array(_), Value::Data(_)) => true,
             _ => false,
         };
         is_other && !self.is_python() && self.frame().nesting == 0
@@ -435,9 +438,7 @@ impl<'a> Lowerer<'a> {
                 self.store_locals(slots, data.parts);
                 Ok(kind)
             }
-            (VariableKind::Array(known), Value::Array(view))
-                if known.array == view.array && known.axes.iter().zip(&view.axes).all(|(a, b)| a.is_like(b)) =>
-            {
+            (VariableKind::Array(known), Value::Array(view)) if known.is_like(&view) => {
                 let slots: Vec<_> = known
                     .axes
                     .iter()
@@ -508,46 +509,6 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Counts steps for a pass over all variables, each of which is much cheaper than a node.
-    fn look_through_variables(&self) {
-        self.add_work(self.frame().variables.len() / 8);
-    }
-
-    /// Facts about each variable, to be merged where paths meet.
-    pub(crate) fn knowledge(&self) -> Knowledge {
-        self.look_through_variables();
-        let variables = self.frame().variables.iter();
-        Knowledge(variables.map(|(name, v)| (name.clone(), (v.flag, v.is_assigned, v.constant))).collect())
-    }
-
-    /// Restores the knowledge at the start of a path.
-    pub(crate) fn restore(&mut self, known: &Knowledge) {
-        self.look_through_variables();
-        for (name, variable) in &mut self.frame_mut().variables {
-            (variable.is_assigned, variable.constant) = known.of(name, variable.flag);
-        }
-    }
-
-    /// Restores the knowledge common to all of some paths.
-    pub(crate) fn merge(&mut self, paths: &[Knowledge]) {
-        self.look_through_variables();
-        for (name, variable) in &mut self.frame_mut().variables {
-            let known: Vec<_> = paths.iter().map(|path| path.of(name, variable.flag)).collect();
-            variable.is_assigned = known.iter().all(|(is_assigned, _)| *is_assigned);
-            let first = known.first().and_then(|(_, constant)| *constant);
-            variable.constant = first.filter(|_| known.iter().all(|(_, constant)| *constant == first));
-        }
-    }
-
-    /// Forgets the numbers that variables hold which a loop assigns.
-    pub(crate) fn forget_constants(&mut self, names: &HashSet<String>) {
-        for (name, variable) in &mut self.frame_mut().variables {
-            if names.contains(name) {
-                variable.constant = None;
-            }
-        }
-    }
-
     /// Variables for the results of early returns.
     pub(crate) fn result_slots(&mut self, value: &Value) -> Option<Slots> {
         Some(match value {
@@ -590,20 +551,6 @@ impl<'a> Lowerer<'a> {
     pub(crate) fn whole(ty: Type, storage: Storage) -> Location {
         let count = u32::try_from(ty.count()).expect("components are limited");
         Location { ty, storage, choices: vec![(0..count).collect()], index: None }
-    }
-}
-
-/// Facts about variables at a point: the flag that tells one from others of its name, whether it is assigned, and the number that it holds.
-#[derive(Clone, Debug)]
-pub(crate) struct Knowledge(BTreeMap<String, (LocalId, bool, Option<Number>)>);
-
-impl Knowledge {
-    /// Whether the variable of a name and flag is assigned, and its number.
-    fn of(&self, name: &str, flag: LocalId) -> (bool, Option<Number>) {
-        match self.0.get(name) {
-            Some((known, is_assigned, constant)) if *known == flag => (*is_assigned, *constant),
-            _ => (false, None),
-        }
     }
 }
 

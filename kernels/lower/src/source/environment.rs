@@ -274,6 +274,7 @@ fn floats(op: Operator, a: f64, b: f64) -> Option<Number> {
 
 impl Number {
     /// Its integer part.
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     fn truncated(self) -> Option<Self> {
         match self {
             Self::Float(value) if value.abs() < 9.0e18 => Some(Self::Int(value as i128)),

@@ -415,7 +415,7 @@ impl Lowerer<'_> {
             let part = match &view.axes[dim] {
                 Axis::Slice(slice) => self.index_in(node, slice, to, part),
                 Axis::All | Axis::Index(_) => {
-                    let part = if index_dtype.is_signed() { self.from_end(view, dim, to, part) } else { part };
+                    let part = if index_dtype.is_signed() { self.wrapped_index(view, dim, to, part) } else { part };
                     self.selected(node, view, dim, part)
                 }
             };
