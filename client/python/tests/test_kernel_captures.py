@@ -385,6 +385,25 @@ def test_a_struct_of_another_module_is_not_the_own_one_of_its_name(wp: Any) -> N
         assert f"class {made[1]}:\n    x:" in source or f"{made[1]} = " in source
 
 
+def test_a_type_is_not_the_missing_one_of_another_function(wp: Any) -> None:
+    def made(dtype: Any) -> Any:
+        def f(x):
+            return x if dtype is None else dtype(x)
+
+        return Function(f)
+
+    nothing, first, second = made(None), made(wp.float32), made(wp.vec2)
+    wp.float32.__name__ = "float32"
+
+    def k(x):
+        return nothing(x) + first(x) + second(x)
+
+    source = text(Kernel(k, {"x": int}))
+    called = re.findall(r"x if .+ is None else (.+)\(x\)", source)
+    assert sorted(called) == ["_warp_.types.vector(length=2, dtype=_warp_.float32)", "dtype", "dtype_2_"]
+    assert "from warp import float32 as dtype" in source
+
+
 def test_modules_of_one_name_are_imported_by_names_of_their_own() -> None:
     import math as numbers
 

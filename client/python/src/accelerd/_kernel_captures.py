@@ -401,7 +401,8 @@ class Captures:
         # repr() tells 1 from True, and has NaN equal to itself.
         if repr(known) == repr(binding):
             return None
-        if isinstance(known, _Import) and isinstance(binding, _Import):
+        # A name without a binding is unknown to the daemon, which refuses a kernel that uses it.
+        if not isinstance(known, (int, float)) and not isinstance(binding, (int, float)):
             alias = self._unique(name)
             self._bindings[alias] = binding, user.name
             return alias
