@@ -197,7 +197,7 @@ def test_lines_after_a_value_keep_their_numbers(wp: Any) -> None:
         return x + y
 
     source = text(Kernel(k, {"x": int}))
-    assert source.splitlines()[2:] == ["    y = (3", "", "", "", ") + 4", "    return x + y"]
+    assert source.splitlines()[3:] == ["    y = (3", "", "", "", ") + 4", "    return x + y"]
 
 
 def test_overloads_of_generic_kernels_are_stated(wp: Any) -> None:
@@ -262,6 +262,245 @@ def test_a_name_that_a_source_has_is_no_other_name() -> None:
 
     with pytest.raises(ValueError, match="source: rename 'f_4_'"):
         text(Kernel(later, {"x": int}))
+
+
+def scaled_by(number: float) -> Any:
+    def scale(x):
+        return x * number
+
+    return scale
+
+
+class Operators:
+    """Functions as attributes, of which one has the name of a function of this module."""
+
+    scale = Function(scaled_by(3.0))
+
+
+scale = Function(scaled_by(100.0))
+
+
+def test_a_function_of_another_module_is_not_the_own_one_of_its_name(wp: Any) -> None:
+    helper: Any = ModuleType("helper")
+    helper.scale, first = Function(scaled_by(2.0)), Function(lambda x: x)
+
+    def scale_of_two(x, y):  # An overload, whose function has the name of another one.
+        return x * y
+
+    scale_of_two.__code__ = scale_of_two.__code__.replace(co_name="scale")
+    helper.both = Function(scaled_by(5.0))
+
+    def by_path(x):
+        return helper.scale(x)
+
+    def by_value(x):
+        return wp.static(helper.scale)(x)
+
+    def of_class(x):
+        return Operators.scale(x)
+
+    def of_all(x):
+        return helper.scale(x) + Operators.scale(x) + scale(x) + helper.both(x) + wp.static(helper.both)(x)
+
+    assert first.func(1.0) == 1.0
+    for function, expected in ((by_path, 2.0), (by_value, 2.0), (of_class, 3.0), (of_all, 115.0)):
+        assert executed(Kernel(function, {"x": int}))[function.__name__](1.0) == expected
+    # The given kernels are sent together, in any order.
+    kernels = [Kernel(one, {"x": int}) for one in (of_all, of_class, by_path, by_value)]
+    for given in (kernels, kernels[::-1]):
+        scope = executed(given)
+        assert [scope[name](1.0) for name in ("by_path", "by_value", "of_class", "of_all")] == [2.0, 2.0, 3.0, 115.0]
+
+
+def test_a_variable_with_the_name_of_a_function_of_another_module_does_not_hide_it() -> None:
+    helper: Any = ModuleType("helper")
+    helper.norm = helper.alias = Function(scaled_by(7.0))
+    norm = helper.norm
+
+    def k(x):
+        scale = helper.norm(x)
+        scale = helper.norm(scale) + scale
+        return scale
+
+    def by_argument(scale):
+        return helper.norm(scale)
+
+    def by_alias(x):
+        scale = helper.alias(x)
+        return scale + norm(x)
+
+    scope = executed([Kernel(one, {"x": int}) for one in (k, by_argument, by_alias)])
+    assert [scope["k"](1.0), scope["by_argument"](2.0), scope["by_alias"](3.0)] == [56.0, 14.0, 42.0]
+
+
+def test_overloads_of_another_module_are_not_the_own_ones_of_their_name() -> None:
+    def scale(x):
+        return 2 * x
+
+    first = Function(scale)
+
+    def scale(x, y):  # type: ignore[no-redef]
+        return 2 * x * y
+
+    helper: Any = ModuleType("helper")
+    helper.scale = Function(scale, overloads={"x": first, "xy": Function(scale)})
+    own = globals()["scale"]
+
+    def k(x):
+        return helper.scale(x) + own(x)
+
+    source = text(Kernel(k, {"x": int}))
+    names = re.findall(r"^def (\w+)", source, re.MULTILINE)
+    of_helper = [name for name in names if names.count(name) == 2]
+    assert len(of_helper) == 2 and "k" in names
+    used = re.search(r"return (\w+)\(x\) \+ (\w+)\(x\)", source)
+    assert used is not None and used[1] == of_helper[0] and used[2] != used[1]
+
+
+def test_a_struct_of_another_module_is_not_the_own_one_of_its_name(wp: Any) -> None:
+    helper: Any = ModuleType("helper")
+    helper.Params = Struct(type("Params", (), {}), x=wp.float32)
+    Params = Struct(type("Params", (), {}), y=int)  # noqa: N806
+
+    def k(p: Params):  # type: ignore[valid-type]
+        q = helper.Params()
+        return q.x + p.y
+
+    source = text(Kernel(k, {"p": Params}))
+    signature = re.search(r"def k\(p: (\w+)\)", source)
+    made = re.search(r"q = (\w+)\(\)", source)
+    assert signature is not None and made is not None
+    assert f"class {signature[1]}:\n    y: int\n" in source
+    assert f"class {made[1]}:\n    x: _warp_.float32\n" in source
+
+    def hidden(p: Params):  # type: ignore[valid-type]
+        Params = wp.static(helper.Params)()  # noqa: N806
+        return Params.x + p.y
+
+    kernels = [Kernel(hidden, {"p": Params}), Kernel(k, {"p": Params})]
+    for given in (kernels, kernels[::-1]):
+        source = text(given)
+        made = re.search(r"Params = (\w+)\(\)", source)
+        assert made is not None and made[1] != "Params"
+        assert f"class {made[1]}:\n    x:" in source or f"{made[1]} = " in source
+
+
+def test_a_type_is_not_the_missing_one_of_another_function(wp: Any) -> None:
+    def made(dtype: Any) -> Any:
+        def f(x):
+            return x if dtype is None else dtype(x)
+
+        return Function(f)
+
+    nothing, first, second = made(None), made(wp.float32), made(wp.vec2)
+    wp.float32.__name__ = "float32"
+
+    def k(x):
+        return nothing(x) + first(x) + second(x)
+
+    source = text(Kernel(k, {"x": int}))
+    called = re.findall(r"x if .+ is None else (.+)\(x\)", source)
+    assert sorted(called) == ["_warp_.types.vector(length=2, dtype=_warp_.float32)", "dtype", "dtype_2_"]
+    assert "from warp import float32 as dtype" in source
+
+
+def test_modules_of_one_name_are_imported_by_names_of_their_own() -> None:
+    import math as numbers
+
+    def f(x):
+        return numbers.sqrt(x)
+
+    def made() -> Any:
+        import cmath as numbers
+
+        def g(x):
+            return numbers.sqrt(x)
+
+        return g
+
+    scope = executed([f, made()])
+    assert scope["f"](4.0) == 2.0
+    assert scope["g"](-4.0) == 2.0j
+
+
+def test_a_name_that_nothing_defines_is_not_that_of_something_sent() -> None:
+    helper: Any = ModuleType("helper")
+    helper.scale = Function(scaled_by(2.0))
+
+    def k(x):
+        return helper.scale(x) + other(x)
+
+    def other(x):
+        return length(x)  # type: ignore[name-defined]  # noqa: F821
+
+    def length(x):
+        return x
+
+    helper.length, other = Function(length), Function(other)
+    del length
+
+    def both(x):
+        return helper.length(x) + other(x)
+
+    assert "length(x)" in text(Kernel(k, {"x": int}))
+    with pytest.raises(ValueError, match="source: rename 'length'"):
+        text(Kernel(both, {"x": int}))
+
+
+def test_a_function_has_the_decorator_of_what_warp_made_of_it(wp: Any) -> None:
+    def decorate(function: Any) -> Any:
+        return Kernel(function, {"x": int})
+
+    @decorate
+    def decorated(x):
+        return inner(x)
+
+    def f(x):
+        return x + 1
+
+    inner = Function(f)
+    made = Kernel(f, {"x": int})
+
+    @wp.kernel
+    def known(x):
+        return x
+
+    source = text(decorated)
+    assert "@decorate" not in source
+    assert source.splitlines()[1:4] == ["@_warp_.kernel", "", "def decorated(x):"]
+    assert "@_warp_.func\ndef f(x):" in source
+    assert "@_warp_.kernel\ndef f(x):" in text(made)
+    assert "@_warp_.kernel\ndef f(x):" in text(kernel_of(made))
+    assert "@_warp_.kernel\n\ndef known(x):" in text(Kernel(known, {"x": int}))
+    module = kernel_module(decorated, {})
+    line = module.text.splitlines().index("def decorated(x):") + 1
+    assert module.place("decorated", line, 4) == (__file__, decorated.func.__code__.co_firstlineno + 1, 8)
+    inner.native_snippet = "return x;"  # type: ignore[attr-defined]
+    assert "@_warp_.func" not in text(decorated)
+
+
+def test_types_derived_from_those_of_warp_are_the_same_types(wp: Any) -> None:
+    derived = type("vec_of_two", (wp.vec2,), {"__module__": "elsewhere"})
+    twice = type("derived_twice", (derived,), {"__module__": __name__})
+    value = twice([1.0, 2.0])
+
+    def k(x: derived, y: twice):  # type: ignore[valid-type]
+        return x + twice(1.0, 2.0) + wp.static(value) + y
+
+    source = text(Kernel(k, {"x": derived, "y": twice}))
+    vec2 = "_warp_.types.vector(length=2, dtype=_warp_.float32)"
+    assert f"def k(x: {vec2}, y: {vec2}):" in source
+    assert f"    return x + {vec2}(1.0, 2.0) + {vec2}(1.0, 2.0) + y\n" in source
+
+
+def test_scalars_of_warp_that_hold_those_of_numpy_are_written(wp: Any) -> None:
+    eps = wp.float32()
+    eps.value = np.float32(np.finfo(np.float32).eps)
+
+    def k(x):
+        return x + eps
+
+    assert "return x + _warp_.float32(1.1920928955078125e-07)\n" in text(Kernel(k, {"x": int}))
 
 
 def plain(x: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -215,6 +216,8 @@ WRONG_VALUES = [
     (1.5, "i32", TypeError, "x: expected i32, got float 1.5"),
     (True, "f32", None, 1.0),
     (1, "bool", TypeError, "x: expected bool, got int 1"),
+    (re.RegexFlag.MULTILINE | re.RegexFlag.DOTALL, "bool", None, True),
+    (re.RegexFlag(0), "bool", None, False),
     ("1", "f64", TypeError, "x: expected f64, got str '1'"),
     (300, "u8", ValueError, "x: expected a value of u8, from 0 to 255, got 300"),
     (-1, "u64", ValueError, r"x: expected a value of u64"),

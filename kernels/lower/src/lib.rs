@@ -115,6 +115,7 @@ pub fn for_each_kernel(
         numbers: RefCell::default(),
         overloads: OnceCell::new(),
         mutated: RefCell::default(),
+        signed: RefCell::default(),
         checkpoint,
     };
     let names: HashSet<_> = names.iter().map(String::as_str).collect();

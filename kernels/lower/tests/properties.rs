@@ -17,6 +17,8 @@ const LINES: &[&str] = &[
     "fn = f", "fn = wp.sqrt", "y = fn(y)", "y = apply(fn, y)", "h(y)", "h(v.y)", "h(out[x])", "h(row[1])", "h(s.b[x])", "row = grid[x:, 0]", "row = grid[0, ::x]",
     "row = row[1:x]", "grid[1:][0, x] = y", "for k in reversed(range(x, 5, x)):", "v = wp.vec3(*v)", "a, b = g(*t)", "v = wp.vec3(*row)",
     "y = wp.randn(r)", "x = int(wp.poisson(r, y))", "q = wp.quat_from_euler(v, x, 1, 2)", "x = out[-1]",
+    "for x in range(2):", "for y in range(x):", "for v in reversed(range(i)):", "x = out.dtype(2)", "y = v.dtype(x)", "y = type(row).dtype(x)",
+    "x = grid.shape[2]", "wp.printf('a', x)", "print(v)", "v = v5(1.0)", "x = 2.5", "x = v", "y = wp.acos(y)", "e(y)", "out[x] = grid[x - 1, i]",
     "del x", "x = wp.rand_init(3)", "r = wp.rand_init(3)", "y = wp.randf(r)", "x = [1]", "x = 'a'", "x = None", "v = -v * 2.0 / y",
 ];
 
@@ -41,6 +43,15 @@ def g(x: int):
 @wp.func
 def h(x: wp.ref[wp.float32]):
     x += 1.0
+
+class v5(wp.types.vector(length=5, dtype=float)):
+    pass
+
+@wp.func
+def e(x: float):
+    if x > 0.0:
+        return
+    x = 1
 
 @wp.func
 def apply(fn: wp.Function, x: float):

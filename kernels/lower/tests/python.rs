@@ -195,6 +195,45 @@ def f(x: float) -> int:
     }
 }
 
+/// The digits are those that CPython computes.
+#[test]
+fn ranges_run_in_reverse() {
+    let source = "
+def f(start: int, stop: int, step: int) -> int:
+    digits = 0
+    n = 0
+    for i in reversed(range(start, stop, step)):
+        if n == 6:
+            break
+        digits = digits * 100 + i + 50
+        n += 1
+    for j in reversed(range(2)):
+        digits = digits * 10 + j
+    return digits
+";
+    let bounds = [(0, 5, 1), (0, 5, 2), (5, 0, -2), (5, 0, 1), (-3, 4, 3), (7, -7, -5), (0, 0, 1)];
+    let column = |part: fn(&(i64, i64, i64)) -> i64| Argument::array(&bounds.iter().map(part).collect::<Vec<_>>());
+    let arguments = vec![column(|b| b.0), column(|b| b.1), column(|b| b.2)];
+    let expected = [545_352_515_010, 54_525_010, 51_535_510, 10, 53_504_710, 47_525_710, 10];
+    assert_eq!(rows(source, arguments, bounds.len(), 0_i64), expected);
+    let of = |start: i64, stop: i64, step: i64| [start, stop, step].map(|bound| Argument::array(&[bound])).to_vec();
+    for bounds in [of(0, 5, 0), of(i64::MIN, i64::MAX, 1), of(0, i64::MAX, 1)] {
+        assert_eq!(fault_of(source, bounds, 0_i64), FaultKind::InvalidValue);
+    }
+    let large = of(1 << 60, (1 << 60) + 3, 1);
+    let last = "
+def f(start: int, stop: int, step: int) -> int:
+    for i in reversed(range(start, stop, step)):
+        return i
+    return 0
+";
+    assert_eq!(rows(last, large, 1, 0_i64), [(1 << 60) + 2]);
+    let own = "def range(x: int) -> int:\n    return x\n\ndef f(x: int) -> int:\n    for i in range(x):\n        x = i\n    return x\n";
+    assert_eq!(refused(own, &Options { entry: Some("f"), ..python() }).kind, ErrorKind::UnsupportedStatement);
+    let own = "def reversed(x: int) -> int:\n    return x\n\ndef f(x: int) -> int:\n    for i in reversed(range(x)):\n        x = i\n    return x\n";
+    assert_eq!(refused(own, &Options { entry: Some("f"), ..python() }).kind, ErrorKind::UnsupportedStatement);
+}
+
 #[test]
 fn lists_are_rows_with_lengths_and_negative_indices() {
     let source = "

@@ -166,9 +166,16 @@ fn what_warp_refuses_is_refused() {
     for (body, expected) in [
         ("out[0] = 1.0 * float(n) * n", ErrorKind::TypeMismatch),
         ("out[0] = n", ErrorKind::TypeMismatch),
-        ("x = 1\nx = 2.0", ErrorKind::TypeMismatch),
+        ("if n > 0:\n    x = 1\n    x = 2.0", ErrorKind::TypeMismatch),
+        ("x = 1\nif n > 0:\n    x = 2.0", ErrorKind::TypeMismatch),
+        ("x = 1\nfor i in range(n):\n    x = 2.0", ErrorKind::TypeMismatch),
         ("out[0] = missing", ErrorKind::UnknownName),
-        ("print(n)", ErrorKind::UnsupportedBuiltin),
+        ("wp.printf(n)", ErrorKind::ArgumentMismatch),
+        ("out[0] = out.shape[4]", ErrorKind::IndexOutOfRange),
+        (
+            "i = wp.vec2()\nfor j in range(n):\n    out[0] = i[0]\n    for i in range(n):\n        pass",
+            ErrorKind::TypeMismatch,
+        ),
         ("out[0] = wp.nothing(1.0)", ErrorKind::UnsupportedBuiltin),
         ("out[0] = wp.sin(n)", ErrorKind::ArgumentMismatch),
         ("x = [1, 2]", ErrorKind::UnsupportedExpression),

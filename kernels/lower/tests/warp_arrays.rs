@@ -7,7 +7,7 @@ use accelerd_lower::{Dialect, ErrorKind, lower};
 use common::{elements, fault, options, read, run, shaped};
 
 #[test]
-fn an_index_outside_the_array_is_a_fault_and_negative_ones_do_not_wrap() {
+fn an_index_outside_the_array_is_a_fault() {
     let source = "
 import warp as wp
 
@@ -15,10 +15,113 @@ import warp as wp
 def k(out: wp.array(dtype=int), n: int):
     out[n] = 1
 ";
-    for n in [-1, 2] {
+    for n in [-3, -4, 2, i32::MIN, i32::MAX] {
         let mut arguments = [Argument::array(&[0_i32; 2]), Argument::value(n)];
         assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
     }
+    for dtype in ["wp.uint32", "wp.uint64"] {
+        let of_all_bits = source.replace("out[n]", &format!("out[{dtype}(n)]"));
+        let mut arguments = [Argument::array(&[0_i32; 2]), Argument::value(-1)];
+        assert_eq!(fault(&of_all_bits, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
+        let atomic =
+            of_all_bits.replace(&format!("out[{dtype}(n)] = 1"), &format!("wp.atomic_add(out, {dtype}(n), 1)"));
+        assert_eq!(fault(&atomic, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
+    }
+}
+
+/// Each way to state an index; the expected values are those of Warp on a CPU.
+#[test]
+fn computed_negative_indices_count_from_the_end() {
+    let source = "
+import warp as wp
+
+@wp.func
+def last(x: wp.array(dtype=float), back: int):
+    return x[-back]
+
+@wp.func
+def shifted(x: wp.array(dtype=float), i: int):
+    i -= 2
+    return x[i]
+
+@wp.kernel
+def k(x: wp.array(dtype=float), m: wp.array2d(dtype=float), at: wp.array(dtype=int), out: wp.array(dtype=float), n: int):
+    i = wp.tid()
+    out[0] = x[n]
+    x[n - 1] = 9.0
+    wp.atomic_add(x, n - 2, 5.0)
+    x[n] += 100.0
+    out[1] = x[n]
+    out[2] = m[n, n - 1] + m[i - 1][i - 3]
+    out[3] = x[at[i]] + x[wp.int64(n)] + x[wp.int8(n)]
+    out[4] = last(x, 2) + shifted(x, 1) + shifted(x, i)
+    j = i
+    for step in range(3):
+        j = j - 1
+        out[5] += x[j]
+    for step in range(-2, 2):
+        out[6] += x[step]
+    for step in range(3, -2, -1):
+        out[7] += x[step]
+    out[8] = x[i] + x[i % 5] + x[wp.max(n, 0)]
+";
+    let mut arguments = [
+        Argument::array(&[1.0_f32, 2.0, 3.0, 4.0, 5.0]),
+        shaped(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]),
+        Argument::array(&[-4_i32]),
+        Argument::array(&[0.0_f32; 9]),
+        Argument::value(-1),
+    ];
+    run(source, &[1], &mut arguments);
+    // x is 1, 2, 8, 9, 105 after the stores.
+    assert_eq!(read::<f32>(&arguments[0]), [1.0, 2.0, 8.0, 9.0, 105.0]);
+    let expected =
+        [5.0, 105.0, 5.0 + 4.0, 2.0 + 210.0, 9.0 + 105.0 + 9.0, 122.0, 117.0, 9.0 + 8.0 + 2.0 + 1.0 + 105.0, 3.0];
+    assert_eq!(read::<f32>(&arguments[3]), expected);
+}
+
+#[test]
+fn an_array_has_an_extent_of_0_beyond_its_dimensions() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(a: wp.array2d(dtype=float), out: wp.array(dtype=int)):
+    depth = a.shape[2]
+    out[0] = depth
+    out[1] = a.shape[3] + a.shape[1]
+    out[2] = a[0].shape[1]
+";
+    let mut arguments = [shaped(&[0.0_f32; 6], &[2, 3]), Argument::array(&[9_i32; 3])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<i32>(&arguments[1]), [0, 3, 0]);
+}
+
+#[test]
+fn the_type_of_elements_constructs_values() {
+    let source = "
+import warp as wp
+
+@wp.func
+def doubled(x: wp.array(dtype=wp.Scalar), i: int):
+    return x.dtype(2) * x[i]
+
+@wp.kernel
+def k(x: wp.array(dtype=wp.float64), v: wp.array(dtype=wp.vec2d), n: wp.array(dtype=wp.int16), out: wp.array(dtype=float)):
+    w = v[0]
+    out[0] = float(doubled(x, 0)) + float(doubled(n, 0))
+    out[1] = float(v.dtype(2.0)[1] + w.dtype(0.5))
+    out[2] = float(type(x).dtype(2.5)) + float(type(w).dtype(1))
+    out[3] = float(wp.vector(length=3, dtype=x.dtype)[2] + wp.identity(n=2, dtype=w.dtype)[1, 1])
+";
+    let mut arguments = [
+        Argument::array(&[1.5_f64]),
+        elements(&[4.0_f64, 5.0], 2),
+        Argument::array(&[7_i16]),
+        Argument::array(&[0.0_f32; 4]),
+    ];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[3]), [17.0, 2.5, 3.5, 1.0]);
 }
 
 #[test]

@@ -4,10 +4,10 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use accelerd_ir::kernel::Argument;
 use accelerd_ir::kernel::interpret::{Limits, launch};
+use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Dialect, ErrorKind, for_each_kernel, lower};
-use common::{options, read, refused, refused_body, run, shaped};
+use common::{fault, options, read, refused, refused_body, run, shaped};
 
 #[test]
 fn functions_are_inlined_with_early_returns_and_tuples() {
@@ -60,6 +60,139 @@ def k(x: wp.array(dtype=float), out: wp.array(dtype=float), found: wp.array(dtyp
     // The array changes while the threads run, in order.
     assert_eq!(read::<i32>(&arguments[2]), [2, 4, 6]);
     assert_eq!(read::<f32>(&arguments[0]), [-20.0, 8.0, 40.0]);
+}
+
+#[test]
+fn a_function_without_a_result_may_return_early() {
+    let source = "
+import warp as wp
+
+@wp.func
+def store(x: float, out: wp.array(dtype=float), i: int):
+    if x < 0.0:
+        return
+    out[i] = wp.sqrt(x)
+
+@wp.func
+def nested(x: float, out: wp.array(dtype=float), i: int):
+    for j in range(4):
+        if x > float(j):
+            out[i] += 1.0
+            continue
+        if x < -1.0:
+            return
+        out[i] += 10.0
+        return
+    out[i] += 100.0
+
+@wp.func
+def ends(x: float, out: wp.array(dtype=float), i: int) -> None:
+    if x > 1.0:
+        out[i] = 1.0
+        return
+    out[i] = 2.0
+    return
+
+@wp.func
+def never(x: float, out: wp.array(dtype=float), i: int):
+    return
+    out[i] = 3.0
+
+@wp.func
+def caller(x: float, out: wp.array(dtype=float), i: int):
+    store(x, out, i)
+    if x == 4.0:
+        return
+    store(x + 5.0, out, i)
+
+@wp.kernel
+def k(x: wp.array(dtype=float), a: wp.array(dtype=float), b: wp.array(dtype=float), c: wp.array(dtype=float)):
+    i = wp.tid()
+    store(x[i], a, i)
+    nested(x[i], b, i)
+    ends(x[i], c, i)
+    never(x[i], c, i)
+    if x[i] == 2.25:
+        return
+    caller(x[i], c, i)
+";
+    let x = [-4.0_f32, -1.0, 2.25, 4.0, 9.0];
+    let mut arguments = [&x, &[7.0; 5], &[0.0; 5], &[0.0; 5]].map(|values| Argument::array(values));
+    run(source, &[5], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[1]), [7.0, 7.0, 1.5, 2.0, 3.0]);
+    assert_eq!(read::<f32>(&arguments[2]), [0.0, 10.0, 13.0, 104.0, 104.0]);
+    assert_eq!(read::<f32>(&arguments[3]), [1.0, 2.0, 1.0, 2.0, 14.0_f32.sqrt()]);
+}
+
+#[test]
+fn what_is_printed_is_evaluated() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=float), n: int):
+    wp.printf(\"%d %f\\n\", n, x[n])
+    print(x[0])
+    print(\"done\")
+    wp.print(wp.vec2(1.0, 2.0))
+    wp.printf(\"%f\\n\", wp.atomic_add(x, 0, 1.0))
+";
+    let mut arguments = [Argument::array(&[4.0_f32, 5.0]), Argument::value(1)];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [5.0, 5.0]);
+    arguments[1] = Argument::value(2);
+    assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
+}
+
+#[test]
+fn functions_are_made_kernels_and_functions_by_calls() {
+    let source = "
+import warp as wp
+
+def squared(x: float):
+    return x * x
+
+def twice(x: float):
+    return 2.0 * x
+
+def k(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = square(x[i]) + twice(x[i])
+
+square = wp.func(squared)
+twice = wp.func(f=twice)
+kernel = KERNEL
+";
+    for made in ["wp.kernel(k)", "wp.kernel(k, enable_backward=False)", "wp.Kernel(func=k)"] {
+        let mut arguments = [Argument::array(&[3.0_f32, -1.0])];
+        run(&source.replace("KERNEL", made), &[2], &mut arguments);
+        assert_eq!(read::<f32>(&arguments[0]), [15.0, -1.0]);
+    }
+    assert_eq!(refused(&source.replace("KERNEL", "k"), &options(Dialect::Warp)).kind, ErrorKind::NoKernel);
+    let decorated = source.replace("def squared", "@other\ndef squared").replace("KERNEL", "wp.kernel(k)");
+    assert_eq!(refused(&decorated, &options(Dialect::Warp)).kind, ErrorKind::UnsupportedExpression);
+}
+
+#[test]
+fn a_function_with_a_result_must_not_reach_its_end() {
+    let source = "
+import warp as wp
+
+@wp.func
+def f(x: float):
+    if x < 0.0:
+        return 1.0
+
+@wp.kernel
+def k(x: wp.array(dtype=float)):
+    x[0] = f(x[0])
+";
+    let mut arguments = [Argument::array(&[-1.0_f32])];
+    run(source, &[1], &mut arguments);
+    assert_eq!(read::<f32>(&arguments[0]), [1.0]);
+    assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::InvalidValue);
+    let mixed = source.replace("return 1.0", "return\n    return 1.0");
+    assert_eq!(refused(&mixed, &options(Dialect::Warp)).kind, ErrorKind::TypeMismatch);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use accelerd_ir::kernel::{Argument, Scalar as _};
 use accelerd_translate::{Captured, Dialect, Request, Targets, TranslateError, Translation, translate};
 
 const SAXPY: &str = "
@@ -179,4 +180,28 @@ def k(x: wp.array(dtype=float), count: wp.array(dtype=int), y: wp.array(dtype=fl
     assert!(!kernel.is_repeatable, "it counts");
     let literals: Vec<_> = kernel.literals.iter().map(|literal| literal.as_f64()).collect();
     assert_eq!(literals, [0.25, 0.0, 7.0]);
+}
+
+#[test]
+fn inverse_sines_and_cosines_clamp_their_operand_in_every_program() {
+    let source = "
+import warp as wp
+
+@wp.kernel
+def k(x: wp.array(dtype=float), angles: wp.array(dtype=float)):
+    i = wp.tid()
+    angles[i] = wp.acos(1000.0 * x[i]) - wp.asin(1000.0 * x[i])
+";
+    let targets = Targets { cuda: true, wasm: false, device: true };
+    let translation = translated(&Request { targets, ..request(source) });
+    let kernel = &translation.kernels[0];
+    let program = String::from_utf8(kernel.files[0].content.clone()).expect("text");
+    let device = kernel.device.as_ref().expect("device code");
+    for text in [&program, &device.source] {
+        assert!(text.contains("-1.0f"), "{text}");
+    }
+    let example = kernel.example.as_ref().expect("an example");
+    let Argument::Array(angles) = &example.expected[1] else { panic!("an array") };
+    let angles: Vec<_> = angles.data.chunks(4).map(f32::read).collect();
+    assert!(angles.iter().all(|angle| (-1.6..4.8).contains(angle)), "{angles:?}");
 }

@@ -41,6 +41,8 @@ class KernelFunction:
         functools.update_wrapper(self, function if callable(function) else func)
         #: The function.
         self.func: Callable[..., Any] = func
+        #: What was given: the function, or a kernel of Warp.
+        self.decorated = function
         self._client = client
         self._name, self._dialect, self._constants = func.__code__.co_name, dialect, constants
         self._device = device

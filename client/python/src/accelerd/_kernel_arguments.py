@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import Any
 
@@ -90,7 +91,12 @@ def _of_numbers(what: str, given: Any, number: tensor_pb2.Dtype) -> Value:
 
 
 def _check_number(what: str, given: object, kind: str, name: str) -> None:
-    accepted: dict[str, tuple[type, ...]] = {"b": (bool, np.bool_), "i": (int, np.integer), "u": (int, np.integer)}
+    # A flag of an enumeration is a truth, as in `if`.
+    accepted: dict[str, tuple[type, ...]] = {
+        "b": (bool, np.bool_, enum.Flag),
+        "i": (int, np.integer),
+        "u": (int, np.integer),
+    }
     if not isinstance(given, accepted.get(kind, (int, float, np.integer, np.floating))):
         raise TypeError(f"{what}: expected {name}, got {type(given).__name__} {given!r}"[:200])
     if kind in "iu":

@@ -15,13 +15,15 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias, cast
 
-from ._kernel_text import Text, enclosing_variables, free_names, place
+from ._kernel_text import Text, enclosing_variables, free_names, outside, place
 from ._kernel_values import (
     Writer,
     builtin_key,
     instances_of,
+    is_composite,
     is_of,
     is_struct,
+    made_by_warp,
     number_text,
     overloads_of,
     parameter_types,
@@ -75,9 +77,10 @@ def _wrapped_error(what: str, function: FunctionType, wrapper: str) -> TypeError
 
 @dataclass(frozen=True)
 class _Import:
-    """A statement that binds a name to a module, or to a name of one."""
+    """What binds a name to a module, or to a name of one: `import module` or `from module import name`, before `as`."""
 
-    statement: str
+    binding: str
+    module: str
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,18 @@ class User:
     @classmethod
     def of_class(cls, one: type) -> User:
         scope = {**vars(builtins), **vars(sys.modules[one.__module__])}
-        return cls(one.__qualname__, one.__module__, inspect.getsourcefile(one) or "", scope, set(), set())
+        return cls(one.__qualname__, one.__module__, _source_file(one), scope, set(), set())
 
     def is_static(self, call: ast.Call) -> bool:
         """Return whether a call is one of `warp.static` with an expression."""
         function = self.value(call.func)
         is_static = getattr(function, "__name__", "") == "static" and is_of("warp", function)
         return is_static and len(call.args) == 1 and not call.keywords
+
+    def is_decorator(self, expression: ast.expr, name: str) -> bool:
+        """Return whether a decorator is that of Warp with a name, or a call of it."""
+        value = self.value(expression.func if isinstance(expression, ast.Call) else expression)
+        return value is not None and getattr(sys.modules.get("warp"), name, None) is value
 
     def value(self, expression: ast.expr) -> Any:
         """Return the value of a dotted name; None if it is unknown."""
@@ -130,6 +138,8 @@ class Definition:
     filename: str
     text: Text
     is_class: bool
+    #: Lines that precede it.
+    decorators: list[str] = field(default_factory=list)
     #: Statements that follow it.
     statements: list[str] = field(default_factory=list)
 
@@ -150,6 +160,12 @@ class Captures:
         #: Names that no source has, and the words of the sources.
         self._made: set[str] = set()
         self._words: set[str] = set()
+        #: Names of sources that stand for nothing that is sent.
+        self._unknown: set[str] = set()
+        #: Names in the source that is being resolved, which stand for what it means by them.
+        self._avoided: set[str] = set()
+        #: The definition of each struct.
+        self._structs: dict[int, Definition] = {}
         self._pending: list[tuple[Any, FunctionType | type, str]] = []
         self._generated: list[Definition] = []
         self._last: dict[tuple[int, ...], Definition] = {}
@@ -172,7 +188,8 @@ class Captures:
     @property
     def imports(self) -> list[str]:
         """Import statements."""
-        return [one.statement for one, _ in self._bindings.values() if isinstance(one, _Import)] + self._imports
+        found = {name: one for name, (one, _) in self._bindings.items() if isinstance(one, _Import)}
+        return [f"{one.binding} as {name}" for name, one in found.items()] + self._imports
 
     def definitions(self) -> list[Definition]:
         """Return the functions that were given, those that they call, and the classes that they name."""
@@ -187,7 +204,7 @@ class Captures:
             # A name stands for the function that is defined before it; others may have the same name.
             last = next(one for (identity, _), one in done.items() if identity == key[-1])
             last.statements.append(f"{alias} = {last.name}\n")
-        clashing = self._made & self._words
+        clashing = self._made & self._words | self._unknown & {*self._defined, *self._classes}
         if clashing:
             raise ValueError(f"source: rename {min(clashing)!r}, which is the name of something that is sent as well")
         return sorted([*found, *self._generated], key=lambda one: one.is_class)
@@ -195,33 +212,57 @@ class Captures:
     def _class(self, one: type, name: str) -> Definition:
         text = self._own_text(one)
         user = User.of_class(one)
-        text = text.with_names(self._add(user, text.whole))
-        return Definition(name, user.filename, text, True)
+        return Definition(name, user.filename, self._resolved(user, text, []), True)
 
     def _function(self, value: Any, function: FunctionType, name: str) -> Definition:
         user = User.of_function(function)
-        text = without_own_decorators(value, user, self._own_text(function))
-        text = self._with_known_annotations(value, user, text)
-        text = self._with_static_values(user, text)
-        text = self._with_paths(user, text)
-        text = text.with_names(self._add(user, text.whole)).renamed(function.__code__.co_name, name)
-        definition = Definition(name, user.filename, text, False)
+        text, decorators = self._decorated(value, user, without_own_decorators(value, user, self._own_text(function)))
+        # Names are resolved once, as the source means them: a substitute may be the name of another thing in it.
+        found: list[tuple[ast.expr, str]] = []
+        self._avoided = text.names()
+        for replacements in (self._known_annotations, self._static_values, self._paths):
+            found += outside(found, replacements(value, user, text))
+        text = self._resolved(user, text, found).renamed(function.__code__.co_name, name)
+        definition = Definition(name, user.filename, text, False, decorators)
         for types in instances_of(value):
             texts = [self._writer.type(one) for one in types]
             if None not in texts:
                 definition.statements.append(f"{self._warp()}.overload({name}, [{', '.join(map(str, texts))}])\n")
         return definition
 
+    def _decorated(self, value: Any, user: User, text: Text) -> tuple[Text, list[str]]:
+        """Return the text of a function, and the line before it with the decorator that made what Warp has."""
+        made, definition = made_by_warp(value), text.definition()
+        decorators = list(getattr(definition, "decorator_list", ()))
+        if made is None or (decorators and all(user.is_decorator(one, made) for one in decorators)):
+            return text, []
+        numbers = {number for one in decorators for number in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
+        return text.without_lines(numbers), [f"@{self._warp()}.{made}\n"]
+
+    def _resolved(self, user: User, text: Text, found: list[tuple[ast.expr, str]]) -> Text:
+        """Return a text in which others stand for some expressions, and for names that are others' already."""
+        try:
+            free = free_names(text.whole, user.filename)
+        except SyntaxError as wrong:
+            raise ValueError(f"source: the source of {user.name} is not a statement: {wrong}") from None
+        nodes = [node for node in ast.walk(text.tree()) if isinstance(node, ast.Name)]
+        left = outside(found, [(node, node.id) for node in nodes])
+        self._avoided = text.names()
+        names = {name for _, name in left}
+        texts = self._add(user, [name for name in free if name in names])
+        self._avoided = set()
+        return text.replaced(found + [(node, texts[name]) for node, name in left if name in texts])
+
     def _own_text(self, defined: FunctionType | type) -> Text:
         text = Text.of(defined)
         self._words |= text.words()
         return text
 
-    def _with_known_annotations(self, value: Any, user: User, text: Text) -> Text:
-        """Return a text in which types that Warp knows stand for annotations with names that only annotations use."""
+    def _known_annotations(self, value: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
+        """Return types that Warp knows, in place of annotations with names that only annotations use."""
         types, definition = parameter_types(value), text.definition()
         if not user.hidden or not isinstance(definition, ast.FunctionDef):
-            return text
+            return []
         found = []
         for argument in definition.args.args:
             annotation = argument.annotation
@@ -229,12 +270,12 @@ class Captures:
             if annotation and names & user.hidden:
                 type_ = self._writer.type(types.get(argument.arg))
                 found += [(annotation, type_)] if type_ else []
-        return text.replaced(found)
+        return found
 
-    def _with_static_values(self, user: User, text: Text) -> Text:
-        """Return a text in which values stand for the calls of `warp.static` that do not depend on variables."""
+    def _static_values(self, _: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
+        """Return values in place of the calls of `warp.static` that do not depend on variables."""
         if "static" not in text.whole:
-            return text
+            return []
         calls = [node for node in ast.walk(text.tree()) if isinstance(node, ast.Call)]
         found: list[tuple[ast.expr, str]] = []
         end = (0, 0)
@@ -244,7 +285,7 @@ class Captures:
             if value is not None:
                 found.append((call, value))
                 end = (call.end_lineno or call.lineno, call.end_col_offset or 0)
-        return text.replaced(found)
+        return found
 
     def _static_value(self, expression: ast.expr, user: User) -> str | None:
         """Return the value of an expression as it is written; None if it cannot be, or depends on variables."""
@@ -257,12 +298,12 @@ class Captures:
             return None
         return self._text(user, value) if number_text(value) is None else number_text(value)
 
-    def _with_paths(self, user: User, text: Text) -> Text:
-        """Return a text in which names and values stand for attributes of modules, classes and other objects."""
+    def _paths(self, _: Any, user: User, text: Text) -> list[tuple[ast.expr, str]]:
+        """Return names and values in place of attributes of modules, classes and other objects."""
         try:
             free = {name for name in free_names(text.whole, user.filename) if name not in self._given}
         except SyntaxError:  # Reported where its names are captured.
-            return text
+            return []
         tree = text.tree()
         inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         found: list[tuple[ast.expr, str]] = []
@@ -273,7 +314,7 @@ class Captures:
             root = _root(node)
             if root in free - user.hidden and root in user.scope:
                 found += self._path_texts(user, user.scope[root], node)
-        return text.replaced(found)
+        return found
 
     def _path_texts(self, user: User, root: Any, node: ast.Attribute) -> list[tuple[ast.expr, str]]:
         """Return the longest path of an attribute that has a value to write, and its text; empty if none has."""
@@ -306,15 +347,14 @@ class Captures:
             self._made.add(_WARP)
         return _WARP
 
-    def _add(self, user: User, text: str) -> dict[str, str]:
-        """Add what a function or class uses; return texts that stand for names which are others' already."""
-        try:
-            names = free_names(text, user.filename)
-        except SyntaxError as wrong:
-            raise ValueError(f"source: the source of {user.name} is not a statement: {wrong}") from None
+    def _add(self, user: User, names: list[str]) -> dict[str, str]:
+        """Add what the names of a function or class stand for; return texts for names which are others' already."""
         texts = {}
         for name in names:
-            if name not in user.scope or name in self._given or name == _WARP:
+            if name not in user.scope:
+                self._unknown.add(name)
+                continue
+            if name in self._given or name == _WARP:
                 continue
             if name in user.hidden:
                 message = f"{name!r} of {user.name} is of an enclosing function, and only annotations use it; rename it"
@@ -327,26 +367,26 @@ class Captures:
         if group := self._group(user, value):
             replacement = self._group_name(group, name)
             return None if replacement == name else replacement
-        if name in self._defined or (name in self._classes and self._classes[name] is not value):
-            if (number := number_text(value)) is not None:
-                return number
-            raise ValueError(f"source: the function or class {name!r} is not what {user.name} calls {name!r}")
-        if is_struct(value):
-            struct = self._struct_name(value, name)
+        if is_struct(value) and (struct := self._struct_name(value, name)) is not None:
             return None if struct == name else struct
-        if self._is_sent_class(user, value) and value.__name__ == name:
+        if name in self._defined or (name in self._classes and self._classes[name] is not value):
+            text = number_text(value) or self._captured_text(user, name, value)
+            if text is None:
+                raise ValueError(f"source: the function or class {name!r} is not what {user.name} calls {name!r}")
+            return text
+        is_sent_class = self._is_sent_class(user, value) and not is_composite(value)
+        if is_sent_class and value.__name__ == name:
             if name not in self._classes:
                 self._classes[name] = value
                 self._pending.append((value, value, name))
             return None
-        if name not in self._bindings and (text := self._captured_text(user, name, value)):
-            return text
-        return self._bind(user, name, value)
+        return self._captured_text(user, name, value) or self._bind(user, name, value)
 
     def _captured_text(self, user: User, name: str, value: Any) -> str | None:
-        """Return what stands for a value of Warp that no import binds."""
+        """Return what stands for a value of Warp that no import from a module which the daemon knows binds."""
         is_plain = isinstance(value, (int, float)) or getattr(builtins, name, None) is value
-        if is_plain or _import(user.module, name, value) is not None:
+        imported = _import(user.module, name, value)
+        if is_plain or (imported is not None and imported.module in _KNOWN_MODULES):
             return None
         if (key := builtin_key(value)) is not None:
             return f"{self._warp()}.{key}"
@@ -361,6 +401,11 @@ class Captures:
         # repr() tells 1 from True, and has NaN equal to itself.
         if repr(known) == repr(binding):
             return None
+        # A name without a binding is unknown to the daemon, which refuses a kernel that uses it.
+        if not isinstance(known, (int, float)) and not isinstance(binding, (int, float)):
+            alias = self._unique(name)
+            self._bindings[alias] = binding, user.name
+            return alias
         number = number_text(binding)
         if number is None:
             message = f"{name!r} of {user.name} is not that of {first}; rename it, or pass it in `constants`"
@@ -386,13 +431,13 @@ class Captures:
         return [(value, function)]
 
     def _group_name(self, group: Sequence[tuple[Any, FunctionType]], name: str) -> str:
-        """Return the name of functions where they are sent: a wanted one if it is free."""
+        """Return the name of functions where they are sent: a wanted one if it is free, else one that no source has."""
         key = tuple(id(function) for _, function in group)
         functions = [function for _, function in group]
         known = self._names.get(key)
+        own = functions[0].__code__.co_name
         if known is None and not self._is_given(functions):
-            own = functions[0].__code__.co_name
-            known = own if self._is_free(own) else self._unique(own)
+            known = own if self._is_free(own) and (own == name or own not in self._avoided) else self._unique(own)
             self._names[key] = known
             self._defined[known] = functions
             self._pending += [(value, function, known) for value, function in group]
@@ -400,14 +445,18 @@ class Captures:
             return name
         if name and self._is_free(name):
             alias = name
-        elif known is not None:
+        elif known is not None and known not in self._avoided:
             return known
         else:
-            alias = self._unique(name or functions[0].__code__.co_name)
+            alias = self._alias(key) or self._unique(name or own)
         self._defined[alias] = functions
         self._names.setdefault(key, alias)
         self._aliases.append((alias, key))
         return alias
+
+    def _alias(self, key: tuple[int, ...]) -> str | None:
+        """Return another name of functions that the source does not have."""
+        return next((alias for alias, other in self._aliases if other == key and alias not in self._avoided), None)
 
     def _own_names(self) -> set[str]:
         """Return names that several given functions have."""
@@ -431,9 +480,12 @@ class Captures:
 
     def _struct_name(self, struct: Any, wanted: str = "") -> str | None:
         """Return the name of a struct, which is written from its fields; a wanted name if that is its own."""
-        known = next((name for name, one in self._classes.items() if one is struct), None)
+        names = [name for name, one in self._classes.items() if one is struct]
+        known = next((name for name in names if name == wanted or name not in self._avoided), None)
         if known is not None:
             return known
+        if names:
+            return self._struct_alias(struct, names[0])
         fields = {name: self._writer.type(variable.type) for name, variable in struct.vars.items()}
         if None in fields.values() or not fields:
             return None
@@ -444,8 +496,16 @@ class Captures:
         lines = [f"@{self._warp()}.struct\n", f"class {name}:\n"]
         lines += [f"    {one}: {type_}\n" for one, type_ in fields.items()]
         text = Text(lines, 1, (0,) * len(lines))
-        self._generated.append(Definition(name, inspect.getsourcefile(struct.cls) or "", text, True))
+        self._structs[id(struct)] = Definition(name, _source_file(struct.cls), text, True)
+        self._generated.append(self._structs[id(struct)])
         return name
+
+    def _struct_alias(self, struct: Any, name: str) -> str:
+        """Return another name of a struct, which no source has."""
+        alias = self._unique(name)
+        self._classes[alias] = struct
+        self._structs[id(struct)].statements.append(f"{alias} = {name}\n")
+        return alias
 
     def _is_free(self, name: str) -> bool:
         taken = (self._defined, self._classes, self._bindings, self._given, vars(builtins), self._made)
@@ -470,6 +530,14 @@ def without_own_decorators(given: Any, user: User, text: Text) -> Text:
         if _is_own(value) or is_outermost:
             numbers |= {*range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1)}
     return text.without_lines(numbers)
+
+
+def _source_file(one: type) -> str:
+    """Return the file of a class; empty if its module has none or is gone."""
+    try:
+        return inspect.getsourcefile(one) or ""
+    except TypeError:
+        return ""
 
 
 def _is_own(value: Any) -> bool:
@@ -524,7 +592,8 @@ def _closure(function: FunctionType) -> dict[str, Any]:
 def _import(user_module: str, name: str, value: Any) -> _Import | None:
     """Return the import of a value, if it can be imported."""
     if isinstance(value, ModuleType):
-        return _Import(f"import {value.__name__} as {name}") if _is_dotted(value.__name__) else None
+        module = value.__name__
+        return _Import(f"import {module}", module) if _is_dotted(module) else None
     # Functions of Warp have their names as keys.
     path, own = getattr(value, "__module__", None), getattr(value, "__name__", getattr(value, "key", None))
     if not isinstance(path, str) or path in ("builtins", user_module):
@@ -534,7 +603,7 @@ def _import(user_module: str, name: str, value: Any) -> _Import | None:
         exports = vars(sys.modules[module]) if module in sys.modules else {}
         for exported in (own, name) if isinstance(own, str) else (name,):
             if _is_dotted(f"{module}.{exported}") and exports.get(exported) is value:
-                return _Import(f"from {module} import {exported} as {name}")
+                return _Import(f"from {module} import {exported}", module)
     return None
 
 

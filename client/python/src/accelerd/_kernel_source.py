@@ -78,6 +78,7 @@ def kernel_module(source: KernelSource, constants: Mapping[str, Constant]) -> Ke
     lines = [f"{statement}\n" for statement in captures.imports] or ["\n"]
     excerpts = []
     for one in definitions:
+        lines += one.decorators
         excerpts.append(Excerpt(one.name, one.filename, one.text.first, len(lines) + 1, one.text.indents))
         lines += one.text.lines + one.statements
     names = tuple(function.__code__.co_name for _, function in functions)

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import symtable
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -70,12 +70,12 @@ class Text:
             lines[last] += after
         return Text([line.decode() for line in lines], self.first, self.indents)
 
-    def with_names(self, texts: Mapping[str, str]) -> Text:
-        """Return a text in which others stand for names."""
-        if not texts:
-            return self
-        nodes = [node for node in ast.walk(self.tree()) if isinstance(node, ast.Name)]
-        return self.replaced([(node, texts[node.id]) for node in nodes if node.id in texts])
+    def names(self) -> set[str]:
+        """Return the names that it uses or defines."""
+        names = (
+            getattr(node, "id", getattr(node, "arg", getattr(node, "name", None))) for node in ast.walk(self.tree())
+        )
+        return {name for name in names if isinstance(name, str)}
 
     def renamed(self, own: str, name: str) -> Text:
         """Return a text that defines another name."""
@@ -91,6 +91,18 @@ class Text:
     def words(self) -> set[str]:
         """Return all words in it, names among them."""
         return set(re.findall(r"\w+", self.whole))
+
+
+def outside(
+    found: Sequence[tuple[ast.expr, str]], others: Sequence[tuple[ast.expr, str]]
+) -> list[tuple[ast.expr, str]]:
+    """Return those of other expressions of a text that are not within ones that were found."""
+    within = {_span(node) for one, _ in found for node in ast.walk(one) if isinstance(node, ast.expr)}
+    return [one for one in others if _span(one[0]) not in within]
+
+
+def _span(node: ast.expr) -> tuple[object, ...]:
+    return type(node), *place(node), node.end_lineno, node.end_col_offset
 
 
 def place(node: ast.expr) -> tuple[int, int]:

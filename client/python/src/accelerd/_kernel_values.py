@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+_PACKAGE = __name__.partition(".")[0]
 _COMPOSITES = {
     "vec_t": lambda shape: f"vector(length={shape[0]}, ",
     "mat_t": lambda shape: f"matrix(shape=({shape[0]}, {shape[1]}), ",
@@ -39,12 +40,12 @@ class Writer:
             return str(type_.__name__)
         if is_struct(type_):
             return self.struct(type_)
+        # A class that is derived from one is the same type.
+        if is_composite(type_):
+            dtype, kind = self.type(type_._wp_scalar_type_), type_._wp_generic_type_str_
+            return dtype and f"{self.warp()}.types.{_COMPOSITES[kind](type_._shape_)}dtype={dtype})"
         if not is_of("warp", type_ if isinstance(type_, type) else type(type_)):
             return None
-        kind = getattr(type_, "_wp_generic_type_str_", None)
-        if kind in _COMPOSITES:
-            dtype = self.type(type_._wp_scalar_type_)
-            return dtype and f"{self.warp()}.types.{_COMPOSITES[kind](type_._shape_)}dtype={dtype})"
         if not isinstance(type_, type):
             array, dtype = _ARRAYS.get(type(type_).__name__), self.type(getattr(type_, "dtype", None))
             return f"{self.warp()}.{array}(dtype={dtype}, ndim={type_.ndim})" if array and dtype else None
@@ -58,11 +59,13 @@ class Writer:
         struct: Any = getattr(value, "_cls", None)
         if is_struct(struct):
             return self._call(struct, [getattr(value, name) for name in struct.vars])
-        if not is_of("warp", type(value)):
-            return None
-        if hasattr(type(value), "_wp_generic_type_str_"):
+        if is_composite(type(value)):
             return self._call(type(value), _components(value))
-        return self._call(type(value), [value.value]) if hasattr(value, "value") else None
+        if not is_of("warp", type(value)) or not hasattr(value, "value"):
+            return None
+        # A scalar of Warp may hold one of NumPy.
+        held = value.value.item() if is_of("numpy", type(value.value)) else value.value
+        return self._call(type(value), [held])
 
     def _call(self, type_: Any, arguments: list[Any]) -> str | None:
         name, texts = self.type(type_), [self.value(one) for one in arguments]
@@ -95,6 +98,22 @@ def number_text(value: Any) -> str | None:
 def is_of(package: str, value: Any) -> bool:
     """Return whether a value is defined in a package."""
     return (getattr(value, "__module__", None) or "").partition(".")[0] == package
+
+
+def is_composite(type_: Any) -> bool:
+    """Return whether a class is a vector, matrix, quaternion or transform of Warp, or derived from one."""
+    is_warp = any(is_of("warp", one) for one in getattr(type_, "__mro__", ()))
+    return is_warp and getattr(type_, "_wp_generic_type_str_", None) in _COMPOSITES
+
+
+def made_by_warp(value: Any) -> str | None:
+    """Return the name of the decorator that makes a kernel or function of Warp; None if a value is neither."""
+    value = value.decorated if is_of(_PACKAGE, type(value)) and hasattr(value, "decorated") else value
+    names = [one.__name__ for one in type(value).__mro__ if is_of("warp", one)]
+    if "Kernel" in names:
+        return "kernel"
+    is_native = getattr(value, "native_snippet", None) is not None
+    return "func" if "Function" in names and not is_native else None
 
 
 def is_struct(value: Any) -> bool:

@@ -7,11 +7,10 @@ use accelerd_parser::{Field, Kind};
 use crate::constructs::parts::Part;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::Lowerer;
-use crate::source::environment::Number;
 use crate::source::syntax::Node;
 use crate::types;
 use crate::values::scalars;
-use crate::values::{Axis, Data, Slice, Storage, Value, View};
+use crate::values::{Axis, Slice, Storage, Value, View};
 
 impl Lowerer<'_> {
     /// The element or view of an array at indices.
@@ -34,19 +33,15 @@ impl Lowerer<'_> {
         Ok(Part::Location(Self::whole(view.element, storage)))
     }
 
-    /// An index of an array along a dimension of it, in a variable. Python counts negative ones from the end, and so does Warp, of
-    /// which only those that are constant are supported.
+    /// An index of an array along a dimension of it, in a variable.
     fn array_index(&mut self, node: Node, view: &View, dim: usize) -> Lowered<Expr> {
         let value = self.expression(node)?;
-        let constant = match &value {
-            Value::Data(Data { constant: Some(Number::Int(constant)), .. }) => i64::try_from(*constant).ok(),
-            _ => None,
-        };
         let (dtype, index) = self.scalar_in(node, &value)?;
         if !(dtype.is_integer() || self.is_python() && dtype == Dtype::Bool) {
             let message = format!("expected an integer as an index, got {}", types::name(dtype));
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
+        let is_unsigned = !dtype.is_signed();
         let (index, dtype) = Self::index_of(dtype, index);
         let has_effects = self.environment.declarations.has_effects();
         let index =
@@ -54,15 +49,22 @@ impl Lowerer<'_> {
         if let Axis::Slice(slice) = &view.axes[dim] {
             return Ok(self.index_in(node, slice, dtype, index));
         }
-        let extent = scalars::cast(Dtype::I32, dtype, view.array_extent(dim));
-        if !self.is_python() {
-            let from_end =
-                constant.filter(|constant| *constant < 0).map(|_| scalars::add(dtype, index.clone(), extent));
-            return Ok(from_end.map_or(index, |from_end| self.emitter.bind(dtype, from_end)));
+        Ok(if is_unsigned { index } else { self.wrapped_index(view, dim, dtype, index) })
+    }
+
+    /// An index of an array, of i32 or i64, where negative ones count from the end. The index is cheap, and so is the result.
+    pub(crate) fn wrapped_index(&mut self, view: &View, dim: usize, dtype: Dtype, index: Expr) -> Expr {
+        if self.emitter.is_non_negative(&index) {
+            return index;
         }
-        let is_negative = scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0));
-        let wrapped = scalars::select(is_negative, scalars::add(dtype, index.clone(), extent), index);
-        Ok(self.emitter.bind(dtype, wrapped))
+        let extent = scalars::cast(Dtype::I32, dtype, view.array_extent(dim));
+        let from_end = scalars::add(dtype, index.clone(), extent);
+        let is_negative = match &index {
+            Expr::Literal(_) => scalars::truth(true),
+            index => scalars::lt(dtype, index.clone(), scalars::integer(dtype, 0)),
+        };
+        let wrapped = scalars::select(is_negative, from_end, index);
+        self.emitter.bind(dtype, wrapped)
     }
 
     /// The index of the array at an index of a slice of it.

@@ -8,7 +8,7 @@ use accelerd_parser::{Field, Kind};
 use crate::constructs::statements::Flow;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::arguments::Arguments;
-use crate::lowerer::{Lowerer, Returns};
+use crate::lowerer::{Lowerer, Returns, Slots};
 use crate::source::declarations::{FunctionDecl, Role, Scope, enclosing_function};
 use crate::source::environment::shorten;
 use crate::source::syntax::Node;
@@ -61,7 +61,7 @@ impl Lowerer<'_> {
         {
             return self.call_callable(node, &function, &arguments);
         }
-        let of_value = if syntax.kind(callee) == Kind::Call { self.type_of_value(callee)? } else { None };
+        let of_value = self.type_expression(callee)?;
         if let Some(ty) = of_value.map_or_else(|| self.constructed_type(callee, scope), |ty| Ok(Some(ty)))? {
             return self.construct(node, &ty, &arguments).map(Value::Data);
         }
@@ -79,17 +79,46 @@ impl Lowerer<'_> {
         self.call_warp(node, &name, &arguments)
     }
 
+    /// The type of `type(value)`, `value.dtype` or `type(value).dtype`.
+    pub(crate) fn type_expression(&mut self, node: Node) -> Lowered<Option<Type>> {
+        let syntax = self.syntax();
+        let value = match syntax.kind(node) {
+            Kind::Call => return self.nested(node, |this| this.type_of_value(node)),
+            Kind::Attribute if syntax.name(node).as_deref() == Some("dtype") => syntax.required(node, Field::Value),
+            _ => return Ok(None),
+        };
+        let value = match self.argument_of_type(value)? {
+            Some(value) => value,
+            None if syntax.root_name(value).is_some_and(|name| self.frame().variables.contains_key(&name)) => {
+                self.nested(node, |this| this.expression(value))?
+            }
+            None => return Ok(None),
+        };
+        match value {
+            Value::Array(view) => Ok(Some(view.element)),
+            Value::Data(data) => Ok(data.ty.scalar().map(Type::Scalar)),
+            _ => Ok(None),
+        }
+    }
+
     /// The type of `type(value)`.
     fn type_of_value(&mut self, node: Node) -> Lowered<Option<Type>> {
-        let syntax = self.syntax();
-        let is_type = syntax.name_of(syntax.required(node, Field::Func)).as_deref() == Some("type");
-        if !is_type || self.names_local(syntax.required(node, Field::Func)) || !self.is_undefined("type") {
+        match self.argument_of_type(node)? {
+            Some(Value::Data(data)) => Ok(Some(data.ty)),
+            None => Ok(None),
+            Some(_) => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected a value to take the type of")),
+        }
+    }
+
+    /// The value in `type(value)`.
+    fn argument_of_type(&mut self, node: Node) -> Lowered<Option<Value>> {
+        if !self.calls_python(node, "type") {
             return Ok(None);
         }
         let arguments = self.arguments(node)?;
-        match &self.values(node, &arguments)?[..] {
-            [Value::Data(data)] => Ok(Some(data.ty.clone())),
-            _ => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected one value to take the type of")),
+        match <[Value; 1]>::try_from(self.values(node, &arguments)?) {
+            Ok([value]) => Ok(Some(value)),
+            Err(_) => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected one value to take the type of")),
         }
     }
 
@@ -98,6 +127,16 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         let callee = if syntax.kind(node) == Kind::Call { syntax.child(node, Field::Func) } else { None };
         callee.is_some_and(|callee| self.path(callee).as_deref() == Some("warp.static"))
+    }
+
+    /// Returns true if an expression calls a function of Python by a name that nothing else has.
+    pub(crate) fn calls_python(&self, node: Node, name: &str) -> bool {
+        let syntax = self.syntax();
+        let callee = if syntax.kind(node) == Kind::Call { syntax.child(node, Field::Func) } else { None };
+        let is_name = |callee: &Node| syntax.name_of(*callee).as_deref() == Some(name);
+        callee
+            .filter(is_name)
+            .is_some_and(|callee| !self.names_local(callee) && self.environment.is_of_python(self.outer_scope(), name))
     }
 
     /// Returns true if the source does not define a name around the function.
@@ -396,13 +435,15 @@ impl Lowerer<'_> {
         let Returns::Function { is_left, slots, last, .. } = frame.returns else {
             unreachable!("a function's frame is that of a function")
         };
-        if slots.is_some() && flow == Flow::Next {
+        // The end of a function without a result is where its early returns lead.
+        let has_result = slots.as_ref().is_some_and(|slots| !matches!(slots, Slots::None));
+        if has_result && flow == Flow::Next {
             let site = self.emitter.site(self.syntax().site(function.node));
             body.push(Stmt::Fault(FaultKind::InvalidValue, site));
         }
         // The body may run again in a loop around the call.
-        for variable in frame.variables.values() {
-            self.emitter.emit(Stmt::Assign(variable.flag, scalars::truth(false)));
+        for flag in frame.variables.values().map(|variable| variable.flag).chain(frame.rebound) {
+            self.emitter.emit(Stmt::Assign(flag, scalars::truth(false)));
         }
         if is_left {
             self.emitter.emit(Stmt::Block(label, body));
@@ -475,6 +516,17 @@ fn is_plain_builtin(name: &str) -> bool {
         || name.starts_with("expect_")
         || matches!(
             name,
-            "abs" | "min" | "max" | "len" | "round" | "pow" | "print" | "range" | "isinstance" | "static" | "tuple"
+            "abs"
+                | "min"
+                | "max"
+                | "len"
+                | "round"
+                | "pow"
+                | "print"
+                | "printf"
+                | "range"
+                | "isinstance"
+                | "static"
+                | "tuple"
         )
 }

@@ -8,7 +8,7 @@ use crate::constructs::calls::is_function_of_warp;
 use crate::error::{ErrorKind, Lowered};
 use crate::lowerer::arguments::Arguments;
 use crate::lowerer::{Lowerer, VariableKind};
-use crate::source::declarations::{Assigned, FunctionDecl, Role, Scope};
+use crate::source::declarations::{Assigned, FunctionDecl, Role, Scope, made_of};
 use crate::source::environment::{Environment, MAX_ITEMS};
 use crate::source::syntax::{Constant, Node};
 use crate::types::parameters::Annotation;
@@ -51,6 +51,11 @@ impl Environment<'_> {
                 }
             }
             Kind::Attribute => of_warp(),
+            Kind::Call
+                if declarations.path(syntax, syntax.required(node, Field::Func)).as_deref() == Some("warp.func") =>
+            {
+                self.callable_at(made_of(syntax, node)?, scope, depth + 1)
+            }
             Kind::Subscript => {
                 let (value, scope) = self.dictionary_item(node, scope)?;
                 Some(self.before(self.callable_at(value, scope, depth + 1)?, value))

@@ -35,6 +35,9 @@ enum Index {
     Slice(Vec<u32>),
 }
 
+/// The dimensions that an array may have.
+const MAX_DIMS: i128 = 4;
+
 impl Lowerer<'_> {
     /// The value of an attribute or subscript.
     pub(crate) fn part(&mut self, node: Node) -> Lowered<Value> {
@@ -156,9 +159,27 @@ impl Lowerer<'_> {
         };
         match base {
             Part::Value(Value::Array(view)) => self.element(node, view, &indices),
+            Part::Value(Value::Tuple(items)) if self.is_beyond_shape(node, &items, &indices) => {
+                Ok(part_of(Data::scalar(Dtype::I32, scalars::integer(Dtype::I32, 0)).into()))
+            }
             Part::Value(Value::Tuple(items)) => self.item(node, items, &indices).map(part_of),
             Part::Location(location) => self.component(node, location, &indices).map(Part::Location),
             Part::Value(value) => Err(self.error(node, ErrorKind::TypeMismatch, format!("{value} cannot be indexed"))),
+        }
+    }
+
+    /// Returns true for an extent beyond the dimensions of an array, such as `a.shape[2]` of two dimensions. Warp has four, and 0 for those
+    /// that the array has not.
+    fn is_beyond_shape(&self, node: Node, items: &[Value], indices: &[Node]) -> bool {
+        let syntax = self.syntax();
+        let base = syntax.required(node, Field::Value);
+        let is_shape = syntax.kind(base) == Kind::Attribute && syntax.name(base).as_deref() == Some("shape");
+        match indices {
+            [index] if is_shape && !self.is_python() => {
+                let beyond = i128::try_from(items.len()).expect("at most 4")..MAX_DIMS;
+                matches!(self.outer_number(*index), Some(Number::Int(index)) if beyond.contains(&index))
+            }
+            _ => false,
         }
     }
 

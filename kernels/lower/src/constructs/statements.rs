@@ -20,6 +20,9 @@ pub(crate) enum Flow {
     Leaves,
 }
 
+/// The greatest bound or step of a range in reverse, of 64 bits.
+const MAX_REVERSED: i64 = 1 << 61;
+
 impl Lowerer<'_> {
     /// Lowers the statements of a field. Those after one that always leaves are not reached.
     pub(crate) fn body(&mut self, node: Node, field: Field) -> Lowered<Flow> {
@@ -267,23 +270,20 @@ impl Lowerer<'_> {
         let label = self.emitter.label();
         let names = self.assigned_names(node);
         self.forget_constants(&names);
-        let known = self.frame().variables.get(&name).cloned();
+        self.rebind_loop_variable(node, &name, dtype)?;
         // The variable keeps its value where there is no iteration.
         let counter = self.emitter.local(&name, if reversed.is_some() { Dtype::I64 } else { dtype });
+        let is_upward = matches!(&step, Expr::Literal(step) if step.as_i64() >= 0);
+        if is_upward && self.emitter.is_non_negative(&start) {
+            self.emitter.mark_non_negative(counter);
+        }
         let value = match reversed {
-            Some(reversed) => reversed.value(Expr::Local(counter)),
+            Some(reversed) => reversed.value(dtype, Expr::Local(counter)),
             None => Expr::Local(counter),
         };
         let before = self.knowledge();
         self.emitter.open();
-        if known.is_none_or(
-            |known| matches!(known.kind, VariableKind::Data(Type::Scalar(known_dtype), _) if known_dtype == dtype),
-        ) {
-            self.assign_variable(target, &name, Data::scalar(dtype, value).into())?;
-        } else {
-            let message = format!("variable `{name}` of the loop has another type already");
-            return Err(self.error(target, ErrorKind::TypeMismatch, message));
-        }
+        self.assign_variable(target, &name, Data::scalar(dtype, value).into())?;
         self.loop_body(node, LoopLabels { end: label, next: None })?;
         let body = self.emitter.close();
         self.emitter.emit(Stmt::For { label, counter, start, end, step, body });
@@ -291,29 +291,79 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The range of `reversed(range(...))` in the `warp` dialect.
+    /// Forgets a variable of another type that has the name of a loop's. In a loop around it, the next iteration must not read the former.
+    fn rebind_loop_variable(&mut self, node: Node, name: &str, dtype: Dtype) -> Lowered<()> {
+        let is_same = match self.frame().variables.get(name).map(|known| &known.kind) {
+            Some(VariableKind::Data(ty, _)) => *ty == Type::Scalar(dtype),
+            Some(_) => false,
+            None => true,
+        };
+        if is_same {
+            return Ok(());
+        }
+        let is_reference = self.is_reference(self.syntax().required(node, Field::Target));
+        if self.is_python() || is_reference || self.is_read_before(node, name) {
+            let message = format!("variable `{name}` of the loop has another type already");
+            return Err(self.error(node, ErrorKind::TypeMismatch, message));
+        }
+        self.forget_variable(name);
+        Ok(())
+    }
+
+    /// Returns true if the outermost loop around a statement reads a name before the statement.
+    fn is_read_before(&self, node: Node, name: &str) -> bool {
+        let syntax = self.syntax();
+        let around = std::iter::successors(syntax.parent(node), |&node| syntax.parent(node));
+        let is_inside = |&node: &Node| node != self.frame().function;
+        let Some(outermost) =
+            around.take_while(is_inside).filter(|&node| matches!(syntax.kind(node), Kind::For | Kind::While)).last()
+        else {
+            return false;
+        };
+        let mut open = vec![outermost];
+        while let Some(index) = open.pop() {
+            let is_read = syntax.kind(index) == Kind::Name && !syntax.is_store(index) && index < node;
+            if is_read && syntax.name(index).as_deref() == Some(name) {
+                return true;
+            }
+            open.extend(syntax.all_children(index));
+        }
+        false
+    }
+
+    /// The range of `reversed(range(...))`.
     fn reversed_range(&mut self, node: Node, dtype: Dtype) -> Lowered<Option<ReversedRange>> {
         let syntax = self.syntax();
-        let callee = if syntax.kind(node) == Kind::Call { syntax.child(node, Field::Func) } else { None };
-        let is_reversed = callee.and_then(|callee| syntax.name_of(callee)).as_deref() == Some("reversed");
+        let is_reversed = self.calls_python(node, "reversed");
         let mut arguments = syntax.children(node, Field::Args);
-        let (Some(range), None) = (arguments.next().filter(|_| is_reversed && !self.is_python()), arguments.next())
-        else {
+        let (Some(range), None) = (arguments.next().filter(|_| is_reversed), arguments.next()) else {
             return Ok(None);
         };
         let wide = self.range(range, dtype)?.map(|bound| scalars::cast(dtype, Dtype::I64, bound));
         let [start, end, step] = wide.map(|bound| self.emitter.temp_unless_literal(Dtype::I64, bound));
+        if dtype == Dtype::I64 {
+            for bound in [&start, &end, &step] {
+                self.refuse_huge(node, bound);
+            }
+        }
         let count = self.emitter.temp_unless_literal(Dtype::I64, ReversedRange::count(&start, end, &step));
         Ok(Some(ReversedRange { start, step, count }))
+    }
+
+    /// Faults where a bound or step of a range in reverse is so large that the number of its values may not be one of 64 bits.
+    fn refuse_huge(&mut self, node: Node, bound: &Expr) {
+        let limit = |value| scalars::integer(Dtype::I64, value);
+        let is_low = scalars::lt(Dtype::I64, bound.clone(), limit(-MAX_REVERSED));
+        let is_high = scalars::lt(Dtype::I64, limit(MAX_REVERSED), bound.clone());
+        if !matches!(bound, Expr::Literal(literal) if (-MAX_REVERSED..=MAX_REVERSED).contains(&literal.as_i64())) {
+            self.emitter.fault_if(scalars::or(is_low, is_high), FaultKind::InvalidValue, self.syntax().site(node));
+        }
     }
 
     /// The bounds and step of `range(...)`.
     fn range(&mut self, node: Node, dtype: Dtype) -> Lowered<[Expr; 3]> {
         let syntax = self.syntax();
-        let is_range = syntax.kind(node) == Kind::Call
-            && syntax.name_of(syntax.required(node, Field::Func)).as_deref() == Some("range")
-            && syntax.child(node, Field::Keywords).is_none();
-        if !is_range {
+        if !self.calls_python(node, "range") || syntax.child(node, Field::Keywords).is_some() {
             return Err(self.error(node, ErrorKind::UnsupportedStatement, "expected `range(...)` as the iterable"));
         }
         let nodes: Vec<_> = syntax.children(node, Field::Args).collect();

@@ -174,9 +174,7 @@ impl Lowerer<'_> {
         let message = "expected a constant range, since `wp.static` in the loop depends on its variable";
         let fail = || self.error(node, ErrorKind::NotConstant, message);
         let syntax = self.syntax();
-        let is_range = syntax.kind(node) == Kind::Call
-            && syntax.name_of(syntax.required(node, Field::Func)).as_deref() == Some("range");
-        if !is_range || syntax.child(node, Field::Keywords).is_some() {
+        if !self.calls_python(node, "range") || syntax.child(node, Field::Keywords).is_some() {
             return Err(fail());
         }
         let mut bounds = vec![];

@@ -7,6 +7,7 @@ use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{
     Expr, FaultKind, Kernel, LabelId, Local, LocalId, Param, ParamId, ParamType, Place, Site, SiteId, Stmt,
 };
+use accelerd_ir::scalar::BinaryOp;
 
 /// The most nodes of statements and expressions of a kernel.
 const MAX_SIZE: usize = 200_000;
@@ -24,6 +25,8 @@ pub(crate) struct Emitter {
     blocks: Vec<Vec<Stmt>>,
     size: usize,
     pub(crate) grid_dims: u8,
+    /// Integer variables to which no negative number is assigned.
+    non_negative: HashSet<LocalId>,
 }
 
 impl Emitter {
@@ -68,9 +71,33 @@ impl Emitter {
         self.local("t", dtype)
     }
 
+    /// States that no negative number is assigned to an integer variable.
+    pub(crate) fn mark_non_negative(&mut self, local: LocalId) {
+        self.non_negative.insert(local);
+    }
+
+    /// Returns true if an integer of at least 32 bits is known not to be negative, overflow left aside.
+    pub(crate) fn is_non_negative(&self, expr: &Expr) -> bool {
+        let is = |expr: &Expr| self.is_non_negative(expr);
+        match expr {
+            Expr::ThreadId(_) | Expr::Extent(..) => true,
+            Expr::Literal(literal) => !literal.dtype().is_float() && literal.cast(Dtype::I64).as_i64() >= 0,
+            Expr::Local(local) => self.non_negative.contains(local),
+            Expr::Cast(to, value) => to.is_integer() && to.size() >= 4 && is(value),
+            Expr::Select(_, then, otherwise) => is(then) && is(otherwise),
+            Expr::Binary(BinaryOp::Add | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Min, a, b) => is(a) && is(b),
+            Expr::Binary(BinaryOp::Max | BinaryOp::And, a, b) => is(a) || is(b),
+            Expr::Binary(BinaryOp::Rem | BinaryOp::Shr, a, _) => is(a),
+            Expr::Binary(..) | Expr::Unary(..) | Expr::Bitcast(..) | Expr::Param(..) => false,
+        }
+    }
+
     /// A new variable that holds a value.
     pub(crate) fn temp(&mut self, dtype: Dtype, value: Expr) -> Expr {
         let local = self.local("t", dtype);
+        if dtype.is_integer() && dtype.size() >= 4 && self.is_non_negative(&value) {
+            self.mark_non_negative(local);
+        }
         self.emit(Stmt::Assign(local, value));
         Expr::Local(local)
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod emitter;
+pub(crate) mod knowledge;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -13,6 +14,7 @@ use accelerd_parser::Kind;
 use crate::error::{ErrorKind, LowerError, Lowered};
 use crate::lowerer::emitter::{Emitter, reads};
 use crate::options::Dialect;
+use crate::source::counters::SignedStores;
 use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::source::environment::{Environment, Number};
 use crate::source::syntax::{Node, Syntax};
@@ -50,6 +52,8 @@ pub(crate) struct Frame {
     /// Names that the body assigns.
     pub(crate) locals: Rc<HashSet<String>>,
     pub(crate) variables: BTreeMap<String, Variable>,
+    /// The flags of variables in whose place others have their names.
+    pub(crate) rebound: Vec<LocalId>,
     pub(crate) loops: Vec<LoopLabels>,
     /// Variables of unrolled loops.
     pub(crate) unrolled: HashSet<String>,
@@ -216,6 +220,7 @@ impl<'a> Lowerer<'a> {
             scope: enclosing_function(self.syntax(), function.node),
             locals: function.locals.clone(),
             variables: BTreeMap::new(),
+            rebound: vec![],
             loops: vec![],
             unrolled: HashSet::new(),
             returns,
@@ -358,19 +363,25 @@ impl<'a> Lowerer<'a> {
             return Err(self.error(node, ErrorKind::TypeMismatch, message));
         }
         let is_reference = |variable: &Variable| matches!(variable.kind, VariableKind::Reference(_));
+        let is_index = matches!(&value, Value::Data(data) if self.is_index(node, name, data));
         let constant = match &value {
             Value::Data(data) if !self.frame().variables.get(name).is_some_and(is_reference) => data.constant,
             _ => None,
         };
+        if self.frame().variables.get(name).is_some_and(|known| self.rebinds(&known.kind, &value)) {
+            self.forget_variable(name);
+        }
         let Some(known) = self.frame().variables.get(name).cloned() else {
             let flag = self.emitter.local("assigned", accelerd_ir::Dtype::Bool);
             let kind = self.new_kind(name, &value);
+            self.mark_index(&kind, is_index);
             self.emitter.emit(Stmt::Assign(flag, scalars::truth(true)));
             let variable = Variable { kind, constant, is_assigned: true, flag };
             self.frame_mut().variables.insert(name.to_owned(), variable);
             return Ok(());
         };
         let kind = self.assign_kind(node, name, known.kind, value)?;
+        self.mark_index(&kind, is_index);
         if !known.is_assigned {
             self.emitter.emit(Stmt::Assign(known.flag, scalars::truth(true)));
         }
@@ -379,15 +390,55 @@ impl<'a> Lowerer<'a> {
         Ok(())
     }
 
+    /// Returns true if a variable never holds a negative number, as an index that is assigned once.
+    fn is_index(&self, target: Node, name: &str, data: &Data) -> bool {
+        let function = self.frame().function;
+        let is_known = data
+            .as_scalar()
+            .is_some_and(|(dtype, part)| dtype.is_integer() && dtype.size() >= 4 && self.emitter.is_non_negative(part));
+        if !is_known || self.environment.declarations.is_parameter(function, name) || self.mutates(name) {
+            return false;
+        }
+        let known = self.environment.signed.borrow().get(&function).cloned();
+        let stores = known.unwrap_or_else(|| {
+            let stores = Rc::new(SignedStores::of(self.syntax(), self.environment.declarations, function));
+            self.environment.signed.borrow_mut().insert(function, stores.clone());
+            stores
+        });
+        stores.is_only(name, target)
+    }
+
+    fn mark_index(&mut self, kind: &VariableKind, is_index: bool) {
+        if let (VariableKind::Data(_, slots), true) = (kind, is_index) {
+            self.emitter.mark_non_negative(slots[0]);
+        }
+    }
+
+    /// Returns true if an assignment makes another variable of the name, as in Warp: one of another type, which all later statements see.
+    fn rebinds(&self, kind: &VariableKind, value: &Value) -> bool {
+        let is_other = match (kind, value) {
+            (VariableKind::Data(known, _), Value::Data(data)) => *known != data.ty,
+            (VariableKind::Alias(known), Value::Data(data)) => known.ty != data.ty,
+            (VariableKind::Array(known), Value::Array(view)) => !known.is_like(view),
+            (VariableKind::Data(..), Value::Array(_)) | (VariableKind::Array(_), Value::Data(_)) => true,
+            _ => false,
+        };
+        is_other && !self.is_python() && self.frame().nesting == 0
+    }
+
+    /// Makes the next assignment to a name make another variable.
+    pub(crate) fn forget_variable(&mut self, name: &str) {
+        let frame = self.frame_mut();
+        frame.rebound.extend(frame.variables.remove(name).map(|variable| variable.flag));
+    }
+
     fn assign_kind(&mut self, node: Node, name: &str, kind: VariableKind, value: Value) -> Lowered<VariableKind> {
         match (&kind, value) {
             (VariableKind::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
                 self.store_locals(slots, data.parts);
                 Ok(kind)
             }
-            (VariableKind::Array(known), Value::Array(view))
-                if known.array == view.array && known.axes.iter().zip(&view.axes).all(|(a, b)| a.is_like(b)) =>
-            {
+            (VariableKind::Array(known), Value::Array(view)) if known.is_like(&view) => {
                 let slots: Vec<_> = known
                     .axes
                     .iter()
@@ -458,47 +509,6 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Counts steps for a pass over all variables, each of which is much cheaper than a node.
-    fn look_through_variables(&self) {
-        self.add_work(self.frame().variables.len() / 8);
-    }
-
-    /// Facts about each variable, to be merged where paths meet.
-    pub(crate) fn knowledge(&self) -> Knowledge {
-        self.look_through_variables();
-        let variables = self.frame().variables.iter();
-        Knowledge(variables.map(|(name, v)| (name.clone(), (v.is_assigned, v.constant))).collect())
-    }
-
-    /// Restores the knowledge at the start of a path.
-    pub(crate) fn restore(&mut self, known: &Knowledge) {
-        self.look_through_variables();
-        for (name, variable) in &mut self.frame_mut().variables {
-            let (is_assigned, constant) = known.0.get(name).copied().unwrap_or((false, None));
-            (variable.is_assigned, variable.constant) = (is_assigned, constant);
-        }
-    }
-
-    /// Restores the knowledge common to all of some paths.
-    pub(crate) fn merge(&mut self, paths: &[Knowledge]) {
-        self.look_through_variables();
-        for (name, variable) in &mut self.frame_mut().variables {
-            let known: Vec<_> = paths.iter().map(|path| path.0.get(name).copied().unwrap_or((false, None))).collect();
-            variable.is_assigned = known.iter().all(|(is_assigned, _)| *is_assigned);
-            let first = known.first().and_then(|(_, constant)| *constant);
-            variable.constant = first.filter(|_| known.iter().all(|(_, constant)| *constant == first));
-        }
-    }
-
-    /// Forgets the numbers that variables hold which a loop assigns.
-    pub(crate) fn forget_constants(&mut self, names: &HashSet<String>) {
-        for (name, variable) in &mut self.frame_mut().variables {
-            if names.contains(name) {
-                variable.constant = None;
-            }
-        }
-    }
-
     /// Variables for the results of early returns.
     pub(crate) fn result_slots(&mut self, value: &Value) -> Option<Slots> {
         Some(match value {
@@ -543,10 +553,6 @@ impl<'a> Lowerer<'a> {
         Location { ty, storage, choices: vec![(0..count).collect()], index: None }
     }
 }
-
-/// Facts about variables at a point: whether they are assigned, and the number that they hold.
-#[derive(Clone, Debug)]
-pub(crate) struct Knowledge(BTreeMap<String, (bool, Option<Number>)>);
 
 fn as_i64(index: Expr) -> Expr {
     match index {

@@ -108,6 +108,11 @@ impl Declarations {
             }
         }
         for node in syntax.nodes() {
+            if syntax.kind(node) == Kind::Call {
+                all.made_function(syntax, node);
+            }
+        }
+        for node in syntax.nodes() {
             if matches!(syntax.kind(node), Kind::Global | Kind::Nonlocal) {
                 all.rebinding(syntax, node);
             }
@@ -134,6 +139,21 @@ impl Declarations {
         self.has_random_numbers |= matches!(path.as_deref(), Some("warp.randf" | "warp.randi" | "warp.randu"));
     }
 
+    /// `wp.kernel(f)`, `wp.Kernel(func=f)` and `wp.func(f)` make the function what a decorator makes it.
+    fn made_function(&mut self, syntax: &Syntax<'_>, node: Node) {
+        let role = match self.path(syntax, syntax.required(node, Field::Func)).as_deref() {
+            Some("warp.kernel" | "warp.Kernel") => Role::Kernel,
+            Some("warp.func") => Role::Function,
+            _ => return,
+        };
+        let Some(name) = made_of(syntax, node).and_then(|function| syntax.name_of(function)) else { return };
+        let indices = self.indices_named(syntax, enclosing_function(syntax, node), &name);
+        let Some(&index) = indices.iter().find(|&&index| self.functions[index].node < node) else { return };
+        if self.functions[index].role == Role::Plain {
+            self.functions[index].role = role;
+        }
+    }
+
     /// Returns true if a call may change variables of the function that calls.
     pub(crate) fn has_effects(&self) -> bool {
         self.has_references || self.has_random_numbers
@@ -156,6 +176,11 @@ impl Declarations {
     /// The assignment to a name in one scope.
     pub(crate) fn assigned_in(&self, scope: Scope, name: &str) -> Option<Assigned> {
         self.assigned.get(&(scope, name.to_owned())).copied()
+    }
+
+    /// Returns true if a function has a parameter of a name.
+    pub(crate) fn is_parameter(&self, function: Node, name: &str) -> bool {
+        self.params.contains(&(Some(function), name.to_owned()))
     }
 
     /// The class of a name that is visible from a scope.
@@ -295,6 +320,16 @@ impl Declarations {
             .and_modify(|assigned| *assigned = Assigned::Ambiguous)
             .or_insert(value.map_or(Assigned::Ambiguous, Assigned::Once));
     }
+}
+
+/// The function of a call such as `wp.kernel(f)`.
+pub(crate) fn made_of(syntax: &Syntax<'_>, node: Node) -> Option<Node> {
+    let keyword = || {
+        let mut keywords = syntax.children(node, Field::Keywords);
+        let keyword = keywords.find(|&keyword| matches!(syntax.name(keyword).as_deref(), Some("f" | "func")))?;
+        syntax.child(keyword, Field::Value)
+    };
+    syntax.child(node, Field::Args).or_else(keyword)
 }
 
 /// The value of an assignment to one name that stands directly in a scope's body.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use accelerd_parser::{Field, Kind, Operator};
 
 use crate::options::{Captured, Options};
+use crate::source::counters::SignedStores;
 use crate::source::declarations::{Assigned, Declarations, Scope};
 use crate::source::syntax::{Constant, Node, Syntax};
 
@@ -38,6 +39,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) overloads: OnceCell<HashMap<Node, Vec<Node>>>,
     /// The variables of which each function may change a part, once they are asked for.
     pub(crate) mutated: RefCell<HashMap<Node, Rc<HashSet<String>>>>,
+    /// The variables of each function that statements may make negative, once they are asked for.
+    pub(crate) signed: RefCell<HashMap<Node, Rc<SignedStores>>>,
     /// Called while a kernel is lowered; a break ends the lowering.
     pub(crate) checkpoint: &'a dyn Fn() -> ControlFlow<()>,
 }
@@ -69,7 +72,7 @@ impl Environment<'_> {
             Kind::Name => self.named_number(&syntax.name(node)?, scope, depth),
             Kind::Attribute => match self.declarations.path(syntax, node) {
                 Some(path) => named_constant(&path),
-                None => self.class_number(node, scope, depth),
+                None => self.class_number(node, scope, depth).or_else(|| self.machine_number(node)),
             },
             Kind::UnaryOp => unary(syntax.operator(node), at(syntax.required(node, Field::Operand))?),
             Kind::BinOp => {
@@ -77,11 +80,18 @@ impl Environment<'_> {
                 binary(syntax.operator(node), at(left)?, at(right)?)
             }
             Kind::Call => {
-                let path = self.declarations.path(syntax, syntax.required(node, Field::Func))?;
                 let mut arguments = syntax.children(node, Field::Args);
                 let argument = arguments.next()?;
                 let is_plain = arguments.next().is_none() && syntax.child(node, Field::Keywords).is_none();
-                (path == "warp.constant" && is_plain).then(|| at(argument))?
+                let callee = syntax.required(node, Field::Func);
+                let path = self.declarations.path(syntax, callee);
+                let own = syntax.name_of(callee).filter(|name| is_plain && self.is_of_python(scope, name));
+                match path.as_deref().or(own.as_deref())? {
+                    "warp.constant" if is_plain => at(argument),
+                    "float" | "numpy.float64" if is_plain => at(argument)?.as_f64().map(Number::Float),
+                    "int" => at(argument)?.truncated(),
+                    _ => None,
+                }
             }
             _ => None,
         }
@@ -108,6 +118,32 @@ impl Environment<'_> {
         }
     }
 
+    /// Returns true if a name stands for what it does in Python itself.
+    pub(crate) fn is_of_python(&self, scope: Scope, name: &str) -> bool {
+        let syntax = self.syntax;
+        let declarations = self.declarations;
+        let is_assigned = declarations.assigned(syntax, scope, name).is_some() || self.captured(name).is_some();
+        let is_defined = declarations.class_named(syntax, scope, name).is_some()
+            || !declarations.indices_named(syntax, scope, name).is_empty();
+        !is_assigned && !is_defined
+    }
+
+    /// The limit of a type, as of `numpy.finfo(numpy.float32).eps` and `numpy.iinfo(numpy.int32).max`.
+    fn machine_number(&self, node: Node) -> Option<Number> {
+        let syntax = self.syntax;
+        let call = syntax.required(node, Field::Value);
+        if syntax.kind(call) != Kind::Call || syntax.child(call, Field::Keywords).is_some() {
+            return None;
+        }
+        let function = self.declarations.path(syntax, syntax.required(call, Field::Func))?;
+        let ty = syntax.child(call, Field::Args)?;
+        let path = match syntax.constant_of(ty) {
+            Some(Constant::Str(name)) => name,
+            _ => self.declarations.path(syntax, ty).or_else(|| syntax.name_of(ty))?,
+        };
+        machine_limit(&function, path.strip_prefix("numpy.").unwrap_or(&path), &syntax.name(node)?)
+    }
+
     fn named_number(&self, name: &str, scope: Scope, depth: u32) -> Option<Number> {
         match self.captured(name) {
             Some(Captured::Int(value)) => return Some(Number::Int(value.into())),
@@ -124,11 +160,48 @@ impl Environment<'_> {
     }
 }
 
-/// A constant of `math` or Warp, by its path.
+/// A limit of a scalar type of NumPy or Python, by the function that has it.
+fn machine_limit(function: &str, ty: &str, name: &str) -> Option<Number> {
+    let float = |eps, least, max| {
+        Some(Number::Float(match name {
+            "eps" => eps,
+            "tiny" | "smallest_normal" => least,
+            "max" => max,
+            "min" => -max,
+            _ => return None,
+        }))
+    };
+    match (function, ty) {
+        ("numpy.finfo", "float64" | "float" | "double") => float(f64::EPSILON, f64::MIN_POSITIVE, f64::MAX),
+        ("numpy.finfo", "float32" | "single") => float(f32::EPSILON.into(), f32::MIN_POSITIVE.into(), f32::MAX.into()),
+        ("numpy.finfo", "float16" | "half") => float(9.765_625e-4, 6.103_515_625e-5, 65504.0),
+        ("numpy.iinfo", _) => {
+            let (is_signed, bits) = match ty.strip_prefix("uint") {
+                Some(bits) => (false, bits),
+                None => (true, if ty == "int" { "64" } else { ty.strip_prefix("int")? }),
+            };
+            let bits = bits.parse::<u32>().ok().filter(|bits| matches!(bits, 8 | 16 | 32 | 64))?;
+            let end = 1_i128 << (bits - u32::from(is_signed));
+            match name {
+                "max" => Some(Number::Int(end - 1)),
+                "min" => Some(Number::Int(if is_signed { -end } else { 0 })),
+                "bits" => Some(Number::Int(bits.into())),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// A constant of `math`, `sys`, NumPy or Warp, by its path.
 fn named_constant(path: &str) -> Option<Number> {
     use std::f64::consts;
     let (module, name) = path.rsplit_once('.')?;
+    let module = if module == "numpy" { "math" } else { module };
     let value = match (module, name) {
+        ("sys.float_info", "epsilon") => f64::EPSILON,
+        ("sys.float_info", "max") => f64::MAX,
+        ("sys.float_info", "min") => f64::MIN_POSITIVE,
         ("math" | "warp", "pi") | ("warp", "PI") => consts::PI,
         ("math" | "warp", "tau") | ("warp", "TAU") => consts::TAU,
         ("math" | "warp", "e") | ("warp", "E") => consts::E,
@@ -200,6 +273,17 @@ fn floats(op: Operator, a: f64, b: f64) -> Option<Number> {
 }
 
 impl Number {
+    /// Its integer part.
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+    fn truncated(self) -> Option<Self> {
+        match self {
+            Self::Float(value) if value.abs() < 9.0e18 => Some(Self::Int(value as i128)),
+            Self::Float(_) => None,
+            Self::Bool(value) => Some(Self::Int(value.into())),
+            integer @ Self::Int(_) => Some(integer),
+        }
+    }
+
     /// Its value, if it is exact or a floating-point number.
     pub(crate) fn as_f64(self) -> Option<f64> {
         match self {

@@ -61,7 +61,10 @@ impl Environment<'_> {
                 let message = format!("class `{name}` is defined more than once");
                 return Err(syntax.error(node, ErrorKind::AmbiguousName, message));
             }
-            return self.struct_annotation(class.node, class.is_struct, node, depth);
+            return match self.base_annotation(class.node, depth) {
+                Some(base) if !class.is_struct => Ok(base),
+                _ => self.struct_annotation(class.node, class.is_struct, node, depth),
+            };
         }
         match self.declarations.assigned(syntax, scope, &name) {
             Some((scope, Assigned::Once(value))) => return self.annotation_at(value, scope, depth + 1),
@@ -87,6 +90,16 @@ impl Environment<'_> {
             }
         };
         Ok(Annotation::Data(Type::Scalar(dtype)))
+    }
+
+    /// The type of values that a class is derived from. Warp does not tell the class from it.
+    fn base_annotation(&self, class: Node, depth: u32) -> Option<Annotation> {
+        let syntax = self.syntax;
+        let base = syntax.child(class, Field::Bases)?;
+        let base = self.annotation_at(base, enclosing_function(syntax, class), depth + 1).ok()?;
+        let is_composite =
+            matches!(base, Annotation::Data(Type::Vector(..) | Type::Matrix(..) | Type::Quat(_) | Type::Transform(_)));
+        is_composite.then_some(base)
     }
 
     fn struct_annotation(&self, class: Node, is_struct: bool, node: Node, depth: u32) -> Lowered<Annotation> {

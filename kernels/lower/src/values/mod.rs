@@ -122,6 +122,11 @@ impl View {
         Self { array, element, axes: vec![Axis::All; dims.into()], selections: vec![] }
     }
 
+    /// Returns true if another view of the same array differs in its expressions alone.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.array == other.array && self.axes.iter().zip(&other.axes).all(|(a, b)| a.is_like(b))
+    }
+
     /// The dimensions that are left.
     pub(crate) fn open(&self) -> impl Iterator<Item = usize> {
         let is_open = |&at: &usize| !matches!(self.axes[at], Axis::Index(_));

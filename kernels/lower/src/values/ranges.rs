@@ -29,7 +29,7 @@ impl Slice {
     }
 }
 
-/// A range of i32 in reverse. Its parts are i64 and cheap.
+/// A range in reverse. Its parts are i64 and cheap.
 pub(crate) struct ReversedRange {
     pub(crate) start: Expr,
     pub(crate) step: Expr,
@@ -55,8 +55,8 @@ impl ReversedRange {
     }
 
     /// The value of an iteration of this loop.
-    pub(crate) fn value(self, iteration: Expr) -> Expr {
+    pub(crate) fn value(self, dtype: Dtype, iteration: Expr) -> Expr {
         let from_start = sub(I64, sub(I64, self.count, integer(I64, 1)), iteration);
-        scalars::cast(I64, Dtype::I32, add(I64, self.start, mul(I64, from_start, self.step)))
+        scalars::cast(I64, dtype, add(I64, self.start, mul(I64, from_start, self.step)))
     }
 }

@@ -10,7 +10,7 @@ use crate::types::Type;
 use crate::values::constants::adapted;
 use crate::values::scalars::{self, literal};
 use crate::values::{Data, Value};
-use crate::warp::operators::unified;
+use crate::warp::operators::{negated, unified};
 use crate::warp::vectors::{from_vectors, of_two_vectors};
 
 /// The functions that [`Lowerer::warp_builtin`] has besides operations of the table in `accelerd-ir`.
@@ -105,7 +105,8 @@ impl Lowerer<'_> {
         }
         if let Some(op) = UnaryOp::of_warp(name) {
             let [Data { ty: Type::Scalar(dtype), parts, .. }] = &arguments[..] else { return None };
-            return dtype.is_float().then(|| Data::scalar(*dtype, scalars::unary(op, *dtype, parts[0].clone())).into());
+            let dtype = *dtype;
+            return dtype.is_float().then(|| self.function_of_scalar(op, dtype, parts[0].clone()).into());
         }
         let bound: Vec<_> = arguments.into_iter().map(|data| self.bind(data)).collect();
         if name == "quat_to_axis_angle" {
@@ -120,13 +121,24 @@ impl Lowerer<'_> {
         result.or_else(|| from_vectors(name, &bound)).map(Value::Data)
     }
 
+    /// An operation of the table. Warp moves the operand of an inverse sine or cosine to its domain, which NaN is moved to as well.
+    fn function_of_scalar(&mut self, op: UnaryOp, dtype: Dtype, x: Expr) -> Data {
+        let x = if matches!(op, UnaryOp::Asin | UnaryOp::Acos) {
+            let x = self.emitter.bind(dtype, x);
+            self.clamp(dtype, x, literal(dtype, -1.0), literal(dtype, 1.0))
+        } else {
+            x
+        };
+        Data::scalar(dtype, scalars::unary(op, dtype, x))
+    }
+
     fn of_one(&mut self, name: &str, a: &Data) -> Option<Data> {
         let dtype = a.ty.scalar()?;
         let componentwise = matches!(a.ty, Type::Scalar(_) | Type::Vector(..)) && dtype != Dtype::Bool;
         let is_scalar = matches!(a.ty, Type::Scalar(_));
         match name {
             "copy" | "pos" => Some(a.clone().without_constant()),
-            "neg" if dtype != Dtype::Bool => Some(a.map(|x| scalars::neg(dtype, x))),
+            "neg" if dtype != Dtype::Bool => Some(a.map(|x| negated(&a.ty, dtype, x))),
             "invert" if dtype.is_integer() => Some(a.map(|x| scalars::unary(UnaryOp::Not, dtype, x))),
             "unot" if is_scalar => {
                 Some(Data::scalar(Dtype::Bool, scalars::not(scalars::truthy(dtype, a.parts[0].clone()))))

@@ -39,6 +39,7 @@ impl Lowerer<'_> {
                 Ok(Data::scalar(Dtype::I32, scalars::integer(Dtype::I32, 1)).into())
             }
             "where" | "select" => self.choice(node, name, arguments).map(Value::Data),
+            "print" | "printf" => self.print(node, name, arguments),
             "tuple" => Ok(Value::Tuple(self.values(node, arguments)?)),
             "expect_eq" | "expect_neq" | "expect_near" => self.expectation(node, name, arguments),
             "rand_init" | "randi" | "randf" | "randu" => self.random(node, name, arguments).map(Value::Data),
@@ -146,9 +147,11 @@ impl Lowerer<'_> {
     }
 
     /// A scalar type as an argument.
-    fn dtype_argument(&self, node: Node, argument: Option<Node>) -> Lowered<Option<Dtype>> {
+    fn dtype_argument(&mut self, node: Node, argument: Option<Node>) -> Lowered<Option<Dtype>> {
         let Some(argument) = argument else { return Ok(None) };
-        match self.environment.data_type(argument, self.outer_scope()) {
+        let named = self.environment.data_type(argument, self.outer_scope()).filter(|_| !self.names_local(argument));
+        let ty = if named.is_some() { named } else { self.type_expression(argument)? };
+        match ty {
             Some(Type::Scalar(dtype)) => Ok(Some(dtype)),
             _ => Err(self.error(node, ErrorKind::ArgumentMismatch, "expected a scalar type as `dtype`")),
         }
@@ -271,6 +274,15 @@ impl Lowerer<'_> {
             return Ok(Data::scalar(to, part));
         }
         Ok(Data::scalar(to, Expr::Bitcast(to, Box::new(part))))
+    }
+
+    /// What is printed has no effect but that of its evaluation: a launch returns no text.
+    fn print(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
+        let values = self.values(node, arguments)?;
+        if name == "printf" && !matches!(values.first(), Some(Value::Str)) {
+            return Err(self.error(node, ErrorKind::ArgumentMismatch, "expected a string as the format of `printf`"));
+        }
+        Ok(Value::None)
     }
 
     fn length_of(&mut self, node: Node, arguments: &Arguments) -> Lowered<Value> {
@@ -398,11 +410,14 @@ impl Lowerer<'_> {
             let Some((index_dtype, part)) = scalar_of(index).filter(|(index_dtype, _)| index_dtype.is_integer()) else {
                 return fail(self);
             };
-            let to = if index_dtype.size() == 8 || index_dtype == Dtype::U32 { Dtype::I64 } else { Dtype::I32 };
-            let part = self.emitter.bind(to, scalars::cast(index_dtype, to, part));
+            let (part, to) = Self::index_of(index_dtype, part);
+            let part = self.emitter.bind(to, part);
             let part = match &view.axes[dim] {
                 Axis::Slice(slice) => self.index_in(node, slice, to, part),
-                Axis::All | Axis::Index(_) => self.selected(node, view, dim, part),
+                Axis::All | Axis::Index(_) => {
+                    let part = if index_dtype.is_signed() { self.wrapped_index(view, dim, to, part) } else { part };
+                    self.selected(node, view, dim, part)
+                }
             };
             element_view.axes[dim] = Axis::Index(part);
         }

@@ -125,15 +125,14 @@ impl Lowerer<'_> {
     pub(crate) fn warp_unary(&mut self, node: Node, op: Operator, data: Data) -> Lowered<Value> {
         let message = format!("`{}` does not take {}", symbol(op), data.ty);
         let dtype = data.ty.scalar().filter(|dtype| *dtype != Dtype::Bool);
-        let op = match (op, dtype) {
-            (Operator::UAdd, Some(_)) => return Ok(data.without_constant().into()),
-            (Operator::USub, Some(_)) => UnaryOp::Neg,
-            (Operator::Invert, Some(dtype)) if dtype.is_integer() => UnaryOp::Not,
-            _ => return Err(self.error(node, ErrorKind::TypeMismatch, message)),
-        };
-        let dtype = dtype.expect("matched");
-        let parts = data.parts.into_iter().map(|part| scalars::unary(op, dtype, part)).collect();
-        Ok(Data::new(data.ty, parts).into())
+        match (op, dtype) {
+            (Operator::UAdd, Some(_)) => Ok(data.without_constant().into()),
+            (Operator::USub, Some(dtype)) => Ok(data.map(|part| negated(&data.ty, dtype, part)).into()),
+            (Operator::Invert, Some(dtype)) if dtype.is_integer() => {
+                Ok(data.map(|part| scalars::unary(UnaryOp::Not, dtype, part)).into())
+            }
+            _ => Err(self.error(node, ErrorKind::TypeMismatch, message)),
+        }
     }
 
     /// Lowers an augmented assignment to an element of an array as an atomic operation; `false` if its type has none.
@@ -198,6 +197,14 @@ impl Lowerer<'_> {
             self.emitter.emit(Stmt::Atomic { op, place, operand, expected, previous });
         }
         previous_values
+    }
+}
+
+/// The negation of a part of a value. Warp subtracts a scalar from 0, so the negation of 0.0 is 0.0; components change their signs.
+pub(crate) fn negated(ty: &Type, dtype: Dtype, part: Expr) -> Expr {
+    match ty {
+        Type::Scalar(_) if dtype.is_float() => scalars::sub(dtype, scalars::literal(dtype, 0.0), part),
+        _ => scalars::neg(dtype, part),
     }
 }
 
