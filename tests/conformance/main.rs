@@ -12,7 +12,7 @@ use accelerd_kernels::{
     Backend, Device,
     ops::parse::{Options, Outputs, Parse, ParseRequest, ParseResponse},
 };
-use accelerd_tests::{columns::differences, device, open, run_batch};
+use accelerd_parity::{columns::differences, device, open, run_batch};
 use bytes::Bytes;
 use libtest_mimic::{Arguments, Failed, Trial};
 

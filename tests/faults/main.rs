@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|argument| argument == daemon::AS_DAEMON) {
         return daemon::run();
     }
-    let gpus = u32::try_from(accelerd_tests::discovered().devices.len() - 1).expect("a few");
+    let gpus = u32::try_from(accelerd_parity::discovered().devices.len() - 1).expect("a few");
     let any = ANY_COUNT.iter().flat_map(|test| trials(test, 2, gpus));
     let one = ONE.iter().flat_map(|test| trials(test, 1, gpus.min(1)));
     libtest_mimic::run(&Arguments::from_args(), any.chain(one).collect()).exit_code()

@@ -5,10 +5,8 @@
 
 use std::{collections::BTreeMap, env, panic::AssertUnwindSafe, path::PathBuf, time::Instant};
 
-use accelerd_tests::{
-    encoders,
-    fuzz::{cases, judge, models, rpc, snapshots, target::Target},
-};
+use accelerd_parity::encoders;
+use accelerd_tests::fuzz::{cases, judge, models, rpc, snapshots, target::Target};
 use futures::FutureExt;
 use rand::{RngCore, SeedableRng, rngs::StdRng};
 use tonic::{Code, Status};

@@ -6,8 +6,8 @@ use accelerd_kernels::{
     Backend, OpError,
     ops::tensor::{Execute, ExecuteRequest},
 };
+use accelerd_parity::{random, run_batch};
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
-use accelerd_tests::{random, run_batch};
 use bytes::Bytes;
 use rand::Rng;
 

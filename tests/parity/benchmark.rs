@@ -6,8 +6,8 @@ use accelerd_kernels::{
     Backend,
     ops::tensor::{Benchmark, BenchmarkRequest},
 };
+use accelerd_parity::run_batch;
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
-use accelerd_tests::run_batch;
 
 use super::Case;
 

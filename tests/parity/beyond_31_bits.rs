@@ -6,8 +6,8 @@ use accelerd_kernels::{
     Backend,
     ops::tensor::{Execute, ExecuteRequest},
 };
+use accelerd_parity::run_batch;
 use accelerd_tensor::{Attribute, Dtype, Graph, NodeSpec, Plan, TensorType};
-use accelerd_tests::run_batch;
 use bytes::Bytes;
 use half::bf16;
 

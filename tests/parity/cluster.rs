@@ -4,7 +4,7 @@ use accelerd_kernels::{
     Backend, Matrix,
     ops::cluster::{Cluster, ClusterRequest, Clusters, Rows, oracle},
 };
-use accelerd_tests::{random, run_batch, with_outliers};
+use accelerd_parity::{random, run_batch, with_outliers};
 use rand::Rng;
 
 use super::Case;

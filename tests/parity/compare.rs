@@ -6,8 +6,8 @@ use accelerd_kernels::{
         Close, Combination, Compare, CompareRequest, InfinityPolicy, NanPolicy, Pair, Policy, Rules, oracle,
     },
 };
+use accelerd_parity::{random, run_batch};
 use accelerd_tensor::Dtype;
-use accelerd_tests::{random, run_batch};
 use bytes::Bytes;
 use rand::{Rng, rngs::StdRng};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use accelerd_kernels::ops::embed::{Embed, EmbedRequest, Table, oracle};
-use accelerd_tests::{random, run_batch};
+use accelerd_parity::{random, run_batch};
 use rand::Rng;
 
 use super::Case;

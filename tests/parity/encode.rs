@@ -11,7 +11,7 @@ use accelerd_kernels::{
     },
 };
 use accelerd_models::hf;
-use accelerd_tests::{device, encoders, open, pytorch_models, random, run_batch};
+use accelerd_parity::{device, encoders, open, pytorch_models, random, run_batch};
 use rand::Rng;
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use accelerd_kernels::{
     Backend,
     ops::encode::{EncoderConfig, Positions, Precision, SlidingWindow, samples::encoder},
 };
-use accelerd_tests::random;
+use accelerd_parity::random;
 use rand::Rng;
 
 use super::{

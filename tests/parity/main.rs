@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use accelerd_kernels::Backend;
-use accelerd_tests::{device, open};
+use accelerd_parity::{device, open};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 mod along_dim;

@@ -18,8 +18,8 @@ use accelerd_kernels::{
     },
 };
 use accelerd_models::Model;
+use accelerd_parity::{device, encoders, open, random, run_batch, settings};
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, Plan};
-use accelerd_tests::{device, encoders, open, random, run_batch, settings};
 use futures::future::join_all;
 use libtest_mimic::Trial;
 

@@ -6,8 +6,8 @@ use accelerd_kernels::{
     Backend,
     ops::parse::{Options, Outputs, Parse, ParseRequest, ParseResponse},
 };
+use accelerd_parity::{random, run_batch};
 use accelerd_parser::Tag;
-use accelerd_tests::{random, run_batch};
 use bytes::Bytes;
 use rand::{Rng, rngs::StdRng};
 

@@ -8,7 +8,7 @@ use accelerd_kernels::{
     ops::encode::{ClassificationHead, EncodeRequest, OutputType, Precision},
 };
 use accelerd_models::{Model, hf::Reranker};
-use accelerd_tests::{encoders, pytorch_rerankers};
+use accelerd_parity::{encoders, pytorch_rerankers};
 use serde_json::Value;
 
 use super::{

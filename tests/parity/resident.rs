@@ -10,8 +10,8 @@ use accelerd_kernels::{
         Upload, UploadRequest,
     },
 };
+use accelerd_parity::{random, run_batch};
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType};
-use accelerd_tests::{random, run_batch};
 use bytes::Bytes;
 use rand::Rng;
 

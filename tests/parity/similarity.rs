@@ -8,7 +8,7 @@ use accelerd_kernels::{
         Corpus, FindSimilar, FindSimilarRequest, Hit, Hits, Metric, Search, SearchRequest, Selection, Storage, oracle,
     },
 };
-use accelerd_tests::{random, run_batch, with_outliers, within_ulps};
+use accelerd_parity::{random, run_batch, with_outliers, within_ulps};
 use rand::Rng;
 
 use super::Case;

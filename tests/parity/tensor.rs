@@ -6,10 +6,10 @@ use accelerd_kernels::{
     Backend,
     ops::tensor::{Execute, ExecuteRequest, oracle},
 };
+use accelerd_parity::{random, run_batch};
 use accelerd_tensor::{
     Attribute, Dtype, Graph, GraphSpec, NodeSpec, Plan, TensorType, elementwise_names, scalar::Literal,
 };
-use accelerd_tests::{random, run_batch};
 use bytes::Bytes;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 

@@ -3,8 +3,8 @@
 use std::{fs, os::unix::net::UnixListener, path::Path, process::Command};
 
 use accelerd::config::ByteSize;
+use accelerd_parity::encoders;
 use accelerd_proto::v1;
-use accelerd_tests::encoders;
 use tempfile::TempDir;
 use tonic::Code;
 

@@ -437,7 +437,7 @@ async fn a_deleted_collection_is_not_found() {
 #[tokio::test]
 async fn texts_of_a_bulk_upsert_wait_for_admission() {
     let server = TestServer::start_with(|config| {
-        config.models.folders = vec![accelerd_tests::encoders()];
+        config.models.folders = vec![accelerd_parity::encoders()];
         config.admission.max_bytes = ByteSize::mib(12);
     })
     .await;

@@ -3,11 +3,11 @@
 use std::fs;
 
 use accelerd::config::{ByteSize, Preload};
+use accelerd_parity::encoders;
 use accelerd_proto::{
     methods::embed_service,
     v1::{self, embed_request::Input, embed_stream_response::Result as Outcome},
 };
-use accelerd_tests::encoders;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use http_body_util::Full;

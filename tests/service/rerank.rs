@@ -3,8 +3,8 @@
 use std::fs;
 
 use accelerd::config::ByteSize;
+use accelerd_parity::encoders;
 use accelerd_proto::v1::{self, EmbedRequest, RerankRequest, RerankResponse, TextInput};
-use accelerd_tests::encoders;
 use tonic::{Code, Status};
 
 use super::{

@@ -8,10 +8,8 @@ use std::{
     sync::{LazyLock, OnceLock},
 };
 
-use accelerd_tests::{
-    encoders,
-    fuzz::{cases, models, rpc, snapshots, target::Target},
-};
+use accelerd_parity::encoders;
+use accelerd_tests::fuzz::{cases, models, rpc, snapshots, target::Target};
 use libfuzzer_sys::fuzz_target;
 use tokio::runtime::Runtime;
 

@@ -1,8 +1,8 @@
 //! Losses.
 
 use accelerd_kernels::Backend;
+use accelerd_parity::random;
 use accelerd_tensor::{Attribute, Dtype};
-use accelerd_tests::random;
 use rand::{Rng, rngs::StdRng};
 
 use super::{Attributes, Values, expect, float, reduced, text};

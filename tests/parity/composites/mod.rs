@@ -7,8 +7,8 @@ use accelerd_kernels::{
     Backend,
     ops::tensor::{Execute, ExecuteRequest},
 };
+use accelerd_parity::run_batch;
 use accelerd_tensor::{Attribute, Dtype, Graph, GraphSpec, Plan, TensorType, scalar::Literal};
-use accelerd_tests::run_batch;
 use bytes::Bytes;
 use rand::{Rng, rngs::StdRng};
 

@@ -1,8 +1,8 @@
 //! Normalisation of channels, statistics of two results, and vectors of unit length.
 
 use accelerd_kernels::Backend;
+use accelerd_parity::random;
 use accelerd_tensor::{Attribute, Dtype};
-use accelerd_tests::random;
 use rand::rngs::StdRng;
 
 use super::{Values, expect, float};

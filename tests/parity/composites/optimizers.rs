@@ -1,8 +1,8 @@
 //! Updates of parameters: several steps of PyTorch's algorithms.
 
 use accelerd_kernels::Backend;
+use accelerd_parity::random;
 use accelerd_tensor::{Attribute, Dtype};
-use accelerd_tests::random;
 
 use super::{Values, expect, float};
 

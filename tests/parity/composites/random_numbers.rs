@@ -4,8 +4,8 @@
 use std::f64::consts::TAU;
 
 use accelerd_kernels::Backend;
+use accelerd_parity::random;
 use accelerd_tensor::{Attribute, Dtype};
-use accelerd_tests::random;
 
 use super::{Attributes, Values, compare, expect, float, run, text};
 

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use accelerd_tests::encoders;
+use accelerd_parity::encoders;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use http::{Request, Response, StatusCode, header};

@@ -7,8 +7,8 @@ use accelerd::{
     config::{Allow, ByteSize, Config, Preload},
     serve::Daemon,
 };
+use accelerd_parity::encoders;
 use accelerd_proto::v1;
-use accelerd_tests::encoders;
 use fake::{Asked, COMMIT, FakeHub, Fault};
 use tempfile::TempDir;
 use tokio::sync::watch;
