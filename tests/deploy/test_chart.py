@@ -307,6 +307,10 @@ def test_addresses_of_the_values_are_those_that_the_pod_uses():
     assert "env" not in container(manifests)
 
 
+def test_services_add_no_variables_that_look_like_settings(manifests):
+    assert pod(manifests)["spec"]["enableServiceLinks"] is False
+
+
 def test_a_health_port_that_no_probe_reaches_is_refused():
     with pytest.raises(HelmError, match="config.server.health_listen is 127.0.0.1:7435, where the kubelet"):
         render(INSECURE | {"config": {"server": {"health_listen": "127.0.0.1:7435"}}})

@@ -14,6 +14,8 @@ metadata:
 spec:
   serviceAccountName: {{ include "accelerd.serviceAccountName" . }}
   automountServiceAccountToken: false
+  # Variables of services begin with their names, and those of ACCELERD_ are settings.
+  enableServiceLinks: false
   terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
   {{- with .Values.gpu.runtimeClassName }}
   runtimeClassName: {{ . }}
