@@ -42,7 +42,7 @@ where
         let message = error.to_string();
         let (_, values) = message.split_once("expected ").unwrap_or(("", &message));
         let values = values.replace('`', "").replace(" or ", ", ");
-        de::Error::custom(format!("expected one of {}", values.trim_start_matches("one of ")))
+        de::Error::custom(format!("expected one of {}, got {text:?}", values.trim_start_matches("one of ")))
     })
 }
 

@@ -80,7 +80,12 @@ pub(super) fn shown(value: &Value) -> String {
             let is_plain = is_of_text(value) && text.parse::<f64>().is_ok();
             if is_plain { text.clone() } else { format!("{:?}", without_credentials(text)) }
         }
-        ValueKind::Table(_) => "a table".to_owned(),
+        ValueKind::Table(fields) => {
+            // In the order of their names: a source keeps no other.
+            let fields: std::collections::BTreeMap<_, _> = fields.iter().collect();
+            let shown: Vec<_> = fields.into_iter().map(|(name, value)| format!("{name} = {}", shown(value))).collect();
+            format!("{{ {} }}", shown.join(", "))
+        }
         ValueKind::Array(values) => format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -122,6 +122,14 @@ fn values_are_shown_as_they_were_written() {
 }
 
 #[test]
+fn a_list_of_tables_is_shown_with_the_value_that_is_wrong() {
+    let file = file("[[models.preload]]\nname = \"a\"\npath = \"b\"\nprecision = \"f64\"\n");
+    let errors = load(Some(file.path()), [], &[]).expect_err("no such precision").0;
+    let expected = "expected one of auto, bf16, f16, f32, got [{ name = \"a\", path = \"b\", precision = \"f64\" }]";
+    assert_eq!(errors[0].reason, expected);
+}
+
+#[test]
 fn a_whole_number_may_be_written_as_a_float() {
     let file = file("[limits]\nmax_texts = 2e+06\n[sandbox]\ncaller_share = 1\n");
     let config = load(Some(file.path()), [], &[]).expect("valid");
