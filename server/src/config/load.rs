@@ -137,8 +137,8 @@ fn of_file(file: Option<&Path>) -> Result<Leaves, ConfigErrors> {
         Err(error) => return Err(refused(error.to_string())),
     };
     let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        let line = valid.matches('\n').count() + 1;
         refused(format!("expected UTF-8, got other bytes in line {line}"))
     })?;
     let source = Builder::default().add_source(File::from_str(&text, FileFormat::Toml));
