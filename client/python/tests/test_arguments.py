@@ -30,29 +30,29 @@ def scaled(x: float, by: float) -> float:
 # Names.
 
 REQUESTS: dict[str, type[Message]] = {
-    "SimilarityService/FindSimilar": similarity_pb2.FindSimilarRequest,
-    "SimilarityService/Cluster": similarity_pb2.ClusterRequest,
-    "SimilarityService/CreateCollection": similarity_pb2.CreateCollectionRequest,
-    "SimilarityService/Upsert": similarity_pb2.UpsertRequest,
-    "SimilarityService/UpsertStream": similarity_pb2.UpsertStreamRequest,
-    "SimilarityService/Search": similarity_pb2.SearchRequest,
-    "SimilarityService/GetPoints": similarity_pb2.GetPointsRequest,
-    "SimilarityService/ScrollPoints": similarity_pb2.ScrollPointsRequest,
-    "SimilarityService/CountPoints": similarity_pb2.CountPointsRequest,
-    "SimilarityService/DeletePoints": similarity_pb2.DeletePointsRequest,
-    "EmbedService/Embed": embed_pb2.EmbedRequest,
-    "EmbedService/EmbedStream": embed_pb2.EmbedRequest,
-    "EmbedService/Rerank": embed_pb2.RerankRequest,
-    "EmbedService/Tokenize": embed_pb2.TokenizeRequest,
-    "KernelService/Translate": kernel_pb2.TranslateRequest,
-    "KernelService/Compile": kernel_pb2.CompileRequest,
-    "KernelService/Launch": kernel_pb2.LaunchRequest,
-    "KernelService/EvictKernel": kernel_pb2.EvictKernelRequest,
-    "KernelService/Benchmark": kernel_pb2.BenchmarkRequest,
-    "KernelService/Evaluate": kernel_pb2.EvaluateRequest,
-    "KernelService/GenerateDataset": kernel_pb2.GenerateDatasetRequest,
-    "TensorService/UploadTensor": tensor_pb2.UploadTensorRequest,
-    "VerifyService/Verify": verify_pb2.VerifyRequest,
+    "FindSimilar": similarity_pb2.FindSimilarRequest,
+    "Cluster": similarity_pb2.ClusterRequest,
+    "CreateCollection": similarity_pb2.CreateCollectionRequest,
+    "Upsert": similarity_pb2.UpsertRequest,
+    "UpsertStream": similarity_pb2.UpsertStreamRequest,
+    "Search": similarity_pb2.SearchRequest,
+    "GetPoints": similarity_pb2.GetPointsRequest,
+    "ScrollPoints": similarity_pb2.ScrollPointsRequest,
+    "CountPoints": similarity_pb2.CountPointsRequest,
+    "DeletePoints": similarity_pb2.DeletePointsRequest,
+    "Embed": embed_pb2.EmbedRequest,
+    "EmbedStream": embed_pb2.EmbedRequest,
+    "Rerank": embed_pb2.RerankRequest,
+    "Tokenize": embed_pb2.TokenizeRequest,
+    "Translate": kernel_pb2.TranslateRequest,
+    "Compile": kernel_pb2.CompileRequest,
+    "Launch": kernel_pb2.LaunchRequest,
+    "EvictKernel": kernel_pb2.EvictKernelRequest,
+    "Benchmark": kernel_pb2.BenchmarkRequest,
+    "Evaluate": kernel_pb2.EvaluateRequest,
+    "GenerateDataset": kernel_pb2.GenerateDatasetRequest,
+    "UploadTensor": tensor_pb2.UploadTensorRequest,
+    "Verify": verify_pb2.VerifyRequest,
 }
 
 
@@ -80,13 +80,13 @@ def test_every_field_with_the_name_of_an_argument_exists() -> None:
 
 
 def test_paths_of_fields_become_names_of_arguments() -> None:
-    search = {**ARGUMENTS["SimilarityService/Search"], "filter.must[1]": "where['line']"}
+    search = {**ARGUMENTS["Search"], "filter.must[1]": "where['line']"}
     assert argument("limit", search) == "k"
     assert argument("limits", search) == "limits"
     assert argument("texts.values[3]", search) == "texts[3]"
     assert argument("filter.must[1].range", search) == "where['line']"
     assert argument("filter.ids.numbers[2]", search) == "ids[2]"
-    verify = ARGUMENTS["VerifyService/Verify"]
+    verify = ARGUMENTS["Verify"]
     assert argument("header.generator.case_count", verify) == "count"
     assert argument("header.policy.tolerances[0].ulp.max_distance", verify) == "max_ulps"
     assert argument("header.output_policies[y].tolerances[1].close.rtol", verify) == "policies['y'].rtol"

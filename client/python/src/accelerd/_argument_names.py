@@ -20,15 +20,15 @@ _BENCHMARK = {"run_count": "runs", "warm_up_count": "warm_up", "fixed_arguments"
 _LIMITS = {f"limits.{name}": name for name in ("fuel", "memory_bytes", "loop_budget")}
 #: The arguments of a method, by the paths of fields; the longest path that a field begins with is replaced.
 ARGUMENTS: dict[str, Mapping[str, str]] = {
-    "EmbedService/Embed": _EMBED,
-    "EmbedService/EmbedStream": _EMBED,
-    "EmbedService/Rerank": {"documents.values": "documents"},
-    "EmbedService/Tokenize": _TEXTS,
-    "KernelService/Translate": {"cuda_arch": "arch"},
-    "KernelService/Compile": {f"program.{name}": name for name in ("source", "name", "dialect", "constants")},
-    "KernelService/Launch": {"program": "kernel", "kernel_id": "kernel"},
-    "KernelService/EvictKernel": {"kernel_id": "kernel"},
-    "KernelService/Benchmark": {
+    "Embed": _EMBED,
+    "EmbedStream": _EMBED,
+    "Rerank": {"documents.values": "documents"},
+    "Tokenize": _TEXTS,
+    "Translate": {"cuda_arch": "arch"},
+    "Compile": {f"program.{name}": name for name in ("source", "name", "dialect", "constants")},
+    "Launch": {"program": "kernel", "kernel_id": "kernel"},
+    "EvictKernel": {"kernel_id": "kernel"},
+    "Benchmark": {
         **_BENCHMARK,
         "launch.program": "kernel",
         "launch.kernel_id": "kernel",
@@ -36,7 +36,7 @@ ARGUMENTS: dict[str, Mapping[str, str]] = {
         "reference.source": "reference",
         **{f"launch.{name}": name for name in ("arguments", "grid", "outputs", "loop_budget", "device")},
     },
-    "KernelService/Evaluate": {
+    "Evaluate": {
         **_BENCHMARK,
         "subject.dynamic_shared_memory_bytes": "shared_memory",
         **{f"subject.{name}": name for name in ("source", "entry", "params", "grid", "block")},
@@ -46,18 +46,18 @@ ARGUMENTS: dict[str, Mapping[str, str]] = {
         "reference.program.name": "reference_name",
         "expected.outputs": "expected",
     },
-    "KernelService/GenerateDataset": {"pair_count": "count"},
-    "SimilarityService/FindSimilar": {"score_threshold": "threshold"},
-    "SimilarityService/Cluster": {
+    "GenerateDataset": {"pair_count": "count"},
+    "FindSimilar": {"score_threshold": "threshold"},
+    "Cluster": {
         "cluster_count": "clusters",
         "init_count": "n_init",
         "input": "source",
         "vectors": "source",
     },
-    "SimilarityService/CreateCollection": {"durability": "durable"},
-    "SimilarityService/Upsert": _UPSERT,
-    "SimilarityService/UpsertStream": {**_UPSERT, **{f"upsert.{field}": name for field, name in _UPSERT.items()}},
-    "SimilarityService/Search": {
+    "CreateCollection": {"durability": "durable"},
+    "Upsert": _UPSERT,
+    "UpsertStream": {**_UPSERT, **{f"upsert.{field}": name for field, name in _UPSERT.items()}},
+    "Search": {
         **_IDS,
         **_TEXTS,
         **_FILTER,
@@ -66,17 +66,17 @@ ARGUMENTS: dict[str, Mapping[str, str]] = {
         "include_payload": "payload",
         "query": "texts, vectors or ids",
     },
-    "SimilarityService/GetPoints": {**_IDS, "include_vectors": "vectors"},
-    "SimilarityService/ScrollPoints": {
+    "GetPoints": {**_IDS, "include_vectors": "vectors"},
+    "ScrollPoints": {
         **_FILTER,
         "limit": "page_size",
         "include_payload": "payload",
         "include_vectors": "vectors",
     },
-    "SimilarityService/CountPoints": _FILTER,
-    "SimilarityService/DeletePoints": _FILTER,
-    "TensorService/UploadTensor": {"shape": "array", "data": "array"},
-    "VerifyService/Verify": {
+    "CountPoints": _FILTER,
+    "DeletePoints": _FILTER,
+    "UploadTensor": {"shape": "array", "data": "array"},
+    "Verify": {
         **_LIMITS,
         "limits.timeout": "case_timeout",
         "generator.case_count": "count",
@@ -119,15 +119,15 @@ _WORD = re.compile(r"[a-z]+(?:_[a-z]+)*")
 _COMMON_WORDS = {"filter", "input", "query", "kernel", "program", "vectors", "wasm", "arguments"}
 
 
-def with_arguments(problem: AccelerdError, path: str, conditions: Mapping[str, str] | None = None) -> AccelerdError:
+def with_arguments(problem: AccelerdError, method: str, conditions: Mapping[str, str] | None = None) -> AccelerdError:
     """Return an error of the daemon with the names of arguments in place of those of fields.
 
     Args:
         problem: The error.
-        path: HTTP/2 path of the method that was called.
+        method: Name of the method that was called. Methods of different services have different names.
         conditions: Names of the conditions of a filter by their fields.
     """
-    names = {**ARGUMENTS.get(path.removeprefix("/accelerd.v1."), {}), **(conditions or {})}
+    names = {**ARGUMENTS.get(method, {}), **(conditions or {})}
     message, violations = problem.message, []
     if not problem.violations:
         # An item of a stream has the text only.

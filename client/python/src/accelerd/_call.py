@@ -181,7 +181,7 @@ class Settings:
 
     def problem(self, failed: Any, method: Method, conditions: Mapping[str, str] | None = None) -> AccelerdError:
         """Return the error of a failed call, which names arguments and remedies."""
-        found = with_arguments(from_call(failed), method.path, conditions)
+        found = with_arguments(from_call(failed), method.name, conditions)
         remedy = hint(found.code, found.message, self.target, self.credentials)
         return type(found)(found.code, f"{found.message}; {remedy}", found.details) if remedy else found
 

@@ -287,7 +287,7 @@ def outcome(response: pb.EmbedStreamResponse) -> EmbedOutcome[Any]:
     if kind == "embed":
         return EmbedOutcome(response.sequence, vectors(response.embed), None)
     if kind == "error":
-        problem = with_arguments(from_item(response.error), EmbedService.EMBED_STREAM.path)
+        problem = with_arguments(from_item(response.error), EmbedService.EMBED_STREAM.name)
         return EmbedOutcome(response.sequence, None, problem)
     raise malformed(f"no result of batch {response.sequence}")
 

@@ -160,7 +160,7 @@ class SplitUpsert:
     def on_response(self, response: pb.UpsertStreamResponse) -> None:
         """Process a response. Raises the error of a part that failed."""
         if response.WhichOneof("result") == "error":
-            raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.path)
+            raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.name)
         if self._sent.pop(response.sequence, None) is None:
             raise malformed(f"unexpected sequence {response.sequence}")
         self.inserted += response.upsert.inserted_count
@@ -241,7 +241,7 @@ class BulkUpsert:
     def on_response(self, response: pb.UpsertStreamResponse) -> Iterator[int]:
         """Process a response. Iterates over the numbers of new points of the next steps that are complete."""
         if response.WhichOneof("result") == "error":
-            raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.path)
+            raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.name)
         step = self._step_of.pop(response.sequence, None)
         if step is None:
             raise malformed(f"unexpected sequence {response.sequence}")
