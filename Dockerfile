@@ -4,12 +4,13 @@
 #   docker build --target cuda -t accelerd:0.1.0 .
 # The container runtime injects the driver libraries; the build needs neither a GPU nor the CUDA toolkit.
 #
-# The images listen on all addresses, where the daemon refuses to start unprotected. Either mount certificates and principals
-# and name them (SECURITY.md):
-#   docker run -v /etc/accelerd:/etc/accelerd:ro accelerd:0.1.0-cpu serve --config /etc/accelerd/accelerd.toml
+# The images listen on all addresses, where the daemon refuses to start unprotected. Either mount a folder with certificates,
+# principals and a config.toml that names them (SECURITY.md):
+#   docker run -v "$PWD/accelerd:/etc/accelerd:ro" -p 7433:7433 accelerd:0.1.0-cpu
 # or say that only trusted callers reach the port; everyone who does may do everything:
 #   docker run -e ACCELERD__AUTH__INSECURE=true -p 127.0.0.1:7433:7433 accelerd:0.1.0-cpu
-# The images do not set it: the environment overrides configuration files, so these could not protect the daemon.
+# The images set nothing by ENV, because the environment overrides configuration files: deploy/image.toml has their settings, and a
+# mounted config.toml replaces it.
 
 ARG RUST_IMAGE=rust:1.95-bookworm
 ARG CPU_IMAGE=debian:bookworm-slim
@@ -33,11 +34,8 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /usr/local/bin/
+COPY deploy/image.toml /etc/accelerd/config.toml
 RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd
-ENV ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
-    ACCELERD__SERVER__ADMIN_LISTEN=0.0.0.0:7434 \
-    ACCELERD__SERVER__HEALTH_LISTEN=0.0.0.0:7435 \
-    ACCELERD__STORE__DATA_DIR=/var/lib/accelerd
 USER 65532:65532
 VOLUME /var/lib/accelerd
 EXPOSE 7433 7434 7435
@@ -49,19 +47,15 @@ FROM ${CUDA_IMAGE} AS cuda
 LABEL org.opencontainers.image.title="accelerd" \
       org.opencontainers.image.description="GPU acceleration for code over gRPC" \
       org.opencontainers.image.licenses="MIT"
-ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility \
-    ACCELERD__SERVER__LISTEN=0.0.0.0:7433 \
-    ACCELERD__SERVER__ADMIN_LISTEN=0.0.0.0:7434 \
-    ACCELERD__SERVER__HEALTH_LISTEN=0.0.0.0:7435 \
-    ACCELERD__STORE__DATA_DIR=/var/lib/accelerd \
-    ACCELERD__CUDA__KERNEL_CACHE=/var/cache/accelerd/kernels
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates cuda-nvrtc-13-0 libcublas-13-0 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/ /usr/local/bin/
-# Compile the kernels at build time: NVRTC needs no GPU.
-RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd /var/cache/accelerd/kernels \
+COPY deploy/image.toml /etc/accelerd/config.toml
+# Compile the kernels at build time: NVRTC needs no GPU. Where the root is read-only, a volume is mounted at the folder jit only.
+RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd /var/cache/accelerd/kernels/jit \
     && accelerd kernels build --arch sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120 --cache /var/cache/accelerd/kernels
 USER 65532:65532
 VOLUME /var/lib/accelerd

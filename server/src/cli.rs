@@ -9,7 +9,10 @@ use accelerd::{
     lifecycle,
 };
 use accelerd_kernels::exit_at_once;
-use clap::{Args, Parser, Subcommand};
+use clap::{
+    Args, Parser, Subcommand,
+    builder::{OsStringValueParser, TypedValueParser},
+};
 
 mod health;
 mod kernels;
@@ -110,19 +113,19 @@ struct Settings {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address of the gRPC port, such as 0.0.0.0:7433.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = utf8())]
     listen: Option<String>,
     /// Compute backend: auto, cpu or cuda.
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = utf8())]
     backend: Option<String>,
     /// Directory of durable collections. Without it all collections are in memory.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = utf8())]
     data_dir: Option<String>,
     /// Log level (off, error, warn, info, debug, trace) or filter.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL", value_parser = utf8())]
     log_level: Option<String>,
     /// Override any setting: --set server.max_streams=64, or for a list --set models.folders=/a,/b. Repeatable.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = utf8().try_map(|text| key_value(&text)))]
     set: Vec<(String, String)>,
 }
 
@@ -137,8 +140,13 @@ impl Settings {
         let named = named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
         let flags: Vec<_> = named.chain(self.set.iter().cloned()).collect();
         let file = self.config.clone().or_else(|| std::env::var_os("ACCELERD_CONFIG").map(PathBuf::from));
-        config::load(file.as_deref(), config::environment(), &flags)
+        config::load_of_process(file.as_deref(), &flags)
     }
+}
+
+/// Parses text. Unlike clap's own parser, it names the flag whose value is not UTF-8.
+fn utf8() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(|text| text.into_string().map_err(|_| "expected UTF-8"))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
@@ -214,4 +222,38 @@ fn memory_comment(config: &Config) -> String {
         return String::new();
     }
     format!("# Memory: {}.\n# Derived from \"auto\": {}.\n", config.process_memory, config.derived.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsString, os::unix::ffi::OsStringExt};
+
+    use super::*;
+
+    fn refused(arguments: &[&[u8]]) -> String {
+        let arguments = arguments.iter().map(|argument| OsString::from_vec(argument.to_vec()));
+        let parsed = Cli::try_parse_from([OsString::from("accelerd")].into_iter().chain(arguments));
+        parsed.expect_err("not UTF-8").to_string()
+    }
+
+    #[test]
+    fn a_flag_that_is_not_utf_8_is_refused_by_name() {
+        for flag in ["--listen", "--backend", "--data-dir", "--log-level", "--set", "--model"] {
+            let error = refused(&[b"serve", flag.as_bytes(), b"/data=\xff"]);
+            assert!(error.contains(&format!("'{flag} <")) && error.contains("expected UTF-8"), "{flag}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_pair_without_a_value_is_refused() {
+        assert!(refused(&[b"serve", b"--set", b"server.listen"]).contains("expected KEY=VALUE"));
+    }
+
+    #[test]
+    fn a_settings_file_may_have_any_name() {
+        let name = OsString::from_vec(b"/data/\xff.toml".to_vec());
+        let arguments = [OsString::from("accelerd"), "serve".into(), "--config".into(), name.clone()];
+        let Some(Command::Serve { settings, .. }) = Cli::parse_from(arguments).command else { panic!("serve") };
+        assert_eq!(settings.config, Some(PathBuf::from(name)));
+    }
 }

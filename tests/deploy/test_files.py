@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -55,7 +56,25 @@ def test_an_unprotected_daemon_is_published_on_loopback_only():
 
 
 def test_the_images_do_not_switch_protection_off():
-    assert not re.search(r"^(?!#).*ACCELERD__AUTH", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert not re.search(r"^(?!#).*ACCELERD__", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert "auth" not in tomllib.loads((ROOT / "deploy/image.toml").read_text())
+
+
+def test_the_images_expose_the_ports_of_their_settings():
+    addresses = tomllib.loads((ROOT / "deploy/image.toml").read_text())["server"].values()
+    exposed = re.findall(r"^EXPOSE (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert exposed == [" ".join(address.split(":")[1] for address in addresses)] * 2
+
+
+def test_compose_mounts_nothing_over_the_settings_of_the_images():
+    text = (ROOT / "deploy/compose.yaml").read_text()
+    assert ":/etc/accelerd" not in text and ":/run/secrets/accelerd:ro" in text
+
+
+def test_compose_has_a_volume_for_kernels_of_run_time_on_its_read_only_root():
+    daemon = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]["accelerd-cuda"]
+    cache = tomllib.loads((ROOT / "deploy/image.toml").read_text())["cuda"]["kernel_cache"]
+    assert daemon["read_only"] and any(volume.endswith(f":{cache}/jit") for volume in daemon["volumes"])
 
 
 def test_compose_builds_the_targets_of_the_dockerfile():

@@ -21,7 +21,7 @@ pub const TOKEN_VARIABLE: &str = "ACCELERD_TOKEN";
 #[command(next_help_heading = "Global options")]
 pub struct Connection {
     /// Address of the daemon: http://host:port, https://host:port or unix:///path.
-    #[arg(long, global = true, env = "ACCELERD_SERVER", default_value = DEFAULT_URL, value_name = "URL")]
+    #[arg(long, global = true, env = "ACCELERD_SERVER", default_value = DEFAULT_URL, value_parser = utf8(), value_name = "URL")]
     pub server: String,
     /// PEM file of the certificate authorities to trust instead of the system's.
     #[arg(long, global = true, env = "ACCELERD_TLS_CA", value_parser = path(), value_hint = ValueHint::FilePath, value_name = "FILE")]
@@ -33,7 +33,7 @@ pub struct Connection {
     #[arg(long, global = true, env = "ACCELERD_TLS_KEY", value_parser = path(), value_hint = ValueHint::FilePath, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
     /// Name to expect in the daemon's certificate instead of the host of --server.
-    #[arg(long, global = true, env = "ACCELERD_TLS_SERVER_NAME", value_name = "NAME")]
+    #[arg(long, global = true, env = "ACCELERD_TLS_SERVER_NAME", value_parser = utf8(), value_name = "NAME")]
     pub tls_server_name: Option<String>,
     /// File of the bearer token; without it, the token is the environment variable ACCELERD_TOKEN.
     ///
@@ -87,10 +87,23 @@ impl Connection {
     fn token(&self) -> Result<Option<String>> {
         let text = match given(self.token_file.as_ref()) {
             Some(path) => Some(fs::read_to_string(path).map_err(CliError::file(path))?),
-            None => env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()),
+            None => match env::var(TOKEN_VARIABLE) {
+                Ok(token) => Some(token).filter(|token| !token.is_empty()),
+                Err(env::VarError::NotPresent) => None,
+                Err(env::VarError::NotUnicode(_)) => {
+                    return Err(CliError::Usage(format!(
+                        "{TOKEN_VARIABLE}: expected a token, got bytes that are not UTF-8"
+                    )));
+                }
+            },
         };
         Ok(text.map(|text| text.trim().to_owned()))
     }
+}
+
+/// Parser of text. Unlike clap's own, it names the option, or its variable, whose value is not UTF-8.
+fn utf8() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(|text| text.into_string().map_err(|_| "expected UTF-8"))
 }
 
 /// Parser of paths that accepts an empty environment variable, which means none.

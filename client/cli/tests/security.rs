@@ -131,3 +131,21 @@ async fn the_help_says_why_no_option_takes_a_token() {
     assert!(code == 0 && shown.contains("--token-file") && shown.contains("lines of all processes"), "{shown}");
     assert!(!shown.contains(TOKEN), "{shown}");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_not_utf_8_is_refused_by_name() {
+    use std::os::unix::ffi::OsStrExt;
+
+    for (variable, name) in [
+        ("ACCELERD_TOKEN", "ACCELERD_TOKEN: expected a token, got bytes that are not UTF-8"),
+        ("ACCELERD_SERVER", "'--server <URL>': expected UTF-8"),
+        ("ACCELERD_TLS_SERVER_NAME", "'--tls-server-name <NAME>': expected UTF-8"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
+        command.arg("models").env_remove("ACCELERD_TOKEN_FILE").env(variable, std::ffi::OsStr::from_bytes(b"\xff"));
+        let output = command.output().expect("it starts");
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && shown.contains(name), "{variable}: {shown}");
+    }
+}

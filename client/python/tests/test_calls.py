@@ -151,7 +151,7 @@ WRONG_ARGUMENTS = [
     (lambda c: c.embed(5), TypeError, "texts: expected a list of texts, got int"),
     (lambda c: c.embed(["a", 5]), TypeError, r"texts\[1\]: expected str, got int"),
     (lambda c: c.embed(["a"], poling="mean"), TypeError, "unknown options: poling"),
-    (lambda c: c.embed(["a"], output="f64"), ValueError, "output_type: expected one of f32, .*, got 'f64'"),
+    (lambda c: c.embed(["a"], output="f64"), ValueError, "output: expected one of f32, .*, got 'f64'"),
     (lambda c: c.embed(["a"], spans=[(1, 0, 1)]), ValueError, "spans: expected texts from 0 to 0, got"),
     (lambda c: c.embed_tokens([1, 2]), TypeError, "tokens: expected Tokens or a list of lists of ids, got list"),
     (lambda c: c.embed_tokens([[-1]]), ValueError, "tokens: expected ids from 0 to"),

@@ -76,6 +76,7 @@ def test_wrong_arguments_are_named(client: Client) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         client.compare(X, X, atol=-1)
     assert refused.value.violations[0].field == "policy.tolerances[0].close.atol"
+    assert refused.value.violations[0].argument == "atol" and str(refused.value).startswith("INVALID_ARGUMENT: atol: ")
     with pytest.raises(ValueError, match="equal_nan"):
         client.compare(X, X, equal_nan="perhaps")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="tolerance"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accelerd import _points
+from accelerd import Collection, _points
 from accelerd._proto import similarity_pb2 as pb
 
 #: A time in nanoseconds: doubles near it are 256 apart.
@@ -34,10 +34,34 @@ def test_ids_that_are_not_given_are_absent() -> None:
 
 
 def test_an_empty_list_of_values_is_sent_as_present() -> None:
-    for values in ([], (), set(), np.zeros(0)):
+    for values in ([], set(), np.zeros(0)):
         sent = pb.Condition.FromString(condition(values).SerializeToString())
         assert sent.WhichOneof("test") == "any_of"
         assert len(sent.any_of.values) == 0
+
+
+@pytest.mark.parametrize("test", [(0, 100), (), (1,), range(0, 100)])
+def test_a_tuple_is_neither_a_range_nor_a_list_of_values(test: object) -> None:
+    expected = r"expected slice\(low, high\) for a range, or a list for values of which one is equal, got"
+    with pytest.raises(ValueError, match=rf"^where\['t'\]: {expected}"):
+        _points.make_filter({"t": test}, None)
+    with pytest.raises(ValueError, match=rf"^where_not\['t'\]: {expected}"):
+        _points.make_filter(None, {"t": test})
+
+
+def test_conditions_are_named_by_their_filter() -> None:
+    with pytest.raises(TypeError, match=r"^where_not\['t'\]: expected a value, a list of values or slice"):
+        _points.make_filter(None, {"t": {}})
+    with pytest.raises(TypeError, match="expected names of fields of type str, got int 5"):
+        _points.make_filter({5: 1}, None)  # type: ignore[dict-item]
+
+
+FILTERED = ["search", "scroll", "scroll_columns", "count", "delete_points"]
+
+
+@pytest.mark.parametrize("documented", [Collection, *(getattr(Collection, name) for name in FILTERED)])
+def test_the_documentation_of_filters_has_ranges(documented: object) -> None:
+    assert "slice(low, high)" in (documented.__doc__ or "")
 
 
 def test_a_search_by_no_ids_is_sent_as_such() -> None:

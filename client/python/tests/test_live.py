@@ -91,6 +91,18 @@ def test_a_stream_answers_every_batch_by_number_and_a_bad_one_fails_alone(client
 
 
 @pytest.mark.skipif("ACCELERD_SERVER" in os.environ, reason="a daemon that may load no model from here")
+def test_an_empty_text_has_the_vector_of_the_tokens_that_the_model_adds(client: Client) -> None:
+    assert not client.embed([""]).any() and not client.tokenize([""]).ids.size
+    client.load_model("empties", str(ENCODERS / "bert"))
+    added = client.tokenize([""], model="empties")
+    assert added.ids.size == 2
+    vector = client.embed([""], model="empties")
+    assert vector.any()
+    np.testing.assert_array_equal(vector, client.embed_tokens(added, model="empties"))
+    client.unload_model("empties")
+
+
+@pytest.mark.skipif("ACCELERD_SERVER" in os.environ, reason="a daemon that may load no model from here")
 def test_documents_come_best_first_by_a_cross_encoder(client: Client) -> None:
     client.load_model("ranks", str(ENCODERS / "reranker-bert"))
     expected = json.loads((ENCODERS / "reranker-bert" / "expected.json").read_text())

@@ -157,7 +157,7 @@ def test_outcomes_are_expected_by_name(client: Client) -> None:
     report = client.verify(TRAPPING, double, cases=cases, expect=["unreachable", *each[1:]])
     assert (report.failed, report.counterexamples[0].index) == (1, 0)
     assert "expected:  no result: unreachable" in repr(report)
-    with pytest.raises(InvalidArgumentError, match=r"expected_outcomes\[2\].*integer_division_by_zero.*'?division"):
+    with pytest.raises(InvalidArgumentError, match=r"expect\[2\].*integer_division_by_zero.*'?division"):
         client.verify(TRAPPING, double, cases=cases, expect=["", "", "division_by_zero"])
 
 

@@ -21,6 +21,8 @@ from accelerd import (
     UnauthenticatedError,
     UnavailableError,
 )
+from accelerd._credentials import PLAINTEXT
+from accelerd._hints import hint
 from accelerd._proto import embed_pb2, embed_pb2_grpc, error_pb2
 from accelerd.aio import AsyncClient
 
@@ -171,6 +173,50 @@ def test_tls_to_a_daemon_without_it_fails_with_the_reason(serve, authority: Auth
     _, port = serve(None)
     refused = failure(f"127.0.0.1:{port}", tls=Tls(ca=authority.certificate))
     assert isinstance(refused, UnavailableError) and "WRONG_VERSION_NUMBER" in str(refused), refused
+    assert "does the daemon serve TLS? without it, use a target with http://" in str(refused)
+
+
+def test_an_address_without_a_daemon_says_how_to_start_one(tmp_path: Path) -> None:
+    for target in ("127.0.0.1:1", f"unix://{tmp_path}/nothing", "nowhere.invalid:7433"):
+        refused = failure(target)
+        assert isinstance(refused, UnavailableError), refused
+        assert f"is the daemon running at {target}? `accelerd serve` starts it" in str(refused)
+        assert "ACCELERD_SERVER" in str(refused)
+        with Client(target, timeout=20) as client, pytest.raises(UnavailableError, match="is the daemon running at"):
+            list(client.embed_stream([["a"]]))
+
+
+def test_a_name_that_is_not_in_the_certificate_says_where_to_set_it(secure: Served, authority: Authority) -> None:
+    _, port = secure
+    other = failure(f"127.0.0.1:{port}", tls=Tls(ca=authority.certificate, server_name="db.example.com"))
+    assert "name one with Tls(server_name=...)" in str(other)
+
+
+def test_a_missing_or_unknown_certificate_of_the_client_is_named(mutual: Served, authority: Authority) -> None:
+    _, port = mutual
+    without = failure(f"127.0.0.1:{port}", tls=Tls(ca=authority.certificate))
+    assert "set Tls(certificate=..., key=...)" in str(without)
+    unknown = Authority().issue("caller", is_client=True)
+    tls = Tls(ca=authority.certificate, certificate=unknown.certificate, key=unknown.key)
+    assert "may not know the authority that signed the client certificate" in str(failure(f"127.0.0.1:{port}", tls=tls))
+
+
+def test_a_missing_token_says_where_to_set_it_and_a_wrong_one_does_not(serve) -> None:
+    _, port = serve(None)
+    assert "set token or the environment variable ACCELERD_TOKEN" in str(failure(f"127.0.0.1:{port}"))
+    assert "ACCELERD_TOKEN" not in str(failure(f"127.0.0.1:{port}", token="wrong"))
+
+
+def test_a_deadline_that_passed_here_names_the_timeout_and_one_of_the_daemon_does_not() -> None:
+    passed = grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "a larger timeout" in hint(passed, "Deadline Exceeded", "host:1", PLAINTEXT)
+    assert hint(passed, "the deadline passed after 5s in the queue", "host:1", PLAINTEXT) == ""
+
+
+def test_an_answer_of_a_proxy_names_the_variables_of_proxies() -> None:
+    message = "Received http2 header with status: 404"
+    assert "http_proxy" in hint(grpc.StatusCode.UNIMPLEMENTED, message, "host:1", PLAINTEXT)
+    assert hint(grpc.StatusCode.UNIMPLEMENTED, "unknown method", "host:1", PLAINTEXT) == ""
 
 
 def test_a_daemon_that_requires_certificates_accepts_only_those_of_its_authority(

@@ -12,6 +12,11 @@
 {{- end }}
 {{- end }}
 
+{{- /* Name of the headless service, which has an address for each pod. */ -}}
+{{- define "accelerd.podsService" -}}
+{{- printf "%s-pods" (include "accelerd.fullname" . | trunc 58 | trimSuffix "-") }}
+{{- end }}
+
 {{- define "accelerd.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "accelerd.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -73,6 +78,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $settings "auth" $auth }}
 {{- end }}
 {{- $settings = mergeOverwrite $settings (deepCopy .Values.config) }}
+{{- include "accelerd.check" . }}
 {{- $auth = default dict $settings.auth }}
 {{- $is_loopback := regexMatch "^(127\\.|\\[::1\\])" $settings.server.listen }}
 {{- if not (or $auth.insecure $is_loopback) }}
@@ -94,4 +100,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* Whether the daemon may serve without principals, or tokens in plaintext. */ -}}
 {{- define "accelerd.isInsecure" -}}
 {{- if or .Values.auth.insecure (dig "auth" "insecure" false .Values.config) }}true{{ end }}
+{{- end }}
+
+{{- define "accelerd.appProtocol" -}}
+{{- ternary "https" "kubernetes.io/h2c" (eq (include "accelerd.hasTls" .) "true") }}
 {{- end }}

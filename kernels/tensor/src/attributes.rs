@@ -92,9 +92,23 @@ impl<'a> Attributes<'a> {
         Dtype::parse(text).map(Some).ok_or_else(|| self.error(name, format!("one of {}", names()), text))
     }
 
-    /// The value of an attribute that must be set.
-    pub(crate) fn required<T>(&self, name: &'static str, value: Option<T>) -> Result<T, GraphError> {
-        value.ok_or_else(|| self.error(name, "a value", "none"))
+    /// The value of an attribute that must be set. If it is missing, an unknown attribute, which may be a misspelling of it, is the
+    /// error. `later` are the attributes that the operation asks for after it.
+    pub(crate) fn required<T>(
+        &self,
+        name: &'static str,
+        value: Option<T>,
+        later: &[&'static str],
+    ) -> Result<T, GraphError> {
+        if let Some(value) = value {
+            return Ok(value);
+        }
+        for name in later {
+            self.get(name);
+        }
+        self.get(name);
+        self.finish()?;
+        Err(self.error(name, "a value", "none"))
     }
 
     /// Refuses attributes that were not asked for.
@@ -142,8 +156,17 @@ mod tests {
         assert_eq!(error, "node \"n\": attributes.dim: expected a bool, got the integer -1");
         let error = attributes.dtype("dtype").expect_err("no such type");
         assert_eq!((error.field.as_str(), error.got.as_str()), ("attributes.dtype", "f31"));
-        let error = attributes.required::<i64>("k", None).expect_err("missing");
+        let error = attributes.required::<i64>("k", None, &["keepdim", "eps"]).expect_err("missing");
         assert_eq!((error.field.as_str(), error.got.as_str()), ("attributes.k", "none"));
+    }
+
+    #[test]
+    fn an_unknown_attribute_is_named_before_a_missing_one() {
+        let node = node(&[("axis", Attribute::Int(0)), ("keepdim", Attribute::Bool(true))]);
+        let attributes = Attributes::new(&node);
+        let error = attributes.required::<i64>("dim", None, &["keepdim"]).expect_err("axis is unknown").to_string();
+        assert_eq!(error, "node \"n\": attributes: expected one of keepdim, dim, got axis");
+        assert_eq!(attributes.required("dim", Some(1), &[]), Ok(1), "the operation's end refuses it");
     }
 
     #[test]

@@ -33,9 +33,9 @@ fn elements(
     Ok((Op::Map(function), TensorType { dtype, shape }))
 }
 
-/// The attribute `shape`.
-pub(crate) fn shape(attributes: &Attributes<'_>) -> Result<Vec<usize>> {
-    let wanted = attributes.required("shape", attributes.ints("shape")?)?;
+/// The attribute `shape`. `later` are those that the operation asks for after it.
+pub(crate) fn shape(attributes: &Attributes<'_>, later: &[&'static str]) -> Result<Vec<usize>> {
+    let wanted = attributes.required("shape", attributes.ints("shape")?, later)?;
     let extent =
         |extent: &i64| usize::try_from(*extent).map_err(|_| attributes.error("shape", "extents of at least 0", extent));
     wanted.iter().map(extent).collect()
@@ -43,8 +43,8 @@ pub(crate) fn shape(attributes: &Attributes<'_>) -> Result<Vec<usize>> {
 
 /// Every element is `value`; its own kind decides the type unless `dtype` does.
 fn full(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
-    let shape = shape(attributes)?;
-    let value = attributes.required("value", attributes.get("value"))?;
+    let shape = shape(attributes, &["value", "dtype"])?;
+    let value = attributes.required("value", attributes.get("value"), &["dtype"])?;
     let dtype = attributes.dtype("dtype")?;
     let literal = match *value {
         Attribute::Bool(value) => Literal::from_i64(dtype.unwrap_or(Dtype::Bool), i64::from(value)),
@@ -58,7 +58,7 @@ fn full(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
 
 /// `start`, `start + step`, and so on, before `end`.
 fn arange(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
-    let end = attributes.required("end", attributes.get("end"))?;
+    let end = attributes.required("end", attributes.get("end"), &["start", "step", "dtype"])?;
     let start = attributes.get("start").unwrap_or(&Attribute::Int(0));
     let step = attributes.get("step").unwrap_or(&Attribute::Int(1));
     let all_integers = [start, end, step].iter().all(|one| matches!(one, Attribute::Int(_)));
@@ -95,9 +95,9 @@ fn arange(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
 
 /// `steps` numbers from `start` to `end`, both included. The second half is counted from the end, so that it is exact.
 fn linspace(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
-    let start = attributes.required("start", attributes.float("start")?)?;
-    let end = attributes.required("end", attributes.float("end")?)?;
-    let steps = attributes.required("steps", attributes.int("steps")?)?;
+    let start = attributes.required("start", attributes.float("start")?, &["end", "steps", "dtype"])?;
+    let end = attributes.required("end", attributes.float("end")?, &["steps", "dtype"])?;
+    let steps = attributes.required("steps", attributes.int("steps")?, &["dtype"])?;
     let count = usize::try_from(steps).map_err(|_| attributes.error("steps", "at least 0", steps))?;
     let dtype = attributes.dtype("dtype")?.unwrap_or(Dtype::F32);
     let last = steps.saturating_sub(1);

@@ -34,7 +34,7 @@ fn integers(node: &NodeSpec, nth: usize, index: &TensorType) -> Result<()> {
 }
 
 fn dim(attributes: &Attributes<'_>, x: &TensorType) -> Result<usize> {
-    let dim = attributes.required("dim", attributes.int("dim")?)?;
+    let dim = attributes.required("dim", attributes.int("dim")?, &[])?;
     resolve_or_scalar(attributes, "dim", dim, x.shape.len())
 }
 
@@ -111,7 +111,7 @@ fn embedding(node: &NodeSpec, attributes: &Attributes<'_>, operands: &[&TensorTy
 fn one_hot(node: &NodeSpec, attributes: &Attributes<'_>, operands: &[&TensorType]) -> Result<(Op, TensorType)> {
     let x = one(node, operands)?;
     integers(node, 0, x)?;
-    let classes = attributes.required("num_classes", attributes.int("num_classes")?)?;
+    let classes = attributes.required("num_classes", attributes.int("num_classes")?, &[])?;
     let most = i64::from(i32::MAX);
     let count = usize::try_from(classes).ok().filter(|_| (1..=most).contains(&classes));
     let count = count.ok_or_else(|| attributes.error("num_classes", format!("1 to {most}"), classes))?;

@@ -72,7 +72,7 @@ fn adaptive(
     is_max: bool,
 ) -> Checked {
     let images = images(node, operands, spatial, is_max)?;
-    let wanted = attributes.required("output_size", images.spatial.pair(attributes, "output_size", 0)?)?;
+    let wanted = attributes.required("output_size", images.spatial.pair(attributes, "output_size", 0)?, &[])?;
     let extents = if images.spatial == Spatial(1) { [1, wanted[1]] } else { wanted };
     let kind = if is_max { PoolKind::Max } else { PoolKind::Average(Divisor::Elements) };
     Ok(images.pooled(extents, PoolWindows::Adaptive, kind))
@@ -86,7 +86,11 @@ fn sliding(
     is_max: bool,
 ) -> Checked {
     let images = images(node, operands, spatial, is_max)?;
-    let kernel = attributes.required("kernel_size", spatial.pair(attributes, "kernel_size", 1)?)?;
+    let kernel = attributes.required(
+        "kernel_size",
+        spatial.pair(attributes, "kernel_size", 1)?,
+        &["stride", "padding", "dilation", "ceil_mode", "count_include_pad", "divisor_override"],
+    )?;
     let stride = spatial.pair(attributes, "stride", 1)?.unwrap_or(kernel);
     let padding = spatial.pair(attributes, "padding", 0)?.unwrap_or([0; 2]);
     let dilation = if is_max { spatial.pair(attributes, "dilation", 1)? } else { None }.unwrap_or([1; 2]);

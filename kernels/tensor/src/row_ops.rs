@@ -35,7 +35,7 @@ fn softmax(
 ) -> Result<(Op, TensorType)> {
     let x = one(node, operands)?;
     floats(node, 0, x)?;
-    let dim = attributes.required("dim", attributes.int("dim")?)?;
+    let dim = attributes.required("dim", attributes.int("dim")?, &[])?;
     let dim = dims::resolve(attributes, "dim", dim, x.shape.len())?;
     Ok((Op::Softmax { dim, is_log }, x.clone()))
 }

@@ -30,7 +30,7 @@ fn scan(
     kind: ScanKind,
 ) -> Result<(Op, TensorType)> {
     let x = one(node, operands)?;
-    let dim = attributes.required("dim", attributes.int("dim")?)?;
+    let dim = attributes.required("dim", attributes.int("dim")?, &["dtype"])?;
     let dim = resolve_or_scalar(attributes, "dim", dim, x.shape.len())?;
     let dtype = sum_type(attributes, x.dtype)?;
     if dtype == Dtype::Bool {

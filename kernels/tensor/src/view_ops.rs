@@ -42,7 +42,7 @@ fn with_shape(op: ViewOp, x: &TensorType, shape: Vec<usize>) -> (Op, TensorType)
 
 /// `shape`, where one extent may be -1: what is left.
 fn reshape(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
-    let wanted = attributes.required("shape", attributes.ints("shape")?)?;
+    let wanted = attributes.required("shape", attributes.ints("shape")?, &[])?;
     let elements = x.elements();
     let refused = || {
         let expected = format!("extents of {elements} elements, at most one of them -1");
@@ -97,7 +97,7 @@ fn squeeze(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorTyp
 }
 
 fn unsqueeze(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
-    let dim = attributes.required("dim", attributes.int("dim")?)?;
+    let dim = attributes.required("dim", attributes.int("dim")?, &[])?;
     let dim = dims::resolve(attributes, "dim", dim, x.shape.len() + 1)?;
     let mut shape = x.shape.clone();
     shape.insert(dim, 1);
@@ -105,7 +105,7 @@ fn unsqueeze(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorT
 }
 
 fn permute(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
-    let dims = attributes.required("dims", attributes.ints("dims")?)?;
+    let dims = attributes.required("dims", attributes.ints("dims")?, &[])?;
     let order = dims::resolve_all(attributes, "dims", &dims, x.shape.len())?;
     if order.len() != x.shape.len() {
         return Err(attributes.error("dims", format!("{} dimensions", x.shape.len()), order.len()));
@@ -117,8 +117,8 @@ fn permute(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorTyp
 fn transpose(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
     let rank = x.shape.len();
     let mut order: Vec<_> = (0..rank).collect();
-    let first = attributes.required("dim0", attributes.int("dim0")?)?;
-    let second = attributes.required("dim1", attributes.int("dim1")?)?;
+    let first = attributes.required("dim0", attributes.int("dim0")?, &["dim1"])?;
+    let second = attributes.required("dim1", attributes.int("dim1")?, &[])?;
     order.swap(dims::resolve(attributes, "dim0", first, rank)?, dims::resolve(attributes, "dim1", second, rank)?);
     let shape = order.iter().map(|&dim| x.shape[dim]).collect();
     Ok(with_shape(ViewOp::Permute(order), x, shape))
@@ -126,7 +126,7 @@ fn transpose(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorT
 
 /// Broadcasts to `shape`, where -1 keeps the extent.
 fn expand(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
-    let wanted = attributes.required("shape", attributes.ints("shape")?)?;
+    let wanted = attributes.required("shape", attributes.ints("shape")?, &[])?;
     let refused =
         || attributes.error("shape", format!("a shape to which {:?} broadcasts", x.shape), format!("{wanted:?}"));
     let missing = wanted.len().checked_sub(x.shape.len()).ok_or_else(refused)?;
@@ -164,9 +164,9 @@ fn slice(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)
 }
 
 fn select(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
-    let dim = attributes.required("dim", attributes.int("dim")?)?;
+    let dim = attributes.required("dim", attributes.int("dim")?, &["index"])?;
     let dim = dims::resolve(attributes, "dim", dim, x.shape.len())?;
-    let index = attributes.required("index", attributes.int("index")?)?;
+    let index = attributes.required("index", attributes.int("index")?, &[])?;
     let index = dims::resolve(attributes, "index", index, x.shape[dim])?;
     let mut shape = x.shape.clone();
     shape.remove(dim);
@@ -174,7 +174,7 @@ fn select(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType
 }
 
 fn flip(attributes: &Attributes<'_>, x: &TensorType) -> Result<(Op, TensorType)> {
-    let dims = attributes.required("dims", attributes.ints("dims")?)?;
+    let dims = attributes.required("dims", attributes.ints("dims")?, &[])?;
     let dims = dims::resolve_all(attributes, "dims", &dims, x.shape.len())?;
     let slices = dims.into_iter().map(|dim| (dim, x.shape[dim].saturating_sub(1), -1)).collect();
     Ok(with_shape(ViewOp::Slice(slices), x, x.shape.clone()))

@@ -139,6 +139,37 @@ fn errors_name_node_and_field_and_what_was_expected() {
 }
 
 #[test]
+fn an_attribute_of_another_name_is_refused_before_the_one_that_is_missing() {
+    use Attribute::{Bool, Int};
+    // The call, an unknown attribute, and the attribute that is missing without it.
+    let calls: [(Call<'_>, &str, &str); 15] = [
+        (("softmax", &["x"], vec![]), "axis", "dim"),
+        (("topk", &["x"], vec![("largest", Bool(false))]), "kk", "k"),
+        (("cumsum", &["x"], vec![("dtype", text("f32"))]), "axis", "dim"),
+        (("cummax", &["x"], vec![]), "axis", "dim"),
+        (("unsqueeze", &["x"], vec![]), "axis", "dim"),
+        (("permute", &["x"], vec![]), "axes", "dims"),
+        (("transpose", &["x"], vec![("dim1", Int(1))]), "dim2", "dim0"),
+        (("select", &["x"], vec![("index", Int(1))]), "axis", "dim"),
+        (("reshape", &["x"], vec![]), "size", "shape"),
+        (("full", &[], vec![("value", Int(1)), ("dtype", text("f32"))]), "size", "shape"),
+        (("arange", &[], vec![("step", Int(1))]), "stop", "end"),
+        (("linspace", &[], vec![("steps", Int(1))]), "stop", "start"),
+        (("one_hot", &["i"], vec![]), "classes", "num_classes"),
+        (("gather", &["x", "i"], vec![]), "axis", "dim"),
+        (("cast", &["x"], vec![]), "type", "dtype"),
+    ];
+    for ((op, inputs, attributes), unknown, missing) in calls {
+        let error = result(op, inputs, &attributes).expect_err(op);
+        assert_eq!((error.field, error.got.as_str()), (format!("attributes.{missing}"), "none"), "{op}");
+        let error = result(op, inputs, &[&attributes[..], &[(unknown, Int(0))]].concat()).expect_err(op);
+        assert_eq!((error.field.as_str(), error.got.as_str()), ("attributes", unknown), "{op}");
+        let names: Vec<_> = error.expected.trim_start_matches("one of ").split(", ").collect();
+        assert!(names.contains(&missing), "{op}: {names:?}");
+    }
+}
+
+#[test]
 fn shapes_that_do_not_broadcast_are_refused() {
     let nodes = [
         node("t", "transpose", &["x"], &[("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))]),

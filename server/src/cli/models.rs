@@ -18,7 +18,7 @@ const SETTING: &str = "models.preload";
 pub(super) struct Models {
     /// Load a model at the start from a directory or file, or from hf://owner/name. Its name defaults to that of the
     /// directory, file or repository. Clients may then load from the directory, too. Repeatable.
-    #[arg(long = "model", value_name = "[NAME=]PATH|hf://OWNER/NAME")]
+    #[arg(long = "model", value_name = "[NAME=]PATH|hf://OWNER/NAME", value_parser = super::utf8())]
     models: Vec<String>,
 }
 

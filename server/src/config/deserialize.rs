@@ -1,10 +1,10 @@
 //! Deserialisation of lists, which the environment and flags give as text, and of counts that may be `"auto"`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, marker::PhantomData, str::FromStr};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{self, DeserializeOwned},
+    de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor, value::StrDeserializer},
 };
 
 /// A list. Text, from the environment or a flag, is a TOML list, `["a", "b"]`, or comma-separated values.
@@ -26,6 +26,23 @@ where
     list_or_text(from, |text| match text.trim() {
         "" => Ok(vec![]),
         other => Err(format!("expected a list such as [{{ name = \"a\", path = \"b\" }}], got {other:?}")),
+    })
+}
+
+/// One of the values of an enumeration, whose error lists them.
+pub(super) fn choice<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let text = String::deserialize(from)?;
+    let value: StrDeserializer<'_, de::value::Error> = text.as_str().into_deserializer();
+    T::deserialize(value).map_err(|error| {
+        // "unknown variant `a`, expected one of `b`, `c`", or "expected `b` or `c`".
+        let message = error.to_string();
+        let (_, values) = message.split_once("expected ").unwrap_or(("", &message));
+        let values = values.replace('`', "").replace(" or ", ", ");
+        de::Error::custom(format!("expected one of {}, got {text:?}", values.trim_start_matches("one of ")))
     })
 }
 
@@ -55,16 +72,39 @@ where
     D: Deserializer<'de>,
     T: DeserializeOwned,
 {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum ListOrText<T> {
-        List(Vec<T>),
-        Text(String),
+    from.deserialize_any(ListOrText { parse_text, values: PhantomData })
+}
+
+/// Visits a list, or text that is parsed.
+struct ListOrText<T, F> {
+    parse_text: F,
+    values: PhantomData<T>,
+}
+
+impl<'de, T, F> Visitor<'de> for ListOrText<T, F>
+where
+    T: DeserializeOwned,
+    F: FnOnce(&str) -> Result<Vec<T>, String>,
+{
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
     }
-    match ListOrText::deserialize(from)? {
-        ListOrText::List(values) => Ok(values),
-        ListOrText::Text(text) if text.trim_start().starts_with('[') => toml_list(&text).map_err(de::Error::custom),
-        ListOrText::Text(text) => parse_text(&text).map_err(de::Error::custom),
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        let is_list = text.trim_start().starts_with('[');
+        let parsed = if is_list { toml_list(text) } else { (self.parse_text)(text) };
+        parsed.map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
+        let mut values = vec![];
+        // The elements pass through JSON: sources of settings convert 1.5 to 2, and 1 to "1".
+        while let Some(value) = elements.next_element::<serde_json::Value>()? {
+            values.push(T::deserialize(value).map_err(de::Error::custom)?);
+        }
+        Ok(values)
     }
 }
 

@@ -10,10 +10,12 @@ mod redact;
 mod reflection;
 mod settings;
 mod size;
+mod variables;
+mod written;
 
 pub use budgets::Budgets;
 pub(crate) use budgets::guarantee;
-pub use load::{ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULTS, environment, load};
+pub use load::{ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULTS, load, load_of_process};
 pub(crate) use log_filter::log_filter;
 pub use memory::{MemoryOrigin, ProcessMemory};
 pub use reflection::Reflection;
@@ -24,3 +26,4 @@ pub use settings::{
     SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
 };
 pub use size::ByteSize;
+pub use variables::environment;

@@ -80,7 +80,10 @@ pub(super) fn size_or_auto<'de, D: Deserializer<'de>>(from: D) -> Result<ByteSiz
     if text == "auto" {
         return Ok(ByteSize::AUTO);
     }
-    text.parse().map_err(|error| de::Error::custom(format!("{error}, or \"auto\"")))
+    text.parse().map_err(|error: String| {
+        let (expected, got) = error.rsplit_once(", got ").unwrap_or((&error, &text));
+        de::Error::custom(format!("{expected}, or \"auto\", got {got}"))
+    })
 }
 
 impl Serialize for ByteSize {

@@ -15,6 +15,7 @@ from . import _timing
 from ._aio_runtime import STREAM_ERRORS, Batches, call_unary, numbered, sleep
 from ._call import Connections, Method, Operation, Settings, SplitOperation
 from ._errors import MessageTooLargeError
+from ._timeout import finite, left, seconds
 
 T = TypeVar("T")
 
@@ -37,12 +38,12 @@ class AsyncCaller:
         """Make a call, with retries until a deadline of the monotonic clock."""
         method, start = operation.method, time.monotonic()
         for attempt in itertools.count(1):
-            left = max(deadline - time.monotonic(), 0.0)
+            timeout = finite(left(deadline))
             send = self._connections.unary(method)
             try:
-                response, call = await call_unary(send, operation.request, left, self.settings.metadata())
+                response, call = await call_unary(send, operation.request, timeout, self.settings.metadata())
             except grpc.RpcError as failed:
-                problem = self.settings.problem(failed)
+                problem = self.settings.problem(failed, method, operation.conditions)
                 wait = self.settings.wait(problem, attempt, method.is_idempotent)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise problem from None
@@ -72,7 +73,11 @@ class AsyncCaller:
     async def stream(
         self, method: Method, requests: Batches[Message | bytes], timeout: float | None
     ) -> AsyncIterator[Any]:
-        """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call."""
+        """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call.
+
+        A timeout of None means no deadline.
+        """
+        timeout = None if timeout is None else finite(seconds(timeout))
         start = time.monotonic()
         outgoing = _Outgoing(requests)
         call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
@@ -89,7 +94,7 @@ class AsyncCaller:
         except STREAM_ERRORS as failed:
             if outgoing.problem is None and not isinstance(failed, grpc.RpcError):
                 raise
-            raise outgoing.problem or self.settings.problem(failed) from None
+            raise outgoing.problem or self.settings.problem(failed, method) from None
         finally:
             call.cancel()
 

@@ -23,15 +23,17 @@ class AsyncClient(
     A client belongs to one event loop. A pickled client reconnects where it is unpickled. A client that made a call
     before a `fork` raises a RuntimeError in the child process.
 
-    The `timeout` of a call is in seconds, retries included; None means the client's default. A call that fails raises
-    an `AccelerdError`.
+    The `timeout` of a call is in seconds, retries included. None means the client's default, infinity or more than a
+    year no deadline; NaN and negative numbers raise a ValueError. Only the streams whose length the caller decides,
+    `embed_stream`, `parse_stream`, `upsert_many` and `generate_dataset`, have no deadline unless one is given. A call
+    that fails raises an `AccelerdError`.
     """
 
     def __init__(
         self,
         target: str | None = None,
         *,
-        timeout: float = DEFAULT_TIMEOUT,
+        timeout: float | None = DEFAULT_TIMEOUT,
         attempts: int = DEFAULT_ATTEMPTS,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
@@ -44,7 +46,8 @@ class AsyncClient(
         Args:
             target: `host:port`, `https://host:port` or `unix:///path`. Defaults to the environment variable
                 ACCELERD_SERVER, then to localhost:7433.
-            timeout: Default timeout of a call in seconds, retries included.
+            timeout: Default timeout of a call in seconds, retries included; None means 60, and infinity or more than a
+                year no deadline.
             attempts: Maximum attempts per call.
             max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
                 `server.max_message_bytes`.

@@ -16,6 +16,7 @@ from ._methods import SimilarityService
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._results import CollectionInfo, Snapshot
+from ._timeout import left
 from ._upsert import UpsertStep
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 class AsyncCollection:
     """Handle to a collection. Calls raise a `NotFoundError` if the collection does not exist.
 
-    Filters are dicts of payload field to condition: a value, a list of values, or `slice(low, high)` for
-    `low <= x < high`.
+    Filters, `where` and `where_not`, are dicts of payload field to condition: a value, a list of values of which one is
+    equal, or `slice(low, high)` for the range `low <= x < high`, where None leaves a side open. A tuple is refused,
+    because it could be either.
 
-    The `timeout` of a call is in seconds, retries included; None means the client's default.
+    The `timeout` of a call is in seconds, retries included; None means the client's default, infinity no deadline.
     """
 
     def __init__(self, caller: AsyncCaller, name: str) -> None:
@@ -73,6 +75,8 @@ class AsyncCollection:
         """
         upsert = _upsert.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
         deadline = self._caller.settings.deadline(timeout)
+        if not upsert.whole:
+            return 0
         whole = upsert.one()
         if whole is not None:
             try:
@@ -85,8 +89,8 @@ class AsyncCollection:
     async def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
             try:
-                left = max(deadline - time.monotonic(), 0.0)
-                async for response in self._caller.stream(SimilarityService.UPSERT_STREAM, split.requests(), left):
+                timeout = left(deadline)
+                async for response in self._caller.stream(SimilarityService.UPSERT_STREAM, split.requests(), timeout):
                     split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
@@ -115,6 +119,8 @@ class AsyncCollection:
         async for response in self._caller.stream(SimilarityService.UPSERT_STREAM, requests, timeout):
             for inserted in bulk.on_response(response):
                 yield inserted
+        for inserted in bulk.completed():
+            yield inserted
 
     async def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
         """Find the nearest points of each query, exactly.
@@ -126,7 +132,8 @@ class AsyncCollection:
                 texts, vectors or ids: The queries. Results of stored points, given by id, include those points.
                 k: Hits per query, after the first `offset`. Default 10.
                 threshold: Omit hits that score worse.
-                where, where_not: Conditions that points must and must not meet.
+                where, where_not: Conditions that points must and must not meet: by payload field a value, a list of
+                    values, or `slice(low, high)` for `low <= x < high`.
                 payload: Whether to return payloads. Default True.
                 hybrid: Whether to combine full-text search with vector search. Requires `texts` and a `text_field`.
                 fusion: "relative_score" (default) or "reciprocal_rank".
@@ -135,11 +142,13 @@ class AsyncCollection:
         Returns:
             The hits of each query, best first.
         """
-        return await self._caller.run(_points.search(self.name, options), timeout)
+        operation = _points.search(self.name, options)
+        return await self._caller.run(operation, timeout) if _points.has_queries(operation) else []
 
     async def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
         """Search like `search` and return columns, which are cheaper for many hits."""
-        return await self._caller.run(_points.search_columns(self.name, options), timeout)
+        operation = _points.search_columns(self.name, options)
+        return await self._caller.run(operation, timeout) if _points.has_queries(operation) else _points.no_hits()
 
     async def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
@@ -157,7 +166,20 @@ class AsyncCollection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> AsyncIterator[Point]:
-        """Iterate over all points that match, in ascending order of id. `timeout` applies to each page."""
+        """Iterate over all points that match, in ascending order of id.
+
+        Args:
+            where: Conditions that points must meet: by payload field a value, a list of values, or `slice(low, high)`
+                for `low <= x < high`.
+            where_not: Conditions that points must not meet.
+            page_size: Points per call; 0 means the daemon's default.
+            payload: Whether to return payloads.
+            vectors: Whether to return vectors.
+            timeout: Seconds for each page, retries included.
+
+        Yields:
+            The points.
+        """
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             for point in await self._caller.run(scroll.next_points(), timeout):
@@ -173,7 +195,19 @@ class AsyncCollection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> AsyncIterator[Points]:
-        """Iterate like `scroll`, over pages of columns."""
+        """Iterate like `scroll`, over pages of columns.
+
+        Args:
+            where: As in `scroll`: by payload field a value, a list of values, or `slice(low, high)` for a range.
+            where_not: Conditions that points must not meet.
+            page_size: Points per page; 0 means the daemon's default.
+            payload: Whether to return payloads.
+            vectors: Whether to return vectors.
+            timeout: Seconds for each page, retries included.
+
+        Yields:
+            The pages.
+        """
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             yield await self._caller.run(scroll.next_columns(), timeout)
@@ -185,7 +219,14 @@ class AsyncCollection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Return the exact number of points that match."""
+        """Return the exact number of points that match.
+
+        Args:
+            where: Conditions that points must meet: by payload field a value, a list of values, or `slice(low, high)`
+                for `low <= x < high`. None counts all points.
+            where_not: Conditions that points must not meet.
+            timeout: Seconds for the whole call, retries included.
+        """
         return await self._caller.run(_points.count(self.name, where, where_not), timeout)
 
     async def delete_points(
@@ -196,7 +237,18 @@ class AsyncCollection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Delete the points that match all conditions. Returns how many were deleted. Unknown ids are no error."""
+        """Delete the points that match all conditions.
+
+        Args:
+            ids: The points' ids; unknown ones are no error. None means all that match the conditions.
+            where: Conditions that points must meet: by payload field a value, a list of values, or `slice(low, high)`
+                for `low <= x < high`.
+            where_not: Conditions that points must not meet.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            How many were deleted.
+        """
         return await self._caller.run(_points.delete_points(self.name, ids, where, where_not), timeout)
 
     async def snapshot(self, url: str = "", *, timeout: float | None = None) -> Snapshot:

@@ -85,7 +85,7 @@ class AsyncEmbedCalls:
         """Embed texts.
 
         Args:
-            texts: The texts.
+            texts: The texts; none give [0, dimensions].
             output: Element type of the vectors: "f32", "f16", "bf16" (returned as float32), "int8" (a `Quantized`) or
                 "binary" (uint8, one bit per dimension, most significant bit first).
             timeout: Seconds for the whole call, retries included.
@@ -258,7 +258,7 @@ class AsyncEmbedCalls:
             The documents' indices and scores, best first.
         """
         operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
-        return await self._caller.run(operation, timeout)
+        return [] if operation is None else await self._caller.run(operation, timeout)
 
     async def load_model(
         self,
@@ -297,7 +297,8 @@ class AsyncEmbedCalls:
 
     async def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
         """Convert texts to the token ids of a model."""
-        return await self._caller.run(_embed.tokenize(texts, model), timeout)
+        operation = _embed.tokenize(texts, model)
+        return _embed.no_tokens() if operation is None else await self._caller.run(operation, timeout)
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
         """Return the loaded models, sorted by name."""

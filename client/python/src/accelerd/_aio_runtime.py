@@ -19,7 +19,7 @@ STREAM_ERRORS = (grpc.RpcError, asyncio.CancelledError)
 sleep = asyncio.sleep
 
 
-async def call_unary(send: Any, request: Any, timeout: float, metadata: Any) -> tuple[Any, Any]:
+async def call_unary(send: Any, request: Any, timeout: float | None, metadata: Any) -> tuple[Any, Any]:
     """Make a unary call. Returns the response and the call."""
     call = send(request, timeout=timeout, metadata=metadata)
     return await call, call

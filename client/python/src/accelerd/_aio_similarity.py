@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import numpy as np
@@ -14,6 +13,7 @@ from ._aio_collection import AsyncCollection
 from ._errors import MessageTooLargeError
 from ._results import Clusters, CollectionInfo, Similar
 from ._tensor import to_rows
+from ._timeout import left
 
 
 class AsyncSimilarityCalls:
@@ -94,7 +94,7 @@ class AsyncSimilarityCalls:
         name = f"cluster-{uuid.uuid4().hex}"
         collection = await self.create_collection(name, dimensions=rows.shape[1], metric="squared_l2", storage="f32")
         try:
-            await collection.upsert(np.arange(len(rows)), vectors=rows, timeout=max(deadline - time.monotonic(), 0.0))
+            await collection.upsert(np.arange(len(rows)), vectors=rows, timeout=left(deadline))
             return _similar.in_order(await self._caller.until(means.collection(name), deadline))
         finally:
             await collection.delete()

@@ -195,16 +195,14 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
     async def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
         settings = self._caller.settings
         requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
-        timeout = settings.timeout if timeout is None else timeout
-        return _resident.uploaded(
-            [one async for one in self._caller.stream(TensorService.UPLOAD_TENSOR, requests, timeout)]
-        )
+        responses = self._caller.stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
+        return _resident.uploaded([one async for one in responses])
 
     async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
         if isinstance(content, Value):
             return content.numpy()
         download, requests = _resident.Download(content), [_resident.download_request(content)]
-        timeout = self._caller.settings.timeout if timeout is None else timeout
+        timeout = self._caller.settings.seconds(timeout)
         async for part in self._caller.stream(TensorService.DOWNLOAD_TENSOR, requests, timeout):
             download.add(part)
         return download.numpy()

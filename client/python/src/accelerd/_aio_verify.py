@@ -139,7 +139,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
             self._caller.settings,
             **options,
         )
-        timeout = self._caller.settings.timeout if timeout is None else timeout
+        timeout = self._caller.settings.seconds(timeout)
         with run.explained():
             async for response in self._caller.stream(VerifyService.VERIFY, run.requests(), timeout):
                 run.on_response(response)

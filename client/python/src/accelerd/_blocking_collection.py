@@ -17,6 +17,7 @@ from ._methods import SimilarityService
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
 from ._results import CollectionInfo, Snapshot
+from ._timeout import left
 from ._upsert import UpsertStep
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 class Collection:
     """Handle to a collection. Calls raise a `NotFoundError` if the collection does not exist.
 
-    Filters are dicts of payload field to condition: a value, a list of values, or `slice(low, high)` for
-    `low <= x < high`.
+    Filters, `where` and `where_not`, are dicts of payload field to condition: a value, a list of values of which one is
+    equal, or `slice(low, high)` for the range `low <= x < high`, where None leaves a side open. A tuple is refused,
+    because it could be either.
 
-    The `timeout` of a call is in seconds, retries included; None means the client's default.
+    The `timeout` of a call is in seconds, retries included; None means the client's default, infinity no deadline.
     """
 
     def __init__(self, caller: Caller, name: str) -> None:
@@ -74,6 +76,8 @@ class Collection:
         """
         upsert = _upsert.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
         deadline = self._caller.settings.deadline(timeout)
+        if not upsert.whole:
+            return 0
         whole = upsert.one()
         if whole is not None:
             try:
@@ -86,8 +90,8 @@ class Collection:
     def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
             try:
-                left = max(deadline - time.monotonic(), 0.0)
-                for response in self._caller.stream(SimilarityService.UPSERT_STREAM, split.requests(), left):
+                timeout = left(deadline)
+                for response in self._caller.stream(SimilarityService.UPSERT_STREAM, split.requests(), timeout):
                     split.on_response(response)
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
@@ -114,7 +118,10 @@ class Collection:
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message for _, step in numbered(steps) for message in bulk.messages(step))
         for response in self._caller.stream(SimilarityService.UPSERT_STREAM, requests, timeout):
-            yield from bulk.on_response(response)
+            for inserted in bulk.on_response(response):
+                yield inserted
+        for inserted in bulk.completed():
+            yield inserted
 
     def search(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> list[list[Hit]]:
         """Find the nearest points of each query, exactly.
@@ -126,7 +133,8 @@ class Collection:
                 texts, vectors or ids: The queries. Results of stored points, given by id, include those points.
                 k: Hits per query, after the first `offset`. Default 10.
                 threshold: Omit hits that score worse.
-                where, where_not: Conditions that points must and must not meet.
+                where, where_not: Conditions that points must and must not meet: by payload field a value, a list of
+                    values, or `slice(low, high)` for `low <= x < high`.
                 payload: Whether to return payloads. Default True.
                 hybrid: Whether to combine full-text search with vector search. Requires `texts` and a `text_field`.
                 fusion: "relative_score" (default) or "reciprocal_rank".
@@ -135,11 +143,13 @@ class Collection:
         Returns:
             The hits of each query, best first.
         """
-        return self._caller.run(_points.search(self.name, options), timeout)
+        operation = _points.search(self.name, options)
+        return self._caller.run(operation, timeout) if _points.has_queries(operation) else []
 
     def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
         """Search like `search` and return columns, which are cheaper for many hits."""
-        return self._caller.run(_points.search_columns(self.name, options), timeout)
+        operation = _points.search_columns(self.name, options)
+        return self._caller.run(operation, timeout) if _points.has_queries(operation) else _points.no_hits()
 
     def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None
@@ -157,7 +167,20 @@ class Collection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Point]:
-        """Iterate over all points that match, in ascending order of id. `timeout` applies to each page."""
+        """Iterate over all points that match, in ascending order of id.
+
+        Args:
+            where: Conditions that points must meet: by payload field a value, a list of values, or `slice(low, high)`
+                for `low <= x < high`.
+            where_not: Conditions that points must not meet.
+            page_size: Points per call; 0 means the daemon's default.
+            payload: Whether to return payloads.
+            vectors: Whether to return vectors.
+            timeout: Seconds for each page, retries included.
+
+        Yields:
+            The points.
+        """
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             yield from self._caller.run(scroll.next_points(), timeout)
@@ -172,7 +195,19 @@ class Collection:
         vectors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Points]:
-        """Iterate like `scroll`, over pages of columns."""
+        """Iterate like `scroll`, over pages of columns.
+
+        Args:
+            where: As in `scroll`: by payload field a value, a list of values, or `slice(low, high)` for a range.
+            where_not: Conditions that points must not meet.
+            page_size: Points per page; 0 means the daemon's default.
+            payload: Whether to return payloads.
+            vectors: Whether to return vectors.
+            timeout: Seconds for each page, retries included.
+
+        Yields:
+            The pages.
+        """
         scroll = _points.Scroll(self.name, where, where_not, page_size, payload, vectors)
         while not scroll.is_done:
             yield self._caller.run(scroll.next_columns(), timeout)
@@ -184,7 +219,14 @@ class Collection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Return the exact number of points that match."""
+        """Return the exact number of points that match.
+
+        Args:
+            where: Conditions that points must meet: by payload field a value, a list of values, or `slice(low, high)`
+                for `low <= x < high`. None counts all points.
+            where_not: Conditions that points must not meet.
+            timeout: Seconds for the whole call, retries included.
+        """
         return self._caller.run(_points.count(self.name, where, where_not), timeout)
 
     def delete_points(
@@ -195,7 +237,18 @@ class Collection:
         where_not: Mapping[str, Any] | None = None,
         timeout: float | None = None,
     ) -> int:
-        """Delete the points that match all conditions. Returns how many were deleted. Unknown ids are no error."""
+        """Delete the points that match all conditions.
+
+        Args:
+            ids: The points' ids; unknown ones are no error. None means all that match the conditions.
+            where: Conditions that points must meet: by payload field a value, a list of values, or `slice(low, high)`
+                for `low <= x < high`.
+            where_not: Conditions that points must not meet.
+            timeout: Seconds for the whole call, retries included.
+
+        Returns:
+            How many were deleted.
+        """
         return self._caller.run(_points.delete_points(self.name, ids, where, where_not), timeout)
 
     def snapshot(self, url: str = "", *, timeout: float | None = None) -> Snapshot:

@@ -86,7 +86,7 @@ class EmbedCalls:
         """Embed texts.
 
         Args:
-            texts: The texts.
+            texts: The texts; none give [0, dimensions].
             output: Element type of the vectors: "f32", "f16", "bf16" (returned as float32), "int8" (a `Quantized`) or
                 "binary" (uint8, one bit per dimension, most significant bit first).
             timeout: Seconds for the whole call, retries included.
@@ -259,7 +259,7 @@ class EmbedCalls:
             The documents' indices and scores, best first.
         """
         operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
-        return self._caller.run(operation, timeout)
+        return [] if operation is None else self._caller.run(operation, timeout)
 
     def load_model(
         self,
@@ -298,7 +298,8 @@ class EmbedCalls:
 
     def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
         """Convert texts to the token ids of a model."""
-        return self._caller.run(_embed.tokenize(texts, model), timeout)
+        operation = _embed.tokenize(texts, model)
+        return _embed.no_tokens() if operation is None else self._caller.run(operation, timeout)
 
     def models(self, *, timeout: float | None = None) -> list[Model]:
         """Return the loaded models, sorted by name."""

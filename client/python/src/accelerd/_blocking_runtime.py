@@ -15,7 +15,7 @@ numbered = enumerate
 mapped = map
 
 
-def call_unary(send: Any, request: Any, timeout: float, metadata: Any) -> tuple[Any, Any]:
+def call_unary(send: Any, request: Any, timeout: float | None, metadata: Any) -> tuple[Any, Any]:
     """Make a unary call. Returns the response and the call."""
     response, call = send.with_call(request, timeout=timeout, metadata=metadata)
     return response, call

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import numpy as np
@@ -15,6 +14,7 @@ from ._blocking_collection import Collection
 from ._errors import MessageTooLargeError
 from ._results import Clusters, CollectionInfo, Similar
 from ._tensor import to_rows
+from ._timeout import left
 
 
 class SimilarityCalls:
@@ -95,7 +95,7 @@ class SimilarityCalls:
         name = f"cluster-{uuid.uuid4().hex}"
         collection = self.create_collection(name, dimensions=rows.shape[1], metric="squared_l2", storage="f32")
         try:
-            collection.upsert(np.arange(len(rows)), vectors=rows, timeout=max(deadline - time.monotonic(), 0.0))
+            collection.upsert(np.arange(len(rows)), vectors=rows, timeout=left(deadline))
             return _similar.in_order(self._caller.until(means.collection(name), deadline))
         finally:
             collection.delete()

@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from . import _timing
+from ._argument_names import with_arguments
 from ._credentials import PLAINTEXT, Credentials, Tls
 from ._errors import AccelerdError, MessageTooLargeError, from_call
+from ._hints import hint
+from ._timeout import seconds
 
 T = TypeVar("T")
 
@@ -28,10 +30,6 @@ DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_ATTEMPTS = 5
 DEFAULT_TARGET = "localhost:7433"
-#: What gRPC says when a peer accepts connections and closes them before the HTTP/2 handshake, as a TLS server does.
-_CLOSED_BEFORE_HTTP = re.compile(r"^connections to all backends failing;.*(Socket closed|Connection reset by peer)")
-#: What it says of a certificate without a trusted authority.
-_UNKNOWN_AUTHORITY = re.compile(r"CERTIFICATE_VERIFY_FAILED: (unable to get|self.signed)")
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,8 @@ class Operation(Generic[T]):
     method: Method
     request: Message | bytes
     decode: Callable[[Any], T]
+    #: Names of the conditions of a filter by their fields, for errors.
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
 
 class Part:
@@ -100,6 +100,7 @@ class Settings:
     """Settings of a client."""
 
     target: str
+    #: Seconds; infinity means no deadline.
     timeout: float = DEFAULT_TIMEOUT
     attempts: int = DEFAULT_ATTEMPTS
     max_message_bytes: int = DEFAULT_MESSAGE_BYTES
@@ -110,7 +111,7 @@ class Settings:
     def of(
         cls,
         target: str | None,
-        timeout: float,
+        timeout: float | None,
         attempts: int,
         max_message_bytes: int,
         connections: int,
@@ -129,10 +130,11 @@ class Settings:
         ):
             if value < minimum:
                 raise ValueError(f"{name}: expected at least {minimum}, got {value}")
-        if not timeout > 0:
+        default = seconds(DEFAULT_TIMEOUT if timeout is None else timeout)
+        if default == 0:
             raise ValueError(f"timeout: expected a positive number of seconds, got {timeout}")
         plain, credentials = Credentials.of(named, tls, token, allow_plaintext_token)
-        return cls(plain, timeout, attempts, max_message_bytes, connections, credentials)
+        return cls(plain, default, attempts, max_message_bytes, connections, credentials)
 
     def channel_options(self) -> list[tuple[str, Any]]:
         """Options of a gRPC channel."""
@@ -177,20 +179,19 @@ class Settings:
             return None
         return (problem.retry_after or 0.0) + random.random() * min(FIRST_WAIT * 2.0 ** (attempt - 1), MAX_WAIT)
 
-    def problem(self, failed: Any) -> AccelerdError:
-        """Return the error of a failed call."""
-        found = from_call(failed)
-        if self.credentials.tls is None and _CLOSED_BEFORE_HTTP.search(found.message):
-            hint = "if the daemon serves TLS, set tls or a target with https://"
-        elif _UNKNOWN_AUTHORITY.search(found.message):
-            hint = "the authority that signed the daemon's certificate belongs into Tls(ca=...)"
-        else:
-            return found
-        return type(found)(found.code, f"{found.message}; {hint}", found.details)
+    def problem(self, failed: Any, method: Method, conditions: Mapping[str, str] | None = None) -> AccelerdError:
+        """Return the error of a failed call, which names arguments and remedies."""
+        found = with_arguments(from_call(failed), method.name, conditions)
+        remedy = hint(found.code, found.message, self.target, self.credentials)
+        return type(found)(found.code, f"{found.message}; {remedy}", found.details) if remedy else found
+
+    def seconds(self, timeout: float | None) -> float:
+        """Return the seconds of a timeout, of which None means the client's; infinity means no deadline."""
+        return self.timeout if timeout is None else seconds(timeout)
 
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call with this timeout, by the monotonic clock."""
-        return time.monotonic() + (self.timeout if timeout is None else timeout)
+        return time.monotonic() + self.seconds(timeout)
 
 
 def serialize(request: Message | bytes) -> bytes:

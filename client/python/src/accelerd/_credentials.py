@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +15,9 @@ import grpc
 Pem: TypeAlias = "bytes | str | os.PathLike[str]"
 #: Schemes of Unix sockets.
 _UNIX = ("unix:", "unix-abstract:")
+#: Schemes of gRPC.
+_SCHEMES = ("dns", "ipv4", "ipv6", "unix", "unix-abstract", "vsock", "xds")
+_PORT = re.compile(r"(?:\[[^\]]*\]|[^:/,\[\]]*):([0-9]{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,7 @@ class Credentials:
         """Validate settings. Returns the target without its scheme."""
         scheme, _, rest = target.partition("://")
         has_scheme = scheme in ("http", "https") and target != scheme
+        _check_target(target, rest if has_scheme else target)
         settings = _tls(tls, is_default=has_scheme and scheme == "https")
         if settings is not None and (target.startswith(_UNIX) or (has_scheme and scheme == "http")):
             raise ValueError(f"tls: expected a target with https:// or without a scheme, got {target!r}")
@@ -83,6 +88,16 @@ class Credentials:
 
 
 PLAINTEXT = Credentials()
+
+
+def _check_target(target: str, plain: str) -> None:
+    """Refuse addresses that gRPC would take for others: it reduces ports modulo 65,536."""
+    scheme, separator, _ = plain.partition("://")
+    port = _PORT.fullmatch(plain.removesuffix("/"))
+    is_known = not separator or scheme in _SCHEMES
+    if not plain.strip("/") or not is_known or (port is not None and not 1 <= int(port[1]) <= 65_535):
+        expected = "host:port, https://host:port or unix:///path, with a port from 1 to 65535"
+        raise ValueError(f"target: expected {expected}, got {target!r}")
 
 
 def _tls(tls: object, *, is_default: bool) -> Tls | None:

@@ -9,10 +9,11 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, Type
 import numpy as np
 from numpy.typing import NDArray
 
+from ._argument_names import with_arguments
 from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._dlpack import refuse_masked
 from ._errors import AccelerdError, from_item, malformed
-from ._message import message
+from ._message import is_among, message
 from ._methods import EmbedService
 from ._proto import embed_pb2 as pb
 from ._results import Model, Ranked, model
@@ -66,6 +67,11 @@ class Tokens(NamedTuple):
     offsets: NDArray[np.uint32]
 
 
+def no_tokens() -> Tokens:
+    """Return the tokens of no text."""
+    return Tokens(np.zeros(0, np.uint32), np.zeros(1, np.uint32))
+
+
 class Quantized(NamedTuple):
     """int8 vectors: vector i is `scales[i] * values[i]`."""
 
@@ -87,15 +93,15 @@ class EmbedOutcome(Generic[Vectors]):
     error: AccelerdError | None
 
 
-def number(enum: Any, prefix: str, name: str) -> Any:
+def number(argument: str, enum: Any, prefix: str, name: str) -> Any:
     """Return the number of an enum value by its short name; empty means unspecified."""
     known = [
         value.name.removeprefix(f"{prefix}_").lower()
         for value in enum.DESCRIPTOR.values
         if not value.name.endswith("_UNSPECIFIED")
     ]
-    if name and name not in known:
-        raise ValueError(f"{prefix.lower()}: expected one of {', '.join(known)}, got {name!r}")
+    if name != "" and not is_among(name, known):
+        raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {name!r}")
     return enum.Value(f"{prefix}_{name.upper() or 'UNSPECIFIED'}")
 
 
@@ -148,18 +154,29 @@ def options_message(output: str, options: EmbedOptions) -> pb.EmbedRequest:
         pb.EmbedRequest,
         model=options.get("model", ""),
         dimensions=options.get("dimensions", 0),
-        pooling=number(pb.Pooling, "POOLING", options.get("pooling", "")),
+        pooling=number("pooling", pb.Pooling, "POOLING", options.get("pooling", "")),
         prompt_name=options.get("prompt_name", ""),
         prompt=options.get("prompt"),
-        truncation_side=number(pb.TruncationSide, "TRUNCATION_SIDE", options.get("truncation_side", "")),
-        long_input=number(pb.LongInput, "LONG_INPUT", options.get("long_input", "")),
+        truncation_side=number(
+            "truncation_side", pb.TruncationSide, "TRUNCATION_SIDE", options.get("truncation_side", "")
+        ),
+        long_input=number("long_input", pb.LongInput, "LONG_INPUT", options.get("long_input", "")),
         max_tokens=options.get("max_tokens", 0),
-        output_type=number(pb.OutputType, "OUTPUT_TYPE", output),
+        output_type=number("output", pb.OutputType, "OUTPUT_TYPE", output),
         exact_gelu=options.get("exact_gelu", False),
     )
     if (normalize := options.get("normalize")) is not None:
-        made.normalize = normalize
+        if not isinstance(normalize, (bool, np.bool_)):
+            raise TypeError(f"normalize: expected a bool or None, got {type(normalize).__name__}")
+        made.normalize = bool(normalize)
+    _check_spans(options.get("spans", ()))
     return made
+
+
+def _check_spans(spans: Any) -> None:
+    for at, span in enumerate(spans):
+        if len(span) != 3:
+            raise ValueError(f"spans[{at}]: expected the index of a text, a start and an end, got {span!r}")
 
 
 def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
@@ -169,8 +186,10 @@ def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
 
 
 def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Settings) -> SplitOperation[Any]:
-    """Embed texts, in several calls if they exceed a message."""
+    """Embed texts, in several calls if they exceed a message. No texts have those of one text, without its row."""
     texts = [*text_input(texts).values]
+    is_empty = not texts
+    texts = texts or [""]
     common = options_message(output, options)
     prompt = len((options.get("prompt") or "").encode())
     limit = settings.max_message_bytes - _RESERVED - prompt
@@ -181,19 +200,23 @@ def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Se
         return Operation(EmbedService.EMBED, request, vectors)
 
     sizes = (_utf8_size(text) + prompt + _TEXT_OVERHEAD for text in texts)
-    return SplitOperation(_parts(sizes, len(texts), limit, options), operation, _joined)
+    parts = _parts(sizes, 0 if is_empty else len(texts), limit, options)
+    return SplitOperation(parts, operation, _none_joined if is_empty else _joined)
 
 
 def embed_tokens(
     tokens: Tokens | Sequence[Sequence[int]], output: str, options: EmbedOptions, settings: Settings
 ) -> SplitOperation[Any]:
-    """Embed token ids, in several calls if they exceed a message."""
+    """Embed token ids, in several calls if they exceed a message. No texts are embedded as by `embed`."""
     ids, offsets = as_tokens(tokens)
+    is_empty = len(offsets) < 2
+    if is_empty:
+        ids, offsets = Tokens(np.zeros(1, np.uint32), np.array([0, 1], np.uint32))
     common = options_message(output, options)
 
     def operation(part: Part) -> Operation[Any]:
         bounds = offsets[part.start : part.stop + 1]
-        chosen = ids[bounds[0] : bounds[-1]] if len(bounds) else ids
+        chosen = ids[bounds[0] : bounds[-1]]
         listed = pb.TokenInput(ids=chosen.tolist(), offsets=(bounds - bounds[:1]).tolist())
         request = pb.EmbedRequest(tokens=listed, spans=_spans(options, part))
         request.MergeFrom(common)
@@ -201,8 +224,9 @@ def embed_tokens(
 
     # At most five bytes per id, and five per offset.
     sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
-    count = max(len(offsets) - 1, 0)
-    return SplitOperation(_parts(sizes, count, settings.max_message_bytes - _RESERVED, options), operation, _joined)
+    count = 0 if is_empty else len(offsets) - 1
+    parts = _parts(sizes, count, settings.max_message_bytes - _RESERVED, options)
+    return SplitOperation(parts, operation, _none_joined if is_empty else _joined)
 
 
 def _parts(sizes: Iterable[int], count: int, limit: int, options: EmbedOptions) -> list[Part]:
@@ -210,7 +234,8 @@ def _parts(sizes: Iterable[int], count: int, limit: int, options: EmbedOptions) 
     parts = parts_by_bytes(sizes, limit, MAX_TEXTS)
     is_outside = any(not 0 <= text < count for text, _, _ in options.get("spans", ()))
     if is_outside:
-        raise ValueError(f"spans: expected texts from 0 to {count - 1}, got {[s[0] for s in options['spans']]}")
+        expected = f"texts from 0 to {count - 1}" if count else "none without texts"
+        raise ValueError(f"spans: expected {expected}, got {[s[0] for s in options['spans']]}")
     if "spans" not in options or len(parts) == 1:
         return parts
     return [part for part in parts if any(part.start <= text < part.stop for text, _, _ in options["spans"])]
@@ -224,6 +249,15 @@ def vectors(response: pb.EmbedResponse) -> NDArray[Any] | Quantized:
     """Return the vectors of a response."""
     rows = to_array(response.embeddings)
     return Quantized(rows, to_array(response.scales)) if response.HasField("scales") else rows
+
+
+def _none_of(rows: Any) -> Any:
+    """Return no rows, of the shape and type of others."""
+    return Quantized(rows.values[:0], rows.scales[:0]) if isinstance(rows, Quantized) else rows[:0]
+
+
+def _none_joined(done: list[tuple[Any, Any]]) -> Any:
+    return _none_of(_joined(done))
 
 
 def _joined(done: list[tuple[Any, Any]]) -> Any:
@@ -253,14 +287,15 @@ def outcome(response: pb.EmbedStreamResponse) -> EmbedOutcome[Any]:
     if kind == "embed":
         return EmbedOutcome(response.sequence, vectors(response.embed), None)
     if kind == "error":
-        return EmbedOutcome(response.sequence, None, from_item(response.error))
+        problem = with_arguments(from_item(response.error), EmbedService.EMBED_STREAM.name)
+        return EmbedOutcome(response.sequence, None, problem)
     raise malformed(f"no result of batch {response.sequence}")
 
 
 def rerank(
     query: str, documents: Sequence[str], model: str, top_n: int, raw_scores: bool, max_tokens: int
-) -> Operation[list[Ranked]]:
-    """Rank documents."""
+) -> Operation[list[Ranked]] | None:
+    """Rank documents; None if there are none."""
     request = message(
         pb.RerankRequest,
         model=model,
@@ -270,19 +305,22 @@ def rerank(
         raw_scores=raw_scores,
         max_tokens=max_tokens,
     )
+    if not request.documents.values:
+        return None
     return Operation(
         EmbedService.RERANK, request, lambda response: [Ranked(one.index, one.score) for one in response.results]
     )
 
 
-def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens]:
-    """Convert texts to token ids."""
+def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens] | None:
+    """Convert texts to token ids; None if there are none."""
 
     def decode(response: pb.TokenizeResponse) -> Tokens:
         ids, offsets = response.tokens.ids, response.tokens.offsets
         return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
 
-    return Operation(EmbedService.TOKENIZE, message(pb.TokenizeRequest, model=model, texts=text_input(texts)), decode)
+    request = message(pb.TokenizeRequest, model=model, texts=text_input(texts))
+    return Operation(EmbedService.TOKENIZE, request, decode) if request.texts.values else None
 
 
 def list_models() -> Operation[list[Model]]:
@@ -301,7 +339,7 @@ def load_model(name: str, path: str, aliases: Sequence[str], precision: str) -> 
         name=name,
         path=path,
         aliases=aliases,
-        precision=number(pb.Precision, "PRECISION", precision),
+        precision=number("precision", pb.Precision, "PRECISION", precision),
     )
     return Operation(EmbedService.LOAD_MODEL, request, lambda response: model(response.model))
 

@@ -24,8 +24,11 @@ _TOO_LARGE = re.compile(
 class FieldViolation:
     """An invalid field of a request."""
 
+    #: Path in the request of the protocol, such as "limit" or "texts.values[3]".
     field: str
     description: str
+    #: Name of the argument in this client, such as "k" or "texts[3]", which the text of the error has.
+    argument: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class AccelerdError(Exception):
 
 
 class InvalidArgumentError(AccelerdError, ValueError):
-    """The daemon rejected an argument; `violations` names the fields."""
+    """The daemon rejected an argument; `violations` names the fields and arguments."""
 
 
 class MessageTooLargeError(AccelerdError, ValueError):

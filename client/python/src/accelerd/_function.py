@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ._input_types import InputType, InputTypes, of_function, of_module, of_text
 from ._kernel_captures import Constant
 from ._kernel_program import KernelDialect, Program
 from ._kernel_source import KernelSource
 from ._launch import KernelInfo
 from ._message import choice, message
+from ._proto import kernel_pb2
 from ._proto import verify_pb2 as pb
-from ._tensor import Dtype, dtype_number
+from ._tensor import Dtype, dtype_name, dtype_number
 from ._verify import Compared
 
 _BUFFER_KINDS: dict[Any, pb.WasmParamKind] = {
@@ -25,9 +26,8 @@ _BUFFER_KINDS: dict[Any, pb.WasmParamKind] = {
     "in_out": pb.WASM_PARAM_KIND_IN_OUT,
 }
 _DEF = re.compile(r"^def (\w+)", re.MULTILINE)
+_WARP_DECORATOR = re.compile(r"^@\w*\.?(kernel|func)\b", re.MULTILINE)
 #: Element types of annotations, also as text.
-_ANNOTATIONS: dict[Any, str] = {float: "f64", int: "i64", bool: "bool", "float": "f64", "int": "i64", "bool": "bool"}
-_ANNOTATIONS |= {f"list[{name}]": dtype for name, dtype in _ANNOTATIONS.items() if isinstance(name, str)}
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Side:
     function: pb.WasmFunction | Program | None
     #: The outputs that are given.
     outputs: Any = None
-    #: Element types of parameters, as far as they are known.
-    dtypes: Mapping[str, str] = field(default_factory=dict)
+    #: Parameters, as far as they are known.
+    params: InputTypes = ()
 
     @classmethod
     def of(cls, argument: str, given: Any) -> Side:
@@ -132,11 +132,13 @@ class Side:
         elif isinstance(given, (bytes, bytearray, memoryview)):
             given = Wasm(bytes(given))
         if isinstance(given, Wasm):
-            return cls(given.function or "f", given.message())
+            found = given.message()
+            return cls(given.function or "f", found, params=_module_params(given, found.module))
         if isinstance(given, KernelInfo):
             if given.program is None:
                 raise ValueError(f"{argument}: expected a kernel of compile(), got one of list_kernels()")
-            return cls(given.name, given.program)
+            text = given.program.module.text
+            return cls(given.name, given.program, params=of_text(text, given.name, _is_warp(given.program)))
         if given is None:
             raise TypeError(f"{argument}: expected a function, a module of WebAssembly or outputs, got None")
         _check_text(argument, given)
@@ -176,15 +178,19 @@ def _program(given: KernelProgram) -> Side:
     names = [given.name] if given.name else list(functions) or _DEF.findall(program.module.text)
     # Without a name, the daemon takes the only kernel.
     name = names[0] if len(names) == 1 else "f"
-    return Side(name, program, dtypes=_dtypes(functions[name]) if name in functions else {})
+    if name in functions:
+        return Side(name, program, params=of_function(functions[name], _is_warp(program)))
+    return Side(name, program, params=of_text(program.module.text, name, _is_warp(program)))
 
 
-def _dtypes(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the element types of parameters whose annotations are known."""
-    found = {}
-    for name, param in inspect.signature(function).parameters.items():
-        annotation = param.annotation
-        key = annotation if isinstance(annotation, type) and annotation in _ANNOTATIONS else str(annotation)
-        if key in _ANNOTATIONS:
-            found[name] = _ANNOTATIONS[key]
-    return found
+def _is_warp(program: Program) -> bool:
+    dialect = program.message.dialect
+    is_decorated = _WARP_DECORATOR.search(program.module.text) is not None
+    return dialect == kernel_pb2.KERNEL_DIALECT_WARP or (not dialect and is_decorated)
+
+
+def _module_params(wasm: Wasm, module: bytes) -> InputTypes:
+    if not wasm.params:
+        return of_module(module, wasm.function)
+    dtypes = {name: one.dtype if isinstance(one, WasmBuffer) else one for name, one in wasm.params.items()}
+    return tuple(InputType(name, dtype_name(dtype)) for name, dtype in dtypes.items())

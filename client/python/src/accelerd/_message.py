@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,9 +37,17 @@ def message(cls: type[Built], arguments: dict[str, str] | None = None, /, **fiel
 
 def choice(argument: str, value: Any, choices: Mapping[Any, Any]) -> Any:
     """Return the number of a choice."""
-    if value not in choices:
+    if not is_among(value, choices):
         raise ValueError(f"{argument}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
     return choices[value]
+
+
+def is_among(value: Any, choices: Container[Any]) -> bool:
+    """Return whether a value is one of the choices. One that cannot be hashed, such as a list, is none."""
+    try:
+        return value in choices
+    except TypeError:
+        return False
 
 
 def duration(argument: str, seconds: Any, limit: float = 1e10) -> Duration:

@@ -16,6 +16,7 @@ from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._diagnostic import Diagnostic, received_diagnostic
 from ._errors import AccelerdError, from_item, malformed
 from ._kinds import FIELDS, KINDS, OPERATORS
+from ._message import is_among
 from ._methods import ParseService
 from ._proto import parse_pb2 as pb
 from ._tree import Tree
@@ -304,10 +305,10 @@ class ParseOptions:
     """Validated options of a parse."""
 
     def __init__(self, outputs: Sequence[str], feature_version: int | tuple[int, int] | None, mode: str) -> None:
-        if isinstance(outputs, str) or (unknown := [name for name in outputs if name not in OUTPUTS]):
+        if isinstance(outputs, str) or (unknown := [name for name in outputs if not is_among(name, OUTPUTS)]):
             got = outputs if isinstance(outputs, str) else unknown[0]
             raise ValueError(f"outputs: expected a list of {', '.join(OUTPUTS)}, got {got!r}")
-        if mode not in MODES:
+        if not is_among(mode, MODES):
             raise ValueError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
         self.outputs = list(outputs) or ["tree"]
         self.feature_version = _minor(feature_version)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._call import Operation
 from ._embed import text_input
 from ._errors import malformed
-from ._message import message
+from ._message import is_among, message
 from ._methods import SimilarityService
 from ._payload import (
     Id,
@@ -28,6 +28,8 @@ from ._proto import tensor_pb2
 from ._results import CollectionInfo, Snapshot, collection, snapshot
 from ._similar import metric_number
 from ._tensor import encode, to_array, to_rows
+
+T = TypeVar("T")
 
 FUSIONS: dict[str, pb.Fusion] = {
     "relative_score": pb.FUSION_RELATIVE_SCORE,
@@ -89,7 +91,7 @@ def create(
     name: str, dimensions: int, metric: str, storage: str, model: str, text_field: str, durable: bool | None
 ) -> Operation[None]:
     """Create a collection."""
-    if storage not in STORAGES:
+    if not is_among(storage, STORAGES):
         raise ValueError(f"storage: expected one of f32, f16, bf16, i8, got {storage!r}")
     if durable is not None and not isinstance(durable, (bool, np.bool_)):
         raise TypeError(f"durable: expected a bool or None, got {type(durable).__name__}")
@@ -145,25 +147,29 @@ def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
     return Operation(SimilarityService.CREATE_SNAPSHOT, request, lambda response: snapshot(response.snapshot))
 
 
-def _condition(name: str, test: Any) -> pb.Condition:
-    if isinstance(test, range):
-        raise ValueError(f"where[{name!r}]: expected slice(low, high) for a range, got {test}")
+def _condition(what: str, name: str, test: Any) -> pb.Condition:
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: expected names of fields of type str, got {type(name).__name__} {name!r}")
+    if isinstance(test, (range, tuple)):
+        raise ValueError(
+            f"{what}: expected slice(low, high) for a range, or a list for values of which one is equal, got {test!r}"
+        )
     try:
         if isinstance(test, slice):
             if test.step is not None:
-                raise ValueError(f"where[{name!r}]: expected slice(low, high), got a step of {test.step}")
-            return _range(name, test)
-        if isinstance(test, (list, tuple, set, frozenset, np.ndarray)):
+                raise ValueError(f"{what}: expected slice(low, high), got a step of {test.step}")
+            return _range(what, name, test)
+        if isinstance(test, (list, set, frozenset, np.ndarray)):
             values = [value_message(value) for value in test]
             return pb.Condition(field=name, any_of=pb.ValueSet(values=values))
         return pb.Condition(field=name, equals=value_message(test))
     except TypeError as wrong:
         raise TypeError(
-            f"where[{name!r}]: expected a value, a list of values or slice(low, high) of numbers, got {test!r}"
+            f"{what}: expected a value, a list of values or slice(low, high) of numbers, got {test!r}"
         ) from wrong
 
 
-def _range(name: str, bounds: slice) -> pb.Condition:
+def _range(what: str, name: str, bounds: slice) -> pb.Condition:
     given = {"gte": bounds.start, "lt": bounds.stop}
     given = {bound: value for bound, value in given.items() if value is not None}
     if all(map(_is_double, given.values())):
@@ -173,7 +179,7 @@ def _range(name: str, bounds: slice) -> pb.Condition:
         (value for value in given.values() if not _is_double(value) and not -(1 << 63) <= value < 1 << 63), None
     )
     if wrong is not None:
-        raise ValueError(f"where[{name!r}]: expected integers from -2**63 to 2**63 - 1, got {wrong}")
+        raise ValueError(f"{what}: expected integers from -2**63 to 2**63 - 1, got {wrong}")
     values = {bound: value_message(value) for bound, value in given.items()}
     return pb.Condition(field=name, number_range=pb.NumberRange(**values))
 
@@ -199,9 +205,15 @@ def make_filter(
         return None
     return pb.Filter(
         ids=None if ids is None else Ids(ids).unpacked(),
-        must=[_condition(name, test) for name, test in (where or {}).items()],
-        must_not=[_condition(name, test) for name, test in (where_not or {}).items()],
+        must=[_condition(f"where[{name!r}]", name, test) for name, test in (where or {}).items()],
+        must_not=[_condition(f"where_not[{name!r}]", name, test) for name, test in (where_not or {}).items()],
     )
+
+
+def conditions(where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the names of the conditions of a filter by their fields, for errors of the daemon."""
+    named = {f"filter.must[{at}]": f"where[{name!r}]" for at, name in enumerate(where or {})}
+    return named | {f"filter.must_not[{at}]": f"where_not[{name!r}]" for at, name in enumerate(where_not or {})}
 
 
 class SearchOptions(TypedDict, total=False):
@@ -228,7 +240,7 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
     fusion, text_weight, hybrid = options.get("fusion"), options.get("text_weight"), options.get("hybrid", False)
     if not hybrid and (fusion is not None or text_weight is not None):
         raise ValueError("fusion and text_weight require hybrid=True")
-    if fusion is not None and fusion not in FUSIONS:
+    if fusion is not None and not is_among(fusion, FUSIONS):
         raise ValueError(f"fusion: expected one of {', '.join(FUSIONS)}, got {fusion!r}")
     given = [what for what, one in (("texts", texts), ("vectors", vectors), ("ids", ids)) if one is not None]
     if len(given) != 1:
@@ -256,12 +268,29 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
 
 def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
     """Search; the result is a list of hits per query."""
-    return Operation(SimilarityService.SEARCH, _search_request(name, options), _read_hits)
+    return _search(name, options, _read_hits)
 
 
 def search_columns(name: str, options: SearchOptions) -> Operation[Hits]:
     """Search; the result is columns of hits."""
-    return Operation(SimilarityService.SEARCH, _search_request(name, options), _read_hit_columns)
+    return _search(name, options, _read_hit_columns)
+
+
+def _search(name: str, options: SearchOptions, decode: Callable[[Any], T]) -> Operation[T]:
+    named = conditions(options.get("where"), options.get("where_not"))
+    return Operation(SimilarityService.SEARCH, _search_request(name, options), decode, named)
+
+
+def has_queries(search: Operation[Any]) -> bool:
+    """Return whether a search has queries. The daemon expects at least one."""
+    request: Any = search.request
+    ids = request.ids
+    return bool(request.texts.values or any(request.vectors.shape[:1]) or ids.packed_numbers or ids.uuids)
+
+
+def no_hits() -> Hits:
+    """Return the hits of no query."""
+    return Hits(np.zeros(1, np.uint32), [], np.zeros(0, np.float32), {})
 
 
 def _hit_columns(response: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[int | str], NDArray[np.float32]]:
@@ -317,6 +346,7 @@ class Scroll:
             columns=True,
         )
         self._has_vectors = vectors
+        self._conditions = conditions(where, where_not)
         self.is_done = False
 
     def next_points(self) -> Operation[list[Point]]:
@@ -336,7 +366,7 @@ class Scroll:
             self.is_done = not response.next_cursor
             return read(response)
 
-        return Operation(SimilarityService.SCROLL_POINTS, request, decode)
+        return Operation(SimilarityService.SCROLL_POINTS, request, decode, self._conditions)
 
 
 def _read_vectors(response: Any, has_vectors: bool, count: int) -> NDArray[np.float32] | None:
@@ -365,7 +395,8 @@ def _read_point_columns(response: Any, has_vectors: bool) -> Points:
 def count(name: str, where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> Operation[int]:
     """Count points."""
     request = pb.CountPointsRequest(collection=name, filter=make_filter(where, where_not))
-    return Operation(SimilarityService.COUNT_POINTS, request, lambda response: int(response.point_count))
+    named = conditions(where, where_not)
+    return Operation(SimilarityService.COUNT_POINTS, request, lambda response: int(response.point_count), named)
 
 
 def delete_points(
@@ -376,4 +407,5 @@ def delete_points(
 ) -> Operation[int]:
     """Delete points."""
     request = pb.DeletePointsRequest(collection=name, filter=make_filter(where, where_not, ids))
-    return Operation(SimilarityService.DELETE_POINTS, request, lambda response: int(response.deleted_count))
+    named = conditions(where, where_not)
+    return Operation(SimilarityService.DELETE_POINTS, request, lambda response: int(response.deleted_count), named)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._call import Operation, Part, Settings, SplitOperation
 from ._errors import too_large
-from ._message import message
+from ._message import is_among, message
 from ._methods import SimilarityService
 from ._payload import read_ids
 from ._proto import similarity_pb2 as pb
@@ -32,7 +32,7 @@ _RESULT_BYTES = 8
 
 def metric_number(metric: str) -> pb.Metric:
     """Return the enum value of a metric."""
-    if metric not in METRICS:
+    if not is_among(metric, METRICS):
         raise ValueError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
     return METRICS[metric]
 

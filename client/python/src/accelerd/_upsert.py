@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from numpy.typing import ArrayLike, NDArray
 
+from ._argument_names import with_arguments
 from ._call import Operation, Part, Settings, parts_by_bytes
 from ._embed import MAX_TEXTS, text_input
 from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large
@@ -159,7 +160,7 @@ class SplitUpsert:
     def on_response(self, response: pb.UpsertStreamResponse) -> None:
         """Process a response. Raises the error of a part that failed."""
         if response.WhichOneof("result") == "error":
-            raise from_item(response.error)
+            raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.name)
         if self._sent.pop(response.sequence, None) is None:
             raise malformed(f"unexpected sequence {response.sequence}")
         self.inserted += response.upsert.inserted_count
@@ -214,7 +215,11 @@ class BulkUpsert:
     def messages(self, step: UpsertStep) -> Iterator[bytes]:
         """Iterate over the messages of a step."""
         upsert, state = self._checked(step), _Step()
+        # The daemon expects a point.
+        state.is_sent = not upsert.whole
         self._steps.append(state)
+        if state.is_sent:
+            return
         for encoded, is_last in _with_last(m for part in upsert.parts() for _, m in upsert.encoded(part)):
             sequence = self._next
             self._next += 1
@@ -236,12 +241,16 @@ class BulkUpsert:
     def on_response(self, response: pb.UpsertStreamResponse) -> Iterator[int]:
         """Process a response. Iterates over the numbers of new points of the next steps that are complete."""
         if response.WhichOneof("result") == "error":
-            raise from_item(response.error)
+            raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.name)
         step = self._step_of.pop(response.sequence, None)
         if step is None:
             raise malformed(f"unexpected sequence {response.sequence}")
         step.answered += 1
         step.inserted += response.upsert.inserted_count
+        yield from self.completed()
+
+    def completed(self) -> Iterator[int]:
+        """Iterate over the numbers of new points of the next steps that are complete."""
         while self._steps and self._steps[0].is_done():
             yield self._steps.popleft().inserted
 

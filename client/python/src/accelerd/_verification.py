@@ -13,6 +13,7 @@ from ._call import Part, Settings
 from ._domain import Domain
 from ._errors import malformed, too_large
 from ._function import Side
+from ._input_types import by_name as by_name_of_sides
 from ._kernel import explained
 from ._kernel_arguments import typed_value
 from ._kernel_program import Program
@@ -106,7 +107,7 @@ class Verification:
         self._verdicts: list[NDArray[np.bool_]] = []
         self._done = self._failed = 0
         self._summary: pb.VerifySummary | None = None
-        dtypes = {**reference.dtypes, **subject.dtypes}
+        dtypes = by_name_of_sides((reference.params, subject.params))
         self._tensors = {
             pb.VerifyCases.ACTUAL_FIELD_NUMBER: _outputs(subject, reference, convert),
             pb.VerifyCases.EXPECTED_FIELD_NUMBER: _outputs(reference, subject, convert),
@@ -232,8 +233,11 @@ def _inputs(cases: Cases | None, dtypes: Mapping[str, str]) -> dict[str, Value]:
     for name, given in by_name("cases", cases, "arrays").items():
         what = f"cases[{name!r}]"
         # An array has its own type, which the daemon converts if the functions have a wider one.
-        is_typed = name in dtypes and isinstance(given, (list, tuple))
-        found[name] = _narrow(typed_value(what, given, dtypes[name])) if is_typed else Value.of(given, what)
+        is_list = isinstance(given, (list, tuple, range))
+        given = list(given) if isinstance(given, range) else given
+        is_typed = is_list and name in dtypes
+        value = typed_value(what, given, dtypes[name]) if is_typed else Value.of(given, what)
+        found[name] = _narrow(value) if is_list else value
     return found
 
 

@@ -76,7 +76,7 @@ fn hardtanh<'a>(call: &Call<'a>) -> Result<Expr<'a>, GraphError> {
 
 fn threshold<'a>(call: &Call<'a>) -> Result<Expr<'a>, GraphError> {
     let x = call.operand(0)?;
-    Ok(x.le(call.required_scalar("threshold")?).select(call.required_scalar("value")?, x))
+    Ok(x.le(call.required_scalar("threshold", &["value"])?).select(call.required_scalar("value", &[])?, x))
 }
 
 /// log(x / (1 - x)), of `x` clamped to `[eps, 1 - eps]` if `eps` is set.

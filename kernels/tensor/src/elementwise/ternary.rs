@@ -32,7 +32,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         name: "masked_fill",
         slots: &[Slot::Tensor, Slot::Condition],
         typing: Same(Any),
-        body: Body::Call(|call| Ok(call.operand(1)?.select(call.required_scalar("value")?, call.operand(0)?))),
+        body: Body::Call(|call| Ok(call.operand(1)?.select(call.required_scalar("value", &[])?, call.operand(0)?))),
     },
     Operation {
         name: "where",

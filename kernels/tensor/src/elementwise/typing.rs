@@ -82,7 +82,7 @@ impl Typing {
                 Types { scalar: common, compute: common.compute(), result: Dtype::Bool }
             }
             Self::Logic => of_compute(Dtype::Bool, Dtype::Bool),
-            Self::Cast => of_compute(common()?, attributes.required("dtype", attributes.dtype("dtype")?)?),
+            Self::Cast => of_compute(common()?, attributes.required("dtype", attributes.dtype("dtype")?, &[])?),
             Self::Quotient(is_rounded) => {
                 let typing = if is_rounded(attributes)? { Self::Same(Accepts::Numbers) } else { Self::Float };
                 typing.resolve(attributes, tensors, scalars)?

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::some_path;
+use crate::config::deserialize;
 
 /// Authentication and the rights of callers.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -15,6 +16,7 @@ pub struct Auth {
     /// True if the daemon may start although callers from other machines need no credentials, or send them in plaintext.
     pub insecure: bool,
     /// Rights of callers without credentials if there is a principals file.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub anonymous: Anonymous,
 }
 

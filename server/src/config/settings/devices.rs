@@ -11,6 +11,7 @@ use crate::config::{deserialize, size::ByteSize};
 #[serde(deny_unknown_fields)]
 pub struct Backend {
     /// The backend.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub kind: BackendKind,
     /// Threads of the CPU pool; 0 means all CPUs available to the container.
     pub cpu_threads: usize,
@@ -72,6 +73,7 @@ pub struct Cuda {
     #[serde(with = "humantime_serde")]
     pub memory_retry: Duration,
     /// Restarts of the daemon after the loss of all GPUs.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub restart: Restart,
 }
 

@@ -33,6 +33,7 @@ pub struct HubSettings {
     /// Base URL.
     pub endpoint: String,
     /// Who may name its models.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub allow: Allow,
     /// Owners whose models may be downloaded; empty allows all.
     #[serde(deserialize_with = "deserialize::list")]
@@ -83,7 +84,7 @@ pub struct Preload {
     #[serde(default)]
     pub aliases: Vec<String>,
     /// Number type of the computation.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize::choice")]
     pub precision: Precision,
 }
 

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{some_path, to_usize};
-use crate::config::{reflection::Reflection, size::ByteSize};
+use crate::config::{deserialize, reflection::Reflection, size::ByteSize};
 
 /// Listeners and connections.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -89,6 +89,7 @@ pub struct Tls {
     /// PEM file with the authorities of client certificates; empty asks for none.
     pub client_ca: PathBuf,
     /// Treatment of clients without a certificate.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub client_certificates: ClientCertificates,
     /// Interval at which these files and `auth.principals` are checked for changes.
     #[serde(with = "humantime_serde")]

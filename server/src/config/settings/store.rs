@@ -17,6 +17,7 @@ pub struct Store {
     /// Directory of durable collections; empty keeps all in memory.
     pub data_dir: PathBuf,
     /// When a durable write is acknowledged.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub fsync: Fsync,
     /// Size at which a write-ahead log is compacted into a local snapshot.
     pub wal_limit: ByteSize,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::deserialize;
+
 /// Logs, traces, metrics.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -11,6 +13,7 @@ pub struct Telemetry {
     /// Log level or filter.
     pub log_level: String,
     /// Format of log lines.
+    #[serde(deserialize_with = "deserialize::choice")]
     pub log_format: LogFormat,
     /// OTLP endpoint; empty for none.
     pub otlp_endpoint: String,

@@ -26,7 +26,7 @@ fn cumulative(g: &mut Expansion<'_>, kind: ScanKind) -> Result<Vec<ValueId>> {
     g.expect_operands(1, 1)?;
     let x = g.operands()[0];
     let TensorType { dtype, shape } = g.type_of(x).clone();
-    let dim = g.attributes.required("dim", g.attributes.int("dim")?)?;
+    let dim = g.attributes.required("dim", g.attributes.int("dim")?, &[])?;
     let dim = resolve_or_scalar(&g.attributes, "dim", dim, shape.len())?;
     let accumulate = if dtype == Dtype::Bool { Dtype::U8 } else { dtype.compute() };
     let values = g.push(Op::Scan { dim, kind, accumulate }, &[x], TensorType { dtype, shape: shape.clone() })?;

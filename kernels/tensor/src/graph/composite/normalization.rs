@@ -80,7 +80,7 @@ fn batch_norm(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
 fn group_norm(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     g.expect_operands(1, 3)?;
     let eps = g.attributes.float("eps")?.unwrap_or(1e-5);
-    let groups = g.attributes.required("num_groups", g.attributes.int("num_groups")?)?;
+    let groups = g.attributes.required("num_groups", g.attributes.int("num_groups")?, &[])?;
     let x = channels(g, 2)?;
     let of_group = usize::try_from(groups).ok().filter(|groups| *groups > 0 && x.shape[1] % groups == 0);
     let groups = of_group

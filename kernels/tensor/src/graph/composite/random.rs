@@ -34,7 +34,7 @@ const OF_FIRST: Results = Results::one(ShapeRule::First, DtypeRule::First);
 
 /// Floating-point numbers of the attributes `shape` and `dtype`.
 fn floats(g: &mut Expansion<'_>, number: impl for<'s> FnOnce(&Stream<'s>, Dtype) -> Expr<'s>) -> Result<Vec<ValueId>> {
-    let shape = generators::shape(&g.attributes)?;
+    let shape = generators::shape(&g.attributes, &["dtype", "seed", "offset"])?;
     let dtype = g.attributes.dtype("dtype")?.unwrap_or(Dtype::F32);
     if !dtype.is_float() {
         return Err(g.attributes.error("dtype", "a floating-point type", dtype));
@@ -45,9 +45,9 @@ fn floats(g: &mut Expansion<'_>, number: impl for<'s> FnOnce(&Stream<'s>, Dtype)
 
 /// Integers from `low` to `high`, which is excluded: the upper part of the product of random bits and the number of integers.
 fn randint(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
-    let shape = generators::shape(&g.attributes)?;
+    let shape = generators::shape(&g.attributes, &["low", "high", "dtype", "seed", "offset"])?;
     let low = g.attributes.int("low")?.unwrap_or(0);
-    let high = g.attributes.required("high", g.attributes.int("high")?)?;
+    let high = g.attributes.required("high", g.attributes.int("high")?, &["dtype", "seed", "offset"])?;
     let dtype = g.attributes.dtype("dtype")?.unwrap_or(Dtype::I64);
     let count = u64::try_from(i128::from(high) - i128::from(low)).unwrap_or(0);
     if count == 0 {

@@ -142,7 +142,7 @@ fn argsort(g: &mut Expansion<'_>, x: ValueId, dim: usize, is_descending: bool, c
 
 /// The attribute `k`.
 fn count(g: &Expansion<'_>, least: i64, extent: usize) -> Result<usize> {
-    let k = g.attributes.required("k", g.attributes.int("k")?)?;
+    let k = g.attributes.required("k", g.attributes.int("k")?, &["largest", "sorted"])?;
     let count = usize::try_from(k).ok().filter(|count| k >= least && *count <= extent);
     count.ok_or_else(|| g.error("attributes.k", format!("{least} to {extent}"), k))
 }
