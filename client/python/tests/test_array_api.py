@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -295,3 +299,28 @@ def test_a_chain_of_the_namespace_is_one_call(client: Client) -> None:
     total.numpy()
     counts = [sum(lane.request_count for lane in stats.lanes) for stats in (before, client.stats())]
     assert counts[1] - counts[0] == 1
+
+
+def test_a_client_has_one_namespace(client: Client, server: str) -> None:
+    x = client.tensor(X)
+    xp = client.xp
+    assert xp is client.xp is x.__array_namespace__() is (x + 1).__array_namespace__(api_version="2024.12")
+    assert len({client.xp, x.__array_namespace__(), client.tensor(X[0]).__array_namespace__()}) == 1
+    assert pickle.loads(pickle.dumps(xp)) is not xp
+    with Client(server) as other:
+        assert other.xp is other.xp is not xp
+        copied = copy.copy(other)
+        assert copied.xp._client is copied and copied.xp is not other.xp
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: client.xp, range(64)))
+    assert set(found) == {xp}
+
+
+def test_a_namespace_does_not_outlive_its_users(server: str) -> None:
+    other = Client(server)
+    xp = other.xp
+    kept = weakref.ref(other)
+    del other
+    assert xp is kept().xp  # type: ignore[union-attr]
+    del xp
+    assert kept() is None

@@ -79,7 +79,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
     @property
     def xp(self) -> ArrayApi[AsyncTensor]:
         """Functions of the Array API standard, and of neural networks, on tensors of this client."""
-        return ArrayApi(self)
+        return ArrayApi.of(self)
 
     async def execute(
         self, *outputs: AsyncTensor, data_parallel: DataParallel | None = None, timeout: float | None = None

@@ -80,7 +80,7 @@ class TensorCalls(TensorFactory[Tensor]):
     @property
     def xp(self) -> ArrayApi[Tensor]:
         """Functions of the Array API standard, and of neural networks, on tensors of this client."""
-        return ArrayApi(self)
+        return ArrayApi.of(self)
 
     def execute(
         self, *outputs: Tensor, data_parallel: DataParallel | None = None, timeout: float | None = None

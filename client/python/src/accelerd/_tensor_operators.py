@@ -50,7 +50,7 @@ class _Operator:
             return NotImplemented
         operands = (other, tensor) if self._is_reflected else (tensor, other)
         if self._op == "matmul":
-            return ArrayApi(tensor._client).matmul(*operands)
+            return ArrayApi.of(tensor._client).matmul(*operands)
         return tensor._client._binary(self._op, *operands)
 
 
@@ -73,7 +73,7 @@ class TensorOperators(LazyTensor):
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ArrayApi[Self]:
-        found: ArrayApi[Self] = ArrayApi(self._client)._of_version(api_version)
+        found: ArrayApi[Self] = ArrayApi.of(self._client)._of_version(api_version)
         return found
 
     all = _Reduction()
@@ -90,7 +90,7 @@ class TensorOperators(LazyTensor):
 
     def __getitem__(self, index: Index) -> Self:
         if _indexing.has_arrays(index):
-            return ArrayApi(self._client)._taken(self, index)  # type: ignore[no-any-return]
+            return ArrayApi.of(self._client)._taken(self, index)  # type: ignore[no-any-return]
         return self._view(index)
 
     def __setitem__(self, index: Index, value: Operand) -> None:
@@ -101,7 +101,7 @@ class TensorOperators(LazyTensor):
         """
         if self.resident is not None:
             raise TypeError("a resident tensor never changes; assign to one that is computed from it")
-        self._expression = ArrayApi(self._client)._assigned(self, index, value)._expression
+        self._expression = ArrayApi.of(self._client)._assigned(self, index, value)._expression
 
     __add__ = _Operator("add")
     __sub__ = _Operator("sub")

@@ -43,7 +43,7 @@ class ReductionFunction(Protocol[T_co]):
 class Namespace(Generic[T]):
     """The client whose tensors the functions take and return."""
 
-    __slots__ = ("_client",)
+    __slots__ = ("__weakref__", "_client")
 
     def __init__(self, client: TensorFactory[T]) -> None:
         self._client = client
