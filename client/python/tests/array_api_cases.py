@@ -284,6 +284,10 @@ CASES: dict[str, Cases] = {
         (N, N.T, {"axes": 1}),
     ),
     "vecdot": listed((X, X[0]), (X, X, {"axis": -2}), (E, E), (N, N), (V, V.astype("f4"))),
+    "nonzero": chain(
+        listed(*[(np.where(array("?", s, 1), array(t, s), np.zeros((), t)),) for t, s in product(ALL, SHAPES[1:])]),
+        listed((np.array([np.nan, 0.0, -0.0, np.inf]),)),
+    ),
     "isdtype": listed(*[(t, kind) for t in TYPES for kind in ("bool", "integral", "real floating", ("numeric", t))]),
     "can_cast": listed(*[(a, b) for a, b in product(TYPES, TYPES)]),
     "result_type": listed(*[(np.dtype(a), np.dtype(b)) for a, b in MIXED], (N, N), (X, 1.0), (X, V, 2)),
@@ -294,13 +298,10 @@ CASES: dict[str, Cases] = {
 #: Functions of the standard that the namespace lacks, and why.
 ABSENT = {
     "nextafter": "no operation reads the bits of floating-point numbers",
-    "nonzero": "the shape of the result depends on values",
-    "unique_all": "the shapes of the results depend on values",
-    "unique_counts": "the shapes of the results depend on values",
-    "unique_inverse": "the shapes of the results depend on values",
-    "unique_values": "the shape of the result depends on values",
 }
 
+#: Functions whose results may be in any order: a test of their own.
+UNORDERED = {"unique_all", "unique_counts", "unique_inverse", "unique_values"}
 #: Functions of complex numbers, which there are none of: tests of their own.
 COMPLEX = {"conj", "imag", "real"}
 #: Functions of later versions of the standard.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import DTypeLike, NDArray
 
@@ -23,6 +23,7 @@ class Conversions(TensorOperators):
     __slots__ = ()
 
     _client: Any
+    _computes_on_demand: ClassVar[bool] = True
 
     if TYPE_CHECKING:
 

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ class LazyTensor:
     """
 
     __slots__ = ("_client", "_expression")
+
+    #: Whether asking for elements that are not here computes them.
+    _computes_on_demand: ClassVar[bool] = False
 
     def __init__(self, client: object, expression: Expression) -> None:
         self._client = client

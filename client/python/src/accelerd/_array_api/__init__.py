@@ -1,7 +1,8 @@
 """The Array API namespace of a client: functions that record operations on lazy tensors.
 
 Each part is a file. A part uses those before it: element types, functions that are one operation each, other
-elementwise functions, creation, manipulation, statistics, searching, linear algebra, indexing and neural networks.
+elementwise functions, creation, manipulation, statistics, searching, sets, linear algebra, indexing and neural
+networks.
 """
 
 from __future__ import annotations

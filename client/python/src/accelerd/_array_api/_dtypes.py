@@ -55,9 +55,13 @@ class IInfo:
 class Info:
     """What the namespace offers, for programs that ask."""
 
+    def __init__(self, computes_on_demand: bool) -> None:
+        self._computes_on_demand = computes_on_demand
+
     def capabilities(self) -> dict[str, Any]:
-        """Return what is optional in the standard. Shapes do not depend on values."""
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 8}
+        """Return what is optional in the standard. Shapes depend on values if these can be computed at any time."""
+        depends = self._computes_on_demand
+        return {"boolean indexing": depends, "data-dependent shapes": depends, "max dimensions": 8}
 
     def default_device(self) -> str:
         """Return the device of tensors that are not resident."""
@@ -93,7 +97,7 @@ class Dtypes(Namespace[T]):
     e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 
     def __array_namespace_info__(self) -> Info:
-        return Info()
+        return Info(self._client._tensor_class._computes_on_demand)
 
     def isdtype(self, dtype: Dtype, kind: Dtype | tuple[Dtype, ...]) -> builtins.bool:
         """Whether an element type is another one, or of a kind such as "integral"; or one of several."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from .._expression import Attribute
 from .._lazy import Array, T
 from .._types import axis_of
-from ._searching import Searching
+from ._sets import Sets
 
 
-class Linalg(Searching[T]):
+class Linalg(Sets[T]):
     """Products of vectors and matrices. Element types are promoted."""
 
     __slots__ = ()

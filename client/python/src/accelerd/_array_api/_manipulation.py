@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -121,8 +122,8 @@ class Manipulation(Creation[T]):
     def repeat(self, x: Array, repeats: int | Array, /, *, axis: int | None = None) -> T:
         """Repeat each element along a dimension; without a dimension of the flattened tensor.
 
-        `repeats` is a number, or an array with a number for each element. It must be known: the shape of the result
-        depends on it.
+        `repeats` is a number, or an array with a number for each element. A tensor is computed now: the shape of the
+        result depends on it.
         """
         if axis is None:
             return self.repeat(self.reshape(x, -1), repeats, axis=0)
@@ -143,12 +144,15 @@ class Manipulation(Creation[T]):
         return self.reshape(repeated, [*shape[:dim], shape[dim] * count, *shape[dim + 1 :]])
 
 
-def host_values(array: Array, what: str) -> np.ndarray[tuple[int, ...], np.dtype[np.integer]]:
-    """Return the elements of an array or of a computed tensor."""
-    if not isinstance(array, LazyTensor):
+def host_values(array: Array, what: str) -> np.ndarray[tuple[int, ...], np.dtype[Any]]:
+    """Return the elements of an array or of a tensor, which is computed first if its client can do so here."""
+    if not isinstance(array, LazyTensor) or array._computes_on_demand:
         return host_array(array, what)
     content = array._expression.content
     if isinstance(content, Value):
         return content.numpy()
     state = "is not computed" if isinstance(content, Result) else "is resident"
-    raise ValueError(f"{what}: expected an array, or a tensor whose elements are here, got one that {state}: {array!r}")
+    raise ValueError(
+        f"{what}: expected an array, or a tensor whose elements are here, got one that {state}; `await` it first: "
+        f"{array!r}"
+    )

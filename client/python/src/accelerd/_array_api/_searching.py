@@ -10,6 +10,7 @@ import numpy as np
 from .._dlpack import host_array
 from .._lazy import Array, T
 from .._types import axis_of
+from ._manipulation import host_values
 from ._statistics import Statistics
 
 
@@ -54,6 +55,16 @@ class Searching(Statistics[T]):
         if side == "left":
             before_nan = self.logical_and(before_nan, self.equal(ordered, ordered))
         return self.sum(self.logical_or(is_before, before_nan), axis=-1)
+
+    def nonzero(self, x: Array, /) -> tuple[T, ...]:
+        """Return the indices of the elements other than 0, a vector for each dimension, in row-major order.
+
+        Computes `x`: the shape of the result depends on it.
+        """
+        given = host_values(x, "x")
+        if not given.ndim:
+            raise ValueError("x: expected at least 1 dimension, got a scalar")
+        return tuple(self._client.tensor(one, dtype=self.int64) for one in np.nonzero(given))
 
     def take(self, x: Array, indices: Array, /, *, axis: int = 0) -> T:
         """Choose elements along a dimension by a vector of indices.
