@@ -361,6 +361,9 @@ def test_indices_and_values_that_do_not_fit_are_refused(client: Client) -> None:
     ]:
         with pytest.raises((IndexError, AttributeError, InvalidArgumentError), match=message):
             x[index] = value
+    failing = client.op("index_select", np.ones(3), client.tensor(np.array([7])), dim=0) > 0
+    with pytest.raises(InvalidArgumentError, match="index_select"):
+        x[0, 0, :1][failing]
     count = int((X > 0).sum())
     with pytest.raises(ValueError, match=rf"value: expected a shape that broadcasts to \({count},\), got \(3,\)"):
         x[x > 0] = np.ones(3)

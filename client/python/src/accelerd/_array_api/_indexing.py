@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import AccelerdError
 from .._indexing import checked, expanded, has_arrays, is_array, is_mask
 from .._lazy import Array, LazyTensor, T
 from .._types import broadcast, broadcasts
@@ -190,6 +191,8 @@ def _mask_values(mask: Array, at: int) -> np.ndarray[Any, Any]:
     """Return the elements of a mask."""
     try:
         return host_values(mask, f"index {at}")
+    except AccelerdError:
+        raise
     except ValueError as unknown:
         hint = "the shape of the result depends on it; where() does not need it"
         raise IndexError(f"{unknown}, got {type(mask).__name__}; {hint}") from None

@@ -146,8 +146,11 @@ class Manipulation(Creation[T]):
 
 def host_values(array: Array, what: str) -> np.ndarray[tuple[int, ...], np.dtype[Any]]:
     """Return the elements of an array or of a tensor, which is computed first if its client can do so here."""
-    if not isinstance(array, LazyTensor) or array._computes_on_demand:
+    if not isinstance(array, LazyTensor):
         return host_array(array, what)
+    if array._computes_on_demand:
+        computed: Any = array
+        return computed.numpy()  # type: ignore[no-any-return]
     content = array._expression.content
     if isinstance(content, Value):
         return content.numpy()
