@@ -96,7 +96,7 @@ pub enum ApiError {
     /// The memory of connections, request messages and responses is used up.
     #[error("admission limit reached: {held} of {limit} bytes of transport memory in use, {kind} need {asked}")]
     TransportMemory {
-        /// What the memory was needed for.
+        /// The use that needed the memory, as messages name it.
         kind: &'static str,
         /// Bytes that were needed.
         asked: u64,

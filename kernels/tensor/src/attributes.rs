@@ -1,6 +1,6 @@
 //! Reads the attributes of a node by name and type, and refuses those that the operation does not have.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use accelerd_ir::Dtype;
 
@@ -10,17 +10,25 @@ use crate::{Attribute, GraphError, NodeSpec};
 pub(crate) struct Attributes<'a> {
     node: &'a NodeSpec,
     known: RefCell<Vec<&'static str>>,
+    /// The attributes that may be asked for from now on, if the operation said which.
+    announced: Cell<Option<&'static [&'static str]>>,
 }
 
 impl<'a> Attributes<'a> {
     pub(crate) fn new(node: &'a NodeSpec) -> Self {
-        Self { node, known: RefCell::default() }
+        Self { node, known: RefCell::default(), announced: Cell::new(None) }
     }
 
     /// The attribute; `None` if it is not set.
     pub(crate) fn get(&self, name: &'static str) -> Option<&'a Attribute> {
         let mut known = self.known.borrow_mut();
         if !known.contains(&name) {
+            let is_announced = self.announced.get().is_none_or(|later| later.contains(&name));
+            debug_assert!(
+                is_announced,
+                "{}: {name} is missing in the list of attributes asked for later",
+                self.node.op
+            );
             known.push(name);
         }
         self.node.attributes.get(name)
@@ -93,14 +101,15 @@ impl<'a> Attributes<'a> {
     }
 
     /// The value of an attribute that must be set. If it is missing, an unknown attribute, which may be a misspelling of it, is the
-    /// error. `later` are the attributes that the operation asks for after it.
+    /// error. `later` are the attributes that the operation asks for after it, and no others: debug builds check it.
     pub(crate) fn required<T>(
         &self,
         name: &'static str,
         value: Option<T>,
-        later: &[&'static str],
+        later: &'static [&'static str],
     ) -> Result<T, GraphError> {
         if let Some(value) = value {
+            self.announced.set(Some(later));
             return Ok(value);
         }
         for name in later {

@@ -34,7 +34,7 @@ fn elements(
 }
 
 /// The attribute `shape`. `later` are those that the operation asks for after it.
-pub(crate) fn shape(attributes: &Attributes<'_>, later: &[&'static str]) -> Result<Vec<usize>> {
+pub(crate) fn shape(attributes: &Attributes<'_>, later: &'static [&'static str]) -> Result<Vec<usize>> {
     let wanted = attributes.required("shape", attributes.ints("shape")?, later)?;
     let extent =
         |extent: &i64| usize::try_from(*extent).map_err(|_| attributes.error("shape", "extents of at least 0", extent));

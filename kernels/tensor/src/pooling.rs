@@ -86,11 +86,12 @@ fn sliding(
     is_max: bool,
 ) -> Checked {
     let images = images(node, operands, spatial, is_max)?;
-    let kernel = attributes.required(
-        "kernel_size",
-        spatial.pair(attributes, "kernel_size", 1)?,
-        &["stride", "padding", "dilation", "ceil_mode", "count_include_pad", "divisor_override"],
-    )?;
+    let later: &[_] = if is_max {
+        &["stride", "padding", "dilation", "ceil_mode"]
+    } else {
+        &["stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
+    };
+    let kernel = attributes.required("kernel_size", spatial.pair(attributes, "kernel_size", 1)?, later)?;
     let stride = spatial.pair(attributes, "stride", 1)?.unwrap_or(kernel);
     let padding = spatial.pair(attributes, "padding", 0)?.unwrap_or([0; 2]);
     let dilation = if is_max { spatial.pair(attributes, "dilation", 1)? } else { None }.unwrap_or([1; 2]);

@@ -142,9 +142,11 @@ fn errors_name_node_and_field_and_what_was_expected() {
 fn an_attribute_of_another_name_is_refused_before_the_one_that_is_missing() {
     use Attribute::{Bool, Int};
     // The call, an unknown attribute, and the attribute that is missing without it.
-    let calls: [(Call<'_>, &str, &str); 15] = [
+    let calls: [(Call<'_>, &str, &str); 17] = [
         (("softmax", &["x"], vec![]), "axis", "dim"),
         (("topk", &["x"], vec![("largest", Bool(false))]), "kk", "k"),
+        (("kthvalue", &["x"], vec![("keepdim", Bool(true))]), "largest", "k"),
+        (("max_pool1d", &["x"], vec![("dilation", Int(1))]), "count_include_pad", "kernel_size"),
         (("cumsum", &["x"], vec![("dtype", text("f32"))]), "axis", "dim"),
         (("cummax", &["x"], vec![]), "axis", "dim"),
         (("unsqueeze", &["x"], vec![]), "axis", "dim"),

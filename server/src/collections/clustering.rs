@@ -34,7 +34,7 @@ pub(crate) struct ClusterCall {
     pub(crate) seed: u64,
 }
 
-/// What is clustered.
+/// The input of a clustering.
 pub(crate) enum ClusterInput {
     Rows(Decoded<Matrix>),
     /// The points of the collection of this name.

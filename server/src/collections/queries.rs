@@ -48,7 +48,7 @@ pub(crate) struct SearchCall {
     pub(crate) hybrid: HybridCall,
 }
 
-/// Whether and how a search also ranks by text.
+/// The parameters of a hybrid search, which also ranks by text if `is_hybrid` is set.
 pub(crate) struct HybridCall {
     pub(crate) is_hybrid: bool,
     pub(crate) fusion: Decoded<Option<Fusion>>,
@@ -70,7 +70,7 @@ pub(crate) struct ScrollCall {
     /// Name of the collection.
     pub(crate) collection: String,
     pub(crate) filter: Decoded<Option<Filter>>,
-    /// That of the page before; empty for the first.
+    /// The cursor that came with the page before; empty for the first page.
     pub(crate) cursor: Bytes,
     /// Maximum number of points; 0 for the default.
     pub(crate) limit: u32,

@@ -7,7 +7,7 @@ use super::redact::without_credentials;
 
 const WHOLE_NUMBER: &str = "expected a whole number of at least 0";
 
-/// What is expected in place of a value of another kind, by the default of the setting; `None` if its kind fits.
+/// Returns what the setting expects, by its default, if a value has another kind; `None` if its kind fits.
 ///
 /// The deserialiser would convert some of them: `"yes"` and 1 to true, 1.6 to 2, and 5 to the text "5".
 pub(super) fn mismatch(default: &ValueKind, value: &ValueKind) -> Option<String> {
@@ -39,7 +39,7 @@ pub(super) fn mismatch(default: &ValueKind, value: &ValueKind) -> Option<String>
     (!fits).then_some(expected)
 }
 
-/// What a deserialiser expects, in words of TOML instead of types of Rust, and without the value.
+/// Returns what a deserialiser expects, in words of TOML instead of types of Rust, and without the value.
 pub(super) fn expected(error: &str) -> String {
     let text = error.split(" for key `").next().unwrap_or(error);
     if text.starts_with("unknown field") {

@@ -34,7 +34,8 @@ impl DaemonService {
             if grace.is_zero() {
                 app.health.end_drain(ticket);
             } else {
-                let (health, closing) = (app.health.clone(), app.closing.clone());
+                let health = app.health.clone();
+                let closing = app.closing.clone();
                 tokio::spawn(async move {
                     if closing.run_until_cancelled(tokio::time::sleep(grace)).await.is_some() {
                         health.end_drain(ticket);

@@ -62,7 +62,9 @@ impl EmbeddingService {
     ) -> BoxStream<'static, Result<Numbered<EmbeddedBy>, E>> {
         let service = Arc::clone(self);
         batches::answers(batches, move |call| {
-            let (service, caller, context) = (Arc::clone(&service), caller.clone(), context.clone());
+            let service = Arc::clone(&service);
+            let caller = caller.clone();
+            let context = context.clone();
             async move { service.run(&caller, call, true, context).await }
         })
     }

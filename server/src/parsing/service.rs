@@ -85,7 +85,8 @@ impl ParsingService {
     {
         let service = Arc::clone(self);
         batches::answers(batches, move |batch| {
-            let (service, context) = (Arc::clone(&service), context.clone());
+            let service = Arc::clone(&service);
+            let context = context.clone();
             async move { service.parse(batch, context, None).await }
         })
     }

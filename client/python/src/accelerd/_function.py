@@ -27,7 +27,6 @@ _BUFFER_KINDS: dict[Any, pb.WasmParamKind] = {
 }
 _DEF = re.compile(r"^def (\w+)", re.MULTILINE)
 _WARP_DECORATOR = re.compile(r"^@\w*\.?(kernel|func)\b", re.MULTILINE)
-#: Element types of annotations, also as text.
 
 
 @dataclass(frozen=True)

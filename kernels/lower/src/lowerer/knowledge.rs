@@ -12,7 +12,7 @@ use crate::source::environment::Number;
 pub(crate) struct Knowledge(BTreeMap<String, (LocalId, bool, Option<Number>)>);
 
 impl Knowledge {
-    /// Whether the variable of a name and flag is assigned, and its number.
+    /// The state of the variable of a name and flag: true if it is assigned, and the number that it holds.
     fn of(&self, name: &str, flag: LocalId) -> (bool, Option<Number>) {
         match self.0.get(name) {
             Some((known, is_assigned, constant)) if *known == flag => (*is_assigned, *constant),

@@ -276,7 +276,7 @@ impl Lowerer<'_> {
         Ok(Data::scalar(to, Expr::Bitcast(to, Box::new(part))))
     }
 
-    /// What is printed has no effect but that of its evaluation: a launch returns no text.
+    /// Printing only evaluates its arguments: a launch returns no text.
     fn print(&mut self, node: Node, name: &str, arguments: &Arguments) -> Lowered<Value> {
         let values = self.values(node, arguments)?;
         if name == "printf" && !matches!(values.first(), Some(Value::Str)) {

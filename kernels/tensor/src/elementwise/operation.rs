@@ -120,7 +120,11 @@ impl<'a> Call<'a> {
     }
 
     /// An attribute that must be set, in the type in which the operation computes.
-    pub(super) fn required_scalar(&self, name: &'static str, later: &[&'static str]) -> Result<Expr<'a>, GraphError> {
+    pub(super) fn required_scalar(
+        &self,
+        name: &'static str,
+        later: &'static [&'static str],
+    ) -> Result<Expr<'a>, GraphError> {
         self.attributes.required(name, self.optional_scalar(name)?, later)
     }
 

@@ -52,7 +52,7 @@ fn topk(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     let x = only(g)?;
     let (dim, extent) = sorted_dim(&g.attributes, g.type_of(x))?;
     let least = i64::from(g.shape(x).is_empty());
-    let count = count(g, least, extent)?;
+    let count = count(g, least, extent, &["largest", "sorted"])?;
     let is_largest = g.attributes.bool("largest")?.unwrap_or(true);
     g.attributes.bool("sorted")?;
     values_and_indices(g, x, dim, is_largest, count)
@@ -62,7 +62,7 @@ fn topk(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
 fn kthvalue(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     let x = only(g)?;
     let (dim, extent) = sorted_dim(&g.attributes, g.type_of(x))?;
-    let count = count(g, 1, extent)?;
+    let count = count(g, 1, extent, &["keepdim"])?;
     nth_of_sorted(g, x, dim, count)
 }
 
@@ -140,9 +140,9 @@ fn argsort(g: &mut Expansion<'_>, x: ValueId, dim: usize, is_descending: bool, c
     g.push(Op::ArgSort { dim, is_descending }, &[x], TensorType { dtype: Dtype::I64, shape })
 }
 
-/// The attribute `k`.
-fn count(g: &Expansion<'_>, least: i64, extent: usize) -> Result<usize> {
-    let k = g.attributes.required("k", g.attributes.int("k")?, &["largest", "sorted"])?;
+/// The attribute `k`. `later` are those that the operation asks for after it.
+fn count(g: &Expansion<'_>, least: i64, extent: usize, later: &'static [&'static str]) -> Result<usize> {
+    let k = g.attributes.required("k", g.attributes.int("k")?, later)?;
     let count = usize::try_from(k).ok().filter(|count| k >= least && *count <= extent);
     count.ok_or_else(|| g.error("attributes.k", format!("{least} to {extent}"), k))
 }
