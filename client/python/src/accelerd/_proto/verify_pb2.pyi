@@ -385,16 +385,18 @@ class WasmFunction(_message.Message):
     def __init__(self, module: _Optional[bytes] = ..., function: _Optional[str] = ..., params: _Optional[_Iterable[_Union[WasmParam, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WasmResult, _Mapping]]] = ..., share_instance: bool = ...) -> None: ...
 
 class WasmParam(_message.Message):
-    __slots__ = ("name", "dtype", "kind", "length")
+    __slots__ = ("name", "dtype", "kind", "length", "address_only")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_ONLY_FIELD_NUMBER: _ClassVar[int]
     name: str
     dtype: _tensor_pb2.Dtype
     kind: WasmParamKind
     length: int
-    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., kind: _Optional[_Union[WasmParamKind, str]] = ..., length: _Optional[int] = ...) -> None: ...
+    address_only: bool
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., kind: _Optional[_Union[WasmParamKind, str]] = ..., length: _Optional[int] = ..., address_only: bool = ...) -> None: ...
 
 class WasmResult(_message.Message):
     __slots__ = ("name", "dtype")
