@@ -93,7 +93,8 @@ pub(crate) fn kernel(name: &'static str, device: DeviceId) -> Option<Box<dyn Any
         return None;
     }
     let stages = LAUNCH_SPANS.with_borrow(Clone::clone);
-    let in_requests = |stage: &Span| tracing::debug_span!(parent: stage, "kernel", otel.name = name, kernel = name, %device);
+    let in_requests =
+        |stage: &Span| tracing::debug_span!(parent: stage, "kernel", otel.name = name, kernel = name, %device);
     let in_requests: Vec<_> = stages.iter().map(in_requests).collect();
     Some(Box::new((span.entered(), in_requests)))
 }
