@@ -225,7 +225,7 @@ class MemoryAccount:
 
 @dataclass(frozen=True)
 class MemoryPlace:
-    """Memory of the host or of a GPU: held, including what is reserved in advance; in use; resident (of the process)."""
+    """Memory of the host or of a GPU: held, including what is reserved in advance; in use; resident, as a process."""
 
     name: str
     held_bytes: int
