@@ -167,8 +167,8 @@ impl App {
         progress.begin(Phase::Devices);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
-        resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
-        let messages = ledger::messages(&ledger, &config)?;
+        let work = resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
+        let messages = ledger::messages(&ledger, &config, work)?;
         let requests = ledger::requests(&ledger, &config)?;
         let discovered = devices.map_or_else(|| discover(&config, &ledger, &load_progress), Ok)?;
         let fallback = discovered.fallback;

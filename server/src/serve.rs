@@ -11,7 +11,7 @@ use accelerd_kernels::{DeviceId, Discovered};
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::Notify,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -354,14 +354,14 @@ fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
 /// Interval at which the memory of expired and lost tensors is freed. Their handles are refused at once.
 const TENSOR_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Frees expired and lost tensors until the daemon closes. Holds the app weakly.
+/// Frees expired and lost tensors until the daemon closes. Sleeps while there is none. Holds the app weakly.
 fn sweep_tensors(app: &Arc<App>, closing: CancellationToken) {
     let weak = Arc::downgrade(app);
+    let table = Arc::clone(&app.tensors.table);
     let sweeping = async move {
-        let mut ticks = interval(TENSOR_SWEEP_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
+            table.filled().await;
+            sleep(TENSOR_SWEEP_INTERVAL).await;
             let Some(app) = weak.upgrade() else { return };
             app.tensors.sweep();
         }

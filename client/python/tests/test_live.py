@@ -326,6 +326,10 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
     held = {account.kind: account.held_bytes for account in host.accounts}
     assert held["collections"] > 0 and held["messages"] > 0
     assert sum(held.values()) == host.held_bytes <= host.limit_bytes
+    used = {account.kind: account.used_bytes for account in host.accounts}
+    assert sum(used.values()) == host.used_bytes and used["collections"] == held["collections"]
+    assert 0 < used["messages"] < held["messages"], "most of what is reserved for calls is not in use"
+    assert host.resident_bytes > 0
 
 
 def test_texts_may_come_from_any_iterable(client: Client) -> None:

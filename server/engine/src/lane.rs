@@ -7,7 +7,6 @@ use std::{
 
 use accelerd_kernels::{DeviceId, Op, OpError, Size};
 use tokio::{sync::oneshot, time};
-use tracing::Span;
 
 use crate::{
     admission::Permit,
@@ -18,12 +17,12 @@ use crate::{
     device::{AnyLane, DeviceLoad, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
     estimate::Estimate,
-    metrics::{LaneLabels, Stage},
+    metrics::Stage,
     outcome::{Completion, SubmitError},
     queue::PushError,
     running::{Replier, Shareable},
     shared::{LaneCore, Shared},
-    stats::LaneRecord,
+    trace::RequestTrace,
 };
 
 /// Devices that may be lost while a request runs on them before it is kept from further GPUs.
@@ -77,8 +76,7 @@ impl<O: Op> std::fmt::Debug for Lane<O> {
 impl<O: Op> Lane<O> {
     /// Opens the lane on every device of an engine.
     pub(crate) fn open(shared: &Arc<Shared>, config: &LaneConfig) -> Self {
-        let labels = LaneLabels::new(O::NAME, shared.devices.iter().map(|device| device.id()));
-        let core = Arc::new(LaneCore { name: O::NAME, labels, record: LaneRecord::default() });
+        let core = shared.lane_core(O::NAME);
         let estimates: Vec<_> = shared.devices.iter().map(|_| Arc::new(Estimate::new(Instant::now()))).collect();
         let backoff = || Arc::new(MemoryBackoff::new(shared.memory_retry));
         let backoffs: Vec<_> = shared.devices.iter().map(|_| backoff()).collect();
@@ -98,7 +96,7 @@ impl<O: Op> Lane<O> {
             lane.device.add_lane(&(Arc::clone(lane) as Arc<dyn AnyLane>));
         }
         let all = inner.all().map(|lane| Arc::clone(lane) as Arc<dyn AnyLane>).collect();
-        inner.shared.register(Arc::clone(&inner.core), all);
+        inner.shared.register(&inner.core, all);
         Self(Arc::new(inner))
     }
 
@@ -226,7 +224,7 @@ impl<O: Op> LaneInner<O> {
             size,
             cost,
             context,
-            span: Span::current(),
+            trace: RequestTrace::current(),
             affinity,
             submitted,
             is_screened,
@@ -253,6 +251,7 @@ impl<O: Op> LaneInner<O> {
         mut job: Job<O>,
         now: Instant,
     ) -> Result<(QueueGuard<'_, O>, oneshot::Receiver<Reply<O>>), SubmitError> {
+        job.trace.enqueued(O::NAME);
         loop {
             let lane = self.device_lane_with_memory(now, &mut job)?;
             let submitted = job.submitted;
@@ -329,8 +328,8 @@ impl<O: Op> Drop for LaneInner<O> {
     fn drop(&mut self) {
         for lane in self.all() {
             lane.device.remove_lane(&**lane);
+            self.shared.unregister(&self.core, &**lane);
         }
-        self.shared.unregister(&self.core);
     }
 }
 

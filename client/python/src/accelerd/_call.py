@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from . import _timing
 from ._argument_names import with_arguments
-from ._credentials import PLAINTEXT, Credentials, Tls
+from ._credentials import PLAINTEXT, Credentials, Tls, is_local
 from ._errors import AccelerdError, MessageTooLargeError, from_call
 from ._hints import hint
 from ._timeout import seconds
@@ -153,6 +153,8 @@ class Settings:
             ("grpc.enable_retries", 0),
             # Otherwise channels to the same target share a connection.
             ("grpc.use_local_subchannel_pool", 1),
+            # The proxy of the environment (grpc_proxy, https_proxy, http_proxy) cannot reach this machine.
+            *([("grpc.enable_http_proxy", 0)] if is_local(self.target) else []),
         ]
 
     def open_channel(self, transport: Any) -> Any:

@@ -73,7 +73,7 @@ class Credentials:
             raise ValueError(f"tls: expected a target with https:// or without a scheme, got {target!r}")
         plain = (rest if has_scheme else target).removesuffix("/")
         secret = _token(token)
-        if secret is not None and settings is None and not allow_plaintext_token and not _is_local(plain):
+        if secret is not None and settings is None and not allow_plaintext_token and not is_local(plain):
             raise ValueError(
                 f"token: refusing to send it to {plain!r} in plaintext, where others can read it: set tls, or "
                 "allow_plaintext_token=True if the network encrypts by other means"
@@ -124,8 +124,8 @@ def _token(token: object) -> str | None:
     return given
 
 
-def _is_local(target: str) -> bool:
-    """Return whether nobody on the network can read what is sent to a target."""
+def is_local(target: str) -> bool:
+    """Return whether a target is on this machine: nobody on the network can read what is sent to it."""
     if target.startswith(_UNIX):
         return True
     host = target.rsplit(":", 1)[0] if target.count(":") == 1 or target.startswith("[") else target
