@@ -86,7 +86,7 @@ impl Drop for Listeners {
 pub struct Drained {
     /// True if every accepted call completed, and everything was released, in time.
     pub complete: bool,
-    /// Connections that were aborted.
+    /// Connections with calls that were aborted.
     pub aborted_connections: usize,
     /// Calls that were aborted.
     pub aborted_calls: u64,
@@ -215,8 +215,9 @@ impl Daemon {
         let for_calls = limit.saturating_sub(release_share(limit));
         self.set_not_ready();
         self.main.shutdown.closing.cancel();
-        let complete = timeout(for_calls, self.main.connections.closed()).await.is_ok();
-        let aborted_connections = if complete { 0 } else { self.main.connections.count() };
+        let closed = timeout(for_calls, self.main.connections.closed()).await.is_ok();
+        let aborted_connections = if closed { 0 } else { self.main.connections.busy() };
+        let complete = aborted_connections == 0;
         let aborted_calls = if complete { 0 } else { u64::try_from(self.app.metrics.in_flight()).unwrap_or(0) };
         let engine = self.app.engine.drain(for_calls.saturating_sub(begin.elapsed())).await;
         self.main.shutdown.abort.cancel();

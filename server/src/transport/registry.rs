@@ -75,6 +75,11 @@ impl Connections {
         self.open().len()
     }
 
+    /// Open connections with calls, or with responses that are not sent.
+    pub(crate) fn busy(&self) -> usize {
+        self.open().values().filter(|one| !one.is_quiet()).count()
+    }
+
     /// Connections refused since the start.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
@@ -237,6 +242,16 @@ impl Connection {
         self.open_calls.load(SeqCst) == 0
     }
 
+    /// Returns true if no call is open and no write is pending.
+    fn is_quiet(&self) -> bool {
+        self.is_idle() && self.blocked_since.load(Relaxed) == 0
+    }
+
+    /// Time since the last call ended; zero unless the connection is quiet.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        if self.is_quiet() { self.idle_since().elapsed() } else { Duration::ZERO }
+    }
+
     fn idle_since(&self) -> Instant {
         self.start + Duration::from_millis(self.idle_since.load(Relaxed))
     }
@@ -362,6 +377,19 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(60), connection.abort.cancelled()).await.expect("the search goes on");
         drop((connection, connections));
         tokio::time::timeout(Duration::from_secs(60), sweeping).await.expect("the search ends").expect("no panic");
+    }
+
+    #[test]
+    fn a_connection_is_quiet_once_its_calls_have_ended_and_its_responses_are_sent() {
+        let connections = Connections::new(TransportMemory::new(8 << 20));
+        let (connection, open, charge) = blocked(&connections, 1, 1 << 10);
+        assert_eq!((connection.quiet_for(), connections.busy()), (Duration::ZERO, 1));
+        drop((open, charge));
+        assert_eq!((connection.quiet_for(), connections.busy()), (Duration::ZERO, 1), "its last write is pending");
+        connection.record_write(false);
+        assert_eq!(connections.busy(), 0);
+        connection.idle_since.store(0, Relaxed);
+        assert!(connection.quiet_for() >= Duration::from_secs(1), "{:?}", connection.quiet_for());
     }
 
     #[test]

@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from . import _timing
 from ._argument_names import with_arguments
-from ._credentials import PLAINTEXT, Credentials, Tls, is_local
+from ._credentials import PLAINTEXT, Credentials, Tls, is_local, is_unix_socket
 from ._errors import AccelerdError, MessageTooLargeError, from_call
 from ._hints import hint
 from ._timeout import seconds
@@ -142,6 +142,8 @@ class Settings:
         name = tls.server_name if tls is not None else None
         return [
             *([] if name is None else [("grpc.ssl_target_name_override", name)]),
+            # gRPC names a Unix socket by its path, which is no authority of HTTP/2: the daemon would reset the calls.
+            *([("grpc.default_authority", "localhost")] if is_unix_socket(self.target) else []),
             ("grpc.max_send_message_length", self.max_message_bytes),
             # The daemon limits its responses.
             ("grpc.max_receive_message_length", -1),

@@ -69,7 +69,7 @@ class Credentials:
         has_scheme = scheme in ("http", "https") and target != scheme
         _check_target(target, rest if has_scheme else target)
         settings = _tls(tls, is_default=has_scheme and scheme == "https")
-        if settings is not None and (target.startswith(_UNIX) or (has_scheme and scheme == "http")):
+        if settings is not None and (is_unix_socket(target) or (has_scheme and scheme == "http")):
             raise ValueError(f"tls: expected a target with https:// or without a scheme, got {target!r}")
         plain = (rest if has_scheme else target).removesuffix("/")
         secret = _token(token)
@@ -88,6 +88,11 @@ class Credentials:
 
 
 PLAINTEXT = Credentials()
+
+
+def is_unix_socket(target: str) -> bool:
+    """Return whether a target is a Unix socket."""
+    return target.startswith(_UNIX)
 
 
 def _check_target(target: str, plain: str) -> None:
@@ -126,7 +131,7 @@ def _token(token: object) -> str | None:
 
 def is_local(target: str) -> bool:
     """Return whether a target is on this machine: nobody on the network can read what is sent to it."""
-    if target.startswith(_UNIX):
+    if is_unix_socket(target):
         return True
     host = target.rsplit(":", 1)[0] if target.count(":") == 1 or target.startswith("[") else target
     host = host.removeprefix("[").removesuffix("]")

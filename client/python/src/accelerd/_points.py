@@ -18,6 +18,7 @@ from ._payload import (
     Id,
     Ids,
     Value,
+    check_encodable,
     read_columns,
     read_ids,
     read_payloads,
@@ -150,6 +151,7 @@ def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
 def _condition(what: str, name: str, test: Any) -> pb.Condition:
     if not isinstance(name, str):
         raise TypeError(f"{what}: expected names of fields of type str, got {type(name).__name__} {name!r}")
+    check_encodable(f"{what}: name", name)
     if isinstance(test, (range, tuple)):
         raise ValueError(
             f"{what}: expected slice(low, high) for a range, or a list for values of which one is equal, got {test!r}"
@@ -160,9 +162,9 @@ def _condition(what: str, name: str, test: Any) -> pb.Condition:
                 raise ValueError(f"{what}: expected slice(low, high), got a step of {test.step}")
             return _range(what, name, test)
         if isinstance(test, (list, set, frozenset, np.ndarray)):
-            values = [value_message(value) for value in test]
+            values = [_value(what, value) for value in test]
             return pb.Condition(field=name, any_of=pb.ValueSet(values=values))
-        return pb.Condition(field=name, equals=value_message(test))
+        return pb.Condition(field=name, equals=_value(what, test))
     except TypeError as wrong:
         raise TypeError(
             f"{what}: expected a value, a list of values or slice(low, high) of numbers, got {test!r}"
@@ -175,13 +177,15 @@ def _range(what: str, name: str, bounds: slice) -> pb.Condition:
     if all(map(_is_double, given.values())):
         # The form that daemons of earlier versions know as well.
         return pb.Condition(field=name, range=pb.Range(**given))
-    wrong = next(
-        (value for value in given.values() if not _is_double(value) and not -(1 << 63) <= value < 1 << 63), None
-    )
-    if wrong is not None:
-        raise ValueError(f"{what}: expected integers from -2**63 to 2**63 - 1, got {wrong}")
-    values = {bound: value_message(value) for bound, value in given.items()}
+    values = {bound: _value(what, value) for bound, value in given.items()}
     return pb.Condition(field=name, number_range=pb.NumberRange(**values))
+
+
+def _value(what: str, value: Any) -> pb.Value:
+    try:
+        return value_message(value)
+    except ValueError as wrong:
+        raise ValueError(f"{what}: {wrong}") from None
 
 
 def _is_double(value: Any) -> bool:
