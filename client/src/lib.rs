@@ -51,6 +51,7 @@ mod priority;
 mod rerank;
 mod resident;
 mod retry;
+mod retry_budget;
 mod similar;
 mod tensor_source;
 mod timing;

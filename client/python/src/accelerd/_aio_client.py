@@ -10,7 +10,7 @@ from ._aio_parse import AsyncParseCalls
 from ._aio_similarity import AsyncSimilarityCalls
 from ._aio_tensor import AsyncTensorCalls
 from ._aio_verify import AsyncVerifyCalls
-from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
+from ._call import DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
 from ._credentials import Tls
 from ._results import Device, Stats
 
@@ -34,7 +34,7 @@ class AsyncClient(
         target: str | None = None,
         *,
         timeout: float | None = DEFAULT_TIMEOUT,
-        attempts: int = DEFAULT_ATTEMPTS,
+        attempts: int | None = None,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
         tls: Tls | bool | None = None,
@@ -48,7 +48,8 @@ class AsyncClient(
                 ACCELERD_SERVER, then to localhost:7433.
             timeout: Default timeout of a call in seconds, retries included; None means 60, and infinity or more than a
                 year no deadline.
-            attempts: Maximum attempts per call.
+            attempts: Maximum attempts per call; 1 disables retries. By default only the timeout bounds them, and a
+                minute where there is none.
             max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
                 `server.max_message_bytes`.
             connections: Number of connections, used round-robin. The daemon serves each connection on one thread.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +83,8 @@ class AsyncCollection:
             except MessageTooLargeError:
                 if upsert.whole.halves() is None:
                     raise
-        return await self._upsert_in_parts(_upsert.SplitUpsert(upsert, self._caller.settings), deadline)
+        attempts = self._caller.attempts(SimilarityService.UPSERT_STREAM, deadline)
+        return await self._upsert_in_parts(_upsert.SplitUpsert(upsert, attempts), deadline)
 
     async def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
@@ -95,10 +95,7 @@ class AsyncCollection:
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                wait = split.on_error(problem)
-                if time.monotonic() + wait >= deadline:
-                    raise
-                await sleep(wait)
+                await sleep(split.on_error(problem))
         return split.inserted
 
     async def upsert_many(self, steps: Batches[UpsertStep], *, timeout: float | None = None) -> AsyncIterator[int]:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -15,7 +13,8 @@ from . import _timing
 from ._blocking_runtime import STREAM_ERRORS, call_unary, numbered, sleep
 from ._call import Connections, Method, Operation, Settings, SplitOperation
 from ._errors import MessageTooLargeError
-from ._timeout import finite, left, seconds
+from ._retry import Attempts, RetryBudget
+from ._timeout import finite, left, now, seconds
 
 T = TypeVar("T")
 
@@ -26,6 +25,7 @@ class Caller:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._connections = Connections(settings, grpc)
+        self._budget = RetryBudget()
 
     def __reduce__(self) -> tuple[type[Caller], tuple[Settings]]:
         return Caller, (self.settings,)
@@ -36,22 +36,23 @@ class Caller:
 
     def until(self, operation: Operation[T], deadline: float) -> T:
         """Make a call, with retries until a deadline of the monotonic clock."""
-        method, start = operation.method, time.monotonic()
-        for attempt in itertools.count(1):
+        method, start = operation.method, now()
+        attempts = self.attempts(method, deadline)
+        while True:
             timeout = finite(left(deadline))
             send = self._connections.unary(method)
             try:
                 response, call = call_unary(send, operation.request, timeout, self.settings.metadata())
             except grpc.RpcError as failed:
                 problem = self.settings.problem(failed, method, operation.conditions)
-                wait = self.settings.wait(problem, attempt, method.is_idempotent)
-                if wait is None or time.monotonic() + wait >= deadline:
-                    raise problem from None
-                sleep(wait)
             else:
-                _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
+                _timing.record(method.name, now() - start, call.initial_metadata())
                 return operation.decode(response)
-        raise AssertionError("unreachable")
+            sleep(attempts.wait(problem))
+
+    def attempts(self, method: Method, deadline: float) -> Attempts:
+        """Return the attempts of a call."""
+        return Attempts(self._budget, deadline, self.settings.attempts, method.is_idempotent)
 
     def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
         """Make a call in parts, one after another."""
@@ -76,14 +77,14 @@ class Caller:
         A timeout of None means no deadline.
         """
         timeout = None if timeout is None else finite(seconds(timeout))
-        start = time.monotonic()
+        start = now()
         outgoing = _Outgoing(requests)
         call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
         try:
             is_first = True
             for response in call:
                 if is_first:
-                    _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
+                    _timing.record(method.name, now() - start, call.initial_metadata())
                     is_first = False
                 yield response
             # gRPC cancels a call whose request iterator raised; the responses may then end without an error.

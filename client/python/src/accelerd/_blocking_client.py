@@ -11,7 +11,7 @@ from ._blocking_parse import ParseCalls
 from ._blocking_similarity import SimilarityCalls
 from ._blocking_tensor import TensorCalls
 from ._blocking_verify import VerifyCalls
-from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
+from ._call import DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
 from ._credentials import Tls
 from ._results import Device, Stats
 
@@ -33,7 +33,7 @@ class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, 
         target: str | None = None,
         *,
         timeout: float | None = DEFAULT_TIMEOUT,
-        attempts: int = DEFAULT_ATTEMPTS,
+        attempts: int | None = None,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
         tls: Tls | bool | None = None,
@@ -47,7 +47,8 @@ class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, 
                 ACCELERD_SERVER, then to localhost:7433.
             timeout: Default timeout of a call in seconds, retries included; None means 60, and infinity or more than a
                 year no deadline.
-            attempts: Maximum attempts per call.
+            attempts: Maximum attempts per call; 1 disables retries. By default only the timeout bounds them, and a
+                minute where there is none.
             max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
                 `server.max_message_bytes`.
             connections: Number of connections, used round-robin. The daemon serves each connection on one thread.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +84,8 @@ class Collection:
             except MessageTooLargeError:
                 if upsert.whole.halves() is None:
                     raise
-        return self._upsert_in_parts(_upsert.SplitUpsert(upsert, self._caller.settings), deadline)
+        attempts = self._caller.attempts(SimilarityService.UPSERT_STREAM, deadline)
+        return self._upsert_in_parts(_upsert.SplitUpsert(upsert, attempts), deadline)
 
     def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
@@ -96,10 +96,7 @@ class Collection:
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                wait = split.on_error(problem)
-                if time.monotonic() + wait >= deadline:
-                    raise
-                sleep(wait)
+                sleep(split.on_error(problem))
         return split.inserted
 
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:

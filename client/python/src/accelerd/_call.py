@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from . import _timing
 from ._argument_names import with_arguments
 from ._credentials import PLAINTEXT, Credentials, Tls
-from ._errors import AccelerdError, MessageTooLargeError, from_call
+from ._errors import AccelerdError, from_call
 from ._hints import hint
-from ._timeout import seconds
+from ._timeout import now, seconds
 
 T = TypeVar("T")
 
-FIRST_WAIT = 0.05
-MAX_WAIT = 2.0
 #: The daemon's default limit.
 DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
-DEFAULT_ATTEMPTS = 5
 DEFAULT_TARGET = "localhost:7433"
 
 
@@ -102,7 +96,8 @@ class Settings:
     target: str
     #: Seconds; infinity means no deadline.
     timeout: float = DEFAULT_TIMEOUT
-    attempts: int = DEFAULT_ATTEMPTS
+    #: None means that only the deadline bounds them.
+    attempts: int | None = None
     max_message_bytes: int = DEFAULT_MESSAGE_BYTES
     connections: int = 1
     credentials: Credentials = PLAINTEXT
@@ -112,7 +107,7 @@ class Settings:
         cls,
         target: str | None,
         timeout: float | None,
-        attempts: int,
+        attempts: int | None,
         max_message_bytes: int,
         connections: int,
         tls: Tls | bool | None = None,
@@ -124,7 +119,7 @@ class Settings:
         if not isinstance(named, str):
             raise TypeError(f"target: expected a str such as {DEFAULT_TARGET!r}, got {type(named).__name__}")
         for name, value, minimum in (
-            ("attempts", attempts, 1),
+            ("attempts", 1 if attempts is None else attempts, 1),
             ("connections", connections, 1),
             ("max_message_bytes", max_message_bytes, 1),
         ):
@@ -151,6 +146,11 @@ class Settings:
             ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.lb_policy_name", "round_robin"),
             ("grpc.enable_retries", 0),
+            # By default a daemon that is back is found only after up to two minutes.
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.max_reconnect_backoff_ms", 2_000),
+            # Bounds an attempt to connect, too.
+            ("grpc.min_reconnect_backoff_ms", 5_000),
             # Otherwise channels to the same target share a connection.
             ("grpc.use_local_subchannel_pool", 1),
         ]
@@ -166,19 +166,6 @@ class Settings:
         """Return the metadata of a call: the token, and whether timings are recorded."""
         return self.credentials.metadata() + _timing.metadata()
 
-    def wait(self, problem: AccelerdError, attempt: int, is_idempotent: bool) -> float | None:
-        """Return the seconds until the next attempt; None if the failure is final.
-
-        UNAVAILABLE is retried, and RESOURCE_EXHAUSTED with RetryInfo. A call that is not idempotent is retried only
-        with RetryInfo, because then the daemon did not execute it. The backoff is exponential with full jitter.
-        """
-        is_hinted = problem.retry_after is not None
-        is_unavailable = problem.code is grpc.StatusCode.UNAVAILABLE and (is_idempotent or is_hinted)
-        is_busy = problem.code is grpc.StatusCode.RESOURCE_EXHAUSTED and is_hinted
-        if attempt >= self.attempts or not (is_unavailable or is_busy) or isinstance(problem, MessageTooLargeError):
-            return None
-        return (problem.retry_after or 0.0) + random.random() * min(FIRST_WAIT * 2.0 ** (attempt - 1), MAX_WAIT)
-
     def problem(self, failed: Any, method: Method, conditions: Mapping[str, str] | None = None) -> AccelerdError:
         """Return the error of a failed call, which names arguments and remedies."""
         found = with_arguments(from_call(failed), method.name, conditions)
@@ -191,7 +178,7 @@ class Settings:
 
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call with this timeout, by the monotonic clock."""
-        return time.monotonic() + self.seconds(timeout)
+        return now() + self.seconds(timeout)
 
 
 def serialize(request: Message | bytes) -> bytes:

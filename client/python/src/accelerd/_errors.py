@@ -18,6 +18,8 @@ _TOO_LARGE = re.compile(
     r"|message length too large: found (\d+) bytes, the limit is: (\d+)"
     r"|(?:message|response) has (\d+) bytes, (?:expected|a message) at most (\d+)"
 )
+#: What gRPC says of a connection that broke, without a code for it.
+_BROKEN = ("Stream removed", "Socket closed", "Transport closed")
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,10 @@ def from_call(failed: Any) -> AccelerdError:
         elif detail.Unpack(info):
             reason, metadata = info.reason, dict(info.metadata)
     details = ErrorDetails(tuple(violations), retry_after, reason, metadata)
-    return error(failed.code(), failed.details() or "", details)
+    code, message = failed.code(), failed.details() or ""
+    if code is grpc.StatusCode.UNKNOWN and message in _BROKEN:
+        return error(grpc.StatusCode.UNAVAILABLE, f"the connection broke: {message}", details)
+    return error(code, message, details)
 
 
 def malformed(what: str) -> AccelerdError:

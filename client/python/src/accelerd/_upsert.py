@@ -16,6 +16,7 @@ from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, 
 from ._methods import SimilarityService
 from ._payload import Id, Ids, Payloads, PayloadTable
 from ._proto import similarity_pb2 as pb
+from ._retry import Attempts
 from ._tensor import encode, to_rows
 from ._wire import Chunk, field, varint
 
@@ -117,16 +118,15 @@ class Upsert:
 class SplitUpsert:
     """A write in parts over a stream, which is reopened after a failure at the first part without a response."""
 
-    def __init__(self, upsert: Upsert, settings: Settings) -> None:
+    def __init__(self, upsert: Upsert, attempts: Attempts) -> None:
         upsert.check_ids()
         self._upsert = upsert
-        self._settings = settings
+        self._attempts = attempts
         self._left = deque(upsert.parts())
         self._sent: dict[int, Part] = {}
         self._next = 0
         self._stream = 0
         self._lock = threading.Lock()
-        self._attempt = 1
         #: Number of new points.
         self.inserted = 0
 
@@ -164,17 +164,13 @@ class SplitUpsert:
         if self._sent.pop(response.sequence, None) is None:
             raise malformed(f"unexpected sequence {response.sequence}")
         self.inserted += response.upsert.inserted_count
-        self._attempt = 1
+        self._attempts.progressed()
 
     def on_error(self, problem: AccelerdError) -> float:
         """Return the seconds until the next attempt. Raises a final error."""
         if isinstance(problem, MessageTooLargeError) and self._halve():
             return 0.0
-        wait = self._settings.wait(problem, self._attempt, is_idempotent=True)
-        if wait is None:
-            raise problem
-        self._attempt += 1
-        return wait
+        return self._attempts.wait(problem)
 
     def _halve(self) -> bool:
         """Halve all parts without a response. Returns False if none can be halved."""
