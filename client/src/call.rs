@@ -103,7 +103,7 @@ impl Client {
         R: Message + Default + 'static,
     {
         let message = Arc::new(message);
-        let mut attempts = self.attempts(method.is_idempotent());
+        let mut attempts = self.attempts(method.is_idempotent(), self.until());
         loop {
             match by(attempts.until, self.attempt(&method, message.clone(), attempts.until)).await {
                 None => return Err(self.late(attempts.failed + 1)),
@@ -116,9 +116,9 @@ impl Client {
         }
     }
 
-    /// The attempts of a call with the client's deadline.
-    fn attempts(&self, is_idempotent: bool) -> Attempts {
-        Attempts::new(self.settings.retry.clone(), self.retry_budget.clone(), is_idempotent, self.until())
+    /// The attempts of a call.
+    pub(crate) fn attempts(&self, is_idempotent: bool, until: Option<Instant>) -> Attempts {
+        Attempts::new(self.settings.retry.clone(), self.retry_budget.clone(), is_idempotent, until)
     }
 
     fn until(&self) -> Option<Instant> {
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Waits until the next attempt of a call that failed; an error if there is none.
-    async fn back_off(&self, status: &Status, attempts: &mut Attempts) -> Result<()> {
+    pub(crate) async fn back_off(&self, status: &Status, attempts: &mut Attempts) -> Result<()> {
         if is_late(status, attempts.until) {
             return Err(self.late(attempts.failed + 1));
         }
@@ -200,10 +200,10 @@ impl Client {
         S: Stream<Item = Q> + Send + 'static,
     {
         let deadline = self.settings.deadline;
-        let mut attempts = self.attempts(method.is_idempotent());
+        let mut attempts = self.attempts(method.is_idempotent(), self.until());
         let until = attempts.until;
         loop {
-            let status = match by(until, self.open(method, messages, until)).await {
+            let status = match by(until, self.open(method, messages.map(Arc::new), until)).await {
                 None => return Err(self.late(attempts.failed + 1)),
                 Some(Ok(responses)) => return Ok(BoundedStreaming { responses, deadline, until }),
                 Some(Err(status)) => status,
@@ -217,17 +217,17 @@ impl Client {
         }
     }
 
-    async fn open<Q, R>(
+    pub(crate) async fn open<Q, R>(
         &self,
         method: &Rpc<Q, R>,
-        messages: impl Stream<Item = Q> + Send + 'static,
+        messages: impl Stream<Item = Arc<Q>> + Send + 'static,
         until: Option<Instant>,
     ) -> Result<Streaming<R>, Status>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut request = self.request(messages.map(Arc::new));
+        let mut request = self.request(messages);
         set_timeout(&mut request, until);
         let mut grpc = self.ready().await?;
         let response = grpc.streaming(request, PathAndQuery::from_static(method.path()), Shared::default()).await;

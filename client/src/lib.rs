@@ -50,6 +50,7 @@ mod payload;
 mod priority;
 mod rerank;
 mod resident;
+mod resume;
 mod retry;
 mod retry_budget;
 mod similar;
