@@ -43,10 +43,10 @@ class Failed(grpc.RpcError):
         return [("grpc-status-details-bin", status.SerializeToString())]
 
 
-class World:
+class Scenario:
     """The clock, and the daemon: a function of the time that answers a call or raises."""
 
-    def __init__(self, answer: Callable[[World], Any]) -> None:
+    def __init__(self, answer: Callable[[Scenario], Any]) -> None:
         self.time = 1000.0
         self.answer = answer
         self.attempts: list[float] = []
@@ -96,8 +96,8 @@ class BlockingAnswered(Answered):
 class Send:
     """A method of both transports."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, scenario: Scenario) -> None:
+        self._world = scenario
 
     def with_call(self, *_: Any, **__: Any) -> tuple[Any, BlockingAnswered]:
         return self._world.attempt(), BlockingAnswered(None)
@@ -114,14 +114,14 @@ Ask = Callable[..., Any]
 
 @pytest.fixture(params=["blocking", "asyncio"])
 def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """A function that makes a call in a world: `ask(world, lambda client: client.models())`."""
+    """A function that makes a call in a scenario: `ask(scenario, lambda client: client.models())`."""
 
-    def made(world: World, call: Callable[[Any], Any], **settings: Any) -> Any:
-        monkeypatch.setattr(_timeout, "monotonic", lambda: world.time)
-        monkeypatch.setattr(_blocking_call, "sleep", world.sleep)
-        monkeypatch.setattr(_aio_call, "sleep", world.sleep_async)
+    def made(scenario: Scenario, call: Callable[[Any], Any], **settings: Any) -> Any:
+        monkeypatch.setattr(_timeout, "monotonic", lambda: scenario.time)
+        monkeypatch.setattr(_blocking_call, "sleep", scenario.sleep)
+        monkeypatch.setattr(_aio_call, "sleep", scenario.sleep_async)
         client = (Client if request.param == "blocking" else AsyncClient)("localhost:1", **settings)
-        client._caller._connections.unary = world.unary
+        client._caller._connections.unary = scenario.unary
         if request.param == "blocking":
             return call(client)
 
@@ -136,8 +136,8 @@ def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
 def away_until(seconds: float, message: Any = None, *, code: Any = grpc.StatusCode.UNAVAILABLE, text: str = REFUSED):
     """A daemon that fails until a time."""
 
-    def answer(world: World) -> Any:
-        if world.elapsed() < seconds:
+    def answer(scenario: Scenario) -> Any:
+        if scenario.elapsed() < seconds:
             raise Failed(code, text)
         return embed_pb2.ListModelsResponse() if message is None else message
 
@@ -145,9 +145,9 @@ def away_until(seconds: float, message: Any = None, *, code: Any = grpc.StatusCo
 
 
 def test_a_call_survives_a_restart_of_the_daemon(ask: Ask) -> None:
-    world = World(away_until(30.0))
-    assert ask(world, lambda client: client.models()) == []
-    assert 30 <= world.elapsed() < 33 and len(world.attempts) > 20
+    scenario = Scenario(away_until(30.0))
+    assert ask(scenario, lambda client: client.models()) == []
+    assert 30 <= scenario.elapsed() < 33 and len(scenario.attempts) > 20
 
 
 def test_a_broken_connection_is_retried_whatever_its_code(ask: Ask) -> None:
@@ -155,28 +155,28 @@ def test_a_broken_connection_is_retried_whatever_its_code(ask: Ask) -> None:
         (grpc.StatusCode.UNKNOWN, "Stream removed"),
         (grpc.StatusCode.UNAVAILABLE, "Socket closed"),
     ]:
-        world = World(away_until(10.0, code=code, text=text))
-        assert ask(world, lambda client: client.models()) == []
-        assert len(world.attempts) > 5
+        scenario = Scenario(away_until(10.0, code=code, text=text))
+        assert ask(scenario, lambda client: client.models()) == []
+        assert len(scenario.attempts) > 5
 
 
 @pytest.mark.parametrize(("timeout", "ends"), [(20.0, 20.0), (300.0, 300.0), (math.inf, 60.0)])
 def test_calls_are_retried_until_their_timeout_and_without_one_for_a_minute(
     ask: Ask, timeout: float, ends: float
 ) -> None:
-    world = World(away_until(1e9))
+    scenario = Scenario(away_until(1e9))
     with pytest.raises(UnavailableError, match="Connection refused"):
-        ask(world, lambda client: client.models(timeout=timeout))
-    assert ends - 2 <= world.elapsed() < ends
+        ask(scenario, lambda client: client.models(timeout=timeout))
+    assert ends - 2 <= scenario.elapsed() < ends
 
 
 def test_what_must_not_run_twice_is_repeated_only_if_it_did_not_run(ask: Ask) -> None:
     created = similarity_pb2.CreateCollectionResponse()
-    world = World(away_until(10.0, created))
-    assert ask(world, lambda client: _create(client)) == "code"
-    assert world.elapsed() >= 10
+    scenario = Scenario(away_until(10.0, created))
+    assert ask(scenario, lambda client: _create(client)) == "code"
+    assert scenario.elapsed() >= 10
 
-    lost = World(away_until(10.0, created, text="Socket closed"))
+    lost = Scenario(away_until(10.0, created, text="Socket closed"))
     with pytest.raises(UnavailableError, match="Socket closed"):
         ask(lost, lambda client: _create(client))
     assert len(lost.attempts) == 1
@@ -194,31 +194,31 @@ def _create(client: Any) -> Any:
 
 
 def test_the_delay_of_retry_info_is_a_lower_bound(ask: Ask) -> None:
-    def answer(world: World) -> Any:
-        if world.elapsed() < 6:
+    def answer(scenario: Scenario) -> Any:
+        if scenario.elapsed() < 6:
             raise Failed(grpc.StatusCode.RESOURCE_EXHAUSTED, "lane is full", retry_after=2.5)
         return embed_pb2.ListModelsResponse()
 
-    world = World(answer)
-    assert ask(world, lambda client: client.models()) == []
-    gaps = [later - earlier for earlier, later in zip(world.attempts, world.attempts[1:], strict=False)]
+    scenario = Scenario(answer)
+    assert ask(scenario, lambda client: client.models()) == []
+    gaps = [later - earlier for earlier, later in zip(scenario.attempts, scenario.attempts[1:], strict=False)]
     assert len(gaps) in (2, 3) and all(2.5 <= gap < 4.5 for gap in gaps)
 
 
 def test_a_delay_beyond_the_timeout_and_exhaustion_without_one_are_final(ask: Ask) -> None:
     for retry_after in (100.0, None):
 
-        def answer(world: World, retry_after: float | None = retry_after) -> Any:
+        def answer(scenario: Scenario, retry_after: float | None = retry_after) -> Any:
             raise Failed(grpc.StatusCode.RESOURCE_EXHAUSTED, "lane is full", retry_after)
 
-        world = World(answer)
+        scenario = Scenario(answer)
         with pytest.raises(BusyError):
-            ask(world, lambda client: client.models(timeout=60))
-        assert len(world.attempts) == 1
+            ask(scenario, lambda client: client.models(timeout=60))
+        assert len(scenario.attempts) == 1
 
 
 def test_a_failing_daemon_gets_few_retries(ask: Ask) -> None:
-    world = World(away_until(1e9, text="no healthy upstream"))
+    scenario = Scenario(away_until(1e9, text="no healthy upstream"))
 
     def calls(client: Any) -> Any:
         if isinstance(client, Client):
@@ -234,10 +234,10 @@ def test_a_failing_daemon_gets_few_retries(ask: Ask) -> None:
         with pytest.raises(UnavailableError):
             client.models(timeout=2)
 
-    ask(world, calls)
-    retries = len(world.attempts) - 200
-    allowed = 0.2 * 200 + RetryBudget.RESERVE + RetryBudget.PER_SECOND * (world.elapsed() + 2)
-    assert 0 < retries <= allowed, f"{retries} retries in {world.elapsed()} s"
+    ask(scenario, calls)
+    retries = len(scenario.attempts) - 200
+    allowed = 0.2 * 200 + RetryBudget.RESERVE + RetryBudget.PER_SECOND * (scenario.elapsed() + 2)
+    assert 0 < retries <= allowed, f"{retries} retries in {scenario.elapsed()} s"
 
 
 def test_a_budget_spreads_what_exceeds_it_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_a_budget_spreads_what_exceeds_it_over_time(monkeypatch: pytest.MonkeyPa
 
 
 def test_attempts_can_be_bounded(ask: Ask) -> None:
-    world = World(away_until(1e9))
+    scenario = Scenario(away_until(1e9))
     with pytest.raises(UnavailableError):
-        ask(world, lambda client: client.models(), attempts=3)
-    assert len(world.attempts) == 3
+        ask(scenario, lambda client: client.models(), attempts=3)
+    assert len(scenario.attempts) == 3

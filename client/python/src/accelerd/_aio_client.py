@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from . import _device
 from ._aio_call import AsyncCaller
 from ._aio_embed import AsyncEmbedCalls
@@ -31,7 +33,7 @@ class AsyncClient(
 
     def __init__(
         self,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         *,
         timeout: float | None = DEFAULT_TIMEOUT,
         attempts: int | None = None,
@@ -44,8 +46,9 @@ class AsyncClient(
         """Create a client. It connects on the first call.
 
         Args:
-            target: `host:port`, `https://host:port` or `unix:///path`. Defaults to the environment variable
-                ACCELERD_SERVER, then to localhost:7433.
+            target: `host:port`, `https://host:port` or `unix:///path`; or several of them, as a list or separated by
+                commas, between which calls take turns, without those that cannot be reached. Defaults to the
+                environment variable ACCELERD_SERVER, then to localhost:7433.
             timeout: Default timeout of a call in seconds, retries included; None means 60, and infinity or more than a
                 year no deadline.
             attempts: Maximum attempts per call; 1 disables retries. By default only the timeout bounds them, and a

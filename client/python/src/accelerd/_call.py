@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from . import _timing
 from ._argument_names import with_arguments
-from ._credentials import PLAINTEXT, Credentials, Tls
+from ._credentials import ADDRESS_LISTS, PLAINTEXT, Credentials, Tls
 from ._errors import AccelerdError, from_call
 from ._hints import hint
 from ._timeout import now, seconds
@@ -24,6 +24,8 @@ T = TypeVar("T")
 DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_TARGET = "localhost:7433"
+#: Seconds for which a daemon that cannot be reached gets no calls, if there are others.
+_REST = 2.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class SplitOperation(Generic[T]):
     operation: Callable[[Any], Operation[Any]]
     #: Combines the parts and their results, in order.
     join: Callable[[list[tuple[Any, Any]]], T]
+    #: What the rows of the parts are, for the error of a call that fails halfway.
+    unit: str = ""
 
 
 def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part]:
@@ -93,7 +97,8 @@ def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part
 class Settings:
     """Settings of a client."""
 
-    target: str
+    #: Addresses of daemons, between which calls take turns.
+    targets: tuple[str, ...]
     #: Seconds; infinity means no deadline.
     timeout: float = DEFAULT_TIMEOUT
     #: None means that only the deadline bounds them.
@@ -105,7 +110,7 @@ class Settings:
     @classmethod
     def of(
         cls,
-        target: str | None,
+        target: str | Sequence[str] | None,
         timeout: float | None,
         attempts: int | None,
         max_message_bytes: int,
@@ -116,8 +121,7 @@ class Settings:
     ) -> Settings:
         """Validate settings. The target defaults to the environment variable ACCELERD_SERVER, then DEFAULT_TARGET."""
         named = target if target is not None else os.environ.get("ACCELERD_SERVER") or DEFAULT_TARGET
-        if not isinstance(named, str):
-            raise TypeError(f"target: expected a str such as {DEFAULT_TARGET!r}, got {type(named).__name__}")
+        targets = _targets(named)
         for name, value, minimum in (
             ("attempts", 1 if attempts is None else attempts, 1),
             ("connections", connections, 1),
@@ -128,15 +132,21 @@ class Settings:
         default = seconds(DEFAULT_TIMEOUT if timeout is None else timeout)
         if default == 0:
             raise ValueError(f"timeout: expected a positive number of seconds, got {timeout}")
-        plain, credentials = Credentials.of(named, tls, token, allow_plaintext_token)
+        plain, credentials = Credentials.of(targets, tls, token, allow_plaintext_token)
         return cls(plain, default, attempts, max_message_bytes, connections, credentials)
 
-    def channel_options(self) -> list[tuple[str, Any]]:
+    @property
+    def target(self) -> str:
+        """The addresses as text."""
+        return ",".join(self.targets)
+
+    def channel_options(self, target: str) -> list[tuple[str, Any]]:
         """Options of a gRPC channel."""
         tls = self.credentials.tls
         name = tls.server_name if tls is not None else None
         return [
             *([] if name is None else [("grpc.ssl_target_name_override", name)]),
+            *_authority(target),
             ("grpc.max_send_message_length", self.max_message_bytes),
             # The daemon limits its responses.
             ("grpc.max_receive_message_length", -1),
@@ -155,12 +165,15 @@ class Settings:
             ("grpc.use_local_subchannel_pool", 1),
         ]
 
-    def open_channel(self, transport: Any) -> Any:
-        """Open a channel of `grpc` or `grpc.aio`."""
-        options, tls = self.channel_options(), self.credentials.tls
+    def open_channels(self, transport: Any) -> list[Any]:
+        """Open the channels of `grpc` or `grpc.aio`."""
+        return [self._open(target, transport) for _ in range(self.connections) for target in self.targets]
+
+    def _open(self, target: str, transport: Any) -> Any:
+        options, tls = self.channel_options(target), self.credentials.tls
         if tls is None:
-            return transport.insecure_channel(self.target, options=options)
-        return transport.secure_channel(self.target, tls.channel_credentials(), options=options)
+            return transport.insecure_channel(target, options=options)
+        return transport.secure_channel(target, tls.channel_credentials(), options=options)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata of a call: the token, and whether timings are recorded."""
@@ -181,6 +194,25 @@ class Settings:
         return now() + self.seconds(timeout)
 
 
+def _targets(named: Any) -> list[str]:
+    """Return the addresses of a target: a list, or a text with commas. gRPC's own lists are one."""
+    if isinstance(named, str):
+        return [named] if named.startswith(ADDRESS_LISTS) else [one.strip() for one in named.split(",")]
+    expected = f"expected an address such as {DEFAULT_TARGET!r}, or several"
+    if not isinstance(named, Sequence) or not all(isinstance(one, str) for one in named):
+        raise TypeError(f"target: {expected}, got {type(named).__name__}")
+    if not named:
+        raise ValueError(f"target: {expected}, got none")
+    return list(named)
+
+
+def _authority(target: str) -> list[tuple[str, str]]:
+    """Return the option of the authority of a list of addresses: by default it is the whole list, which is invalid."""
+    addresses = target.partition(":")[2].split(",")
+    is_list = target.startswith(ADDRESS_LISTS) and len(addresses) > 1
+    return [("grpc.default_authority", addresses[0])] if is_list else []
+
+
 def serialize(request: Message | bytes) -> bytes:
     """Serialize a message; bytes are a serialized message already."""
     return request if isinstance(request, bytes) else request.SerializeToString()
@@ -198,6 +230,10 @@ class Connections:
         self._lock = threading.Lock()
         self._channels: list[Any] = []
         self._methods: dict[tuple[int, str], Any] = {}
+        #: By the ids of callables, the turns of their channels.
+        self._turn_of: dict[int, int] = {}
+        #: Channels that rest, as no connection could be made, until a time.
+        self._rests_until: dict[int, float] = {}
         self._turns = itertools.count()
         self._process = 0
         self._is_closed = False
@@ -212,14 +248,25 @@ class Connections:
 
     def _callable(self, kind: str, method: Method) -> Any:
         channels = self._opened()
-        turn = next(self._turns) % len(channels)
+        turn = 0
+        for _ in channels:
+            turn = next(self._turns) % len(channels)
+            if self._rests_until.get(turn, 0.0) <= now():
+                break
         key = turn, method.path
         found = self._methods.get(key)
         if found is None:
             make = getattr(channels[turn], kind)
             found = make(method.path, request_serializer=serialize, response_deserializer=method.response.FromString)
             self._methods[key] = found
+            self._turn_of[id(found)] = turn
         return found
+
+    def could_not_connect(self, called: Any) -> None:
+        """Let the channel of a callable rest, unless all do."""
+        turn = self._turn_of.get(id(called))
+        if turn is not None:
+            self._rests_until[turn] = now() + _REST
 
     def _opened(self) -> list[Any]:
         if self._is_closed:
@@ -229,7 +276,7 @@ class Connections:
                 if not self._channels:
                     settings = self._settings
                     self._process = os.getpid()
-                    self._channels = [settings.open_channel(self._transport) for _ in range(settings.connections)]
+                    self._channels = settings.open_channels(self._transport)
         if self._process != os.getpid():
             raise RuntimeError(
                 "this client made a call before the process was forked, and gRPC does not survive a fork: "

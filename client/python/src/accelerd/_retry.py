@@ -23,6 +23,11 @@ _NOT_SENT = re.compile(
 )
 
 
+def is_not_sent(problem: AccelerdError) -> bool:
+    """Return whether a call failed because there was no connection."""
+    return problem.code is grpc.StatusCode.UNAVAILABLE and _NOT_SENT.match(problem.message) is not None
+
+
 class RetryBudget:
     """The retries of a client, so that clients of a failing daemon do not multiply its load.
 
@@ -95,7 +100,7 @@ class Attempts:
         if self._failing_since is None:
             self._failing_since = time
         end = self._failing_since + WITHOUT_DEADLINE if math.isinf(self._deadline) else self._deadline
-        is_sent = _NOT_SENT.match(problem.message) is None
+        is_sent = not is_not_sent(problem)
         if self._failed >= self._limit or not self._may_repeat(problem, is_sent):
             raise problem
         bound = min(FIRST_WAIT * 2.0 ** min(self._failed - 1, 20), MAX_WAIT)
