@@ -81,6 +81,9 @@ impl Drop for Listeners {
     }
 }
 
+/// The part of the time of the calls in which streams are told that it is over: a tenth, and at most this.
+const MAX_STREAM_END_SHARE: Duration = Duration::from_millis(500);
+
 /// Outcome of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drained {
@@ -215,10 +218,15 @@ impl Daemon {
         let for_calls = limit.saturating_sub(release_share(limit));
         self.set_not_ready();
         self.main.shutdown.closing.cancel();
-        let closed = timeout(for_calls, self.main.connections.closed()).await.is_ok();
+        let for_stream_ends = (for_calls / 10).min(MAX_STREAM_END_SHARE);
+        let closed = timeout(for_calls.saturating_sub(for_stream_ends), self.main.connections.closed()).await.is_ok();
         let aborted_connections = if closed { 0 } else { self.main.connections.busy() };
         let complete = aborted_connections == 0;
         let aborted_calls = if complete { 0 } else { u64::try_from(self.app.metrics.in_flight()).unwrap_or(0) };
+        if !complete {
+            self.app.stream_ends.timeout.cancel();
+            let _late = timeout(for_stream_ends, self.main.connections.closed()).await;
+        }
         let engine = self.app.engine.drain(for_calls.saturating_sub(begin.elapsed())).await;
         self.main.shutdown.abort.cancel();
         let release = Release::within(limit.saturating_sub(begin.elapsed()));

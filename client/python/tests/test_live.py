@@ -353,3 +353,9 @@ def test_plain_stubs_with_the_documented_options_get_no_compressed_answers(serve
         answer, call = stub.Embed.with_call(embed_pb2.EmbedRequest(texts={"values": ["a"] * 9000}))
         assert len(answer.embeddings.data) == 9000 * 1024
         assert "grpc-encoding" not in dict(call.initial_metadata())
+
+
+def test_lists_of_addresses_work(server: str) -> None:
+    for target in (f"ipv4:{server},{server}", [server, server], f"{server},{server}"):
+        with Client(target, timeout=30) as client:
+            assert client.devices()[-1].name == "cpu"

@@ -155,6 +155,7 @@ impl<O: Op> DeviceLane<O> {
             cost: *cost,
             deadline: context.deadline,
             is_screened: *is_screened,
+            is_continuation: context.is_continuation,
             payload: pending,
         };
         self.device.add_outstanding(bytes);
@@ -275,7 +276,10 @@ impl<O: Op> DeviceLane<O> {
     fn drop_hopeless(&self, Pending { job, reply }: Pending<O>, now: Instant) {
         self.shared.record_cancelled(&self.core, Stage::Queued, true);
         let left = job.context.deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        let refused = self.shared.would_miss(self.expected_time(job.cost), left);
+        let alone = self.expected_time(job.cost);
+        let had = job.context.deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(job.submitted));
+        let fits_alone = alone <= had && !job.context.is_continuation;
+        let refused = self.shared.would_miss(alone, left, fits_alone);
         drop(job);
         // The caller may be gone.
         let _ = reply.send(Reply::Failed(refused));

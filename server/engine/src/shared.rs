@@ -141,9 +141,9 @@ impl Shared {
     }
 
     /// Counts the refusal of a request that would miss its deadline.
-    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration) -> SubmitError {
+    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration, fits_alone: bool) -> SubmitError {
         self.metrics.refused("time");
-        self.admission.would_miss(estimated, left)
+        self.admission.would_miss(estimated, left, fits_alone)
     }
 
     /// Counts a request whose caller cancelled it, or whose deadline passed.

@@ -370,6 +370,7 @@ def parse(sources: Iterable[Source], options: ParseOptions, settings: Settings) 
         parts_by_bytes(map(len, data), limit, _MAX_SOURCES) if data else [],
         operation,
         lambda done: [one for _, results in done for one in results],
+        "sources were parsed",
     )
 
 
