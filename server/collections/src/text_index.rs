@@ -14,9 +14,9 @@ use std::{
 };
 
 use accelerd_kernels::{ledger::Account, ops::similarity::Hit};
-use accelerd_models::words;
 use tantivy::{Searcher, TantivyError, directory::RamDirectory};
 
+mod analysis;
 mod query;
 mod segments;
 mod write_buffer;
@@ -239,11 +239,6 @@ impl DocStats {
     pub(crate) fn host_bytes(&self) -> u64 {
         4 * self.rows.capacity() as u64
     }
-}
-
-/// The terms of a text: its words in lower case.
-fn terms(text: &str) -> impl Iterator<Item = String> {
-    words(text).map(str::to_lowercase)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use tantivy::{
 
 use super::{
     DocStats, SegmentsAndBuffer,
+    analysis::{Analyzer, Grams},
     segments::ROW,
-    terms,
     write_buffer::{Posting, WriteBuffer},
 };
 
@@ -37,10 +37,13 @@ struct QueryTerm<'a> {
 impl<'a> TextQuery<'a> {
     pub(super) fn new(text: Field, query: &str, state: &'a SegmentsAndBuffer) -> Self {
         let mut by_term = BTreeMap::<String, QueryTerm<'a>>::new();
-        for word in terms(query) {
-            let postings = state.buffer.postings(&word);
-            by_term.entry(word).or_insert(QueryTerm { frequency: 0.0, postings }).frequency += 1.0;
-        }
+        Analyzer::default().each_term(query, Grams::OfQuery, |term| match by_term.get_mut(term) {
+            Some(asked) => asked.frequency += 1.0,
+            None => {
+                let postings = state.buffer.postings(term);
+                by_term.insert(term.to_owned(), QueryTerm { frequency: 1.0, postings });
+            }
+        });
         let searcher = state.searcher.as_ref();
         let known = searcher.map_or(0, Searcher::num_docs) + state.buffer.len() as u64;
         Self { text, searcher, buffer: &state.buffer, known, terms: by_term }

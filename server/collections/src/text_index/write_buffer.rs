@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use accelerd_models::words;
 use tantivy::{fieldnorm::FieldNormReader, tokenizer::MAX_TOKEN_LEN};
+
+use super::analysis::{Analyzer, Grams};
 
 /// Memory of a term besides its bytes: its entry in the table, and the list of its postings.
 const TERM_BYTES: usize = 88;
@@ -39,7 +40,7 @@ pub(super) struct Posting {
 /// Allocations reused for every row.
 #[derive(Debug, Default)]
 pub(super) struct TokenScratch {
-    word: String,
+    analyzer: Analyzer,
     ordinals: Vec<u32>,
 }
 
@@ -47,16 +48,15 @@ impl WriteBuffer {
     /// Adds a row with the terms of a text. Returns their number, which includes those that are too long to be indexed.
     pub(super) fn push(&mut self, number: u32, text: &str, scratch: &mut TokenScratch) -> u32 {
         let doc = u32::try_from(self.rows.len()).expect("rows of a collection are counted in 32 bits");
-        let TokenScratch { word, ordinals } = scratch;
+        let TokenScratch { analyzer, ordinals } = scratch;
         ordinals.clear();
         let mut length = 0_u32;
-        for cased in words(text) {
+        analyzer.each_term(text, Grams::OfDocument, |term| {
             length = length.saturating_add(1);
-            lower_into(cased, word);
-            if word.len() <= MAX_TOKEN_LEN {
-                ordinals.push(self.ordinal(word));
+            if term.len() <= MAX_TOKEN_LEN {
+                ordinals.push(self.ordinal(term));
             }
-        }
+        });
         ordinals.sort_unstable();
         for same in ordinals.chunk_by(|a, b| a == b) {
             let term_freq = u32::try_from(same.len()).unwrap_or(u32::MAX);
@@ -112,17 +112,6 @@ impl WriteBuffer {
             }
         }
         texts
-    }
-}
-
-/// Overwrites `to` with the word in lower case.
-fn lower_into(word: &str, to: &mut String) {
-    to.clear();
-    if word.is_ascii() {
-        to.push_str(word);
-        to.make_ascii_lowercase();
-    } else {
-        to.push_str(&word.to_lowercase());
     }
 }
 
