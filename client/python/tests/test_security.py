@@ -232,7 +232,7 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
             return await client.models()
 
     assert asyncio.run(main())[0].name == "toy"
-    options = [dict(Settings.of(at, None, 1, 1, 1).channel_options()) for at in ("daemon.example:7433", "unix:///a")]
+    options = [dict(Settings.of(at, None, 1, 1, 1).channel_options(at)) for at in ("daemon.example:7433", "unix:///a")]
     assert [named.get("grpc.enable_http_proxy") for named in options] == [None, 0]
 
 
