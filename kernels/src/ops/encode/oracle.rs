@@ -74,9 +74,10 @@ impl Primitives for Oracle {
         for text in batch.cu_seqlens.windows(2) {
             for (position, token) in (text[0] as usize..text[1] as usize).enumerate() {
                 let token_type = batch.token_type_ids.get(token).map_or(0, |token_type| *token_type as usize);
+                let own_row = batch.position_rows.get(token).map(|row| *row as usize);
                 let mut state = row(&embeddings.word_embeddings, batch.ids[token] as usize);
                 let rows = [
-                    (&embeddings.position_embeddings, position_offset + position),
+                    (&embeddings.position_embeddings, own_row.unwrap_or(position_offset + position)),
                     (&embeddings.token_type_embeddings, token_type),
                 ];
                 for (table, index) in rows {
