@@ -196,7 +196,7 @@ class CompareOutputsResponse(_message.Message):
     def __init__(self, passed: bool = ..., outputs: _Optional[_Iterable[_Union[OutputComparison, _Mapping]]] = ...) -> None: ...
 
 class OutputComparison(_message.Message):
-    __slots__ = ("name", "verdict", "actual_dtype", "expected_dtype", "actual_shape", "expected_shape", "tolerances", "differences")
+    __slots__ = ("name", "verdict", "actual_dtype", "expected_dtype", "actual_shape", "expected_shape", "tolerances", "differences", "small_output")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     ACTUAL_DTYPE_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +205,7 @@ class OutputComparison(_message.Message):
     EXPECTED_SHAPE_FIELD_NUMBER: _ClassVar[int]
     TOLERANCES_FIELD_NUMBER: _ClassVar[int]
     DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    SMALL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     name: str
     verdict: OutputVerdict
     actual_dtype: _tensor_pb2.Dtype
@@ -213,7 +214,8 @@ class OutputComparison(_message.Message):
     expected_shape: _containers.RepeatedScalarFieldContainer[int]
     tolerances: _containers.RepeatedCompositeFieldContainer[Tolerance]
     differences: Differences
-    def __init__(self, name: _Optional[str] = ..., verdict: _Optional[_Union[OutputVerdict, str]] = ..., actual_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., expected_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., actual_shape: _Optional[_Iterable[int]] = ..., expected_shape: _Optional[_Iterable[int]] = ..., tolerances: _Optional[_Iterable[_Union[Tolerance, _Mapping]]] = ..., differences: _Optional[_Union[Differences, _Mapping]] = ...) -> None: ...
+    small_output: _kernel_pb2.SmallOutput
+    def __init__(self, name: _Optional[str] = ..., verdict: _Optional[_Union[OutputVerdict, str]] = ..., actual_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., expected_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., actual_shape: _Optional[_Iterable[int]] = ..., expected_shape: _Optional[_Iterable[int]] = ..., tolerances: _Optional[_Iterable[_Union[Tolerance, _Mapping]]] = ..., differences: _Optional[_Union[Differences, _Mapping]] = ..., small_output: _Optional[_Union[_kernel_pb2.SmallOutput, _Mapping]] = ...) -> None: ...
 
 class Differences(_message.Message):
     __slots__ = ("element_count", "failed_count", "counts", "max_absolute", "max_relative", "max_ulps", "ulp_histogram", "max_norm", "sufficient", "mismatches", "failed_rows")
