@@ -88,7 +88,9 @@ def _param(name: str, param: Dtype | WasmBuffer) -> pb.WasmParam:
         return pb.WasmParam(name=name, dtype=_dtype("params", name, param), kind=pb.WASM_PARAM_KIND_VALUE)
     kind = choice(f"params[{name!r}].kind", param.kind, _BUFFER_KINDS)
     dtype = _dtype("params", name, param.dtype)
-    return message(pb.WasmParam, name=name, dtype=dtype, kind=kind, length=param.length, address_only=param.address_only)
+    return message(
+        pb.WasmParam, name=name, dtype=dtype, kind=kind, length=param.length, address_only=param.address_only
+    )
 
 
 def _dtype(argument: str, name: str, dtype: Dtype) -> Any:
