@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -123,7 +124,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         """Copy an array to a device of the daemon, where it stays until it is freed or expires.
 
         The tensor can be used in expressions, which read it in place, and `await` downloads it. The elements are
-        sent in chunks, without a retry.
+        sent in chunks.
 
         Args:
             array: A numpy array, or an object that `numpy.asarray` converts.
@@ -131,7 +132,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
             device: A device such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or
                 the CPU if there is none.
             ttl: Seconds after its last use until the tensor is freed; None means the daemon's default.
-            timeout: Seconds for the whole call.
+            timeout: Seconds for the whole call, retries included.
 
         Returns:
             A resident tensor.
@@ -225,16 +226,19 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
 
     async def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
         settings = self._caller.settings
-        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
-        responses = self._caller.stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
+
+        def requests() -> Iterator[bytes]:
+            return _resident.upload_requests(value, keep.device, keep.ttl, settings)
+
+        responses = self._caller.retried_stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
         return _resident.uploaded([one async for one in responses])
 
     async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
         return (content if isinstance(content, Value) else await self._download(content, timeout)).numpy()
 
     async def _download(self, content: ResidentTensor, timeout: float | None) -> Value:
-        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        download, request = _resident.Download(content), _resident.download_request(content)
         timeout = self._caller.settings.seconds(timeout)
-        async for part in self._caller.stream(TensorService.DOWNLOAD_TENSOR, requests, timeout):
+        async for part in self._caller.retried_stream(TensorService.DOWNLOAD_TENSOR, lambda: [request], timeout):
             download.add(part)
         return download.value()
