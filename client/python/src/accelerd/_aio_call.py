@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 import grpc
@@ -116,6 +116,28 @@ class AsyncCaller:
             raise problem from None
         finally:
             call.cancel()
+
+    async def retried_stream(
+        self, method: Method, requests: Callable[[], Batches[Message | bytes]], timeout: float | None
+    ) -> AsyncIterator[Any]:
+        """Iterate over the responses of a stream, which is retried until the first of them.
+
+        A timeout of None means no deadline.
+        """
+        deadline = math.inf if timeout is None else now() + seconds(timeout)
+        attempts = self.attempts(method, deadline)
+        while True:
+            has_response = False
+            try:
+                async for response in self.stream(method, requests(), left(deadline)):
+                    has_response = True
+                    yield response
+                return
+            except AccelerdError as problem:
+                if has_response:
+                    raise
+                wait = attempts.wait(problem)
+            await sleep(wait)
 
     async def resumed_stream(
         self, method: Method, requests: Batches[Message | bytes], timeout: float | None, *, is_ordered: bool = False

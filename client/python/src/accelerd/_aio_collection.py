@@ -145,8 +145,8 @@ class AsyncCollection:
         Returns:
             The hits of each query, best first.
         """
-        operation = _points.search(self.name, options)
-        return await self._caller.run(operation, timeout) if _points.has_queries(operation) else []
+        split = _points.split_search(self.name, options)
+        return await self._caller.run_split(split, timeout) if split.parts else []
 
     async def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
         """Search like `search` and return columns, which are cheaper for many hits."""

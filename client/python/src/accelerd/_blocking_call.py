@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
@@ -112,6 +112,28 @@ class Caller:
             raise problem from None
         finally:
             call.cancel()
+
+    def retried_stream(
+        self, method: Method, requests: Callable[[], Iterable[Message | bytes]], timeout: float | None
+    ) -> Iterator[Any]:
+        """Iterate over the responses of a stream, which is retried until the first of them.
+
+        A timeout of None means no deadline.
+        """
+        deadline = math.inf if timeout is None else now() + seconds(timeout)
+        attempts = self.attempts(method, deadline)
+        while True:
+            has_response = False
+            try:
+                for response in self.stream(method, requests(), left(deadline)):
+                    has_response = True
+                    yield response
+                return
+            except AccelerdError as problem:
+                if has_response:
+                    raise
+                wait = attempts.wait(problem)
+            sleep(wait)
 
     def resumed_stream(
         self, method: Method, requests: Iterable[Message | bytes], timeout: float | None, *, is_ordered: bool = False

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Operation
+from ._call import Operation, Part, SplitOperation
 from ._embed import text_input
 from ._errors import malformed
 from ._message import is_among, message
@@ -273,6 +273,29 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
 def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
     """Search; the result is a list of hits per query."""
     return _search(name, options, _read_hits)
+
+
+def split_search(name: str, options: SearchOptions) -> SplitOperation[list[list[Hit]]]:
+    """Search as `search` does, in several calls if the queries or their hits exceed a message."""
+    if (ids := options.get("ids")) is not None and not isinstance(ids, (str, bytes, np.ndarray)):
+        options = {**options, "ids": [*ids] if isinstance(ids, Iterable) else ids}
+    whole = search(name, options)
+    queries: Any = [*whole.request.texts.values]  # type: ignore[union-attr]
+    argument = "texts"
+    if options.get("vectors") is not None:
+        argument, queries = "vectors", to_rows(options["vectors"])  # type: ignore[arg-type]
+    elif ids is not None:
+        argument, queries = "ids", options["ids"]
+    count = len(queries)
+
+    def operation(part: Part) -> Operation[list[list[Hit]]]:
+        if len(part) == count:
+            return whole
+        some: Any = {**options, argument: queries[part.start : part.stop]}
+        return search(name, some)
+
+    parts = [Part(0, count)] if count else []
+    return SplitOperation(parts, operation, lambda done: [hits for _, found in done for hits in found])
 
 
 def search_columns(name: str, options: SearchOptions) -> Operation[Hits]:
