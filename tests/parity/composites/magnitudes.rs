@@ -30,6 +30,7 @@ type Oracle = fn(&[&[f64]]) -> Vec<[f64; 2]>;
 
 /// A composite, and the largest error of its results: `relative` times the result and `absolute` times its terms, in units of the last place
 /// of 1.
+#[derive(Clone, Copy)]
 struct Composite {
     op: &'static str,
     attributes: &'static [(&'static str, Value)],
