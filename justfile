@@ -41,7 +41,7 @@ loom:
 
 # Checks protocol, chart, images, scripts and the links of documents.
 deploy:
-    PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/deploy
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto tests/deploy
 
 # Builds the daemon, the command line and the example of the parser, with the features that they have in `test`, which has built them.
 build:
@@ -53,8 +53,8 @@ objects: build
 
 # Tests the Python client: generated code is up to date, calls to a daemon, trees equal to CPython's.
 python: build
-    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary client/python
-    PYTHONPATH=tests python3 -m pytest --quiet -p summary tests/conformance
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto client/python
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto tests/conformance
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
 translations: build

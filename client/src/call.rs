@@ -11,9 +11,9 @@ use std::{
 use accelerd_proto::methods::Rpc;
 use futures::{Stream, StreamExt};
 use prost::Message;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{
-    Code, Request, Response, Status, Streaming,
+    Code, ConnectError, Request, Response, Status, Streaming,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
     metadata::{Ascii, MetadataValue},
@@ -24,15 +24,21 @@ use crate::{
     Error, Priority, Result, RetryPolicy,
     codec::Shared,
     error::{Failure, root_cause},
+    retry::Attempts,
+    retry_budget::RetryBudget,
     timing::{self, Timings},
     token,
 };
+
+/// Deadlines further away than this count as none, as in the daemon.
+const MAX_DEADLINE: Duration = Duration::from_secs(366 * 86_400);
 
 /// Client of one or more daemons. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     channels: Channels,
     settings: Settings,
+    retry_budget: RetryBudget,
 }
 
 /// Settings of a client's calls.
@@ -73,10 +79,10 @@ pub(crate) struct Reply<R> {
 
 impl Client {
     pub(crate) fn new(channels: Channels, settings: Settings) -> Self {
-        Self { channels, settings }
+        Self { channels, settings, retry_budget: RetryBudget::default() }
     }
 
-    /// Returns a client with another deadline over the same connections.
+    /// Returns a client with another deadline over the same connections. More than a year means none.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
@@ -97,47 +103,54 @@ impl Client {
         R: Message + Default + 'static,
     {
         let message = Arc::new(message);
-        let until = Instant::now() + self.settings.deadline;
-        let mut attempts = 0;
+        let mut attempts = self.attempts(method.is_idempotent(), self.until());
         loop {
-            attempts += 1;
-            match timeout_at(until, self.attempt(&method, message.clone(), until)).await {
-                Err(_) => return Err(self.late(attempts)),
-                Ok(Ok(response)) => {
+            match by(attempts.until, self.attempt(&method, message.clone(), attempts.until)).await {
+                None => return Err(self.late(attempts.failed + 1)),
+                Some(Ok(response)) => {
                     let timings = Timings::from_metadata(response.metadata());
                     return Ok(Reply { message: response.into_inner(), timings });
                 }
-                Ok(Err(status)) => self.back_off(&status, method.is_idempotent(), attempts, until).await?,
+                Some(Err(status)) => self.back_off(&status, &mut attempts).await?,
             }
         }
     }
 
+    /// The attempts of a call.
+    pub(crate) fn attempts(&self, is_idempotent: bool, until: Option<Instant>) -> Attempts {
+        Attempts::new(self.settings.retry.clone(), self.retry_budget.clone(), is_idempotent, until)
+    }
+
+    fn until(&self) -> Option<Instant> {
+        let deadline = self.settings.deadline;
+        (deadline <= MAX_DEADLINE).then(|| Instant::now() + deadline)
+    }
+
     /// Waits until the next attempt of a call that failed; an error if there is none.
-    async fn back_off(&self, status: &Status, idempotent: bool, attempts: u32, until: Instant) -> Result<()> {
-        if is_late(status, until) {
-            return Err(self.late(attempts));
+    pub(crate) async fn back_off(&self, status: &Status, attempts: &mut Attempts) -> Result<()> {
+        if is_late(status, attempts.until) {
+            return Err(self.late(attempts.failed + 1));
         }
-        let failure = Failure::of(status, attempts);
-        match self.settings.retry.wait(&failure, idempotent, rand::random()) {
-            Some(wait) if Instant::now() + wait < until => {
-                sleep(wait).await;
-                Ok(())
-            }
-            _ => Err(failure.into()),
-        }
+        sleep(attempts.failed(status, Instant::now(), rand::random())?).await;
+        Ok(())
     }
 
     fn late(&self, attempts: u32) -> Error {
         Error::Deadline { deadline: self.settings.deadline, attempts }
     }
 
-    async fn attempt<Q, R>(&self, method: &Rpc<Q, R>, message: Arc<Q>, until: Instant) -> Result<Response<R>, Status>
+    async fn attempt<Q, R>(
+        &self,
+        method: &Rpc<Q, R>,
+        message: Arc<Q>,
+        until: Option<Instant>,
+    ) -> Result<Response<R>, Status>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
         let mut request = self.request(message);
-        request.set_timeout(until.saturating_duration_since(Instant::now()));
+        set_timeout(&mut request, until);
         if self.settings.timings {
             request.metadata_mut().insert(timing::REQUEST_KEY, MetadataValue::from_static("1"));
         }
@@ -187,36 +200,35 @@ impl Client {
         S: Stream<Item = Q> + Send + 'static,
     {
         let deadline = self.settings.deadline;
-        let until = Instant::now() + deadline;
-        let mut attempts = 0;
+        let mut attempts = self.attempts(method.is_idempotent(), self.until());
+        let until = attempts.until;
         loop {
-            attempts += 1;
-            let status = match timeout_at(until, self.open(method, messages, until)).await {
-                Err(_) => return Err(self.late(attempts)),
-                Ok(Ok(responses)) => return Ok(BoundedStreaming { responses, deadline, until }),
-                Ok(Err(status)) => status,
+            let status = match by(until, self.open(method, messages.map(Arc::new), until)).await {
+                None => return Err(self.late(attempts.failed + 1)),
+                Some(Ok(responses)) => return Ok(BoundedStreaming { responses, deadline, until }),
+                Some(Err(status)) => status,
             };
             messages = match again() {
                 Some(messages) => messages,
-                None if is_late(&status, until) => return Err(self.late(attempts)),
-                None => return Err(Failure::of(&status, attempts).into()),
+                None if is_late(&status, until) => return Err(self.late(attempts.failed + 1)),
+                None => return Err(Failure::of(&status, attempts.failed + 1).into()),
             };
-            self.back_off(&status, method.is_idempotent(), attempts, until).await?;
+            self.back_off(&status, &mut attempts).await?;
         }
     }
 
-    async fn open<Q, R>(
+    pub(crate) async fn open<Q, R>(
         &self,
         method: &Rpc<Q, R>,
-        messages: impl Stream<Item = Q> + Send + 'static,
-        until: Instant,
+        messages: impl Stream<Item = Arc<Q>> + Send + 'static,
+        until: Option<Instant>,
     ) -> Result<Streaming<R>, Status>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut request = self.request(messages.map(Arc::new));
-        request.set_timeout(until.saturating_duration_since(Instant::now()));
+        let mut request = self.request(messages);
+        set_timeout(&mut request, until);
         let mut grpc = self.ready().await?;
         let response = grpc.streaming(request, PathAndQuery::from_static(method.path()), Shared::default()).await;
         response.map(Response::into_inner)
@@ -224,8 +236,7 @@ impl Client {
 
     /// Bounds a call without a deadline of its own, such as a stream, by the client's.
     pub(crate) async fn within_deadline<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        let deadline = self.settings.deadline;
-        timeout(deadline, call).await.unwrap_or(Err(Error::Deadline { deadline, attempts: 1 }))
+        by(self.until(), call).await.unwrap_or_else(|| Err(self.late(1)))
     }
 
     /// A request with the metadata of all calls.
@@ -242,7 +253,11 @@ impl Client {
         let mut grpc = Grpc::new(self.channels.next())
             .max_decoding_message_size(self.settings.max_message_bytes)
             .max_encoding_message_size(self.settings.max_message_bytes);
-        grpc.ready().await.map_err(|error| Status::unavailable(format!("no connection: {}", root_cause(&error))))?;
+        grpc.ready().await.map_err(|error| {
+            let mut status = Status::unavailable(format!("no connection: {}", root_cause(&error)));
+            status.set_source(Arc::new(ConnectError(error.into())));
+            status
+        })?;
         Ok(grpc)
     }
 }
@@ -252,29 +267,111 @@ impl Client {
 pub(crate) struct BoundedStreaming<R> {
     responses: Streaming<R>,
     deadline: Duration,
-    until: Instant,
+    until: Option<Instant>,
 }
 
 impl<R> BoundedStreaming<R> {
     /// The next response; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<R>> {
         let late = || Error::Deadline { deadline: self.deadline, attempts: 1 };
-        match timeout_at(self.until, self.responses.message()).await {
-            Err(_) => Err(late()),
-            Ok(Err(status)) if is_late(&status, self.until) => Err(late()),
-            Ok(response) => response.map_err(final_error),
+        match by(self.until, self.responses.message()).await {
+            None => Err(late()),
+            Some(Err(status)) if is_late(&status, self.until) => Err(late()),
+            Some(response) => response.map_err(final_error),
         }
     }
 }
 
 /// Returns true if a call failed because of its deadline.
-fn is_late(status: &Status, until: Instant) -> bool {
+fn is_late(status: &Status, until: Option<Instant>) -> bool {
+    let has_passed = until.is_some_and(|until| Instant::now() >= until);
     // The transport's own timer reports CANCELLED.
-    status.code() == Code::DeadlineExceeded || (status.code() == Code::Cancelled && Instant::now() >= until)
+    status.code() == Code::DeadlineExceeded || (status.code() == Code::Cancelled && has_passed)
+}
+
+/// Awaits a call until its deadline; `None` once it has passed.
+async fn by<T>(until: Option<Instant>, call: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) => timeout_at(until, call).await.ok(),
+        None => Some(call.await),
+    }
+}
+
+fn set_timeout<M>(request: &mut Request<M>, until: Option<Instant>) {
+    if let Some(until) = until {
+        request.set_timeout(until.saturating_duration_since(Instant::now()));
+    }
 }
 
 /// The error of a status that is not retried.
 #[allow(clippy::needless_pass_by_value, reason = "the signature that map_err needs")]
 pub(crate) fn final_error(status: Status) -> Error {
     Failure::of(&status, 1).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use accelerd_test_support::FakeDaemon;
+
+    use super::*;
+    use crate::{Builder, CollectionOptions};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A client of a daemon that refuses connections at first.
+    fn client(fake: &FakeDaemon, away_for: Duration, deadline: Duration) -> Client {
+        Builder::new("http://memory").deadline(deadline).over(fake.connect_in_memory(Instant::now() + away_for))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_a_daemon_that_restarts() {
+        let fake = FakeDaemon::default();
+        let start = Instant::now();
+        let client = client(&fake, 30 * SECOND, 60 * SECOND);
+        assert_eq!(client.embed(["open a socket"]).await.expect("the daemon comes back").vectors.rows(), 1);
+        assert!((30 * SECOND..33 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
+        assert_eq!(fake.state().calls, ["Embed"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hundreds_of_calls_survive_a_restart_for_attempts_without_a_connection_are_free() {
+        let fake = FakeDaemon::default();
+        let client = client(&fake, 30 * SECOND, 60 * SECOND);
+        let calls = (0..300).map(|_| client.models());
+        let answers = futures::future::join_all(calls).await;
+        assert!(answers.iter().all(Result::is_ok), "{:?}", answers.iter().find(|answer| answer.is_err()));
+        assert_eq!(fake.state().calls.len(), 300);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_fails_with_its_cause_before_its_deadline_if_no_daemon_comes_back() {
+        for (deadline, ends) in [(20 * SECOND, 18..=20), (Duration::MAX, 58..=60)] {
+            let start = Instant::now();
+            let error = client(&FakeDaemon::default(), 3600 * SECOND, deadline).models().await.expect_err("it is away");
+            let failure = error.failure().expect("the cause is known");
+            assert_eq!(failure.code, Code::Unavailable);
+            assert!(failure.message.contains("refused") && failure.attempts > 15, "{failure:?}");
+            assert!(ends.contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_collection_is_created_once_although_no_connection_could_be_made_at_first() {
+        let fake = FakeDaemon::default();
+        let client = client(&fake, 10 * SECOND, 60 * SECOND);
+        client.collection("code").create(&CollectionOptions::default()).await.expect("the daemon comes back");
+        assert_eq!(fake.state().calls, ["CreateCollection"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_that_fails_gets_few_retries_until_the_deadline() {
+        let fake = FakeDaemon::default();
+        fake.fail_next((0..10_000).map(|_| Status::unavailable("no healthy upstream")));
+        let client = client(&fake, Duration::ZERO, 30 * SECOND);
+        let calls = (0..100).map(|_| client.models());
+        let answers = futures::future::join_all(calls).await;
+        assert!(answers.iter().all(Result::is_err));
+        let made = fake.state().calls.len();
+        assert!((150..=160).contains(&made), "{made} attempts: 100 calls, a fifth of them, the reserve, one a second");
+    }
 }

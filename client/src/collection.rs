@@ -5,9 +5,9 @@ use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Filter, Fusion, Id, Ids, Matrix, Metric, Payload, Result,
-    call::final_error,
     payload::{payload_from_wire, payload_to_wire},
     proto::{self, Dtype, Tensor, search_request::Query, upsert_request, upsert_stream_response},
+    resume::Resend,
     timing::Timings,
 };
 
@@ -347,7 +347,8 @@ impl Collection {
         Ok(upserted(self.client.unary(similarity_service::UPSERT, request).await?.message))
     }
 
-    /// Upserts batches over one stream, in order. Each batch is atomic. Nothing is retried.
+    /// Upserts batches over one stream, in order. Each batch is atomic. After a lost connection, or the drain of a
+    /// daemon, batches are written again from the first without an outcome on, which then count as updates.
     pub async fn upsert_stream(
         &self,
         batches: impl Stream<Item = Upsert> + Send + 'static,
@@ -358,8 +359,9 @@ impl Collection {
             sequence: sequences.next().unwrap_or_default(),
             upsert: Some(upsert_request(name.clone(), batch)),
         });
-        let responses = self.client.bidi_stream(similarity_service::UPSERT_STREAM, requests).await?;
-        Ok(responses.map(|response| response.map_err(final_error).and_then(upsert_outcome)).boxed())
+        let method = similarity_service::UPSERT_STREAM;
+        let responses = self.client.resumable_stream(method, requests, Resend::FromFirstUnanswered).await?;
+        Ok(responses.map(|response| response.and_then(upsert_outcome)).boxed())
     }
 
     /// Deletes the points that match a filter. Returns their number. A filter without ids and conditions is an error; one with

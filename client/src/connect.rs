@@ -77,7 +77,7 @@ impl Builder {
         self
     }
 
-    /// Deadline of a call, retries included; default one minute. Streams have no deadline.
+    /// Deadline of a call, retries included; default one minute. More than a year means none. Streams have no deadline.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.settings.deadline = deadline;
@@ -170,6 +170,12 @@ impl Builder {
             many => self.each(|| Channel::balance_list(many.iter().cloned())),
         };
         Ok(Client::new(Channels::new(channels), settings))
+    }
+
+    /// A client over a connection that is made already.
+    #[cfg(test)]
+    pub(crate) fn over(self, channel: Channel) -> Client {
+        Client::new(Channels::new(vec![channel]), self.settings)
     }
 
     fn each(&self, make: impl Fn() -> Channel) -> Vec<Channel> {

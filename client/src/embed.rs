@@ -5,8 +5,8 @@ use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Matrix, Result,
-    call::final_error,
     proto::{self, embed_request::Input, embed_stream_response},
+    resume::Resend,
     timing::Timings,
 };
 
@@ -148,7 +148,7 @@ impl Client {
     }
 
     /// Embeds batches over one stream. Outcomes come in the order of completion; a failed batch does not end the stream.
-    /// Nothing is retried.
+    /// After a lost connection, or the drain of a daemon, batches without an outcome are sent again.
     pub async fn embed_stream(
         &self,
         batches: impl Stream<Item = Vec<String>> + Send + 'static,
@@ -160,8 +160,8 @@ impl Client {
             sequence: sequences.next().unwrap_or_default(),
             embed: Some(options.request(Input::Texts(proto::TextInput { values: texts }))),
         });
-        let responses = self.bidi_stream(embed_service::EMBED_STREAM, requests).await?;
-        Ok(responses.map(|response| response.map_err(final_error).and_then(outcome)).boxed())
+        let responses = self.resumable_stream(embed_service::EMBED_STREAM, requests, Resend::Unanswered).await?;
+        Ok(responses.map(|response| response.and_then(outcome)).boxed())
     }
 
     /// Sends a request as a message and returns the response message, for output types other than f32.

@@ -104,8 +104,10 @@ impl Failure {
     pub(crate) fn of(status: &Status, attempts: u32) -> Self {
         let details = status.get_error_details();
         let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+        // The transport has no code for a connection that broke.
+        let is_broken = status.code() == Code::Unknown && StdError::source(status).is_some();
         Self {
-            code: status.code(),
+            code: if is_broken { Code::Unavailable } else { status.code() },
             message: message(status),
             violations: violations
                 .iter()

@@ -98,6 +98,16 @@ pub enum StartError {
     Cancelled,
 }
 
+/// When streams end with UNAVAILABLE, since the daemon drains.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StreamEnds {
+    /// Cancelled when the daemon closes: streams of requests end with the answers to those that were accepted, and streams without
+    /// an end at once.
+    pub(crate) closing: CancellationToken,
+    /// Cancelled when the time of the calls is over: all streams end.
+    pub(crate) timeout: CancellationToken,
+}
+
 /// State shared by the services.
 pub struct App {
     /// The settings.
@@ -142,8 +152,8 @@ pub struct App {
     pub(crate) offload: Offload,
     /// Cancelled when the daemon is to start again.
     pub(crate) restart: CancellationToken,
-    /// Cancelled when the daemon closes; ends streams that have no end of their own.
-    pub(crate) closing: CancellationToken,
+    /// When streams end.
+    pub(crate) stream_ends: StreamEnds,
 }
 
 impl fmt::Debug for App {
@@ -167,8 +177,8 @@ impl App {
         progress.begin(Phase::Devices);
         let auth = Arc::new(Auth::open(&config, metrics.meter())?);
         let ledger = ledger::open(&config);
-        resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
-        let messages = ledger::messages(&ledger, &config)?;
+        let work = resident_memory::watch(&config, &ledger).map_err(StartError::Threads)?;
+        let messages = ledger::messages(&ledger, &config, work)?;
         let requests = ledger::requests(&ledger, &config)?;
         let discovered = devices.map_or_else(|| discover(&config, &ledger, &load_progress), Ok)?;
         let fallback = discovered.fallback;
@@ -241,7 +251,7 @@ impl App {
             started: Instant::now(),
             offload,
             restart: CancellationToken::new(),
-            closing,
+            stream_ends: StreamEnds { closing, timeout: CancellationToken::new() },
         }))
     }
 }

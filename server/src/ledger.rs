@@ -11,6 +11,7 @@ use accelerd_kernels::{
 use crate::{
     config::{Config, guarantee},
     embedder::Embedder,
+    resident_memory::WorkSignal,
     transport::memory::{LedgerPart, reserved_for_small_calls},
 };
 
@@ -28,11 +29,12 @@ pub(crate) fn open(config: &Config) -> Arc<Ledger> {
 }
 
 /// Returns the memory of connections, request messages and responses: an allowance, and a reserve for connections and small calls.
-pub(crate) fn messages(ledger: &Ledger, config: &Config) -> Result<LedgerPart, Exceeded> {
+/// The signal is told of their charges.
+pub(crate) fn messages(ledger: &Ledger, config: &Config, work: Arc<WorkSignal>) -> Result<LedgerPart, Exceeded> {
     let cap = Limit { bytes: config.admission.max_message_memory.as_u64(), setting: "admission.max_message_memory" };
     let reserve = (guarantee(config.memory.host_limit.as_u64()) / 2).min(reserved_for_small_calls(cap.bytes));
     let allowance = allowance(ledger, config, Kind::Messages, cap, reserve)?;
-    Ok(LedgerPart::new(allowance, ledger.account(Place::Host, Kind::Messages).reserve(reserve)?))
+    Ok(LedgerPart::new(allowance, ledger.account(Place::Host, Kind::Messages).reserve(reserve)?, work))
 }
 
 /// The allowance of admitted requests.

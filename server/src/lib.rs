@@ -28,6 +28,7 @@ pub mod sandbox;
 mod series_limit;
 pub mod serve;
 mod shown;
+mod small_outputs;
 mod start;
 pub mod status;
 pub mod telemetry;

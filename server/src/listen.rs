@@ -275,6 +275,7 @@ impl<S> Acceptor<S> {
             let opened = tokio::select! {
                 opened = L::open(raw, &acceptor.settings) => opened,
                 () = guard.connection.evicted() => return,
+                () = acceptor.shutdown.closing.cancelled() => return,
             };
             match opened {
                 Ok(opened) => acceptor.serve(opened, &guard.connection).await,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use accelerd_collections::Totals;
 use accelerd_engine::CpuFallback;
 use accelerd_kernels::{
-    Device, DeviceId, FallbackStats, KernelStats,
+    DeviceId, FallbackStats,
     ledger::{Kind, KindMemory, Ledger, Place},
 };
 use accelerd_sandbox::Stats;
@@ -13,6 +13,10 @@ use opentelemetry::{KeyValue, metrics::AsyncInstrument};
 
 use crate::{
     app::App,
+    devices::{
+        self,
+        stats::{self, KernelTotals},
+    },
     listen::Reactor,
     sandbox::Sandboxes,
     transport::{memory::MemoryKind, registry::Connections},
@@ -127,17 +131,16 @@ fn device_memory(app: &App, gauge: &dyn AsyncInstrument<u64>) {
 }
 
 fn kernels(app: &Arc<App>) {
-    let labels =
-        |device: &Device, kernel| [KeyValue::new("kernel", kernel), KeyValue::new("device", device.id().to_string())];
+    let labels = |kernel: &KernelTotals| {
+        [KeyValue::new("kernel", kernel.name), KeyValue::new("device", kernel.device.to_string())]
+    };
     let weak = Arc::downgrade(app);
     let meter = app.metrics.meter();
     meter
         .u64_observable_counter("accelerd_kernel_launches")
         .with_description("Launches of a kernel.")
         .with_callback(move |counter| {
-            with(&weak, |app| {
-                for_each_kernel(app, |device, kernel| counter.observe(kernel.calls, &labels(device, kernel.name)));
-            });
+            for_each_kernel(&weak, |kernel| counter.observe(kernel.calls, &labels(kernel)));
         })
         .build();
     let weak = Arc::downgrade(app);
@@ -145,11 +148,7 @@ fn kernels(app: &Arc<App>) {
         .f64_observable_counter("accelerd_kernel_seconds")
         .with_description("Device time of a kernel in seconds.")
         .with_callback(move |counter| {
-            with(&weak, |app| {
-                for_each_kernel(app, |device, kernel| {
-                    counter.observe(kernel.nanos as f64 / 1e9, &labels(device, kernel.name));
-                });
-            });
+            for_each_kernel(&weak, |kernel| counter.observe(kernel.total.as_secs_f64(), &labels(kernel)));
         })
         .build();
     let weak = Arc::downgrade(app);
@@ -157,19 +156,13 @@ fn kernels(app: &Arc<App>) {
         .u64_observable_counter("accelerd_kernel_moved_bytes")
         .with_description("Bytes that the launches of a kernel read and wrote at least, of kernels that count them.")
         .with_callback(move |counter| {
-            with(&weak, |app| {
-                for_each_kernel(app, |device, kernel| {
-                    counter.observe(kernel.moved_bytes, &labels(device, kernel.name));
-                });
-            });
+            for_each_kernel(&weak, |kernel| counter.observe(kernel.moved_bytes, &labels(kernel)));
         })
         .build();
 }
 
-fn for_each_kernel(app: &App, observe: impl Fn(&Device, &KernelStats)) {
-    for (device, _) in app.engine.devices() {
-        device.kernel_stats().iter().for_each(|kernel| observe(&device, kernel));
-    }
+fn for_each_kernel(app: &Weak<App>, observe: impl Fn(&KernelTotals)) {
+    with(app, |app| stats::kernels(app).iter().for_each(observe));
 }
 
 fn left(app: &Arc<App>) {
@@ -259,9 +252,24 @@ fn memory(app: &Arc<App>) {
     let ledger = Arc::downgrade(&app.ledger);
     meter
         .u64_observable_gauge("accelerd_memory_bytes")
-        .with_description("Memory held in bytes, by place (host, cuda:0, ...) and kind of use.")
+        .with_description("Memory held in bytes, by place (host, cuda:0, ...) and kind of use, including what is reserved in advance for calls.")
         .with_callback(move |gauge| {
             for_each_kind(&ledger, |place, kind| gauge.observe(kind.held, &labels(place, kind.kind)));
+        })
+        .build();
+    let weak = Arc::downgrade(app);
+    meter
+        .u64_observable_gauge("accelerd_memory_used_bytes")
+        .with_description("The part of accelerd_memory_bytes in use: without what is reserved in advance for calls, and free blocks of pools.")
+        .with_callback(move |gauge| {
+            with(&weak, |app| {
+                for place in devices::memory::memory(app) {
+                    let observe = |kind: &KindMemory| {
+                        gauge.observe(place.used_of(kind), &labels(place.reserved.place, kind.kind));
+                    };
+                    place.reserved.kinds.iter().for_each(observe);
+                }
+            });
         })
         .build();
     let ledger = Arc::downgrade(&app.ledger);

@@ -11,7 +11,7 @@ use accelerd_kernels::{DeviceId, Discovered};
 use tokio::{
     net::{TcpListener, UnixListener},
     sync::Notify,
-    time::{MissedTickBehavior, interval, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tower::ServiceBuilder;
@@ -81,12 +81,15 @@ impl Drop for Listeners {
     }
 }
 
+/// The part of the time of the calls in which streams are told that it is over: a tenth, and at most this.
+const MAX_STREAM_END_SHARE: Duration = Duration::from_millis(500);
+
 /// Outcome of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drained {
     /// True if every accepted call completed, and everything was released, in time.
     pub complete: bool,
-    /// Connections that were aborted.
+    /// Connections with calls that were aborted.
     pub aborted_connections: usize,
     /// Calls that were aborted.
     pub aborted_calls: u64,
@@ -215,9 +218,15 @@ impl Daemon {
         let for_calls = limit.saturating_sub(release_share(limit));
         self.set_not_ready();
         self.main.shutdown.closing.cancel();
-        let complete = timeout(for_calls, self.main.connections.closed()).await.is_ok();
-        let aborted_connections = if complete { 0 } else { self.main.connections.count() };
+        let for_stream_ends = (for_calls / 10).min(MAX_STREAM_END_SHARE);
+        let closed = timeout(for_calls.saturating_sub(for_stream_ends), self.main.connections.closed()).await.is_ok();
+        let aborted_connections = if closed { 0 } else { self.main.connections.busy() };
+        let complete = aborted_connections == 0;
         let aborted_calls = if complete { 0 } else { u64::try_from(self.app.metrics.in_flight()).unwrap_or(0) };
+        if !complete {
+            self.app.stream_ends.timeout.cancel();
+            let _late = timeout(for_stream_ends, self.main.connections.closed()).await;
+        }
         let engine = self.app.engine.drain(for_calls.saturating_sub(begin.elapsed())).await;
         self.main.shutdown.abort.cancel();
         let release = Release::within(limit.saturating_sub(begin.elapsed()));
@@ -354,14 +363,14 @@ fn watch_devices(app: &Arc<App>, closing: CancellationToken) {
 /// Interval at which the memory of expired and lost tensors is freed. Their handles are refused at once.
 const TENSOR_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Frees expired and lost tensors until the daemon closes. Holds the app weakly.
+/// Frees expired and lost tensors until the daemon closes. Sleeps while there is none. Holds the app weakly.
 fn sweep_tensors(app: &Arc<App>, closing: CancellationToken) {
     let weak = Arc::downgrade(app);
+    let table = Arc::clone(&app.tensors.table);
     let sweeping = async move {
-        let mut ticks = interval(TENSOR_SWEEP_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
+            table.filled().await;
+            sleep(TENSOR_SWEEP_INTERVAL).await;
             let Some(app) = weak.upgrade() else { return };
             app.tensors.sweep();
         }

@@ -127,7 +127,9 @@ fn from_submit(error: SubmitError, message: String) -> Status {
                 [("estimated_ms", estimated.as_millis().to_string()), ("left_ms", left.as_millis().to_string())];
             let metadata: HashMap<_, _> = metadata.map(|(key, value)| (key.to_owned(), value)).into();
             let mut details = ErrorDetails::with_error_info("WOULD_MISS_DEADLINE", DOMAIN, metadata);
-            details.set_retry_info(Some(retry_after));
+            if retry_after.is_some() {
+                details.set_retry_info(retry_after);
+            }
             bounds::status(Code::ResourceExhausted, &message, &details)
         }
         SubmitError::TooLarge { measure, asked, limit } => {
@@ -331,6 +333,11 @@ pub(crate) fn bound_trailers(trailers: &mut HeaderMap) {
     }
 }
 
+/// The daemon accepts no new work.
+pub(crate) fn draining() -> Status {
+    ApiError::Submit(SubmitError::Draining).into()
+}
+
 /// The call's deadline has passed.
 pub(crate) fn deadline_exceeded() -> Status {
     with_reason(Code::DeadlineExceeded, "the deadline passed".to_owned(), "DEADLINE", HashMap::new())
@@ -468,10 +475,15 @@ mod tests {
         let estimated = Duration::from_millis(900);
         let left = Duration::from_millis(200);
         let retry_after = Duration::from_millis(700);
-        let status = status(SubmitError::WouldMissDeadline { estimated, left, retry_after });
-        assert_eq!((status.code(), reason(&status).as_str()), (Code::ResourceExhausted, "WOULD_MISS_DEADLINE"));
-        assert_eq!(status.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));
-        assert_eq!(status.get_details_error_info().expect("error info").metadata["estimated_ms"], "900");
+        let refused = |retry_after| status(SubmitError::WouldMissDeadline { estimated, left, retry_after });
+        let busy = refused(Some(retry_after));
+        assert_eq!((busy.code(), reason(&busy).as_str()), (Code::ResourceExhausted, "WOULD_MISS_DEADLINE"));
+        assert_eq!(busy.get_details_retry_info().expect("retry info").retry_delay, Some(retry_after));
+        assert_eq!(busy.get_details_error_info().expect("error info").metadata["estimated_ms"], "900");
+        let too_long = refused(None);
+        assert_eq!((too_long.code(), reason(&too_long).as_str()), (Code::ResourceExhausted, "WOULD_MISS_DEADLINE"));
+        assert!(too_long.get_details_retry_info().is_none(), "a retry would take as long");
+        assert!(too_long.message().contains("a longer deadline"), "{}", too_long.message());
     }
 
     #[test]

@@ -187,6 +187,24 @@ async fn a_drain_that_aborts_a_call_exits_with_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_drain_does_not_wait_for_connections_without_calls_that_ignore_it() {
+    let mut running = Running::start(&["--set", "drain.endpoint_delay=0s", "--set", "drain.timeout=20s"]);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    // Peers that send nothing more, and do not answer the ping by which GOAWAY is acknowledged.
+    let silent = [&b""[..], &preface[..10], preface].map(|sent| {
+        let mut stream = std::net::TcpStream::connect(running.grpc).expect("it accepts connections");
+        stream.write_all(sent).expect("sent");
+        stream
+    });
+    running.embed().await.embed(one_text()).await.expect("it serves, so it has accepted the connections before");
+    running.signal("-TERM");
+    let drained = running.line("drained");
+    assert_eq!((drained["complete"].as_bool(), drained["level"].as_str()), (Some(true), Some("INFO")), "{drained}");
+    assert_eq!(running.wait().code(), Some(0));
+    drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kernels_run_in_a_process_of_the_same_binary_that_ends_with_the_daemon() {
     let mut running = Running::start(&["--set", "drain.endpoint_delay=0s"]);
     let address = format!("http://{}", running.grpc);

@@ -135,7 +135,7 @@ async fn spans_of<F: Future<Output = ()>>(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_of_a_stream_link_to_its_call_and_contain_their_kernels() {
+async fn a_call_contains_its_queue_batches_and_kernels_and_is_linked_with_the_batches() {
     let spans = spans_of(|mut embed| async move {
         let batch = |sequence| v1::EmbedStreamRequest { sequence, embed: Some(one_text()) };
         let batches = tokio_stream::iter((1..=3).map(batch));
@@ -147,15 +147,28 @@ async fn batches_of_a_stream_link_to_its_call_and_contain_their_kernels() {
     .await;
     let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
     let [stream] = named(&embed_service::EMBED_STREAM.path()[1..])[..] else { panic!("one call, not {spans:?}") };
-    let linked = |batch: &&&Span| batch.links.iter().any(|link| link.span_id == stream.span_id);
-    let batches = named("batch");
-    assert!(!batches.is_empty() && batches.iter().all(|batch| linked(&batch)), "{batches:?}");
+    let links_to = |span: &Span, other: &Span| span.links.iter().any(|link| link.span_id == other.span_id);
+    let of_call = |name: &str| {
+        let children = named(name).into_iter().filter(|span| span.parent_span_id == stream.span_id);
+        children.inspect(|span| assert_eq!(span.trace_id, stream.trace_id)).collect::<Vec<_>>()
+    };
+    // A batch serves many calls: it has a trace of its own, which is linked with that of the call in both directions.
+    let batches: Vec<_> = named("batch").into_iter().filter(|span| span.parent_span_id.is_empty()).collect();
+    assert!(!batches.is_empty() && batches.iter().all(|batch| links_to(batch, stream)), "{batches:?}");
     let links: usize = batches.iter().map(|batch| batch.links.len()).sum();
     assert_eq!(links, 3, "every batch of the stream is linked once");
+    let (queued, in_batches) = (of_call("queue"), of_call("batch"));
+    assert_eq!((queued.len(), in_batches.len()), (3, 3), "{spans:?}");
+    for in_batch in &in_batches {
+        assert!(batches.iter().any(|batch| links_to(in_batch, batch)), "{in_batch:?}");
+        let kernel = |span: &&&Span| span.parent_span_id == in_batch.span_id;
+        assert_eq!(named("embed_pool").iter().filter(kernel).count(), 1, "{spans:?}");
+    }
     let kernels = named("embed_pool");
-    assert_eq!(kernels.len(), batches.len());
+    assert_eq!(kernels.len(), batches.len() + in_batches.len());
     for kernel in kernels {
-        assert!(batches.iter().any(|batch| batch.span_id == kernel.parent_span_id), "{kernel:?}");
+        let parents = batches.iter().chain(&in_batches);
+        assert!(parents.clone().any(|batch| batch.span_id == kernel.parent_span_id), "{kernel:?}");
         assert_eq!(text_of(kernel, "device").as_deref(), Some("cpu"));
     }
     // An error of the client is not an error of the server.

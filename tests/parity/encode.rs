@@ -391,16 +391,18 @@ fn batch_invariance(backend: &mut Backend) -> Result<(), String> {
 
 fn alone_and_batched(encoder: &Arc<Encoder>, precision: Precision, backend: &mut Backend) -> Result<(), String> {
     let mut random = random(1);
-    for length in [1, 16, 30, 64, 77, 200] {
-        let text = request(encoder, &[length], precision, u64::from(length));
-        let alone = run(std::slice::from_ref(&text), backend)?.remove(0);
-        for others in [1, 500] {
-            let lengths: Vec<_> = (0..others).map(|_| random.random_range(1..=60)).collect();
-            let neighbours = request(encoder, &lengths, precision, 99);
-            let together = run(&[neighbours.clone(), text.clone(), neighbours], backend)?.remove(1);
-            if together != alone {
-                return Err(format!("{precision:?}: a sequence of {length} tokens differs among {others} others"));
-            }
+    let texts = [1, 16, 30, 64, 77, 200].map(|length| request(encoder, &[length], precision, u64::from(length)));
+    let mut alone = vec![];
+    for text in &texts {
+        alone.push(run(std::slice::from_ref(text), backend)?.remove(0));
+    }
+    for others in [1, 500] {
+        let lengths: Vec<_> = (0..others).map(|_| random.random_range(1..=60)).collect();
+        let neighbours = request(encoder, &lengths, precision, 99);
+        let batch = [std::slice::from_ref(&neighbours), &texts, std::slice::from_ref(&neighbours)].concat();
+        let together = &run(&batch, backend)?[1..=texts.len()];
+        if let Some(nth) = (0..texts.len()).find(|&nth| together[nth] != alone[nth]) {
+            return Err(format!("{precision:?}: text {nth} differs among {others} others"));
         }
     }
     Ok(())

@@ -71,6 +71,37 @@ async fn the_first_and_the_last_run_are_checked_on_elements_of_their_own() {
 }
 
 #[tokio::test]
+async fn zeros_do_not_pass_for_results_that_are_smaller_than_the_tolerance() {
+    let server = TestServer::start().await;
+    let of = |value: &str| {
+        format!(
+            "import warp as wp\n@wp.kernel\ndef small(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n    \
+             i = wp.tid()\n    y[i] = {value}\n"
+        )
+    };
+    let launch = |value: &str| {
+        let numbers: Vec<_> = (0..50_u8).map(|nth| f32::from(nth) / 25.0).collect();
+        let launch = request(&of(value), &[50], vec![argument("x", tensor(&[50], &numbers))]);
+        v1::LaunchRequest { outputs: vec![v1::KernelOutput { name: "y".to_owned(), shape: vec![50] }], ..launch }
+    };
+    let reference = Some(program(&of("wp.exp(x[i]) / 1.0e7")));
+    let against = |value: &str| v1::BenchmarkRequest { reference: reference.clone(), ..benchmark(launch(value)) };
+    let zeros = measure(&server, against("0.0")).await.expect("it is valid");
+    assert_eq!((zeros.verdict(), zeros.mismatches.len()), (BenchmarkVerdict::Mismatch, 2), "{zeros:?}");
+    assert_eq!(zeros.mismatches[0].failed_count, 50);
+    let [small] = &zeros.small_outputs[..] else { panic!("{zeros:?}") };
+    assert_eq!((small.output.as_str(), small.atol), ("y", 1e-5));
+    assert!(small.max_norm > 7e-7 && small.max_norm_rtol.is_some(), "{small:?}");
+    let right = measure(&server, against("wp.exp(x[i]) * 1.0e-7")).await.expect("it is valid");
+    assert_ne!(right.verdict(), BenchmarkVerdict::Mismatch, "{right:?}");
+    assert_eq!(right.small_outputs.len(), 1, "the answer says how results were judged");
+    let given = v1::BenchmarkRequest { atol: Some(1e-5), ..against("0.0") };
+    let given = measure(&server, given).await.expect("it is valid");
+    assert!(given.mismatches.is_empty(), "a tolerance of the caller decides alone: {given:?}");
+    assert_eq!(given.small_outputs[0].max_norm_rtol, None);
+}
+
+#[tokio::test]
 async fn an_element_that_is_not_written_is_not_taken_for_zero() {
     let server = TestServer::start().await;
     let request = v1::BenchmarkRequest { reference: Some(program(&copy("y[i] = 0.0"))), ..benchmark(copying("pass")) };

@@ -1,5 +1,8 @@
 //! Health, drain, sockets, reflection.
 
+use std::time::Duration;
+
+use accelerd_client::Client;
 use accelerd_proto::{
     methods::{device_service, embed_service, similarity_service},
     v1,
@@ -71,7 +74,7 @@ async fn callers_cannot_drain_a_daemon_unless_the_settings_allow_it() {
 async fn liveness_stays_true_while_a_drain_can_be_resumed() {
     let server = TestServer::start_with(|config| {
         config.drain.allow_rpc = true;
-        config.drain.liveness_grace = std::time::Duration::from_secs(3600);
+        config.drain.liveness_grace = Duration::from_secs(3600);
     })
     .await;
     let health = connect(server.daemon.health_addr()).await;
@@ -102,6 +105,24 @@ async fn accepted_calls_are_answered_when_the_daemon_shuts_down() {
             assert_eq!(status.code(), Code::Unavailable, "{status:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn calls_of_a_client_survive_a_restart_of_the_daemon() {
+    let server = TestServer::start().await;
+    let address = server.daemon.grpc_addr();
+    let client = Client::connect(format!("http://{address}")).await.expect("the daemon listens");
+    let before = client.embed(["open a socket"]).await.expect("it answers").vectors;
+    server.daemon.shutdown().await;
+
+    let away = client.clone();
+    let call = tokio::spawn(async move { away.embed(["open a socket"]).await });
+    let error = client.with_deadline(Duration::from_millis(300)).models().await.expect_err("nobody listens");
+    assert!(matches!(error.code(), Code::Unavailable | Code::DeadlineExceeded), "{error}");
+    assert!(!call.is_finished(), "it waits for the daemon");
+    let _again = TestServer::start_with(|config| config.server.listen = address).await;
+    let after = call.await.expect("the call ends").expect("the daemon is back").vectors;
+    assert_eq!(after, before);
 }
 
 #[tokio::test]

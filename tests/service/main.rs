@@ -6,6 +6,7 @@ mod benchmark_op;
 mod collections;
 mod columns;
 mod data_parallel;
+mod drain;
 mod embed;
 mod filters;
 mod flow_control;

@@ -158,6 +158,48 @@ async fn defaults_are_those_of_torch_testing() {
 }
 
 #[tokio::test]
+async fn zeros_do_not_pass_for_numbers_that_are_smaller_than_the_default_tolerance() {
+    let server = TestServer::start().await;
+    let expected = [1e-7, 2e-7, 0.0, -8e-7, 0.5];
+    let judged = async |actual: &[f32], policy: Option<v1::ComparisonPolicy>| {
+        let of = |numbers: &[f32]| vec![floats("y", &[5], numbers)];
+        let request = v1::CompareOutputsRequest { policy, ..request(of(actual), of(&expected)) };
+        compare(&server, request).await.outputs.remove(0)
+    };
+    let zeros = judged(&[0.0, 0.0, 0.0, 0.0, 0.5], None).await;
+    assert_eq!(zeros.verdict(), OutputVerdict::Passed, "the errors are small next to the largest number");
+    assert_eq!(zeros.small_output, None);
+    let wrong = judged(&[9e-6, 0.0, 0.0, 0.0, 0.5], None).await;
+    assert_eq!(wrong.verdict(), OutputVerdict::Mismatch, "{wrong:?}");
+    assert_eq!(wrong.differences.as_ref().map(|differences| differences.failed_count), Some(1));
+    let small = wrong.small_output.expect("most numbers are small");
+    assert_eq!((small.output.as_str(), small.atol, small.max_norm), ("y", 1e-5, 0.5));
+    assert_eq!(wrong.tolerances.len(), 2, "{:?}", wrong.tolerances);
+    let given = judged(&[9e-6, 0.0, 0.0, 0.0, 0.5], Some(close(1e-5, 0.0))).await;
+    assert_eq!(given.verdict(), OutputVerdict::Passed);
+    assert_eq!(given.small_output.map(|small| small.max_norm_rtol), Some(None));
+}
+
+#[tokio::test]
+async fn zeros_do_not_pass_for_cases_that_are_all_smaller_than_the_default_tolerance() {
+    let server = TestServer::start().await;
+    let chunk = |y: &[f32], expected: &[f32]| cases(vec![floats("y", &[3], y)], vec![floats("y", &[3], expected)]);
+    let judged = async |policy: v1::ComparisonPolicy, actual: &[f32]| {
+        let sent = vec![header(policy), chunk(actual, &[1e-7, 2e-7, 3e-7]), chunk(actual, &[1e-7, 2e-7, 3e-7])];
+        let answers = verify(&server, sent).await.expect("valid");
+        let Some(Part::Summary(summary)) = answers.last().cloned() else { panic!("{answers:?}") };
+        summary
+    };
+    let zeros = judged(v1::ComparisonPolicy::default(), &[0.0; 3]).await;
+    assert!(!zeros.passed && zeros.failed_count == 0, "{zeros:?}");
+    assert_eq!(zeros.outputs[0].verdict(), OutputVerdict::Mismatch);
+    assert!(zeros.outputs[0].small_output.as_ref().is_some_and(|small| small.max_norm_rtol.is_some()));
+    assert!(judged(v1::ComparisonPolicy::default(), &[1e-7, 2e-7, 3e-7]).await.passed);
+    let given = judged(close(1e-5, 0.0), &[0.0; 3]).await;
+    assert!(given.passed && given.outputs[0].small_output.is_some(), "{given:?}");
+}
+
+#[tokio::test]
 async fn the_rust_client_compares_large_and_resident_tensors() {
     let server = TestServer::start().await;
     let client = Client::connect(format!("http://{}", server.daemon.grpc_addr())).await.expect("the daemon listens");

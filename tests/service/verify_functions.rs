@@ -36,7 +36,17 @@ const MODULE: &str = r#"(module
             (local.set $from (i32.add (local.get $from) (i32.const 8)))
             (local.set $length (i32.sub (local.get $length) (i32.const 1)))
             (br $next)))
-        (local.get $sum)))"#;
+        (local.get $sum))
+    (func $is_magic (param i32) (result i32) (i32.eq (local.get 0) (i32.const 123456789)))
+    (func (export "successor") (param i32) (result i32)
+        (if (result i32) (call $is_magic (local.get 0)) (then (i32.const 0))
+            (else (i32.add (local.get 0) (i32.const 1)))))
+    (func (export "spread") (param $x f64) (param $y f64) (param $out i32)
+        (f64.store (local.get $out) (f64.add (local.get $x) (local.get $y)))
+        (f64.store offset=8 (local.get $out) (f64.sub (local.get $x) (local.get $y)))
+        (f64.store offset=16 (local.get $out) (f64.mul (local.get $x) (local.get $y))))
+    (func (export "hash") (param i64) (result i64)
+        (i64.and (i64.mul (local.get 0) (i64.const 0x85EBCA6B)) (i64.const 0xFFFFFFFF))))"#;
 
 pub(crate) fn wasm(function: &str) -> v1::WasmFunction {
     let module = wat::parse_str(MODULE).expect("valid text");
@@ -183,6 +193,39 @@ async fn a_wrong_comparison_is_found_and_shrunk_to_its_threshold() {
     let shrunk = first.shrunk.as_ref().or(first.found.as_ref()).expect("a case");
     assert_eq!(bits(&shrunk.inputs, "x"), 1000_f64.to_bits());
     assert_eq!((bits(&shrunk.actual, "result"), bits(&shrunk.expected, "result")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_constant_inside_a_module_is_a_case() {
+    let server = TestServer::start().await;
+    let header = header("successor", "def successor(x: int) -> int:\n    return x + 1\n");
+    let (_, functions) = summary(&server, generated(header, 2000)).await;
+    let found = functions.counterexamples.iter().map(|one| one.found.as_ref().expect("as it was found"));
+    let inputs: Vec<_> = found.map(|case| bits(&case.inputs, "x")).collect();
+    assert!(inputs.contains(&123_456_789), "{inputs:?}");
+}
+
+#[tokio::test]
+async fn the_low_bits_of_a_product_are_those_of_a_module() {
+    let server = TestServer::start().await;
+    let header = header("hash", "def hash(x: int) -> int:\n    return (x * 0x85EBCA6B) & 0xFFFFFFFF\n");
+    let (summary, functions) = summary(&server, generated(header, 20_000)).await;
+    assert_eq!((summary.case_count, summary.failed_count), (20_000, 0));
+    assert_eq!(outcomes(&functions.reference_outcomes), [("ok", 20_000)]);
+}
+
+#[tokio::test]
+async fn a_tuple_matches_what_a_function_writes_to_an_address() {
+    let server = TestServer::start().await;
+    let source = |third: &str| {
+        format!("def spread(x: float, y: float) -> tuple[float, float, float]:\n    return x + y, x - y, {third}\n")
+    };
+    let (first, _) = summary(&server, generated(header("spread", &source("x * y")), 5000)).await;
+    assert_eq!((first.case_count, first.failed_count), (5000, 0));
+    let (second, functions) = summary(&server, generated(header("spread", &source("y * y")), 5000)).await;
+    assert!(second.failed_count > 0);
+    let shrunk = functions.counterexamples[0].shrunk.as_ref().expect("a simpler case");
+    assert_eq!(shrunk.actual.len(), 3);
 }
 
 #[tokio::test]

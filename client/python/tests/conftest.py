@@ -31,44 +31,79 @@ def _program() -> Path | None:
     return next((program for program in built if program.exists()), None)
 
 
+class Daemon:
+    """A daemon of the built program, with ports and a data folder that it keeps over restarts."""
+
+    def __init__(self, program: Path, folder: Path) -> None:
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        grpc_port, admin, health = (one.getsockname()[1] for one in held)
+        for one in held:
+            one.close()
+        self.target = f"127.0.0.1:{grpc_port}"
+        self._log = folder / "log"
+        self._arguments = [program, "serve", "--listen", self.target, "--set", "drain.endpoint_delay=0s"]
+        for name, port in {"admin_listen": admin, "health_listen": health}.items():
+            self._arguments += ["--set", f"server.{name}=127.0.0.1:{port}"]
+        self._arguments += ["--set", f"models.folders={ROOT}/kernels/models/tests/encoders"]
+        self._arguments += ["--set", f"store.snapshot_url=file://{folder}/snapshots"]
+        self._arguments += ["--data-dir", folder / "data"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and return once it serves."""
+        with open(self._log, "a") as log:
+            self._process = subprocess.Popen(self._arguments, stdout=log, stderr=log)
+        channel = grpc.insecure_channel(self.target)
+        ready = grpc.channel_ready_future(channel)
+        until = time.monotonic() + START_TIMEOUT
+        while True:
+            assert self._process.poll() is None, self._log.read_text()
+            try:
+                ready.result(timeout=0.2)
+                break
+            except grpc.FutureTimeoutError:
+                assert time.monotonic() < until, self._log.read_text()
+        channel.close()
+
+    def terminate(self) -> int:
+        """Send SIGTERM. Returns the exit status."""
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        process.terminate()
+        return process.wait()
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a daemon: ACCELERD_SERVER, or one that is started for the tests."""
     if named := os.environ.get("ACCELERD_SERVER"):
         yield named
         return
+    daemon = Daemon(_built_program(), tmp_path_factory.mktemp("daemon"))
+    try:
+        daemon.start()
+        yield daemon.target
+    finally:
+        daemon.terminate()
+
+
+def _built_program() -> Path:
     program = _program()
     if program is None:
         pytest.skip("no daemon: set ACCELERD_SERVER or ACCELERD_BIN, or cargo build -p accelerd")
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    grpc_port, admin, health = (one.getsockname()[1] for one in held)
-    for one in held:
-        one.close()
-    flags = {"admin_listen": admin, "health_listen": health}
-    arguments = [program, "serve", "--listen", f"127.0.0.1:{grpc_port}", "--set", "drain.endpoint_delay=0s"]
-    for name, port in flags.items():
-        arguments += ["--set", f"server.{name}=127.0.0.1:{port}"]
-    arguments += ["--set", f"models.folders={ROOT}/kernels/models/tests/encoders"]
-    folder = tmp_path_factory.mktemp("daemon")
-    arguments += ["--set", f"store.snapshot_url=file://{folder}/snapshots"]
-    with open(folder / "log", "w") as log:
-        daemon = subprocess.Popen([*arguments, "--data-dir", folder / "data"], stdout=log, stderr=log)
+    return program
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon of a test's own, which serves."""
+    daemon = Daemon(_built_program(), tmp_path)
     try:
-        channel = grpc.insecure_channel(f"127.0.0.1:{grpc_port}")
-        ready = grpc.channel_ready_future(channel)
-        until = time.monotonic() + START_TIMEOUT
-        while True:
-            assert daemon.poll() is None, (folder / "log").read_text()
-            try:
-                ready.result(timeout=0.2)
-                break
-            except grpc.FutureTimeoutError:
-                assert time.monotonic() < until, (folder / "log").read_text()
-        channel.close()
-        yield f"127.0.0.1:{grpc_port}"
+        daemon.start()
+        yield daemon
     finally:
         daemon.terminate()
-        daemon.wait()
 
 
 @pytest.fixture

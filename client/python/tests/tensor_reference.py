@@ -195,6 +195,8 @@ class Reference(tensor_pb2_grpc.TensorServiceServicer):
         self.requests: list[pb.ExecuteRequest] = []
         self.uploads: list[list[pb.UploadTensorRequest]] = []
         self.resident: dict[str, tuple[pb.ResidentTensor, pb.Tensor]] = {}
+        #: Larger responses are refused, as the daemon does.
+        self.max_response_bytes: int | None = None
         self._handles = itertools.count(1)
 
     def keep(self, tensor: pb.Tensor, device: str, ttl: float) -> pb.ResidentTensor:
@@ -260,6 +262,10 @@ class Reference(tensor_pb2_grpc.TensorServiceServicer):
                 response.kept.append(self.keep(tensor, request.device, ttl))
             else:
                 response.outputs.append(tensor)
+        limit = self.max_response_bytes
+        if limit is not None and (size := response.ByteSize()) > limit:
+            code = grpc.StatusCode.RESOURCE_EXHAUSTED
+            context.abort(code, f"the response has {size} bytes, a message at most {limit}")
         return response
 
 

@@ -227,7 +227,7 @@ def test_arguments_that_make_no_sense_are_refused_here(failing, call, cls, messa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"target": 5}, "target: expected a str"),
+        ({"target": 5}, "target: expected an address such as"),
         ({"connections": 0}, "connections: expected at least 1, got 0"),
         ({"attempts": 0}, "attempts: expected at least 1, got 0"),
         ({"timeout": 0}, "timeout: expected a positive number of seconds, got 0"),

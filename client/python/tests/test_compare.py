@@ -34,6 +34,20 @@ def test_equal_arrays_pass_and_the_report_says_what_differs(client: Client) -> N
     client.assert_close(changed, X, atol=output.sufficient_atol, rtol=output.rtol)
 
 
+def test_zeros_in_place_of_small_numbers_differ_unless_a_tolerance_is_given(client: Client) -> None:
+    expected = np.exp(np.linspace(-2, 2, 100)).astype(np.float32) / np.float32(1e7)
+    report = client.compare(np.zeros_like(expected), expected)
+    output = report["output"]
+    assert not report.passed and output.failed == 100 and output.small_output is not None
+    assert output.small_output.atol == 1e-5 and output.max_norm == output.small_output.max_norm_rtol
+    assert "Most expected numbers of 'output' are smaller than atol=1e-05" in repr(report)
+    assert client.compare(expected * np.float32(1 + 2**-22), expected).passed
+    given = client.compare(np.zeros_like(expected), expected, atol=1e-5, rtol=0.0)
+    small = given["output"].small_output
+    assert given.passed and small is not None and small.max_norm_rtol is None
+    assert client.compare(expected, expected)["output"].small_output is None
+
+
 def test_the_verdict_is_that_of_numpy_for_random_arrays(client: Client) -> None:
     random = np.random.default_rng(5)
     for dtype in (np.float16, np.float32, np.float64, np.int16):

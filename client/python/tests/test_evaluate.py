@@ -11,7 +11,15 @@ import pytest
 from fake_daemon import FakeDaemon, serving
 from google.protobuf.duration_pb2 import Duration
 
-from accelerd import AccelerdError, Client, CudaInputOutput, CudaOutput, CudaResources, EvaluationMismatch
+from accelerd import (
+    AccelerdError,
+    Client,
+    CudaInputOutput,
+    CudaOutput,
+    CudaResources,
+    EvaluationMismatch,
+    SmallOutput,
+)
 from accelerd._proto import kernel_pb2 as pb
 from accelerd._proto import tensor_pb2
 from accelerd._tensor import to_array
@@ -79,12 +87,14 @@ def test_a_response_is_decoded(daemon: FakeDaemon, local: Client) -> None:
         median_time=Duration(nanos=1_000),
         mismatches=[pb.BenchmarkMismatch(**mismatch)],
         arch="sm_90",
+        small_outputs=[pb.SmallOutput(output="y", atol=0.5, max_norm=0.25)],
     )
     found = local.evaluate_cuda(SOURCE, "k", params(), grid=1, block=1, expected={"y": np.ones((2, 2), np.float32)})
     assert (found.verdict, found.passed, found.run, found.param) == ("mismatch", False, 3, "y")
     assert found.resources == CudaResources(16, 0, 0, 0, 8, 0)
     assert (found.times, found.median, found.p90) == ((1e-6, 1.0), 1e-6, None)
     assert found.mismatches == (EvaluationMismatch("y", 3, 2, 1, 1.5, 2.0),)
+    assert found.small_outputs == (SmallOutput("y", 0.5, 0.25, None),)
     [output] = daemon.kernels.evaluations[-1].expected.outputs
     assert output.name == "y"
     assert to_array(output.value).tolist() == [[1.0, 1.0], [1.0, 1.0]]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from accelerd import Collection, _points
+from accelerd._payload import PayloadTable
 from accelerd._proto import similarity_pb2 as pb
 
 #: A time in nanoseconds: doubles near it are 256 apart.
@@ -89,6 +90,28 @@ def test_bounds_outside_of_64_bits_are_refused_unless_a_double_represents_them()
     for bound in (2**63 + 1, -(2**63) - 1, 10**400):
         with pytest.raises(ValueError, match=r"where\['t'\]: expected integers from -2\*\*63 to 2\*\*63 - 1"):
             condition(slice(0, bound))
+
+
+@pytest.mark.parametrize("test", [2**63, [1, 2**70], np.uint64(2**63)])
+def test_values_outside_of_64_bits_are_refused_by_the_name_of_their_field(test: object) -> None:
+    with pytest.raises(ValueError, match=r"^where\['t'\]: expected integers from -2\*\*63 to 2\*\*63 - 1, got"):
+        condition(test)
+
+
+@pytest.mark.parametrize("test", ["a\ud800", ["b", "a\ud800"]])
+def test_texts_without_an_encoding_are_refused_by_the_name_of_their_field(test: object) -> None:
+    with pytest.raises(ValueError, match=r"^where\['t'\]: .*lone surrogate at index 1$"):
+        condition(test)
+
+
+def test_names_without_an_encoding_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^where\[.*\]: name: lone surrogate at index 0$"):
+        _points.make_filter({"\ud800": 1}, None)
+    for payloads in ([{"\ud800": 1}], {"\ud800": [1]}):
+        with pytest.raises(ValueError, match=r"^payloads\[.*\]: name: lone surrogate at index 0$"):
+            PayloadTable(payloads, 1)
+    with pytest.raises(ValueError, match=r"^name: lone surrogate at index 1$"):
+        _points.describe("a\ud800")
 
 
 def test_durability_has_three_values() -> None:

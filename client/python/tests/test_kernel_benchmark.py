@@ -10,7 +10,7 @@ import pytest
 from fake_daemon import FakeDaemon, serving
 from google.protobuf.duration_pb2 import Duration
 
-from accelerd import BenchmarkMismatch, Client, InvalidArgumentError, KernelFault
+from accelerd import BenchmarkMismatch, Client, InvalidArgumentError, KernelFault, SmallOutput
 from accelerd._proto import kernel_pb2 as pb
 from accelerd.aio import AsyncClient
 
@@ -76,6 +76,18 @@ def test_what_is_wrong_is_the_verdict(daemon: FakeDaemon, local: Client) -> None
     )
     found = local.benchmark(local.compile(doubled), 1.0)
     assert isinstance(found.fault, KernelFault) and (found.fault.kind, found.fault.thread) == ("loop_budget", 3)
+    assert found.small_outputs == ()
+
+
+def test_results_of_which_the_tolerance_says_little_are_listed(daemon: FakeDaemon, local: Client) -> None:
+    small = [pb.SmallOutput(output="y", atol=1e-5, max_norm=2e-7, max_norm_rtol=1e-5), pb.SmallOutput(output="z")]
+    daemon.kernels.measured = pb.BenchmarkResponse(
+        verdict=pb.BENCHMARK_VERDICT_PASSED, device=pb.KERNEL_DEVICE_CPU, small_outputs=small
+    )
+    found = local.benchmark(local.compile(doubled), 1.0)
+    assert found.small_outputs == (SmallOutput("y", 1e-5, 2e-7, 1e-5), SmallOutput("z", 0.0, 0.0, None))
+    assert "errors must be at most 1e-05 of the largest, 2e-07" in str(found.small_outputs[0])
+    assert str(found.small_outputs[1]).endswith("which accepts zeros instead")
 
 
 def test_a_kernel_that_was_dropped_is_sent_again(daemon: FakeDaemon) -> None:

@@ -354,6 +354,10 @@ def test_answers_are_plain_types(client: Client, code: Collection) -> None:
     held = {account.kind: account.held_bytes for account in host.accounts}
     assert held["collections"] > 0 and held["messages"] > 0
     assert sum(held.values()) == host.held_bytes <= host.limit_bytes
+    used = {account.kind: account.used_bytes for account in host.accounts}
+    assert sum(used.values()) == host.used_bytes and used["collections"] == held["collections"]
+    assert 0 < used["messages"] < held["messages"], "most of what is reserved for calls is not in use"
+    assert host.resident_bytes > 0
 
 
 def test_texts_may_come_from_any_iterable(client: Client) -> None:
@@ -377,3 +381,25 @@ def test_plain_stubs_with_the_documented_options_get_no_compressed_answers(serve
         answer, call = stub.Embed.with_call(embed_pb2.EmbedRequest(texts={"values": ["a"] * 9000}))
         assert len(answer.embeddings.data) == 9000 * 1024
         assert "grpc-encoding" not in dict(call.initial_metadata())
+
+
+def test_lists_of_addresses_work(server: str) -> None:
+    for target in (f"ipv4:{server},{server}", [server, server], f"{server},{server}"):
+        with Client(target, timeout=30) as client:
+            assert client.devices()[-1].name == "cpu"
+
+
+def test_queries_that_exceed_a_message_are_searched_in_parts(server: str, client: Client) -> None:
+    rows = np.random.default_rng(5).standard_normal((600, 16), dtype=np.float32)
+    name = f"split-{uuid.uuid4().hex}"
+    collection = client.create_collection(name, dimensions=16)
+    try:
+        collection.upsert(range(600), vectors=rows, payloads={"n": np.arange(600)})
+        with Client(server, timeout=30, max_message_bytes=20_000) as small:
+            found = small.collection(name).search(vectors=rows, k=2)
+            assert [hits[0].id for hits in found] == list(range(600)) and found == collection.search(vectors=rows, k=2)
+            by_id = small.collection(name).search(ids=iter(range(600)), k=1, payload=False)
+            assert [hits[0].id for hits in by_id] == list(range(600))
+            assert small.collection(name).search(vectors=rows[:0]) == [] == small.collection(name).search(ids=[])
+    finally:
+        collection.delete()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelerd import Client, DataParallel, InvalidArgumentError, MessageTooLargeError, NotFoundError
+from accelerd import Client, DataParallel, InvalidArgumentError, NotFoundError
 from accelerd.aio import AsyncClient
 
 RANDOM = np.random.default_rng(11)
@@ -383,11 +383,12 @@ def test_an_error_says_which_expression_is_meant(client: Client) -> None:
         assert refused.value.violations
 
 
-def test_graphs_above_the_message_limit_are_refused(server: str) -> None:
+def test_graphs_above_the_message_limit_are_uploaded_and_freed(server: str) -> None:
     with Client(server, timeout=30, max_message_bytes=20_000) as small:
+        before = {tensor.handle for tensor in small.list_tensors()}
         assert small.tensor(np.ones(4_000, np.float32)).sum().numpy() == 4_000
-        with pytest.raises(MessageTooLargeError):
-            small.tensor(np.ones(6_000, np.float32)).sum().numpy()
+        assert small.tensor(np.ones(400_000, np.float32)).sum().numpy() == 400_000
+        assert {tensor.handle for tensor in small.list_tensors()} <= before
 
 
 def test_the_asyncio_client_computes_the_same(server: str) -> None:

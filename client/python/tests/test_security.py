@@ -21,6 +21,7 @@ from accelerd import (
     UnauthenticatedError,
     UnavailableError,
 )
+from accelerd._call import Settings
 from accelerd._credentials import PLAINTEXT
 from accelerd._hints import hint
 from accelerd._proto import embed_pb2, embed_pb2_grpc, error_pb2
@@ -182,7 +183,7 @@ def test_an_address_without_a_daemon_says_how_to_start_one(tmp_path: Path) -> No
         assert isinstance(refused, UnavailableError), refused
         assert f"is the daemon running at {target}? `accelerd serve` starts it" in str(refused)
         assert "ACCELERD_SERVER" in str(refused)
-        with Client(target, timeout=20) as client, pytest.raises(UnavailableError, match="is the daemon running at"):
+        with Client(target, attempts=1) as client, pytest.raises(UnavailableError, match="is the daemon running at"):
             list(client.embed_stream([["a"]]))
 
 
@@ -207,10 +208,32 @@ def test_a_missing_token_says_where_to_set_it_and_a_wrong_one_does_not(serve) ->
     assert "ACCELERD_TOKEN" not in str(failure(f"127.0.0.1:{port}", token="wrong"))
 
 
-def test_a_deadline_that_passed_here_names_the_timeout_and_one_of_the_daemon_does_not() -> None:
+def test_a_deadline_that_passed_names_the_timeout_and_the_time_limit_of_a_function_does_not() -> None:
     passed = grpc.StatusCode.DEADLINE_EXCEEDED
     assert "a larger timeout" in hint(passed, "Deadline Exceeded", "host:1", PLAINTEXT)
-    assert hint(passed, "the deadline passed after 5s in the queue", "host:1", PLAINTEXT) == ""
+    assert "a larger timeout" in hint(passed, "the deadline passed after 5s in the queue", "host:1", PLAINTEXT)
+    assert hint(passed, "the function did not end within 5s", "host:1", PLAINTEXT) == ""
+
+
+@pytest.mark.parametrize("variable", ["grpc_proxy", "https_proxy", "http_proxy"])
+def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
+    serve, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, port = serve(None)
+    target = f"127.0.0.1:{port}"
+    # Nothing listens there.
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for local in (target, f"http://{target}", f"localhost:{port}"):
+        with Client(local, timeout=10, attempts=1, token=TOKEN) as client:
+            assert client.models()[0].name == "toy"
+
+    async def main() -> list[Any]:
+        async with AsyncClient(target, timeout=10, attempts=1, token=TOKEN) as client:
+            return await client.models()
+
+    assert asyncio.run(main())[0].name == "toy"
+    options = [dict(Settings.of(at, None, 1, 1, 1).channel_options(at)) for at in ("daemon.example:7433", "unix:///a")]
+    assert [named.get("grpc.enable_http_proxy") for named in options] == [None, 0]
 
 
 def test_an_answer_of_a_proxy_names_the_variables_of_proxies() -> None:

@@ -29,8 +29,8 @@ pub use self::{
 };
 use crate::{
     Client, Error, Result,
-    call::final_error,
     proto::{self, ParseOutput, parse_stream_response},
+    resume::Resend,
     timing::Timings,
 };
 
@@ -114,7 +114,8 @@ impl Client {
         ParsedBatch::new(reply.message, sources, options, reply.timings)
     }
 
-    /// Parses batches over one stream. Outcomes come in the order of completion. Nothing is retried.
+    /// Parses batches over one stream. Outcomes come in the order of completion. After a lost connection, or the
+    /// drain of a daemon, batches without an outcome are sent again.
     pub async fn parse_stream(
         &self,
         batches: impl Stream<Item = Vec<Bytes>> + Send + 'static,
@@ -129,10 +130,9 @@ impl Client {
             inserted.insert(sequence, sources.clone());
             proto::ParseStreamRequest { sequence, parse: Some(request_options.request(sources)) }
         });
-        let responses = self.bidi_stream(parse_service::PARSE_STREAM, requests).await?;
+        let responses = self.resumable_stream(parse_service::PARSE_STREAM, requests, Resend::Unanswered).await?;
         let options = options.clone();
-        let read =
-            move |response: Result<_, _>| response.map_err(final_error).and_then(|r| outcome(r, &pending, &options));
+        let read = move |response: Result<_>| response.and_then(|r| outcome(r, &pending, &options));
         Ok(responses.map(read).boxed())
     }
 }

@@ -3,12 +3,12 @@
 #include "norm/row.cuh"
 
 // embedding_norm_{dtype}_{columns}, .._preload for few rows: the sum of word, position and token type embedding, then the norm.
-//   ids u32[T]; token_type_ids u32[T] or null: all 0; cu_seqlens u32[sequences + 1]
+//   ids u32[T]; token_type_ids u32[T] or null: all 0; position_rows u32[T] or null; cu_seqlens u32[sequences + 1]
 //   word_embeddings, position_embeddings, token_type_embeddings: rows of `tiles_per_row` * 128 bytes, zero-padded; the latter two may
 //   be null
 //   out: T rows, tiled; at most `columns`
 //   f32_mask: which operands are f32 where the compute type has 16 bits: F32_WORD_EMBEDDINGS, ..
-// A token's position is its index in its sequence plus `position_offset`.
+// A token's position is its position row or, without these, its index in its sequence plus `position_offset`.
 
 template <int ELEMENT, int VALUES, int WARPS, bool PRELOAD = false>
 __device__ __forceinline__ void embedding_norm(const EmbeddingNormParams& params) {
@@ -37,7 +37,12 @@ __device__ __forceinline__ void embedding_norm(const EmbeddingNormParams& params
     };
     // All loads are issued before the first is used.
     const u32 word = params.ids[row_index], kind = params.token_type_embeddings && params.token_type_ids ? params.token_type_ids[row_index] : 0;
-    const u32 position = params.position_embeddings ? row_index - params.cu_seqlens[sequence_of(row_index, params.cu_seqlens, params.sequences)] + params.position_offset : 0;
+    u32 position = 0;
+    if (params.position_embeddings && params.position_rows) {
+        position = params.position_rows[row_index];
+    } else if (params.position_embeddings) {
+        position = row_index - params.cu_seqlens[sequence_of(row_index, params.cu_seqlens, params.sequences)] + params.position_offset;
+    }
     add(params.word_embeddings, word, params.f32_mask & F32_WORD_EMBEDDINGS);
     if (params.position_embeddings) add(params.position_embeddings, position, params.f32_mask & F32_POSITION_EMBEDDINGS);
     if (params.token_type_embeddings) add(params.token_type_embeddings, kind, params.f32_mask & F32_TOKEN_TYPE_EMBEDDINGS);

@@ -183,6 +183,24 @@ fn atomic_operations_replace_a_component_and_give_the_previous_value() {
 }
 
 #[test]
+fn atomic_extrema_prefer_a_number_to_nan() {
+    let apply = |op, before: f64, operand: f64| -> f32 {
+        let result: Vec<f32> = written(1, |_| {
+            let place = at(OUT, &[int(0)]);
+            let operand = number(Dtype::F32, operand);
+            let stored = store(OUT, int(0), number(Dtype::F32, before));
+            vec![stored, Stmt::Atomic { op, place, operand, expected: None, previous: None }]
+        });
+        result[0]
+    };
+    for op in [AtomicOp::Min, AtomicOp::Max] {
+        assert_eq!([apply(op, 1.0, f64::NAN), apply(op, f64::NAN, 1.0)], [1.0, 1.0], "{op:?}");
+        assert!(apply(op, f64::NAN, f64::NAN).is_nan(), "{op:?}");
+    }
+    assert_eq!([apply(AtomicOp::Min, 1.0, -5.0), apply(AtomicOp::Max, 1.0, -5.0)], [-5.0, 1.0]);
+}
+
+#[test]
 fn compare_exchange_compares_bits() {
     let exchange = |expected: f64| -> Vec<f32> {
         written(1, |_| {

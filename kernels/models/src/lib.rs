@@ -22,6 +22,7 @@ mod words;
 
 pub use error::ModelError;
 use hf::{LoadError, Loaded, PairTemplate, Reranker, TextTokenizer};
+use sequences::SequenceRules;
 pub use sequences::{LongInput, Sequences, TokenizeError, TokenizeOptions, TruncationSide};
 use tokenizer::Tokenizer;
 pub use words::words;
@@ -252,7 +253,12 @@ impl Model {
             None => usize::MAX,
             Some((maximum, limit)) => options.max_tokens.unwrap_or(limit).min(maximum),
         };
-        sequences::split(ids, &[], (&[], &[]), limit, options, out)
+        let truncation_side = match &self.kind {
+            Kind::Table(_) => TruncationSide::default(),
+            Kind::Encoder(model) => model.truncation_side(),
+        };
+        let rules = SequenceRules { truncation_side, ..SequenceRules::default() };
+        sequences::split(ids, &[], rules, limit, options, out)
     }
 
     /// Appends the token ids of a text, special tokens included, without truncation.
@@ -262,7 +268,9 @@ impl Model {
             Kind::Encoder(model) => {
                 let rules = model.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
                 let pieces = rules.pieces(text, false).map_err(TokenizeError::Tokenizer)?;
-                ids.extend(rules.before().iter().chain(&pieces.ids).chain(rules.after()));
+                let left_out = rules.static_rules().left_out;
+                let kept = pieces.ids.iter().filter(|id| left_out != Some(**id));
+                ids.extend(rules.before().iter().chain(kept).chain(rules.after()));
             }
         }
         Ok(())
@@ -270,6 +278,11 @@ impl Model {
 }
 
 impl EncoderModel {
+    /// Which end of a long text is left out by default.
+    fn truncation_side(&self) -> TruncationSide {
+        self.text.as_ref().map_or_else(TruncationSide::default, TextTokenizer::truncation_side)
+    }
+
     fn tokenize(&self, text: &str, options: &TokenizeOptions, out: &mut Sequences) -> Result<(), TokenizeError> {
         let rules = self.text.as_ref().ok_or(TokenizeError::NoTokenizer)?;
         let maximum = self.encoder.config().max_tokens;
@@ -278,8 +291,18 @@ impl EncoderModel {
         if !(minimum..=maximum).contains(&limit) {
             return Err(TokenizeError::Limit { least: minimum, most: maximum, got: limit });
         }
+        let own = rules.static_rules();
+        let is_start =
+            options.long_input == LongInput::Truncate && options.truncation_side != Some(TruncationSide::Left);
+        let text = if is_start { own.start_of(text, limit) } else { text };
         let pieces = rules.pieces(text, options.with_offsets).map_err(TokenizeError::Tokenizer)?;
-        sequences::split(&pieces.ids, &pieces.bytes, (rules.before(), rules.after()), limit, options, out)
+        let rules = SequenceRules {
+            before: rules.before(),
+            after: rules.after(),
+            left_out: own.left_out,
+            truncation_side: rules.truncation_side(),
+        };
+        sequences::split(&pieces.ids, &pieces.bytes, rules, limit, options, out)
     }
 }
 
@@ -307,11 +330,16 @@ impl EncoderModel {
         Ok(Query { ids, room })
     }
 
-    /// Appends the pair of a query and a document; only the document is truncated, at its end.
+    /// Appends the pair of a query and a document; only the document is truncated, at the model's side.
     pub fn pair(&self, query: &Query, document: &str, out: &mut Sequences) -> Result<(), TokenizeError> {
         let (text_rules, pairs) = self.pair_rules()?;
         let ids = text_rules.pieces(document, false).map_err(TokenizeError::Tokenizer)?.ids;
-        pairs.append(&query.ids, &ids[..ids.len().min(query.room)], out);
+        let left_out = ids.len().saturating_sub(query.room);
+        let kept = match self.truncation_side() {
+            TruncationSide::Right => 0..ids.len() - left_out,
+            TruncationSide::Left => left_out..ids.len(),
+        };
+        pairs.append(&query.ids, &ids[kept], out);
         Ok(())
     }
 }

@@ -33,8 +33,8 @@ pub struct TokenizeOptions {
     pub max_tokens: Option<usize>,
     /// The treatment of longer texts.
     pub long_input: LongInput,
-    /// Which end of them is left out.
-    pub truncation_side: TruncationSide,
+    /// Which end of them is left out; `None`: the model's default.
+    pub truncation_side: Option<TruncationSide>,
     /// True to return the byte range of each token.
     pub with_offsets: bool,
 }
@@ -147,36 +147,52 @@ fn count(ids: usize) -> u32 {
     u32::try_from(ids).expect("fewer token ids than bytes of text")
 }
 
+/// How a model makes sequences of tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SequenceRules<'a> {
+    /// Special tokens before a text.
+    pub(crate) before: &'a [u32],
+    /// Special tokens after a text.
+    pub(crate) after: &'a [u32],
+    /// A token that is left out. It counts towards the limit.
+    pub(crate) left_out: Option<u32>,
+    /// Which end of long texts is left out by default.
+    pub(crate) truncation_side: TruncationSide,
+}
+
 /// Truncates or chunks the tokens of a text, and adds special tokens.
 pub(crate) fn split(
     pieces: &[u32],
     bytes: &[Range<usize>],
-    special_tokens: (&[u32], &[u32]),
+    rules: SequenceRules<'_>,
     limit: usize,
     options: &TokenizeOptions,
     out: &mut Sequences,
 ) -> Result<(), TokenizeError> {
-    let (before, after) = special_tokens;
+    let SequenceRules { before, after, left_out, truncation_side } = rules;
+    let is_kept = |id: &u32| left_out != Some(*id);
     let specials = before.len() + after.len();
     let room = limit.saturating_sub(specials).max(1);
     let tokens = pieces.len() + specials;
     let mut sequence = |range: Range<usize>| {
-        let token_bytes = bytes.get(range.clone()).unwrap_or_default();
+        let ids = &pieces[range.clone()];
+        let token_bytes = bytes.get(range).unwrap_or_default();
         if options.with_offsets {
             out.bytes.extend(before.iter().map(|_| 0..0));
             let start = options.prompt.len();
-            out.bytes.extend(token_bytes.iter().map(|b| b.start.saturating_sub(start)..b.end.saturating_sub(start)));
+            let kept = token_bytes.iter().zip(ids).filter(|(_, id)| is_kept(id));
+            out.bytes.extend(kept.map(|(b, _)| b.start.saturating_sub(start)..b.end.saturating_sub(start)));
             out.bytes.extend(after.iter().map(|_| 0..0));
         }
         out.ids.extend(before);
-        out.ids.extend(&pieces[range]);
+        out.ids.extend(ids.iter().filter(|id| is_kept(id)));
         out.ids.extend(after);
         out.end_sequence();
     };
     match options.long_input {
         _ if pieces.len() <= room => sequence(0..pieces.len()),
         LongInput::Error => return Err(TokenizeError::TooLong { limit, tokens }),
-        LongInput::Truncate => match options.truncation_side {
+        LongInput::Truncate => match options.truncation_side.unwrap_or(truncation_side) {
             TruncationSide::Right => sequence(0..room),
             TruncationSide::Left => sequence(pieces.len() - room..pieces.len()),
         },
@@ -197,7 +213,24 @@ mod tests {
     fn ids(options: &TokenizeOptions, limit: usize) -> Result<Sequences, TokenizeError> {
         let mut out = Sequences::default();
         let bytes: Vec<_> = (0..7).map(|i| i..i + 1).collect();
-        split(&[10, 11, 12, 13, 14, 15, 16], &bytes, (&[1], &[2]), limit, options, &mut out).map(|()| out)
+        let rules = SequenceRules { before: &[1], after: &[2], ..SequenceRules::default() };
+        split(&[10, 11, 12, 13, 14, 15, 16], &bytes, rules, limit, options, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn a_model_has_its_own_side_and_a_token_that_is_left_out_counts() {
+        let rules =
+            SequenceRules { left_out: Some(12), truncation_side: TruncationSide::Left, ..SequenceRules::default() };
+        let bytes: Vec<_> = (0..4).map(|i| i..i + 1).collect();
+        let cut = |truncation_side, limit| {
+            let options = TokenizeOptions { truncation_side, with_offsets: true, ..TokenizeOptions::default() };
+            let mut out = Sequences::default();
+            split(&[10, 11, 12, 13], &bytes, rules, limit, &options, &mut out).expect("it is truncated");
+            (out.ids, out.bytes)
+        };
+        assert_eq!(cut(None, 3), (vec![11, 13], vec![1..2, 3..4]));
+        assert_eq!(cut(Some(TruncationSide::Right), 3), (vec![10, 11], vec![0..1, 1..2]));
+        assert_eq!(cut(None, 4).0, [10, 11, 13]);
     }
 
     #[test]
@@ -206,7 +239,7 @@ mod tests {
         assert_eq!(ids(&options, 9).expect("it fits").ids, [1, 10, 11, 12, 13, 14, 15, 16, 2]);
         assert_eq!(ids(&options, 5).expect("truncated").ids, [1, 10, 11, 12, 2]);
         let end = TokenizeOptions {
-            truncation_side: TruncationSide::Left,
+            truncation_side: Some(TruncationSide::Left),
             with_offsets: true,
             prompt: "12345".to_owned(),
             ..options.clone()

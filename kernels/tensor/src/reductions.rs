@@ -17,22 +17,26 @@ type Result<T> = std::result::Result<T, GraphError>;
 /// The operations that combine values.
 pub(crate) const REDUCTIONS: &[Combining] = &[
     plain(&["sum"], SUM, Reduction::Sum),
-    Combining { epilogue: |sum, values| Ok(sum / values.count), ..plain(&["mean"], MEAN, Reduction::Sum) },
+    in_f64(Combining { epilogue: |sum, values| Ok(sum / values.count), ..plain(&["mean"], MEAN, Reduction::Sum) }),
     plain(&["prod"], SUM, Reduction::Prod),
     Combining { needs_values: true, ..plain(&["amin", "min"], SAME, Reduction::Min) },
     Combining { needs_values: true, ..plain(&["amax", "max"], SAME, Reduction::Max) },
     plain(&["all"], TRUTH, Reduction::Min),
     plain(&["any"], TRUTH, Reduction::Max),
-    Combining { prologue: |x| x * x, epilogue: |sum, _| Ok(sum.sqrt()), ..plain(&["norm"], SPREAD, Reduction::Sum) },
+    in_f64(Combining {
+        prologue: |x| x * x,
+        epilogue: |sum, _| Ok(sum.sqrt()),
+        ..plain(&["norm"], SPREAD, Reduction::Sum)
+    }),
     plain(&["logsumexp"], FLOAT_SPREAD, Reduction::LogSumExp),
-    Combining {
+    in_f64(Combining {
         epilogue: |squares, values| Ok(squares / values.degrees_of_freedom()?),
         ..plain(&["var"], SPREAD, Reduction::SquaredDeviations)
-    },
-    Combining {
+    }),
+    in_f64(Combining {
         epilogue: |squares, values| Ok((squares / values.degrees_of_freedom()?).sqrt()),
         ..plain(&["std"], SPREAD, Reduction::SquaredDeviations)
-    },
+    }),
 ];
 
 /// The operations that find an index.
@@ -43,8 +47,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
 
 const INDEX: Results = Results::one(ShapeRule::Reduced, DtypeRule::Is(Dtype::I64));
 
-/// An operation that combines the values of an operand. Values are combined in [`Dtype::compute`] of the type of the result: a 16-bit type
-/// given as `dtype` is where the result is rounded.
+/// An operation that combines the values of an operand. Values are combined in [`Dtype::compute`] of the type of the result, or in f64: a
+/// type given as `dtype` is where the result is rounded.
 pub(crate) struct Combining {
     pub(crate) names: &'static [&'static str],
     pub(crate) results: Results,
@@ -56,6 +60,8 @@ pub(crate) struct Combining {
     epilogue: for<'a> fn(Expr<'a>, &Values<'_>) -> Result<Expr<'a>>,
     /// True where the combination of no values is an error.
     needs_values: bool,
+    /// True where values are combined in f64.
+    is_in_f64: bool,
 }
 
 /// The values of which a result is made.
@@ -75,7 +81,21 @@ impl Values<'_> {
 /// An operation whose result is the combination of the elements.
 const fn plain(names: &'static [&'static str], (rule, dtype): TypeRule, reduction: Reduction) -> Combining {
     let results = Results::one(ShapeRule::Reduced, rule);
-    Combining { names, results, dtype, prologue: |x| x, reduction, epilogue: |x, _| Ok(x), needs_values: false }
+    Combining {
+        names,
+        results,
+        dtype,
+        prologue: |x| x,
+        reduction,
+        epilogue: |x, _| Ok(x),
+        needs_values: false,
+        is_in_f64: false,
+    }
+}
+
+/// The sum is out of the range of f32 where the result is not: that of the squares of numbers from 1e19 on or below 1e-22, for one.
+const fn in_f64(operation: Combining) -> Combining {
+    Combining { is_in_f64: true, ..operation }
 }
 
 /// The type of a result from attributes and the type of the elements.
@@ -122,10 +142,13 @@ impl Combining {
         if self.needs_values && count == 0 && shape.iter().product::<usize>() > 0 {
             return Err(GraphError::new(&node.name, "inputs[0]", "at least one element to reduce", "none"));
         }
-        let accumulate = dtype.compute();
+        let accumulate = if self.is_in_f64 { Dtype::F64 } else { dtype.compute() };
         let values = Values { count: count as f64, attributes };
         let prologue = function(node, x.dtype, |element| Ok((self.prologue)(element.cast(accumulate))))?;
-        let epilogue = function(node, accumulate, |value| Ok((self.epilogue)(value, &values)?.cast(dtype)))?;
+        // By way of the type in which elements are computed: a conversion from f64 to 16 bits has no vector instruction.
+        let compute = dtype.compute();
+        let epilogue =
+            function(node, accumulate, |value| Ok((self.epilogue)(value, &values)?.cast(compute).cast(dtype)))?;
         attributes.finish()?;
         let op = ReduceOp { dims, prologue, reduction: self.reduction, accumulate, epilogue };
         Ok((Op::Reduce(op), TensorType { dtype, shape }))

@@ -11,8 +11,19 @@ pub(crate) struct Earlier<'a> {
     pub(crate) columns: &'a [Vec<u8>],
     /// The place of the case in the columns.
     pub(crate) row: usize,
-    /// True if inputs should repeat each other more often.
-    pub(crate) related: bool,
+    /// What the inputs of the case have to do with each other.
+    pub(crate) relation: Relation,
+}
+
+/// What the inputs of a case have to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// What the mix draws.
+    Any,
+    /// They repeat each other more often.
+    Repeated,
+    /// Those of the second half are the same as those of the first half, opposite, or half a turn away: two points.
+    Paired,
 }
 
 impl Earlier<'_> {
@@ -22,7 +33,17 @@ impl Earlier<'_> {
 
     /// Returns true if inputs should repeat each other more often.
     pub(crate) fn is_related(&self) -> bool {
-        self.related && !self.is_empty()
+        self.relation == Relation::Repeated && !self.is_empty()
+    }
+
+    /// The value of the input that the next one of `count` belongs to, if their values are paired: as many inputs before it as there are in a
+    /// half.
+    pub(crate) fn partner(&self, count: usize) -> Option<Literal> {
+        if self.relation != Relation::Paired || !count.is_multiple_of(2) {
+            return None;
+        }
+        let position = self.inputs.len().checked_sub(count / 2)?;
+        self.inputs[position].length().is_none().then(|| self.element(position, 0))?
     }
 
     /// An input at random, by position.

@@ -6,7 +6,7 @@ use accelerd_ir::{Dtype, scalar::Literal};
 
 use crate::{
     input::Input,
-    proposals::{as_integer, points, simpler, simplest},
+    proposals::{as_integer, points, related, simpler, simplest},
     simplicity::{Complexity, complexity_of},
     values::Values,
 };
@@ -28,6 +28,9 @@ const MAX_SINGLES: usize = 64;
 
 /// Elements that are changed in pairs.
 const MAX_PAIRED: usize = 6;
+
+/// Elements that get integers with a factor or a remainder of theirs.
+const MAX_RELATED: usize = 8;
 
 /// Elements whose values others take.
 const MAX_SOURCES: usize = 8;
@@ -101,6 +104,7 @@ pub(crate) fn edits(elements: &Elements, case: &[u64]) -> Vec<Edit> {
     planner.values();
     planner.others();
     planner.pairs();
+    planner.related();
     planner.planned
 }
 
@@ -223,6 +227,15 @@ impl Planner<'_> {
             for &source in &sources {
                 let value = Literal::from_bits(self.elements.dtype(source), self.case[source]).cast(set.dtype()).bits();
                 self.add([(element, set.checked(value))]);
+            }
+        }
+    }
+
+    /// Gives elements simpler integers with a factor or a remainder of theirs.
+    fn related(&mut self) {
+        for element in self.first_complex(MAX_RELATED) {
+            for value in related(self.elements.set(element), self.case[element]) {
+                self.add([(element, Some(value))]);
             }
         }
     }

@@ -1,6 +1,19 @@
 //! Cases from a seed.
 
-use crate::{earlier::Earlier, input::Input, layout::Layout, lists, random::Random, scalars::Mix, specials::Specials};
+use crate::{
+    earlier::{Earlier, Relation},
+    input::Input,
+    layout::Layout,
+    lists,
+    random::Random,
+    scalars::Mix,
+    specials::Specials,
+};
+
+/// Of this many cases, those below [`REPEATED`] have inputs that repeat each other, and those from there to [`PAIRED`] pairs of inputs.
+pub(crate) const RELATIONS: u64 = 16;
+pub(crate) const REPEATED: u64 = 2;
+pub(crate) const PAIRED: u64 = 3;
 
 /// Makes the inputs of cases.
 ///
@@ -78,9 +91,12 @@ impl Generator {
         for (row, case) in numbers.enumerate() {
             let mut random = Random::new(key, case);
             let special = self.layout.special(position, case, mix.specials());
-            let earlier = Earlier { inputs: &self.inputs[..position], columns, row, related: self.is_related(case) };
+            let earlier = Earlier { inputs: &self.inputs[..position], columns, row, relation: self.relation(case) };
             if input.length().is_none() {
-                let value = special.map_or_else(|| mix.any(&earlier, &mut random), |index| mix.specials().all()[index]);
+                let value = match special {
+                    Some(index) => mix.specials().all()[index],
+                    None => mix.scalar(&earlier, self.inputs.len(), &mut random),
+                };
                 mix.values().encode(value, &mut column);
                 continue;
             }
@@ -96,9 +112,13 @@ impl Generator {
         column
     }
 
-    /// Returns true if the inputs of a case tend to repeat each other.
-    fn is_related(&self, case: u64) -> bool {
-        self.inputs.len() > 1 && Random::new(self.seed, case).below(8) == 0
+    fn relation(&self, case: u64) -> Relation {
+        match Random::new(self.seed, case).below(RELATIONS) {
+            _ if self.inputs.len() < 2 => Relation::Any,
+            ..REPEATED => Relation::Repeated,
+            REPEATED..PAIRED => Relation::Paired,
+            PAIRED.. => Relation::Any,
+        }
     }
 }
 

@@ -21,6 +21,23 @@ pub(crate) fn simpler(values: &Values, value: u64) -> Vec<u64> {
     proposals.found
 }
 
+/// Divisors and periods of integers: those of calendars and clocks, of powers of two and ten, and small ones.
+const PERIODS: [i128; 52] = [
+    2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 23, 24, 25, 28, 30, 31, 32, 36, 40, 48, 50, 60, 64,
+    90, 97, 100, 120, 128, 144, 180, 200, 256, 360, 365, 400, 500, 512, 1000, 1024, 1440, 3600, 4096, 10_000, 86_400,
+];
+
+/// Simpler integers that are alike where a function tests factors and remainders, as of a year: quotients of an integer, and the integers near
+/// the simplest ones that have its remainder. There are some hundreds at most.
+pub(crate) fn related(values: &Values, value: u64) -> Vec<u64> {
+    let complexity = Complexity::new(values.dtype(), value);
+    let mut proposals = Proposals { values, complexity, seen: HashSet::new(), found: Vec::new() };
+    if let Some(integer) = as_integer(values.dtype(), value) {
+        proposals.related(integer);
+    }
+    proposals.found
+}
+
 /// The simplest value of a set, or one that is nearly as simple.
 pub(crate) fn simplest(values: &Values) -> u64 {
     let complexity = |value: u64| Complexity::new(values.dtype(), value);
@@ -125,6 +142,30 @@ impl Proposals<'_> {
             Class::Extreme => self.near_extreme(value, number),
             Class::Infinity => self.near_infinity(),
             Class::Nan => self.near_nan(),
+        }
+    }
+
+    fn related(&mut self, integer: i128) {
+        let anchor = self.anchor();
+        for digit in 1..10 {
+            let magnitudes = (0..19).map(|exponent| digit * 10i128.pow(exponent));
+            magnitudes.take_while(|magnitude| *magnitude < integer.abs()).for_each(|magnitude| {
+                self.integer(magnitude * integer.signum());
+            });
+        }
+        for period in PERIODS {
+            if integer % period == 0 {
+                self.integer(integer / period);
+            }
+            let rest = (integer - anchor).rem_euclid(period);
+            for near in [anchor + rest, anchor + rest - period, anchor + rest + period] {
+                self.integer(near);
+            }
+        }
+        // Of a longer period: the largest part of the integer that is a multiple of it stays.
+        for kept in [10, 100, 1000, 10_000] {
+            self.integer(integer % kept);
+            self.integer(integer / kept * kept);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
     earlier::Earlier,
     random::Random,
     specials::Specials,
-    values::{Values, as_f64, ordinal},
+    values::{Values, as_f64, finite_range, from_ordinal, ordinal},
 };
 
 /// A strategy that draws a value.
@@ -112,12 +112,49 @@ pub(crate) struct Mix {
     values: Values,
     specials: Specials,
     bounds: (f64, f64),
+    turn: Turn,
+}
+
+/// The width of a set, around which functions of angles, times and positions are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Turn {
+    /// Half of the width of floating-point numbers; 180 if they have no bounds.
+    pub(crate) half: f64,
+    /// Half of the width of integers.
+    pub(crate) half_steps: i128,
+    /// The sum of both ends of floating-point numbers.
+    pub(crate) ends: f64,
+    /// The sum of both ends of integers.
+    pub(crate) end_steps: i128,
+}
+
+impl Turn {
+    fn new(values: &Values) -> Self {
+        /// Half a turn in degrees: what inputs without bounds are most often.
+        const DEGREES: f64 = 180.0;
+        let (lowest, highest) = values.finite_bounds();
+        let half = highest / 2.0 - lowest / 2.0;
+        let (_, greatest) = finite_range(values.dtype());
+        let is_bounded = half < as_f64(values.dtype(), from_ordinal(values.dtype(), greatest)) / 2.0;
+        let (low, high) = (values.low(), values.high());
+        Self {
+            half: if is_bounded { half } else { DEGREES },
+            half_steps: (high - low) / 2 + (high - low) % 2,
+            ends: if is_bounded { lowest + highest } else { 0.0 },
+            end_steps: low + high,
+        }
+    }
 }
 
 impl Mix {
     pub(crate) fn new(values: Values, specials: Specials) -> Self {
         let bounds = values.finite_bounds();
-        Self { values, specials, bounds }
+        let turn = Turn::new(&values);
+        Self { values, specials, bounds, turn }
+    }
+
+    pub(crate) fn turn(&self) -> Turn {
+        self.turn
     }
 
     pub(crate) fn values(&self) -> &Values {
@@ -126,6 +163,24 @@ impl Mix {
 
     pub(crate) fn specials(&self) -> &Specials {
         &self.specials
+    }
+
+    /// A scalar of one of `count` inputs: a value of the mix, or one that goes with that of its partner.
+    pub(crate) fn scalar(&self, earlier: &Earlier, count: usize, random: &mut Random) -> u64 {
+        let paired = earlier.partner(count).and_then(|partner| self.paired(partner, random));
+        paired.unwrap_or_else(|| self.any(earlier, random))
+    }
+
+    /// The value of a partner, its negative, the one half a turn away, or its mirror image in the set.
+    fn paired(&self, partner: Literal, random: &mut Random) -> Option<u64> {
+        let drawn = random.below(4);
+        let value = self.values.converted(partner)?;
+        match drawn {
+            0 => Some(value),
+            1 => self.negative(value),
+            2 => self.turned(value, 1),
+            _ => self.mirrored(value),
+        }
     }
 
     /// A value of the mix.
@@ -246,11 +301,12 @@ impl Mix {
         self.values.integer(digits * i128::from(power))
     }
 
-    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, or its difference from a constant.
+    /// The first of two earlier values, its neighbours by 1 and by 1 ULP, its negative, the sum of both, its difference from a constant, the
+    /// value half or a quarter of a turn away, or its mirror image.
     fn repeat(&self, earlier: [Literal; 2], random: &mut Random) -> Option<u64> {
         let [value, other] = earlier.map(|earlier| self.values.converted(earlier));
         let value = value?;
-        match random.below(12) {
+        match random.below(15) {
             0 => self.plus(value, 1),
             1 => self.plus(value, -1),
             2 => self.values.neighbour(value, 1),
@@ -258,8 +314,33 @@ impl Mix {
             4 => self.negative(value),
             5 => self.sum(value, other?),
             6 => self.sum(self.negative(value)?, random.pick(self.specials.constants())),
+            7 => self.turned(value, 1),
+            8 => self.turned(value, 2),
+            9 => self.mirrored(value),
             _ => Some(value),
         }
+    }
+
+    /// The value at half the width of the set above or below another one, or at a part of that.
+    fn turned(&self, value: u64, parts: u8) -> Option<u64> {
+        let dtype = self.values.dtype();
+        if self.is_float() {
+            let number = as_f64(dtype, value);
+            let distance = self.turn.half / f64::from(parts);
+            return self.values.number(number + distance).or_else(|| self.values.number(number - distance));
+        }
+        let place = ordinal(dtype, value)?;
+        let distance = self.turn.half_steps / i128::from(parts);
+        self.values.at(place + distance).or_else(|| self.values.at(place - distance))
+    }
+
+    /// The value that is as far from the one end of the set as another one is from the other end.
+    fn mirrored(&self, value: u64) -> Option<u64> {
+        let dtype = self.values.dtype();
+        if self.is_float() {
+            return self.values.number(self.turn.ends - as_f64(dtype, value));
+        }
+        self.values.at(self.turn.end_steps - ordinal(dtype, value)?)
     }
 
     fn plus(&self, value: u64, distance: i32) -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::Range};
 
-use accelerd_ir::scalar::Literal;
+use accelerd_ir::{Kind, scalar::Literal};
 
 use crate::values::{Values, as_f64, infinity, quiet_nan};
 
@@ -121,6 +121,15 @@ impl Collector<'_> {
         }
         for &constant in integers {
             self.integer(constant.into());
+            self.wrapped(constant);
+        }
+    }
+
+    /// Adds a negative constant as an integer without sign: code that does not tell signs apart has its bits only.
+    fn wrapped(&mut self, constant: i64) {
+        let dtype = self.values.dtype();
+        if constant < 0 && dtype.kind() == Kind::Integer && !dtype.is_signed() {
+            self.add(self.values.checked(Literal::from_bits(dtype, constant.cast_unsigned()).bits()));
         }
     }
 

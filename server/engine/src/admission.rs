@@ -177,10 +177,11 @@ impl Admission {
     }
 
     /// Counts the refusal of a request that would be answered after `estimated`, with its deadline in `left`. The queue is
-    /// short enough for such a request once the excess is served.
-    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration) -> SubmitError {
+    /// short enough for such a request once the excess is served, unless it takes too long by itself.
+    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration, fits_alone: bool) -> SubmitError {
         self.refused_time.fetch_add(1, SeqCst);
-        let retry_after = estimated.saturating_sub(left).clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER);
+        let excess = estimated.saturating_sub(left);
+        let retry_after = fits_alone.then(|| excess.clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER));
         SubmitError::WouldMissDeadline { estimated, left, retry_after }
     }
 

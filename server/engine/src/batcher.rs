@@ -90,13 +90,15 @@ pub(crate) struct Entry<K, T> {
     pub(crate) deadline: Option<Instant>,
     /// True if it passed [`Batcher::screen`].
     pub(crate) is_screened: bool,
+    /// As in [`Context`](crate::Context).
+    pub(crate) is_continuation: bool,
     pub(crate) payload: T,
 }
 
 impl<K, T> Entry<K, T> {
     pub(crate) fn terms(&self) -> Terms {
-        let Self { priority, principal, cost, deadline, is_screened, .. } = *self;
-        Terms { priority, principal, cost, deadline, is_screened }
+        let Self { priority, principal, cost, deadline, is_screened, is_continuation, .. } = *self;
+        Terms { priority, principal, cost, deadline, is_screened, is_continuation }
     }
 }
 

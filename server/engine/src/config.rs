@@ -120,6 +120,9 @@ pub struct Context {
     pub sharer: u64,
     /// The caller asked for the device: where it has no memory, the request fails instead of running on the CPU.
     pub no_cpu_fallback: bool,
+    /// A part of a call that follows others: it is refused for its deadline only if it takes too long by itself, since theirs would be
+    /// wasted.
+    pub is_continuation: bool,
 }
 
 /// Result of a drain.

@@ -10,7 +10,6 @@ use std::{
 
 use accelerd_kernels::{DeviceId, LossScope, Op, OpError, Size};
 use tokio::time;
-use tracing::Span;
 
 use crate::{
     admission::Permit,
@@ -28,6 +27,7 @@ use crate::{
     shared::{LaneCore, Shared},
     signal::Work,
     stats::Launch,
+    trace::{self, KernelTraces, RequestTrace},
 };
 
 pub(crate) struct DeviceLane<O: Op> {
@@ -52,8 +52,7 @@ pub(crate) struct Job<O: Op> {
     /// Estimated work, in the operation's unit.
     pub(crate) cost: u64,
     pub(crate) context: Context,
-    /// The caller's span.
-    pub(crate) span: Span,
+    pub(crate) trace: RequestTrace,
     pub(crate) affinity: Option<DeviceId>,
     pub(crate) submitted: Instant,
     /// True if it was received after [`Lane::screen`](crate::lane::Lane::screen).
@@ -156,6 +155,7 @@ impl<O: Op> DeviceLane<O> {
             cost: *cost,
             deadline: context.deadline,
             is_screened: *is_screened,
+            is_continuation: context.is_continuation,
             payload: pending,
         };
         self.device.add_outstanding(bytes);
@@ -185,8 +185,8 @@ impl<O: Op> DeviceLane<O> {
     /// Runs a batch: each of its requests is answered or rerouted. It may be abandoned if it is `abandonable`. Returns how
     /// long the batch took, if it ran unsplit.
     fn run(&self, worker: &mut WorkerContext, mut batch: Vec<Pending<O>>, abandonable: bool) -> Option<Duration> {
-        let span = batch_span(&batch, worker);
-        let _entered = span.enter();
+        let traces = batch.iter_mut().map(|pending| &mut pending.job.trace);
+        let _entered = trace::batch(O::NAME, worker.device.id(), traces).entered();
         let running = Arc::clone(&worker.running);
         // The CPU is never given up.
         let answer_callers = (worker.device.id() != DeviceId::Cpu).then(|| share_replies(&mut batch));
@@ -276,7 +276,10 @@ impl<O: Op> DeviceLane<O> {
     fn drop_hopeless(&self, Pending { job, reply }: Pending<O>, now: Instant) {
         self.shared.record_cancelled(&self.core, Stage::Queued, true);
         let left = job.context.deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        let refused = self.shared.would_miss(self.expected_time(job.cost), left);
+        let alone = self.expected_time(job.cost);
+        let had = job.context.deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(job.submitted));
+        let fits_alone = alone <= had && !job.context.is_continuation;
+        let refused = self.shared.would_miss(alone, left, fits_alone);
         drop(job);
         // The caller may be gone.
         let _ = reply.send(Reply::Failed(refused));
@@ -306,7 +309,10 @@ impl<O: Op> DeviceLane<O> {
             worker.preemption.launch_began(Arc::clone(&part) as Arc<dyn Awaited>);
         }
         let began = Instant::now();
-        let outcome = execute::<O>(worker, &part);
+        let outcome = {
+            let _traced = KernelTraces::of(part.iter().map(|pending| &pending.job.trace));
+            execute::<O>(worker, &part)
+        };
         let took = began.elapsed().saturating_sub(worker.preemption.launch_ended());
         let part = Arc::into_inner(part).expect("the launch has ended");
         let launch = Launch {
@@ -397,7 +403,8 @@ impl<O: Op> DeviceLane<O> {
     }
 
     fn reply(&self, pending: Pending<O>, reply_with: impl FnOnce(O::Request, Permit) -> Reply<O>) {
-        let Pending { job, reply } = pending;
+        let Pending { mut job, reply } = pending;
+        job.trace.end_stage();
         let deadline = job.context.deadline;
         // Taken only if the batch was given up, and its callers were answered.
         let Some(permit) = job.permit.take() else { return };
@@ -501,23 +508,14 @@ fn share_replies<O: Op>(batch: &mut [Pending<O>]) -> AnswerCallers {
     })
 }
 
-/// A span that links to the spans of the requests: a batch serves many traces.
-fn batch_span<O: Op>(batch: &[Pending<O>], worker: &WorkerContext) -> Span {
-    let device = worker.device.id();
-    let span = tracing::info_span!(parent: None, "batch", lane = O::NAME, %device, requests = batch.len());
-    if !span.is_disabled() {
-        for pending in batch {
-            span.follows_from(&pending.job.span);
-        }
-    }
-    span
-}
-
 /// Calls the operation, which may panic and may return the wrong number of responses.
 fn execute<O: Op>(worker: &mut WorkerContext, part: &[Pending<O>]) -> Result<Vec<O::Response>, OpError> {
     let requests: Vec<_> = part.iter().map(|pending| &pending.job.request).collect();
     let failed = |reason| OpError::Failed { device: worker.device.id(), kernel: O::NAME, reason };
     worker.backend.check_memory()?;
+    let device = worker.device.id();
+    // The CPU's kernels have spans of their own. Those of a GPU run after they are launched, so that one span shows them all.
+    let _kernels = (device != DeviceId::Cpu).then(|| trace::kernel(O::NAME, device));
     match catch_unwind(AssertUnwindSafe(|| O::run(&requests, &mut worker.backend))) {
         Ok(Ok(responses)) if responses.len() != part.len() => {
             Err(failed(format!("{} responses to {} requests", responses.len(), part.len())))

@@ -18,6 +18,7 @@ use crate::{
     running::{Running, RunningBatch},
     shared::{RegisteredLane, Shared},
     stats::EngineStats,
+    trace,
     watchdog::{self, Watchdog},
     worker::{self, Ended},
 };
@@ -62,7 +63,7 @@ impl Engine {
         }
         let shared = Arc::new(Shared::new(devices, &config));
         shared.observe_queues();
-        trace_cpu_kernels();
+        accelerd_kernels::observe_kernels(|name| trace::kernel(name, DeviceId::Cpu));
         // Dropped on failure, which stops the workers that did start.
         let mut engine = Self {
             shared,
@@ -196,7 +197,7 @@ impl Engine {
         let lanes = self.shared.lanes();
         EngineStats {
             admission: self.shared.admission.stats(),
-            lanes: lanes.iter().map(RegisteredLane::stats).collect(),
+            lanes: lanes.values().map(RegisteredLane::stats).collect(),
             draining: self.shared.admission.is_draining(),
         }
     }
@@ -212,12 +213,4 @@ impl Drop for Engine {
 
 fn no_thread(device: DeviceId, error: &io::Error) -> OpError {
     OpError::Failed { device, kernel: "worker thread", reason: error.to_string() }
-}
-
-/// Opens a span for each kernel that runs on the CPU, as a child of its batch's.
-fn trace_cpu_kernels() {
-    accelerd_kernels::observe_kernels(|name| {
-        let span = tracing::info_span!("kernel", otel.name = name, kernel = name, device = "cpu");
-        if span.is_disabled() { None } else { Some(Box::new(span.entered())) }
-    });
 }

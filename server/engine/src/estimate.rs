@@ -167,8 +167,20 @@ impl Estimate {
     /// Expected seconds per cost of the largest batches; `None` until enough batches were seen.
     pub(crate) fn seconds_per_cost(&self) -> Option<f64> {
         self.seconds(1)?;
-        let largest = &self.buckets[self.known.load(Relaxed).ilog2() as usize];
-        Some(largest.seconds.get() / largest.cost.get())
+        let largest = self.largest()?;
+        Some(largest.1 / largest.0)
+    }
+
+    /// Returns true if a batch of about this cost, or a larger one, was seen. Smaller ones take longer for their cost.
+    pub(crate) fn has_seen(&self, cost: u64) -> bool {
+        self.largest().is_some_and(|(known, _)| 2.0 * known >= cost as f64)
+    }
+
+    /// The point of the largest cost.
+    fn largest(&self) -> Option<Point> {
+        let index = self.known.load(Relaxed).checked_ilog2()?;
+        let bucket = &self.buckets[index as usize];
+        Some((bucket.cost.get(), bucket.seconds.get()))
     }
 
     /// Returns true if a request that its own time would exclude is to run all the same, because nothing like it ran for a while:

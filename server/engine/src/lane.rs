@@ -7,7 +7,6 @@ use std::{
 
 use accelerd_kernels::{DeviceId, Op, OpError, Size};
 use tokio::{sync::oneshot, time};
-use tracing::Span;
 
 use crate::{
     admission::Permit,
@@ -18,16 +17,19 @@ use crate::{
     device::{AnyLane, DeviceLoad, Placement, route},
     device_lane::{DeviceLane, Job, Pending, Reply},
     estimate::Estimate,
-    metrics::{LaneLabels, Stage},
+    metrics::Stage,
     outcome::{Completion, SubmitError},
     queue::PushError,
     running::{Replier, Shareable},
     shared::{LaneCore, Shared},
-    stats::LaneRecord,
+    trace::RequestTrace,
 };
 
 /// Devices that may be lost while a request runs on them before it is kept from further GPUs.
 const SUSPECT_LOSSES: u32 = 2;
+
+/// Factor between a call's time and what is left of it from which on it is refused: estimates of many batches err.
+const CLEARLY_LATE: f64 = 1.5;
 
 /// The queue of one operation. Clones share it; dropping the last one closes it.
 pub struct Lane<O: Op>(Arc<LaneInner<O>>);
@@ -77,8 +79,7 @@ impl<O: Op> std::fmt::Debug for Lane<O> {
 impl<O: Op> Lane<O> {
     /// Opens the lane on every device of an engine.
     pub(crate) fn open(shared: &Arc<Shared>, config: &LaneConfig) -> Self {
-        let labels = LaneLabels::new(O::NAME, shared.devices.iter().map(|device| device.id()));
-        let core = Arc::new(LaneCore { name: O::NAME, labels, record: LaneRecord::default() });
+        let core = shared.lane_core(O::NAME);
         let estimates: Vec<_> = shared.devices.iter().map(|_| Arc::new(Estimate::new(Instant::now()))).collect();
         let backoff = || Arc::new(MemoryBackoff::new(shared.memory_retry));
         let backoffs: Vec<_> = shared.devices.iter().map(|_| backoff()).collect();
@@ -98,7 +99,7 @@ impl<O: Op> Lane<O> {
             lane.device.add_lane(&(Arc::clone(lane) as Arc<dyn AnyLane>));
         }
         let all = inner.all().map(|lane| Arc::clone(lane) as Arc<dyn AnyLane>).collect();
-        inner.shared.register(Arc::clone(&inner.core), all);
+        inner.shared.register(&inner.core, all);
         Self(Arc::new(inner))
     }
 
@@ -159,10 +160,23 @@ impl<O: Op> Lane<O> {
         let demand = Demand { bytes: size.bytes, cost, affinity: None, full_devices: &[], is_suspect: false };
         let device_lane = lane.device_lane_for(demand)?;
         let &Context { deadline, priority, principal, .. } = context;
-        let terms = Terms { priority, principal, cost, deadline, is_screened: false };
+        let terms = Terms { priority, principal, cost, deadline, is_screened: false, is_continuation: false };
         let screened = device_lane.queue.screen(now, terms);
-        screened.map_err(|WouldMiss { seconds }| lane.would_miss(now, deadline, seconds))?;
+        screened.map_err(|refusal| lane.would_miss(now, deadline, refusal))?;
         Ok(Arrival::new(Arc::clone(device_lane) as Arc<dyn AnyLane>, terms, permit))
+    }
+
+    /// Refuses the rest of a call, which is several requests of this cost together, if it clearly takes longer than the call's deadline
+    /// even if nothing else runs. `cost_of_one` is that of one of the requests.
+    pub fn check_time(&self, cost: u64, cost_of_one: u64, context: &Context) -> Result<(), SubmitError> {
+        let Some(deadline) = context.deadline else { return Ok(()) };
+        let lane = &*self.0;
+        let Some(seconds) = lane.seconds_alone(cost, cost_of_one) else { return Ok(()) };
+        let now = now();
+        if seconds <= deadline.saturating_duration_since(now).as_secs_f64() * CLEARLY_LATE {
+            return Ok(());
+        }
+        Err(lane.would_miss(now, Some(deadline), WouldMiss { seconds, fits_alone: false }))
     }
 
     /// Requests queued now, over all devices.
@@ -226,7 +240,7 @@ impl<O: Op> LaneInner<O> {
             size,
             cost,
             context,
-            span: Span::current(),
+            trace: RequestTrace::current(),
             affinity,
             submitted,
             is_screened,
@@ -253,14 +267,15 @@ impl<O: Op> LaneInner<O> {
         mut job: Job<O>,
         now: Instant,
     ) -> Result<(QueueGuard<'_, O>, oneshot::Receiver<Reply<O>>), SubmitError> {
+        job.trace.enqueued(O::NAME);
         loop {
             let lane = self.device_lane_with_memory(now, &mut job)?;
             let submitted = job.submitted;
             let (reply, received) = oneshot::channel();
             match lane.push(now, Pending { job, reply: Replier::new(reply) }) {
                 Ok(id) => return Ok((QueueGuard { lane, id: Some(id), submitted }, received)),
-                Err(PushError::WouldMiss(refused, seconds)) => {
-                    return Err(self.would_miss(now, refused.job.context.deadline, seconds));
+                Err(PushError::WouldMiss(refused, refusal)) => {
+                    return Err(self.would_miss(now, refused.job.context.deadline, refusal));
                 }
                 // The device was lost after it was picked: route again.
                 Err(PushError::Closed(refused)) if lane.device.lost().is_some() => job = refused.job,
@@ -269,10 +284,24 @@ impl<O: Op> LaneInner<O> {
         }
     }
 
-    /// The refusal of a request that would be answered `seconds` from now.
-    fn would_miss(&self, now: Instant, deadline: Option<Instant>, seconds: f64) -> SubmitError {
+    /// The refusal of a request that would be answered too late.
+    fn would_miss(&self, now: Instant, deadline: Option<Instant>, refusal: WouldMiss) -> SubmitError {
         let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left)
+        let WouldMiss { seconds, fits_alone } = refusal;
+        self.shared.would_miss(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX), left, fits_alone)
+    }
+
+    /// About the time of requests of this cost together if nothing else runs; `None` until batches of the cost of one of them were seen.
+    fn seconds_alone(&self, cost: u64, cost_of_one: u64) -> Option<f64> {
+        let usable = || self.device_lanes.iter().filter(|lane| lane.device.load().usable);
+        let is_gpu = |lane: &DeviceLane<O>| lane.device.id() != DeviceId::Cpu;
+        let has_gpu = usable().any(|lane| is_gpu(lane));
+        let rates = usable().filter(|lane| is_gpu(lane) == has_gpu).map(|lane| {
+            let seconds = lane.estimate.seconds_per_cost().filter(|_| lane.estimate.has_seen(cost_of_one));
+            seconds.filter(|seconds| *seconds > 0.0).map(f64::recip)
+        });
+        let rate = rates.sum::<Option<f64>>()?;
+        (rate > 0.0).then(|| cost as f64 / rate)
     }
 
     /// The queue of the device that routing picks, of those that have memory for the request as far as that is known. A request
@@ -329,8 +358,8 @@ impl<O: Op> Drop for LaneInner<O> {
     fn drop(&mut self) {
         for lane in self.all() {
             lane.device.remove_lane(&**lane);
+            self.shared.unregister(&self.core, &**lane);
         }
-        self.shared.unregister(&self.core);
     }
 }
 

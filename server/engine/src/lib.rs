@@ -94,6 +94,8 @@ mod shared;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
+mod trace;
+#[cfg(not(loom))]
 mod trim;
 #[cfg(not(loom))]
 mod watchdog;

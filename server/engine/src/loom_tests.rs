@@ -49,6 +49,7 @@ fn entry(payload: usize) -> Entry<u8, usize> {
         cost: 1,
         deadline: None,
         is_screened: false,
+        is_continuation: false,
         payload,
     }
 }

@@ -40,14 +40,17 @@ pub enum SubmitError {
     #[error("{0}")]
     MemoryLimit(Box<Exceeded>),
     /// The request would be answered only after its deadline.
-    #[error("the request would be answered after {estimated:?}, and its deadline is in {left:?}")]
+    #[error(
+        "the request would be answered after {estimated:.1?}, and its deadline is in {left:.1?}{}",
+        if retry_after.is_some() { "" } else { ": it needs a longer deadline, whatever else runs" }
+    )]
     WouldMissDeadline {
         /// Expected time until the response.
         estimated: Duration,
         /// Time until the deadline.
         left: Duration,
-        /// When a retry may succeed.
-        retry_after: Duration,
+        /// When a retry may succeed; `None` if the request takes longer than its deadline by itself.
+        retry_after: Option<Duration>,
     },
     /// The request can never run.
     #[error("the request needs {asked} {measure}, which exceeds the maximum of {limit}")]

@@ -233,7 +233,7 @@ impl Simulation {
         self.count(call, warm_up, |tally| tally.offered += 1);
         let Some(receiving) = self.receiving else { return self.push(call, warm_up) };
         let Call { priority, principal, deadline, .. } = call;
-        let terms = Terms { priority, principal, cost: COST, deadline, is_screened: false };
+        let terms = Terms { priority, principal, cost: COST, deadline, is_screened: false, is_continuation: false };
         match self.queue.screen(self.now, terms) {
             Ok(()) => {
                 self.schedule(self.now + receiving, Event::Received(call, terms));
@@ -253,6 +253,7 @@ impl Simulation {
             cost: COST,
             deadline: call.deadline,
             is_screened,
+            is_continuation: false,
             payload: call,
         };
         match self.queue.push(self.now, entry) {

@@ -43,7 +43,7 @@ pub(crate) struct Taken<K, T> {
 pub(crate) enum PushError<T> {
     Closed(T),
     /// Its response would come after its deadline: the estimated seconds until the response.
-    WouldMiss(T, f64),
+    WouldMiss(T, WouldMiss),
 }
 
 /// Counts of queued and running requests.
@@ -84,7 +84,7 @@ impl<K: Clone + Eq + Hash, T> Queue<K, T> {
         let has_free_slot = state.running < self.concurrency;
         let admitted = match state.batcher.admit(now, entry.terms(), has_free_slot) {
             Ok(admitted) => admitted,
-            Err(WouldMiss { seconds }) => return Err(PushError::WouldMiss(entry.payload, seconds)),
+            Err(would_miss) => return Err(PushError::WouldMiss(entry.payload, would_miss)),
         };
         let id = state.batcher.push(now, entry, admitted);
         let wake = self.publish(&state);

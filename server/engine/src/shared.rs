@@ -1,6 +1,7 @@
 //! State that the engine, its lanes and its workers share: devices, admission, metrics and the registry of lanes.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -31,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) memory_retry: Duration,
     /// In the order in which they were found.
     pub(crate) losses: watch::Sender<Vec<DeviceLoss>>,
-    lanes: Mutex<Vec<RegisteredLane>>,
+    lanes: Mutex<BTreeMap<&'static str, RegisteredLane>>,
     /// Most bytes that any device for requests without an affinity can hold.
     capacity: u64,
 }
@@ -44,7 +45,7 @@ pub(crate) struct LaneCore {
     pub(crate) record: LaneRecord,
 }
 
-/// A lane that is open.
+/// The open lanes of one name, which statistics and metrics show as one.
 pub(crate) struct RegisteredLane {
     core: Arc<LaneCore>,
     device_lanes: Vec<Arc<dyn AnyLane>>,
@@ -108,23 +109,41 @@ impl Shared {
         }
     }
 
-    /// Adds a lane to the statistics and metrics.
-    pub(crate) fn register(&self, core: Arc<LaneCore>, device_lanes: Vec<Arc<dyn AnyLane>>) {
-        self.lanes().push(RegisteredLane { core, device_lanes });
+    /// The record and labels of the lanes of one name.
+    pub(crate) fn lane_core(&self, name: &'static str) -> Arc<LaneCore> {
+        let new = || {
+            let labels = LaneLabels::new(name, self.devices.iter().map(|device| device.id()));
+            let core = Arc::new(LaneCore { name, labels, record: LaneRecord::default() });
+            RegisteredLane { core, device_lanes: vec![] }
+        };
+        Arc::clone(&self.lanes().entry(name).or_insert_with(new).core)
     }
 
-    pub(crate) fn unregister(&self, core: &Arc<LaneCore>) {
-        self.lanes().retain(|lane| !Arc::ptr_eq(&lane.core, core));
+    /// Adds the queues of a lane to the statistics and metrics.
+    pub(crate) fn register(&self, core: &Arc<LaneCore>, device_lanes: Vec<Arc<dyn AnyLane>>) {
+        let new = || RegisteredLane { core: Arc::clone(core), device_lanes: vec![] };
+        self.lanes().entry(core.name).or_insert_with(new).device_lanes.extend(device_lanes);
     }
 
-    pub(crate) fn lanes(&self) -> MutexGuard<'_, Vec<RegisteredLane>> {
+    /// Removes a queue of a lane. The statistics of a name end with its last queue.
+    pub(crate) fn unregister(&self, core: &LaneCore, device_lane: &dyn AnyLane) {
+        let mut lanes = self.lanes();
+        let Some(lane) = lanes.get_mut(core.name) else { return };
+        lane.device_lanes.retain(|other| !std::ptr::addr_eq(Arc::as_ptr(other), device_lane));
+        if lane.device_lanes.is_empty() {
+            lanes.remove(core.name);
+        }
+    }
+
+    /// The open lanes by name.
+    pub(crate) fn lanes(&self) -> MutexGuard<'_, BTreeMap<&'static str, RegisteredLane>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts the refusal of a request that would miss its deadline.
-    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration) -> SubmitError {
+    pub(crate) fn would_miss(&self, estimated: Duration, left: Duration, fits_alone: bool) -> SubmitError {
         self.metrics.refused("time");
-        self.admission.would_miss(estimated, left)
+        self.admission.would_miss(estimated, left, fits_alone)
     }
 
     /// Counts a request whose caller cancelled it, or whose deadline passed.
@@ -160,16 +179,11 @@ impl Shared {
     }
 }
 
-/// Reports one measure of every lane; lanes of one name are added up.
+/// Reports one measure of every lane.
 fn observe(shared: &Weak<Shared>, measure: fn(Depth) -> u64, instrument: &dyn AsyncInstrument<u64>) {
     let Some(shared) = shared.upgrade() else { return };
-    let lanes = shared.lanes();
-    for (position, lane) in lanes.iter().enumerate() {
-        let is_first = lanes[..position].iter().all(|earlier| earlier.core.name != lane.core.name);
-        if is_first {
-            let namesakes = lanes[position..].iter().filter(|other| other.core.name == lane.core.name);
-            instrument.observe(namesakes.map(|lane| measure(lane.depth())).sum(), &lane.core.labels.lane);
-        }
+    for lane in shared.lanes().values() {
+        instrument.observe(measure(lane.depth()), &lane.core.labels.lane);
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 pub struct EngineStats {
     /// The admission budget.
     pub admission: AdmissionStats,
-    /// Lanes in the order they were opened.
+    /// Lanes, sorted by name; those of one name count as one.
     pub lanes: Vec<LaneStats>,
     /// True if admission is stopped.
     pub draining: bool,
@@ -37,7 +37,7 @@ pub struct AdmissionStats {
     pub refused_time: u64,
 }
 
-/// One lane, over all devices. Counts are since the lane was opened.
+/// The lanes of one name, over all devices. Counts are since the first of them was opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneStats {
     /// The operation.

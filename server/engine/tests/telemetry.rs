@@ -1,4 +1,4 @@
-//! The engine's telemetry: its metrics, and the links from batch spans to request spans.
+//! The engine's telemetry: its metrics and statistics, and the spans of requests and batches.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +13,17 @@ use opentelemetry_sdk::metrics::{
     InMemoryMetricExporter, PeriodicReader, SdkMeterProvider,
     data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics},
 };
-use tracing::{Id, Instrument, Subscriber};
-use tracing_subscriber::{Layer, layer, prelude::*, registry::LookupSpan};
+use tracing::{Id, Instrument, Subscriber, span::Attributes};
+use tracing_subscriber::{
+    Layer, layer,
+    prelude::*,
+    registry::{LookupSpan, SpanRef},
+};
 
 /// This request waits at the gate.
 const GATED: u64 = 77;
+/// This request runs a kernel.
+const KERNEL: u64 = 78;
 static GATE: Barrier = Barrier::new(2);
 
 /// Adds one; 13 is invalid.
@@ -35,14 +41,37 @@ impl Op for Increment {
         Size { items: 1, bytes: 8 }
     }
 
-    fn run(batch: &[&u64], _: &mut Backend) -> Result<Vec<u64>, OpError> {
+    fn run(batch: &[&u64], on: &mut Backend) -> Result<Vec<u64>, OpError> {
         if batch.contains(&&13) {
             return Err(OpError::Invalid("13".to_owned()));
         }
         if batch.contains(&&GATED) {
             GATE.wait();
         }
+        if let (true, Backend::Cpu(worker)) = (batch.contains(&&KERNEL), on) {
+            worker.pool().time_inline("add_one", || ());
+        }
         Ok(batch.iter().map(|request| **request + 1).collect())
+    }
+}
+
+/// Subtracts one.
+struct Decrement;
+
+impl Op for Decrement {
+    const NAME: &'static str = "decrement";
+    type Request = u64;
+    type Response = u64;
+    type Key = ();
+
+    fn key(_: &u64) {}
+
+    fn size(_: &u64) -> Size {
+        Size { items: 1, bytes: 8 }
+    }
+
+    fn run(batch: &[&u64], _: &mut Backend) -> Result<Vec<u64>, OpError> {
+        Ok(batch.iter().map(|request| **request - 1).collect())
     }
 }
 
@@ -151,26 +180,73 @@ fn points_of<T: Copy>(data: &MetricData<T>) -> Vec<String> {
     }
 }
 
-/// Records `follows_from` links by span name.
+/// Records spans with their parents, and `follows_from` links, by name.
 #[derive(Clone, Default)]
-struct Links(Arc<Mutex<Vec<(&'static str, &'static str)>>>);
+struct Spans {
+    parents: Arc<Mutex<Vec<(String, String)>>>,
+    links: Arc<Mutex<Vec<(String, String)>>>,
+}
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Links {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
+    fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: layer::Context<'_, S>) {
+        let span = context.span(id).expect("it is open");
+        self.parents.lock().expect("no panic").push((span.name().to_owned(), path(span.parent())));
+    }
+
     fn on_follows_from(&self, span: &Id, follows: &Id, context: layer::Context<'_, S>) {
-        let name = |id| context.span(id).expect("it is open").metadata().name();
-        self.0.lock().expect("no panic").push((name(span), name(follows)));
+        let path = |id| path(context.span(id));
+        self.links.lock().expect("no panic").push((path(span), path(follows)));
     }
 }
 
+/// The names from the root to a span, as in `first/batch`.
+fn path<'a, R: LookupSpan<'a>>(span: Option<SpanRef<'a, R>>) -> String {
+    let names = span.iter().flat_map(|span| span.scope().from_root()).map(|span| span.name().to_owned());
+    names.collect::<Vec<_>>().join("/")
+}
+
 #[tokio::test]
-async fn a_batch_links_to_the_spans_of_its_requests() {
-    let links = Links::default();
-    tracing_subscriber::registry().with(links.clone()).init();
+async fn a_request_has_its_queue_batch_and_kernels_as_children_and_is_linked_with_the_batch() {
+    let spans = Spans::default();
+    tracing_subscriber::registry().with(spans.clone()).init();
     let engine = engine();
     let lane = engine.lane::<Increment>(lane_config());
     for name in [tracing::info_span!("first"), tracing::info_span!("second")] {
-        lane.submit(1, Context::default()).instrument(name).await.expect("it is answered");
+        lane.submit(KERNEL, Context::default()).instrument(name).await.expect("it is answered");
     }
-    let links = links.0.lock().expect("no panic").clone();
-    assert_eq!(links, [("batch", "first"), ("batch", "second")]);
+    // A request without a span has no children.
+    lane.submit(KERNEL, Context::default()).await.expect("it is answered");
+    drop(engine);
+    let links = spans.links.lock().expect("no panic").clone();
+    let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+    let expected = ["first", "second"].map(|name| [pair("batch", name), pair(&format!("{name}/batch"), "batch")]);
+    assert_eq!(links, expected.concat());
+    // Other tests of the process have spans, too, but none within these calls.
+    let parents = spans.parents.lock().expect("no panic").clone();
+    for call in ["first", "second"] {
+        let in_batch = format!("{call}/batch");
+        let within = parents.iter().filter(|(_, parent)| *parent == call || *parent == in_batch);
+        let expected = [pair("queue", call), pair("batch", call), pair("kernel", &in_batch)];
+        assert_eq!(within.cloned().collect::<Vec<_>>(), expected);
+    }
+    assert!(parents.contains(&pair("kernel", "batch")), "{parents:?}");
+    assert!(!parents.contains(&pair("queue", "")), "{parents:?}");
+}
+
+#[tokio::test]
+async fn lanes_of_one_name_count_as_one_and_lanes_are_sorted() {
+    let engine = engine();
+    let increments = [engine.lane::<Increment>(lane_config()), engine.lane::<Increment>(lane_config())];
+    let _decrements = engine.lane::<Decrement>(lane_config());
+    for lane in &increments {
+        lane.submit(1, Context::default()).await.expect("it is answered");
+    }
+    let names = || engine.stats().lanes.iter().map(|lane| lane.name).collect::<Vec<_>>();
+    assert_eq!(names(), ["decrement", "increment"]);
+    let [first, second] = increments;
+    drop(first);
+    assert_eq!(names(), ["decrement", "increment"], "one of the two is open");
+    assert_eq!(engine.stats().lanes[1].counts.requests, 2);
+    drop(second);
+    assert_eq!(names(), ["decrement"]);
 }

@@ -60,6 +60,19 @@ pub enum Param {
     Output(ScalarType, u32),
     /// A buffer that the function reads and writes: type and number of elements.
     InOut(ScalarType, u32),
+    /// A buffer that is passed as its address alone: its use, type and number of elements.
+    Address(BufferUse, ScalarType, u32),
+}
+
+/// What a function does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BufferUse {
+    /// Reads it.
+    Input,
+    /// Writes it.
+    Output,
+    /// Reads and writes it.
+    InOut,
 }
 
 /// Parameters and results of a function, as a caller sees them.
@@ -118,31 +131,37 @@ impl ScalarType {
 }
 
 impl Param {
+    /// Use, type and number of elements of its buffer, if it is one.
+    pub fn buffer(self) -> Option<(BufferUse, ScalarType, u32)> {
+        match self {
+            Self::Value(_) => None,
+            Self::Input(ty, length) => Some((BufferUse::Input, ty, length)),
+            Self::Output(ty, length) => Some((BufferUse::Output, ty, length)),
+            Self::InOut(ty, length) => Some((BufferUse::InOut, ty, length)),
+            Self::Address(usage, ty, length) => Some((usage, ty, length)),
+        }
+    }
+
     /// Bytes of a case in the column of a request, if the parameter has one.
     pub fn input_bytes(self) -> Option<u64> {
-        match self {
-            Self::Value(ty) => Some(ty.size() as u64),
-            Self::Input(ty, length) | Self::InOut(ty, length) => Some(ty.size() as u64 * u64::from(length)),
-            Self::Output(..) => None,
+        match (self, self.buffer()) {
+            (Self::Value(ty), _) => Some(ty.size() as u64),
+            (_, Some((BufferUse::Input | BufferUse::InOut, ..))) => self.buffer_bytes(),
+            (_, Some((BufferUse::Output, ..)) | None) => None,
         }
     }
 
     /// Bytes of a case in the column of a response, if the parameter has one.
     pub fn output_bytes(self) -> Option<u64> {
-        match self {
-            Self::Output(ty, length) | Self::InOut(ty, length) => Some(ty.size() as u64 * u64::from(length)),
-            Self::Value(_) | Self::Input(..) => None,
+        match self.buffer() {
+            Some((BufferUse::Output | BufferUse::InOut, ..)) => self.buffer_bytes(),
+            Some((BufferUse::Input, ..)) | None => None,
         }
     }
 
     /// Bytes of its buffer, if it is one.
     pub fn buffer_bytes(self) -> Option<u64> {
-        match self {
-            Self::Value(_) => None,
-            Self::Input(ty, length) | Self::Output(ty, length) | Self::InOut(ty, length) => {
-                Some(ty.size() as u64 * u64::from(length))
-            }
-        }
+        self.buffer().map(|(_, ty, length)| ty.size() as u64 * u64::from(length))
     }
 }
 
@@ -188,6 +207,7 @@ impl Signature {
         let params = self.params.iter().flat_map(|param| match param {
             Param::Value(ty) => vec![ty.wasm_type()],
             Param::Input(..) | Param::Output(..) | Param::InOut(..) => vec![WasmType::I32; 2],
+            Param::Address(..) => vec![WasmType::I32],
         });
         WasmSignature {
             params: params.collect(),
@@ -251,6 +271,19 @@ mod tests {
         assert_eq!(signature.input_columns(), [1, 24, 0]);
         assert_eq!(signature.output_columns(), [24, 10, 1, 8]);
         assert_eq!(signature.wasm().to_string(), "(i32, i32, i32, i32, i32, i32, i32) -> (i32, i64)");
+    }
+
+    #[test]
+    fn a_buffer_without_a_length_is_one_parameter() {
+        let buffer = |usage| Param::Address(usage, ScalarType::F32, 4);
+        let signature = Signature {
+            params: vec![buffer(BufferUse::Input), buffer(BufferUse::Output), buffer(BufferUse::InOut)],
+            results: vec![],
+        };
+        assert_eq!(signature.input_columns(), [16, 16]);
+        assert_eq!(signature.output_columns(), [16, 16]);
+        assert_eq!((signature.buffer_bytes(), signature.is_scalar()), (48, false));
+        assert_eq!(signature.wasm().to_string(), "(i32, i32, i32) -> ()");
     }
 
     #[test]

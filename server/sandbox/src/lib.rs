@@ -39,7 +39,7 @@ mod protocol;
 mod refusal;
 mod statm;
 
-pub use abi::{MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
+pub use abi::{BufferUse, MAX_VALUES, Param, ScalarType, Signature, WasmSignature, WasmType};
 pub use cuda::{CudaCode, CudaResources};
 pub use limits::{CaseLimits, Isolation, ModuleLimits, OnFault, Slice, TICK};
 pub use outcome::Outcome;
@@ -48,6 +48,7 @@ pub use parent::{
     Program, Sandbox, SandboxError, Scheduler, Settings, SliceResult, Stats, SubjectLaunch, SubjectResult, Taken,
 };
 pub use protocol::{
-    CudaTarget, ExportedFunction, ModuleCode, ModuleHash, ModuleInfo, Role, SubjectConfig, SubjectOutcome, SubjectParam,
+    CudaTarget, ExportedFunction, FunctionConstants, ModuleCode, ModuleHash, ModuleInfo, Role, SubjectConfig,
+    SubjectOutcome, SubjectParam,
 };
 pub use refusal::Refusal;

@@ -21,7 +21,7 @@ use crate::{
     refusal::Refusal,
 };
 
-const MAGIC: [u8; 4] = *b"ACS\x05";
+const MAGIC: [u8; 4] = *b"ACS\x06";
 
 /// Bytes of a header. The largest is the description of a module with long names of exports.
 pub(crate) const MAX_HEADER_BYTES: usize = 4 << 20;
@@ -387,6 +387,24 @@ pub struct ExportedFunction {
     pub signature: WasmSignature,
     /// True if its code proves that it leaves its instance as it was. Cases of such a function share an instance.
     pub is_pure: bool,
+    /// Constants of its code, and of all functions that it can reach.
+    pub constants: FunctionConstants,
+}
+
+/// Constants of code, each once, the most important ones first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionConstants {
+    /// Integers. Negative ones of 32 bits are there without sign as well.
+    pub integers: Vec<i64>,
+    /// Bits of floating-point numbers as f64.
+    pub float_bits: Vec<u64>,
+}
+
+impl FunctionConstants {
+    /// The floating-point numbers.
+    pub fn floats(&self) -> impl Iterator<Item = f64> {
+        self.float_bits.iter().copied().map(f64::from_bits)
+    }
 }
 
 /// A message that is not one of this protocol.

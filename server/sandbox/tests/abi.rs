@@ -4,8 +4,8 @@ mod common;
 
 use accelerd_ir::scalar::math::{self, MathOp};
 use accelerd_sandbox::{
-    Call, CaseLimits, Isolation, ModuleCode, Outcome, Param, Refusal, Sandbox, SandboxError, ScalarType, Settings,
-    Signature, Slice, WasmType,
+    BufferUse, Call, CaseLimits, Isolation, ModuleCode, Outcome, Param, Refusal, Sandbox, SandboxError, ScalarType,
+    Settings, Signature, Slice, WasmType,
 };
 use bytes::Bytes;
 use common::*;
@@ -233,6 +233,20 @@ fn buffers_are_passed_by_address_and_length() {
             }
         }
     }
+}
+
+#[test]
+fn buffers_are_passed_by_address_alone() {
+    let text = r#"(module (memory (export "memory") 1)
+        (func (export "f") (param $from i32) (param $n i32) (param $to i32)
+            (f64.store (local.get $to) (f64.load (local.get $from)))
+            (f64.store offset=8 (local.get $to)
+                (f64.load (i32.add (local.get $from) (i32.shl (i32.sub (local.get $n) (i32.const 1)) (i32.const 3)))))))"#;
+    let params = vec![Param::Input(ScalarType::F64, 3), Param::Address(BufferUse::Output, ScalarType::F64, 2)];
+    let mut call = Call::new(module(text), "f", Signature { params, results: vec![] }, 2);
+    call.columns = vec![f64s(&[1.0, 2.0, 3.0, 10.0, 20.0, 30.0])];
+    let result = run(&mut sandbox(), &call).expect("the call runs");
+    assert_eq!(read_f64s(&result.columns[0]), [1.0, 3.0, 10.0, 30.0]);
 }
 
 #[test]

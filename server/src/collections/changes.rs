@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt as _, stream::BoxStream};
 use super::service::CollectionService;
 use crate::{
     auth::caller::Caller,
-    batches::{CONCURRENT, Numbered},
+    batches::{CONCURRENT, Numbered, answers_then_error},
     error::{ApiError, Decoded},
 };
 
@@ -38,7 +38,7 @@ impl CollectionService {
     }
 
     /// Upserts the batches of a stream. They are prepared concurrently, enqueued in order, and acknowledged as they complete.
-    pub(crate) fn upsert_stream<E: Send + 'static>(
+    pub(crate) fn upsert_stream<E: From<ApiError> + Send + 'static>(
         self: &Arc<Self>,
         caller: Caller,
         context: Context,
@@ -46,8 +46,10 @@ impl CollectionService {
     ) -> BoxStream<'static, Result<Numbered<Upserted>, E>> {
         let service = Arc::clone(self);
         let prepare = move |batch| prepare_batch(Arc::clone(&service), batch, caller.clone(), context.clone());
-        let queued = batches.map(prepare).buffered(CONCURRENT).then(enqueue_batch);
-        queued.map(await_batch).buffer_unordered(CONCURRENT).boxed()
+        answers_then_error(batches, |batches| {
+            let queued = batches.map(prepare).buffered(CONCURRENT).then(enqueue_batch);
+            queued.map(await_batch).buffer_unordered(CONCURRENT)
+        })
     }
 
     /// Deletes the points that match a filter. Returns their number.
@@ -77,39 +79,36 @@ impl CollectionService {
     }
 }
 
-async fn prepare_batch<E>(
+async fn prepare_batch(
     service: Arc<CollectionService>,
-    batch: Result<Numbered<UpsertCall>, E>,
+    (sequence, call): Numbered<UpsertCall>,
     caller: Caller,
     context: Context,
-) -> Result<Numbered<PreparedPoints>, E> {
-    let (sequence, call) = batch?;
+) -> Numbered<PreparedPoints> {
     let prepared = match call {
         // Streams have their own backpressure.
         Ok(call) => service.prepare(&caller, call, true, context).await,
         Err(error) => Err(error),
     };
-    Ok((sequence, prepared))
+    (sequence, prepared)
 }
 
-async fn enqueue_batch<E>(
-    batch: Result<Numbered<PreparedPoints>, E>,
-) -> Result<Numbered<impl Future<Output = Result<Upserted, CollectionError>> + Send>, E> {
-    let (sequence, prepared) = batch?;
+async fn enqueue_batch(
+    (sequence, prepared): Numbered<PreparedPoints>,
+) -> Numbered<impl Future<Output = Result<Upserted, CollectionError>> + Send> {
     let queued = match prepared {
         Ok((collection, points)) => collection.enqueue(points).await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
-    Ok((sequence, queued))
+    (sequence, queued)
 }
 
-async fn await_batch<E>(
-    batch: Result<Numbered<impl Future<Output = Result<Upserted, CollectionError>> + Send>, E>,
-) -> Result<Numbered<Upserted>, E> {
-    let (sequence, queued) = batch?;
+async fn await_batch(
+    (sequence, queued): Numbered<impl Future<Output = Result<Upserted, CollectionError>> + Send>,
+) -> Numbered<Upserted> {
     let upserted = match queued {
         Ok(queued) => queued.await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
-    Ok((sequence, upserted))
+    (sequence, upserted)
 }

@@ -35,7 +35,7 @@ impl DaemonService {
                 app.health.end_drain(ticket);
             } else {
                 let health = app.health.clone();
-                let closing = app.closing.clone();
+                let closing = app.stream_ends.closing.clone();
                 tokio::spawn(async move {
                     if closing.run_until_cancelled(tokio::time::sleep(grace)).await.is_some() {
                         health.end_drain(ticket);

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use accelerd_engine::{CpuFallback, Distribution, LaneStats};
-use accelerd_kernels::ledger::{KindMemory, PlaceMemory};
+use accelerd_kernels::ledger::KindMemory;
 use serde_json::{Value, json};
 
-use super::stats::{DaemonStats, DeviceStatus, KernelTotals, VERSION, limit_bytes};
+use super::{
+    memory::PlaceUse,
+    stats::{DaemonStats, DeviceStatus, KernelTotals, VERSION, limit_bytes},
+};
 use crate::{
     app::App,
     auth::{caller::Caller, role::Role},
@@ -44,21 +47,25 @@ pub(super) fn report(app: &App, caller: &Caller) -> Value {
     })
 }
 
-fn memory(memory: &PlaceMemory) -> Value {
+fn memory(memory: &PlaceUse) -> Value {
     let account = |account: &KindMemory| {
         json!({
             "kind": account.kind.name(),
             "held_bytes": account.held,
+            "used_bytes": memory.used_of(account),
             "limit_bytes": limit_bytes(account),
             "refused": account.refused,
             "evicted_bytes": account.evicted,
         })
     };
+    let reserved = &memory.reserved;
     json!({
-        "place": memory.place.to_string(),
-        "held_bytes": memory.held,
-        "limit_bytes": memory.limit,
-        "accounts": memory.kinds.iter().map(account).collect::<Vec<_>>(),
+        "place": reserved.place.to_string(),
+        "held_bytes": reserved.held,
+        "used_bytes": memory.used(),
+        "resident_bytes": memory.resident,
+        "limit_bytes": reserved.limit,
+        "accounts": reserved.kinds.iter().map(account).collect::<Vec<_>>(),
     })
 }
 

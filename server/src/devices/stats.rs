@@ -6,11 +6,9 @@ use std::{
 };
 
 use accelerd_engine::{AdmissionStats, CpuFallback, LaneCounts, LaneStats};
-use accelerd_kernels::{
-    Device, DeviceId, DeviceInfo, KernelStats, PoolStats,
-    ledger::{KindMemory, PlaceMemory},
-};
+use accelerd_kernels::{Device, DeviceId, DeviceInfo, KernelStats, PoolStats, ledger::KindMemory};
 
+use super::memory::{PlaceUse, memory};
 use crate::app::App;
 
 /// Version of the daemon.
@@ -27,7 +25,7 @@ pub(crate) struct DaemonStats {
     /// True while no new work is accepted.
     pub(crate) draining: bool,
     pub(crate) sample_time: SystemTime,
-    pub(crate) memory: Vec<PlaceMemory>,
+    pub(crate) memory: Vec<PlaceUse>,
     pub(crate) cpu_fallbacks: Vec<CpuFallback>,
 }
 
@@ -59,7 +57,7 @@ impl DaemonStats {
             admission: engine.admission,
             draining: engine.draining || !app.health.now().ready,
             sample_time: SystemTime::now(),
-            memory: app.ledger.snapshot(),
+            memory: memory(app),
             cpu_fallbacks: app.engine.cpu_fallbacks(),
         }
     }
@@ -86,14 +84,23 @@ pub(super) fn devices(app: &App) -> Vec<DeviceStatus> {
     app.engine.devices().into_iter().map(|(device, lost)| DeviceStatus::new(&device, lost)).collect()
 }
 
-fn kernels(app: &App) -> Vec<KernelTotals> {
+/// The launches of each kernel on each device, sorted by name and device.
+pub(crate) fn kernels(app: &App) -> Vec<KernelTotals> {
+    let devices = app.engine.devices();
+    let stats =
+        devices.iter().flat_map(|(device, _)| device.kernel_stats().into_iter().map(|stats| (device.id(), stats)));
+    total(stats)
+}
+
+/// Adds up the kernels of one name and device: several modules may have one.
+fn total(stats: impl Iterator<Item = (DeviceId, KernelStats)>) -> Vec<KernelTotals> {
     let mut by_name = BTreeMap::new();
-    for (device, _) in app.engine.devices() {
-        for KernelStats { name, calls, nanos, moved_bytes } in device.kernel_stats() {
-            let device = device.id();
-            let total = Duration::from_nanos(nanos);
-            by_name.insert((name, device), KernelTotals { name, device, calls, total, moved_bytes });
-        }
+    for (device, KernelStats { name, calls, nanos, moved_bytes }) in stats {
+        let none = KernelTotals { name, device, calls: 0, total: Duration::ZERO, moved_bytes: 0 };
+        let totals = by_name.entry((name, device)).or_insert(none);
+        totals.calls += calls;
+        totals.total += Duration::from_nanos(nanos);
+        totals.moved_bytes = totals.moved_bytes.saturating_add(moved_bytes);
     }
     by_name.into_values().collect()
 }
@@ -107,4 +114,24 @@ pub(crate) fn cancelled_count(counts: &LaneCounts) -> u64 {
 /// The limit of a kind of memory; 0 if it has none of its own.
 pub(crate) fn limit_bytes(memory: &KindMemory) -> u64 {
     if memory.cap == u64::MAX { 0 } else { memory.cap }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_one_name_and_device_are_listed_once_and_sorted() {
+        let stats = |name, calls| KernelStats { name, calls, nanos: 1000 * calls, moved_bytes: calls };
+        let each = [
+            (DeviceId::Cuda(0), stats("scan", 1)),
+            (DeviceId::Cpu, stats("scan", 2)),
+            (DeviceId::Cuda(0), stats("pool", 4)),
+            (DeviceId::Cuda(0), stats("scan", 8)),
+        ];
+        let totals = total(each.into_iter());
+        let found: Vec<_> = totals.iter().map(|kernel| (kernel.name, kernel.device, kernel.calls)).collect();
+        assert_eq!(found, [("pool", DeviceId::Cuda(0), 4), ("scan", DeviceId::Cuda(0), 9), ("scan", DeviceId::Cpu, 2)]);
+        assert_eq!((totals[1].total, totals[1].moved_bytes), (Duration::from_micros(9), 9));
+    }
 }

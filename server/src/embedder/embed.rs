@@ -25,6 +25,7 @@ use futures::{
 use tokio::time::sleep;
 
 use super::{
+    call_work::CallWork,
     finite::{FiniteCheck, Items, first_non_finite_row},
     options::{Options, ResolvedOptions},
     registry::{LoadedModel, Registry},
@@ -78,6 +79,14 @@ pub enum Input {
 }
 
 impl Input {
+    /// Size of each text in bytes; empty for tokens.
+    fn text_sizes(&self) -> Vec<usize> {
+        match self {
+            Self::Texts(texts) => texts.iter().map(String::len).collect(),
+            Self::Tokens { .. } => vec![],
+        }
+    }
+
     /// Number of texts, if well-formed.
     fn texts(&self) -> usize {
         match self {
@@ -226,6 +235,7 @@ impl Embedder {
         let resolved = options.resolve(model, matches!(input, Input::Texts(_)))?;
         requests::check_spans(&options.spans, input.texts(), self.limits.max_texts)?;
         let check = FiniteCheck::new(model, items_of(&input, options));
+        let work = CallWork::new(input.text_sizes());
         let batches = self.tokenized(model, input, &resolved.tokenize)?;
         match model.kind() {
             Kind::Table(table) => {
@@ -236,7 +246,7 @@ impl Embedder {
                 let encoder = &encoder.encoder;
                 let precision = model.precision;
                 let builder = RequestBuilder { encoder, precision, options, resolved: &resolved };
-                self.encode(&builder, batches, &check, context).boxed().await
+                self.encode(&builder, batches, &work, &check, context).boxed().await
             }
         }
     }
@@ -291,24 +301,26 @@ impl Embedder {
         &self,
         builder: &RequestBuilder<'_>,
         batches: BoxStream<'static, Result<TokenizedBatch, ApiError>>,
+        work: &CallWork,
         check: &FiniteCheck<'_>,
         context: Context,
     ) -> Result<Embedded, ApiError> {
         let dimensions = builder.resolved.dimensions;
         let output = builder.options.output;
         let then = |first, encoded| ready(check.converted(first, encoded, dimensions, output));
-        let (outputs, token_counts) = self.encode_each(builder, batches, context, then).await?;
+        let (outputs, token_counts) = self.encode_each(builder, batches, work, context, then).await?;
         let rows = outputs.iter().map(|output| output.rows).sum();
         let scales = outputs.iter().flat_map(|output| output.scales.iter().copied()).collect();
         Ok(Embedded { rows, dimensions, output, bytes: concat(outputs), scales, token_counts })
     }
 
     /// Encodes batches as they are tokenized and applies `then` to each result, with the index of its first row. Also returns
-    /// the token count of each text.
+    /// the token count of each text. Fails early once `work` clearly takes longer than the deadline.
     pub(super) async fn encode_each<T, F>(
         &self,
         builder: &RequestBuilder<'_>,
         batches: BoxStream<'static, Result<TokenizedBatch, ApiError>>,
+        work: &CallWork,
         context: Context,
         then: impl Fn(usize, Encoded) -> F + Send + Sync,
     ) -> Result<(Vec<T>, Vec<u32>), ApiError>
@@ -325,6 +337,8 @@ impl Embedder {
         let requests = batches.map(|batch| {
             let batch = batch?;
             let requests = builder.requests(&batch, max_tokens)?;
+            let texts = batch.first..batch.first + batch.sequences.texts();
+            work.add_tokenized(texts, requests.iter().map(Encode::cost).sum());
             rows += requests.iter().map(EncodeRequest::row_count).sum::<usize>();
             token_counts.extend(self::token_counts(&batch.sequences));
             check_response(rows, &token_counts, dimensions, builder.options)?;
@@ -336,9 +350,16 @@ impl Embedder {
         let outputs = requests.try_flatten().map_ok(|request| {
             let first = next_row;
             next_row += request.row_count();
+            let context = Context { is_continuation: work.has_begun(), ..context.clone() };
+            let cost = Encode::cost(&request);
+            let left = work.begin(cost);
             let may_wait = std::mem::replace(&mut may_wait, true);
-            let done = submit(&self.encoders, request, may_wait, context.clone());
-            async move { then(first, done.await?.response).await }.boxed()
+            async move {
+                self.encoders.check_time(left, cost, &context)?;
+                let done = submit(&self.encoders, request, may_wait, context).await?;
+                then(first, done.response).await
+            }
+            .boxed()
         });
         let outputs = outputs.try_buffered(in_flight).try_collect().await?;
         Ok((outputs, token_counts))

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    call_work::CallWork,
     embed::{Embedder, Input},
     options::Options,
     registry::{self, LoadedModel, ModelSource, Registry, Reservation},
@@ -92,7 +93,7 @@ impl Embedder {
         let context = Context { no_cpu_fallback: true, ..Context::default() };
         let result = if model.reranker().is_some() {
             let batches = self.tokenized(model, tokens, &TokenizeOptions::default())?;
-            self.score(model, batches, context).await.map(drop)
+            self.score(model, batches, &CallWork::default(), context).await.map(drop)
         } else {
             self.embed(model, tokens, &Options::default(), context).await.map(drop)
         };

@@ -1,5 +1,6 @@
 //! Embedding and reranking: models, tokenisation, and requests to the lanes of tables and encoders.
 
+mod call_work;
 mod embed;
 mod eviction;
 mod finite;

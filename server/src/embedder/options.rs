@@ -33,8 +33,8 @@ pub struct Options {
     pub prompt_name: String,
     /// A literal prompt.
     pub prompt: Option<String>,
-    /// Side from which long texts are truncated.
-    pub truncation_side: TruncationSide,
+    /// Side from which long texts are truncated; `None` means the model's.
+    pub truncation_side: Option<TruncationSide>,
     /// Treatment of long texts.
     pub long_input: LongInput,
     /// Maximum number of tokens of a text; 0 means the model's limit.

@@ -8,6 +8,7 @@ use accelerd_models::{EncoderModel, Model, Query, TokenizeError, TokenizeOptions
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 
 use super::{
+    call_work::CallWork,
     embed::Embedder,
     finite::{FiniteCheck, Items},
     options::{Options, ResolvedOptions},
@@ -98,12 +99,14 @@ impl Embedder {
         self.check_pairs(model, &request)?;
         let RerankQuery { query, documents, top, raw_scores, max_tokens } = request;
         let limit = (max_tokens > 0).then_some(max_tokens as usize);
+        let query_bytes = query.len();
         let query = self.tokenize_query(model, query, limit).await?;
         let pair: TokenizeFn =
             Arc::new(move |model, document, out| cross_encoder(model)?.0.pair(&query, document, out));
+        let work = CallWork::new(documents.iter().map(|document| query_bytes + document.len()).collect());
         let batches = self.tokenizer_pool.batches(model, documents, pair);
         let batches = batches.map(|batch| batch.map_err(|error| rename_field(error, "documents")));
-        let (scores, token_counts) = self.score(model, batches.boxed(), context).await?;
+        let (scores, token_counts) = self.score(model, batches.boxed(), &work, context).await?;
         let sigmoid = !raw_scores && model.reranker().is_some_and(|(_, reranker)| reranker.sigmoid);
         Ok(RerankResult { results: rank(&scores, top, sigmoid), token_counts })
     }
@@ -133,6 +136,7 @@ impl Embedder {
         &self,
         model: &Arc<LoadedModel>,
         batches: BoxStream<'static, Result<TokenizedBatch, ApiError>>,
+        work: &CallWork,
         context: Context,
     ) -> Result<(Vec<f32>, Vec<u32>), ApiError> {
         let no_head = |_| ApiError::invalid("model", format!("{:?} is not a cross-encoder", model.name()));
@@ -153,7 +157,7 @@ impl Embedder {
             check.rows(first, scores.iter().position(|score| !score.is_finite()))?;
             Ok(scores)
         };
-        let (scores, token_counts) = self.encode_each(&builder, batches, context, then).boxed().await?;
+        let (scores, token_counts) = self.encode_each(&builder, batches, work, context, then).boxed().await?;
         Ok((scores.concat(), token_counts))
     }
 

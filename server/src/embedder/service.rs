@@ -54,7 +54,7 @@ impl EmbeddingService {
     }
 
     /// Embeds the batches of a stream. They wait while the lane is full: a stream has its own backpressure.
-    pub(crate) fn embed_stream<E: Send + 'static>(
+    pub(crate) fn embed_stream<E: From<ApiError> + Send + 'static>(
         self: &Arc<Self>,
         caller: Caller,
         context: Context,

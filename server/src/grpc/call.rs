@@ -31,6 +31,7 @@ use super::{
     receive::{Cardinality, MessageCharge, Received, Receiver},
 };
 use crate::{
+    app::StreamEnds,
     auth::caller::Caller,
     status,
     transport::{call::Call, memory::TransportMemory},
@@ -46,6 +47,7 @@ pub(super) struct CallRunner {
     pub(super) dimensions: Dimensions,
     /// Refuses large requests before they are received, by the length of the message.
     pub(super) screen: Option<RequestScreen>,
+    pub(super) stream_ends: StreamEnds,
 }
 
 /// Decides by the length of a request's message and its context whether it is received. What is decided is an extension of the

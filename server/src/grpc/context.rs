@@ -22,7 +22,7 @@ pub(crate) fn context_of(extensions: &Extensions, headers: &HeaderMap) -> Contex
         priority: headers.get(PRIORITY).map_or(Priority::Normal, |value| priority(value.as_bytes())),
         principal: caller.queue_id(),
         sharer: caller.sharer_id(),
-        no_cpu_fallback: false,
+        ..Context::default()
     }
 }
 

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use accelerd_engine::{CpuFallback, Distribution, Drained, LaneStats};
-use accelerd_kernels::{
-    DeviceId, PoolStats,
-    ledger::{KindMemory, PlaceMemory},
-};
+use accelerd_kernels::{DeviceId, PoolStats, ledger::KindMemory};
 use accelerd_proto::v1 as pb;
 use futures::StreamExt;
 use tonic::{Request, Response, Status};
@@ -16,6 +13,7 @@ use crate::{
     auth::caller::Caller,
     devices::{
         DaemonService,
+        memory::PlaceUse,
         stats::{DaemonStats, DeviceStatus, KernelTotals, VERSION, cancelled_count, limit_bytes},
     },
     error::{ApiError, Decoded},
@@ -118,19 +116,23 @@ fn cpu_fallback(fallback: &CpuFallback) -> pb::CpuFallback {
     }
 }
 
-fn memory_place(memory: &PlaceMemory) -> pb::MemoryPlace {
+fn memory_place(memory: &PlaceUse) -> pb::MemoryPlace {
     let account = |kind: &KindMemory| pb::MemoryAccount {
         kind: kind.kind.name().to_owned(),
         held_bytes: kind.held,
         limit_bytes: limit_bytes(kind),
         refused_count: kind.refused,
         evicted_bytes: kind.evicted,
+        used_bytes: memory.used_of(kind),
     };
+    let reserved = &memory.reserved;
     pb::MemoryPlace {
-        name: memory.place.to_string(),
-        held_bytes: memory.held,
-        limit_bytes: memory.limit,
-        accounts: memory.kinds.iter().map(account).collect(),
+        name: reserved.place.to_string(),
+        held_bytes: reserved.held,
+        limit_bytes: reserved.limit,
+        accounts: reserved.kinds.iter().map(account).collect(),
+        used_bytes: memory.used(),
+        resident_bytes: memory.resident,
     }
 }
 

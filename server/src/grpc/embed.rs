@@ -164,8 +164,9 @@ fn options(request: pb::EmbedRequest) -> Decoded<Options> {
         prompt_name: request.prompt_name,
         prompt: request.prompt,
         truncation_side: match enum_value::<pb::TruncationSide>("truncation_side", request.truncation_side)? {
-            pb::TruncationSide::Unspecified | pb::TruncationSide::Right => TruncationSide::Right,
-            pb::TruncationSide::Left => TruncationSide::Left,
+            pb::TruncationSide::Unspecified => None,
+            pb::TruncationSide::Right => Some(TruncationSide::Right),
+            pb::TruncationSide::Left => Some(TruncationSide::Left),
         },
         long_input: match enum_value::<pb::LongInput>("long_input", request.long_input)? {
             pb::LongInput::Unspecified | pb::LongInput::Truncate => LongInput::Truncate,

@@ -17,6 +17,7 @@ pub mod parse;
 mod receive;
 pub(crate) mod services;
 pub mod similarity;
+mod small_output;
 mod tensor;
 mod tensor_graph;
 mod tensor_value;

@@ -59,7 +59,13 @@ impl Services {
         let limit = app.config.server.max_message().min(largest);
         let embedder = app.embedder.clone();
         let dimensions = Arc::new(move |model: &str| embedder.model(model).map_or(0, |model| model.dimensions()));
-        let calls = CallRunner { limit, offload: app.offload.handle().clone(), dimensions, screen: None };
+        let calls = CallRunner {
+            limit,
+            offload: app.offload.handle().clone(),
+            dimensions,
+            screen: None,
+            stream_ends: app.stream_ends.clone(),
+        };
         let parse_service = Arc::new(parse::Parser::new(app));
         let parser = Arc::clone(&parse_service);
         let screen: RequestScreen = Arc::new(move |length, context| parser.screen(length, context));

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
+use accelerd_models::hf::OPTIONAL_FILES;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -25,15 +26,6 @@ const CONFIG: &str = "config.json";
 const MODULES: &str = "modules.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-
-/// Files that are read if present, besides weights and modules.
-const OPTIONAL_FILES: [&str; 5] = [
-    CONFIG,
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-];
 
 /// Maximum number of files of a model.
 const MAX_FILES: usize = 1_024;
@@ -241,24 +233,30 @@ fn required_files(
     let unfit = |reason: String| ApiError::invalid("path", format!("{repo} {reason}"));
     let find = |path: &str| all.iter().find(|file| file.path == path);
     let require = |path: &str| find(path).ok_or_else(|| unfit(format!("has no {path}")));
-    require(CONFIG)?;
+    let modules = find(MODULES).map(&fetch_json).transpose()?.unwrap_or_default();
+    let first = FirstModule::of(&modules);
+    let inner = |name: &str| format!("{}{name}", first.folder);
     let mut required: Vec<_> = OPTIONAL_FILES.iter().filter_map(|path| find(path)).collect();
-    if let Some(modules) = find(MODULES) {
-        required.push(modules);
-        required.extend(pooling_configs(&fetch_json(modules)?).iter().filter_map(|path| find(path)));
+    if !first.folder.is_empty() {
+        required.extend(OPTIONAL_FILES.iter().filter_map(|path| find(&inner(path))));
     }
-    if let Some(weights) = find(WEIGHTS) {
+    if !first.is_static {
+        require(&inner(CONFIG))?;
+    }
+    required
+        .extend(pooling_configs(&modules).iter().filter(|path| **path != inner(CONFIG)).filter_map(|path| find(path)));
+    if let Some(weights) = find(&inner(WEIGHTS)) {
         required.push(weights);
-    } else if let Some(index) = find(INDEX) {
+    } else if let Some(index) = find(&inner(INDEX)) {
         required.push(index);
         for name in shards(&fetch_json(index)?) {
             if !is_component(&name) {
                 return Err(unfit(format!("names {name:?} in {INDEX}, which is not a valid file name")));
             }
-            required.push(require(&name)?);
+            required.push(require(&inner(&name))?);
         }
     } else {
-        let hint = if find("pytorch_model.bin").is_some() {
+        let hint = if find(&inner("pytorch_model.bin")).is_some() {
             "; pytorch_model.bin is not loaded because a pickle can execute code"
         } else {
             ""
@@ -269,6 +267,28 @@ fn required_files(
         return Err(unfit(format!("has {} files, expected at most {MAX_FILES}", required.len())));
     }
     Ok(required.into_iter().cloned().collect())
+}
+
+/// The first module of a sentence-transformers model.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct FirstModule {
+    /// The folder of its files, with a slash; empty for the repository's own.
+    folder: String,
+    /// True if it is a table of word embeddings, which needs no configuration.
+    is_static: bool,
+}
+
+impl FirstModule {
+    fn of(modules: &Value) -> Self {
+        let text = |name: &str| modules.get(0).and_then(|module| module.get(name)).and_then(Value::as_str);
+        let class = text("type").and_then(|class| class.rsplit('.').next()).unwrap_or_default();
+        if !["Transformer", "StaticEmbedding"].contains(&class) {
+            return Self::default();
+        }
+        // The loader refuses folders that are none of the repository.
+        let folder = text("path").filter(|path| is_component(path)).map(|path| format!("{path}/"));
+        Self { folder: folder.unwrap_or_default(), is_static: class == "StaticEmbedding" }
+    }
 }
 
 /// The pooling configurations of a sentence-transformers model.

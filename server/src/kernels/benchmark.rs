@@ -19,7 +19,11 @@ use super::{
     arguments::{BoundOutput, KernelOutput, NamedArgument, bind},
     launch::{KernelDevice, KernelFault, LaunchRequest, Launcher, Target, kernel_fault},
 };
-use crate::{auth::caller::Caller, error::ApiError};
+use crate::{
+    auth::caller::Caller,
+    error::ApiError,
+    small_outputs::{Magnitudes, SmallOutput},
+};
 
 const DEFAULT_RUNS: u32 = 20;
 const DEFAULT_WARM_UP: u32 = 3;
@@ -59,6 +63,8 @@ pub(crate) struct Measured {
     pub(crate) array_bytes: u64,
     pub(crate) fault: Option<KernelFault>,
     pub(crate) mismatches: Vec<OutputMismatch>,
+    /// Of the first run that is compared.
+    pub(crate) small_outputs: Vec<SmallOutput>,
     pub(crate) run_times: Vec<Duration>,
     /// A shorter time is not plausible.
     pub(crate) min_time: Duration,
@@ -222,11 +228,32 @@ impl Benchmark {
         };
         outputs.filter_map(mismatch).collect()
     }
+
+    fn small_outputs(&self, checked: &Checked, expected: &[Vec<u8>]) -> Vec<SmallOutput> {
+        let outputs = checked.outputs.iter().zip(expected);
+        let small = |(output, expected): (&BoundOutput, &Vec<u8>)| {
+            self.tolerance.small_output((&output.name, output.of.dtype), expected)
+        };
+        outputs.filter_map(small).collect()
+    }
 }
 
 impl Tolerance {
     pub(super) fn new(atol: Option<f64>, rtol: Option<f64>) -> Result<Self, ApiError> {
         Ok(Self { atol: tolerance("atol", atol)?, rtol: tolerance("rtol", rtol)? })
+    }
+
+    /// The tolerances of an element type.
+    fn close(&self, dtype: Dtype) -> Close {
+        let defaults = Close::of(dtype);
+        Close { atol: self.atol.unwrap_or(defaults.atol), rtol: self.rtol.unwrap_or(defaults.rtol) }
+    }
+
+    /// An expected array whose numbers are mostly smaller than the absolute tolerance.
+    pub(super) fn small_output(&self, (output, dtype): (&str, Dtype), expected: &[u8]) -> Option<SmallOutput> {
+        let close = self.close(dtype);
+        let magnitudes = Magnitudes::of_elements(dtype, expected, close.atol);
+        magnitudes.small_output(output, dtype, close, self.atol.is_none())
     }
 
     /// Returns the differences of an array from the expected one, if there are any.
@@ -237,9 +264,8 @@ impl Tolerance {
         actual: &[u8],
         expected: &[u8],
     ) -> Option<OutputMismatch> {
-        let defaults = Close::of(dtype);
-        let atol = self.atol.unwrap_or(defaults.atol);
-        let rtol = self.rtol.unwrap_or(defaults.rtol);
+        let Close { atol, rtol } = self.close(dtype);
+        let small = self.small_output((output, dtype), expected);
         let number = |value: &[u8]| Literal::from_bytes(dtype, value).as_f64();
         let pairs = actual.chunks_exact(dtype.size()).zip(expected.chunks_exact(dtype.size())).enumerate();
         let mut failing = pairs.filter(|(_, (actual, expected))| {
@@ -248,7 +274,9 @@ impl Tolerance {
             }
             let (actual, expected) = (number(actual), number(expected));
             let is_integer = !dtype.is_float() && atol == 0.0 && rtol == 0.0;
-            let is_close = (actual - expected).abs() <= atol + rtol * expected.abs() && expected.is_finite();
+            let error = (actual - expected).abs();
+            let is_too_large = small.as_ref().is_some_and(|small| small.rejects(error));
+            let is_close = error <= atol + rtol * expected.abs() && expected.is_finite() && !is_too_large;
             is_integer || !(is_close || actual.is_nan() && expected.is_nan())
         });
         let (index, (actual, expected)) = failing.next()?;
@@ -309,6 +337,7 @@ impl Launcher {
             array_bytes,
             fault: None,
             mismatches: vec![],
+            small_outputs: vec![],
             run_times: vec![],
             min_time: Duration::ZERO,
         };
@@ -351,7 +380,11 @@ impl Launcher {
                 let reason = format!("expected a result for each run, got a fault in line {line}");
                 return Err(ApiError::invalid("reference", reason));
             }
-            measured.mismatches.extend(benchmark.mismatches(of_run, &expected.result.outputs));
+            let expected = &expected.result.outputs;
+            measured.mismatches.extend(benchmark.mismatches(of_run, expected));
+            if measured.small_outputs.is_empty() {
+                measured.small_outputs = benchmark.small_outputs(of_run, expected);
+            }
         }
         let changed = checked.last().map_or(0, Checked::changed_bytes);
         let bandwidth = target.memory_bandwidth();
@@ -488,6 +521,25 @@ mod tests {
     }
 
     #[test]
+    fn zeros_in_place_of_small_results_differ_unless_a_tolerance_of_the_caller_accepts_them() {
+        let bytes = |numbers: [f32; 4]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+        let results = [1e-7_f32, 2.7e-7, 7.4e-7, 2e-6];
+        let expected = bytes(results);
+        let default = Tolerance::new(None, None).expect("the defaults");
+        let found = |tolerance: &Tolerance, actual: &[u8]| {
+            tolerance.mismatch(0, ("y", Dtype::F32), actual, &expected).map(|mismatch| mismatch.failed_count)
+        };
+        assert_eq!(found(&default, &bytes([0.0; 4])), Some(4));
+        assert_eq!(found(&default, &bytes(results.map(|x| x * (1.0 + 2.0 * f32::EPSILON)))), None);
+        assert_eq!(default.small_output(("y", Dtype::F32), &expected).map(|small| small.atol), Some(1e-5));
+        let chosen = Tolerance::new(Some(1e-5), None).expect("a tolerance");
+        assert_eq!(found(&chosen, &bytes([0.0; 4])), None);
+        let small = chosen.small_output(("y", Dtype::F32), &expected).expect("zeros pass");
+        assert_eq!(small.max_norm_rtol, None);
+        assert_eq!(default.small_output(("y", Dtype::F32), &bytes([1.0, 2.0, 0.0, 1e-7])), None);
+    }
+
+    #[test]
     fn times_are_ranked_and_one_that_is_too_short_is_not_believed() {
         let measured = |min_time| Measured {
             device: KernelDevice::Cpu,
@@ -495,6 +547,7 @@ mod tests {
             array_bytes: 12,
             fault: None,
             mismatches: vec![],
+            small_outputs: vec![],
             run_times: (1..=11).rev().map(Duration::from_millis).collect(),
             min_time,
         };

@@ -29,7 +29,7 @@ use super::{
     benchmark::{OutputMismatch, percentiles, time_at},
     launch::{Launcher, kernel_fault},
 };
-use crate::{auth::caller::Caller, error::ApiError, sandbox::Turn};
+use crate::{auth::caller::Caller, error::ApiError, sandbox::Turn, small_outputs::SmallOutput};
 
 /// The verdict of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub(crate) struct Judgement {
     /// A shorter time is not plausible.
     pub(crate) min_time: Duration,
     pub(crate) mismatches: Vec<OutputMismatch>,
+    /// Of the first run that is compared.
+    pub(crate) small_outputs: Vec<SmallOutput>,
     pub(crate) bit_exact_repeat: bool,
     pub(crate) array_bytes: u64,
     pub(crate) arch: String,
@@ -80,9 +82,27 @@ impl Judgement {
             run_times: vec![],
             min_time: Duration::ZERO,
             mismatches: vec![],
+            small_outputs: vec![],
             bit_exact_repeat: false,
             array_bytes,
             arch,
+        }
+    }
+}
+
+/// Results that differ from what was expected, and those of which a tolerance says little.
+#[derive(Default)]
+struct Differences {
+    mismatches: Vec<OutputMismatch>,
+    small_outputs: Vec<SmallOutput>,
+}
+
+impl Differences {
+    /// Adds those of a run.
+    fn add(&mut self, evaluation: &Evaluation, checked: &Checked, expected: &[(usize, Bytes)]) {
+        self.mismatches.extend(evaluation.mismatches(checked, expected));
+        if self.small_outputs.is_empty() {
+            self.small_outputs = evaluation.small_outputs(expected);
         }
     }
 }
@@ -148,12 +168,12 @@ impl Launcher {
         let gpu = kernels.gpu()?;
         let evaluation = Arc::new(evaluation);
         let runs = run(gpu, &evaluation, code, context).await?;
-        let mismatches = if runs.failure.is_none() {
-            self.mismatches(&evaluation, reference, &runs, context).await?
+        let differences = if runs.failure.is_none() {
+            self.differences(&evaluation, reference, &runs, context).await?
         } else {
-            vec![]
+            Differences::default()
         };
-        Ok(with_verdict(judgement, &evaluation, runs, mismatches, gpu.properties.memory_bandwidth))
+        Ok(with_verdict(judgement, &evaluation, runs, differences, gpu.properties.memory_bandwidth))
     }
 
     /// Compiles the reference, and checks that it fits the parameters.
@@ -203,15 +223,15 @@ impl Launcher {
         })
     }
 
-    /// Returns the mismatches of all runs that are checked.
-    async fn mismatches(
+    /// Returns the differences of all runs that are checked.
+    async fn differences(
         &self,
         evaluation: &Evaluation,
         reference: &Reference,
         runs: &Runs,
         context: &Context,
-    ) -> Result<Vec<OutputMismatch>, ApiError> {
-        let mut mismatches = vec![];
+    ) -> Result<Differences, ApiError> {
+        let mut found = Differences::default();
         for checked in &runs.checked {
             let expected = match reference {
                 Reference::Outputs(outputs) => outputs.clone(),
@@ -219,9 +239,9 @@ impl Launcher {
                     self.expected(evaluation, kernel, grid, checked.run, context).await?
                 }
             };
-            mismatches.extend(evaluation.mismatches(checked, &expected));
+            found.add(evaluation, checked, &expected);
         }
-        Ok(mismatches)
+        Ok(found)
     }
 
     /// Computes the reference of a run, by the positions of the parameters.
@@ -310,6 +330,15 @@ impl Evaluation {
         compared.collect()
     }
 
+    /// The outputs whose expected numbers are mostly smaller than the absolute tolerance.
+    fn small_outputs(&self, expected: &[(usize, Bytes)]) -> Vec<SmallOutput> {
+        let small = |(nth, expected): &(usize, Bytes)| {
+            let param = &self.plan.params[*nth];
+            self.tolerance.small_output((&param.name, param.of.dtype), expected)
+        };
+        expected.iter().filter_map(small).collect()
+    }
+
     /// Bytes that a run changed.
     fn changed_bytes(&self, checked: &Checked) -> usize {
         let contents = self.plan.contents(checked.run);
@@ -326,9 +355,10 @@ fn with_verdict(
     mut judgement: Judgement,
     evaluation: &Evaluation,
     runs: Runs,
-    mismatches: Vec<OutputMismatch>,
+    differences: Differences,
     bandwidth: f64,
 ) -> Judgement {
+    let Differences { mismatches, small_outputs } = differences;
     let changed = runs.checked.last().map_or(0, |last| evaluation.changed_bytes(last));
     let min_time = time_at(bandwidth, changed) / 2;
     let [_, median, _] = percentiles(&runs.times).unwrap_or_default();
@@ -352,9 +382,12 @@ fn with_verdict(
     let failure = runs.failure.or_else(|| {
         let mismatch = mismatches.first()?;
         let OutputMismatch { output, index, actual, expected, failed_count, .. } = mismatch;
-        let message = format!(
+        let mut message = format!(
             "{failed_count} elements of {output:?} differ, the first is element {index}: expected {expected}, got {actual}"
         );
+        if let Some(small) = small_outputs.iter().find(|small| small.output == *output) {
+            message = format!("{message}; {}", small.explanation());
+        }
         Some(failed(Verdict::Mismatch, message, mismatch))
     });
     let failure = failure.or_else(|| {
@@ -363,6 +396,7 @@ fn with_verdict(
         Some(failed(Verdict::Nondeterministic, message, mismatch))
     });
     judgement.mismatches = mismatches;
+    judgement.small_outputs = small_outputs;
     if let Some(Failure { verdict, message, run, param }) = failure {
         (judgement.verdict, judgement.message, judgement.run) = (verdict, message, Some(run));
         judgement.param = param.map_or_else(String::new, |nth| evaluation.plan.params[nth].name.clone());
@@ -422,8 +456,9 @@ mod tests {
     fn judged(runs: Runs, expected: u8, bandwidth: f64) -> Judgement {
         let evaluation = evaluation();
         let expected = [(0, Bytes::from(vec![expected; 1000]))];
-        let mismatches = runs.checked.iter().flat_map(|checked| evaluation.mismatches(checked, &expected)).collect();
-        with_verdict(Judgement::passed(String::new(), 0), &evaluation, runs, mismatches, bandwidth)
+        let mut differences = Differences::default();
+        runs.checked.iter().for_each(|checked| differences.add(&evaluation, checked, &expected));
+        with_verdict(Judgement::passed(String::new(), 0), &evaluation, runs, differences, bandwidth)
     }
 
     #[test]

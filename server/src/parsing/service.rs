@@ -81,7 +81,7 @@ impl ParsingService {
     ) -> BoxStream<'static, Result<Numbered<ParseResponse>, E>>
     where
         T: ExactSizeIterator<Item = Decoded<SourceType>> + Send + 'static,
-        E: Send + 'static,
+        E: From<ApiError> + Send + 'static,
     {
         let service = Arc::clone(self);
         batches::answers(batches, move |batch| {

@@ -12,6 +12,7 @@ use std::{
 use accelerd_engine::{Context, SubmitError};
 use accelerd_sandbox::SandboxError;
 use tokio::{sync::oneshot, time::timeout_at};
+use tracing::Instrument;
 
 use super::{
     Sandboxes, Shared,
@@ -49,10 +50,11 @@ impl Turns {
         self.sandboxes.check_enabled()?;
         let begin = Instant::now();
         let deadline = context.deadline.unwrap_or(begin + self.shared().settings.default_deadline);
-        let permit = self.permit(context.sharer, deadline).await?;
+        let permit = self.permit(context.sharer, deadline).instrument(tracing::debug_span!("queue", lane = "sandbox"));
+        let permit = permit.await?;
         let started = Instant::now();
         let (turn, cancel_on_drop) = Turn::new(permit, deadline);
-        let span = tracing::Span::current();
+        let span = tracing::debug_span!("sandbox");
         let running = self.sandboxes.threads.spawn_blocking(move || span.in_scope(|| job(turn)));
         let done = running.await;
         let paused = cancel_on_drop.paused();

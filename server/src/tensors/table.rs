@@ -11,6 +11,7 @@ use std::{
 };
 
 use accelerd_kernels::{DeviceId, ops::tensor::ResidentTensor};
+use tokio::sync::Notify;
 
 use crate::{auth::refusal::Refusal, error::ApiError};
 
@@ -22,6 +23,7 @@ const SHOWN_CHARACTERS: usize = 64;
 pub(crate) struct TensorTable {
     max_count: usize,
     table: Mutex<Table>,
+    inserted: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -144,7 +146,7 @@ impl Slot {
 impl TensorTable {
     /// No tensors; each owner may have at most `max_count`.
     pub(crate) fn new(max_count: usize) -> Self {
-        Self { max_count, table: Mutex::default() }
+        Self { max_count, table: Mutex::default(), inserted: Notify::new() }
     }
 
     /// Takes the quota of new tensors of these sizes: of all, or of none.
@@ -206,6 +208,7 @@ impl TensorTable {
         };
         let listed = slot.listed(handle, &kept, now);
         table.slots.insert(handle, slot);
+        self.inserted.notify_one();
         listed
     }
 
@@ -296,6 +299,13 @@ impl TensorTable {
         let lost: Vec<_> = table.slots.values_mut().filter_map(|slot| slot.lose(&is_lost)).collect();
         drop(table);
         drop((expired, lost));
+    }
+
+    /// Waits until there is a tensor that may expire or be lost. One task at a time may wait.
+    pub(crate) async fn filled(&self) {
+        while self.lock().slots.is_empty() {
+            self.inserted.notified().await;
+        }
     }
 
     /// Bytes of an owner's tensors.

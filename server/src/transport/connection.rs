@@ -61,8 +61,9 @@ const HEADER_SLACK: u32 = 4;
 /// Bytes that HTTP/2 counts per header field besides its name and value.
 const HEADER_OVERHEAD: usize = 32;
 
-/// Time that an evicted connection stays open for a call that is on its way.
-const EVICTION_GRACE: Duration = Duration::from_secs(1);
+/// Time without calls after which a closing connection ends, whether or not its peer answers GOAWAY: enough for a call that is on its
+/// way. gRPC for Python answers nothing while it makes no calls.
+const QUIET_GRACE: Duration = Duration::from_secs(1);
 
 /// Maximum time of calls that reached an evicted connection in time.
 const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -167,13 +168,14 @@ impl Http2Server {
             () = shutdown.abort.cancelled() => return false,
             // A peer in the handshake has no calls.
             () = connection.evicted() => return false,
+            () = shutdown.closing.cancelled() => return false,
         };
         let mut keepalive = KeepAlive::new(self, h2.ping_pong());
         let mut max_age = pin!(max_age_elapsed(self.max_age));
         let mut closing = pin!(shutdown.closing.cancelled());
         let mut abort = pin!(shutdown.abort.cancelled());
         let mut connection_abort = pin!(connection.abort.cancelled());
-        // Set once the connection is closing: resolves when it is aborted.
+        // Set once the connection is closing: resolves when it ends even if its peer keeps it open.
         let mut grace: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
         let mut stream_window = StreamWindow::new(BASE_STREAM_WINDOW, self.stream_window);
         loop {
@@ -187,7 +189,7 @@ impl Http2Server {
                     Signal::Evict => {
                         // A call that is on its way is still served.
                         h2.graceful_shutdown();
-                        grace = Some(Box::pin(until_idle(Arc::clone(connection))));
+                        grace = Some(Box::pin(quiet_within(EVICTED_CALL_TIMEOUT, Arc::clone(connection))));
                     }
                     Signal::GrowWindow if self.grow_connection_window(&mut h2, connection) => {
                         stream_window.grant();
@@ -206,15 +208,16 @@ impl Http2Server {
                 },
                 () = &mut max_age, if grace.is_none() => {
                     h2.graceful_shutdown();
-                    grace = Some(Box::pin(sleep(self.max_age_grace)));
+                    grace = Some(Box::pin(quiet_within(self.max_age_grace, Arc::clone(connection))));
                 }
                 () = &mut closing, if grace.is_none() => {
                     h2.graceful_shutdown();
-                    grace = Some(Box::pin(pending()));
+                    grace = Some(Box::pin(until_quiet(Arc::clone(connection))));
                 }
                 () = maybe_wait(grace.as_mut()) => {
-                    tracing::debug!("aborting a connection after its grace period");
-                    return false;
+                    let answered = connection.is_idle();
+                    tracing::debug!(answered, "closing a connection after its grace period");
+                    return answered;
                 }
                 () = &mut connection_abort => return false,
                 () = &mut abort => {
@@ -314,12 +317,17 @@ async fn max_age_elapsed(age: Duration) {
     sleep(age.mul_f64(0.9 + 0.2 * random as f64 / 1024.0)).await;
 }
 
-/// Waits for the end of an evicted connection's last calls.
-async fn until_idle(connection: Arc<Connection>) {
-    let latest = Instant::now() + EVICTED_CALL_TIMEOUT;
-    sleep(EVICTION_GRACE).await;
-    while !connection.is_idle() && Instant::now() < latest {
-        sleep(EVICTION_GRACE).await;
+/// Waits until a closing connection is quiet, or for `limit`.
+async fn quiet_within(limit: Duration, connection: Arc<Connection>) {
+    let _elapsed = timeout(limit, until_quiet(connection)).await;
+}
+
+/// Waits until a closing connection has had no call for the grace, and everything is sent.
+async fn until_quiet(connection: Arc<Connection>) {
+    let mut left = QUIET_GRACE;
+    while !left.is_zero() {
+        sleep(left).await;
+        left = QUIET_GRACE.saturating_sub(connection.quiet_for());
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{
 
 use accelerd_kernels::ledger::{Allowance, Exceeded, Reservation};
 
-use crate::error::ApiError;
+use crate::{error::ApiError, resident_memory::WorkSignal};
 
 /// Use of transport memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +69,18 @@ pub struct LedgerPart {
     allowance: Arc<Allowance>,
     reserve: Reservation,
     reserve_used: AtomicU64,
+    /// Told of every charge.
+    work: Arc<WorkSignal>,
 }
 
 impl LedgerPart {
-    /// An allowance and a reserve.
-    pub fn new(allowance: Arc<Allowance>, reserve: Reservation) -> Self {
-        Self { allowance, reserve, reserve_used: AtomicU64::new(0) }
+    /// An allowance and a reserve. The signal is told of every charge.
+    pub(crate) fn new(allowance: Arc<Allowance>, reserve: Reservation, work: Arc<WorkSignal>) -> Self {
+        Self { allowance, reserve, reserve_used: AtomicU64::new(0), work }
     }
 
     fn take(&self, bytes: u64, may_use_reserve: bool) -> Result<(), Exceeded> {
+        self.work.notify();
         self.allowance.take(bytes).or_else(|refusal| {
             let from_reserve = may_use_reserve && try_add(&self.reserve_used, bytes, self.reserve.bytes());
             if from_reserve { Ok(()) } else { Err(refusal) }
@@ -258,7 +261,8 @@ mod tests {
     fn charges_are_taken_from_the_ledger_and_returned() {
         let account = Account::standalone(Kind::Messages, Limit { bytes: 300, setting: "memory.host_limit" });
         let allowance = Arc::new(Allowance::new(&account, 100, 1).expect("it fits"));
-        let memory = TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), account.empty()));
+        let memory =
+            TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), account.empty(), Arc::default()));
         assert!(memory.try_reserve(MemoryKind::Request, 250, false));
         let refused = memory.reserve_bytes(MemoryKind::Response, 100, true).expect_err("the ledger has 50 left");
         assert!(matches!(refused, ApiError::MemoryLimit { refusal, .. } if refusal.asked == 100));
@@ -272,7 +276,7 @@ mod tests {
         let account = Account::standalone(Kind::Messages, Limit { bytes: 300, setting: "memory.host_limit" });
         let allowance = Arc::new(Allowance::new(&account, 100, 1).expect("it fits"));
         let reserve = account.reserve(40).expect("it fits");
-        let memory = TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), reserve));
+        let memory = TransportMemory::in_ledger(800, LedgerPart::new(Arc::clone(&allowance), reserve, Arc::default()));
         assert!(memory.try_reserve(MemoryKind::Request, 260, false));
         assert!(!memory.try_reserve(MemoryKind::Request, 1, false));
         assert!(memory.try_reserve(MemoryKind::Connection, 20, false));

@@ -4,13 +4,16 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-use tokio::time::interval;
+use tokio::{sync::Notify, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -42,6 +45,15 @@ pub(crate) struct Connections {
     stalled_calls: AtomicU64,
     pub(crate) tasks: TaskTracker,
     memory: Arc<TransportMemory>,
+    /// Told when a connection has something that may stall.
+    activity: Arc<Notify>,
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        // The search for stalled calls ends.
+        self.activity.notify_one();
+    }
 }
 
 impl Connections {
@@ -54,12 +66,18 @@ impl Connections {
             stalled_calls: AtomicU64::new(0),
             tasks: TaskTracker::new(),
             memory,
+            activity: Arc::default(),
         })
     }
 
     /// Open connections, without evicted ones whose tasks are still ending.
     pub(crate) fn count(&self) -> usize {
         self.open().len()
+    }
+
+    /// Open connections with calls, or with responses that are not sent.
+    pub(crate) fn busy(&self) -> usize {
+        self.open().values().filter(|one| !one.is_quiet()).count()
     }
 
     /// Connections refused since the start.
@@ -101,7 +119,7 @@ impl Connections {
             self.evicted.fetch_add(1, Relaxed);
         }
         let id = self.next_id.fetch_add(1, Relaxed);
-        let connection = Arc::new(Connection::new(id, bytes, Arc::downgrade(self)));
+        let connection = Arc::new(Connection::new(id, bytes, self));
         open.insert(id, Arc::clone(&connection));
         Some(connection)
     }
@@ -121,6 +139,11 @@ impl Connections {
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if a call is open or a write is pending.
+    fn may_stall(&self) -> bool {
+        self.open().values().any(|connection| !connection.is_idle() || connection.blocked_since.load(SeqCst) != 0)
     }
 
     /// Aborts stalled calls, and connections whose peer does not read.
@@ -143,14 +166,19 @@ impl Connections {
     }
 }
 
-/// Sweeps for stalled calls until the connections are dropped.
+/// Searches for stalled calls until the connections are dropped. Sleeps while nothing can stall.
 pub(crate) async fn sweep(connections: Weak<Connections>, timeouts: StallTimeouts) {
     let shortest = (timeouts.normal / 2).min(timeouts.under_pressure / 2);
-    let mut ticks = interval(SWEEP_INTERVAL.min(shortest).max(Duration::from_millis(10)));
+    let interval = SWEEP_INTERVAL.min(shortest).max(Duration::from_millis(10));
     loop {
-        ticks.tick().await;
+        sleep(interval).await;
         let Some(connections) = connections.upgrade() else { return };
         connections.sweep(timeouts);
+        let activity = (!connections.may_stall()).then(|| Arc::clone(&connections.activity));
+        drop(connections);
+        if let Some(activity) = activity {
+            activity.notified().await;
+        }
     }
 }
 
@@ -160,6 +188,8 @@ pub(crate) struct Connection {
     id: u64,
     start: Instant,
     connections: Weak<Connections>,
+    /// That of its listener.
+    activity: Arc<Notify>,
     /// Bytes charged for its window and one partial frame.
     window_bytes: AtomicU64,
     account: Arc<ConnectionAccount>,
@@ -186,11 +216,12 @@ pub(crate) enum Signal {
 }
 
 impl Connection {
-    fn new(id: u64, window_bytes: u64, connections: Weak<Connections>) -> Self {
+    fn new(id: u64, window_bytes: u64, connections: &Arc<Connections>) -> Self {
         Self {
             id,
             start: Instant::now(),
-            connections,
+            connections: Arc::downgrade(connections),
+            activity: Arc::clone(&connections.activity),
             window_bytes: AtomicU64::new(window_bytes),
             account: Arc::default(),
             calls: Mutex::default(),
@@ -208,7 +239,17 @@ impl Connection {
 
     /// Returns true if no call is open.
     pub(crate) fn is_idle(&self) -> bool {
-        self.open_calls.load(Relaxed) == 0
+        self.open_calls.load(SeqCst) == 0
+    }
+
+    /// Returns true if no call is open and no write is pending.
+    fn is_quiet(&self) -> bool {
+        self.is_idle() && self.blocked_since.load(Relaxed) == 0
+    }
+
+    /// Time since the last call ended; zero unless the connection is quiet.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        if self.is_quiet() { self.idle_since().elapsed() } else { Duration::ZERO }
     }
 
     fn idle_since(&self) -> Instant {
@@ -230,7 +271,9 @@ impl Connection {
         let call = Call::on_connection(memory, Some(Arc::clone(&self.account)));
         let mut charge = call.charge(MemoryKind::Request);
         charge.grow(CALL_BYTES + header_bytes)?;
-        self.open_calls.fetch_add(1, Relaxed);
+        if self.open_calls.fetch_add(1, SeqCst) == 0 {
+            self.activity.notify_one();
+        }
         self.calls().insert(stream_id, Arc::downgrade(&call));
         Ok(OpenCall { connection: Arc::clone(self), stream_id, call, _charge: charge })
     }
@@ -269,7 +312,8 @@ impl Connection {
         if !pending {
             self.blocked_since.store(0, Relaxed);
         } else if self.blocked_since.load(Relaxed) == 0 {
-            self.blocked_since.store(self.elapsed_ms() + 1, Relaxed);
+            self.blocked_since.store(self.elapsed_ms() + 1, SeqCst);
+            self.activity.notify_one();
         }
     }
 
@@ -313,13 +357,39 @@ mod tests {
     /// A connection whose writes have been pending for a second, with a call that holds `bytes`.
     fn blocked(connections: &Arc<Connections>, id: u64, bytes: u64) -> (Arc<Connection>, OpenCall, Charge) {
         let start = Instant::now().checked_sub(Duration::from_secs(1)).expect("the machine has run for a second");
-        let connection = Arc::new(Connection { start, ..Connection::new(id, 0, Arc::downgrade(connections)) });
+        let connection = Arc::new(Connection { start, ..Connection::new(id, 0, connections) });
         connection.blocked_since.store(1, Relaxed);
         connections.open().insert(id, Arc::clone(&connection));
         let open = connection.open_call(1, 0).expect("there is memory");
         let mut charge = open.call.charge(MemoryKind::Response);
         charge.grow(bytes).expect("there is memory");
         (connection, open, charge)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stalled_calls_are_searched_for_only_while_something_may_stall() {
+        let connections = Connections::new(TransportMemory::new(8 << 20));
+        let (normal, under_pressure) = (Duration::from_millis(400), Duration::from_millis(400));
+        let sweeping = tokio::spawn(sweep(Arc::downgrade(&connections), StallTimeouts { normal, under_pressure }));
+        // The clock jumps to the next timer, of which the search has none once it sleeps.
+        sleep(Duration::from_secs(60)).await;
+        let (connection, ..) = blocked(&connections, 1, 1 << 20);
+        tokio::time::timeout(Duration::from_secs(60), connection.abort.cancelled()).await.expect("the search goes on");
+        drop((connection, connections));
+        tokio::time::timeout(Duration::from_secs(60), sweeping).await.expect("the search ends").expect("no panic");
+    }
+
+    #[test]
+    fn a_connection_is_quiet_once_its_calls_have_ended_and_its_responses_are_sent() {
+        let connections = Connections::new(TransportMemory::new(8 << 20));
+        let (connection, open, charge) = blocked(&connections, 1, 1 << 10);
+        assert_eq!((connection.quiet_for(), connections.busy()), (Duration::ZERO, 1));
+        drop((open, charge));
+        assert_eq!((connection.quiet_for(), connections.busy()), (Duration::ZERO, 1), "its last write is pending");
+        connection.record_write(false);
+        assert_eq!(connections.busy(), 0);
+        connection.idle_since.store(0, Relaxed);
+        assert!(connection.quiet_for() >= Duration::from_secs(1), "{:?}", connection.quiet_for());
     }
 
     #[test]

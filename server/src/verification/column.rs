@@ -60,6 +60,18 @@ impl Column {
         self.data.slice(case * bytes..(case + 1) * bytes)
     }
 
+    /// A column for each element of a list; a scalar as it is.
+    pub(super) fn elements(self) -> Vec<Self> {
+        let Some(length) = self.length else { return vec![self] };
+        let size = self.dtype.size();
+        let element = |nth: usize| {
+            let values = self.data.chunks_exact((length * size).max(1));
+            let data: Vec<u8> = values.flat_map(|case| &case[nth * size..(nth + 1) * size]).copied().collect();
+            Self { dtype: self.dtype, length: None, data: data.into() }
+        };
+        (0..length).map(element).collect()
+    }
+
     /// The column in another type; integers wrap and floating-point numbers are rounded where they do not fit.
     pub(super) fn convert(&self, to: Dtype) -> Self {
         if self.dtype == to {

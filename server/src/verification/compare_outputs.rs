@@ -32,12 +32,14 @@ impl VerificationService {
     ) -> Result<Vec<OutputReport>, ApiError> {
         let OutputsRequest { actual, expected, policies, max_mismatches, row_verdicts } = request;
         let max_mismatches = self.max_mismatches("max_mismatches", max_mismatches)?;
-        let decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
+        let mut decoded = self.decoder(caller, &policies, "").outputs(actual, expected)?;
         policies.check_outputs(|name| decoded.outputs.iter().any(|output| output.name == name))?;
         let rows = |output: &Output| if row_verdicts && !output.any_order { output.rows() } else { 0 };
         self.check_response(&decoded.outputs, max_mismatches, rows)?;
-        let pairs = decoded.outputs.iter().map(|output| output.pair(max_mismatches, rows(output))).collect();
-        let compared = self.compare_by_order(&decoded.outputs, pairs, 1, &context).await?;
+        let pair = |output: &Output| output.pair(max_mismatches, rows(output));
+        let pairs = decoded.outputs.iter().map(pair).collect();
+        let mut compared = self.compare_by_order(&decoded.outputs, pairs, 1, &context).await?;
+        self.judge_small(&mut decoded.outputs, &mut compared, pair, &context).await?;
         let report = |(output, compared): (&Output, Option<_>)| {
             let elements = output.expected.elements() as u64;
             let verdict = verdict(output.incomparable, compared.as_ref());

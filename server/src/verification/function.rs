@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use accelerd_ir::kernel::{
-    FaultKind, FaultRecord, ParamType,
-    wasm::{ImageArgument, MemoryImage, RESERVED},
+use accelerd_ir::{
+    kernel::{
+        FaultKind, FaultRecord, ParamType,
+        wasm::{ImageArgument, MemoryImage, RESERVED},
+    },
+    scalar::Literal,
 };
-use accelerd_sandbox::{Call, CaseLimits, FaultCause, Isolation, Launch, OnFault, Outcome, Refusal, SandboxError};
+use accelerd_sandbox::{
+    Call, CaseLimits, FaultCause, FunctionConstants, Isolation, Launch, OnFault, Outcome, Refusal, SandboxError,
+};
 use bytes::Bytes;
 
 use super::{
@@ -70,6 +75,22 @@ impl Function {
         match self {
             Self::Kernel(_) => false,
             Self::Wasm(function) => function.isolation == Isolation::Reused,
+        }
+    }
+
+    /// The constants of a function in Python.
+    pub(super) fn literals(&self) -> Option<&[Literal]> {
+        match self {
+            Self::Kernel(kernel) => Some(&kernel.literals),
+            Self::Wasm(_) => None,
+        }
+    }
+
+    /// The constants of a function of a module.
+    pub(super) fn constants(&self) -> Option<&FunctionConstants> {
+        match self {
+            Self::Kernel(_) => None,
+            Self::Wasm(function) => Some(&function.constants),
         }
     }
 
@@ -206,10 +227,5 @@ fn run_wasm(
     };
     let result = turn.call(&call)?;
     let outcomes = result.outcomes.iter().map(CaseOutcome::Module).collect();
-    let columns = function.outputs().into_iter().zip(result.columns);
-    let outputs = columns.map(|(port, data)| {
-        let length = empty(&port).length;
-        Column { dtype: port.dtype, length, data: data.into() }
-    });
-    Ok(Ran { outcomes, outputs: outputs.collect() })
+    Ok(Ran { outcomes, outputs: function.output_columns(result.columns) })
 }

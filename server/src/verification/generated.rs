@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use accelerd_ir::{Kind, scalar::Literal};
+use accelerd_ir::Kind;
 use accelerd_verify::{Domain, Generator, Input};
 
 use super::{
     cases::{Cases, Inputs},
     column::{Column, Extent, Port},
-    function::Function,
     sides::Sides,
 };
 use crate::error::ApiError;
@@ -148,14 +147,22 @@ fn input(port: &Port, domains: &mut BTreeMap<String, InputDomain>) -> Result<Inp
         .map_err(|error| ApiError::invalid(field, error.to_string()))
 }
 
-/// Numbers in the source of the functions, whose neighbours are worth a case.
+/// Numbers in the code of the functions, whose neighbours are worth a case: those of functions in Python first, which have few others.
 fn constants(sides: &Sides) -> (Vec<f64>, Vec<i64>) {
     let functions = [&sides.reference, &sides.subject].into_iter().filter_map(|side| side.function());
-    let literals = functions.flat_map(|computed| match &computed.function {
-        Function::Kernel(kernel) => kernel.literals.as_slice(),
-        Function::Wasm(_) => &[],
-    });
-    let (floats, others): (Vec<Literal>, Vec<Literal>) = literals.partition(|literal| literal.dtype().is_float());
-    let integers = others.into_iter().filter(|literal| literal.dtype().kind() == Kind::Integer);
-    (floats.into_iter().map(Literal::as_f64).collect(), integers.map(Literal::as_i64).collect())
+    let functions: Vec<_> = functions.map(|computed| &computed.function).collect();
+    let mut floats = vec![];
+    let mut integers = vec![];
+    for literal in functions.iter().filter_map(|function| function.literals()).flatten() {
+        match literal.dtype().kind() {
+            Kind::Float => floats.push(literal.as_f64()),
+            Kind::Integer => integers.push(literal.as_i64()),
+            Kind::Bool => {}
+        }
+    }
+    for constants in functions.iter().filter_map(|function| function.constants()) {
+        floats.extend(constants.floats());
+        integers.extend(&constants.integers);
+    }
+    (floats, integers)
 }

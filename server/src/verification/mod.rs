@@ -19,6 +19,7 @@ mod screen_queue;
 mod screening;
 mod service;
 pub(crate) mod sides;
+mod small;
 pub(crate) mod totals;
 mod unordered;
 pub(crate) mod wasm;

@@ -13,6 +13,7 @@ use super::{policy::Policies, service::VerificationService};
 use crate::{
     auth::caller::Caller,
     error::ApiError,
+    small_outputs::SmallOutput,
     tensors::{resident_tensors::ResidentTensors, source::TensorSource, table::Listed},
 };
 
@@ -38,6 +39,10 @@ pub(super) struct Output {
     pub(super) incomparable: Option<OutputVerdict>,
     /// True if elements are compared by rank.
     pub(super) any_order: bool,
+    /// True if the request does not set the absolute tolerance.
+    pub(super) has_default_atol: bool,
+    /// Set if the absolute tolerance accepts errors that are large relative to the expected numbers.
+    pub(super) small: Option<SmallOutput>,
     inputs: [TensorInput; 2],
 }
 
@@ -130,8 +135,9 @@ impl Decoder<'_> {
             Some(OutputVerdict::DtypeMismatch)
         };
         let any_order = policy.any_order;
+        let has_default_atol = policy.has_default_atol();
         let policy = policy.policy(expected.dtype);
-        Output { name, actual, expected, policy, incomparable, any_order, inputs }
+        Output { name, actual, expected, policy, incomparable, any_order, has_default_atol, small: None, inputs }
     }
 
     /// The tensors of a list, whose names are unique. Resident ones are added to `resident`.
@@ -187,6 +193,12 @@ impl Output {
             max_mismatches,
             rows,
         })
+    }
+
+    /// The expected tensor.
+    pub(super) fn expected_input(&self) -> &TensorInput {
+        let [_, expected] = &self.inputs;
+        expected
     }
 
     /// Only the description.

@@ -102,6 +102,12 @@ impl OutputPolicy {
         self.nan == NanPolicy::Equal
     }
 
+    /// True if the absolute tolerance is that of the element type.
+    pub(super) fn has_default_atol(&self) -> bool {
+        let is_unset = |close: CloseBounds| close.atol.is_none();
+        self.rules.as_ref().is_none_or(|rules| rules.close.is_some_and(is_unset))
+    }
+
     /// The policy for an element type.
     pub(super) fn policy(&self, dtype: Dtype) -> Policy {
         let defaults = Policy::of(dtype);

@@ -7,10 +7,10 @@ use super::{
     outputs::{Output, OutputVerdict},
     service::VerificationService,
 };
-use crate::error::ApiError;
+use crate::{error::ApiError, small_outputs::SmallOutput};
 
 /// Maximum size of the differences, without mismatches and rows.
-const DIFFERENCES_BYTES: usize = 10 * BUCKETS + 400;
+const DIFFERENCES_BYTES: usize = 10 * BUCKETS + 460;
 
 /// The most bytes of a mismatch.
 const MISMATCH_BYTES: usize = 96;
@@ -26,6 +26,8 @@ pub(crate) struct OutputReport {
     pub(crate) rules: Rules,
     /// The number of elements, and how they differ, if they were compared.
     pub(crate) compared: Option<(u64, Comparison)>,
+    /// Set if the absolute tolerance accepts errors that are large relative to the expected numbers.
+    pub(crate) small: Option<SmallOutput>,
 }
 
 impl OutputReport {
@@ -36,7 +38,8 @@ impl OutputReport {
         verdict: OutputVerdict,
         compared: Option<(u64, Comparison)>,
     ) -> Self {
-        Self { name: output.name.clone(), verdict, actual, expected, rules: output.policy.rules, compared }
+        let (name, small) = (output.name.clone(), output.small.clone());
+        Self { name, verdict, actual, expected, rules: output.policy.rules, compared, small }
     }
 }
 
@@ -51,7 +54,7 @@ impl VerificationService {
         let bytes = outputs.iter().fold(0_usize, |bytes, output| {
             let dims = output.actual.shape.len() + output.expected.shape.len();
             let mismatches = max_mismatches.min(output.expected.elements()) * MISMATCH_BYTES;
-            let described = DIFFERENCES_BYTES + output.name.len() + 10 * dims;
+            let described = DIFFERENCES_BYTES + 2 * output.name.len() + 10 * dims;
             bytes.saturating_add(described + mismatches + rows(output).div_ceil(8))
         });
         let limit = self.max_message;

@@ -150,7 +150,11 @@ fn complete(subject: Resolving, reference: Resolving) -> Result<(Option<Function
 }
 
 impl Sides {
-    fn new(subject: Option<Function>, reference: Option<Function>) -> Result<Self, ApiError> {
+    fn new(mut subject: Option<Function>, mut reference: Option<Function>) -> Result<Self, ApiError> {
+        if let (Some(subject), Some(reference)) = (&mut subject, &mut reference) {
+            match_buffers(subject, reference);
+            match_buffers(reference, subject);
+        }
         let ports = |function: &Option<Function>| function.as_ref().map(|of| (of.inputs(), of.outputs()));
         let (leading, following) = match (ports(&reference), ports(&subject)) {
             (Some(reference), subject) => (reference, subject),
@@ -227,6 +231,15 @@ impl Computed {
         let columns = self.inputs.iter().zip(&self.ports);
         let columns: Vec<_> = columns.map(|(position, port)| inputs[*position].convert(port.dtype)).collect();
         self.function.run(turn, &columns, cases, limits).map_err(|error| ApiError::from(error).refused_in(self.field))
+    }
+}
+
+/// Takes the elements of a module's buffers one by one if the other function returns values.
+fn match_buffers(function: &mut Function, other: &Function) {
+    if let Function::Wasm(function) = function
+        && other.outputs().iter().all(|port| port.extent == Extent::Scalar)
+    {
+        function.split_buffers();
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     report::{OutputReport, verdict},
     screening::Decided,
     sides::Side,
+    small::small_in_all_cases,
 };
 use crate::{error::ApiError, shown::List};
 
@@ -148,11 +149,13 @@ impl Totals {
             reference_hash: hash(&header.sides.reference),
             gpu_decided: self.gpu_decided,
         });
+        let outputs: Vec<_> = self.outputs.into_iter().map(|total| total.report(cases)).collect();
+        let are_outputs_right = outputs.iter().all(|output| output.verdict == OutputVerdict::Passed);
         Summary {
-            passed: self.failed == 0 && self.nondeterministic == 0,
+            passed: self.failed == 0 && self.nondeterministic == 0 && are_outputs_right,
             case_count: cases,
             failed_count: self.failed,
-            outputs: self.outputs.into_iter().map(|total| total.report(cases)).collect(),
+            outputs,
             functions,
         }
     }
@@ -213,12 +216,15 @@ impl OutputTotal {
     }
 
     fn report(self, cases: u64) -> OutputReport {
-        let Self { output, case_elements, incomparable, compared } = self;
+        let Self { mut output, case_elements, incomparable, compared } = self;
+        output.small = small_in_all_cases(&output, &compared);
         let all = |of: &TensorType| {
             let cases = usize::try_from(cases).unwrap_or(usize::MAX);
             TensorType { dtype: of.dtype, shape: [&[cases][..], case_shape(of)].concat() }
         };
-        let verdict = verdict(incomparable, Some(&compared));
+        let is_rejected = output.small.as_ref().is_some_and(|small| small.max_norm_rtol.is_some());
+        let rejected = is_rejected.then_some(OutputVerdict::Mismatch);
+        let verdict = verdict(incomparable.or(rejected), Some(&compared));
         let compared = incomparable.is_none().then_some((cases * case_elements, compared));
         OutputReport::new(&output, [all(&output.actual), all(&output.expected)], verdict, compared)
     }

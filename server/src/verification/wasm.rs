@@ -2,11 +2,12 @@
 
 use accelerd_ir::Dtype;
 use accelerd_sandbox::{
-    ExportedFunction, Isolation, MAX_VALUES, Module, ModuleInfo, Param, ScalarType, Signature, WasmSignature, WasmType,
+    BufferUse, ExportedFunction, FunctionConstants, Isolation, MAX_VALUES, Module, ModuleInfo, Param, ScalarType,
+    Signature, WasmSignature, WasmType,
 };
 use bytes::Bytes;
 
-use super::column::{Extent, Port};
+use super::column::{Column, Extent, Port};
 use crate::error::ApiError;
 
 /// The name of an exported allocator, which no caller wants to verify.
@@ -20,6 +21,10 @@ pub(super) struct WasmFunction {
     pub(super) params: Vec<WasmParam>,
     pub(super) results: Vec<WasmResult>,
     pub(super) isolation: Isolation,
+    /// Constants of its code.
+    pub(super) constants: FunctionConstants,
+    /// True if each element of a buffer that it writes is an output of its own.
+    pub(super) splits_buffers: bool,
 }
 
 /// A function of a module as a client states it.
@@ -41,6 +46,8 @@ pub(crate) struct WasmParam {
     pub(crate) name: String,
     pub(crate) ty: ScalarType,
     pub(crate) passing: Passing,
+    /// True if the function gets the address of a buffer without the number of its elements.
+    pub(crate) address_only: bool,
 }
 
 /// Passing of a parameter, with the number of elements where it is fixed.
@@ -72,20 +79,24 @@ impl WasmFunction {
         let export = export(field, &stated.function, info)?;
         let (inputs, outputs) = other.unzip();
         let params = if stated.params.is_empty() {
-            inferred_params(field, &export.signature, inputs)?
+            // Buffers have the outputs before those that are returned.
+            let written = outputs.and_then(|outputs| outputs.len().checked_sub(export.signature.results.len()));
+            let written = outputs.zip(written).map(|(outputs, written)| &outputs[..written]);
+            inferred_params(field, &export.signature, inputs, written)?
         } else {
             check_names(&format!("{field}.params"), stated.params.iter().map(|param| &param.name))?;
             stated.params.clone()
         };
         let results = if stated.results.is_empty() {
-            inferred_results(field, &export.signature, outputs)?
+            inferred_results(field, &export.signature, outputs, &params)?
         } else {
             check_names(&format!("{field}.results"), stated.results.iter().map(|result| &result.name))?;
             stated.results.clone()
         };
         let function = export.name.clone();
         let isolation = stated.isolation;
-        let function = Self { module, function, params, results, isolation };
+        let constants = export.constants.clone();
+        let function = Self { module, function, params, results, isolation, constants, splits_buffers: false };
         function.check(field, export)?;
         Ok(function)
     }
@@ -94,8 +105,32 @@ impl WasmFunction {
         self.params.iter().filter_map(WasmParam::input).collect()
     }
 
-    /// Buffers in the order of the parameters, then returned values.
+    /// Buffers in the order of the parameters, or their elements, then returned values.
     pub(super) fn outputs(&self) -> Vec<Port> {
+        let ports = self.results_and_buffers();
+        if self.splits_buffers { ports.into_iter().flat_map(elements).collect() } else { ports }
+    }
+
+    /// Takes the elements of buffers as outputs, for a function that returns as many values.
+    pub(super) fn split_buffers(&mut self) {
+        self.splits_buffers = true;
+    }
+
+    /// The outputs of a call in the order of its columns.
+    pub(super) fn output_columns(&self, columns: Vec<Vec<u8>>) -> Vec<Column> {
+        let column = |(port, data): (Port, Vec<u8>)| {
+            let length = match port.extent {
+                Extent::Scalar => None,
+                Extent::List(length) => Some(length.unwrap_or_default() as usize),
+            };
+            Column { dtype: port.dtype, length, data: data.into() }
+        };
+        let columns = self.results_and_buffers().into_iter().zip(columns).map(column);
+        if self.splits_buffers { columns.flat_map(|column| column.elements()).collect() } else { columns.collect() }
+    }
+
+    /// Buffers in the order of the parameters, then returned values.
+    fn results_and_buffers(&self) -> Vec<Port> {
         let results = self.results.iter();
         let results = results.map(|WasmResult { name, ty }| Port {
             name: name.clone(),
@@ -108,22 +143,28 @@ impl WasmFunction {
     /// The signature for inputs of these lengths, in the order of [`Self::inputs`].
     pub(super) fn signature(&self, lengths: &[Option<usize>]) -> Signature {
         let mut lengths = lengths.iter();
-        let params = self.params.iter().map(|WasmParam { ty, passing, .. }| {
+        let params = self.params.iter().map(|WasmParam { ty, passing, address_only, .. }| {
             let mut next = || lengths.next().copied().flatten().and_then(|length| u32::try_from(length).ok());
-            match *passing {
+            let (usage, length) = match *passing {
                 Passing::Value => {
                     next();
-                    Param::Value(*ty)
+                    return Param::Value(*ty);
                 }
                 Passing::Input(stated) => {
                     let length = next();
-                    Param::Input(*ty, stated.or(length).unwrap_or_default())
+                    (BufferUse::Input, stated.or(length).unwrap_or_default())
                 }
                 Passing::InOut(length) => {
                     next();
-                    Param::InOut(*ty, length)
+                    (BufferUse::InOut, length)
                 }
-                Passing::Output(length) => Param::Output(*ty, length),
+                Passing::Output(length) => (BufferUse::Output, length),
+            };
+            match usage {
+                _ if *address_only => Param::Address(usage, *ty, length),
+                BufferUse::Input => Param::Input(*ty, length),
+                BufferUse::Output => Param::Output(*ty, length),
+                BufferUse::InOut => Param::InOut(*ty, length),
             }
         });
         Signature { params: params.collect(), results: self.results.iter().map(|result| result.ty).collect() }
@@ -159,6 +200,10 @@ impl WasmFunction {
 }
 
 impl WasmParam {
+    fn new(name: String, ty: ScalarType, passing: Passing) -> Self {
+        Self { name, ty, passing, address_only: false }
+    }
+
     fn input(&self) -> Option<Port> {
         let extent = match self.passing {
             Passing::Value => Extent::Scalar,
@@ -199,12 +244,19 @@ fn check_names<'a>(list: &str, mut names: impl Iterator<Item = &'a String>) -> R
     }
 }
 
-/// Parameters for the inputs of the other side, or scalars.
-fn inferred_params(field: &str, export: &WasmSignature, inputs: Option<&[Port]>) -> Result<Vec<WasmParam>, ApiError> {
+/// Parameters for the inputs of the other side, or scalars. Parameters after those of the inputs are buffers for `written`: the outputs of
+/// the other side that the function does not return.
+fn inferred_params(
+    field: &str,
+    export: &WasmSignature,
+    inputs: Option<&[Port]>,
+    written: Option<&[Port]>,
+) -> Result<Vec<WasmParam>, ApiError> {
+    let field = format!("{field}.params");
     let Some(inputs) = inputs else {
-        let named = |(nth, ty)| Some(WasmParam { name: format!("arg{nth}"), ty: widest(ty)?, passing: Passing::Value });
-        let params = export.params.iter().copied().enumerate().map(named).collect::<Option<_>>();
-        return params.ok_or_else(|| not_scalar(&format!("{field}.params"), export));
+        let value = |(nth, ty)| Some(WasmParam::new(format!("arg{nth}"), widest(ty)?, Passing::Value));
+        let params = export.params.iter().copied().enumerate().map(value).collect::<Option<_>>();
+        return params.ok_or_else(|| not_scalar(&field, export));
     };
     let mut types = export.params.iter().copied();
     let mut fit = |port: &Port| {
@@ -215,17 +267,59 @@ fn inferred_params(field: &str, export: &WasmSignature, inputs: Option<&[Port]>)
                 (is_buffer.then(|| scalar_type(port.dtype)).flatten()?, Passing::Input(length))
             }
         };
-        Some(WasmParam { name: port.name.clone(), ty, passing })
+        Some(WasmParam::new(port.name.clone(), ty, passing))
     };
     let params = inputs.iter().map(&mut fit).collect::<Option<Vec<_>>>();
-    params.filter(|_| types.next().is_none()).ok_or_else(|| unfit(&format!("{field}.params"), export, inputs))
+    let mut params = params.ok_or_else(|| unfit(&field, export, inputs))?;
+    let rest: Vec<_> = types.collect();
+    if !rest.is_empty() {
+        let are_addresses = rest.iter().all(|ty| *ty == WasmType::I32);
+        let written = written.filter(|written| are_addresses && !written.is_empty());
+        let written = written.ok_or_else(|| unfit(&field, export, inputs))?;
+        params.extend(inferred_buffers(&field, export, rest.len(), written)?);
+    }
+    Ok(params)
 }
 
-/// Results for the outputs of the other side, or scalars.
+/// Buffers that a function fills with the outputs of the other side: an address for each output, one address for all of them, or an address
+/// and a number of elements.
+fn inferred_buffers(
+    field: &str,
+    export: &WasmSignature,
+    addresses: usize,
+    outputs: &[Port],
+) -> Result<Vec<WasmParam>, ApiError> {
+    let is_scalar = |port: &Port| (port.extent == Extent::Scalar).then(|| scalar_type(port.dtype)).flatten();
+    let types: Option<Vec<_>> = outputs.iter().map(is_scalar).collect();
+    let types = types.ok_or_else(|| unfit(field, export, outputs))?;
+    let has_one_type = types.iter().all(|ty| *ty == types[0]);
+    let buffer = |name: &str, ty, length, address_only| WasmParam {
+        address_only,
+        ..WasmParam::new(name.to_owned(), ty, Passing::Output(length))
+    };
+    let length = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
+    let name = if let [only] = outputs { &only.name } else { "out" };
+    match addresses {
+        2 if outputs.len() == 2 && has_one_type => {
+            let reason = format!(
+                "expected a list of the parameters, for {export} can take two addresses, or an address and a number of elements"
+            );
+            Err(ApiError::invalid(field, reason))
+        }
+        _ if addresses == outputs.len() => {
+            Ok(outputs.iter().zip(types).map(|(port, ty)| buffer(&port.name, ty, 1, true)).collect())
+        }
+        1 | 2 if has_one_type => Ok(vec![buffer(name, types[0], length, addresses == 1)]),
+        _ => Err(unfit(field, export, outputs)),
+    }
+}
+
+/// Results for the outputs of the other side that no buffer has, or scalars.
 fn inferred_results(
     field: &str,
     export: &WasmSignature,
     outputs: Option<&[Port]>,
+    params: &[WasmParam],
 ) -> Result<Vec<WasmResult>, ApiError> {
     let Some(outputs) = outputs else {
         let count = export.results.len();
@@ -234,13 +328,29 @@ fn inferred_results(
         let results = export.results.iter().copied().enumerate().map(named).collect::<Option<_>>();
         return results.ok_or_else(|| not_scalar(&format!("{field}.results"), export));
     };
+    let unfit = || unfit(&format!("{field}.results"), export, outputs);
+    let written: Vec<_> = params.iter().filter_map(WasmParam::output).collect();
+    let elements = written.iter().cloned().flat_map(elements).count();
+    let lists = written.len();
+    let others = [lists, elements].into_iter().find(|written| written + export.results.len() == outputs.len());
+    let returned = &outputs[others.ok_or_else(unfit)?..];
     let fit = |(port, ty): (&Port, &WasmType)| {
         let ty = (port.extent == Extent::Scalar).then(|| inferred(port.dtype, *ty)).flatten()?;
         Some(WasmResult { name: port.name.clone(), ty })
     };
-    let results = outputs.iter().zip(&export.results).map(fit).collect::<Option<Vec<_>>>();
-    let is_complete = outputs.len() == export.results.len();
-    results.filter(|_| is_complete).ok_or_else(|| unfit(&format!("{field}.results"), export, outputs))
+    returned.iter().zip(&export.results).map(fit).collect::<Option<Vec<_>>>().ok_or_else(unfit)
+}
+
+/// A list of a fixed length as that many scalars.
+fn elements(port: Port) -> Vec<Port> {
+    match port.extent {
+        Extent::List(Some(1)) => vec![Port { extent: Extent::Scalar, ..port }],
+        Extent::List(Some(length)) => {
+            let element = |nth| Port { name: format!("{}[{nth}]", port.name), extent: Extent::Scalar, ..port.clone() };
+            (0..length).map(element).collect()
+        }
+        Extent::Scalar | Extent::List(None) => vec![port],
+    }
 }
 
 /// The type in which a parameter or result of a WebAssembly type has values of `wanted`: that type, or one with fewer bits.
@@ -305,6 +415,7 @@ mod tests {
             name: (*name).to_owned(),
             signature: WasmSignature { params: params.to_vec(), results: results.to_vec() },
             is_pure: true,
+            constants: FunctionConstants::default(),
         };
         ModuleInfo {
             functions: functions.iter().map(exported).collect(),
@@ -362,9 +473,47 @@ mod tests {
     }
 
     #[test]
+    fn what_a_function_does_not_return_it_writes_to_buffers() {
+        let inputs = [port("x", Dtype::F64, Extent::Scalar)];
+        let outputs: Vec<_> = ["a", "b", "c"].map(|name| port(name, Dtype::F64, Extent::Scalar)).into();
+        let i32s = |count| [vec![WasmType::F64], vec![WasmType::I32; count]].concat();
+        for (params, results, names) in [
+            (i32s(1), vec![], vec!["out[0]", "out[1]", "out[2]"]),
+            (i32s(2), vec![], vec!["out[0]", "out[1]", "out[2]"]),
+            (i32s(3), vec![], vec!["a", "b", "c"]),
+            (i32s(1), vec![WasmType::F64], vec!["out[0]", "out[1]", "c"]),
+            (i32s(1), vec![WasmType::F64; 2], vec!["a", "b", "c"]),
+        ] {
+            let info = info(&[("f", &params, &results)]);
+            let mut found = new(&stated("f"), &info, Some((&inputs, &outputs))).expect("it fits");
+            found.split_buffers();
+            let found: Vec<_> = found.outputs().into_iter().map(|port| (port.name, port.extent)).collect();
+            let expected: Vec<_> = names.into_iter().map(|name| (name.to_owned(), Extent::Scalar)).collect();
+            assert_eq!(found, expected, "{params:?} {results:?}");
+        }
+        let info = info(&[("f", &i32s(2), &[])]);
+        let refused = new(&stated("f"), &info, Some((&inputs, &outputs[..2]))).expect_err("ambiguous").to_string();
+        assert!(refused.contains("two addresses, or an address and a number"), "{refused}");
+    }
+
+    #[test]
+    fn elements_of_buffers_become_columns() {
+        let params = vec![
+            WasmParam { address_only: true, ..WasmParam::new("out".into(), ScalarType::U8, Passing::Output(3)) },
+            WasmParam::new("one".into(), ScalarType::U8, Passing::Output(1)),
+        ];
+        let info = info(&[("f", &[WasmType::I32; 3], &[])]);
+        let mut function = new(&StatedWasm { params, ..stated("f") }, &info, None).expect("it fits");
+        function.split_buffers();
+        let columns = function.output_columns(vec![vec![1, 2, 3, 4, 5, 6], vec![7, 8]]);
+        let columns: Vec<_> = columns.iter().map(|column| (column.length, &column.data[..])).collect();
+        assert_eq!(columns, [(None, &[1, 4][..]), (None, &[2, 5]), (None, &[3, 6]), (None, &[7, 8])]);
+    }
+
+    #[test]
     fn functions_that_do_not_fit_are_refused_with_their_field() {
         let two = info(&[("f", &[WasmType::F64], &[WasmType::F64]), ("g", &[], &[])]);
-        let param = |name: &str, ty| WasmParam { name: name.to_owned(), ty, passing: Passing::Value };
+        let param = |name: &str, ty| WasmParam::new(name.to_owned(), ty, Passing::Value);
         let with = |params: Vec<WasmParam>| StatedWasm { params, ..stated("f") };
         let text = [port("x", Dtype::I64, Extent::Scalar)];
         for (message, other, field) in [

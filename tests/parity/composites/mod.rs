@@ -18,12 +18,14 @@ use super::{
 };
 
 mod losses;
+mod magnitudes;
 mod normalization;
 mod optimizers;
 mod random_numbers;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let families: [(&str, Family); 4] = [
+    let families: [(&str, Family); 5] = [
+        ("magnitudes", magnitudes::check),
         ("normalization", normalization::check),
         ("losses", losses::check),
         ("optimizers", optimizers::check),

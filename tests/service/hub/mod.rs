@@ -108,6 +108,31 @@ async fn a_model_is_downloaded_once_with_only_the_files_it_needs() {
 }
 
 #[tokio::test]
+async fn a_model_in_the_folder_of_its_module_is_downloaded_from_there() {
+    let hub = FakeHub::start().await;
+    hub.with("inner/bert", "bert");
+    for file in ["config.json", "model.safetensors", "tokenizer.json", "sentence_bert_config.json"] {
+        let bytes = std::fs::read(encoders().join("bert").join(file)).expect("a file");
+        hub.remove("inner/bert", file);
+        hub.write("inner/bert", &format!("0_Transformer/{file}"), &bytes);
+    }
+    let modules = std::fs::read_to_string(encoders().join("bert/modules.json")).expect("a file");
+    hub.write(
+        "inner/bert",
+        "modules.json",
+        modules.replace("\"path\": \"\"", "\"path\": \"0_Transformer\"").as_bytes(),
+    );
+    let cache = tempfile::tempdir().expect("a folder");
+    let server = start_server(&hub, &cache, |_| {}).await;
+    let loaded = server.embed().load_model(of_hub("hf://inner/bert")).await.expect("it is loaded").into_inner();
+    assert_eq!(loaded.model.map(|model| model.default_max_tokens), Some(16), "of its settings");
+    assert_same_as(&server, "bert").await;
+    let asked = hub.asked();
+    let weights = paths(&asked).into_iter().filter(|path| path.ends_with(".safetensors"));
+    assert_eq!(weights.collect::<Vec<_>>(), ["/files/inner/bert/0_Transformer/model.safetensors"]);
+}
+
+#[tokio::test]
 async fn a_sharded_model_is_downloaded_even_if_the_hub_lists_no_sizes() {
     let hub = FakeHub::start().await;
     hub.with("small/distilbert", "distilbert");

@@ -33,6 +33,8 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) async fn open(address: SocketAddr) -> Self {
         let stream = tokio::net::TcpStream::connect(address).await.expect("the daemon accepts connections");
+        // A call is several small frames: with Nagle's algorithm each call waits for a delayed acknowledgement.
+        stream.set_nodelay(true).expect("an open connection");
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (sender, connection) = handshake.expect("the daemon speaks HTTP/2");
         tokio::spawn(connection);

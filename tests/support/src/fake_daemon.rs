@@ -3,6 +3,7 @@
 mod device;
 mod embed;
 mod kernel;
+mod memory;
 mod parse;
 mod similarity;
 mod tensor;

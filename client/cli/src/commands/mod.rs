@@ -16,6 +16,7 @@ pub mod report;
 pub mod rerank;
 pub mod search;
 pub mod similar;
+mod small_output;
 pub mod stats;
 pub mod tensor;
 pub mod verify;

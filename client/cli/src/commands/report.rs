@@ -141,7 +141,7 @@ fn markdown(report: &Value) -> String {
     let heads =
         ["lane", "requests", "batches", "queued", "failed", "wait p50", "wait p99", "execute p50", "execute p99"];
     table(&mut page, "Lanes", heads, lanes(report));
-    table(&mut page, "Memory", ["place", "use", "held", "limit", "refused", "evicted"], memory(report));
+    table(&mut page, "Memory", ["place", "use", "in use", "reserved", "limit", "refused", "evicted"], memory(report));
     page
 }
 
@@ -207,12 +207,13 @@ fn lanes(report: &Value) -> Vec<[String; 9]> {
     list(report, "lanes").iter().map(row).collect()
 }
 
-fn memory(report: &Value) -> Vec<[String; 6]> {
+fn memory(report: &Value) -> Vec<[String; 7]> {
     let row = |place: &str, what: &str, usage: &Value| {
         let limit = if number(usage, "limit_bytes") > 0.0 { bytes(usage, "limit_bytes") } else { "-".to_owned() };
         let refused = count(usage, "refused");
         let evicted = bytes(usage, "evicted_bytes");
-        [place.to_owned(), what.to_owned(), bytes(usage, "held_bytes"), limit, refused, evicted]
+        let used = bytes(usage, "used_bytes");
+        [place.to_owned(), what.to_owned(), used, bytes(usage, "held_bytes"), limit, refused, evicted]
     };
     let places = list(report, "memory").iter().flat_map(|place| {
         let name = text(place, "place");

@@ -57,7 +57,11 @@ struct CpuFallback {
 #[derive(Serialize)]
 struct MemoryPlace {
     place: String,
+    /// Includes what is reserved in advance.
     held_bytes: u64,
+    used_bytes: u64,
+    /// Of the process; 0 for a GPU.
+    resident_bytes: u64,
     limit_bytes: u64,
     accounts: Vec<MemoryAccount>,
 }
@@ -66,6 +70,7 @@ struct MemoryPlace {
 struct MemoryAccount {
     kind: String,
     held_bytes: u64,
+    used_bytes: u64,
     /// 0 means that only the place has a limit.
     limit_bytes: u64,
     refused: u64,
@@ -208,6 +213,7 @@ impl From<proto::MemoryPlace> for MemoryPlace {
         let account = |account: proto::MemoryAccount| MemoryAccount {
             kind: account.kind,
             held_bytes: account.held_bytes,
+            used_bytes: account.used_bytes,
             limit_bytes: account.limit_bytes,
             refused: account.refused_count,
             evicted_bytes: account.evicted_bytes,
@@ -215,6 +221,8 @@ impl From<proto::MemoryPlace> for MemoryPlace {
         Self {
             place: memory.name,
             held_bytes: memory.held_bytes,
+            used_bytes: memory.used_bytes,
+            resident_bytes: memory.resident_bytes,
             limit_bytes: memory.limit_bytes,
             accounts: memory.accounts.into_iter().map(account).collect(),
         }
@@ -388,13 +396,14 @@ impl Stats {
     }
 
     fn memory_table(&self, renderer: &Renderer) -> Table {
-        let mut table = Table::new(["<memory", "<use", "held", "limit", "?refused", "?evicted"]);
+        let mut table = Table::new(["<memory", "<use", "in use", "reserved", "limit", "?refused", "?evicted"]);
         let limit = |bytes: u64| if matches!(bytes, 0 | u64::MAX) { "-".into() } else { format::bytes(bytes) };
         for place in &self.memory {
             table.row([
                 renderer.style(Style::Name, &place.place),
                 "all".into(),
-                renderer.style(Style::Figure, format::bytes(place.held_bytes)),
+                renderer.style(Style::Figure, format::bytes(place.used_bytes)),
+                format::bytes(place.held_bytes),
                 limit(place.limit_bytes),
                 "-".into(),
                 "-".into(),
@@ -404,11 +413,16 @@ impl Stats {
                 table.row([
                     String::new(),
                     account.kind.clone(),
+                    format::bytes(account.used_bytes),
                     format::bytes(account.held_bytes),
                     limit(account.limit_bytes),
                     renderer.style(refused, format::count(account.refused)),
                     renderer.style(Style::Dim, format::bytes(account.evicted_bytes)),
                 ]);
+            }
+            if place.resident_bytes > 0 {
+                let resident = format::bytes(place.resident_bytes);
+                table.row(["", "process, resident", resident.as_str(), "-", "-", "-", "-"].map(str::to_owned));
             }
         }
         table

@@ -85,6 +85,7 @@ from ._results import (
     Snapshot,
     Stats,
 )
+from ._small_output import SmallOutput
 from ._timing import Timing, record_timings
 from ._tree import Tree
 from ._upsert import UpsertStep
@@ -173,6 +174,7 @@ __all__ = [
     "ResidentTensor",
     "SearchOptions",
     "Similar",
+    "SmallOutput",
     "Snapshot",
     "Stats",
     "Tensor",

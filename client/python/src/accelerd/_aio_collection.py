@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _points, _upsert
 from ._aio_call import AsyncCaller
 from ._aio_runtime import Batches, numbered, sleep
-from ._errors import AccelerdError, MessageTooLargeError, malformed
+from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
@@ -61,8 +60,9 @@ class AsyncCollection:
     ) -> int:
         """Insert points, and replace those whose ids exist.
 
-        The write is atomic if it fits into one message (`max_message_bytes`). Otherwise it is split into parts, written
-        in order, of which each is atomic; after a failure the earlier parts stay.
+        The write is atomic if it fits into one message (`max_message_bytes`) and into the timeout, as far as the daemon
+        can tell in advance. Otherwise it is split into parts, written in order, of which each is atomic; after a
+        failure the earlier parts stay, and the error says how many points they have (`AccelerdError.done`).
 
         Args:
             ids: One id per point: ints, or UUIDs.
@@ -82,14 +82,17 @@ class AsyncCollection:
         deadline = self._caller.settings.deadline(timeout)
         if not upsert.whole:
             return 0
-        whole = upsert.one()
+        whole, needed = upsert.one(), None
         if whole is not None:
             try:
                 return await self._caller.until(whole, deadline)
-            except MessageTooLargeError:
-                if upsert.whole.halves() is None:
+            except AccelerdError as problem:
+                needed = seconds_needed(problem)
+                may_split = needed is not None or isinstance(problem, MessageTooLargeError)
+                if not may_split or upsert.whole.halves() is None:
                     raise
-        return await self._upsert_in_parts(_upsert.SplitUpsert(upsert, self._caller.settings), deadline)
+        attempts = self._caller.attempts(SimilarityService.UPSERT_STREAM, deadline)
+        return await self._upsert_in_parts(_upsert.SplitUpsert(upsert, attempts, needed), deadline)
 
     async def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
@@ -100,17 +103,16 @@ class AsyncCollection:
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                wait = split.on_error(problem)
-                if time.monotonic() + wait >= deadline:
-                    raise
-                await sleep(wait)
+                await sleep(split.on_error(problem))
         return split.inserted
 
     async def upsert_many(self, steps: Batches[UpsertStep], *, timeout: float | None = None) -> AsyncIterator[int]:
         """Upsert in bulk over one stream.
 
         Steps are consumed as they are sent and may have any size: each is split into messages of a few MiB, of which
-        each is atomic. Nothing is retried, and without a timeout there is no deadline.
+        each is atomic. After a lost connection, or the drain of a daemon, messages are sent again from the first
+        without a response on; points that were written before do not count as new then. Without a timeout there is no
+        deadline.
 
         Args:
             steps: Dicts with the arguments of `upsert`.
@@ -121,7 +123,8 @@ class AsyncCollection:
         """
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message async for _, step in numbered(steps) for message in bulk.messages(step))
-        async for response in self._caller.stream(SimilarityService.UPSERT_STREAM, requests, timeout):
+        responses = self._caller.resumed_stream(SimilarityService.UPSERT_STREAM, requests, timeout, is_ordered=True)
+        async for response in responses:
             for inserted in bulk.on_response(response):
                 yield inserted
         for inserted in bulk.completed():
@@ -149,8 +152,8 @@ class AsyncCollection:
         Returns:
             The hits of each query, best first.
         """
-        operation = _points.search(self.name, options)
-        return await self._caller.run(operation, timeout) if _points.has_queries(operation) else []
+        split = _points.split_search(self.name, options)
+        return await self._caller.run_split(split, timeout) if split.parts else []
 
     async def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
         """Search like `search` and return columns, which are cheaper for many hits."""

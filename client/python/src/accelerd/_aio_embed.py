@@ -222,14 +222,15 @@ class AsyncEmbedCalls:
     ) -> AsyncIterator[EmbedOutcome[Any]]:
         """Embed batches of texts over one stream. Takes the options of `embed`.
 
-        A failed batch does not end the stream. Nothing is retried, and without a timeout there is no deadline.
+        A failed batch does not end the stream. After a lost connection, or the drain of a daemon, batches without an
+        outcome are sent again. Without a timeout there is no deadline.
 
         Yields:
             The outcome of each batch in the order of completion.
         """
         encode = _embed.stream_encoder(output, options)
         requests = (encode(at, texts) async for at, texts in numbered(batches))
-        async for response in self._caller.stream(EmbedService.EMBED_STREAM, requests, timeout):
+        async for response in self._caller.resumed_stream(EmbedService.EMBED_STREAM, requests, timeout):
             yield _embed.outcome(response)
 
     async def rerank(

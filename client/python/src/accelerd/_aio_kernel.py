@@ -349,7 +349,8 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
             test_percent,
             device,
         )
-        return mapped(_dataset.pair, self._caller.stream(KernelService.GENERATE_DATASET, requests, timeout))
+        responses = self._caller.retried_stream(KernelService.GENERATE_DATASET, lambda: requests, timeout)
+        return mapped(_dataset.pair, responses)
 
     async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:
         """Return the kernels that the daemon keeps, most recently used first."""

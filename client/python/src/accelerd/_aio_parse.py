@@ -146,12 +146,13 @@ class AsyncParseCalls:
         """Parse batches of sources over one stream. Takes the arguments of `parse`.
 
         The daemon parses the next batches while the caller builds the trees of the last one. A failed batch does not
-        end the stream. Nothing is retried, and without a timeout there is no deadline.
+        end the stream. After a lost connection, or the drain of a daemon, batches without an outcome are sent again.
+        Without a timeout there is no deadline.
 
         Yields:
             The outcome of each batch in the order of completion.
         """
         stream = _parse.ParseStream(_parse.ParseOptions(outputs, feature_version, mode))
         requests = (stream.request(at, sources) async for at, sources in numbered(batches))
-        async for response in self._caller.stream(ParseService.PARSE_STREAM, requests, timeout):
+        async for response in self._caller.resumed_stream(ParseService.PARSE_STREAM, requests, timeout):
             yield stream.outcome(response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -35,6 +35,39 @@ async def numbered(batches: Batches[T]) -> AsyncIterator[tuple[int, T]]:
         return
     for at, batch in enumerate(batches):
         yield at, batch
+
+
+class Input(Generic[T]):
+    """The items of a stream's input for one sender after another, of which gRPC cancels the earlier."""
+
+    def __init__(self, items: Batches[T]) -> None:
+        self._items = numbered(items)
+        #: A task of its own: cancelling it would end the input.
+        self._pulling: asyncio.Task[bool] | None = None
+
+    async def pull(self, keep: Callable[[int, T], None], is_needed: Callable[[], bool]) -> bool:
+        """Pass the next item and its index to `keep`, if one is needed. Returns False at the end."""
+        if not is_needed():
+            return True
+        if self._pulling is None:
+            self._pulling = asyncio.ensure_future(self._next(keep))
+        pulling = self._pulling
+        try:
+            return await asyncio.shield(pulling)
+        finally:
+            if pulling.done() and self._pulling is pulling:
+                self._pulling = None
+
+    async def _next(self, keep: Callable[[int, T], None]) -> bool:
+        async for at, item in self._items:
+            keep(at, item)
+            return True
+        return False
+
+    async def close(self) -> None:
+        """Stop waiting for items."""
+        if self._pulling is not None:
+            self._pulling.cancel()
 
 
 async def mapped(function: Callable[[S], T], items: AsyncIterable[S]) -> AsyncIterator[T]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -11,11 +13,13 @@ from ._aio_call import AsyncCaller
 from ._aio_conversions import Conversions
 from ._array_api import ArrayApi
 from ._data_parallel import DataParallel
-from ._graph import Keep
+from ._errors import AccelerdError, MessageTooLargeError
+from ._graph import GraphCall, Keep
 from ._methods import TensorService
 from ._resident import ResidentTensor
 from ._tensor import Dtype, Value
 from ._tensor_factory import GraphOutputs, TensorFactory
+from ._timeout import left
 
 
 class AsyncTensor(Conversions):
@@ -98,14 +102,14 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         Raises:
             InvalidArgumentError: The operands do not fit an operation. The message has the operation, its operands and
                 the line of the program that recorded it.
-            MessageTooLargeError: The operands that are arrays exceed a message.
+            MessageTooLargeError: The operations exceed a message. Arrays that exceed one are uploaded for the call, and
+                outputs downloaded.
             NotFoundError: A resident operand does not exist any more.
             ValueError: An output is a tensor of another client.
         """
         call = self._graph_call(outputs, data_parallel)
         if call.outputs:
-            with call.explained():
-                await self._caller.run(call.operation(self._caller.settings), timeout)
+            await self._run(call, None, timeout)
         return tuple([await self._array(content, timeout) for content in call.results()])
 
     async def upload(
@@ -120,7 +124,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         """Copy an array to a device of the daemon, where it stays until it is freed or expires.
 
         The tensor can be used in expressions, which read it in place, and `await` downloads it. The elements are
-        sent in chunks, without a retry.
+        sent in chunks.
 
         Args:
             array: A numpy array, or an object that `numpy.asarray` converts.
@@ -128,7 +132,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
             device: A device such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or
                 the CPU if there is none.
             ttl: Seconds after its last use until the tensor is freed; None means the daemon's default.
-            timeout: Seconds for the whole call.
+            timeout: Seconds for the whole call, retries included.
 
         Returns:
             A resident tensor.
@@ -162,8 +166,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         """
         keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
         if call.outputs:
-            with call.explained():
-                await self._caller.run(call.operation(self._caller.settings, keep), timeout)
+            await self._run(call, keep, timeout)
         for tensor in tensors:
             if isinstance(value := tensor._expression.content, Value):
                 tensor._expression.content = await self._upload(value, keep, timeout)
@@ -192,17 +195,50 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
         """
         return AsyncGraph(self, data_parallel, timeout)
 
+    async def _run(self, call: GraphCall, keep: Keep | None, timeout: float | None) -> None:
+        """Make a call. What exceeds a message is uploaded before or downloaded after it, and freed."""
+        settings = self._caller.settings
+        deadline = settings.deadline(timeout)
+        temporary: list[ResidentTensor] = []
+        try:
+            for name, value in call.large_inputs(settings):
+                uploaded = await self._upload(value, Keep("" if keep is None else keep.device, None), left(deadline))
+                temporary.append(uploaded)
+                call.replace_input(name, uploaded)
+            operation = call.operation(settings, keep)
+            with call.explained():
+                try:
+                    await self._caller.until(operation, deadline)
+                except MessageTooLargeError:
+                    if keep is not None:
+                        raise
+                    await self._caller.until(call.operation(settings, Keep("", None)), deadline)
+            if keep is None:
+                for output in call.outputs:
+                    if isinstance(kept := output.content, ResidentTensor):
+                        temporary.append(kept)
+                        output.content = await self._download(kept, left(deadline))
+        finally:
+            if temporary:
+                # What is not freed expires.
+                with suppress(AccelerdError):
+                    await self._caller.run(_resident.free(temporary), None)
+
     async def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
         settings = self._caller.settings
-        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
-        responses = self._caller.stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
+
+        def requests() -> Iterator[bytes]:
+            return _resident.upload_requests(value, keep.device, keep.ttl, settings)
+
+        responses = self._caller.retried_stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
         return _resident.uploaded([one async for one in responses])
 
     async def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
-        if isinstance(content, Value):
-            return content.numpy()
-        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        return (content if isinstance(content, Value) else await self._download(content, timeout)).numpy()
+
+    async def _download(self, content: ResidentTensor, timeout: float | None) -> Value:
+        download, request = _resident.Download(content), _resident.download_request(content)
         timeout = self._caller.settings.seconds(timeout)
-        async for part in self._caller.stream(TensorService.DOWNLOAD_TENSOR, requests, timeout):
+        async for part in self._caller.retried_stream(TensorService.DOWNLOAD_TENSOR, lambda: [request], timeout):
             download.add(part)
-        return download.numpy()
+        return download.value()

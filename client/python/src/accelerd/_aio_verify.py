@@ -98,7 +98,8 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         that are computed already (an array, or a dict of arrays, whose first dimension is the cases). Functions run in
         child processes of the daemon.
 
-        Nothing is retried. Failing cases are shrunk: their inputs are replaced by simpler ones while the case fails.
+        The call is retried until the first verdicts. Failing cases are shrunk: their inputs are replaced by simpler
+        ones while the case fails.
 
         Args:
             subject: The side that is verified.
@@ -114,7 +115,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
                 means "cpu".
             progress: A function that is called with the number of cases done and the number that failed, after each
                 chunk of cases.
-            timeout: Seconds for the whole call.
+            timeout: Seconds for the whole call, retries included.
             **options: `VerifyOptions`: which elements count as equal, as in `compare()`, how outcomes are judged, the
                 limits of a case, and what is reported.
 
@@ -141,7 +142,7 @@ class AsyncVerifyCalls(TensorFactory[AsyncTensor]):
         )
         timeout = self._caller.settings.seconds(timeout)
         with run.explained():
-            async for response in self._caller.stream(VerifyService.VERIFY, run.requests(), timeout):
+            async for response in self._caller.retried_stream(VerifyService.VERIFY, run.requests, timeout):
                 run.on_response(response)
         return run.report()
 

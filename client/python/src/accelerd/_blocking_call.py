@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from . import _timing
-from ._blocking_runtime import STREAM_ERRORS, call_unary, numbered, sleep
+from ._blocking_runtime import STREAM_ERRORS, Input, call_unary, numbered, sleep
 from ._call import Connections, Method, Operation, Settings, SplitOperation
-from ._errors import MessageTooLargeError
-from ._timeout import finite, left, seconds
+from ._errors import AccelerdError, MessageTooLargeError, malformed, with_progress
+from ._resume import SentMessages
+from ._retry import Attempts, RetryBudget, is_not_sent
+from ._timeout import finite, left, now, seconds
 
 T = TypeVar("T")
 
@@ -26,6 +27,7 @@ class Caller:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._connections = Connections(settings, grpc)
+        self._budget = RetryBudget()
 
     def __reduce__(self) -> tuple[type[Caller], tuple[Settings]]:
         return Caller, (self.settings,)
@@ -36,39 +38,50 @@ class Caller:
 
     def until(self, operation: Operation[T], deadline: float) -> T:
         """Make a call, with retries until a deadline of the monotonic clock."""
-        method, start = operation.method, time.monotonic()
-        for attempt in itertools.count(1):
+        method, start = operation.method, now()
+        attempts = self.attempts(method, deadline)
+        while True:
             timeout = finite(left(deadline))
             send = self._connections.unary(method)
             try:
                 response, call = call_unary(send, operation.request, timeout, self.settings.metadata())
             except grpc.RpcError as failed:
                 problem = self.settings.problem(failed, method, operation.conditions)
-                wait = self.settings.wait(problem, attempt, method.is_idempotent)
-                if wait is None or time.monotonic() + wait >= deadline:
-                    raise problem from None
-                sleep(wait)
+                if is_not_sent(problem):
+                    self._connections.could_not_connect(send)
             else:
-                _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
+                _timing.record(method.name, now() - start, call.initial_metadata())
                 return operation.decode(response)
-        raise AssertionError("unreachable")
+            sleep(attempts.wait(problem))
+
+    def attempts(self, method: Method, deadline: float) -> Attempts:
+        """Return the attempts of a call."""
+        return Attempts(self._budget, deadline, self.settings.attempts, method.is_idempotent)
 
     def run_split(self, split: SplitOperation[T], timeout: float | None) -> T:
         """Make a call in parts, one after another."""
         deadline = self.settings.deadline(timeout)
         done: list[tuple[Any, Any]] = []
-        for part in split.parts:
-            done += self._run_part(split, part, deadline)
+        try:
+            for part in split.parts:
+                self._run_part(split, part, deadline, done)
+        except AccelerdError as problem:
+            if not split.unit or (not done and problem.code is not grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise
+            counts = (sum(len(part) for part, _ in done), sum(map(len, split.parts)))
+            raise with_progress(problem, *counts, split.unit) from None
         return split.join(done)
 
-    def _run_part(self, split: SplitOperation[Any], part: Any, deadline: float) -> list[tuple[Any, Any]]:
+    def _run_part(self, split: SplitOperation[Any], part: Any, deadline: float, done: list[tuple[Any, Any]]) -> None:
         try:
-            return [(part, self.until(split.operation(part), deadline))]
+            done.append((part, self.until(split.operation(part), deadline)))
+            return
         except MessageTooLargeError:
             halves = part.halves()
             if halves is None:
                 raise
-        return [done for half in halves for done in self._run_part(split, half, deadline)]
+        for half in halves:
+            self._run_part(split, half, deadline, done)
 
     def stream(self, method: Method, requests: Iterable[Message | bytes], timeout: float | None) -> Iterator[Any]:
         """Iterate over the responses of a stream, without retries. Closing the iterator cancels the call.
@@ -76,14 +89,15 @@ class Caller:
         A timeout of None means no deadline.
         """
         timeout = None if timeout is None else finite(seconds(timeout))
-        start = time.monotonic()
+        start = now()
         outgoing = _Outgoing(requests)
-        call = self._connections.stream(method)(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
+        send = self._connections.stream(method)
+        call = send(outgoing.messages(), timeout=timeout, metadata=self.settings.metadata())
         try:
             is_first = True
             for response in call:
                 if is_first:
-                    _timing.record(method.name, time.monotonic() - start, call.initial_metadata())
+                    _timing.record(method.name, now() - start, call.initial_metadata())
                     is_first = False
                 yield response
             # gRPC cancels a call whose request iterator raised; the responses may then end without an error.
@@ -92,14 +106,97 @@ class Caller:
         except STREAM_ERRORS as failed:
             if outgoing.problem is None and not isinstance(failed, grpc.RpcError):
                 raise
-            raise outgoing.problem or self.settings.problem(failed, method) from None
+            problem = outgoing.problem or self.settings.problem(failed, method)
+            if isinstance(problem, AccelerdError) and is_not_sent(problem):
+                self._connections.could_not_connect(send)
+            raise problem from None
         finally:
             call.cancel()
+
+    def retried_stream(
+        self, method: Method, requests: Callable[[], Iterable[Message | bytes]], timeout: float | None
+    ) -> Iterator[Any]:
+        """Iterate over the responses of a stream, which is retried until the first of them.
+
+        A timeout of None means no deadline.
+        """
+        deadline = math.inf if timeout is None else now() + seconds(timeout)
+        attempts = self.attempts(method, deadline)
+        while True:
+            has_response = False
+            try:
+                for response in self.stream(method, requests(), left(deadline)):
+                    has_response = True
+                    yield response
+                return
+            except AccelerdError as problem:
+                if has_response:
+                    raise
+                wait = attempts.wait(problem)
+            sleep(wait)
+
+    def resumed_stream(
+        self, method: Method, requests: Iterable[Message | bytes], timeout: float | None, *, is_ordered: bool = False
+    ) -> Iterator[Any]:
+        """Iterate over the responses of a stream whose requests are numbered from 0.
+
+        After a lost connection, or the drain of a daemon, requests without a response are sent again; if they are
+        ordered, all from the first of them on. A timeout of None means no deadline.
+        """
+        deadline = math.inf if timeout is None else now() + seconds(timeout)
+        attempts = self.attempts(method, deadline)
+        sent = SentMessages(is_ordered)
+        incoming = Input(requests)
+        try:
+            while True:
+                outgoing = _Resumed(incoming, sent)
+                try:
+                    for response in self.stream(method, outgoing.messages(), left(deadline)):
+                        attempts.progressed()
+                        if sent.answered(response.sequence):
+                            yield response
+                    if sent.is_complete:
+                        return
+                    raise malformed("the stream ended before its last request was answered")
+                except AccelerdError as problem:
+                    if outgoing.has_failed:
+                        raise
+                    wait = attempts.wait(problem)
+                sleep(wait)
+        finally:
+            incoming.close()
 
     def close(self) -> None:
         """Close the connections."""
         for channel in self._connections.take():
             channel.close()
+
+
+class _Resumed:
+    """The requests of one call of a stream that is resumed."""
+
+    def __init__(self, incoming: Input[Message | bytes], sent: SentMessages) -> None:
+        self._incoming = incoming
+        self._sent = sent
+        self._attempt = sent.begin()
+        #: Whether the input raised an exception, which is the caller's.
+        self.has_failed = False
+
+    def messages(self) -> Iterator[Message | bytes]:
+        """Iterate over the requests: those to send again, then those that follow. Ends when another call begins."""
+        while self._sent.is_current(self._attempt):
+            message = self._sent.take(self._attempt)
+            if message is not None:
+                yield message
+                continue
+            try:
+                has_next = self._incoming.pull(self._sent.keep, self._sent.needs_input)
+            except Exception:
+                self.has_failed = True
+                raise
+            if not has_next:
+                self._sent.end()
+                return
 
 
 class _Outgoing:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from . import _device
 from ._blocking_call import Caller
 from ._blocking_embed import EmbedCalls
@@ -11,7 +13,7 @@ from ._blocking_parse import ParseCalls
 from ._blocking_similarity import SimilarityCalls
 from ._blocking_tensor import TensorCalls
 from ._blocking_verify import VerifyCalls
-from ._call import DEFAULT_ATTEMPTS, DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
+from ._call import DEFAULT_MESSAGE_BYTES, DEFAULT_TIMEOUT, Settings
 from ._credentials import Tls
 from ._results import Device, Stats
 
@@ -30,10 +32,10 @@ class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, 
 
     def __init__(
         self,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         *,
         timeout: float | None = DEFAULT_TIMEOUT,
-        attempts: int = DEFAULT_ATTEMPTS,
+        attempts: int | None = None,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         connections: int = 1,
         tls: Tls | bool | None = None,
@@ -43,11 +45,13 @@ class Client(EmbedCalls, SimilarityCalls, ParseCalls, TensorCalls, KernelCalls, 
         """Create a client. It connects on the first call.
 
         Args:
-            target: `host:port`, `https://host:port` or `unix:///path`. Defaults to the environment variable
-                ACCELERD_SERVER, then to localhost:7433.
+            target: `host:port`, `https://host:port` or `unix:///path`; or several of them, as a list or separated by
+                commas, between which calls take turns, without those that cannot be reached. Defaults to the
+                environment variable ACCELERD_SERVER, then to localhost:7433.
             timeout: Default timeout of a call in seconds, retries included; None means 60, and infinity or more than a
                 year no deadline.
-            attempts: Maximum attempts per call.
+            attempts: Maximum attempts per call; 1 disables retries. By default only the timeout bounds them, and a
+                minute where there is none.
             max_message_bytes: Maximum size of a request; larger calls are split. Must not exceed the daemon's setting
                 `server.max_message_bytes`.
             connections: Number of connections, used round-robin. The daemon serves each connection on one thread.

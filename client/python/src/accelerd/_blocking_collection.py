@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _points, _upsert
 from ._blocking_call import Caller
 from ._blocking_runtime import numbered, sleep
-from ._errors import AccelerdError, MessageTooLargeError, malformed
+from ._errors import AccelerdError, MessageTooLargeError, malformed, seconds_needed
 from ._methods import SimilarityService
 from ._payload import Id, Payloads
 from ._points import Hit, Hits, Point, Points, SearchOptions
@@ -62,8 +61,9 @@ class Collection:
     ) -> int:
         """Insert points, and replace those whose ids exist.
 
-        The write is atomic if it fits into one message (`max_message_bytes`). Otherwise it is split into parts, written
-        in order, of which each is atomic; after a failure the earlier parts stay.
+        The write is atomic if it fits into one message (`max_message_bytes`) and into the timeout, as far as the daemon
+        can tell in advance. Otherwise it is split into parts, written in order, of which each is atomic; after a
+        failure the earlier parts stay, and the error says how many points they have (`AccelerdError.done`).
 
         Args:
             ids: One id per point: ints, or UUIDs.
@@ -83,14 +83,17 @@ class Collection:
         deadline = self._caller.settings.deadline(timeout)
         if not upsert.whole:
             return 0
-        whole = upsert.one()
+        whole, needed = upsert.one(), None
         if whole is not None:
             try:
                 return self._caller.until(whole, deadline)
-            except MessageTooLargeError:
-                if upsert.whole.halves() is None:
+            except AccelerdError as problem:
+                needed = seconds_needed(problem)
+                may_split = needed is not None or isinstance(problem, MessageTooLargeError)
+                if not may_split or upsert.whole.halves() is None:
                     raise
-        return self._upsert_in_parts(_upsert.SplitUpsert(upsert, self._caller.settings), deadline)
+        attempts = self._caller.attempts(SimilarityService.UPSERT_STREAM, deadline)
+        return self._upsert_in_parts(_upsert.SplitUpsert(upsert, attempts, needed), deadline)
 
     def _upsert_in_parts(self, split: _upsert.SplitUpsert, deadline: float) -> int:
         while not split.is_done:
@@ -101,17 +104,16 @@ class Collection:
                 if not split.is_done:
                     raise malformed("the stream ended before its last step")
             except AccelerdError as problem:
-                wait = split.on_error(problem)
-                if time.monotonic() + wait >= deadline:
-                    raise
-                sleep(wait)
+                sleep(split.on_error(problem))
         return split.inserted
 
     def upsert_many(self, steps: Iterable[UpsertStep], *, timeout: float | None = None) -> Iterator[int]:
         """Upsert in bulk over one stream.
 
         Steps are consumed as they are sent and may have any size: each is split into messages of a few MiB, of which
-        each is atomic. Nothing is retried, and without a timeout there is no deadline.
+        each is atomic. After a lost connection, or the drain of a daemon, messages are sent again from the first
+        without a response on; points that were written before do not count as new then. Without a timeout there is no
+        deadline.
 
         Args:
             steps: Dicts with the arguments of `upsert`.
@@ -122,7 +124,8 @@ class Collection:
         """
         bulk = _upsert.BulkUpsert(self.name, self._caller.settings)
         requests = (message for _, step in numbered(steps) for message in bulk.messages(step))
-        for response in self._caller.stream(SimilarityService.UPSERT_STREAM, requests, timeout):
+        responses = self._caller.resumed_stream(SimilarityService.UPSERT_STREAM, requests, timeout, is_ordered=True)
+        for response in responses:
             for inserted in bulk.on_response(response):
                 yield inserted
         for inserted in bulk.completed():
@@ -150,8 +153,8 @@ class Collection:
         Returns:
             The hits of each query, best first.
         """
-        operation = _points.search(self.name, options)
-        return self._caller.run(operation, timeout) if _points.has_queries(operation) else []
+        split = _points.split_search(self.name, options)
+        return self._caller.run_split(split, timeout) if split.parts else []
 
     def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
         """Search like `search` and return columns, which are cheaper for many hits."""

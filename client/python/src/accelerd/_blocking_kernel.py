@@ -350,7 +350,8 @@ class KernelCalls(TensorFactory[Tensor]):
             test_percent,
             device,
         )
-        return mapped(_dataset.pair, self._caller.stream(KernelService.GENERATE_DATASET, requests, timeout))
+        responses = self._caller.retried_stream(KernelService.GENERATE_DATASET, lambda: requests, timeout)
+        return mapped(_dataset.pair, responses)
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:
         """Return the kernels that the daemon keeps, most recently used first."""

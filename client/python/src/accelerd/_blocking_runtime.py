@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 import grpc
+
+T = TypeVar("T")
 
 #: What the responses of a failed stream raise.
 STREAM_ERRORS = (grpc.RpcError,)
@@ -13,6 +17,27 @@ STREAM_ERRORS = (grpc.RpcError,)
 sleep = time.sleep
 numbered = enumerate
 mapped = map
+
+
+class Input(Generic[T]):
+    """The items of a stream's input for one sender after another, each on a thread that may outlive its call."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = enumerate(items)
+        self._lock = threading.Lock()
+
+    def pull(self, keep: Callable[[int, T], None], is_needed: Callable[[], bool]) -> bool:
+        """Pass the next item and its index to `keep`, if one is needed. Returns False at the end."""
+        with self._lock:
+            if not is_needed():
+                return True
+            for at, item in self._items:
+                keep(at, item)
+                return True
+            return False
+
+    def close(self) -> None:
+        """Do nothing, since nobody can end a wait for an item."""
 
 
 def call_unary(send: Any, request: Any, timeout: float | None, metadata: Any) -> tuple[Any, Any]:

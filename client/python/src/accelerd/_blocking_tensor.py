@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +14,13 @@ from ._array_api import ArrayApi
 from ._blocking_call import Caller
 from ._blocking_conversions import Conversions
 from ._data_parallel import DataParallel
-from ._graph import Keep
+from ._errors import AccelerdError, MessageTooLargeError
+from ._graph import GraphCall, Keep
 from ._methods import TensorService
 from ._resident import ResidentTensor
 from ._tensor import Dtype, Value
 from ._tensor_factory import GraphOutputs, TensorFactory
+from ._timeout import left
 
 
 class Tensor(Conversions):
@@ -99,14 +103,14 @@ class TensorCalls(TensorFactory[Tensor]):
         Raises:
             InvalidArgumentError: The operands do not fit an operation. The message has the operation, its operands and
                 the line of the program that recorded it.
-            MessageTooLargeError: The operands that are arrays exceed a message.
+            MessageTooLargeError: The operations exceed a message. Arrays that exceed one are uploaded for the call, and
+                outputs downloaded.
             NotFoundError: A resident operand does not exist any more.
             ValueError: An output is a tensor of another client.
         """
         call = self._graph_call(outputs, data_parallel)
         if call.outputs:
-            with call.explained():
-                self._caller.run(call.operation(self._caller.settings), timeout)
+            self._run(call, None, timeout)
         return tuple([self._array(content, timeout) for content in call.results()])
 
     def upload(
@@ -121,7 +125,7 @@ class TensorCalls(TensorFactory[Tensor]):
         """Copy an array to a device of the daemon, where it stays until it is freed or expires.
 
         The tensor can be used in expressions, which read it in place, and `numpy()` downloads it. The elements are
-        sent in chunks, without a retry.
+        sent in chunks.
 
         Args:
             array: A numpy array, or an object that `numpy.asarray` converts.
@@ -129,7 +133,7 @@ class TensorCalls(TensorFactory[Tensor]):
             device: A device such as "cpu" or "cuda:0"; empty means the GPU with the most free memory for tensors, or
                 the CPU if there is none.
             ttl: Seconds after its last use until the tensor is freed; None means the daemon's default.
-            timeout: Seconds for the whole call.
+            timeout: Seconds for the whole call, retries included.
 
         Returns:
             A resident tensor.
@@ -163,8 +167,7 @@ class TensorCalls(TensorFactory[Tensor]):
         """
         keep, call = Keep(device, ttl), self._graph_call(tensors, data_parallel)
         if call.outputs:
-            with call.explained():
-                self._caller.run(call.operation(self._caller.settings, keep), timeout)
+            self._run(call, keep, timeout)
         for tensor in tensors:
             if isinstance(value := tensor._expression.content, Value):
                 tensor._expression.content = self._upload(value, keep, timeout)
@@ -191,17 +194,50 @@ class TensorCalls(TensorFactory[Tensor]):
         """
         return Graph(self, data_parallel, timeout)
 
+    def _run(self, call: GraphCall, keep: Keep | None, timeout: float | None) -> None:
+        """Make a call. What exceeds a message is uploaded before or downloaded after it, and freed."""
+        settings = self._caller.settings
+        deadline = settings.deadline(timeout)
+        temporary: list[ResidentTensor] = []
+        try:
+            for name, value in call.large_inputs(settings):
+                uploaded = self._upload(value, Keep("" if keep is None else keep.device, None), left(deadline))
+                temporary.append(uploaded)
+                call.replace_input(name, uploaded)
+            operation = call.operation(settings, keep)
+            with call.explained():
+                try:
+                    self._caller.until(operation, deadline)
+                except MessageTooLargeError:
+                    if keep is not None:
+                        raise
+                    self._caller.until(call.operation(settings, Keep("", None)), deadline)
+            if keep is None:
+                for output in call.outputs:
+                    if isinstance(kept := output.content, ResidentTensor):
+                        temporary.append(kept)
+                        output.content = self._download(kept, left(deadline))
+        finally:
+            if temporary:
+                # What is not freed expires.
+                with suppress(AccelerdError):
+                    self._caller.run(_resident.free(temporary), None)
+
     def _upload(self, value: Value, keep: Keep, timeout: float | None) -> ResidentTensor:
         settings = self._caller.settings
-        requests = _resident.upload_requests(value, keep.device, keep.ttl, settings)
-        responses = self._caller.stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
+
+        def requests() -> Iterator[bytes]:
+            return _resident.upload_requests(value, keep.device, keep.ttl, settings)
+
+        responses = self._caller.retried_stream(TensorService.UPLOAD_TENSOR, requests, settings.seconds(timeout))
         return _resident.uploaded([one for one in responses])
 
     def _array(self, content: Value | ResidentTensor, timeout: float | None) -> NDArray[Any]:
-        if isinstance(content, Value):
-            return content.numpy()
-        download, requests = _resident.Download(content), [_resident.download_request(content)]
+        return (content if isinstance(content, Value) else self._download(content, timeout)).numpy()
+
+    def _download(self, content: ResidentTensor, timeout: float | None) -> Value:
+        download, request = _resident.Download(content), _resident.download_request(content)
         timeout = self._caller.settings.seconds(timeout)
-        for part in self._caller.stream(TensorService.DOWNLOAD_TENSOR, requests, timeout):
+        for part in self._caller.retried_stream(TensorService.DOWNLOAD_TENSOR, lambda: [request], timeout):
             download.add(part)
-        return download.numpy()
+        return download.value()

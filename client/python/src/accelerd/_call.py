@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from . import _timing
 from ._argument_names import with_arguments
-from ._credentials import PLAINTEXT, Credentials, Tls
-from ._errors import AccelerdError, MessageTooLargeError, from_call
+from ._credentials import ADDRESS_LISTS, PLAINTEXT, Credentials, Tls, is_local, is_unix_socket
+from ._errors import AccelerdError, from_call
 from ._hints import hint
-from ._timeout import seconds
+from ._timeout import now, seconds
 
 T = TypeVar("T")
 
-FIRST_WAIT = 0.05
-MAX_WAIT = 2.0
 #: The daemon's default limit.
 DEFAULT_MESSAGE_BYTES = 64 << 20
 DEFAULT_TIMEOUT = 60.0
-DEFAULT_ATTEMPTS = 5
 DEFAULT_TARGET = "localhost:7433"
+#: Seconds for which a daemon that cannot be reached gets no calls, if there are others.
+_REST = 2.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +78,8 @@ class SplitOperation(Generic[T]):
     operation: Callable[[Any], Operation[Any]]
     #: Combines the parts and their results, in order.
     join: Callable[[list[tuple[Any, Any]]], T]
+    #: What the rows of the parts are, for the error of a call that fails halfway.
+    unit: str = ""
 
 
 def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part]:
@@ -99,10 +97,12 @@ def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part
 class Settings:
     """Settings of a client."""
 
-    target: str
+    #: Addresses of daemons, between which calls take turns.
+    targets: tuple[str, ...]
     #: Seconds; infinity means no deadline.
     timeout: float = DEFAULT_TIMEOUT
-    attempts: int = DEFAULT_ATTEMPTS
+    #: None means that only the deadline bounds them.
+    attempts: int | None = None
     max_message_bytes: int = DEFAULT_MESSAGE_BYTES
     connections: int = 1
     credentials: Credentials = PLAINTEXT
@@ -110,9 +110,9 @@ class Settings:
     @classmethod
     def of(
         cls,
-        target: str | None,
+        target: str | Sequence[str] | None,
         timeout: float | None,
-        attempts: int,
+        attempts: int | None,
         max_message_bytes: int,
         connections: int,
         tls: Tls | bool | None = None,
@@ -121,10 +121,9 @@ class Settings:
     ) -> Settings:
         """Validate settings. The target defaults to the environment variable ACCELERD_SERVER, then DEFAULT_TARGET."""
         named = target if target is not None else os.environ.get("ACCELERD_SERVER") or DEFAULT_TARGET
-        if not isinstance(named, str):
-            raise TypeError(f"target: expected a str such as {DEFAULT_TARGET!r}, got {type(named).__name__}")
+        targets = _targets(named)
         for name, value, minimum in (
-            ("attempts", attempts, 1),
+            ("attempts", 1 if attempts is None else attempts, 1),
             ("connections", connections, 1),
             ("max_message_bytes", max_message_bytes, 1),
         ):
@@ -133,15 +132,21 @@ class Settings:
         default = seconds(DEFAULT_TIMEOUT if timeout is None else timeout)
         if default == 0:
             raise ValueError(f"timeout: expected a positive number of seconds, got {timeout}")
-        plain, credentials = Credentials.of(named, tls, token, allow_plaintext_token)
+        plain, credentials = Credentials.of(targets, tls, token, allow_plaintext_token)
         return cls(plain, default, attempts, max_message_bytes, connections, credentials)
 
-    def channel_options(self) -> list[tuple[str, Any]]:
+    @property
+    def target(self) -> str:
+        """The addresses as text."""
+        return ",".join(self.targets)
+
+    def channel_options(self, target: str) -> list[tuple[str, Any]]:
         """Options of a gRPC channel."""
         tls = self.credentials.tls
         name = tls.server_name if tls is not None else None
         return [
             *([] if name is None else [("grpc.ssl_target_name_override", name)]),
+            *_authority(target),
             ("grpc.max_send_message_length", self.max_message_bytes),
             # The daemon limits its responses.
             ("grpc.max_receive_message_length", -1),
@@ -151,33 +156,30 @@ class Settings:
             ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.lb_policy_name", "round_robin"),
             ("grpc.enable_retries", 0),
+            # By default a daemon that is back is found only after up to two minutes.
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.max_reconnect_backoff_ms", 2_000),
+            # Bounds an attempt to connect, too.
+            ("grpc.min_reconnect_backoff_ms", 5_000),
             # Otherwise channels to the same target share a connection.
             ("grpc.use_local_subchannel_pool", 1),
+            # The proxy of the environment (grpc_proxy, https_proxy, http_proxy) cannot reach this machine.
+            *([("grpc.enable_http_proxy", 0)] if is_local(target) else []),
         ]
 
-    def open_channel(self, transport: Any) -> Any:
-        """Open a channel of `grpc` or `grpc.aio`."""
-        options, tls = self.channel_options(), self.credentials.tls
+    def open_channels(self, transport: Any) -> list[Any]:
+        """Open the channels of `grpc` or `grpc.aio`."""
+        return [self._open(target, transport) for _ in range(self.connections) for target in self.targets]
+
+    def _open(self, target: str, transport: Any) -> Any:
+        options, tls = self.channel_options(target), self.credentials.tls
         if tls is None:
-            return transport.insecure_channel(self.target, options=options)
-        return transport.secure_channel(self.target, tls.channel_credentials(), options=options)
+            return transport.insecure_channel(target, options=options)
+        return transport.secure_channel(target, tls.channel_credentials(), options=options)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata of a call: the token, and whether timings are recorded."""
         return self.credentials.metadata() + _timing.metadata()
-
-    def wait(self, problem: AccelerdError, attempt: int, is_idempotent: bool) -> float | None:
-        """Return the seconds until the next attempt; None if the failure is final.
-
-        UNAVAILABLE is retried, and RESOURCE_EXHAUSTED with RetryInfo. A call that is not idempotent is retried only
-        with RetryInfo, because then the daemon did not execute it. The backoff is exponential with full jitter.
-        """
-        is_hinted = problem.retry_after is not None
-        is_unavailable = problem.code is grpc.StatusCode.UNAVAILABLE and (is_idempotent or is_hinted)
-        is_busy = problem.code is grpc.StatusCode.RESOURCE_EXHAUSTED and is_hinted
-        if attempt >= self.attempts or not (is_unavailable or is_busy) or isinstance(problem, MessageTooLargeError):
-            return None
-        return (problem.retry_after or 0.0) + random.random() * min(FIRST_WAIT * 2.0 ** (attempt - 1), MAX_WAIT)
 
     def problem(self, failed: Any, method: Method, conditions: Mapping[str, str] | None = None) -> AccelerdError:
         """Return the error of a failed call, which names arguments and remedies."""
@@ -191,7 +193,28 @@ class Settings:
 
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a call with this timeout, by the monotonic clock."""
-        return time.monotonic() + self.seconds(timeout)
+        return now() + self.seconds(timeout)
+
+
+def _targets(named: Any) -> list[str]:
+    """Return the addresses of a target: a list, or a text with commas. gRPC's own lists are one."""
+    if isinstance(named, str):
+        return [named] if named.startswith(ADDRESS_LISTS) else [one.strip() for one in named.split(",")]
+    expected = f"expected an address such as {DEFAULT_TARGET!r}, or several"
+    if not isinstance(named, Sequence) or not all(isinstance(one, str) for one in named):
+        raise TypeError(f"target: {expected}, got {type(named).__name__}")
+    if not named:
+        raise ValueError(f"target: {expected}, got none")
+    return list(named)
+
+
+def _authority(target: str) -> list[tuple[str, str]]:
+    """Return the option of the authority, where that of gRPC is invalid: the whole list of addresses, or a path."""
+    if is_unix_socket(target):
+        return [("grpc.default_authority", "localhost")]
+    addresses = target.partition(":")[2].split(",")
+    is_list = target.startswith(ADDRESS_LISTS) and len(addresses) > 1
+    return [("grpc.default_authority", addresses[0])] if is_list else []
 
 
 def serialize(request: Message | bytes) -> bytes:
@@ -211,6 +234,10 @@ class Connections:
         self._lock = threading.Lock()
         self._channels: list[Any] = []
         self._methods: dict[tuple[int, str], Any] = {}
+        #: By the ids of callables, the turns of their channels.
+        self._turn_of: dict[int, int] = {}
+        #: Channels that rest, as no connection could be made, until a time.
+        self._rests_until: dict[int, float] = {}
         self._turns = itertools.count()
         self._process = 0
         self._is_closed = False
@@ -225,14 +252,25 @@ class Connections:
 
     def _callable(self, kind: str, method: Method) -> Any:
         channels = self._opened()
-        turn = next(self._turns) % len(channels)
+        turn = 0
+        for _ in channels:
+            turn = next(self._turns) % len(channels)
+            if self._rests_until.get(turn, 0.0) <= now():
+                break
         key = turn, method.path
         found = self._methods.get(key)
         if found is None:
             make = getattr(channels[turn], kind)
             found = make(method.path, request_serializer=serialize, response_deserializer=method.response.FromString)
             self._methods[key] = found
+            self._turn_of[id(found)] = turn
         return found
+
+    def could_not_connect(self, called: Any) -> None:
+        """Let the channel of a callable rest, unless all do."""
+        turn = self._turn_of.get(id(called))
+        if turn is not None:
+            self._rests_until[turn] = now() + _REST
 
     def _opened(self) -> list[Any]:
         if self._is_closed:
@@ -242,7 +280,7 @@ class Connections:
                 if not self._channels:
                     settings = self._settings
                     self._process = os.getpid()
-                    self._channels = [settings.open_channel(self._transport) for _ in range(settings.connections)]
+                    self._channels = settings.open_channels(self._transport)
         if self._process != os.getpid():
             raise RuntimeError(
                 "this client made a call before the process was forked, and gRPC does not survive a fork: "

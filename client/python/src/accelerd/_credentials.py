@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -15,6 +16,8 @@ import grpc
 Pem: TypeAlias = "bytes | str | os.PathLike[str]"
 #: Schemes of Unix sockets.
 _UNIX = ("unix:", "unix-abstract:")
+#: Schemes of lists of addresses, which gRPC balances.
+ADDRESS_LISTS = ("ipv4:", "ipv6:")
 #: Schemes of gRPC.
 _SCHEMES = ("dns", "ipv4", "ipv6", "unix", "unix-abstract", "vsock", "xds")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:/,\[\]]*):([0-9]{1,9})")
@@ -62,18 +65,28 @@ class Credentials:
 
     @classmethod
     def of(
+        cls, targets: Sequence[str], tls: Tls | bool | None, token: str | None, allow_plaintext_token: bool
+    ) -> tuple[tuple[str, ...], Credentials]:
+        """Validate settings. Returns the targets without their schemes."""
+        each = [cls._of_one(target, tls, token, allow_plaintext_token) for target in targets]
+        found = each[0][1]
+        if any(credentials != found for _, credentials in each):
+            raise ValueError(f"target: expected https:// for all addresses or for none, got {', '.join(targets)}")
+        return tuple(plain for plain, _ in each), found
+
+    @classmethod
+    def _of_one(
         cls, target: str, tls: Tls | bool | None, token: str | None, allow_plaintext_token: bool
     ) -> tuple[str, Credentials]:
-        """Validate settings. Returns the target without its scheme."""
         scheme, _, rest = target.partition("://")
         has_scheme = scheme in ("http", "https") and target != scheme
         _check_target(target, rest if has_scheme else target)
         settings = _tls(tls, is_default=has_scheme and scheme == "https")
-        if settings is not None and (target.startswith(_UNIX) or (has_scheme and scheme == "http")):
+        if settings is not None and (is_unix_socket(target) or (has_scheme and scheme == "http")):
             raise ValueError(f"tls: expected a target with https:// or without a scheme, got {target!r}")
         plain = (rest if has_scheme else target).removesuffix("/")
         secret = _token(token)
-        if secret is not None and settings is None and not allow_plaintext_token and not _is_local(plain):
+        if secret is not None and settings is None and not allow_plaintext_token and not is_local(plain):
             raise ValueError(
                 f"token: refusing to send it to {plain!r} in plaintext, where others can read it: set tls, or "
                 "allow_plaintext_token=True if the network encrypts by other means"
@@ -88,6 +101,11 @@ class Credentials:
 
 
 PLAINTEXT = Credentials()
+
+
+def is_unix_socket(target: str) -> bool:
+    """Return whether a target is a Unix socket."""
+    return target.startswith(_UNIX)
 
 
 def _check_target(target: str, plain: str) -> None:
@@ -124,10 +142,13 @@ def _token(token: object) -> str | None:
     return given
 
 
-def _is_local(target: str) -> bool:
-    """Return whether nobody on the network can read what is sent to a target."""
-    if target.startswith(_UNIX):
+def is_local(target: str) -> bool:
+    """Return whether a target is on this machine: nobody on the network can read what is sent to it."""
+    if is_unix_socket(target):
         return True
+    if target.startswith(ADDRESS_LISTS):
+        addresses = target.partition(":")[2].split(",")
+        return all(is_local(address) for address in addresses)
     host = target.rsplit(":", 1)[0] if target.count(":") == 1 or target.startswith("[") else target
     host = host.removeprefix("[").removesuffix("]")
     try:

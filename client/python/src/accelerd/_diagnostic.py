@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ._error_text import quoted
 from ._proto import parse_pb2 as pb
 
 _CLASSES: dict[int, type[Exception]] = {
@@ -15,10 +16,6 @@ _CLASSES: dict[int, type[Exception]] = {
     pb.DIAGNOSTIC_CLASS_UNICODE_DECODE_ERROR: UnicodeDecodeError,
     pb.DIAGNOSTIC_CLASS_UNICODE_ENCODE_ERROR: UnicodeEncodeError,
 }
-_TOKENIZER_MESSAGE = re.compile(
-    r"unterminated|unmatched|closing parenthesis|leading zeros|too many nested|f-string: expecting"
-    r"|invalid (?:digit|character|non-printable|\w+ literal)"
-)
 _DECODE_MESSAGE = re.compile(r"'([^']+)' codec can't decode bytes? (?:0x\w+ )?in position (\d+)(?:-(\d+))?: (.*)", re.S)
 
 
@@ -39,6 +36,8 @@ class Diagnostic:
     #: Range of bytes in the text.
     start: int
     end: int
+    #: Minor version of the grammar; None is the newest. It decides which line the exception quotes.
+    feature_version: int | None = None
 
     @property
     def line(self) -> int:
@@ -54,34 +53,18 @@ class Diagnostic:
         """Return the exception that `ast.parse` raises. Its attribute `text` is a line of `text`, the source."""
         source = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
         if issubclass(self.cls, SyntaxError):
-            place = filename, self.lineno, self.offset, self._line(source), self.end_lineno, self.end_offset
-            return self.cls(self.message, place)
+            places = self.lineno, self.end_lineno, self.end_offset
+            line = quoted(source, self.message, places, self.start, self.feature_version)
+            return self.cls(self.message, (filename, self.lineno, self.offset, line, self.end_lineno, self.end_offset))
         if self.cls is UnicodeDecodeError:
             return _decode_error(self.message, source[self.start : self.end])
         if self.cls is UnicodeEncodeError:
             return _encode_error(self.message, source)
         return self.cls(self.message)
 
-    def _line(self, source: bytes) -> str | None:
-        """Return the line as CPython quotes it.
 
-        CPython quotes the tokenizer's current line with a newline at its end, even if the source lacks it. It quotes
-        without a newline a line that the tokenizer had passed, and the line of an error of the tokenizer itself.
-        """
-        if self.lineno is None:
-            return None
-        lines = re.split(rb"\r\n?|\n", source.removeprefix(b"\xef\xbb\xbf"))
-        if not 0 < self.lineno <= len(lines):
-            return None
-        line = lines[self.lineno - 1].decode("utf-8", "replace")
-        is_last = self.lineno == len(lines) or (self.lineno == len(lines) - 1 and not lines[-1])
-        is_passed = (self.end_lineno or 0) > self.lineno or (not is_last and "was never closed" in self.message)
-        is_past_the_end = self.lineno == len(lines) and not line
-        return line if is_passed or is_past_the_end or _TOKENIZER_MESSAGE.match(self.message) else line + "\n"
-
-
-def received_diagnostic(message: pb.Diagnostic) -> Diagnostic:
-    """Return the diagnostic of a message."""
+def received_diagnostic(message: pb.Diagnostic, feature_version: int | None = None) -> Diagnostic:
+    """Return the diagnostic of a message, for a version of the grammar."""
     return Diagnostic(
         cls=_CLASSES.get(getattr(message, "class"), SyntaxError),
         message=message.message,
@@ -91,6 +74,7 @@ def received_diagnostic(message: pb.Diagnostic) -> Diagnostic:
         end_offset=message.end_offset if message.HasField("end_offset") else None,
         start=message.start,
         end=message.end,
+        feature_version=feature_version,
     )
 
 

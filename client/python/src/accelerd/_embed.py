@@ -201,7 +201,7 @@ def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Se
 
     sizes = (_utf8_size(text) + prompt + _TEXT_OVERHEAD for text in texts)
     parts = _parts(sizes, 0 if is_empty else len(texts), limit, options)
-    return SplitOperation(parts, operation, _none_joined if is_empty else _joined)
+    return SplitOperation(parts, operation, _none_joined if is_empty else _joined, "texts were embedded")
 
 
 def embed_tokens(
@@ -226,7 +226,7 @@ def embed_tokens(
     sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
     count = 0 if is_empty else len(offsets) - 1
     parts = _parts(sizes, count, settings.max_message_bytes - _RESERVED, options)
-    return SplitOperation(parts, operation, _none_joined if is_empty else _joined)
+    return SplitOperation(parts, operation, _none_joined if is_empty else _joined, "texts were embedded")
 
 
 def _parts(sizes: Iterable[int], count: int, limit: int, options: EmbedOptions) -> list[Part]:

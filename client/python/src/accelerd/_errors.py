@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -18,6 +18,9 @@ _TOO_LARGE = re.compile(
     r"|message length too large: found (\d+) bytes, the limit is: (\d+)"
     r"|(?:message|response) has (\d+) bytes, (?:expected|a message) at most (\d+)"
 )
+#: What gRPC says of a connection or a stream that broke, without a code for it. It says the last of a stream that the
+#: daemon ended while a request was sent, and hides the daemon's status.
+_BROKEN = ("Stream removed", "Socket closed", "Transport closed", "Internal error from Core")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class ErrorDetails:
     #: Reason of the error, such as MESSAGE_TOO_LARGE, from ErrorInfo.
     reason: str = ""
     metadata: Mapping[str, str] | None = None
+    #: How many texts, sources or points were done before the failure of a call that is made in parts.
+    done: int | None = None
 
 
 class AccelerdError(Exception):
@@ -69,6 +74,11 @@ class AccelerdError(Exception):
     def reason(self) -> str:
         """Reason of the error, such as MESSAGE_TOO_LARGE; empty if the daemon gave none."""
         return self.details.reason
+
+    @property
+    def done(self) -> int | None:
+        """How many texts, sources or points were done before a call in parts failed; None for other calls."""
+        return self.details.done
 
 
 class InvalidArgumentError(AccelerdError, ValueError):
@@ -164,7 +174,24 @@ def from_call(failed: Any) -> AccelerdError:
         elif detail.Unpack(info):
             reason, metadata = info.reason, dict(info.metadata)
     details = ErrorDetails(tuple(violations), retry_after, reason, metadata)
-    return error(failed.code(), failed.details() or "", details)
+    code, message = failed.code(), failed.details() or ""
+    if code in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL) and message in _BROKEN:
+        return error(grpc.StatusCode.UNAVAILABLE, f"the connection broke: {message}", details)
+    return error(code, message, details)
+
+
+def seconds_needed(problem: AccelerdError) -> float | None:
+    """Return the seconds that a call needs, if the daemon refused it because its timeout is too short for it alone."""
+    metadata = problem.details.metadata or {}
+    if problem.reason != "WOULD_MISS_DEADLINE" or problem.retry_after is not None or "estimated_ms" not in metadata:
+        return None
+    return int(metadata["estimated_ms"]) / 1000
+
+
+def with_progress(problem: AccelerdError, done: int, total: int, what: str) -> AccelerdError:
+    """Return the error of a call in parts with what was done before, such as "points were written"."""
+    message = f"{problem.message}; {done} of {total} {what}"
+    return type(problem)(problem.code, message, replace(problem.details, done=done))
 
 
 def malformed(what: str) -> AccelerdError:

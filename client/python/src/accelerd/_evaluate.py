@@ -17,6 +17,7 @@ from ._message import duration, extents, message
 from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
+from ._small_output import SmallOutput, received_small_outputs
 from ._tensor import Dtype, Value, dtype_number
 from ._timing import seconds
 from ._wire import Chunk
@@ -115,6 +116,8 @@ class Evaluation:
     array_bytes: int
     #: The architecture, such as "sm_90".
     arch: str
+    #: Arrays whose expected results are mostly smaller than `atol`.
+    small_outputs: tuple[SmallOutput, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -257,4 +260,5 @@ def _decoded(response: pb.EvaluateResponse) -> Evaluation:
         bit_exact_repeat=response.bit_exact_repeat,
         array_bytes=response.array_bytes,
         arch=response.arch,
+        small_outputs=received_small_outputs(response.small_outputs),
     )

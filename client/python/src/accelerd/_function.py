@@ -31,7 +31,10 @@ _WARP_DECORATOR = re.compile(r"^@\w*\.?(kernel|func)\b", re.MULTILINE)
 
 @dataclass(frozen=True)
 class WasmBuffer:
-    """A buffer in the memory of a module, which a function gets as its address and its number of elements."""
+    """A buffer in the memory of a module, which a function gets as its address and its number of elements.
+
+    If it writes the buffer and the other function returns that many numbers, each element is compared with one of them.
+    """
 
     #: Type of its elements, such as "f64".
     dtype: Dtype
@@ -39,6 +42,8 @@ class WasmBuffer:
     length: int
     #: Whether the function reads it, writes it (it is zero to begin with), or both.
     kind: Literal["input", "output", "in_out"] = "input"
+    #: Whether the function gets the address alone, as `double *out` in C.
+    address_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,9 @@ def _param(name: str, param: Dtype | WasmBuffer) -> pb.WasmParam:
         return pb.WasmParam(name=name, dtype=_dtype("params", name, param), kind=pb.WASM_PARAM_KIND_VALUE)
     kind = choice(f"params[{name!r}].kind", param.kind, _BUFFER_KINDS)
     dtype = _dtype("params", name, param.dtype)
-    return message(pb.WasmParam, name=name, dtype=dtype, kind=kind, length=param.length)
+    return message(
+        pb.WasmParam, name=name, dtype=dtype, kind=kind, length=param.length, address_only=param.address_only
+    )
 
 
 def _dtype(argument: str, name: str, dtype: Dtype) -> Any:

@@ -20,6 +20,10 @@ from ._wire import Chunk, field, size
 #: For calls that keep no outputs: others would keep them twice.
 EXECUTE = replace(TensorService.EXECUTE, is_idempotent=True)
 
+# Bytes of a node and of an input besides their contents, at most.
+_NODE_OVERHEAD = 16
+_INPUT_OVERHEAD = 128
+
 _WORD = re.compile(r"\w+")
 
 
@@ -72,6 +76,25 @@ class GraphCall:
         """Return the name of an output to compute; None of others."""
         return self._names[output] if output in self.outputs else None
 
+    def large_inputs(self, settings: Settings) -> list[tuple[str, Value]]:
+        """Return the largest arrays, without which the request fits into a message, by the names of their inputs."""
+        arrays = {name: value for name, value in self._inputs.items() if isinstance(value, Value)}
+        nodes = sum(node.ByteSize() + _NODE_OVERHEAD for node in self._nodes.values())
+        left = settings.max_message_bytes - nodes - _INPUT_OVERHEAD * len(self._inputs)
+        if left < 0:
+            # The operations alone exceed a message.
+            return []
+        large = []
+        for name, value in sorted(arrays.items(), key=lambda item: item[1].array.nbytes):
+            left -= value.array.nbytes
+            if left < 0 and value.array.nbytes:
+                large.append((name, value))
+        return large
+
+    def replace_input(self, name: str, uploaded: ResidentTensor) -> None:
+        """Read an input from the daemon in this call."""
+        self._inputs[name] = uploaded
+
     def operation(self, settings: Settings, keep: Keep | None = None) -> Operation[None]:
         """Return the call. Its results, or the tensors that it keeps, replace the operations of the outputs."""
         outputs = [pb.TensorOutput(name=self._names[output], keep=keep is not None) for output in self.outputs]
@@ -90,9 +113,9 @@ class GraphCall:
                 [header, *field(pb.TensorInput.VALUE_FIELD_NUMBER, value.encode())],
             )
         if size(chunks) > settings.max_message_bytes:
-            shown = ", ".join(repr(value) for value in list(self._inputs.values())[:4])
-            what = f"a graph with {len(self._inputs)} inputs ({shown}{', ...' if len(self._inputs) > 4 else ''})"
-            raise too_large(what, size(chunks), settings.max_message_bytes)
+            what = f"a graph of {len(self._nodes)} operations"
+            hint = "; keep() computes a part of it, whose results stay on the daemon"
+            raise too_large(what, size(chunks), settings.max_message_bytes, hint)
         method = EXECUTE if keep is None else TensorService.EXECUTE
         return Operation(method, b"".join(chunks), self._received)
 

@@ -17,6 +17,8 @@ _UNREACHABLE = re.compile(
     r"Connection refused|No such file or directory|DNS resolution failed|No route to host|Network is unreachable"
     r"|[Ff]ailed to connect|Connection timed out|Timeout occurred|Host is down"
 )
+#: What gRPC and the daemon say of calls whose deadline passed.
+_DEADLINE = re.compile(r"^deadline exceeded$|^the deadline passed", re.IGNORECASE)
 #: What it says of certificates, and of peers that speak no TLS.
 _CERTIFICATES = {
     re.compile(r"CERTIFICATE_VERIFY_FAILED: (unable to get|self.signed|certificate signature failure)"): (
@@ -38,8 +40,10 @@ def hint(code: grpc.StatusCode, message: str, target: str, credentials: Credenti
         return _connection_hint(message, target, credentials)
     if code is grpc.StatusCode.UNAUTHENTICATED and credentials.token is None:
         return "set token or the environment variable ACCELERD_TOKEN, or a client certificate by Tls(certificate=...)"
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED and message.lower() == "deadline exceeded":
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and _DEADLINE.search(message):
         return "a larger timeout, of the call or of the client, waits longer"
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "longer deadline" in message:
+        return "set a larger timeout, of the call or of the client"
     if code is grpc.StatusCode.UNIMPLEMENTED and "http2 header with status" in message:
         return f"is {target} a daemon? a proxy of the environment (http_proxy, no_proxy) may stand between"
     return ""

@@ -15,6 +15,7 @@ from ._launch import DEVICE_NAMES, KernelDevice, Launch
 from ._message import message
 from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
+from ._small_output import SmallOutput, received_small_outputs
 from ._timing import seconds
 from ._wire import Chunk
 
@@ -73,6 +74,8 @@ class KernelBenchmark:
     mismatches: tuple[BenchmarkMismatch, ...]
     #: Why a run ended early.
     fault: KernelFault | None
+    #: Arrays whose expected results are mostly smaller than `atol`.
+    small_outputs: tuple[SmallOutput, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -128,4 +131,5 @@ def _decoded(response: pb.BenchmarkResponse, launch: Launch) -> KernelBenchmark:
             for one in response.mismatches
         ),
         fault=fault(response.fault, kernel.name, kernel.program) if response.HasField("fault") else None,
+        small_outputs=received_small_outputs(response.small_outputs),
     )

@@ -90,5 +90,7 @@ def _check(cls: type[Message], argument: str, name: str, value: Any) -> None:
         cls(**{name: value})
     except TypeError:
         raise TypeError(f"{argument}: expected {expected}, got {type(value).__name__}") from None
+    except UnicodeEncodeError as wrong:
+        raise ValueError(f"{argument}: lone surrogate at index {wrong.start}") from None
     except ValueError:
         raise ValueError(f"{argument}: expected {expected}, got {value!r}") from None

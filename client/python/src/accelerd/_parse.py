@@ -152,7 +152,13 @@ class Parsed(Generic[Root]):
     """Result of one source. Outputs that the call did not request raise `OutputNotRequestedError`."""
 
     def __init__(
-        self, text: bytes, result: pb.SourceResult, columns: dict[str, memoryview], outputs: frozenset[str], mode: Mode
+        self,
+        text: bytes,
+        result: pb.SourceResult,
+        columns: dict[str, memoryview],
+        outputs: frozenset[str],
+        mode: Mode,
+        feature_version: int | None = None,
     ) -> None:
         #: The source as UTF-8; all positions are byte offsets in it.
         self.text = text
@@ -160,13 +166,14 @@ class Parsed(Generic[Root]):
         self._columns = columns
         self._outputs = outputs
         self._mode = mode
+        self._feature_version = feature_version
 
     def __repr__(self) -> str:
         diagnostic = visible(f"line {self._result.diagnostic.line}: {self._result.diagnostic.message}")
         return f"Parsed({len(self.text)} bytes, {'valid' if self.is_valid else diagnostic})"
 
     def __getstate__(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in ("text", "_outputs", "_mode")}
+        plain = {name: getattr(self, name) for name in ("text", "_outputs", "_mode", "_feature_version")}
         columns = {name: bytes(column) for name, column in self._columns.items()}
         return {**plain, "_result": self._result.SerializeToString(), "_columns": columns}
 
@@ -185,7 +192,7 @@ class Parsed(Generic[Root]):
         """The first error; None if the source is valid."""
         if self.is_valid:
             return None
-        return received_diagnostic(self._result.diagnostic)
+        return received_diagnostic(self._result.diagnostic, self._feature_version)
 
     def raise_for_diagnostic(self, filename: str = "<unknown>") -> None:
         """Raise the exception of `ast.parse` if the source is invalid."""
@@ -370,6 +377,7 @@ def parse(sources: Iterable[Source], options: ParseOptions, settings: Settings) 
         parts_by_bytes(map(len, data), limit, _MAX_SOURCES) if data else [],
         operation,
         lambda done: [one for _, results in done for one in results],
+        "sources were parsed",
     )
 
 
@@ -408,7 +416,8 @@ def parsed(request: pb.ParseRequest, response: pb.ParseResponse) -> list[Parsed[
     for source, result in zip(request.sources, response.results, strict=True):
         text = result.text if result.HasField("text") else source
         columns = {name: next(part) for name, part in parts.items()}
-        found.append(Parsed(text, result, columns, outputs or frozenset(["tree"]), cast(Mode, mode)))
+        version = request.feature_version or None
+        found.append(Parsed(text, result, columns, outputs or frozenset(["tree"]), cast(Mode, mode), version))
     return found
 
 

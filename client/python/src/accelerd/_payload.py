@@ -138,6 +138,7 @@ class PayloadTable:
         for name in self._columns:
             if not isinstance(name, str):
                 raise TypeError(f"payloads: expected field names of type str, got {type(name).__name__}")
+            check_encodable(f"payloads[{name!r}]: name", name)
 
     def message(self, start: int, stop: int) -> pb.PayloadColumns:
         """Return the payloads of a range of the points."""
@@ -190,6 +191,14 @@ def _kind(value: Any, name: str, at: int) -> str | None:
     if isinstance(value, (float, np.floating)):
         return _DOUBLES
     raise TypeError(f"payloads[{at}][{name!r}]: expected str, int, float or bool, got {type(value).__name__}")
+
+
+def check_encodable(what: str, text: str) -> None:
+    """Refuse a text with a lone surrogate, which has no UTF-8 encoding."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as wrong:
+        raise ValueError(f"{what}: lone surrogate at index {wrong.start}") from None
 
 
 def _encoded(kind: str, values: Any, name: str) -> dict[str, Any]:
@@ -294,8 +303,11 @@ def value_message(value: Any) -> pb.Value:
     if kind == _BOOLS:
         return pb.Value(bool_value=bool(value))
     if kind == _STRINGS:
+        check_encodable("value", value)
         return pb.Value(string_value=value)
     if kind == _INTEGERS:
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ValueError(f"expected integers from -2**63 to 2**63 - 1, got {value}")
         return pb.Value(int_value=int(value))
     if kind == _DOUBLES:
         return pb.Value(double_value=float(value))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._call import Operation
+from ._call import Operation, Part, SplitOperation
 from ._embed import text_input
 from ._errors import malformed
 from ._message import is_among, message
@@ -18,6 +18,7 @@ from ._payload import (
     Id,
     Ids,
     Value,
+    check_encodable,
     read_columns,
     read_ids,
     read_payloads,
@@ -167,6 +168,7 @@ def create_snapshot(name: str, url: str) -> Operation[Snapshot]:
 def _condition(what: str, name: str, test: Any) -> pb.Condition:
     if not isinstance(name, str):
         raise TypeError(f"{what}: expected names of fields of type str, got {type(name).__name__} {name!r}")
+    check_encodable(f"{what}: name", name)
     if isinstance(test, (range, tuple)):
         raise ValueError(
             f"{what}: expected slice(low, high) for a range, or a list for values of which one is equal, got {test!r}"
@@ -177,9 +179,9 @@ def _condition(what: str, name: str, test: Any) -> pb.Condition:
                 raise ValueError(f"{what}: expected slice(low, high), got a step of {test.step}")
             return _range(what, name, test)
         if isinstance(test, (list, set, frozenset, np.ndarray)):
-            values = [value_message(value) for value in test]
+            values = [_value(what, value) for value in test]
             return pb.Condition(field=name, any_of=pb.ValueSet(values=values))
-        return pb.Condition(field=name, equals=value_message(test))
+        return pb.Condition(field=name, equals=_value(what, test))
     except TypeError as wrong:
         raise TypeError(
             f"{what}: expected a value, a list of values or slice(low, high) of numbers, got {test!r}"
@@ -192,13 +194,15 @@ def _range(what: str, name: str, bounds: slice) -> pb.Condition:
     if all(map(_is_double, given.values())):
         # The form that daemons of earlier versions know as well.
         return pb.Condition(field=name, range=pb.Range(**given))
-    wrong = next(
-        (value for value in given.values() if not _is_double(value) and not -(1 << 63) <= value < 1 << 63), None
-    )
-    if wrong is not None:
-        raise ValueError(f"{what}: expected integers from -2**63 to 2**63 - 1, got {wrong}")
-    values = {bound: value_message(value) for bound, value in given.items()}
+    values = {bound: _value(what, value) for bound, value in given.items()}
     return pb.Condition(field=name, number_range=pb.NumberRange(**values))
+
+
+def _value(what: str, value: Any) -> pb.Value:
+    try:
+        return value_message(value)
+    except ValueError as wrong:
+        raise ValueError(f"{what}: {wrong}") from None
 
 
 def _is_double(value: Any) -> bool:
@@ -290,6 +294,29 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
 def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
     """Search; the result is a list of hits per query."""
     return _search(name, options, _read_hits)
+
+
+def split_search(name: str, options: SearchOptions) -> SplitOperation[list[list[Hit]]]:
+    """Search as `search` does, in several calls if the queries or their hits exceed a message."""
+    if (ids := options.get("ids")) is not None and not isinstance(ids, (str, bytes, np.ndarray)):
+        options = {**options, "ids": [*ids] if isinstance(ids, Iterable) else ids}
+    whole = search(name, options)
+    queries: Any = [*whole.request.texts.values]  # type: ignore[union-attr]
+    argument = "texts"
+    if options.get("vectors") is not None:
+        argument, queries = "vectors", to_rows(options["vectors"])  # type: ignore[arg-type]
+    elif ids is not None:
+        argument, queries = "ids", options["ids"]
+    count = len(queries)
+
+    def operation(part: Part) -> Operation[list[list[Hit]]]:
+        if len(part) == count:
+            return whole
+        some: Any = {**options, argument: queries[part.start : part.stop]}
+        return search(name, some)
+
+    parts = [Part(0, count)] if count else []
+    return SplitOperation(parts, operation, lambda done: [hits for _, found in done for hits in found])
 
 
 def search_columns(name: str, options: SearchOptions) -> Operation[Hits]:

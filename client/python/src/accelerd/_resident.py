@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
-from numpy.typing import NDArray
 
 from . import _message
 from ._call import Operation, Settings
@@ -128,12 +127,12 @@ class Download:
         self._elements[self._received : end] = data
         self._received = end
 
-    def numpy(self) -> NDArray[Any]:
-        """Return the array, once all parts are there."""
+    def value(self) -> Value:
+        """Return the elements, once all parts are there."""
         if self._received != len(self._elements):
             raise malformed(f"a download of {self._received} bytes, expected {len(self._elements)}")
         number = dtype_number(self._tensor.dtype)
-        return Value(number, self._elements.view(NUMPY_DTYPES[number]).reshape(self._tensor.shape)).numpy()
+        return Value(number, self._elements.view(NUMPY_DTYPES[number]).reshape(self._tensor.shape))
 
 
 def free(tensors: Sequence[ResidentTensor]) -> Operation[None]:

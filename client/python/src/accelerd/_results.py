@@ -220,23 +220,26 @@ class Admission:
 
 @dataclass(frozen=True)
 class MemoryAccount:
-    """Memory held for one kind of use; a limit of 0 means that only the place has one."""
+    """Memory held for one kind of use, part of which is in use; a limit of 0 means that only the place has one."""
 
     kind: str
     held_bytes: int
     limit_bytes: int
     refused_count: int
     evicted_bytes: int
+    used_bytes: int
 
 
 @dataclass(frozen=True)
 class MemoryPlace:
-    """Memory of the host or of a GPU."""
+    """Memory of the host or of a GPU: held, including what is reserved in advance; in use; resident, as a process."""
 
     name: str
     held_bytes: int
     limit_bytes: int
     accounts: tuple[MemoryAccount, ...]
+    used_bytes: int
+    resident_bytes: int
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from numbers import Real
+from time import monotonic
 from typing import Any
 
 #: A timeout above a year means no deadline. Clocks and timers of the system overflow at some larger one.
@@ -29,9 +29,14 @@ def seconds(timeout: Any) -> float:
     return math.inf if found > MAX_TIMEOUT else found
 
 
+def now() -> float:
+    """Return the time of the monotonic clock."""
+    return monotonic()
+
+
 def left(deadline: float) -> float:
     """Return the seconds until a deadline, at least 0."""
-    return max(deadline - time.monotonic(), 0.0)
+    return max(deadline - now(), 0.0)
 
 
 def finite(timeout: float | None) -> float | None:

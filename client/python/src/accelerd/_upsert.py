@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from ._argument_names import with_arguments
 from ._call import Operation, Part, Settings, parts_by_bytes
 from ._embed import MAX_TEXTS, text_input
-from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large
+from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large, with_progress
 from ._message import message
 from ._methods import SimilarityService
 from ._payload import Id, Ids, Payloads, PayloadTable
 from ._proto import similarity_pb2 as pb
+from ._retry import Attempts
 from ._tensor import encode, to_rows
 from ._wire import Chunk, field, varint
 
@@ -24,6 +25,8 @@ from ._wire import Chunk, field, varint
 # processes it only when it is complete.
 _BULK_BYTES = 2 << 20
 _ID_BYTES = 38
+# Intended seconds of a part of a write that takes longer than its timeout: what is written by then stays.
+_PART_SECONDS = 2.0
 
 
 class UpsertStep(TypedDict, total=False):
@@ -93,13 +96,16 @@ class Upsert:
     def _min_bytes(self) -> int:
         return sum(map(len, self._texts or ())) if self._rows is None else self._rows.nbytes
 
-    def parts(self) -> list[Part]:
-        """Split the points into parts for a bulk write."""
+    def parts(self, seconds: float | None = None) -> list[Part]:
+        """Split the points into parts for a bulk write, which takes these seconds if that is known."""
         if self._rows is not None:
             sizes: Iterable[int] = [4 * self._rows.shape[1] + _ID_BYTES] * len(self._rows)
         else:
             sizes = [len(text.encode()) + _ID_BYTES for text in self._texts or ()]
-        return parts_by_bytes(sizes, min(_BULK_BYTES, self._limit), MAX_TEXTS)
+        rows = MAX_TEXTS
+        if seconds is not None:
+            rows = max(1, min(rows, int(len(self.whole) * _PART_SECONDS / max(seconds, _PART_SECONDS))))
+        return parts_by_bytes(sizes, min(_BULK_BYTES, self._limit), rows)
 
     def encoded(self, part: Part) -> Iterator[tuple[Part, bytes]]:
         """Iterate over the messages of a part: several if one would be too large."""
@@ -123,16 +129,16 @@ class Upsert:
 class SplitUpsert:
     """A write in parts over a stream, which is reopened after a failure at the first part without a response."""
 
-    def __init__(self, upsert: Upsert, settings: Settings) -> None:
+    def __init__(self, upsert: Upsert, attempts: Attempts, seconds: float | None) -> None:
         upsert.check_ids()
         self._upsert = upsert
-        self._settings = settings
-        self._left = deque(upsert.parts())
+        self._attempts = attempts
+        self._left = deque(upsert.parts(seconds))
         self._sent: dict[int, Part] = {}
         self._next = 0
         self._stream = 0
         self._lock = threading.Lock()
-        self._attempt = 1
+        self._written = 0
         #: Number of new points.
         self.inserted = 0
 
@@ -167,20 +173,23 @@ class SplitUpsert:
         """Process a response. Raises the error of a part that failed."""
         if response.WhichOneof("result") == "error":
             raise with_arguments(from_item(response.error), SimilarityService.UPSERT_STREAM.name)
-        if self._sent.pop(response.sequence, None) is None:
+        part = self._sent.pop(response.sequence, None)
+        if part is None:
             raise malformed(f"unexpected sequence {response.sequence}")
+        self._written += len(part)
         self.inserted += response.upsert.inserted_count
-        self._attempt = 1
+        self._attempts.progressed()
 
     def on_error(self, problem: AccelerdError) -> float:
         """Return the seconds until the next attempt. Raises a final error."""
         if isinstance(problem, MessageTooLargeError) and self._halve():
             return 0.0
-        wait = self._settings.wait(problem, self._attempt, is_idempotent=True)
-        if wait is None:
-            raise problem
-        self._attempt += 1
-        return wait
+        try:
+            return self._attempts.wait(problem)
+        except AccelerdError as final:
+            raise with_progress(
+                final, self._written, len(self._upsert.whole), "points were written, and stay"
+            ) from None
 
     def _halve(self) -> bool:
         """Halve all parts without a response. Returns False if none can be halved."""

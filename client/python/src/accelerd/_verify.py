@@ -17,6 +17,7 @@ from ._methods import VerifyService
 from ._proto import tensor_pb2
 from ._proto import verify_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
+from ._small_output import SmallOutput, received_small_outputs
 from ._tensor import NUMPY_DTYPES, Value, dtype_name
 from ._visible import visible
 from ._wire import Chunk, field, size
@@ -164,6 +165,8 @@ class OutputReport:
     mismatches: tuple[ElementMismatch, ...]
     #: For each row along the first dimension whether an element fails, if that was asked for.
     failed_rows: NDArray[np.bool_] | None
+    #: Set if most expected numbers are smaller than `atol`, and errors that it accepts are large relative to them.
+    small_output: SmallOutput | None = None
 
     @property
     def passed(self) -> bool:
@@ -197,6 +200,8 @@ class OutputReport:
         if self.failed and self.largest_absolute is not None:
             atol, rtol = self.sufficient_atol, self.sufficient_rtol
             lines.append(f"Finite elements would pass with atol={atol} or with rtol={rtol}")
+        if self.small_output is not None:
+            lines.append(f"{self.small_output}.")
         lines += [
             f"  {one.index}: {one.actual} != {one.expected} ({one.actual_bits:#x}, {one.expected_bits:#x})"
             for one in self.mismatches
@@ -315,6 +320,7 @@ def received_output(output: pb.OutputComparison, row_verdicts: bool) -> OutputRe
         sufficient_max_norm=found.sufficient.max_norm_rtol,
         mismatches=tuple(_mismatch(one, shape) for one in found.mismatches),
         failed_rows=_rows(found.failed_rows, output) if row_verdicts and is_compared else None,
+        small_output=received_small_outputs([output.small_output])[0] if output.HasField("small_output") else None,
     )
 
 

@@ -232,9 +232,10 @@ def _distinct(counterexamples: Sequence[Counterexample]) -> list[tuple[Counterex
 def _differences(output: OutputReport) -> list[str]:
     if output.verdict in ("shape_mismatch", "dtype_mismatch"):
         return [f"{output.name}: {output!r}"]
+    small = [] if output.small_output is None else [f"    {output.small_output}"]
     if output.passed:
-        return []
-    lines = [f"{output.name}: {output.failed} of {output.elements} elements differ"]
+        return [f"{output.name}:", *small] if small else []
+    lines = [f"{output.name}: {output.failed} of {output.elements} elements differ", *small]
     for kind, largest in (
         ("absolute difference", output.largest_absolute),
         ("relative difference", output.largest_relative),

@@ -396,11 +396,14 @@ fn int(value: i32) -> Literal {
 fn atomic(op: AtomicOp, before: Literal, operand: Literal, expected: Option<Literal>) -> Literal {
     // Numbers of 16 bits are computed in f32.
     let wide = before.dtype().compute();
-    let combine = |op| interpret::binary(op, before.cast(wide), operand.cast(wide)).cast(before.dtype());
+    let of = |op, a: Literal, b: Literal| interpret::binary(op, a.cast(wide), b.cast(wide)).cast(before.dtype());
+    let combine = |op| of(op, before, operand);
+    let number = |value: Literal, other| if wide.is_float() && value.as_f64().is_nan() { other } else { value };
+    let extremum = |op| of(op, number(before, operand), number(operand, before));
     match op {
         AtomicOp::Add => combine(BinaryOp::Add),
-        AtomicOp::Min => combine(BinaryOp::Min),
-        AtomicOp::Max => combine(BinaryOp::Max),
+        AtomicOp::Min => extremum(BinaryOp::Min),
+        AtomicOp::Max => extremum(BinaryOp::Max),
         AtomicOp::And => combine(BinaryOp::And),
         AtomicOp::Or => combine(BinaryOp::Or),
         AtomicOp::Xor => combine(BinaryOp::Xor),

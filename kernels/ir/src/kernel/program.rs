@@ -198,9 +198,9 @@ pub enum Stmt {
 pub enum AtomicOp {
     /// The sum; wraps for integers.
     Add,
-    /// The lesser, as [`BinaryOp::Min`].
+    /// The lesser, as [`BinaryOp::Min`], but the number if the other is NaN.
     Min,
-    /// The greater, as [`BinaryOp::Max`].
+    /// The greater, as [`BinaryOp::Max`], but the number if the other is NaN.
     Max,
     /// Both bits, of integers.
     And,

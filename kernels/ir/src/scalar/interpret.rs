@@ -15,8 +15,8 @@ use crate::{Dtype, Kind};
 /// # Panics
 /// If number or types of the arguments differ from those of the parameters.
 pub fn interpret(function: &Function, arguments: &[Literal], index: i64) -> Vec<Literal> {
-    let types: Vec<_> = arguments.iter().map(|argument| argument.dtype()).collect();
-    assert_eq!(types, function.params(), "arguments have the types of the parameters");
+    let types = arguments.iter().map(|argument| argument.dtype());
+    assert!(types.eq(function.params().iter().copied()), "arguments have the types of the parameters");
     let mut values: Vec<Literal> = Vec::with_capacity(function.values().len());
     for value in function.values() {
         let at = |id: ValueId| values[id.index()];

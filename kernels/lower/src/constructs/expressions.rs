@@ -137,7 +137,7 @@ impl Lowerer<'_> {
     }
 
     /// The value, in variables if its expressions are deep.
-    fn shallow(&mut self, value: Value) -> Value {
+    pub(super) fn shallow(&mut self, value: Value) -> Value {
         let is_deep = |part: &Expr| is_deeper(part, MAX_OPERAND_DEPTH);
         match value {
             Value::Data(data) if data.parts.iter().any(is_deep) => Value::Data(self.bind(data)),
@@ -155,6 +155,11 @@ impl Lowerer<'_> {
         let syntax = self.syntax();
         match syntax.kind(node) {
             Kind::BinOp => {
+                if self.is_python()
+                    && let Some(value) = self.selected_bits(node)?
+                {
+                    return Ok(value);
+                }
                 let nodes = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
                 let [left, right] = self.operands(nodes)?;
                 self.binary(node, syntax.operator(node), left, right)

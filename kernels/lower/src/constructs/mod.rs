@@ -5,6 +5,7 @@ pub(crate) mod calls;
 mod constructors;
 mod expressions;
 mod functions;
+mod low_bits;
 pub(crate) mod overloads;
 mod parts;
 pub(crate) mod statements;

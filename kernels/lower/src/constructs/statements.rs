@@ -27,20 +27,22 @@ impl Lowerer<'_> {
     /// Lowers the statements of a field. Those after one that always leaves are not reached.
     pub(crate) fn body(&mut self, node: Node, field: Field) -> Lowered<Flow> {
         let statements: Vec<_> = self.syntax().children(node, field).collect();
-        for statement in statements {
-            if self.nested(statement, |this| this.statement(statement))? == Flow::Leaves {
+        for (nth, &statement) in statements.iter().enumerate() {
+            let bits = self.read_bits(&statements[nth..]);
+            if self.nested(statement, |this| this.statement(statement, bits))? == Flow::Leaves {
                 return Ok(Flow::Leaves);
             }
         }
         Ok(Flow::Next)
     }
 
-    fn statement(&mut self, node: Node) -> Lowered<Flow> {
+    /// Lowers a statement. Only `bits` low bits of the variable that it assigns are read, if they are given.
+    fn statement(&mut self, node: Node, bits: Option<u32>) -> Lowered<Flow> {
         let syntax = self.syntax();
         match syntax.kind(node) {
-            Kind::Assign => self.assign(node)?,
+            Kind::Assign => self.assign(node, bits)?,
             Kind::AnnAssign => self.annotated_assign(node)?,
-            Kind::AugAssign => self.augmented_assign(node)?,
+            Kind::AugAssign => self.augmented_assign(node, bits)?,
             Kind::If => return self.conditional(node),
             Kind::For => self.for_loop(node)?,
             Kind::While => return self.while_loop(node),
@@ -58,10 +60,14 @@ impl Lowerer<'_> {
         Ok(Flow::Next)
     }
 
-    fn assign(&mut self, node: Node) -> Lowered<()> {
+    fn assign(&mut self, node: Node, bits: Option<u32>) -> Lowered<()> {
         let syntax = self.syntax();
         let targets = self.limited(node, "targets", syntax.children(node, Field::Targets))?;
-        let value = self.expression(syntax.required(node, Field::Value))?;
+        let value = syntax.required(node, Field::Value);
+        let value = match bits {
+            Some(bits) => self.low_bits(value, bits)?,
+            None => self.expression(value)?,
+        };
         let value = if targets.len() > 1 { self.materialize(value) } else { value };
         targets.into_iter().try_for_each(|target| self.store(target, value.clone()))
     }
@@ -159,11 +165,15 @@ impl Lowerer<'_> {
         }
     }
 
-    fn augmented_assign(&mut self, node: Node) -> Lowered<()> {
+    fn augmented_assign(&mut self, node: Node, bits: Option<u32>) -> Lowered<()> {
         let syntax = self.syntax();
         let target = syntax.required(node, Field::Target);
         let op = syntax.operator(node);
         let value_node = syntax.required(node, Field::Value);
+        if let Some(bits) = bits {
+            let result = self.augmented_low_bits(node, bits)?;
+            return self.store(target, result);
+        }
         if syntax.kind(target) == Kind::Name {
             let current = self.expression(target)?;
             let value = self.expression(value_node)?;

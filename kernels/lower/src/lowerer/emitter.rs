@@ -102,6 +102,13 @@ impl Emitter {
         Expr::Local(local)
     }
 
+    /// A new variable that holds a value, which wraps: non-negative operands do not make it non-negative.
+    pub(crate) fn temp_of_any_sign(&mut self, dtype: Dtype, value: Expr) -> Expr {
+        let local = self.local("t", dtype);
+        self.emit(Stmt::Assign(local, value));
+        Expr::Local(local)
+    }
+
     /// The value, or a variable that holds it if it costs anything to evaluate again.
     pub(crate) fn bind(&mut self, dtype: Dtype, value: Expr) -> Expr {
         if is_cheap(&value) { value } else { self.temp(dtype, value) }

@@ -61,7 +61,7 @@ impl Lowerer<'_> {
     }
 
     /// Faults where a condition is true, as an exception that is not of a division by zero.
-    fn invalid_if(&mut self, node: Node, condition: Expr) {
+    pub(crate) fn invalid_if(&mut self, node: Node, condition: Expr) {
         self.emitter.fault_if(condition, FaultKind::InvalidValue, self.syntax().site(node));
     }
 

@@ -6,23 +6,35 @@ use sha2::{Digest, Sha256};
 
 use super::{
     error::LoadError,
-    files::read_optional,
-    modules::{self, SETTINGS},
+    files::{CONFIG, read_optional},
+    modules::{self, MODULES, SETTINGS},
+    sentence_settings,
+    text::FILE as TOKENIZER,
+    tokenizer_settings,
 };
 
 /// The files of a folder, besides the weights and those of its modules, that loading reads.
-const FILES: [&str; 6] =
-    ["config.json", "tokenizer.json", "tokenizer_config.json", "modules.json", "sentence_bert_config.json", SETTINGS];
+const FILES: [&str; 6] = [CONFIG, TOKENIZER, tokenizer_settings::FILE, MODULES, sentence_settings::FILES[0], SETTINGS];
 
-/// The digest of a folder whose weights have this SHA-256.
-pub(super) fn of_folder(folder: &Path, weights: &str) -> Result<String, LoadError> {
+/// Files that few folders have: they count only where they are.
+const RARE_FILES: [&str; 2] = [tokenizer_settings::ADDED_TOKENS, tokenizer_settings::SPECIAL_TOKENS];
+
+/// The digest of a folder whose weights have this SHA-256. `own` is the folder of its first module.
+pub(super) fn of_folder(folder: &Path, own: &Path, weights: &str) -> Result<String, LoadError> {
     let pooling = modules::pooling_file(folder)?;
-    of_files(folder, weights, FILES.into_iter().chain(pooling.as_deref()))
+    let inner = own.strip_prefix(folder).unwrap_or(Path::new("")).display().to_string();
+    let inner_files: &[&str] = if inner.is_empty() { &[] } else { &FILES };
+    let rare = inner_files.iter().chain(&RARE_FILES).chain(&sentence_settings::FILES[1..]);
+    let rare: Vec<_> = rare.map(|name| Path::new(&inner).join(name).display().to_string()).collect();
+    let rare = rare.iter().map(String::as_str).filter(|name| folder.join(name).exists());
+    of_files(folder, weights, FILES.into_iter().chain(pooling.as_deref()).chain(rare))
 }
 
-/// The digest of a table of word embeddings whose weights have this SHA-256.
+/// The digest of a table of word embeddings whose weights have this SHA-256. Texts have had no special tokens around them since
+/// the digest starts as it does.
 pub(super) fn of_table(folder: &Path, weights: &str) -> Result<String, LoadError> {
-    of_files(folder, weights, ["tokenizer.json"].into_iter())
+    let config = Some(CONFIG).filter(|name| folder.join(name).exists());
+    of_files(folder, &format!("{weights} without special tokens"), [TOKENIZER].into_iter().chain(config))
 }
 
 /// Each file counts by its name, whether it exists, its length and its bytes, so that no two sets of files are alike.
@@ -53,7 +65,7 @@ mod tests {
     fn the_digest_covers_weights_configuration_tokenizer_and_pooling() {
         let folder = tempfile::tempdir().expect("a folder");
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
-        let digest = |weights: &str| of_folder(folder.path(), weights).expect("the files can be read");
+        let digest = |weights: &str| of_folder(folder.path(), folder.path(), weights).expect("the files can be read");
         let mut seen = vec![digest("a"), digest("b")];
         write("config.json", "{}");
         seen.push(digest("a"));

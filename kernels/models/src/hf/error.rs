@@ -42,9 +42,6 @@ pub enum LoadError {
     /// This variant of a known architecture is not supported.
     #[error("{0} is not supported")]
     Unsupported(String),
-    /// A setting is missing or has the wrong type.
-    #[error("config.json: {0}")]
-    Config(String),
     /// A tensor is missing.
     #[error("tensor {0} is missing")]
     MissingTensor(String),
@@ -65,6 +62,14 @@ pub enum LoadError {
         name: String,
         /// Index of the first such element.
         element: usize,
+    },
+    /// A tensor holds what it must not.
+    #[error("tensor {name} {reason}")]
+    Tensor {
+        /// Its name.
+        name: String,
+        /// The cause.
+        reason: String,
     },
     /// The tokeniser has ids outside the model's vocabulary.
     #[error("the tokeniser has {tokens} tokens, the model {words} words")]

@@ -4,7 +4,7 @@ use accelerd_kernels::ops::encode::{
     Activation, EncoderConfig, NormKind, NormPlacement, Pooling, Positions, QkNorm, SlidingWindow,
 };
 
-use super::{error::LoadError, fields::Fields};
+use super::{error::LoadError, fields::Fields, files::CONFIG};
 
 /// The supported `model_type`s.
 pub(super) const KNOWN: &[&str] = &[
@@ -14,6 +14,7 @@ pub(super) const KNOWN: &[&str] = &[
     "jina_bert",
     "llama",
     "mistral",
+    "model2vec",
     "modernbert",
     "mpnet",
     "nomic_bert",
@@ -184,6 +185,7 @@ impl Family {
     /// Reads config.json.
     pub(super) fn new(fields: Fields<'_>) -> Result<Self, LoadError> {
         let kind = fields.text(&["model_type"], "")?;
+        fields.refuse_values(&["quantization_config", "pruned_heads"])?;
         let architectures = fields.texts(&["architectures"])?.unwrap_or_default();
         let is_jina = architectures.iter().any(|name| name.starts_with("JinaBert"));
         match kind {
@@ -227,7 +229,7 @@ fn epsilon(fields: Fields<'_>, names: &[&str], otherwise: f64) -> Result<f32, Lo
 
 fn head_dim(hidden: usize, heads: usize) -> Result<usize, LoadError> {
     if heads == 0 || !hidden.is_multiple_of(heads) {
-        return Err(LoadError::Config(format!("hidden_size {hidden} is not a multiple of {heads} heads")));
+        return Err(LoadError::format(CONFIG, format!("hidden_size {hidden} is not a multiple of {heads} heads")));
     }
     Ok(hidden / heads)
 }
@@ -268,8 +270,11 @@ fn bert(fields: Fields<'_>, position_offset: usize) -> Result<Family, LoadError>
 }
 
 fn mpnet(fields: Fields<'_>) -> Result<Family, LoadError> {
-    let family = bert(fields, fields.count_or_none(&["pad_token_id"])?.unwrap_or(1) + 1)?;
+    // The padding token is 1, whatever pad_token_id says.
+    let family = bert(fields, 2)?;
     let buckets = fields.count_or_none(&["relative_attention_num_buckets"])?.unwrap_or(32);
+    // The code of transformers numbers 32 buckets, however many there are.
+    refuse(buckets != 32, &format!("relative_attention_num_buckets {buckets}"))?;
     let positions = Positions::RelativeBias { buckets, max_distance: 128 };
     let config = EncoderConfig { positions, token_types: 0, ..family.config };
     Ok(Family { config, names: vec![MPNET], ..family })
@@ -347,11 +352,11 @@ fn nomic(fields: Fields<'_>) -> Result<Family, LoadError> {
     refuse(fields.number(&["rotary_emb_fraction"], 1.0)?.to_bits() != 1_f64.to_bits(), "rotary_emb_fraction below 1")?;
     refuse(fields.number(&["rotary_scaling_factor"], 0.0)? > 0.0, "rotary_scaling_factor")?;
     refuse(fields.count_or_none(&["num_experts"])?.unwrap_or(0) > 0, "a mixture of experts")?;
+    fields.refuse_values(&["rotary_emb_scale_base"])?;
     let hidden = fields.count(&["n_embd", "hidden_size"])?;
     let heads = fields.count(&["n_head", "num_attention_heads"])?;
     let dim = fields.count_or_none(&["head_dim"])?.map_or_else(|| head_dim(hidden, heads), Ok)?;
-    let base = fields.number(&["rotary_emb_base"], 1000.0)?;
-    let theta = rope_theta(fields.object("rope_parameters")?, base)?;
+    let theta = rope_theta(fields, fields.number(&["rotary_emb_base"], 1000.0)?)?;
     let config = EncoderConfig {
         vocabulary: fields.count(&["vocab_size"])?,
         hidden,
@@ -375,9 +380,11 @@ fn nomic(fields: Fields<'_>) -> Result<Family, LoadError> {
         pooling: Pooling::Mean,
         normalize: true,
     };
-    let up = fields.flag(&["mlp_fc1_bias"], false)?;
-    let qkv = fields.flag(&["qkv_proj_bias"], false)?;
-    let biases = Biases { qkv, output: qkv, up, down: fields.flag(&["mlp_fc2_bias"], false)?, norms: true };
+    // The authors' code has biases by default, that of transformers has none.
+    let by_default = fields.has("n_embd");
+    let up = fields.flag(&["mlp_fc1_bias"], by_default)?;
+    let qkv = fields.flag(&["qkv_proj_bias"], by_default)?;
+    let biases = Biases { qkv, output: qkv, up, down: fields.flag(&["mlp_fc2_bias"], by_default)?, norms: true };
     Ok(Family { config, names: vec![NOMIC, NOMIC_NATIVE], biases, first_is_bare: false })
 }
 
@@ -387,14 +394,17 @@ fn modernbert(fields: Fields<'_>) -> Result<Family, LoadError> {
     let layers = fields.count(&["num_hidden_layers"])?;
     let dim = head_dim(hidden, heads)?;
     let every = fields.count_or_none(&["global_attn_every_n_layers"])?.unwrap_or(3).max(1);
-    let near = match fields.texts(&["layer_types"])? {
-        Some(kinds) => kinds.iter().map(|kind| *kind == "sliding_attention").collect(),
-        None => (0..layers.min(1 << 12)).map(|layer| !layer.is_multiple_of(every)).collect(),
+    let near = sliding_layers(fields, layers, |layer| !layer.is_multiple_of(every))?;
+    refuse_scaling(fields)?;
+    let ropes = fields.object(&["rope_parameters"])?;
+    let theta = |name: &str, otherwise: f64| match ropes.map(|ropes| ropes.object(&[name])).transpose()?.flatten() {
+        Some(rope) => theta_of(rope, otherwise),
+        None => Ok(otherwise),
     };
-    let ropes = fields.object("rope_parameters")?;
-    let rope = |name: &str| ropes.map(|ropes| ropes.object(name)).transpose().map(Option::flatten);
-    let theta = rope_theta(rope("full_attention")?, fields.number(&["global_rope_theta"], 160_000.0)?)?;
-    let local_theta = rope_theta(rope("sliding_attention")?, fields.number(&["local_rope_theta"], 10_000.0)?)?;
+    let global = fields.number(&["global_rope_theta"], 160_000.0)?;
+    let without_local = if fields.has("local_rope_theta") { global } else { 10_000.0 };
+    let local_theta = theta("sliding_attention", fields.number(&["local_rope_theta"], without_local)?)?;
+    let theta = theta("full_attention", global)?;
     let config = EncoderConfig {
         vocabulary: fields.count(&["vocab_size"])?,
         hidden,
@@ -428,22 +438,50 @@ fn modernbert(fields: Fields<'_>) -> Result<Family, LoadError> {
     Ok(Family { config, names: vec![MODERNBERT], biases, first_is_bare: true })
 }
 
+/// What the code of a decoder's class sets, whatever config.json says.
+struct DecoderClass {
+    /// The width of a head without `head_dim`; `None`: all heads together are as wide as hidden states.
+    head_dim: Option<usize>,
+    /// Key and value heads without `num_key_value_heads`; `None`: as many as query heads.
+    kv_heads: Option<usize>,
+    qk_norm: Option<QkNorm>,
+    /// Biases of queries, keys and values, and of their output.
+    attention_biases: (bool, bool),
+    mlp_biases: bool,
+}
+
+impl DecoderClass {
+    fn of(fields: Fields<'_>, kind: &str) -> Result<Self, LoadError> {
+        let plain =
+            Self { head_dim: None, kv_heads: None, qk_norm: None, attention_biases: (false, false), mlp_biases: false };
+        let bias = || fields.flag(&["attention_bias"], false).map(|has_bias| (has_bias, has_bias));
+        Ok(match kind {
+            "qwen2" => Self { attention_biases: (true, false), ..plain },
+            "qwen3" => {
+                let qk_norm = Some(QkNorm::PerHead);
+                Self { head_dim: Some(128), qk_norm, attention_biases: bias()?, ..plain }
+            }
+            "mistral" => Self { kv_heads: Some(8).filter(|_| !fields.has("num_key_value_heads")), ..plain },
+            _ => Self { attention_biases: bias()?, mlp_biases: fields.flag(&["mlp_bias"], false)?, ..plain },
+        })
+    }
+}
+
 /// Decoders trained as embedding models: causal, pooled by the last token.
 fn decoder(fields: Fields<'_>, kind: &str) -> Result<Family, LoadError> {
+    let class = DecoderClass::of(fields, kind)?;
     let hidden = fields.count(&["hidden_size"])?;
     let heads = fields.count(&["num_attention_heads"])?;
     let layers = fields.count(&["num_hidden_layers"])?;
-    let dim = fields.count_or_none(&["head_dim"])?.map_or_else(|| head_dim(hidden, heads), Ok)?;
-    let scaled = fields.object("rope_scaling")?.is_some();
-    refuse(scaled, "rope_scaling")?;
-    let theta = rope_theta(fields.object("rope_parameters")?, fields.number(&["rope_theta"], 10_000.0)?)?;
-    let slides = fields.flag(&["use_sliding_window"], kind == "mistral")?;
+    let dim = fields.count_or_none(&["head_dim"])?.or(class.head_dim);
+    let dim = dim.map_or_else(|| head_dim(hidden, heads), Ok)?;
+    let theta = rope_theta(fields, fields.number(&["rope_theta"], 10_000.0)?)?;
     let config = EncoderConfig {
         vocabulary: fields.count(&["vocab_size"])?,
         hidden,
         layers,
         heads,
-        kv_heads: fields.count_or_none(&["num_key_value_heads"])?.unwrap_or(heads),
+        kv_heads: fields.count_or_none(&["num_key_value_heads"])?.or(class.kv_heads).unwrap_or(heads),
         head_dim: dim,
         intermediate: fields.count(&["intermediate_size"])?,
         max_tokens: fields.count(&["max_position_embeddings"])?,
@@ -456,33 +494,73 @@ fn decoder(fields: Fields<'_>, kind: &str) -> Result<Family, LoadError> {
         activation: activation(fields.text(&["hidden_act"], "silu")?)?,
         gated: true,
         causal: fields.flag(&["is_causal"], true)?,
-        window: if slides { sliding_window(fields, layers)? } else { None },
-        qk_norm: (kind == "qwen3").then_some(QkNorm::PerHead),
+        window: sliding_window(fields, kind, layers)?,
+        qk_norm: class.qk_norm,
         pooling: Pooling::Last,
         normalize: true,
     };
-    let attention = fields.flag(&["attention_bias"], kind == "qwen2")?;
-    let output = attention && kind != "qwen2";
-    let mlp = fields.flag(&["mlp_bias"], false)?;
-    let biases = Biases { qkv: attention, output, up: mlp, down: mlp, ..NO_BIASES };
+    let (qkv, output) = class.attention_biases;
+    let biases = Biases { qkv, output, up: class.mlp_biases, down: class.mlp_biases, ..NO_BIASES };
     Ok(Family { config, names: vec![DECODER], biases, first_is_bare: false })
 }
 
-/// In layers with a sliding window a token attends to itself and `sliding_window - 1` tokens before it.
-fn sliding_window(fields: Fields<'_>, layers: usize) -> Result<Option<SlidingWindow>, LoadError> {
-    let Some(size) = fields.count_or_none(&["sliding_window"])? else { return Ok(None) };
-    let from = fields.count_or_none(&["max_window_layers"])?.unwrap_or(0);
-    let near = match fields.texts(&["layer_types"])? {
-        Some(kinds) => kinds.iter().map(|kind| *kind == "sliding_attention").collect(),
-        None => (0..layers.min(1 << 12)).map(|layer| layer >= from).collect(),
+/// In layers with a sliding window a token attends to itself and `sliding_window - 1` tokens before it. Llama has no such
+/// layers, Mistral no others, and Qwen has them from one layer on, if at all.
+fn sliding_window(fields: Fields<'_>, kind: &str, layers: usize) -> Result<Option<SlidingWindow>, LoadError> {
+    let is_qwen = ["qwen2", "qwen3"].contains(&kind);
+    let slides = kind == "mistral" || (is_qwen && fields.flag(&["use_sliding_window"], false)?);
+    let size = match fields.count_or_none(&["sliding_window"])? {
+        None if fields.has("sliding_window") => None,
+        size => Some(size.unwrap_or(4096)),
+    };
+    let Some(size) = size.filter(|_| slides) else { return Ok(None) };
+    let near = if is_qwen {
+        let from = fields.count_or_none(&["max_window_layers"])?.unwrap_or(28);
+        sliding_layers(fields, layers, |layer| layer >= from)?
+    } else {
+        (0..layers.min(1 << 12)).map(|_| true).collect()
     };
     Ok(Some(SlidingWindow { distance: size.saturating_sub(1), layers: near }))
 }
 
+/// Which layers have a sliding window, as listed or else by a rule.
+fn sliding_layers(fields: Fields<'_>, layers: usize, by_rule: impl Fn(usize) -> bool) -> Result<Vec<bool>, LoadError> {
+    let Some(kinds) = fields.texts(&["layer_types"])? else {
+        return Ok((0..layers.min(1 << 12)).map(by_rule).collect());
+    };
+    if kinds.len() != layers {
+        return Err(fields.wrong(format!("layer_types is expected to have {layers} entries, got {}", kinds.len())));
+    }
+    let is_near = |kind: &&str| match *kind {
+        "sliding_attention" => Ok(true),
+        "full_attention" => Ok(false),
+        other => Err(LoadError::Unsupported(format!("layer_types \"{other}\""))),
+    };
+    kinds.iter().map(is_near).collect()
+}
+
+/// Rejects rotary embeddings that are scaled, unless by nothing.
+fn refuse_scaling(fields: Fields<'_>) -> Result<(), LoadError> {
+    let Some(scaling) = fields.object(&["rope_scaling"])? else { return Ok(()) };
+    let kind = scaling.text(&["rope_type", "type"], "")?;
+    refuse(kind != "default", &format!("rope_scaling of type \"{kind}\""))
+}
+
 /// `rope_theta`, in one of its places.
-fn rope_theta(rope: Option<Fields<'_>>, otherwise: f64) -> Result<f64, LoadError> {
-    let Some(rope) = rope else { return Ok(otherwise) };
+fn rope_theta(fields: Fields<'_>, otherwise: f64) -> Result<f64, LoadError> {
+    refuse_scaling(fields)?;
+    refuse_part(fields)?;
+    fields.object(&["rope_parameters"])?.map_or(Ok(otherwise), |rope| theta_of(rope, otherwise))
+}
+
+fn theta_of(rope: Fields<'_>, otherwise: f64) -> Result<f64, LoadError> {
     let kind = rope.text(&["rope_type", "type"], "default")?;
     refuse(kind != "default", &format!("rope_type \"{kind}\""))?;
+    refuse_part(rope)?;
     rope.number(&["rope_theta"], otherwise)
+}
+
+fn refuse_part(fields: Fields<'_>) -> Result<(), LoadError> {
+    let part = fields.number(&["partial_rotary_factor"], 1.0)?;
+    refuse(part.to_bits() != 1_f64.to_bits(), &format!("partial_rotary_factor {part}"))
 }

@@ -18,6 +18,8 @@ use super::error::LoadError;
 /// Maximum size of a JSON file; the largest tokenisers have some 30 MB.
 const MAX_JSON_BYTES: u64 = 256 << 20;
 
+/// The configuration of a model.
+pub(super) const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
@@ -86,6 +88,19 @@ pub(super) fn total_bytes(files: &[PathBuf]) -> Result<u64, LoadError> {
         found.map_err(|error| LoadError::Read { path: path.clone(), error })
     };
     files.iter().map(length).sum()
+}
+
+/// The shapes of a file's tensors by their name, without reading these; `None` unless it starts as a safetensors file.
+pub(super) fn shapes(path: &Path) -> Option<BTreeMap<String, Vec<u64>>> {
+    let mut file = fs::File::open(path).ok()?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length).ok()?;
+    let length = Some(u64::from_le_bytes(length)).filter(|length| *length <= MAX_JSON_BYTES)?;
+    let mut header = vec![];
+    file.take(length).read_to_end(&mut header).ok()?;
+    let header: Map<String, Value> = serde_json::from_slice(&header).ok()?;
+    let shape = |tensor: &Value| tensor.get("shape")?.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>();
+    Some(header.iter().filter_map(|(name, tensor)| Some((name.clone(), shape(tensor)?))).collect())
 }
 
 /// All tensors of a folder, by name.
@@ -187,11 +202,26 @@ impl Checkpoint {
         self.take_full(self.around(name)?, shape)
     }
 
+    /// A table of word embeddings.
+    pub(super) fn matrix(&self, name: &str) -> Result<Tensor, LoadError> {
+        self.tensors.get(name).ok_or_else(|| LoadError::MissingTensor(name.to_owned()))?.table(name)
+    }
+
+    /// The numbers of a tensor, if it exists.
+    pub(super) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, LoadError> {
+        self.tensors.get(name).map(|tensor| tensor.numbers(name)).transpose()
+    }
+
+    /// The indices in a tensor, if it exists.
+    pub(super) fn indices(&self, name: &str) -> Result<Option<Vec<usize>>, LoadError> {
+        self.tensors.get(name).map(|tensor| tensor.indices(name)).transpose()
+    }
+
     /// The only two-dimensional tensor.
     pub(super) fn only_matrix(&self) -> Result<Tensor, LoadError> {
         let mut matrices = self.tensors.iter().filter(|(_, matrix)| matrix.shape.len() == 2);
         match (matrices.next(), matrices.next()) {
-            (Some((name, matrix)), None) => matrix.tensor(name),
+            (Some((name, matrix)), None) => matrix.table(name),
             (first, _) => {
                 let got = if first.is_some() { "several" } else { "none" };
                 Err(LoadError::Unsupported(format!("a table among {got} tensors of two dimensions")))
@@ -213,6 +243,51 @@ impl Found {
             return Err(LoadError::NonFinite { name: name.to_owned(), element: index });
         }
         Ok(Tensor::new(element, &self.shape, self.bytes.clone())?)
+    }
+}
+
+/// The numbers of `N` bytes each.
+fn each<const N: usize, T>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect()
+}
+
+impl Found {
+    /// A table, whose numbers may be wider or narrower than those of encoders.
+    fn table(&self, name: &str) -> Result<Tensor, LoadError> {
+        if ![Dtype::F64, Dtype::I8].contains(&self.dtype) {
+            return self.tensor(name);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a table is used in f32")]
+        let bytes: Vec<_> = self.numbers(name)?.into_iter().flat_map(|number| (number as f32).to_le_bytes()).collect();
+        Ok(Tensor::new(DType::F32, &self.shape, bytes.into())?)
+    }
+
+    fn numbers(&self, name: &str) -> Result<Vec<f64>, LoadError> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all other kinds are those of encoders, or not supported")]
+        let numbers = match self.dtype {
+            Dtype::F64 => each(&self.bytes, f64::from_le_bytes),
+            Dtype::I8 => each(&self.bytes, |byte| f64::from(i8::from_le_bytes(byte))),
+            _ => self.tensor(name)?.to_f32().into_iter().map(f64::from).collect(),
+        };
+        match numbers.iter().position(|number| !number.is_finite()) {
+            Some(element) => Err(LoadError::NonFinite { name: name.to_owned(), element }),
+            None => Ok(numbers),
+        }
+    }
+
+    fn indices(&self, name: &str) -> Result<Vec<usize>, LoadError> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the format has many kinds of numbers, and will have more")]
+        let numbers = match self.dtype {
+            Dtype::I64 => each(&self.bytes, i64::from_le_bytes),
+            Dtype::I32 => each(&self.bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
+            Dtype::U32 => each(&self.bytes, |bytes| i64::from(u32::from_le_bytes(bytes))),
+            other => return Err(LoadError::Unsupported(format!("tensor {name} of {other:?}"))),
+        };
+        let index = |number: i64| {
+            let reason = || format!("has {number}, which is not an index");
+            usize::try_from(number).map_err(|_| LoadError::Tensor { name: name.to_owned(), reason: reason() })
+        };
+        numbers.into_iter().map(index).collect()
     }
 }
 

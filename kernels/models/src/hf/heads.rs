@@ -6,7 +6,13 @@ use accelerd_kernels::ops::encode::{
     Activation, ClassificationHead, EncoderConfig, HeadActivation, HeadWeights, Linear, Norm, NormKind, Pooling,
 };
 
-use super::{error::LoadError, families::activation, fields::Fields, files::Checkpoint, files::optional_object};
+use super::{
+    error::LoadError,
+    families::activation,
+    fields::Fields,
+    files::{Checkpoint, optional_object},
+    modules::SETTINGS,
+};
 
 /// Tensor names of a head, without `.weight` and `.bias`.
 #[derive(Clone, Copy, Debug)]
@@ -119,10 +125,10 @@ impl HeadFamily {
 /// Returns true if scores pass the sigmoid by default: as the files of sentence-transformers or config.json say, in one of two
 /// spellings; else yes.
 pub(super) fn sigmoid(folder: &Path, fields: Fields<'_>) -> Result<bool, LoadError> {
-    let settings = optional_object(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();
-    let mut name = Fields(&settings).text(&["activation_fn"], "")?;
+    let settings = optional_object(&folder.join(SETTINGS))?.unwrap_or_default();
+    let mut name = Fields::new(SETTINGS, &settings).text(&["activation_fn"], "")?;
     if name.is_empty()
-        && let Some(own) = fields.object("sentence_transformers")?
+        && let Some(own) = fields.object(&["sentence_transformers"])?
     {
         name = own.text(&["activation_fn"], "")?;
     }

@@ -1,15 +1,11 @@
 //! Folders in HuggingFace's layout: config.json, safetensors, tokenizer.json, and the files of sentence-transformers.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use accelerd_kernels::ops::encode::{
-    ClassificationHead, Embeddings, Encoder, EncoderConfig, NormKind, NormPlacement, Pooling, Positions, Tensor,
-    Weights,
-};
+use accelerd_kernels::ops::encode::Encoder;
 
 mod digest;
 mod error;
@@ -17,65 +13,61 @@ mod families;
 mod fields;
 mod files;
 mod heads;
+mod loaded;
 mod modules;
 mod npy;
 mod pairs;
+mod sentence_settings;
+mod table;
 mod text;
+mod tokenizer_settings;
 mod weights;
 mod wordpiece;
 
 pub use error::LoadError;
+use fields::Fields;
+pub use loaded::{Loaded, Reranker};
+use modules::Modules;
 pub use pairs::PairTemplate;
-pub use text::{Pieces, TextTokenizer};
-
-/// The contents of a model's folder.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The encoder.
-    pub encoder: Encoder,
-    /// Its tokeniser, if the folder has one.
-    pub text: Option<TextTokenizer>,
-    /// Default maximum of tokens.
-    pub limit: usize,
-    /// Prompts by name.
-    pub prompts: BTreeMap<String, String>,
-    /// Name of the default prompt.
-    pub default_prompt: Option<String>,
-    /// `model_type` of config.json, or `table`.
-    pub kind: String,
-    /// The classification head and pair template of a cross-encoder.
-    pub reranker: Option<Reranker>,
-    /// SHA-256 of the concatenated weight files, in hexadecimal.
-    pub sha256: String,
-    /// SHA-256 of the weights, the configuration and the tokeniser, in hexadecimal.
-    pub digest: String,
-}
-
-/// The parts of a cross-encoder, which scores pairs and makes no embeddings.
-#[derive(Debug)]
-pub struct Reranker {
-    /// Scores the pooled output.
-    pub head: Arc<ClassificationHead>,
-    /// True if scores pass the sigmoid by default.
-    pub sigmoid: bool,
-    /// The template of pairs, if there is a tokeniser.
-    pub pairs: Option<PairTemplate>,
-}
+use sentence_settings::SentenceSettings;
+pub use text::{Pieces, StaticRules, TextTokenizer};
+use tokenizer_settings::TokenizerSettings;
 
 /// The supported `model_type`s.
 pub fn known() -> &'static [&'static str] {
     families::KNOWN
 }
 
-/// Bytes of the weights in a folder or table file, without reading them.
+/// The files that loading a folder reads where they exist, besides those of its weights and modules.
+pub const OPTIONAL_FILES: [&str; 15] = [
+    files::CONFIG,
+    text::FILE,
+    tokenizer_settings::FILE,
+    tokenizer_settings::ADDED_TOKENS,
+    tokenizer_settings::SPECIAL_TOKENS,
+    sentence_settings::FILES[0],
+    sentence_settings::FILES[1],
+    sentence_settings::FILES[2],
+    sentence_settings::FILES[3],
+    sentence_settings::FILES[4],
+    sentence_settings::FILES[5],
+    sentence_settings::FILES[6],
+    modules::MODULES,
+    modules::SETTINGS,
+    ADAPTER,
+];
+
+/// Bytes of the weights in a folder or table file, and of the table that a static model makes of them, without reading them.
 pub fn weight_bytes(path: &Path) -> Result<u64, LoadError> {
-    files::total_bytes(&sources(path)?)
+    let files = sources(path)?;
+    let folded = files.iter().map(|file| table::folded_bytes(file)).fold(0, u64::saturating_add);
+    Ok(files::total_bytes(&files)?.saturating_add(folded))
 }
 
 fn sources(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let data = std::fs::metadata(path).map_err(|error| LoadError::Read { path: path.to_owned(), error })?;
     match path {
-        folder if data.is_dir() => files::weight_files(folder),
+        folder if data.is_dir() => files::weight_files(&modules::first_folder(folder)?),
         file if data.is_file() => Ok(vec![file.to_owned()]),
         other => Err(LoadError::format(other, "is neither a folder nor a file")),
     }
@@ -84,112 +76,75 @@ fn sources(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 /// Loads a folder, or a table of word embeddings from `.npy` or `.safetensors`, with an optional tokenizer.json in its
 /// folder.
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
-    if path.is_dir() { load_folder(path) } else { load_table(path) }
+    if path.is_dir() { load_folder(path) } else { table::load_file(path) }
 }
 
 fn load_folder(folder: &Path) -> Result<Loaded, LoadError> {
-    let path = folder.join("config.json");
-    let config = files::optional_object(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
-    let fields = fields::Fields(&config);
-    let mut family = families::Family::new(fields)?;
     let modules = modules::modules(folder)?;
+    let own = modules.as_ref().map_or(folder, |modules| &modules.folder);
+    if own.join(ADAPTER).exists() {
+        return Err(LoadError::Unsupported(format!("an adapter that is not merged into the weights ({ADAPTER})")));
+    }
+    let path = own.join(files::CONFIG);
+    let config = files::optional_object(&path)?;
+    if let Some(config) = config.as_ref().filter(|config| config.get("model_type") == Some(&table::MODEL2VEC.into())) {
+        return table::load_model2vec(own, Fields::new(files::CONFIG, config));
+    }
+    if let Some(modules) = modules.as_ref().filter(|modules| modules.is_static) {
+        return table::load_module(folder, modules);
+    }
+    let mut config = config.ok_or_else(|| LoadError::format(&path, "is missing"))?;
+    let sentences = SentenceSettings::read(own)?;
+    config.extend(sentences.config.clone());
+    load_encoder(folder, own, modules.as_ref(), Fields::new(files::CONFIG, &config), &sentences)
+}
+
+/// The file of a PEFT adapter, which transformers adds to the weights.
+const ADAPTER: &str = "adapter_config.json";
+
+/// Loads an encoder whose configuration, weights and tokeniser are in `own`, all else in `folder`.
+fn load_encoder(
+    folder: &Path,
+    own: &Path,
+    modules: Option<&Modules>,
+    fields: Fields<'_>,
+    sentences: &SentenceSettings,
+) -> Result<Loaded, LoadError> {
+    let mut family = families::Family::new(fields)?;
     // A sequence classifier with pooling modules is an embedding model.
-    let pools = modules.as_ref().is_some_and(|modules| modules.pools);
+    let pools = modules.is_some_and(|modules| modules.pools);
     let head = if pools { None } else { heads::HeadFamily::new(fields)? };
     // A cross-encoder uses prompts only where sentence-transformers wrote it as one.
     let uses_prompts = head.is_none() || (modules.is_some() && modules::is_cross_encoder(folder)?);
     if let Some(modules) = modules {
         (family.config.pooling, family.config.normalize) = (modules.pooling, modules.normalize);
     }
-    let mut checkpoint = files::Checkpoint::read(&files::weight_files(folder)?)?;
+    let mut checkpoint = files::Checkpoint::read(&files::weight_files(own)?)?;
     let weights = weights::read(&mut family, &mut checkpoint)?;
     let sha256 = checkpoint.sha256();
     let (prompts, default_prompt) = if uses_prompts { modules::prompts(folder)? } else { Default::default() };
-    let text = TextTokenizer::read(folder, family.config.vocabulary)?;
+    let settings = TokenizerSettings::read(own, &sentences.tokenizer)?;
+    let kind = fields.text(&["model_type"], "")?.to_owned();
+    let text = TextTokenizer::read(own, family.config.vocabulary, &kind, &settings, sentences.lowercase)?;
     let reranker = match head {
         None => None,
         Some(head) => Some(Reranker {
             head: Arc::new(head.read(&family.config, &checkpoint)?),
             sigmoid: heads::sigmoid(folder, fields)?,
-            pairs: text.as_ref().map(|text| PairTemplate::find(folder, text, family.config.token_types)).transpose()?,
+            pairs: text.as_ref().map(|text| PairTemplate::find(own, text, family.config.token_types)).transpose()?,
         }),
     };
+    let maximum = family.config.max_tokens;
+    let limit = sentences.max_tokens.or(settings.max_tokens()?);
     Ok(Loaded {
         text,
         reranker,
-        limit: modules::limit(folder, family.config.max_tokens)?,
+        limit: limit.map_or(maximum, |limit| limit.min(maximum)),
         encoder: Encoder::new(family.config, weights)?,
         prompts,
         default_prompt,
-        kind: fields.text(&["model_type"], "")?.to_owned(),
-        digest: digest::of_folder(folder, &sha256)?,
+        kind,
+        digest: digest::of_folder(folder, own, &sha256)?,
         sha256,
     })
-}
-
-/// Maximum of tokens for a table.
-const TABLE_TOKENS: usize = 1 << 20;
-
-fn load_table(path: &Path) -> Result<Loaded, LoadError> {
-    let (words, sha256) = if path.extension().is_some_and(|ending| ending == "npy") {
-        npy::read(path)?
-    } else {
-        let checkpoint = files::Checkpoint::read(&[path.to_owned()])?;
-        (checkpoint.only_matrix()?, checkpoint.sha256())
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let encoder = table(words)?;
-    Ok(Loaded {
-        text: TextTokenizer::read(folder, encoder.config().vocabulary)?,
-        encoder,
-        limit: TABLE_TOKENS,
-        prompts: BTreeMap::new(),
-        default_prompt: None,
-        kind: "table".to_owned(),
-        reranker: None,
-        digest: digest::of_table(folder, &sha256)?,
-        sha256,
-    })
-}
-
-/// A table of word embeddings is an encoder without layers.
-fn table(words: Tensor) -> Result<Encoder, LoadError> {
-    let &[vocabulary, hidden] = words.shape() else {
-        return Err(LoadError::Unsupported(format!("a table of shape {:?}", words.shape())));
-    };
-    let config = EncoderConfig {
-        vocabulary,
-        hidden,
-        layers: 0,
-        heads: 1,
-        kv_heads: 1,
-        head_dim: 1,
-        intermediate: 1,
-        max_tokens: TABLE_TOKENS,
-        position_offset: 0,
-        token_types: 0,
-        norm: NormKind::Layer,
-        epsilon: 0.0,
-        norm_placement: NormPlacement::PostNorm,
-        positions: Positions::None,
-        activation: accelerd_kernels::ops::encode::Activation::Relu,
-        gated: false,
-        causal: false,
-        window: None,
-        qk_norm: None,
-        pooling: Pooling::Mean,
-        normalize: true,
-    };
-    let embeddings =
-        Embeddings { word_embeddings: words, position_embeddings: None, token_type_embeddings: None, norm: None };
-    let weights = Weights {
-        embeddings,
-        rotary: None,
-        local_rotary: None,
-        relative_bias: None,
-        slopes: None,
-        layers: vec![],
-        final_norm: None,
-    };
-    Ok(Encoder::new(config, weights)?)
 }

@@ -1,12 +1,12 @@
-//! The files of sentence-transformers: pooling, prompts, maximum length.
+//! modules.json of sentence-transformers: which module computes token vectors, and how they become one vector. Prompts.
 
 use std::{
     collections::BTreeMap,
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
 use accelerd_kernels::ops::encode::Pooling;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     error::LoadError,
@@ -14,83 +14,154 @@ use super::{
     files::{json_if_there, optional_object},
 };
 
+/// The list of modules.
+pub(super) const MODULES: &str = "modules.json";
+/// The model's configuration of sentence-transformers.
+pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
+
 /// The settings of modules.json.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modules {
+    /// The folder of the first module: of its configuration, weights and tokeniser.
+    pub(super) folder: PathBuf,
+    /// True if the first module is a table of word embeddings.
+    pub(super) is_static: bool,
     pub(super) pooling: Pooling,
     /// True if there is a pooling module.
     pub(super) pools: bool,
     pub(super) normalize: bool,
 }
 
-/// Reads modules.json, if it exists.
-pub(super) fn modules(folder: &Path) -> Result<Option<Modules>, LoadError> {
-    let path = folder.join("modules.json");
+/// A module of the list.
+struct Module {
+    /// The class without its package.
+    class: String,
+    path: Option<String>,
+}
+
+/// The modules in order, if the file exists.
+fn list(folder: &Path) -> Result<Option<Vec<Module>>, LoadError> {
+    let path = folder.join(MODULES);
     let Some(list) = json_if_there(&path)? else { return Ok(None) };
     let list = list.as_array().ok_or_else(|| LoadError::format(&path, "is not a list"))?;
-    let mut modules = Modules { pooling: Pooling::Mean, pools: false, normalize: false };
-    for module in list {
-        let text = |name: &str| module.get(name).and_then(Value::as_str);
-        let kind = text("type").and_then(|kind| kind.rsplit('.').next()).unwrap_or_default();
-        match kind {
-            "Transformer" => {}
-            "Pooling" => {
-                modules.pooling = pooling(folder, text("path").unwrap_or("1_Pooling"))?;
+    let module = |module: &Value| {
+        let empty = Map::new();
+        let fields = Fields::new(MODULES, module.as_object().unwrap_or(&empty));
+        let class = fields.text(&["type"], "")?.rsplit('.').next().unwrap_or_default().to_owned();
+        let path = fields.text_or_none(&["path"])?.map(str::to_owned);
+        Ok(Module { class, path })
+    };
+    list.iter().map(module).collect::<Result<_, _>>().map(Some)
+}
+
+/// Reads modules.json, if it exists.
+pub(super) fn modules(folder: &Path) -> Result<Option<Modules>, LoadError> {
+    let Some(list) = list(folder)? else { return Ok(None) };
+    let mut modules =
+        Modules { folder: folder.to_owned(), is_static: false, pooling: Pooling::Mean, pools: false, normalize: false };
+    for (index, Module { class, path }) in list.iter().enumerate() {
+        match class.as_str() {
+            "Transformer" | "StaticEmbedding" if index == 0 => {
+                modules.folder = subfolder(folder, path.as_deref().unwrap_or_default())?;
+                modules.is_static = class == "StaticEmbedding";
+            }
+            "Pooling" if !modules.pools && !modules.normalize && !modules.is_static => {
+                modules.pooling = pooling(&pooling_folder(folder, path.as_deref())?)?;
                 modules.pools = true;
             }
             "Normalize" => modules.normalize = true,
+            "Dropout" => {}
+            "Transformer" | "StaticEmbedding" | "Pooling" => {
+                let position = format!("module \"{class}\" at position {index} of modules.json");
+                return Err(LoadError::Unsupported(position));
+            }
             other => return Err(LoadError::Unsupported(format!("module \"{other}\" of modules.json"))),
         }
     }
     Ok(Some(modules))
 }
 
-/// The name of the pooling module's file, as modules.json has it.
-pub(super) fn pooling_file(folder: &Path) -> Result<Option<String>, LoadError> {
-    let Some(Value::Array(list)) = json_if_there(&folder.join("modules.json"))? else { return Ok(None) };
-    let text = |module: &Value, name: &str| module.get(name).and_then(Value::as_str).map(str::to_owned);
-    let pooling = list.iter().find(|module| text(module, "type").is_some_and(|kind| kind.ends_with("Pooling")));
-    let name = pooling.map(|module| text(module, "path").unwrap_or_else(|| "1_Pooling".to_owned()));
-    Ok(name.map(|name| format!("{name}/config.json")))
+/// The folder of the first module: the model's own if modules.json does not exist or is invalid.
+pub(super) fn first_folder(folder: &Path) -> Result<PathBuf, LoadError> {
+    let modules = list(folder).ok().flatten().unwrap_or_default();
+    let first = modules.first().filter(|module| ["Transformer", "StaticEmbedding"].contains(&module.class.as_str()));
+    subfolder(folder, first.and_then(|module| module.path.as_deref()).unwrap_or_default())
 }
 
-fn pooling(folder: &Path, name: &str) -> Result<Pooling, LoadError> {
-    let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    let path = folder.join(name).join("config.json");
-    if !inside {
-        return Err(LoadError::format(&path, "is outside the model's folder"));
+/// The name of the pooling module's file, as modules.json has it.
+pub(super) fn pooling_file(folder: &Path) -> Result<Option<String>, LoadError> {
+    let modules = list(folder)?.unwrap_or_default();
+    let pooling = modules.into_iter().find(|module| module.class == "Pooling");
+    Ok(pooling.map(|module| format!("{}/config.json", module.path.as_deref().unwrap_or(POOLING))))
+}
+
+const POOLING: &str = "1_Pooling";
+
+fn pooling_folder(folder: &Path, path: Option<&str>) -> Result<PathBuf, LoadError> {
+    subfolder(folder, path.unwrap_or(POOLING))
+}
+
+/// A folder inside the model's: no path of a file leads out of it.
+fn subfolder(folder: &Path, name: &str) -> Result<PathBuf, LoadError> {
+    let mut inside = folder.to_owned();
+    for part in Path::new(name).components() {
+        match part {
+            Component::Normal(part) => inside.push(part),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::ParentDir => {
+                return Err(LoadError::format(folder.join(name), "is outside the model's folder"));
+            }
+        }
     }
+    Ok(inside)
+}
+
+/// The modes of pooling: their flag, their name and what they are; what is none is not supported.
+const MODES: [(&str, &str, Option<Pooling>); 6] = [
+    ("pooling_mode_cls_token", "cls", Some(Pooling::Cls)),
+    ("pooling_mode_mean_tokens", "mean", Some(Pooling::Mean)),
+    ("pooling_mode_max_tokens", "max", Some(Pooling::Max)),
+    ("pooling_mode_weightedmean_tokens", "weightedmean", Some(Pooling::WeightedMean)),
+    ("pooling_mode_lasttoken", "lasttoken", Some(Pooling::Last)),
+    ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", None),
+];
+
+/// Reads the configuration of a pooling module. As in sentence-transformers, a name wins over flags, and without any it is the
+/// mean.
+fn pooling(folder: &Path) -> Result<Pooling, LoadError> {
+    let path = folder.join("config.json");
     let object = optional_object(&path)?.ok_or_else(|| LoadError::format(&path, "is missing"))?;
-    let fields = Fields(&object);
+    let name = path.display().to_string();
+    let fields = Fields::new(&name, &object);
     if !fields.flag(&["include_prompt"], true)? {
         return Err(LoadError::Unsupported("pooling without the prompt (include_prompt)".to_owned()));
     }
-    let kinds = [
-        ("pooling_mode_cls_token", "cls", Pooling::Cls),
-        ("pooling_mode_mean_tokens", "mean", Pooling::Mean),
-        ("pooling_mode_max_tokens", "max", Pooling::Max),
-        ("pooling_mode_weightedmean_tokens", "weightedmean", Pooling::WeightedMean),
-        ("pooling_mode_lasttoken", "lasttoken", Pooling::Last),
-    ];
-    let named = fields.text(&["pooling_mode"], "").unwrap_or_default();
-    let chosen: Vec<_> = kinds
-        .iter()
-        .filter(|(flag, name, _)| object.get(*flag).and_then(Value::as_bool).unwrap_or(*name == named))
-        .collect();
-    let root = object.get("pooling_mode_mean_sqrt_len_tokens").and_then(Value::as_bool).unwrap_or(false);
-    match chosen.as_slice() {
-        [(_, _, pooling)] if !root => Ok(*pooling),
-        _ => Err(LoadError::Unsupported(format!("the pooling of {}", path.display()))),
+    let names = match fields.one_or_more_texts("pooling_mode")? {
+        Some(names) => names,
+        None => {
+            let is_set = |(flag, name, _): &(&str, &'static str, _)| {
+                fields.flag(&[*flag], false).map(|is_set| is_set.then_some(*name))
+            };
+            MODES.iter().map(is_set).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+        }
+    };
+    match names.as_slice() {
+        [] => Ok(Pooling::Mean),
+        [name] => {
+            let known = MODES.iter().find(|(_, known, _)| known == name).and_then(|(_, _, pooling)| *pooling);
+            known.ok_or_else(|| LoadError::Unsupported(format!("pooling_mode \"{name}\" of {}", path.display())))
+        }
+        several => {
+            let names = several.join(" and ");
+            Err(LoadError::Unsupported(format!("the concatenation of pooling modes {names} of {}", path.display())))
+        }
     }
 }
-
-/// The model's configuration of sentence-transformers.
-pub(super) const SETTINGS: &str = "config_sentence_transformers.json";
 
 /// Returns true if its model type is a cross-encoder.
 pub(super) fn is_cross_encoder(folder: &Path) -> Result<bool, LoadError> {
     let settings = optional_object(&folder.join(SETTINGS))?.unwrap_or_default();
-    Ok(Fields(&settings).text(&["model_type"], "")? == "CrossEncoder")
+    Ok(Fields::new(SETTINGS, &settings).text(&["model_type"], "")? == "CrossEncoder")
 }
 
 /// Prompts by name, and the name of the default one.
@@ -99,9 +170,9 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
     let Some(object) = optional_object(&path)? else {
         return Ok(Default::default());
     };
-    let fields = Fields(&object);
-    let prompts: Option<BTreeMap<_, _>> = fields.object("prompts")?.map(|prompts| {
-        let texts = prompts.0.iter().filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
+    let fields = Fields::new(SETTINGS, &object);
+    let prompts: Option<BTreeMap<_, _>> = fields.object(&["prompts"])?.map(|prompts| {
+        let texts = prompts.entries().filter_map(|(name, text)| Some((name.to_owned(), text.as_str()?.to_owned())));
         texts.collect()
     });
     let prompts = prompts.unwrap_or_default();
@@ -112,16 +183,4 @@ pub(super) fn prompts(folder: &Path) -> Result<(BTreeMap<String, String>, Option
         return Err(LoadError::format(path, reason));
     }
     Ok((prompts, Some(default.to_owned()).filter(|name| !name.is_empty())))
-}
-
-/// The default maximum of tokens: by sentence_bert_config.json or tokenizer_config.json, at most `maximum`.
-pub(super) fn limit(folder: &Path, maximum: usize) -> Result<usize, LoadError> {
-    let sentences = optional_object(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
-    if let Some(limit) = Fields(&sentences).count_or_none(&["max_seq_length"])? {
-        return Ok(limit.min(maximum));
-    }
-    let Some(object) = optional_object(&folder.join("tokenizer_config.json"))? else { return Ok(maximum) };
-    // Some files have 1e30 for no limit.
-    let limit = object.get("model_max_length").and_then(Value::as_u64);
-    Ok(limit.and_then(|limit| usize::try_from(limit).ok()).map_or(maximum, |limit| limit.min(maximum)))
 }

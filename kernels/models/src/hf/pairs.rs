@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tokenizers::Encoding;
 
-use super::{error::LoadError, fields::Fields, files::optional_object, text::TextTokenizer};
+use super::{error::LoadError, fields::Fields, files::optional_object, text::TextTokenizer, tokenizer_settings::FILE};
 use crate::sequences::{Sequences, TokenizeError};
 
 /// Special tokens with their token types.
@@ -120,7 +120,7 @@ impl PairTemplate {
 
 /// Returns true if tokenizer_config.json allows token types: it may list the model's inputs.
 fn takes_types(folder: &Path) -> Result<bool, LoadError> {
-    let settings = optional_object(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
-    let inputs = Fields(&settings).texts(&["model_input_names"])?;
+    let settings = optional_object(&folder.join(FILE))?.unwrap_or_default();
+    let inputs = Fields::new(FILE, &settings).texts(&["model_input_names"])?;
     Ok(inputs.is_none_or(|names| names.contains(&"token_type_ids")))
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     EncodeRequest, Encoded,
-    config::invalid,
+    config::{EncoderConfig, invalid},
     encoder::{Model, forward},
     primitives::{Batch, OutputRow, OutputType, PooledOutput, Primitives},
 };
@@ -45,6 +45,8 @@ impl PackedBatch {
             }
             first += request.offsets.last().copied().unwrap_or(0);
         }
+        let config = requests.first().map(|request| request.encoder.config());
+        batch.position_rows = config.map(|config| position_rows(&batch, config)).unwrap_or_default();
         let lengths = batch.cu_seqlens.windows(2).map(|pair| pair[1] - pair[0]);
         batch.max_seqlen = lengths.max().unwrap_or(0) as usize;
         Ok(Self { batch, rows, counts })
@@ -86,6 +88,20 @@ impl PackedBatch {
     }
 }
 
+/// The rows of the position embeddings of a batch with padding tokens; empty for any other batch.
+fn position_rows(batch: &Batch, config: &EncoderConfig) -> Vec<u32> {
+    let Some(padding) = config.padding_id().filter(|padding| batch.ids.contains(padding)) else { return vec![] };
+    let mut rows = Vec::with_capacity(batch.ids.len());
+    for ends in batch.cu_seqlens.windows(2) {
+        let mut row = padding;
+        for id in &batch.ids[ends[0] as usize..ends[1] as usize] {
+            row += u32::from(*id != padding);
+            rows.push(if *id == padding { padding } else { row });
+        }
+    }
+    rows
+}
+
 /// Runs a packed batch: the forward pass, then pooling. A batch without tokens runs nothing.
 pub fn encode<P: Primitives>(
     on: &mut P,
@@ -104,7 +120,7 @@ mod tests {
     use super::*;
     use crate::{
         Op,
-        ops::encode::{Encode, primitives::Reduction, samples},
+        ops::encode::{Encode, Positions, primitives::Reduction, samples},
     };
 
     fn row(from: u32, to: u32, dimensions: u32, output: OutputType) -> OutputRow {
@@ -125,6 +141,24 @@ mod tests {
         assert!(packed.split(PooledOutput::default()).is_err(), "too few");
         assert_eq!(packed.zeros(), PooledOutput { bytes: vec![0; 8], scales: vec![0.0] });
     }
+
+    #[test]
+    fn padding_tokens_within_texts_do_not_advance_positions() {
+        let roberta = EncoderConfig { position_offset: 2, ..samples::bert() };
+        let batch = |ids: &[u32], cu_seqlens: &[u32]| Batch {
+            ids: ids.to_vec(),
+            cu_seqlens: cu_seqlens.to_vec(),
+            ..Batch::default()
+        };
+        let padded = batch(&[0, 7, 1, 1, 8, 1, 5, 9], &[0, 5, 5, 8]);
+        assert_eq!(position_rows(&padded, &roberta), [2, 3, 1, 1, 4, 1, 2, 3], "of each text on its own");
+        assert_eq!(position_rows(&batch(&[0, 7, 8], &[0, 3]), &roberta), [0; 0], "no padding token");
+        assert_eq!(position_rows(&padded, &samples::bert()), [0; 0], "positions that start at 0");
+        let rotary = Positions::Rotary { theta: 1e4, local_theta: 1e4, dims: 16 };
+        let without_rows = EncoderConfig { positions: rotary, ..roberta };
+        assert_eq!(position_rows(&padded, &without_rows), [0; 0], "no position embeddings");
+    }
+
     #[test]
     fn held_bytes_are_input_and_output_without_hidden_states() {
         let encoder = std::sync::Arc::new(samples::encoder(samples::bert()).expect("a fit description"));

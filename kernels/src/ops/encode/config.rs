@@ -30,7 +30,8 @@ pub struct EncoderConfig {
     pub intermediate: usize,
     /// The most tokens of a sequence, special tokens included.
     pub max_tokens: usize,
-    /// The row of the position embeddings for the first token: 0, or 2 in the RoBERTa family.
+    /// The row of the position embeddings for the first token: 0, or the id of the padding token plus 1 in the RoBERTa
+    /// family, where a padding token within a text has the row of its id and does not advance the tokens after it.
     pub position_offset: usize,
     /// Rows of the token type embeddings; 0 without them.
     pub token_types: usize,
@@ -198,6 +199,12 @@ impl EncoderConfig {
             Positions::Absolute | Positions::RelativeBias { .. } => self.position_offset + self.max_tokens,
             Positions::None | Positions::Rotary { .. } | Positions::Alibi => 0,
         }
+    }
+
+    /// The token that does not advance positions, if there is one.
+    pub fn padding_id(&self) -> Option<u32> {
+        let id = self.position_offset.checked_sub(1).filter(|_| self.position_rows() > 0)?;
+        u32::try_from(id).ok()
     }
 
     /// The window of a layer; `None` for full or causal attention.

@@ -74,9 +74,10 @@ impl Primitives for Oracle {
         for text in batch.cu_seqlens.windows(2) {
             for (position, token) in (text[0] as usize..text[1] as usize).enumerate() {
                 let token_type = batch.token_type_ids.get(token).map_or(0, |token_type| *token_type as usize);
+                let own_row = batch.position_rows.get(token).map(|row| *row as usize);
                 let mut state = row(&embeddings.word_embeddings, batch.ids[token] as usize);
                 let rows = [
-                    (&embeddings.position_embeddings, position_offset + position),
+                    (&embeddings.position_embeddings, own_row.unwrap_or(position_offset + position)),
                     (&embeddings.token_type_embeddings, token_type),
                 ];
                 for (table, index) in rows {
@@ -203,10 +204,12 @@ fn attended(rows: &[Vec<f64>], query: usize, head: usize, params: &Attention<'_,
         .collect();
     let row_max = scores.iter().fold(f64::NEG_INFINITY, |row_max, (_, score)| row_max.max(*score));
     let row_sum: f64 = scores.iter().map(|(_, score)| (score - row_max).exp()).sum();
-    let share = |i: usize| {
-        scores.iter().map(|(index, score)| (score - row_max).exp() / row_sum * rows[*index][value + i]).sum()
-    };
-    (0..dim).map(share).collect()
+    let mut attended = vec![0.0; dim];
+    for (index, score) in scores {
+        let weight = (score - row_max).exp() / row_sum;
+        attended.iter_mut().zip(&rows[index][value..]).for_each(|(sum, value)| *sum += weight * value);
+    }
+    attended
 }
 
 fn normalized(row: &[f64], norm: &Norm<Weight>) -> Vec<f64> {
@@ -232,7 +235,8 @@ fn activate(f: Activation, x: f64) -> f64 {
     }
 }
 
-/// The error function by its Taylor series; 200 terms suffice up to 4.5, beyond which it is 1 within 2e-10.
+/// The error function by its Taylor series; 200 terms suffice up to 4.5, beyond which it is 1 within 2e-10. The sum ends where a term no
+/// longer changes it.
 pub(crate) fn erf(x: f64) -> f64 {
     if x.abs() > 4.5 {
         return x.signum();
@@ -241,7 +245,11 @@ pub(crate) fn erf(x: f64) -> f64 {
     let mut sum = x;
     for n in 1..200 {
         term *= -x * x / f64::from(n);
-        sum += term / f64::from(2 * n + 1);
+        let more = sum + term / f64::from(2 * n + 1);
+        if more == sum {
+            break;
+        }
+        sum = more;
     }
     sum * std::f64::consts::FRAC_2_SQRT_PI
 }

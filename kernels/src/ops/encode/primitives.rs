@@ -22,6 +22,8 @@ pub struct Batch {
     pub ids: Vec<u32>,
     /// `[T]`, each below the number of token types; empty means all 0.
     pub token_type_ids: Vec<u32>,
+    /// `[T]`, the rows of the position embeddings; empty means `position_offset` plus the position.
+    pub position_rows: Vec<u32>,
     /// Cumulative sequence lengths: the start of each sequence, then T. A sequence has 0 to `max_tokens` tokens; row `t` of
     /// sequence `s` has position `t - cu_seqlens[s]`.
     pub cu_seqlens: Vec<u32>,
@@ -149,7 +151,8 @@ pub trait Primitives {
     /// Hidden states `[T, width]` in the backend's memory, freed on drop.
     type Tensor;
 
-    /// `[T, hidden]`: the sum of word embedding, position embedding of row `position_offset + position` and token type
+    /// `[T, hidden]`: the sum of word embedding, position embedding of row `position_offset + position`, or of the batch's row
+    /// if it lists rows, and token type
     /// embedding, where present, then the norm.
     fn embed(
         &mut self,

@@ -45,13 +45,35 @@ struct Memory {
 }
 
 /// All indices of a shape, row-major.
-fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    shape.iter().fold(vec![vec![]], |indices, extent| {
-        indices
-            .iter()
-            .flat_map(|index| (0..*extent).map(move |position| [index.as_slice(), &[position]].concat()))
-            .collect()
-    })
+struct Indices {
+    /// One after another.
+    flat: Vec<usize>,
+    rank: usize,
+    count: usize,
+}
+
+impl Indices {
+    fn iter(&self) -> impl Iterator<Item = &[usize]> {
+        (0..self.count).map(|nth| &self.flat[nth * self.rank..][..self.rank])
+    }
+}
+
+fn indices(shape: &[usize]) -> Indices {
+    let rank = shape.len();
+    let count = shape.iter().product();
+    let mut flat = Vec::with_capacity(count * rank);
+    let mut index = vec![0; rank];
+    for _ in 0..count {
+        flat.extend_from_slice(&index);
+        for (position, extent) in index.iter_mut().zip(shape).rev() {
+            *position += 1;
+            if *position < *extent {
+                break;
+            }
+            *position = 0;
+        }
+    }
+    Indices { flat, rank, count }
 }
 
 fn position(layout: &Layout, index: &[usize]) -> usize {
@@ -61,22 +83,36 @@ fn position(layout: &Layout, index: &[usize]) -> usize {
 }
 
 /// Numbers of a view, which are converted once: those of products are read many times.
-struct Numbers {
+struct Numbers<T = f64> {
     /// Row-major.
-    values: Vec<f64>,
+    values: Vec<T>,
     shape: Vec<usize>,
 }
 
-impl Numbers {
-    fn at(&self, index: &[usize]) -> f64 {
-        self.values[index.iter().zip(&self.shape).fold(0, |position, (offset, extent)| position * extent + offset)]
+impl<T: Copy> Numbers<T> {
+    fn at(&self, index: &[usize]) -> T {
+        self.values[self.position(index)]
+    }
+
+    /// The last dimension at an index of the others.
+    fn row(&self, index: &[usize]) -> &[T] {
+        let length = self.shape[index.len()];
+        &self.values[self.position(index) * length..][..length]
+    }
+
+    fn position(&self, index: &[usize]) -> usize {
+        index.iter().zip(&self.shape).fold(0, |position, (offset, extent)| position * extent + offset)
     }
 }
 
 impl Memory {
     fn numbers(&self, view: &View) -> Numbers {
+        self.converted(view, Literal::as_f64)
+    }
+
+    fn converted<T>(&self, view: &View, convert: impl Fn(Literal) -> T) -> Numbers<T> {
         let shape = view.layout.shape.clone();
-        let values = indices(&shape).iter().map(|index| self.load(view, index).as_f64()).collect();
+        let values = indices(&shape).iter().map(|index| convert(self.load(view, index))).collect();
         Numbers { values, shape }
     }
 
@@ -121,13 +157,14 @@ impl Memory {
 
     fn reduce(&mut self, step: &ReduceStep) {
         let inner = indices(&step.inner);
+        let count = inner.count;
         for (row, outer) in indices(&step.outer).iter().enumerate() {
             let values: Vec<Literal> = inner
                 .iter()
                 .enumerate()
                 .map(|(nth, inner)| {
-                    let index = [outer.as_slice(), inner].concat();
-                    self.call(&step.prologue, &step.inputs, &index, row * step.inner.iter().product::<usize>() + nth)[0]
+                    let index = [outer, inner].concat();
+                    self.call(&step.prologue, &step.inputs, &index, row * count + nth)[0]
                 })
                 .collect();
             let combined = combine(step.reduction, step.accumulate, &values);
@@ -138,15 +175,16 @@ impl Memory {
 
     fn arg_reduce(&mut self, step: &ArgReduction) {
         let inner = indices(&step.inner);
-        for outer in indices(&step.outer) {
-            let value = |nth: usize| self.load(&step.input, &[outer.as_slice(), &inner[nth]].concat());
+        for outer in indices(&step.outer).iter() {
+            let value = |inner: &[usize]| self.load(&step.input, &[outer, inner].concat());
+            let values: Vec<_> = inner.iter().map(value).collect();
             let mut best = 0;
-            for nth in 1..inner.len() {
-                if exceeds(value(nth), value(best), step.is_max) {
+            for nth in 1..values.len() {
+                if exceeds(values[nth], values[best], step.is_max) {
                     best = nth;
                 }
             }
-            self.store(&step.output, &outer, Literal::from_i64(Dtype::I64, to_i64(best)));
+            self.store(&step.output, outer, Literal::from_i64(Dtype::I64, to_i64(best)));
         }
     }
 
@@ -194,12 +232,12 @@ impl Memory {
 
     fn index(&mut self, step: &IndexStep) {
         let extent = step.input.layout.shape[step.input.layout.rank() - 1];
-        for position in indices(&step.output.layout.shape) {
-            let index = self.load(&step.index, &position).as_i64();
+        for position in indices(&step.output.layout.shape).iter() {
+            let index = self.load(&step.index, position).as_i64();
             let index = if index < 0 && step.op.wraps() { index + to_i64(extent) } else { index };
             let index = usize::try_from(index).ok().filter(|index| *index < extent).expect("indices within the extent");
-            let value = self.load(&step.input, &[position.as_slice(), &[index]].concat());
-            self.store(&step.output, &position, value);
+            let value = self.load(&step.input, &[position, &[index]].concat());
+            self.store(&step.output, position, value);
         }
     }
 
@@ -231,29 +269,34 @@ impl Memory {
     }
 
     fn matmul(&mut self, step: &MatMulStep) {
-        let inner = step.a.layout.shape[2];
-        let a = self.numbers(&step.a);
-        let b = self.numbers(&step.b);
+        let dtype = step.output.dtype;
+        match step.accumulate {
+            Accumulate::Wrapping => self.products(step, integer, |row, column, bias| {
+                let products = row.iter().zip(column).map(|(a, b)| a.wrapping_mul(*b));
+                from_integer(dtype, products.chain(bias).fold(0, i128::wrapping_add))
+            }),
+            Accumulate::F32 | Accumulate::Tf32 | Accumulate::F64 => {
+                self.products(step, Literal::as_f64, |row, column, bias| {
+                    let products = row.iter().zip(column).map(|(a, b)| a * b);
+                    Literal::from_f64(dtype, products.chain(bias).fold(0.0, |sum, x| sum + x))
+                });
+            }
+        }
+    }
+
+    /// Writes what `product` makes of a row of the first matrix, a column of the second, and the bias.
+    fn products<T: Copy>(
+        &mut self,
+        step: &MatMulStep,
+        convert: impl Fn(Literal) -> T + Copy,
+        product: impl Fn(&[T], &[T], Option<T>) -> Literal,
+    ) {
+        let columns = View { layout: step.b.layout.permuted(&[0, 2, 1]), ..step.b.clone() };
+        let [a, b] = [&step.a, &columns].map(|view| self.converted(view, convert));
         for (nth, index) in indices(&step.output.layout.shape).iter().enumerate() {
-            let batch = index[0];
-            let row = index[1];
-            let column = index[2];
-            let bias = step.bias.as_ref().map(|bias| self.load(bias, &[column]));
-            let factors = |k: usize| (self.load(&step.a, &[batch, row, k]), self.load(&step.b, &[batch, k, column]));
-            let mut result = match step.accumulate {
-                Accumulate::Wrapping => {
-                    let products = (0..inner).map(factors).map(|(a, b)| integer(a).wrapping_mul(integer(b)));
-                    let sum = products.chain(bias.map(integer)).fold(0, i128::wrapping_add);
-                    from_integer(step.output.dtype, sum)
-                }
-                Accumulate::F32 | Accumulate::Tf32 | Accumulate::F64 => {
-                    let products = (0..inner).map(|k| a.at(&[batch, row, k]) * b.at(&[batch, k, column]));
-                    Literal::from_f64(
-                        step.output.dtype,
-                        products.chain(bias.map(Literal::as_f64)).fold(0.0, |sum, x| sum + x),
-                    )
-                }
-            };
+            let [batch, row, column] = index[..] else { panic!("batch, row and column") };
+            let bias = step.bias.as_ref().map(|bias| convert(self.load(bias, &[column])));
+            let mut result = product(a.row(&[batch, row]), b.row(&[batch, column]), bias);
             if let Some(epilogue) = &step.epilogue {
                 result = interpret(epilogue, &[result], to_i64(nth))[0];
             }
@@ -271,7 +314,7 @@ impl Memory {
             let image = index[0];
             let out = index[1];
             let position = [index[2], index[3]];
-            let term = |tap: &Vec<usize>| {
+            let term = |tap: &[usize]| {
                 let channel = out / group_outputs * group_channels + tap[0];
                 let row = position_of(&step.windows, 0, position[0], tap[1], step.input.layout.shape[2])?;
                 let column = position_of(&step.windows, 1, position[1], tap[2], step.input.layout.shape[3])?;
@@ -290,7 +333,7 @@ impl Memory {
         let input = &step.input.layout.shape;
         let output = &step.output.layout.shape;
         let dtype = step.output.dtype;
-        for index in indices(output) {
+        for index in indices(output).iter() {
             let axes =
                 [0, 1].map(|axis| pooled(&step.windows, axis, index[axis + 1], input[axis + 1], output[axis + 1]));
             let [(rows, height), (columns, width)] = &axes;
@@ -310,7 +353,7 @@ impl Memory {
                     Literal::from_f64(dtype, sum(values.iter().map(|value| value.as_f64())) / count)
                 }
             };
-            self.store(&step.output, &index, result);
+            self.store(&step.output, index, result);
         }
     }
 }
@@ -350,7 +393,7 @@ impl Memory {
         let heads = step.query.layout.shape[1];
         let kv_heads = step.key.layout.shape[1];
         let [query_numbers, keys, values] = [&step.query, &step.key, &step.value].map(|view| self.numbers(view));
-        for index in indices(&step.output.layout.shape[..3]) {
+        for index in indices(&step.output.layout.shape[..3]).iter() {
             let [batch, head, query] = index[..] else { panic!("batch, head and query") };
             let kv_head = head / (heads / kv_heads);
             let scores = self.scores(step, [&query_numbers, &keys], [batch, head, query], kv_head);

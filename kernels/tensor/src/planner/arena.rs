@@ -22,7 +22,7 @@ pub(super) fn place(lowered: Lowered) -> (usize, Vec<Step>) {
         (0..buffer_bytes.len()).map(|number| outputs.get(&number).map(|output| Location::Output(*output))).collect();
     let mut ends: HashMap<usize, Vec<usize>> = HashMap::new();
     for (nth, step) in steps.iter_mut().enumerate() {
-        let reusable = reusable(step, nth, &lifetimes, &outputs);
+        let reusable = reusable(step, nth, &lifetimes, &buffer_bytes, &outputs);
         for number in written(step).into_iter().filter(|&number| lifetimes[number].first == nth) {
             if places[number].is_some() {
                 continue;
@@ -75,11 +75,22 @@ fn number(view: &View) -> Option<usize> {
 }
 
 /// Pairs of buffers of an elementwise step: one that it writes whole, and one that it reads last, element for element.
-fn reusable(step: &Step, nth: usize, lifetimes: &[Lifetime], outputs: &HashMap<usize, usize>) -> Vec<(usize, usize)> {
+fn reusable(
+    step: &Step,
+    nth: usize,
+    lifetimes: &[Lifetime],
+    buffer_bytes: &[usize],
+    outputs: &HashMap<usize, usize>,
+) -> Vec<(usize, usize)> {
     let Step::Map(map) = step else { return vec![] };
-    let whole = |view: &View| view.layout == Layout::contiguous(&map.shape);
+    let is_contiguous = |view: &View| view.layout == Layout::contiguous(&map.shape);
+    // The first part of a concatenation is contiguous as well, and its buffer continues beyond what the step writes.
+    let is_whole = |view: &View| {
+        let bytes = view.layout.elements() * view.dtype.size();
+        is_contiguous(view) && number(view).is_some_and(|number| buffer_bytes[number] == bytes)
+    };
     let mut pairs: Vec<(usize, usize)> = vec![];
-    for output in map.outputs.iter().filter(|view| whole(view)) {
+    for output in map.outputs.iter().filter(|view| is_whole(view)) {
         let Some(taker) = number(output).filter(|number| !outputs.contains_key(number)) else { continue };
         let donor = map.inputs.iter().find_map(|input| {
             let donor = number(input)?;
@@ -88,7 +99,7 @@ fn reusable(step: &Step, nth: usize, lifetimes: &[Lifetime], outputs: &HashMap<u
                 && lifetimes[donor].last == nth
                 && lifetimes[donor].first < nth
                 && !outputs.contains_key(&donor)
-                && reads.into_iter().all(whole)
+                && reads.into_iter().all(is_contiguous)
                 && pairs.iter().all(|(_, used)| *used != donor);
             fits.then_some(donor)
         });

@@ -1,10 +1,10 @@
-//! Tests of plans: their steps, and properties of their memory.
+//! Tests of plans: their steps, and properties of their [`memory`].
 
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
-
 use crate::{Attribute, Dtype, Graph, GraphSpec, Location, NodeSpec, Plan, Step, TensorType, View, scalar::Function};
+
+mod memory;
 
 fn tensor(dtype: Dtype, shape: &[usize]) -> TensorType {
     TensorType { dtype, shape: shape.to_vec() }
@@ -236,91 +236,4 @@ fn a_graph_without_elements_runs_no_step_that_reads_what_nobody_wrote() {
     ];
     let plan = plan(&spec(&[("x", of), ("w", tensor(Dtype::F32, &[3, 2]))], nodes, &["m", "c"]));
     assert_eq!(plan.outputs[0].shape, [0, 2]);
-}
-
-/// Bytes of the arena from the first to the last element of a view.
-fn extent(view: &View) -> Option<(usize, usize)> {
-    let Location::Arena(start) = view.location else { return None };
-    let reach = view.layout.shape.iter().zip(&view.layout.strides).map(|(extent, stride)| {
-        let last = stride * (extent.max(&1) - 1).cast_signed();
-        (last.min(0), last.max(0))
-    });
-    let (low, high) = reach.fold((0, 0), |(low, high), (a, b)| (low + a, high + b));
-    let at =
-        |moved: isize| view.layout.offset.checked_add_signed(moved).expect("within the buffer") * view.dtype.size();
-    (view.layout.elements() > 0).then(|| (start + at(low), start + at(high) + view.dtype.size()))
-}
-
-/// Which step wrote each byte of the arena last, checked against who reads it.
-fn check_memory(plan: &mut Plan) {
-    let arena = plan.arena_bytes;
-    let mut writer: Vec<Option<usize>> = vec![None; arena];
-    for (nth, step) in plan.steps.iter_mut().enumerate() {
-        let outputs: Vec<_> = step.outputs_mut().into_iter().map(|view| view.clone()).collect();
-        let is_map = matches!(step, Step::Map(_));
-        let inputs: Vec<_> =
-            step.views_mut().into_iter().map(|view| view.clone()).filter(|view| !outputs.contains(view)).collect();
-        for input in &inputs {
-            let Some((from, to)) = extent(input) else { continue };
-            assert!(to <= arena, "step {nth} reads beyond the arena");
-            assert!(writer[from].is_some(), "step {nth} reads what nobody wrote");
-            for output in outputs.iter().filter_map(|output| extent(output).map(|extent| (output, extent))) {
-                let overlaps = output.1.0 < to && from < output.1.1;
-                let in_place = is_map && output.0.layout == input.layout && output.1 == (from, to);
-                assert!(!overlaps || in_place, "step {nth} overwrites what it reads");
-            }
-        }
-        for (from, to) in outputs.iter().filter_map(extent) {
-            assert!(to <= arena, "step {nth} writes beyond the arena");
-            writer[from..to].fill(Some(nth));
-        }
-    }
-}
-
-/// Graphs of square tensors, so that any operation fits any value.
-fn graphs() -> impl Strategy<Value = GraphSpec> {
-    let one = (0..9_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
-    let outputs = prop::collection::vec(any::<prop::sample::Index>(), 1..4);
-    (prop::collection::vec(one, 1..40), outputs).prop_map(|(choices, outputs)| {
-        let mut names = vec!["x".to_owned(), "y".to_owned()];
-        let mut nodes = vec![];
-        for (nth, (op, a, b)) in choices.into_iter().enumerate() {
-            let name = format!("n{nth}");
-            let (a, b) = (&names[a.index(names.len())], &names[b.index(names.len())]);
-            let dims = [("dim0", Attribute::Int(0)), ("dim1", Attribute::Int(1))];
-            let keep = [("dim", Attribute::Int(1)), ("keepdim", Attribute::Bool(true))];
-            let made = match op {
-                0 | 1 => node(&name, "add", &[a, b], &[]),
-                2 => node(&name, "exp", &[a], &[]),
-                3 => node(&name, "transpose", &[a], &dims),
-                4 => node(&name, "matmul", &[a, b], &[]),
-                5 => node(&name, "softmax", &[a], &[("dim", Attribute::Int(0))]),
-                6 => node(&name, "softmax", &[a], &[("dim", Attribute::Int(1))]),
-                7 => node(&name, "layer_norm", &[a], &[]),
-                _ => {
-                    nodes.push(node(&format!("{name}s"), "sum", &[a], &keep));
-                    node(&name, "add", &[b, &format!("{name}s")], &[])
-                }
-            };
-            nodes.push(made);
-            names.push(name);
-        }
-        let outputs: Vec<_> = outputs.iter().map(|nth| names[nth.index(names.len())].clone()).collect();
-        let of = tensor(Dtype::F32, &[6, 6]);
-        GraphSpec { inputs: vec![("x".to_owned(), of.clone()), ("y".to_owned(), of)], nodes, outputs }
-    })
-}
-
-proptest! {
-    #[test]
-    fn steps_read_what_was_written_and_is_not_overwritten(spec in graphs()) {
-        let mut plan = plan(&spec);
-        check_memory(&mut plan);
-        let written = plan.steps.iter_mut().flat_map(Step::outputs_mut).filter_map(|view| match view.location {
-            Location::Output(nth) => Some(nth),
-            Location::Input(_) | Location::Arena(_) => None,
-        });
-        let written: std::collections::BTreeSet<_> = written.collect();
-        prop_assert_eq!(written.len(), spec.outputs.len());
-    }
 }

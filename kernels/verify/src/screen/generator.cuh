@@ -191,6 +191,11 @@ struct Input {
     double lowest;
     double highest;
     bool allows_nan;
+    // Half of the width, and the sum of both ends: of floating-point numbers, and of integers.
+    double half_width;
+    i128 half_steps;
+    double ends;
+    i128 end_steps;
     // Bits of the special values. The first ones are the core.
     const u64* specials;
     u32 special_count;
@@ -349,6 +354,40 @@ struct Input {
         }
     }
 
+    __device__ __forceinline__ Option<T> turned(T value, int parts) const {
+        if constexpr (IS_FLOAT) {
+            const double distance = half_width / parts;
+            const Option<T> above = number((double)value + distance);
+            return above.is_some ? above : number((double)value - distance);
+        } else {
+            const i128 distance = half_steps / parts;
+            const Option<T> above = at(ordinal(value) + distance);
+            return above.is_some ? above : at(ordinal(value) - distance);
+        }
+    }
+
+    __device__ __forceinline__ Option<T> mirrored(T value) const {
+        if constexpr (IS_FLOAT) {
+            return number(ends - (double)value);
+        } else {
+            return at(end_steps - ordinal(value));
+        }
+    }
+
+    // The value that goes with that of the input half of all inputs before this one.
+    template <u32 INPUTS, typename EARLIER>
+    __device__ __forceinline__ Option<T> paired(const EARLIER& earlier, Random& random) const {
+        const u64 drawn = random.below(4);
+        const Option<T> value = checked(earlier.template as<T>(EARLIER::COUNT - INPUTS / 2));
+        if (!value.is_some) return value;
+        switch (drawn) {
+            case 0: return value;
+            case 1: return negative(value.value);
+            case 2: return turned(value.value, 1);
+            default: return mirrored(value.value);
+        }
+    }
+
     template <typename EARLIER>
     __device__ __forceinline__ Option<T> repeat(const EARLIER& earlier, Random& random) const {
         // Of each input an element is drawn, too; a scalar has one.
@@ -359,7 +398,7 @@ struct Input {
         const Option<T> value = checked(earlier.template as<T>(first));
         const Option<T> other = checked(earlier.template as<T>(second));
         if (!value.is_some) return value;
-        switch (random.below(12)) {
+        switch (random.below(15)) {
             case 0: return plus(value.value, 1);
             case 1: return plus(value.value, -1);
             case 2: return neighbour(value.value, 1);
@@ -370,22 +409,31 @@ struct Input {
                 const Option<T> opposite = negative(value.value);
                 return opposite.is_some ? sum(opposite.value, constant(random)) : opposite;
             }
+            case 7: return turned(value.value, 1);
+            case 8: return turned(value.value, 2);
+            case 9: return mirrored(value.value);
             default: return value;
         }
     }
 
     template <typename EARLIER>
-    __device__ __forceinline__ static Strategy strategy(const EARLIER& earlier, bool is_related, Random& random) {
-        if (EARLIER::COUNT != 0 && is_related && random.is_even()) return Strategy::Repeat;
+    __device__ __forceinline__ static Strategy strategy(const EARLIER& earlier, u32 relation, Random& random) {
+        if (EARLIER::COUNT != 0 && relation < REPEATED && random.is_even()) return Strategy::Repeat;
         const Strategy drawn = (Strategy)MIX[random.below(MIX_COUNT)];
         return drawn == Strategy::Repeat && EARLIER::COUNT == 0 ? Strategy::Uniform : drawn;
     }
 
     // A value of the mix.
-    template <typename EARLIER>
-    __device__ __forceinline__ T draw(const EARLIER& earlier, bool is_related, Random random) const {
+    template <u32 INPUTS, typename EARLIER>
+    __device__ __forceinline__ T draw(const EARLIER& earlier, u32 relation, Random random) const {
         Option<T> drawn = {false, T()};
-        switch (strategy(earlier, is_related, random)) {
+        if constexpr (INPUTS % 2 == 0 && EARLIER::COUNT >= INPUTS / 2) {
+            if (REPEATED <= relation && relation < PAIRED) {
+                const Option<T> pair = paired<INPUTS>(earlier, random);
+                if (pair.is_some) return pair.value;
+            }
+        }
+        switch (strategy(earlier, relation, random)) {
             case Strategy::Uniform: break;
             case Strategy::LogUniform: drawn = log_uniform(random); break;
             case Strategy::Bits: return bits(random);

@@ -4,7 +4,7 @@ use accelerd_ir::{Dtype, kernel::FaultKind, kernel::cuda::one_thread_prelude, sc
 
 use super::{Screen, ScreenOutput, ScreenParam, ScreenSide};
 use crate::{
-    generator::Generator,
+    generator::{Generator, PAIRED, RELATIONS, REPEATED},
     input::Input,
     scalars::{MIX, Mix, SCALES, Strategy},
 };
@@ -45,6 +45,8 @@ constexpr ir::u32 MIX_COUNT = {mix_count};
 __device__ const unsigned char MIX[] = {{ {mix} }};
 constexpr ir::u32 SCALE_COUNT = {scale_count};
 __device__ const double SCALES[] = {{ {scales} }};
+constexpr ir::u32 REPEATED = {REPEATED};
+constexpr ir::u32 PAIRED = {PAIRED};
 }}  // namespace cases
 
 namespace screen {{
@@ -83,7 +85,10 @@ struct Params {{
 fn draw_inputs(generator: &Generator) -> String {
     let dtypes: Vec<_> = generator.inputs().iter().map(Input::dtype).collect();
     let params = dtypes.iter().enumerate().map(|(nth, dtype)| format!(", {}& input_{nth}", ctype(*dtype)));
-    let related = if dtypes.len() > 1 { "cases::Random(params.seed, number).below(8) == 0" } else { "false" };
+    let relation = match dtypes.len() {
+        0 | 1 => RELATIONS.to_string(),
+        _ => format!("(ir::u32)cases::Random(params.seed, number).below({RELATIONS})"),
+    };
     let mut first_special = 0;
     let draws = generator.mixes().iter().enumerate().map(|(nth, mix)| {
         let first = first_special;
@@ -93,7 +98,7 @@ fn draw_inputs(generator: &Generator) -> String {
     format!(
         "namespace screen {{
 static __device__ __forceinline__ void draw_inputs(const Params& params, u64 number{}) {{
-    const bool is_related = {related};
+    const ir::u32 relation = {relation};
 {}}}
 }}  // namespace screen
 ",
@@ -189,6 +194,7 @@ fn each(outputs: &[ScreenOutput], text: impl Fn(usize, &ScreenOutput) -> String)
 fn draw(dtypes: &[Dtype], nth: usize, mix: &Mix, first_special: usize) -> String {
     let values = mix.values();
     let specials = mix.specials();
+    let turn = mix.turn();
     let (lowest, highest) = values.finite_bounds();
     let constants = specials.constants_range();
     let earlier = (0..nth)
@@ -198,13 +204,19 @@ fn draw(dtypes: &[Dtype], nth: usize, mix: &Mix, first_special: usize) -> String
     format!(
         "    input_{nth} = cases::Input<{ty}>{{
         {low}, {high}, {lowest:?}, {highest:?}, {nan},
+        {half:?}, {half_steps}, {ends:?}, {end_steps},
         params.specials + {first_special}, {all}, {core}, {first}, {count}}}
-        .draw(cases::Earlier<{types}>{earlier}, is_related, cases::Random(params.keys[{nth}], number));
+        .draw<{inputs}>(cases::Earlier<{types}>{earlier}, relation, cases::Random(params.keys[{nth}], number));
 ",
         ty = drawn_type(dtypes[nth]),
         low = wide(values.low()),
         high = wide(values.high()),
         nan = values.allows_nan(),
+        half = turn.half,
+        half_steps = wide(turn.half_steps),
+        ends = turn.ends,
+        end_steps = wide(turn.end_steps),
+        inputs = dtypes.len(),
         all = specials.all().len(),
         core = specials.core().len(),
         first = constants.start,

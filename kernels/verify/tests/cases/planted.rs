@@ -1,8 +1,8 @@
 //! Mistakes that are planted in functions: they are found in few cases, and shrunk to the simplest case.
 
-use crate::common::{Search, between, f32s, f64s, i32s, i64s, input, list, u8s, unbounded, with_nan};
+use crate::common::{Search, between, f32s, f64s, i32s, i64s, input, list, split, u8s, unbounded, with_nan};
 use accelerd_ir::Dtype;
-use accelerd_verify::{Domain, Input};
+use accelerd_verify::{Domain, Generator, Input};
 
 #[test]
 fn a_comparison_that_is_off_by_one_is_found_at_the_threshold() {
@@ -178,6 +178,58 @@ fn a_mistake_is_found_in_a_domain_and_shrunk_inside_it() {
     let wrong = |case: &[Vec<u8>]| i32s(case, 0)[0] > 1_000_000;
     let large = Input::new("x", Dtype::I32, None, between(500, i64::from(i32::MAX))).expect("the domain has values");
     Search::new([large]).shrinks_to(wrong, &[1_000_001i32.to_le_bytes().to_vec()]);
+}
+
+/// The number of 10,000 cases that fail, with each of three seeds.
+fn failing(inputs: &[Input], fails: impl Fn(&[Vec<u8>]) -> bool) -> [usize; 3] {
+    [0, 1, 2].map(|seed| {
+        let columns = Generator::new(inputs.to_vec(), seed).cases(0, 10_000);
+        split(inputs, &columns, 10_000).iter().filter(|case| fails(case)).count()
+    })
+}
+
+fn degrees(name: &str, limit: f64) -> Input {
+    Input::new(name, Dtype::F64, None, between(-limit, limit)).expect("the domain has values")
+}
+
+#[test]
+fn opposite_points_of_a_sphere_are_found() {
+    let inputs = [degrees("lat1", 90.0), degrees("lon1", 180.0), degrees("lat2", 90.0), degrees("lon2", 180.0)];
+    let haversine = |case: &[Vec<u8>]| {
+        let [lat1, lon1, lat2, lon2] = [0, 1, 2, 3].map(|input| f64s(case, input)[0].to_radians());
+        let across = ((lat2 - lat1) / 2.0).sin();
+        let along = ((lon2 - lon1) / 2.0).sin();
+        across * across + lat1.cos() * lat2.cos() * along * along
+    };
+    // Without a clamp, the square root of 1 - h is NaN.
+    let found = failing(&inputs, |case| haversine(case) > 1.0);
+    assert!(found.iter().all(|count| *count > 0), "{found:?}");
+    let exact = |case: &[Vec<u8>]| {
+        f64s(case, 2)[0] == -f64s(case, 0)[0] && (f64s(case, 3)[0] - f64s(case, 1)[0]).abs() == 180.0
+    };
+    let found = failing(&inputs, exact);
+    assert!(found.iter().all(|count| *count >= 30), "{found:?}");
+}
+
+#[test]
+fn inputs_half_a_domain_apart_are_found_whatever_their_types_and_bounds() {
+    let apart = |case: &[Vec<u8>]| (f64s(case, 1)[0] - f64s(case, 0)[0]).abs() == 180.0;
+    for inputs in [
+        [degrees("a", 180.0), degrees("b", 180.0)],
+        [0, 1].map(|_| Input::new("x", Dtype::F64, None, between(0, 360)).expect("the domain has values")),
+        [input(Dtype::F64), input(Dtype::F64)],
+    ] {
+        let found = failing(&inputs, apart);
+        assert!(found.iter().all(|count| *count >= 50), "{found:?}");
+    }
+    let hours = [0, 1].map(|_| Input::new("x", Dtype::I32, None, between(0, 86_399)).expect("the domain has values"));
+    let found = failing(&hours, |case| (i32s(case, 1)[0] - i32s(case, 0)[0]).abs() == 43_200);
+    assert!(found.iter().all(|count| *count >= 50), "{found:?}");
+    let found = failing(&hours, |case| i32s(case, 1)[0] == 86_399 - i32s(case, 0)[0]);
+    assert!(found.iter().all(|count| *count >= 50), "{found:?}");
+    let words = [input(Dtype::I32), input(Dtype::I32)];
+    let found = failing(&words, |case| i32s(case, 1)[0] ^ i32s(case, 0)[0] == i32::MIN);
+    assert!(found.iter().all(|count| *count >= 50), "{found:?}");
 }
 
 #[test]

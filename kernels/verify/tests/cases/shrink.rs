@@ -83,6 +83,47 @@ fn a_threshold_is_found_in_few_rounds() {
     assert!(shrinker.steps() < shrinker.rounds());
 }
 
+/// A century that is no leap year, though a function takes it as one.
+fn is_wrong_century(year: i32) -> bool {
+    year > 0 && year % 100 == 0 && year % 400 != 0
+}
+
+#[test]
+fn a_fault_of_years_is_shrunk_to_the_first_one() {
+    for start in [100, 200, 1000, 1700, 2100, 2300, 9900, 123_400, 2_000_000_100] {
+        let year = |case: &[Vec<u8>]| is_wrong_century(i32s(case, 0)[0]);
+        let shrunk = shrink(&[input(Dtype::I32)], &[i32::to_le_bytes(start).to_vec()], 1024, year);
+        assert_eq!(i32s(&shrunk, 0), [100], "from {start}");
+        let float = |case: &[Vec<u8>]| is_wrong_century(f64s(case, 0)[0] as i32);
+        let shrunk = shrink(&[input(Dtype::F64)], &[f64::from(start).to_le_bytes().to_vec()], 1024, float);
+        assert_eq!(f64s(&shrunk, 0), [100.0], "from {start}");
+    }
+}
+
+#[test]
+fn a_fault_of_remainders_is_shrunk_to_the_smallest_in_the_domain() {
+    let years = [Input::new("year", Dtype::I32, None, between(1583, 9999)).expect("the domain has values")];
+    for (period, rest, start, expected) in
+        [(400, 100, 9700, 1700), (7, 3, 5001, 1585), (12, 11, 4007, 1583), (365, 200, 9690, 1660), (97, 5, 2721, 1654)]
+    {
+        assert_eq!(start % period, rest);
+        let fails = |case: &[Vec<u8>]| i32s(case, 0)[0] % period == rest;
+        let shrunk = shrink(&years, &[i32::to_le_bytes(start).to_vec()], 1024, fails);
+        assert_eq!(i32s(&shrunk, 0), [expected], "of {start} modulo {period}");
+    }
+}
+
+#[test]
+fn two_inputs_are_shrunk_together_in_a_bounded_number_of_rounds() {
+    let fails = |case: &[Vec<u8>]| {
+        let (year, day) = (i32s(case, 0)[0], i32s(case, 1)[0]);
+        is_wrong_century(year) && day % 60 == 59
+    };
+    let start = [i32::to_le_bytes(2100).to_vec(), i32::to_le_bytes(7919 * 60 + 59).to_vec()];
+    let shrunk = shrink(&[input(Dtype::I32), input(Dtype::I32)], &start, 1024, fails);
+    assert_eq!([i32s(&shrunk, 0)[0], i32s(&shrunk, 1)[0]], [100, 59]);
+}
+
 #[test]
 fn nothing_is_simpler_than_zeros() {
     let inputs = [input(Dtype::F64), list(Dtype::I32, 4, unbounded())];

@@ -33,6 +33,8 @@ pub(crate) struct Admitted {
 pub(crate) struct WouldMiss {
     /// Seconds until it would be answered.
     pub(crate) seconds: f64,
+    /// It would be answered in time if nothing else ran.
+    pub(crate) fits_alone: bool,
 }
 
 /// Figures of an entry that decide on its admission.
@@ -45,6 +47,8 @@ pub(crate) struct Terms {
     pub(crate) deadline: Option<Instant>,
     /// It passed [`Batcher::screen`]. What began to arrive after it is still counted as ahead of it, so its wait has no margin.
     pub(crate) is_screened: bool,
+    /// As in [`Context`](crate::Context).
+    pub(crate) is_continuation: bool,
 }
 
 /// When an entry would be answered, in seconds from now.
@@ -64,7 +68,8 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
     pub(crate) fn admit(&mut self, now: Instant, terms: Terms, has_free_slot: bool) -> Result<Admitted, WouldMiss> {
         let Some(expected) = self.expect(now, terms, has_free_slot) else { return Ok(Admitted::default()) };
         let is_probe = expected.own > expected.left && self.estimate.take_probe(now, terms.cost.max(1));
-        if expected.answer > expected.left && !is_probe {
+        let needed = if terms.is_continuation { expected.own } else { expected.answer };
+        if needed > expected.left && !is_probe {
             return Err(self.refuse(now, &expected));
         }
         Ok(Admitted { expected_wait: Some(expected.wait), is_probe })
@@ -91,7 +96,7 @@ impl<K: Clone + Eq + Hash, T> Batcher<K, T> {
 
     fn refuse(&mut self, now: Instant, expected: &Expectation) -> WouldMiss {
         self.refused = Some(now);
-        WouldMiss { seconds: expected.answer }
+        WouldMiss { seconds: expected.answer, fits_alone: expected.own <= expected.left }
     }
 
     /// Nothing without a deadline, or while times are unknown.

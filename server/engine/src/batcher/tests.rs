@@ -100,6 +100,7 @@ fn entry(pushed: &EntrySpec, now: Instant, payload: usize) -> Entry<u8, usize> {
         cost: pushed.cost,
         deadline: pushed.deadline.map(|after| now + after),
         is_screened: false,
+        is_continuation: false,
         payload,
     }
 }
@@ -575,6 +576,7 @@ fn idle_keys_are_evicted() {
             cost: 1,
             deadline: None,
             is_screened: false,
+            is_continuation: false,
             payload: (),
         };
         let id = batcher.push(now, entry, Admitted::default());
@@ -582,4 +584,40 @@ fn idle_keys_are_evicted() {
     }
     assert!(batcher.by_key.len() <= IDLE_KEYS + 1);
     assert!(batcher.key_queues.len() <= IDLE_KEYS + 2);
+}
+
+#[test]
+fn an_entry_that_is_too_long_by_itself_is_told_apart_from_one_that_waits_too_long() {
+    let start = Instant::now();
+    let estimate = Arc::new(Estimate::new(start));
+    (0..4).for_each(|_| estimate.record(start, 100, Duration::from_secs(1)));
+    let mut batcher = Batcher::new(limits_without_wait(4, 1000), estimate);
+    let terms = |left, is_continuation| {
+        let deadline = Some(start + left);
+        let priority = Priority::Normal;
+        Terms { priority, principal: 1, cost: 100, deadline, is_screened: false, is_continuation }
+    };
+    let (short, long) = (Duration::from_millis(500), Duration::from_secs(3));
+    let refused = batcher.admit(start, terms(short, false), true).expect_err("it takes a second");
+    assert!(!refused.fits_alone, "{refused:?}");
+    batcher.admit(start, terms(long, false), true).expect("nothing waits");
+    for principal in 1..=10 {
+        let entry = Entry {
+            key: 0,
+            priority: Priority::Normal,
+            principal,
+            items: 1,
+            bytes: 1,
+            cost: 100,
+            deadline: None,
+            is_screened: false,
+            is_continuation: false,
+            payload: (),
+        };
+        batcher.push(start, entry, Admitted::default());
+    }
+    let refused = batcher.admit(start, terms(long, false), false).expect_err("others take ten seconds");
+    assert!(refused.fits_alone, "{refused:?}");
+    batcher.admit(start, terms(long, true), false).expect("what its call did before would be wasted");
+    assert!(!batcher.admit(start, terms(short, true), false).expect_err("it takes a second").fits_alone);
 }

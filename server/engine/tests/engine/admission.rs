@@ -151,3 +151,22 @@ async fn dropping_the_last_handle_closes_a_lane() {
 fn an_engine_needs_a_device() {
     assert!(Engine::start(vec![], engine_config()).is_err());
 }
+
+#[tokio::test]
+async fn a_call_of_many_requests_is_refused_if_they_clearly_take_too_long_together() {
+    let engine = engine();
+    let script = Script::new();
+    let lane = engine.lane::<Fake>(lane_config());
+    let within = Context { deadline: Some(in_future(Duration::from_secs(60))), ..Context::default() };
+    let check = |cost, cost_of_one| lane.check_time(cost, cost_of_one, &within);
+    check(u64::MAX, 1).expect("times are unknown");
+    for number in 0..4 {
+        lane.submit(script.request(number), Context::default()).await.expect("it runs");
+    }
+    check(1, 1).expect("it takes no time");
+    check(u64::MAX, u64::MAX).expect("the time of such requests is unknown");
+    let refused = check(u64::MAX, 1).expect_err("it takes ages");
+    assert!(matches!(refused, SubmitError::WouldMissDeadline { retry_after: None, .. }), "{refused}");
+    assert!(refused.to_string().contains("longer deadline"), "{refused}");
+    lane.check_time(u64::MAX, 1, &Context::default()).expect("it has no deadline");
+}

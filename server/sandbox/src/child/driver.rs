@@ -61,7 +61,7 @@ impl Layout {
         };
         let params = signature.params.iter().filter_map(|param| match param {
             Param::Value(ty) => Some(*ty),
-            Param::Input(..) | Param::Output(..) | Param::InOut(..) => None,
+            Param::Input(..) | Param::Output(..) | Param::InOut(..) | Param::Address(..) => None,
         });
         let inputs = params.map(&mut place).collect();
         let outputs = signature.results.iter().copied().map(&mut place).collect();

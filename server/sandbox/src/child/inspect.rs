@@ -2,7 +2,7 @@
 
 use wasmparser::{ExternalKind, FuncType, Parser, Payload, TypeRef, ValType};
 
-use super::purity::Purity;
+use super::{constants::Constants, purity::Purity};
 use crate::{
     abi::{WasmSignature, WasmType},
     limits::ModuleLimits,
@@ -75,6 +75,7 @@ struct Parts<'a> {
     unknown_count: u64,
     has_start: bool,
     purity: Purity,
+    constants: Constants<'a>,
 }
 
 impl<'a> Parts<'a> {
@@ -91,6 +92,7 @@ impl<'a> Parts<'a> {
             unknown_count: 0,
             has_start: false,
             purity: Purity::default(),
+            constants: Constants::default(),
         }
     }
 
@@ -130,7 +132,10 @@ impl<'a> Parts<'a> {
                     self.memory_bytes = memory?.initial.saturating_mul(WASM_PAGE);
                 }
             }
-            Payload::GlobalSection(section) => items("globals", section.count())?,
+            Payload::GlobalSection(section) => {
+                items("globals", section.count())?;
+                self.constants.add_globals(section)?;
+            }
             Payload::ExportSection(section) => {
                 items("exports", section.count())?;
                 for export in section {
@@ -143,12 +148,19 @@ impl<'a> Parts<'a> {
                 }
             }
             Payload::StartSection { .. } => self.has_start = true,
-            Payload::ElementSection(section) => items("element segments", section.count())?,
-            Payload::DataSection(section) => items("data segments", section.count())?,
+            Payload::ElementSection(section) => {
+                items("element segments", section.count())?;
+                self.constants.add_elements(section)?;
+            }
+            Payload::DataSection(section) => {
+                items("data segments", section.count())?;
+                self.constants.add_data(section)?;
+            }
             Payload::CodeSectionEntry(body) => {
                 let range = body.range();
                 within("bytes in one function", (range.end - range.start) as u64, u64::from(limits.function_bytes))?;
                 self.purity.add_function(self.binary, &body)?;
+                self.constants.add_function(&body)?;
             }
             _ => {}
         }
@@ -159,6 +171,7 @@ impl<'a> Parts<'a> {
         if let TypeRef::Func(ty) = import.ty {
             self.functions.push(ty);
             self.purity.add_import();
+            self.constants.add_import();
             if import.module == "math" && self.is_math(import.name, ty) {
                 return self.math_imports.push(import.name.to_owned());
             }
@@ -197,13 +210,14 @@ impl<'a> Parts<'a> {
             return Err(Refusal::UnknownImports { names: self.unknown, count: self.unknown_count });
         }
         let impure = self.purity.impure_functions();
+        let constants = self.constants.of(self.exports.iter().map(|(_, index)| *index));
         let mut functions = vec![];
-        for (name, index) in &self.exports {
+        for ((name, index), constants) in self.exports.iter().zip(constants) {
             let ty = self.functions.get(*index as usize).and_then(|ty| self.signature(*ty));
             let signature =
                 ty.ok_or_else(|| Refusal::InvalidModule(bounded(format!("export `{name}` is undefined"))))?;
             let is_pure = !self.has_start && impure.get(*index as usize) == Some(&false);
-            functions.push(ExportedFunction { name: name.clone(), signature, is_pure });
+            functions.push(ExportedFunction { name: name.clone(), signature, is_pure, constants });
         }
         Ok(ModuleInfo {
             functions,

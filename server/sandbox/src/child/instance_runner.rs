@@ -224,7 +224,8 @@ impl InstanceRunner {
                     self.arguments.push(argument(*ty, bytes.unwrap_or_default()));
                     continue;
                 }
-                (Param::Input(_, length) | Param::Output(_, length) | Param::InOut(_, length), _) => *length,
+                (Param::Input(_, length) | Param::Output(_, length) | Param::InOut(_, length), _) => Some(*length),
+                (Param::Address(..), _) => None,
             };
             let address = *buffers.next().expect("every buffer has an address");
             let size = usize::try_from(param.buffer_bytes().unwrap_or_default()).expect("buffers fit in memory");
@@ -234,7 +235,8 @@ impl InstanceRunner {
                 None => buffer.fill(0),
             }
             let address = u32::try_from(address).expect("addresses have 32 bits").cast_signed();
-            self.arguments.extend([Val::I32(address), Val::I32(length.cast_signed())]);
+            self.arguments.push(Val::I32(address));
+            self.arguments.extend(length.map(|length| Val::I32(length.cast_signed())));
         }
     }
 

@@ -5,6 +5,7 @@ mod active_launch;
 mod cache;
 mod clock;
 mod confine;
+mod constants;
 mod cuda;
 mod data;
 mod driver;

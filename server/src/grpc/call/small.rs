@@ -9,7 +9,7 @@ use http_body::{Body as HttpBody, Frame};
 use http_body_util::{BodyExt, StreamBody};
 use prost::Message;
 use tokio::{runtime::Handle, sync::mpsc};
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{
     Status,
     body::Body,
@@ -54,10 +54,11 @@ impl CallRunner {
         parts.headers.remove("grpc-encoding");
         let call = codecs.encoder.call;
         let offload = self.offload.clone();
+        let closing = self.stream_ends.closing.clone();
         let work = async move {
             let response = serve(Request::from_parts(parts, unary_body(message))).await;
             drop(charge);
-            response.map(|body| poll_on(&offload, ChargedBody { body, call }))
+            response.map(|body| poll_on(&offload, ChargedBody { body, call }, closing))
         };
         timing::spawn_on(&self.offload, work).await
     }
@@ -141,13 +142,20 @@ fn unary_body(message: Bytes) -> Body {
     Body::new(StreamBody::new(stream::iter(frames)))
 }
 
-/// Polls a body on another runtime.
-fn poll_on(handle: &Handle, mut body: ChargedBody) -> Body {
+/// Polls a body on another runtime. One that is not complete ends when the daemon closes: it may have no end.
+fn poll_on(handle: &Handle, mut body: ChargedBody, closing: CancellationToken) -> Body {
     let (sender, frames) = mpsc::channel::<Result<Frame<Bytes>, Status>>(1);
     let pump = async move {
-        while let Some(frame) = body.frame().await {
-            let frame = frame.or_else(|status| trailers(&status));
-            if sender.send(frame).await.is_err() {
+        loop {
+            let (frame, is_last) = tokio::select! {
+                biased;
+                frame = body.frame() => match frame {
+                    Some(frame) => (frame.or_else(|status| trailers(&status)), false),
+                    None => return,
+                },
+                () = closing.cancelled() => (trailers(&status::draining()), true),
+            };
+            if sender.send(frame).await.is_err() || is_last {
                 return;
             }
         }

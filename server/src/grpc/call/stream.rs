@@ -14,7 +14,7 @@ use http_body::Body as HttpBody;
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Status, body::Body, codegen::StdError};
 use tracing::Instrument;
 
@@ -28,6 +28,7 @@ use crate::{
         receive::{Cardinality, MessageCharge, Received, Receiver},
     },
     layers::timing,
+    status,
     transport::call::Charge,
 };
 
@@ -53,7 +54,7 @@ struct ReceivedStream<Q> {
 }
 
 impl CallRunner {
-    /// Runs a bidirectional stream.
+    /// Runs a bidirectional stream. When the daemon closes, the requests end with an error.
     pub(in crate::grpc) fn stream<B, Q, R>(
         self,
         request: Request<B>,
@@ -64,17 +65,27 @@ impl CallRunner {
         Q: Message + Default + RequestCost + 'static,
         R: Message + 'static,
     {
-        let ReceivedStream { caller, context, requests, encoder, receiving } = match self.received_stream(request) {
-            Ok(received) => received,
-            Err(status) => return status.into_http(),
-        };
+        let ReceivedStream { caller, context, requests, encoder, receiving } =
+            match self.received_stream(request, self.stream_ends.closing.clone()) {
+                Ok(received) => received,
+                Err(status) => return status.into_http(),
+            };
         let (sender, messages) = mpsc::channel(1);
         let responder = encoder.clone();
+        let end = self.stream_ends.timeout.clone();
         let run = async move {
             let _receiving = receiving;
             let pending = Arc::new(PendingCharges::default());
             let mut responses = handler(caller, context, pending.requests(requests));
-            while let Some(response) = responses.next().await {
+            loop {
+                let response = tokio::select! {
+                    biased;
+                    response = responses.next() => match response {
+                        Some(response) => response,
+                        None => return,
+                    },
+                    () = end.cancelled() => Err(status::draining()),
+                };
                 let charge = pending.pop();
                 let encoded = response.and_then(|response| encoder.encode(response, charge));
                 let is_last = encoded.is_err();
@@ -99,10 +110,11 @@ impl CallRunner {
         R: Message + 'static,
         F: Future<Output = Result<tonic::Response<R>, Status>> + Send + 'static,
     {
-        let ReceivedStream { caller, context, requests, encoder, receiving } = match self.received_stream(request) {
-            Ok(received) => received,
-            Err(status) => return status.into_http(),
-        };
+        let ReceivedStream { caller, context, requests, encoder, receiving } =
+            match self.received_stream(request, CancellationToken::new()) {
+                Ok(received) => received,
+                Err(status) => return status.into_http(),
+            };
         let run = async move {
             let _receiving = receiving;
             let requests = ReceiverStream::new(requests).map(|received| {
@@ -117,7 +129,11 @@ impl CallRunner {
 
     /// Starts the task that receives a stream of requests. It is a task of its own, so that a slow handler does not make the
     /// client look stalled.
-    fn received_stream<B, Q>(&self, request: Request<B>) -> Result<ReceivedStream<Q>, Status>
+    fn received_stream<B, Q>(
+        &self,
+        request: Request<B>,
+        closing: CancellationToken,
+    ) -> Result<ReceivedStream<Q>, Status>
     where
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
         Q: Message + Default + RequestCost + 'static,
@@ -129,7 +145,7 @@ impl CallRunner {
         let context = context(&tonic::Request::from_http(Request::from_parts(parts, ())));
         let receiver = self.receiver(body, caller.clone(), &codecs, Cardinality::Stream);
         let (sender, requests) = mpsc::channel(1);
-        let receive = receive(path, receiver, self.clone(), codecs.encoder.clone(), sender).in_current_span();
+        let receive = receive(path, receiver, self.clone(), codecs.encoder.clone(), sender, closing).in_current_span();
         let receiving = AbortOnDropHandle::new(self.offload.spawn(receive));
         Ok(ReceivedStream { caller, context, requests, encoder: codecs.encoder, receiving })
     }
@@ -162,13 +178,14 @@ impl PendingCharges {
     }
 }
 
-/// Receives and decodes the requests of a stream until the first error.
+/// Receives and decodes the requests of a stream until the first error, or until the daemon closes.
 async fn receive<B, Q>(
     path: String,
     mut receiver: Receiver<B>,
     runner: CallRunner,
     encoder: Encoder,
     requests: mpsc::Sender<Result<ChargedRequest<Q>, Status>>,
+    closing: CancellationToken,
 ) where
     B: HttpBody<Data = Bytes, Error: Into<StdError>>,
     Q: Message + Default + RequestCost,
@@ -180,7 +197,12 @@ async fn receive<B, Q>(
         Ok((request, charge, response))
     };
     loop {
-        let request = match receiver.next().await {
+        let received = tokio::select! {
+            biased;
+            () = closing.cancelled() => Err(status::draining()),
+            received = receiver.next() => received,
+        };
+        let request = match received {
             Ok(None) => return,
             Ok(Some(received)) => charge_and_decode(received).await,
             Err(status) => Err(status),

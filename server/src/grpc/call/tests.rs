@@ -70,7 +70,13 @@ fn request(messages: &[impl Message], call: &Arc<Call>) -> Request<Body> {
 }
 
 fn calls(offload: &Offload) -> CallRunner {
-    CallRunner { limit: 1 << 24, offload: offload.handle().clone(), dimensions: Arc::new(|_| 256), screen: None }
+    CallRunner {
+        limit: 1 << 24,
+        offload: offload.handle().clone(),
+        dimensions: Arc::new(|_| 256),
+        screen: None,
+        stream_ends: StreamEnds::default(),
+    }
 }
 
 fn code(response: &Response<Body>) -> Code {

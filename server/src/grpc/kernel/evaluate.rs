@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     error::ApiError,
-    grpc::tensor_value::{inline, sources, tensor_type},
+    grpc::{
+        small_output::small_output,
+        tensor_value::{inline, sources, tensor_type},
+    },
     kernels::{
         benchmark::percentiles,
         evaluate::{
@@ -93,6 +96,7 @@ pub(super) fn judgement(judgement: Judgement) -> pb::EvaluateResponse {
         p90_time: times.map(|[.., p90]| p90),
         min_time: times.map(|_| duration(judgement.min_time)),
         mismatches: judgement.mismatches.iter().map(mismatch).collect(),
+        small_outputs: judgement.small_outputs.iter().map(small_output).collect(),
         bit_exact_repeat: judgement.bit_exact_repeat,
         array_bytes: judgement.array_bytes,
         arch: judgement.arch,

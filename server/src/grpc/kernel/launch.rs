@@ -8,7 +8,10 @@ use accelerd_proto::v1::{self as pb, launch_request};
 use super::program::program;
 use crate::{
     error::ApiError,
-    grpc::tensor_value::{sources, value},
+    grpc::{
+        small_output::small_output,
+        tensor_value::{sources, value},
+    },
     kernels::{
         arguments::KernelOutput,
         benchmark::{BenchmarkOptions, BenchmarkRequest, BenchmarkVerdict, Measured, OutputMismatch, percentiles},
@@ -115,6 +118,7 @@ pub(super) fn measured(measured: &Measured) -> pb::BenchmarkResponse {
         bytes_per_second: measured.per_second(measured.array_bytes).unwrap_or_default(),
         min_time: times.map(|_| duration(measured.min_time)),
         mismatches: measured.mismatches.iter().map(mismatch).collect(),
+        small_outputs: measured.small_outputs.iter().map(small_output).collect(),
         fault: measured.fault.as_ref().map(kernel_fault),
         device: device_to_proto(measured.device).into(),
     }

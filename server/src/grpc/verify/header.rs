@@ -125,7 +125,7 @@ fn wasm_function(field: &str, function: pb::WasmFunction) -> Result<StatedWasm, 
 }
 
 fn wasm_param(field: &str, param: pb::WasmParam) -> Result<WasmParam, ApiError> {
-    let pb::WasmParam { name, length, dtype, kind } = param;
+    let pb::WasmParam { name, length, dtype, kind, address_only } = param;
     let ty = wasm_type(field, dtype)?;
     let kind = pb::WasmParamKind::try_from(kind).map_err(|_| {
         ApiError::invalid(format!("{field}.kind"), format!("expected a number that the enum has, got {kind}"))
@@ -136,7 +136,10 @@ fn wasm_param(field: &str, param: pb::WasmParam) -> Result<WasmParam, ApiError> 
         pb::WasmParamKind::Output => Passing::Output(length),
         pb::WasmParamKind::InOut => Passing::InOut(length),
     };
-    Ok(WasmParam { name, ty, passing })
+    if address_only && passing == Passing::Value {
+        return Err(ApiError::invalid(format!("{field}.address_only"), "expected false, for a value has no address"));
+    }
+    Ok(WasmParam { name, ty, passing, address_only })
 }
 
 fn wasm_type(field: &str, number: i32) -> Result<ScalarType, ApiError> {

@@ -10,6 +10,7 @@ use super::policy::tolerances;
 use crate::{
     grpc::{
         dtype::dtype_to_proto,
+        small_output::small_output,
         tensor_value::{extents, value},
     },
     verification::{
@@ -25,7 +26,7 @@ use crate::{
 
 /// The report of an output.
 pub(super) fn comparison(report: OutputReport) -> pb::OutputComparison {
-    let OutputReport { name, verdict, actual, expected, rules, compared } = report;
+    let OutputReport { name, verdict, actual, expected, rules, compared, small } = report;
     let verdict = match verdict {
         OutputVerdict::Passed => pb::OutputVerdict::Passed,
         OutputVerdict::Mismatch => pb::OutputVerdict::Mismatch,
@@ -41,6 +42,7 @@ pub(super) fn comparison(report: OutputReport) -> pb::OutputComparison {
         expected_shape: extents(&expected),
         tolerances: tolerances(&rules),
         differences: compared.map(|(elements, compared)| differences(expected.dtype, elements, compared)),
+        small_output: small.as_ref().map(small_output),
     }
 }
 

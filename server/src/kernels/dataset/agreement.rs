@@ -7,6 +7,8 @@ use accelerd_ir::{
 };
 use accelerd_kernels::ops::compare::Close;
 
+use crate::small_outputs::{Magnitudes, SmallOutput};
+
 /// The end of a kernel's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunVerdict {
@@ -35,16 +37,18 @@ impl Agreement {
     /// Compares arrays of an element.
     pub(super) fn add(&mut self, element: &Element, actual: &[u8], expected: &[u8]) {
         let size = element.size as usize;
+        let small: Vec<_> =
+            element.components.iter().map(|component| small_output(element, component.dtype, expected)).collect();
         for (actual, expected) in actual.chunks_exact(size).zip(expected.chunks_exact(size)) {
-            for Component { dtype, offset, .. } in &element.components {
+            for (Component { dtype, offset, .. }, small) in element.components.iter().zip(&small) {
                 let number = |bytes: &[u8]| Literal::from_bytes(*dtype, &bytes[*offset as usize..]);
                 let (actual, expected) = (number(actual), number(expected));
-                self.add_numbers(*dtype, actual, expected);
+                self.add_numbers(*dtype, actual, expected, small.as_ref());
             }
         }
     }
 
-    fn add_numbers(&mut self, dtype: Dtype, actual: Literal, expected: Literal) {
+    fn add_numbers(&mut self, dtype: Dtype, actual: Literal, expected: Literal, small: Option<&SmallOutput>) {
         self.elements += 1;
         let a = actual.as_f64();
         let e = expected.as_f64();
@@ -53,7 +57,9 @@ impl Agreement {
         }
         self.different += 1;
         let Close { atol, rtol } = Close::of(dtype);
-        let is_close = dtype.is_float() && e.is_finite() && (a - e).abs() <= atol + rtol * e.abs();
+        let error = (a - e).abs();
+        let is_too_large = small.is_some_and(|small| small.rejects(error));
+        let is_close = dtype.is_float() && e.is_finite() && error <= atol + rtol * e.abs() && !is_too_large;
         self.distant += u64::from(!is_close);
         if dtype.is_float() && a.is_finite() && e.is_finite() {
             self.max_ulps = self.max_ulps.max(rank(dtype, actual).abs_diff(rank(dtype, expected)));
@@ -67,6 +73,16 @@ impl Agreement {
             _ => RunVerdict::Different,
         }
     }
+}
+
+/// The expected numbers of a type, if they are mostly smaller than its absolute tolerance.
+fn small_output(element: &Element, dtype: Dtype, expected: &[u8]) -> Option<SmallOutput> {
+    let components = || element.components.iter().filter(|component| component.dtype == dtype);
+    let numbers = expected.chunks_exact(element.size as usize).flat_map(|bytes| {
+        components().map(move |component| Literal::from_bytes(dtype, &bytes[component.offset as usize..]).as_f64())
+    });
+    let close = Close::of(dtype);
+    Magnitudes::of(numbers, close.atol).small_output("", dtype, close, dtype.is_float())
 }
 
 /// The place of a number among all of its type; both zeros have one.
@@ -102,6 +118,18 @@ mod tests {
         let found = agreement(&[(1.0, 1.0 + 3.0 * f32::EPSILON), (0.0, -0.0), (-f32::from_bits(1), f32::from_bits(1))]);
         assert_eq!(found.verdict(), RunVerdict::Close);
         assert_eq!((found.different, found.max_ulps), (3, 3));
+    }
+
+    #[test]
+    fn zeros_in_place_of_small_numbers_differ() {
+        assert_eq!(agreement(&[(0.0, 1e-7), (0.0, 2e-7)]).verdict(), RunVerdict::Different);
+        let near = [1e-7_f32, 2e-7].map(|x| (x * (1.0 + f32::EPSILON), x));
+        assert_eq!(agreement(&near).verdict(), RunVerdict::Close);
+        assert_eq!(
+            agreement(&[(0.0, 1e-7), (2.0, 2.0), (3.0, 3.0)]).verdict(),
+            RunVerdict::Close,
+            "most are not small"
+        );
     }
 
     #[test]

@@ -82,12 +82,15 @@ fn stats(batch_count: u64) -> proto::GetStatsResponse {
             name: "host".to_owned(),
             held_bytes: 3 << 20,
             limit_bytes: 1 << 30,
+            used_bytes: 3 << 20,
+            resident_bytes: 5 << 20,
             accounts: vec![proto::MemoryAccount {
                 kind: "collections".to_owned(),
                 held_bytes: 3 << 20,
                 limit_bytes: 0,
                 refused_count: 1,
                 evicted_bytes: 0,
+                used_bytes: 3 << 20,
             }],
         }],
         cpu_fallbacks: vec![proto::CpuFallback {

@@ -98,6 +98,7 @@ impl KernelService for FakeDaemon {
             mismatches: if is_wrong { vec![mismatch] } else { vec![] },
             fault: launch.fault,
             device: launch.device,
+            small_outputs: vec![],
         }))
     }
 

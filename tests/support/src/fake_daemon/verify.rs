@@ -106,6 +106,7 @@ fn compare(
         expected_shape: e.shape,
         tolerances: tolerances.to_vec(),
         differences: is_comparable.then_some(differences),
+        small_output: None,
     }
 }
 
@@ -228,6 +229,7 @@ fn output(header: &proto::VerifyHeader, case_count: u64, failed: u64) -> proto::
         expected_shape: vec![extent],
         tolerances: header.policy.clone().unwrap_or_default().tolerances,
         differences: Some(differences),
+        small_output: None,
     }
 }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{fault::FaultReport, launch::LaunchArgs, mismatch::Mismatch, source};
 use crate::{
+    commands::small_output::SmallOutput,
     error::{CliError, Result},
     format,
     output::{Output, Report, SPINNER},
@@ -207,6 +208,7 @@ struct Checked {
     min_plausible_ms: f64,
     execution: Option<Times>,
     mismatches: Vec<Mismatch>,
+    small_outputs: Vec<SmallOutput>,
     fault: Option<FaultReport>,
 }
 
@@ -233,6 +235,7 @@ impl Checked {
             min_plausible_ms: measured.min_time.and_then(|time| time.try_into().ok()).map_or(0.0, ms),
             execution: (!times.is_empty()).then(|| Times::new(times)),
             mismatches: measured.mismatches.into_iter().map(Mismatch::from).collect(),
+            small_outputs: measured.small_outputs.into_iter().map(SmallOutput::from).collect(),
             fault: measured.fault.map(|fault| FaultReport::new(file, &fault)),
         }
     }
@@ -246,6 +249,9 @@ impl Report for Checked {
         for Mismatch { output, run, failed, index, actual, expected } in &self.mismatches {
             let wrong = format::plural(*failed, "wrong element");
             renderer.line(format!("launch {}: {output} has {wrong}, first {index}: {actual} != {expected}", run + 1));
+        }
+        for small in &self.small_outputs {
+            renderer.line(small.line());
         }
         if self.verdict == "implausible_time" {
             let least = self.min_plausible_ms;

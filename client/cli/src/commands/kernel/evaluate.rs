@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{mismatch::Mismatch, source};
 use crate::{
+    commands::small_output::SmallOutput,
     dtype,
     error::{CliError, Result},
     format,
@@ -207,6 +208,7 @@ struct Judged {
     bit_exact_repeat: bool,
     resources: Option<Resources>,
     mismatches: Vec<Mismatch>,
+    small_outputs: Vec<SmallOutput>,
 }
 
 #[derive(Serialize)]
@@ -239,6 +241,7 @@ impl Judged {
             runs: response.run_times.len(),
             resources: response.resources.map(resources),
             mismatches: response.mismatches.into_iter().map(Mismatch::from).collect(),
+            small_outputs: response.small_outputs.into_iter().map(SmallOutput::from).collect(),
             message: response.message,
             compiler_log: response.compiler_log,
             run: response.run,
@@ -258,6 +261,9 @@ impl Report for Judged {
         let verdict = renderer.style(Style::Figure, self.verdict);
         let message = if self.message.is_empty() { String::new() } else { format!(": {}", self.message) };
         renderer.line(format!("{verdict}{message}"));
+        for small in &self.small_outputs {
+            renderer.line(small.line());
+        }
         if let Some(median) = self.median_ms {
             let time = format::time(Duration::try_from_secs_f64(median / 1e3).unwrap_or_default());
             renderer.line(format!("  median of {} runs {time} on {}", self.runs, self.arch));

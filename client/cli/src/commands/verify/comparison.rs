@@ -7,6 +7,7 @@ use accelerd_client::{
 use serde::Serialize;
 
 use crate::{
+    commands::small_output::SmallOutput,
     format::count,
     output::Report,
     renderer::{Renderer, Style, Table},
@@ -31,6 +32,8 @@ pub(super) struct OutputReport {
     pub(super) tolerances: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) differences: Option<DifferencesReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) small_output: Option<SmallOutput>,
 }
 
 #[derive(Serialize)]
@@ -95,6 +98,7 @@ impl OutputReport {
                 .differences
                 .as_ref()
                 .map(|differences| DifferencesReport::of(differences, &output.expected_shape)),
+            small_output: output.small_output.clone().map(SmallOutput::from),
         }
     }
 }
@@ -160,6 +164,9 @@ impl OutputReport {
         let style = if self.verdict == "passed" { Style::Good } else { Style::Bad };
         let verdict = renderer.style(style, self.verdict);
         renderer.line(format!("{verdict}: {}{:?}", self.expected_dtype, self.expected_shape));
+        if let Some(small) = &self.small_output {
+            renderer.line(small.line());
+        }
         match &self.differences {
             Some(differences) => differences.render(renderer, &self.tolerances.join(" or ")),
             None => renderer.facts([

@@ -152,6 +152,9 @@ fn counterexamples(findings: &Findings) -> Markup {
                 table { @for [name, value] in case.rows() { tr { th { (name) } td { code { (value) } } } } }
             }
         }
+        @for small in findings.outputs.iter().filter_map(|output| output.small_output.as_ref()) {
+            p { (small.line()) }
+        }
         @if findings.counterexamples.is_empty() {
             @for output in &findings.outputs {
                 @let mismatches = output.mismatches();

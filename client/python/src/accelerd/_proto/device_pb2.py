@@ -27,7 +27,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/device.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x19\x61\x63\x63\x65lerd/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n\x12ListDevicesRequest\"T\n\x13ListDevicesResponse\x12$\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x13.accelerd.v1.Device\x12\x17\n\x0f\x66\x61llback_reason\x18\x02 \x01(\t\"\xec\x01\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.accelerd.v1.DeviceKind\x12\x0f\n\x07product\x18\x03 \x01(\t\x12\x1a\n\x12\x63ompute_capability\x18\x04 \x01(\t\x12\'\n\x05state\x18\x05 \x01(\x0e\x32\x18.accelerd.v1.DeviceState\x12\x1a\n\x12\x63ompute_unit_count\x18\x06 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x07 \x01(\x04\x12%\n\x04pool\x18\x08 \x01(\x0b\x32\x17.accelerd.v1.MemoryPool\"{\n\nMemoryPool\x12\x12\n\nused_bytes\x18\x01 \x01(\x04\x12\x16\n\x0ereserved_bytes\x18\x02 \x01(\x04\x12\x12\n\npeak_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\x12\x18\n\x10\x61llocation_count\x18\x05 \x01(\x04\"\x11\n\x0fGetStatsRequest\"\x94\x03\n\x10GetStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12)\n\x06uptime\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05lanes\x18\x03 \x03(\x0b\x32\x16.accelerd.v1.LaneStats\x12$\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x13.accelerd.v1.Device\x12)\n\x07kernels\x18\x05 \x03(\x0b\x32\x18.accelerd.v1.KernelStats\x12.\n\tadmission\x18\x06 \x01(\x0b\x32\x1b.accelerd.v1.AdmissionStats\x12\x10\n\x08\x64raining\x18\x07 \x01(\x08\x12/\n\x0bsample_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06memory\x18\t \x03(\x0b\x32\x18.accelerd.v1.MemoryPlace\x12/\n\rcpu_fallbacks\x18\n \x03(\x0b\x32\x18.accelerd.v1.CpuFallback\"z\n\x0b\x43puFallback\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x15\n\rrequest_count\x18\x04 \x01(\x04\x12\x12\n\nitem_count\x18\x05 \x01(\x04\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\"r\n\x0bMemoryPlace\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nheld_bytes\x18\x02 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x03 \x01(\x04\x12,\n\x08\x61\x63\x63ounts\x18\x04 \x03(\x0b\x32\x1a.accelerd.v1.MemoryAccount\"t\n\rMemoryAccount\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x12\n\nheld_bytes\x18\x02 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x03 \x01(\x04\x12\x15\n\rrefused_count\x18\x04 \x01(\x04\x12\x15\n\revicted_bytes\x18\x05 \x01(\x04\"x\n\x0e\x41\x64missionStats\x12\x12\n\nitem_count\x18\x01 \x01(\x04\x12\x12\n\nitem_limit\x18\x02 \x01(\x04\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\x12\x15\n\rrefused_count\x18\x05 \x01(\x04\"\xa6\x02\n\tLaneStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cqueued_count\x18\x02 \x01(\x04\x12\x14\n\x0cqueued_bytes\x18\x03 \x01(\x04\x12\x13\n\x0b\x62\x61tch_count\x18\x04 \x01(\x04\x12\x15\n\rrequest_count\x18\x05 \x01(\x04\x12\x12\n\nitem_count\x18\x06 \x01(\x04\x12\x14\n\x0c\x66\x61iled_count\x18\x07 \x01(\x04\x12\x17\n\x0f\x63\x61ncelled_count\x18\x08 \x01(\x04\x12\'\n\x04wait\x18\t \x01(\x0b\x32\x19.accelerd.v1.LatencyStats\x12*\n\x07\x65xecute\x18\n \x01(\x0b\x32\x19.accelerd.v1.LatencyStats\x12\x1b\n\x13mean_batch_requests\x18\x0b \x01(\x01\"\xaf\x01\n\x0cLatencyStats\x12\'\n\x04mean\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p50\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"~\n\x0bKernelStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ncall_count\x18\x02 \x01(\x04\x12(\n\x05total\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\x13\n\x0bmoved_bytes\x18\x05 \x01(\x04\";\n\x0cWatchRequest\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"=\n\rWatchResponse\x12,\n\x05stats\x18\x01 \x01(\x0b\x32\x1d.accelerd.v1.GetStatsResponse\"\x15\n\x13\x45xportReportRequest\"$\n\x14\x45xportReportResponse\x12\x0c\n\x04json\x18\x01 \x01(\t\":\n\x0c\x44rainRequest\x12*\n\x07timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x0f\n\rResumeRequest\"!\n\x0eResumeResponse\x12\x0f\n\x07resumed\x18\x01 \x01(\x08\":\n\rDrainResponse\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\x17\n\x0fremaining_count\x18\x02 \x01(\x04*T\n\nDeviceKind\x12\x1b\n\x17\x44\x45VICE_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44\x45VICE_KIND_CPU\x10\x01\x12\x14\n\x10\x44\x45VICE_KIND_CUDA\x10\x02*Z\n\x0b\x44\x65viceState\x12\x1c\n\x18\x44\x45VICE_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x44\x45VICE_STATE_READY\x10\x01\x12\x15\n\x11\x44\x45VICE_STATE_LOST\x10\x02\x32\x92\x04\n\rDeviceService\x12]\n\x0bListDevices\x12\x1f.accelerd.v1.ListDevicesRequest\x1a .accelerd.v1.ListDevicesResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12T\n\x08GetStats\x12\x1c.accelerd.v1.GetStatsRequest\x1a\x1d.accelerd.v1.GetStatsResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12M\n\x05Watch\x12\x19.accelerd.v1.WatchRequest\x1a\x1a.accelerd.v1.WatchResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x30\x01\x12`\n\x0c\x45xportReport\x12 .accelerd.v1.ExportReportRequest\x1a!.accelerd.v1.ExportReportResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12K\n\x05\x44rain\x12\x19.accelerd.v1.DrainRequest\x1a\x1a.accelerd.v1.DrainResponse\"\x0b\x90\x02\x02\xd0\xa5$\x03\xd8\xa5$\x01\x12N\n\x06Resume\x12\x1a.accelerd.v1.ResumeRequest\x1a\x1b.accelerd.v1.ResumeResponse\"\x0b\x90\x02\x02\xd0\xa5$\x03\xd8\xa5$\x01\x42X\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61\x63\x63\x65lerd/v1/device.proto\x12\x0b\x61\x63\x63\x65lerd.v1\x1a\x19\x61\x63\x63\x65lerd/v1/options.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x14\n\x12ListDevicesRequest\"T\n\x13ListDevicesResponse\x12$\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x13.accelerd.v1.Device\x12\x17\n\x0f\x66\x61llback_reason\x18\x02 \x01(\t\"\xec\x01\n\x06\x44\x65vice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x04kind\x18\x02 \x01(\x0e\x32\x17.accelerd.v1.DeviceKind\x12\x0f\n\x07product\x18\x03 \x01(\t\x12\x1a\n\x12\x63ompute_capability\x18\x04 \x01(\t\x12\'\n\x05state\x18\x05 \x01(\x0e\x32\x18.accelerd.v1.DeviceState\x12\x1a\n\x12\x63ompute_unit_count\x18\x06 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x07 \x01(\x04\x12%\n\x04pool\x18\x08 \x01(\x0b\x32\x17.accelerd.v1.MemoryPool\"{\n\nMemoryPool\x12\x12\n\nused_bytes\x18\x01 \x01(\x04\x12\x16\n\x0ereserved_bytes\x18\x02 \x01(\x04\x12\x12\n\npeak_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\x12\x18\n\x10\x61llocation_count\x18\x05 \x01(\x04\"\x11\n\x0fGetStatsRequest\"\x94\x03\n\x10GetStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12)\n\x06uptime\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12%\n\x05lanes\x18\x03 \x03(\x0b\x32\x16.accelerd.v1.LaneStats\x12$\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x13.accelerd.v1.Device\x12)\n\x07kernels\x18\x05 \x03(\x0b\x32\x18.accelerd.v1.KernelStats\x12.\n\tadmission\x18\x06 \x01(\x0b\x32\x1b.accelerd.v1.AdmissionStats\x12\x10\n\x08\x64raining\x18\x07 \x01(\x08\x12/\n\x0bsample_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06memory\x18\t \x03(\x0b\x32\x18.accelerd.v1.MemoryPlace\x12/\n\rcpu_fallbacks\x18\n \x03(\x0b\x32\x18.accelerd.v1.CpuFallback\"z\n\x0b\x43puFallback\x12\x0c\n\x04lane\x18\x01 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x15\n\rrequest_count\x18\x04 \x01(\x04\x12\x12\n\nitem_count\x18\x05 \x01(\x04\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\"\x9e\x01\n\x0bMemoryPlace\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nheld_bytes\x18\x02 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x03 \x01(\x04\x12,\n\x08\x61\x63\x63ounts\x18\x04 \x03(\x0b\x32\x1a.accelerd.v1.MemoryAccount\x12\x12\n\nused_bytes\x18\x05 \x01(\x04\x12\x16\n\x0eresident_bytes\x18\x06 \x01(\x04\"\x88\x01\n\rMemoryAccount\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x12\n\nheld_bytes\x18\x02 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x03 \x01(\x04\x12\x15\n\rrefused_count\x18\x04 \x01(\x04\x12\x15\n\revicted_bytes\x18\x05 \x01(\x04\x12\x12\n\nused_bytes\x18\x06 \x01(\x04\"x\n\x0e\x41\x64missionStats\x12\x12\n\nitem_count\x18\x01 \x01(\x04\x12\x12\n\nitem_limit\x18\x02 \x01(\x04\x12\x12\n\nsize_bytes\x18\x03 \x01(\x04\x12\x13\n\x0blimit_bytes\x18\x04 \x01(\x04\x12\x15\n\rrefused_count\x18\x05 \x01(\x04\"\xa6\x02\n\tLaneStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0cqueued_count\x18\x02 \x01(\x04\x12\x14\n\x0cqueued_bytes\x18\x03 \x01(\x04\x12\x13\n\x0b\x62\x61tch_count\x18\x04 \x01(\x04\x12\x15\n\rrequest_count\x18\x05 \x01(\x04\x12\x12\n\nitem_count\x18\x06 \x01(\x04\x12\x14\n\x0c\x66\x61iled_count\x18\x07 \x01(\x04\x12\x17\n\x0f\x63\x61ncelled_count\x18\x08 \x01(\x04\x12\'\n\x04wait\x18\t \x01(\x0b\x32\x19.accelerd.v1.LatencyStats\x12*\n\x07\x65xecute\x18\n \x01(\x0b\x32\x19.accelerd.v1.LatencyStats\x12\x1b\n\x13mean_batch_requests\x18\x0b \x01(\x01\"\xaf\x01\n\x0cLatencyStats\x12\'\n\x04mean\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p50\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"~\n\x0bKernelStats\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\ncall_count\x18\x02 \x01(\x04\x12(\n\x05total\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12\x13\n\x0bmoved_bytes\x18\x05 \x01(\x04\";\n\x0cWatchRequest\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"=\n\rWatchResponse\x12,\n\x05stats\x18\x01 \x01(\x0b\x32\x1d.accelerd.v1.GetStatsResponse\"\x15\n\x13\x45xportReportRequest\"$\n\x14\x45xportReportResponse\x12\x0c\n\x04json\x18\x01 \x01(\t\":\n\x0c\x44rainRequest\x12*\n\x07timeout\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x0f\n\rResumeRequest\"!\n\x0eResumeResponse\x12\x0f\n\x07resumed\x18\x01 \x01(\x08\":\n\rDrainResponse\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\x17\n\x0fremaining_count\x18\x02 \x01(\x04*T\n\nDeviceKind\x12\x1b\n\x17\x44\x45VICE_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44\x45VICE_KIND_CPU\x10\x01\x12\x14\n\x10\x44\x45VICE_KIND_CUDA\x10\x02*Z\n\x0b\x44\x65viceState\x12\x1c\n\x18\x44\x45VICE_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x44\x45VICE_STATE_READY\x10\x01\x12\x15\n\x11\x44\x45VICE_STATE_LOST\x10\x02\x32\x92\x04\n\rDeviceService\x12]\n\x0bListDevices\x12\x1f.accelerd.v1.ListDevicesRequest\x1a .accelerd.v1.ListDevicesResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12T\n\x08GetStats\x12\x1c.accelerd.v1.GetStatsRequest\x1a\x1d.accelerd.v1.GetStatsResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12M\n\x05Watch\x12\x19.accelerd.v1.WatchRequest\x1a\x1a.accelerd.v1.WatchResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x30\x01\x12`\n\x0c\x45xportReport\x12 .accelerd.v1.ExportReportRequest\x1a!.accelerd.v1.ExportReportResponse\"\x0b\x90\x02\x01\xd0\xa5$\x01\xd8\xa5$\x01\x12K\n\x05\x44rain\x12\x19.accelerd.v1.DrainRequest\x1a\x1a.accelerd.v1.DrainResponse\"\x0b\x90\x02\x02\xd0\xa5$\x03\xd8\xa5$\x01\x12N\n\x06Resume\x12\x1a.accelerd.v1.ResumeRequest\x1a\x1b.accelerd.v1.ResumeResponse\"\x0b\x90\x02\x02\xd0\xa5$\x03\xd8\xa5$\x01\x42X\n\x15io.github.accelerd.v1P\x01Z=github.com/accelerd/accelerd/client/go/accelerd/v1;accelerdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,10 +47,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEVICESERVICE'].methods_by_name['Drain']._serialized_options = b'\220\002\002\320\245$\003\330\245$\001'
   _globals['_DEVICESERVICE'].methods_by_name['Resume']._loaded_options = None
   _globals['_DEVICESERVICE'].methods_by_name['Resume']._serialized_options = b'\220\002\002\320\245$\003\330\245$\001'
-  _globals['_DEVICEKIND']._serialized_start=2471
-  _globals['_DEVICEKIND']._serialized_end=2555
-  _globals['_DEVICESTATE']._serialized_start=2557
-  _globals['_DEVICESTATE']._serialized_end=2647
+  _globals['_DEVICEKIND']._serialized_start=2537
+  _globals['_DEVICEKIND']._serialized_end=2621
+  _globals['_DEVICESTATE']._serialized_start=2623
+  _globals['_DEVICESTATE']._serialized_end=2713
   _globals['_LISTDEVICESREQUEST']._serialized_start=133
   _globals['_LISTDEVICESREQUEST']._serialized_end=153
   _globals['_LISTDEVICESRESPONSE']._serialized_start=155
@@ -65,34 +65,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATSRESPONSE']._serialized_end=1029
   _globals['_CPUFALLBACK']._serialized_start=1031
   _globals['_CPUFALLBACK']._serialized_end=1153
-  _globals['_MEMORYPLACE']._serialized_start=1155
-  _globals['_MEMORYPLACE']._serialized_end=1269
-  _globals['_MEMORYACCOUNT']._serialized_start=1271
-  _globals['_MEMORYACCOUNT']._serialized_end=1387
-  _globals['_ADMISSIONSTATS']._serialized_start=1389
-  _globals['_ADMISSIONSTATS']._serialized_end=1509
-  _globals['_LANESTATS']._serialized_start=1512
-  _globals['_LANESTATS']._serialized_end=1806
-  _globals['_LATENCYSTATS']._serialized_start=1809
-  _globals['_LATENCYSTATS']._serialized_end=1984
-  _globals['_KERNELSTATS']._serialized_start=1986
-  _globals['_KERNELSTATS']._serialized_end=2112
-  _globals['_WATCHREQUEST']._serialized_start=2114
-  _globals['_WATCHREQUEST']._serialized_end=2173
-  _globals['_WATCHRESPONSE']._serialized_start=2175
-  _globals['_WATCHRESPONSE']._serialized_end=2236
-  _globals['_EXPORTREPORTREQUEST']._serialized_start=2238
-  _globals['_EXPORTREPORTREQUEST']._serialized_end=2259
-  _globals['_EXPORTREPORTRESPONSE']._serialized_start=2261
-  _globals['_EXPORTREPORTRESPONSE']._serialized_end=2297
-  _globals['_DRAINREQUEST']._serialized_start=2299
-  _globals['_DRAINREQUEST']._serialized_end=2357
-  _globals['_RESUMEREQUEST']._serialized_start=2359
-  _globals['_RESUMEREQUEST']._serialized_end=2374
-  _globals['_RESUMERESPONSE']._serialized_start=2376
-  _globals['_RESUMERESPONSE']._serialized_end=2409
-  _globals['_DRAINRESPONSE']._serialized_start=2411
-  _globals['_DRAINRESPONSE']._serialized_end=2469
-  _globals['_DEVICESERVICE']._serialized_start=2650
-  _globals['_DEVICESERVICE']._serialized_end=3180
+  _globals['_MEMORYPLACE']._serialized_start=1156
+  _globals['_MEMORYPLACE']._serialized_end=1314
+  _globals['_MEMORYACCOUNT']._serialized_start=1317
+  _globals['_MEMORYACCOUNT']._serialized_end=1453
+  _globals['_ADMISSIONSTATS']._serialized_start=1455
+  _globals['_ADMISSIONSTATS']._serialized_end=1575
+  _globals['_LANESTATS']._serialized_start=1578
+  _globals['_LANESTATS']._serialized_end=1872
+  _globals['_LATENCYSTATS']._serialized_start=1875
+  _globals['_LATENCYSTATS']._serialized_end=2050
+  _globals['_KERNELSTATS']._serialized_start=2052
+  _globals['_KERNELSTATS']._serialized_end=2178
+  _globals['_WATCHREQUEST']._serialized_start=2180
+  _globals['_WATCHREQUEST']._serialized_end=2239
+  _globals['_WATCHRESPONSE']._serialized_start=2241
+  _globals['_WATCHRESPONSE']._serialized_end=2302
+  _globals['_EXPORTREPORTREQUEST']._serialized_start=2304
+  _globals['_EXPORTREPORTREQUEST']._serialized_end=2325
+  _globals['_EXPORTREPORTRESPONSE']._serialized_start=2327
+  _globals['_EXPORTREPORTRESPONSE']._serialized_end=2363
+  _globals['_DRAINREQUEST']._serialized_start=2365
+  _globals['_DRAINREQUEST']._serialized_end=2423
+  _globals['_RESUMEREQUEST']._serialized_start=2425
+  _globals['_RESUMEREQUEST']._serialized_end=2440
+  _globals['_RESUMERESPONSE']._serialized_start=2442
+  _globals['_RESUMERESPONSE']._serialized_end=2475
+  _globals['_DRAINRESPONSE']._serialized_start=2477
+  _globals['_DRAINRESPONSE']._serialized_end=2535
+  _globals['_DEVICESERVICE']._serialized_start=2716
+  _globals['_DEVICESERVICE']._serialized_end=3246
 # @@protoc_insertion_point(module_scope)

@@ -121,30 +121,36 @@ class CpuFallback(_message.Message):
     def __init__(self, lane: _Optional[str] = ..., device: _Optional[str] = ..., reason: _Optional[str] = ..., request_count: _Optional[int] = ..., item_count: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class MemoryPlace(_message.Message):
-    __slots__ = ("name", "held_bytes", "limit_bytes", "accounts")
+    __slots__ = ("name", "held_bytes", "limit_bytes", "accounts", "used_bytes", "resident_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     held_bytes: int
     limit_bytes: int
     accounts: _containers.RepeatedCompositeFieldContainer[MemoryAccount]
-    def __init__(self, name: _Optional[str] = ..., held_bytes: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., accounts: _Optional[_Iterable[_Union[MemoryAccount, _Mapping]]] = ...) -> None: ...
+    used_bytes: int
+    resident_bytes: int
+    def __init__(self, name: _Optional[str] = ..., held_bytes: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., accounts: _Optional[_Iterable[_Union[MemoryAccount, _Mapping]]] = ..., used_bytes: _Optional[int] = ..., resident_bytes: _Optional[int] = ...) -> None: ...
 
 class MemoryAccount(_message.Message):
-    __slots__ = ("kind", "held_bytes", "limit_bytes", "refused_count", "evicted_bytes")
+    __slots__ = ("kind", "held_bytes", "limit_bytes", "refused_count", "evicted_bytes", "used_bytes")
     KIND_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     REFUSED_COUNT_FIELD_NUMBER: _ClassVar[int]
     EVICTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    USED_BYTES_FIELD_NUMBER: _ClassVar[int]
     kind: str
     held_bytes: int
     limit_bytes: int
     refused_count: int
     evicted_bytes: int
-    def __init__(self, kind: _Optional[str] = ..., held_bytes: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., refused_count: _Optional[int] = ..., evicted_bytes: _Optional[int] = ...) -> None: ...
+    used_bytes: int
+    def __init__(self, kind: _Optional[str] = ..., held_bytes: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., refused_count: _Optional[int] = ..., evicted_bytes: _Optional[int] = ..., used_bytes: _Optional[int] = ...) -> None: ...
 
 class AdmissionStats(_message.Message):
     __slots__ = ("item_count", "item_limit", "size_bytes", "limit_bytes", "refused_count")

@@ -435,7 +435,7 @@ class BenchmarkRequest(_message.Message):
     def __init__(self, launch: _Optional[_Union[LaunchRequest, _Mapping]] = ..., reference: _Optional[_Union[KernelProgram, _Mapping]] = ..., fixed_arguments: _Optional[_Iterable[str]] = ..., run_count: _Optional[int] = ..., warm_up_count: _Optional[int] = ..., atol: _Optional[float] = ..., rtol: _Optional[float] = ...) -> None: ...
 
 class BenchmarkResponse(_message.Message):
-    __slots__ = ("verdict", "run_times", "median_time", "p10_time", "p90_time", "thread_count", "array_bytes", "threads_per_second", "bytes_per_second", "min_time", "mismatches", "fault", "device")
+    __slots__ = ("verdict", "run_times", "median_time", "p10_time", "p90_time", "thread_count", "array_bytes", "threads_per_second", "bytes_per_second", "min_time", "mismatches", "fault", "device", "small_outputs")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     RUN_TIMES_FIELD_NUMBER: _ClassVar[int]
     MEDIAN_TIME_FIELD_NUMBER: _ClassVar[int]
@@ -449,6 +449,7 @@ class BenchmarkResponse(_message.Message):
     MISMATCHES_FIELD_NUMBER: _ClassVar[int]
     FAULT_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    SMALL_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     verdict: BenchmarkVerdict
     run_times: _containers.RepeatedCompositeFieldContainer[_duration_pb2.Duration]
     median_time: _duration_pb2.Duration
@@ -462,7 +463,8 @@ class BenchmarkResponse(_message.Message):
     mismatches: _containers.RepeatedCompositeFieldContainer[BenchmarkMismatch]
     fault: KernelFault
     device: KernelDevice
-    def __init__(self, verdict: _Optional[_Union[BenchmarkVerdict, str]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., thread_count: _Optional[int] = ..., array_bytes: _Optional[int] = ..., threads_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., device: _Optional[_Union[KernelDevice, str]] = ...) -> None: ...
+    small_outputs: _containers.RepeatedCompositeFieldContainer[SmallOutput]
+    def __init__(self, verdict: _Optional[_Union[BenchmarkVerdict, str]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., thread_count: _Optional[int] = ..., array_bytes: _Optional[int] = ..., threads_per_second: _Optional[float] = ..., bytes_per_second: _Optional[float] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., fault: _Optional[_Union[KernelFault, _Mapping]] = ..., device: _Optional[_Union[KernelDevice, str]] = ..., small_outputs: _Optional[_Iterable[_Union[SmallOutput, _Mapping]]] = ...) -> None: ...
 
 class BenchmarkMismatch(_message.Message):
     __slots__ = ("output", "run", "failed_count", "index", "actual", "expected")
@@ -479,6 +481,18 @@ class BenchmarkMismatch(_message.Message):
     actual: float
     expected: float
     def __init__(self, output: _Optional[str] = ..., run: _Optional[int] = ..., failed_count: _Optional[int] = ..., index: _Optional[int] = ..., actual: _Optional[float] = ..., expected: _Optional[float] = ...) -> None: ...
+
+class SmallOutput(_message.Message):
+    __slots__ = ("output", "atol", "max_norm", "max_norm_rtol")
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ATOL_FIELD_NUMBER: _ClassVar[int]
+    MAX_NORM_FIELD_NUMBER: _ClassVar[int]
+    MAX_NORM_RTOL_FIELD_NUMBER: _ClassVar[int]
+    output: str
+    atol: float
+    max_norm: float
+    max_norm_rtol: float
+    def __init__(self, output: _Optional[str] = ..., atol: _Optional[float] = ..., max_norm: _Optional[float] = ..., max_norm_rtol: _Optional[float] = ...) -> None: ...
 
 class ListKernelsRequest(_message.Message):
     __slots__ = ()
@@ -567,7 +581,7 @@ class ExpectedOutputs(_message.Message):
     def __init__(self, outputs: _Optional[_Iterable[_Union[NamedTensor, _Mapping]]] = ...) -> None: ...
 
 class EvaluateResponse(_message.Message):
-    __slots__ = ("verdict", "message", "compiler_log", "run", "param", "resources", "run_times", "median_time", "p10_time", "p90_time", "min_time", "mismatches", "bit_exact_repeat", "array_bytes", "arch")
+    __slots__ = ("verdict", "message", "compiler_log", "run", "param", "resources", "run_times", "median_time", "p10_time", "p90_time", "min_time", "mismatches", "bit_exact_repeat", "array_bytes", "arch", "small_outputs")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     COMPILER_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -583,6 +597,7 @@ class EvaluateResponse(_message.Message):
     BIT_EXACT_REPEAT_FIELD_NUMBER: _ClassVar[int]
     ARRAY_BYTES_FIELD_NUMBER: _ClassVar[int]
     ARCH_FIELD_NUMBER: _ClassVar[int]
+    SMALL_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     verdict: EvaluationVerdict
     message: str
     compiler_log: str
@@ -598,7 +613,8 @@ class EvaluateResponse(_message.Message):
     bit_exact_repeat: bool
     array_bytes: int
     arch: str
-    def __init__(self, verdict: _Optional[_Union[EvaluationVerdict, str]] = ..., message: _Optional[str] = ..., compiler_log: _Optional[str] = ..., run: _Optional[int] = ..., param: _Optional[str] = ..., resources: _Optional[_Union[CudaResources, _Mapping]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., bit_exact_repeat: bool = ..., array_bytes: _Optional[int] = ..., arch: _Optional[str] = ...) -> None: ...
+    small_outputs: _containers.RepeatedCompositeFieldContainer[SmallOutput]
+    def __init__(self, verdict: _Optional[_Union[EvaluationVerdict, str]] = ..., message: _Optional[str] = ..., compiler_log: _Optional[str] = ..., run: _Optional[int] = ..., param: _Optional[str] = ..., resources: _Optional[_Union[CudaResources, _Mapping]] = ..., run_times: _Optional[_Iterable[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]]] = ..., median_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p10_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p90_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., min_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mismatches: _Optional[_Iterable[_Union[BenchmarkMismatch, _Mapping]]] = ..., bit_exact_repeat: bool = ..., array_bytes: _Optional[int] = ..., arch: _Optional[str] = ..., small_outputs: _Optional[_Iterable[_Union[SmallOutput, _Mapping]]] = ...) -> None: ...
 
 class GenerateDatasetRequest(_message.Message):
     __slots__ = ("pair_count", "seed", "categories", "dialects", "first_index", "validation_percent", "test_percent", "targets", "device")

@@ -196,7 +196,7 @@ class CompareOutputsResponse(_message.Message):
     def __init__(self, passed: bool = ..., outputs: _Optional[_Iterable[_Union[OutputComparison, _Mapping]]] = ...) -> None: ...
 
 class OutputComparison(_message.Message):
-    __slots__ = ("name", "verdict", "actual_dtype", "expected_dtype", "actual_shape", "expected_shape", "tolerances", "differences")
+    __slots__ = ("name", "verdict", "actual_dtype", "expected_dtype", "actual_shape", "expected_shape", "tolerances", "differences", "small_output")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     ACTUAL_DTYPE_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +205,7 @@ class OutputComparison(_message.Message):
     EXPECTED_SHAPE_FIELD_NUMBER: _ClassVar[int]
     TOLERANCES_FIELD_NUMBER: _ClassVar[int]
     DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    SMALL_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     name: str
     verdict: OutputVerdict
     actual_dtype: _tensor_pb2.Dtype
@@ -213,7 +214,8 @@ class OutputComparison(_message.Message):
     expected_shape: _containers.RepeatedScalarFieldContainer[int]
     tolerances: _containers.RepeatedCompositeFieldContainer[Tolerance]
     differences: Differences
-    def __init__(self, name: _Optional[str] = ..., verdict: _Optional[_Union[OutputVerdict, str]] = ..., actual_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., expected_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., actual_shape: _Optional[_Iterable[int]] = ..., expected_shape: _Optional[_Iterable[int]] = ..., tolerances: _Optional[_Iterable[_Union[Tolerance, _Mapping]]] = ..., differences: _Optional[_Union[Differences, _Mapping]] = ...) -> None: ...
+    small_output: _kernel_pb2.SmallOutput
+    def __init__(self, name: _Optional[str] = ..., verdict: _Optional[_Union[OutputVerdict, str]] = ..., actual_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., expected_dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., actual_shape: _Optional[_Iterable[int]] = ..., expected_shape: _Optional[_Iterable[int]] = ..., tolerances: _Optional[_Iterable[_Union[Tolerance, _Mapping]]] = ..., differences: _Optional[_Union[Differences, _Mapping]] = ..., small_output: _Optional[_Union[_kernel_pb2.SmallOutput, _Mapping]] = ...) -> None: ...
 
 class Differences(_message.Message):
     __slots__ = ("element_count", "failed_count", "counts", "max_absolute", "max_relative", "max_ulps", "ulp_histogram", "max_norm", "sufficient", "mismatches", "failed_rows")
@@ -385,16 +387,18 @@ class WasmFunction(_message.Message):
     def __init__(self, module: _Optional[bytes] = ..., function: _Optional[str] = ..., params: _Optional[_Iterable[_Union[WasmParam, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[WasmResult, _Mapping]]] = ..., share_instance: bool = ...) -> None: ...
 
 class WasmParam(_message.Message):
-    __slots__ = ("name", "dtype", "kind", "length")
+    __slots__ = ("name", "dtype", "kind", "length", "address_only")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_ONLY_FIELD_NUMBER: _ClassVar[int]
     name: str
     dtype: _tensor_pb2.Dtype
     kind: WasmParamKind
     length: int
-    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., kind: _Optional[_Union[WasmParamKind, str]] = ..., length: _Optional[int] = ...) -> None: ...
+    address_only: bool
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., kind: _Optional[_Union[WasmParamKind, str]] = ..., length: _Optional[int] = ..., address_only: bool = ...) -> None: ...
 
 class WasmResult(_message.Message):
     __slots__ = ("name", "dtype")

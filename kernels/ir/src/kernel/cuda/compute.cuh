@@ -69,12 +69,23 @@ __device__ __forceinline__ T atomic_compare_exchange(T* at, T expected, T x) {
     return number(compare_exchange(words(at), word(expected), word(x)), x);
 }
 
+// The lesser or greater; of a number and NaN the number.
+template <typename T>
+__device__ __forceinline__ T least_number(T a, T b) {
+    return minimum(a == a ? a : b, b == b ? b : a);
+}
+
+template <typename T>
+__device__ __forceinline__ T greatest_number(T a, T b) {
+    return maximum(a == a ? a : b, b == b ? b : a);
+}
+
 template <typename T>
 __device__ __forceinline__ T atomic_min(T* at, T x) {
     auto seen = *words(at);
     for (;;) {
         const T old = number(seen, x);
-        const auto before = compare_exchange(words(at), seen, word(minimum(old, x)));
+        const auto before = compare_exchange(words(at), seen, word(least_number(old, x)));
         if (before == seen) return old;
         seen = before;
     }
@@ -85,7 +96,7 @@ __device__ __forceinline__ T atomic_max(T* at, T x) {
     auto seen = *words(at);
     for (;;) {
         const T old = number(seen, x);
-        const auto before = compare_exchange(words(at), seen, word(maximum(old, x)));
+        const auto before = compare_exchange(words(at), seen, word(greatest_number(old, x)));
         if (before == seen) return old;
         seen = before;
     }
@@ -107,11 +118,11 @@ __device__ __forceinline__ u16 atomic_add_f16(u16* at, u16 x) {
 }
 
 __device__ __forceinline__ u16 atomic_min_f16(u16* at, u16 x) {
-    return replace_atomically(at, [x](u16 old) { return f32_to_f16(minimum(f16_to_f32(old), f16_to_f32(x))); });
+    return replace_atomically(at, [x](u16 old) { return f32_to_f16(least_number(f16_to_f32(old), f16_to_f32(x))); });
 }
 
 __device__ __forceinline__ u16 atomic_max_f16(u16* at, u16 x) {
-    return replace_atomically(at, [x](u16 old) { return f32_to_f16(maximum(f16_to_f32(old), f16_to_f32(x))); });
+    return replace_atomically(at, [x](u16 old) { return f32_to_f16(greatest_number(f16_to_f32(old), f16_to_f32(x))); });
 }
 
 __device__ __forceinline__ u16 atomic_add_bf16(u16* at, u16 x) {
@@ -119,11 +130,11 @@ __device__ __forceinline__ u16 atomic_add_bf16(u16* at, u16 x) {
 }
 
 __device__ __forceinline__ u16 atomic_min_bf16(u16* at, u16 x) {
-    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(minimum(bf16_to_f32(old), bf16_to_f32(x))); });
+    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(least_number(bf16_to_f32(old), bf16_to_f32(x))); });
 }
 
 __device__ __forceinline__ u16 atomic_max_bf16(u16* at, u16 x) {
-    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(maximum(bf16_to_f32(old), bf16_to_f32(x))); });
+    return replace_atomically(at, [x](u16 old) { return f32_to_bf16(greatest_number(bf16_to_f32(old), bf16_to_f32(x))); });
 }
 
 }  // namespace ir

@@ -226,6 +226,8 @@ impl Run<'_> {
         };
         match op {
             AtomicOp::Add => combine(self, BinaryOp::Add),
+            AtomicOp::Min if dtype.is_float() => self.extremum_of_numbers(BinaryOp::Min, dtype, before, operand),
+            AtomicOp::Max if dtype.is_float() => self.extremum_of_numbers(BinaryOp::Max, dtype, before, operand),
             AtomicOp::Min => combine(self, BinaryOp::Min),
             AtomicOp::Max => combine(self, BinaryOp::Max),
             AtomicOp::And => combine(self, BinaryOp::And),
@@ -252,6 +254,28 @@ impl Run<'_> {
         }
         self.code().release(ValType::I32, address);
         self.code().release(ty, before);
+    }
+
+    /// Pushes the lesser or greater of a previous value and an operand; of those the number, if the other is NaN.
+    fn extremum_of_numbers(&mut self, op: BinaryOp, dtype: Dtype, before: u32, operand: &Expr) {
+        let wide = dtype.compute();
+        let ty = value_type(wide);
+        let [a, b] = [(); 2].map(|()| self.code().scratch(ty));
+        self.code().sink().local_get(before);
+        self.scope.emitter.cast(dtype, wide);
+        self.code().sink().local_set(a);
+        self.scope.expr(operand);
+        self.scope.emitter.cast(dtype, wide);
+        self.code().sink().local_set(b);
+        for (value, other) in [(a, b), (b, a)] {
+            self.code().sink().local_get(value).local_get(other).local_get(value).local_get(value);
+            self.scope.emitter.binary(BinaryOp::Eq, wide);
+            self.code().sink().select();
+        }
+        self.scope.emitter.binary(op, wide);
+        self.scope.emitter.cast(wide, dtype);
+        self.code().release(ty, a);
+        self.code().release(ty, b);
     }
 
     /// Pushes the address of the element of a component, whose indices it checks; the component's offset and type.

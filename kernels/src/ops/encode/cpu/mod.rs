@@ -225,7 +225,8 @@ fn slice_batch(batch: &Batch, sequences: Range<usize>) -> Batch {
     let tokens = first as usize..cu_seqlens[cu_seqlens.len() - 1] as usize;
     Batch {
         ids: batch.ids[tokens.clone()].to_vec(),
-        token_type_ids: batch.token_type_ids.get(tokens).unwrap_or_default().to_vec(),
+        token_type_ids: batch.token_type_ids.get(tokens.clone()).unwrap_or_default().to_vec(),
+        position_rows: batch.position_rows.get(tokens).unwrap_or_default().to_vec(),
         cu_seqlens: cu_seqlens.iter().map(|start| start - first).collect(),
         max_seqlen: batch.max_seqlen,
     }

@@ -119,7 +119,8 @@ impl Primitives for Cpu {
                 let row = &mut hidden_states.numbers_mut()[token * width..][..width];
                 embeddings.word_embeddings.add_row(batch.ids[token] as usize, row)?;
                 if let Some(positions) = &embeddings.position_embeddings {
-                    positions.add_row(position_offset + position, row)?;
+                    let own = batch.position_rows.get(token).map(|row| *row as usize);
+                    positions.add_row(own.unwrap_or(position_offset + position), row)?;
                 }
                 if let Some(table) = &embeddings.token_type_embeddings {
                     table.add_row(batch.token_type_ids.get(token).map_or(0, |kind| *kind as usize), row)?;

@@ -21,14 +21,35 @@ launch_structs! {
 /// The most rows of a captured pass: with more, kernels take longer than their launches.
 const MAX_ROWS: usize = 1024;
 
-/// One buffer with the work items, ids, token type ids and cumulative sequence lengths of a batch.
+/// One buffer with the work items, ids, token type ids, position rows and cumulative sequence lengths of a batch.
 #[derive(Debug)]
 pub(super) struct DeviceBatch {
     buffer: Buffer<u32>,
     pub(super) items: WorkItemCounts,
     pub(super) rows: usize,
     pub(super) sequences: usize,
-    has_token_types: bool,
+    columns: OptionalColumns,
+}
+
+/// Which optional numbers a batch has for each token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct OptionalColumns {
+    token_types: bool,
+    position_rows: bool,
+}
+
+impl OptionalColumns {
+    fn of(batch: &Batch) -> Self {
+        Self { token_types: !batch.token_type_ids.is_empty(), position_rows: !batch.position_rows.is_empty() }
+    }
+
+    fn count(self) -> usize {
+        usize::from(self.token_types) + usize::from(self.position_rows)
+    }
+
+    fn code(self) -> u32 {
+        u32::from(self.token_types) + 2 * u32::from(self.position_rows)
+    }
 }
 
 /// The work items of attention, a sequence and its first query each: long, whole, middle and short.
@@ -107,7 +128,7 @@ pub(super) struct ShapeBucket {
     sequences: usize,
     /// Length classes in use: long, whole, middle, short.
     classes: [bool; 4],
-    has_token_types: bool,
+    columns: OptionalColumns,
 }
 
 impl ShapeBucket {
@@ -127,13 +148,13 @@ impl ShapeBucket {
             }
         }
         let small = rows > 0 && bucket <= MAX_ROWS && sequences <= MAX_ROWS && bucket - rows <= max_tokens;
-        small.then_some(Self { rows: bucket, sequences, classes, has_token_types: !batch.token_type_ids.is_empty() })
+        small.then_some(Self { rows: bucket, sequences, classes, columns: OptionalColumns::of(batch) })
     }
 
     /// The cache key.
     pub(super) fn shape(self) -> Result<Shape, OpError> {
         let classes = self.classes.iter().fold(0, |classes, class| 2 * classes + u32::from(*class));
-        Ok([fit(self.rows)?, fit(self.sequences)?, classes, self.has_token_types.into()])
+        Ok([fit(self.rows)?, fit(self.sequences)?, classes, self.columns.code()])
     }
 
     /// The most work items that a batch of this bucket can have.
@@ -158,12 +179,12 @@ impl DeviceBatch {
         let items = WorkItems::new(&batch.cu_seqlens)?;
         let counts = items.counts();
         let data = items.data();
-        let parts = [&data[..], &batch.ids, &batch.token_type_ids, &batch.cu_seqlens];
+        let parts = [&data[..], &batch.ids, &batch.token_type_ids, &batch.position_rows, &batch.cu_seqlens];
         let buffer = worker.alloc(parts.iter().map(|part| part.len()).sum())?;
         worker.upload_parts(parts.into_iter(), &buffer, 0)?;
         let rows = batch.ids.len();
         let sequences = batch.cu_seqlens.len().saturating_sub(1);
-        Ok(Self { buffer, items: counts, rows, sequences, has_token_types: !batch.token_type_ids.is_empty() })
+        Ok(Self { buffer, items: counts, rows, sequences, columns: OptionalColumns::of(batch) })
     }
 
     /// An uninitialised buffer for the batches of a bucket.
@@ -171,18 +192,27 @@ impl DeviceBatch {
         let items = bucket.items();
         let rows = bucket.rows;
         let sequences = bucket.sequences + 2;
-        let has_token_types = bucket.has_token_types;
-        let data = items.data() + rows * (1 + usize::from(has_token_types)) + sequences + 1;
-        Ok(Self { buffer: worker.alloc(data)?, items, rows, sequences, has_token_types })
+        let columns = bucket.columns;
+        let data = items.data() + rows * (1 + columns.count()) + sequences + 1;
+        Ok(Self { buffer: worker.alloc(data)?, items, rows, sequences, columns })
     }
 
     /// Uploads a padded batch of the bucket this buffer was made for.
     pub(super) fn upload(&self, batch: &Batch, worker: &Worker) -> Result<(), OpError> {
         let items = WorkItems::new(&batch.cu_seqlens)?.padded(self.items).data();
         let padding = vec![0; self.rows - batch.ids.len()];
-        let padding_types = if self.has_token_types { &padding[..] } else { &[] };
+        let padding_if = |is_there: bool| if is_there { &padding[..] } else { &[] };
         let cu_seqlens = self.padded_cu_seqlens(&batch.cu_seqlens)?;
-        let parts = [&items[..], &batch.ids, &padding, &batch.token_type_ids, padding_types, &cu_seqlens];
+        let parts = [
+            &items[..],
+            &batch.ids,
+            &padding,
+            &batch.token_type_ids,
+            padding_if(self.columns.token_types),
+            &batch.position_rows,
+            padding_if(self.columns.position_rows),
+            &cu_seqlens,
+        ];
         worker.upload_parts(parts.into_iter(), &self.buffer, 0).map(drop)
     }
 
@@ -208,11 +238,16 @@ impl DeviceBatch {
     }
 
     pub(super) fn token_type_ids(&self) -> u64 {
-        if self.has_token_types { self.address(self.ids() + self.rows) } else { 0 }
+        if self.columns.token_types { self.address(self.ids() + self.rows) } else { 0 }
+    }
+
+    pub(super) fn position_rows(&self) -> u64 {
+        let before = self.rows * (1 + usize::from(self.columns.token_types));
+        if self.columns.position_rows { self.address(self.ids() + before) } else { 0 }
     }
 
     pub(super) fn cu_seqlens(&self) -> u64 {
-        self.address(self.ids() + self.rows * if self.has_token_types { 2 } else { 1 })
+        self.address(self.ids() + self.rows * (1 + self.columns.count()))
     }
 }
 
@@ -275,7 +310,7 @@ mod tests {
             items: WorkItemCounts { long: 1, short: 3, ..WorkItemCounts::default() },
             rows: 16,
             sequences: 6,
-            has_token_types: false,
+            columns: OptionalColumns::default(),
         };
         assert_eq!(input.padded_cu_seqlens(&[0, 3, 12]).expect("few"), [0, 0, 3, 12, 12, 12, 16]);
         assert_eq!(input.padded_cu_seqlens(&[0, 3, 4, 5, 12]).expect("few"), [0, 0, 3, 4, 5, 12, 16]);

@@ -108,6 +108,7 @@ impl Primitives for ForwardPass<'_> {
         let params = EmbeddingNormParams {
             ids: self.input.address(self.input.ids()),
             token_type_ids: self.input.token_type_ids(),
+            position_rows: self.input.position_rows(),
             cu_seqlens: self.input.cu_seqlens(),
             word_embeddings: embeddings.word_embeddings.address(),
             position_embeddings: address(embeddings.position_embeddings.as_ref()),

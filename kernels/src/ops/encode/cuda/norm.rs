@@ -39,6 +39,7 @@ launch_structs! {
     pub(super) struct EmbeddingNormParams {
         pub(super) ids: "const u32*",
         pub(super) token_type_ids: "const u32*",
+        pub(super) position_rows: "const u32*",
         pub(super) cu_seqlens: "const u32*",
         pub(super) word_embeddings: "const u8*",
         pub(super) position_embeddings: "const u8*",

@@ -25,9 +25,10 @@ fn run_in<T: Real>(step: &SoftmaxStep, memory: &Memory<'_>, worker: &Worker) -> 
     let softmax = |row: &mut [T]| {
         let greatest = lanes::fold(row, T::LEAST, T::maximum).to_f64();
         if is_log {
-            let shift = greatest + lanes::sum_of(row, |x| T::exp(x - greatest)).ln();
-            // Infinity less infinity is NaN, also where the greatest is -inf.
-            lanes::update(row, |_, x| x - shift);
+            let log_sum = lanes::sum_of(row, |x| T::exp(x - greatest)).ln();
+            // The sum of both would round the logarithm away where the greatest value is large. Infinity less infinity is NaN, also where
+            // the greatest is -inf.
+            lanes::update(row, |_, x| (x - greatest) - log_sum);
         } else {
             lanes::update(row, |_, x| T::exp(x - greatest));
             let reciprocal = lanes::sum_of(row, |x| x).recip();

@@ -1,14 +1,17 @@
 //! Expands a node of the caller into nodes of the graph.
 
-use accelerd_ir::{Dtype, scalar::Literal};
+use accelerd_ir::{
+    Dtype,
+    scalar::{Builder, Literal},
+};
 
 use crate::{
     Attribute, Graph, GraphError, NodeSpec, TensorType,
     attributes::Attributes,
     dims,
     elementwise::{Expr, Scope},
-    graph::ValueId,
-    op::Op,
+    graph::{Node, ValueId},
+    op::{Op, ReduceOp},
 };
 
 pub(crate) type Result<T> = std::result::Result<T, GraphError>;
@@ -134,6 +137,30 @@ impl<'a> Expansion<'a> {
         let result = function(&scope, loaded).cast(dtype);
         let function = scope.finish(result).map_err(|error| self.error("inputs", "types that it takes", error))?;
         self.push(Op::Map(function), &operands, TensorType { dtype, shape })
+    }
+
+    /// An elementwise function of a value, computed in [`Dtype::compute`] of the value's type. It is a part of the reduction that computes
+    /// the value, if one does.
+    pub(crate) fn map_reduced(
+        &mut self,
+        value: ValueId,
+        dtype: Dtype,
+        function: impl for<'s> FnOnce(Expr<'s>) -> Expr<'s>,
+    ) -> Result<ValueId> {
+        let node = if let ValueId::Node(nth) = value { Some(self.graph.nodes[nth].clone()) } else { None };
+        let Some(Node { op: Op::Reduce(reduce), operands, result, .. }) = node else {
+            let mapped = self.map([value], self.dtype(value).compute(), |[value]| function(value))?;
+            return self.cast(mapped, dtype);
+        };
+        let scope = Scope::new(&[result.dtype]);
+        let mapped = function(scope.param(0).cast(result.dtype.compute())).cast(dtype);
+        let function = scope.finish(mapped).map_err(|error| self.error("inputs", "types that it takes", error))?;
+        let mut builder = Builder::new(&[reduce.accumulate]);
+        let accumulated = builder.param(0);
+        let reduced = builder.call(&reduce.epilogue, &[accumulated]);
+        let results = builder.call(&function, &reduced);
+        let reduce = ReduceOp { epilogue: builder.finish(&results), ..reduce };
+        self.push(Op::Reduce(reduce), &operands, TensorType { dtype, ..result })
     }
 
     /// A value in another type.

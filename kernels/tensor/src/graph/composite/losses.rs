@@ -47,8 +47,9 @@ impl Reduction {
             Self::Sum => g.op("sum", &[losses], &rounded),
             Self::BatchMean => {
                 let batch = g.shape(losses).first().copied().unwrap_or(1) as f64;
-                let sum = g.op("sum", &[losses], &[("dtype", named(dtype.compute()))])?;
-                g.map([sum], dtype, |[sum]| sum / batch)
+                let sum = g.op("sum", &[losses], &[("dtype", named(Dtype::F64))])?;
+                let mean = g.map([sum], Dtype::F64, |[sum]| sum / batch)?;
+                g.cast(mean, dtype)
             }
         }
     }
@@ -78,7 +79,8 @@ fn smooth_l1_loss(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     if beta == 0.0 {
         return of_distance(g, |d| d);
     }
-    of_distance(g, |d| d.lt(beta).select(d * d * 0.5 / beta, d - 0.5 * beta))
+    // The square of a distance below a small `beta` would underflow.
+    of_distance(g, |d| d.lt(beta).select(d / beta * d * 0.5, d - 0.5 * beta))
 }
 
 /// `delta` times the smooth loss.
@@ -101,26 +103,26 @@ fn binary_cross_entropy(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     weighted(g, losses, dtype)
 }
 
-/// The operands are logits, targets of equal shape, and maybe weights of elements and of positive targets.
+/// The operands are logits, targets of equal shape, and maybe weights of elements and of positive targets. For targets from 0 to 1 the loss
+/// is a sum of numbers that are not negative, so that nothing cancels.
 fn binary_cross_entropy_with_logits(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     g.expect_operands(2, 4)?;
     let dtype = g.common_float(g.operands().len())?;
     let [input, target] = input_and_target(g)?;
     let compute = dtype.compute();
     let losses = if let Some(&weight) = g.operands().get(3) {
-        g.map([input, target, weight], compute, |[x, t, weight]| {
-            t.complement() * x + ((weight - 1.0) * t + 1.0) * log_1p_exp_of_negative(x)
-        })
+        g.map([input, target, weight], compute, |[x, t, weight]| of_logit(x, t, weight * t))
     } else {
-        g.map([input, target], compute, |[x, t]| t.complement() * x + log_1p_exp_of_negative(x))
+        g.map([input, target], compute, |[x, t]| of_logit(x, t, t))
     };
     let losses = losses?;
     weighted(g, losses, dtype)
 }
 
-/// log(1 + exp(-x)), without overflow.
-fn log_1p_exp_of_negative(x: Expr<'_>) -> Expr<'_> {
-    (-x).max(0.0) + (-x.abs()).exp().log1p()
+/// `(1 - target) * log(1 + exp(x)) + weight * log(1 + exp(-x))`, without overflow.
+fn of_logit<'a>(x: Expr<'a>, target: Expr<'a>, weight: Expr<'a>) -> Expr<'a> {
+    let tail = (-x.abs()).exp().log1p();
+    target.complement() * (x.max(0.0) + tail) + weight * ((-x).max(0.0) + tail)
 }
 
 /// Input and target, which have the same shape; weights broadcast to it.

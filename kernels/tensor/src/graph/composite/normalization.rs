@@ -1,7 +1,7 @@
 //! Normalisation of channels: batch, group and instance norm.
 
 use crate::{
-    Attribute, TensorType,
+    Attribute, Dtype, TensorType,
     graph::ValueId,
     signature::{Condition, DtypeRule, Results, ShapeRule},
 };
@@ -60,7 +60,7 @@ fn batch_norm(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
         return Err(g.error("inputs[0]", "more than 1 value of each channel to train", count));
     }
     let dims: Vec<_> = (0..x.shape.len()).filter(|dim| *dim != 1).collect();
-    let [mean, var] = moments(g, g.operands()[0], &dims, &x)?;
+    let [mean, var] = moments(g, g.operands()[0], &dims)?;
     let [mean, var] = [g.reshape(mean, &x.shape[1..2])?, g.reshape(var, &x.shape[1..2])?];
     let affine = affine(g, [mean, var], eps, first, &x)?;
     let mut results = vec![normalized(g, g.operands()[0], &affine, &x)?];
@@ -89,7 +89,7 @@ fn group_norm(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
     let values = g.reshape(g.operands()[0], &grouped)?;
     let grouped = TensorType { shape: grouped, ..x.clone() };
     let dims: Vec<_> = (2..grouped.shape.len()).collect();
-    let moments = moments(g, values, &dims, &grouped)?;
+    let moments = moments(g, values, &dims)?;
     let mut affine = affine(g, moments, eps, 1, &x)?;
     for parameter in [&mut affine.weight, &mut affine.bias].into_iter().flatten() {
         *parameter = g.reshape(*parameter, &[&grouped.shape[1..3], &vec![1; x.shape.len() - 2][..]].concat())?;
@@ -108,7 +108,7 @@ fn instance_norm(g: &mut Expansion<'_>) -> Result<Vec<ValueId>> {
         return Err(g.error("inputs[0]", "more than 1 value of each channel", count));
     }
     let dims: Vec<_> = (2..x.shape.len()).collect();
-    let moments = moments(g, g.operands()[0], &dims, &x)?;
+    let moments = moments(g, g.operands()[0], &dims)?;
     let affine = affine(g, moments, eps, 1, &x)?;
     Ok(vec![normalized(g, g.operands()[0], &affine, &x)?])
 }
@@ -121,12 +121,12 @@ fn channels(g: &Expansion<'_>, rank: usize) -> Result<TensorType> {
     (got >= rank).then_some(x).ok_or_else(|| g.error("inputs[0]", format!("at least {rank} dimensions"), got))
 }
 
-/// Mean and variance over dimensions, which keep the extent 1.
-fn moments(g: &mut Expansion<'_>, values: ValueId, dims: &[usize], x: &TensorType) -> Result<[ValueId; 2]> {
-    let over = [("dim", extents(dims)), ("keepdim", Attribute::Bool(true)), ("dtype", named(x.dtype.compute()))];
+/// Mean and variance over dimensions, which keep the extent 1, in f64: the squares of numbers from 1e19 on are out of the range of f32.
+fn moments(g: &mut Expansion<'_>, values: ValueId, dims: &[usize]) -> Result<[ValueId; 2]> {
+    let over = [("dim", extents(dims)), ("keepdim", Attribute::Bool(true)), ("dtype", named(Dtype::F64))];
     let mean = g.op("mean", &[values], &over)?;
-    let biased = [&over[..], &[("correction", Attribute::Int(0))]].concat();
-    Ok([mean, g.op("var", &[values], &biased)?])
+    let squares = g.map([values, mean], Dtype::F64, |[x, mean]| (x - mean) * (x - mean))?;
+    Ok([mean, g.op("mean", &[squares], &over)?])
 }
 
 /// Statistics, and the weight and bias that are operands from `first`. Vectors are those of channels.
@@ -136,9 +136,8 @@ fn affine(g: &mut Expansion<'_>, moments: [ValueId; 2], eps: f64, first: usize, 
         g.float(nth)?;
         g.expect_shape(nth, vector)?;
     }
-    let compute = x.dtype.compute();
     let [mean, var] = moments;
-    let scale = g.map([var], compute, |[var]| (var + eps).sqrt().reciprocal())?;
+    let scale = g.map_reduced(var, x.dtype.compute(), |var| (var + eps).sqrt().reciprocal())?;
     let column = [vector, &vec![1; x.shape.len() - 2][..]].concat();
     let mut aligned = |value: ValueId| match g.shape(value) {
         shape if shape == vector => g.reshape(value, &column),

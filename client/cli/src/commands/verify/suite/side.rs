@@ -108,6 +108,10 @@ fn wasm_param(fields: &mut Fields<'_>) -> Option<WasmParam> {
     let dtype = element_type(fields);
     let kind = fields.choice("kind", &kinds).unwrap_or(WasmParamKind::Value);
     let length = fields.small_integer("length", 1);
+    let address_only = fields.flag("address_only").unwrap_or(false);
+    if address_only && kind == WasmParamKind::Value {
+        fields.note("address_only", "expected none for a value");
+    }
     match (kind, length) {
         (WasmParamKind::Value, Some(_)) => fields.note("length", "expected none for a value"),
         (WasmParamKind::Input | WasmParamKind::Output | WasmParamKind::InOut, None) => {
@@ -115,7 +119,8 @@ fn wasm_param(fields: &mut Fields<'_>) -> Option<WasmParam> {
         }
         _ => {}
     }
-    Some(WasmParam { name: name?, dtype: dtype?.into(), kind: kind.into(), length: length.unwrap_or(0) })
+    let (kind, length) = (kind.into(), length.unwrap_or(0));
+    Some(WasmParam { name: name?, dtype: dtype?.into(), kind, length, address_only })
 }
 
 fn element_type(fields: &mut Fields<'_>) -> Option<accelerd_client::proto::Dtype> {

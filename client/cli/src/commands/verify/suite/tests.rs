@@ -92,12 +92,13 @@ fn json_and_toml_say_the_same() {
 fn parameters_of_webassembly_and_constants_of_python_are_passed_on() {
     let suite = "[[check]]\nname = 'f'\nreference = { python = 'f.py', constants = { N = 3, X = 0.5, B = true } }\n\
         [check.subject]\nwasm = 'f.wasm'\nshare_instance = true\nresults = [{ name = 'r', dtype = 'i32' }]\n\
-        params = [{ name = 'n', dtype = 'i64' }, { name = 'x', dtype = 'f64', kind = 'in_out', length = 8 }]\n";
+        params = [{ name = 'n', dtype = 'i64' }, { name = 'x', dtype = 'f64', kind = 'in_out', length = 8, address_only = true }]\n";
     let param = |name: &str, dtype: Dtype, kind: WasmParamKind, length| WasmParam {
         name: name.to_owned(),
         dtype: dtype.into(),
         kind: kind.into(),
         length,
+        address_only: kind == WasmParamKind::InOut,
     };
     let wasm = WasmFunction::new(vec![0, 1])
         .name("")
