@@ -18,6 +18,34 @@ pub struct Collection {
     name: String,
 }
 
+/// A prompt, which is prepended to texts before they are embedded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Prompt {
+    /// The collection's; for a new collection the model's.
+    #[default]
+    Default,
+    /// The model's prompt of this name.
+    Named(String),
+    /// This text; empty for no prompt.
+    Text(String),
+}
+
+impl Prompt {
+    /// No prompt, whatever the collection has.
+    pub fn none() -> Self {
+        Self::Text(String::new())
+    }
+
+    /// The fields of a request: the name, and the text.
+    fn into_wire(self) -> (String, Option<String>) {
+        match self {
+            Self::Default => Default::default(),
+            Self::Named(name) => (name, None),
+            Self::Text(text) => (String::new(), Some(text)),
+        }
+    }
+}
+
 /// Options of a new collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CollectionOptions {
@@ -29,6 +57,10 @@ pub struct CollectionOptions {
     pub storage: Dtype,
     /// Model that embeds its texts; empty for vectors only.
     pub model: String,
+    /// Prompt of the texts of points; by default the model's for documents.
+    pub document_prompt: Prompt,
+    /// Prompt of the texts of queries; by default the model's for queries.
+    pub query_prompt: Prompt,
     /// Payload field to index for [`SearchOptions::hybrid`]; empty for none.
     pub text_field: String,
     /// True if acknowledged writes survive a crash; `None` means that they do if the daemon has a data folder.
@@ -53,6 +85,8 @@ pub struct Upsert {
     pub points: Points,
     /// Empty, or one payload per point.
     pub payloads: Vec<Payload>,
+    /// Prompt of the texts; by default the collection's for documents.
+    pub prompt: Prompt,
 }
 
 /// Result of an upsert.
@@ -92,6 +126,8 @@ pub struct SearchOptions {
     pub fusion: Fusion,
     /// Weight of the text ranking in a hybrid search, from 0 to 1; default 0.5.
     pub text_weight: Option<f32>,
+    /// Prompt of the texts; by default the collection's for queries.
+    pub prompt: Prompt,
 }
 
 impl SearchOptions {
@@ -106,6 +142,7 @@ impl SearchOptions {
             hybrid: false,
             fusion: Fusion::Unspecified,
             text_weight: None,
+            prompt: Prompt::Default,
         }
     }
 
@@ -113,6 +150,13 @@ impl SearchOptions {
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(filter);
+        self
+    }
+
+    /// Sets the prompt of the texts.
+    #[must_use]
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompt = prompt;
         self
     }
 
@@ -239,7 +283,13 @@ impl Collection {
 
     /// Creates the collection.
     pub async fn create(&self, options: &CollectionOptions) -> Result<proto::Collection> {
+        let (document_prompt_name, document_prompt) = options.document_prompt.clone().into_wire();
+        let (query_prompt_name, query_prompt) = options.query_prompt.clone().into_wire();
         let request = proto::CreateCollectionRequest {
+            document_prompt_name,
+            document_prompt,
+            query_prompt_name,
+            query_prompt,
             name: self.name.clone(),
             dimensions: options.dimensions,
             metric: options.metric.into(),
@@ -276,18 +326,19 @@ impl Collection {
         vectors: impl Into<Tensor>,
         payloads: Vec<Payload>,
     ) -> Result<Upserted> {
-        self.upsert(Upsert { ids: ids.into(), points: Points::Vectors(vectors.into()), payloads }).await
+        let points = Points::Vectors(vectors.into());
+        self.upsert(Upsert { ids: ids.into(), points, payloads, prompt: Prompt::Default }).await
     }
 
-    /// Upserts texts, which the collection's model embeds, atomically.
+    /// Upserts texts, which the collection's model embeds after the collection's prompt, atomically.
     pub async fn upsert_texts(
         &self,
         ids: impl Into<Ids>,
         texts: impl IntoIterator<Item = impl Into<String>>,
         payloads: Vec<Payload>,
     ) -> Result<Upserted> {
-        let texts = texts.into_iter().map(Into::into).collect();
-        self.upsert(Upsert { ids: ids.into(), points: Points::Texts(texts), payloads }).await
+        let points = Points::Texts(texts.into_iter().map(Into::into).collect());
+        self.upsert(Upsert { ids: ids.into(), points, payloads, prompt: Prompt::Default }).await
     }
 
     /// Inserts points and replaces those whose ids exist, atomically.
@@ -341,7 +392,10 @@ impl Collection {
     }
 
     async fn search(&self, query: Query, options: &SearchOptions) -> Result<SearchResults> {
+        let (prompt_name, prompt) = options.prompt.clone().into_wire();
         let request = proto::SearchRequest {
+            prompt_name,
+            prompt,
             collection: self.name.clone(),
             query: Some(query),
             limit: options.limit,
@@ -427,8 +481,11 @@ fn upsert_request(collection: String, upsert: Upsert) -> proto::UpsertRequest {
         Points::Vectors(vectors) => upsert_request::Points::Vectors(vectors),
         Points::Texts(values) => upsert_request::Points::Texts(proto::TextInput { values }),
     };
+    let (prompt_name, prompt) = upsert.prompt.into_wire();
     proto::UpsertRequest {
         collection,
+        prompt_name,
+        prompt,
         ids: Some(upsert.ids.into()),
         points: Some(points),
         payloads: upsert.payloads.into_iter().map(payload_to_wire).collect(),

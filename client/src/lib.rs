@@ -67,8 +67,8 @@ pub use self::{
     call::Client,
     cluster::{ClusterOptions, Clusters},
     collection::{
-        Collection, CollectionOptions, Cursor, Hit, Points, PointsPage, ScrollOptions, SearchOptions, SearchResults,
-        StoredPoints, Upsert, UpsertOutcome, Upserted,
+        Collection, CollectionOptions, Cursor, Hit, Points, PointsPage, Prompt, ScrollOptions, SearchOptions,
+        SearchResults, StoredPoints, Upsert, UpsertOutcome, Upserted,
     },
     connect::{Builder, DEFAULT_URL},
     data_parallel::DataParallel,

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, num::NonZero, time::Duration};
 
 use accelerd_client::{
     Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
-    Payload, Points, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
+    Payload, Points, Prompt, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
 };
 use accelerd_test_support::{DIM, FakeDaemon, REPORT, busy, tensor};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -203,13 +203,37 @@ async fn a_collection_lives_from_create_to_delete() {
 }
 
 #[tokio::test]
+async fn prompts_are_sent_by_name_or_by_text() {
+    let fake = FakeDaemon::default();
+    let code = connected(&fake).await.collection("code");
+    let document_prompt = Prompt::Named("passage".into());
+    let options = CollectionOptions { document_prompt, query_prompt: Prompt::none(), ..text_collection() };
+    let made = code.create(&options).await.expect("made");
+    assert_eq!((made.document_prompt_name.as_str(), made.document_prompt.as_deref()), ("passage", Some("passage: ")));
+    assert_eq!((made.query_prompt_name.as_str(), made.query_prompt.as_deref()), ("", Some("")));
+    code.upsert_texts(vec![1_u64], ["open a socket"], vec![]).await.expect("written");
+    let points = Points::Texts(vec!["open a socket".into()]);
+    let prompt = Prompt::Text("title: ".into());
+    code.upsert(Upsert { ids: vec![2_u64].into(), points, payloads: vec![], prompt }).await.expect("written");
+    let named = SearchOptions::limit(1).prompt(Prompt::Named("query".into()));
+    for options in [SearchOptions::limit(1), named, SearchOptions::limit(1).prompt(Prompt::none())] {
+        code.search_text(["open"], &options).await.expect("found");
+    }
+    let expected = [("", None), ("", Some("title: ")), ("", None), ("query", None), ("", Some(""))];
+    let expected = expected.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
+    assert_eq!(fake.state().prompts, expected);
+}
+
+#[tokio::test]
 async fn a_failed_batch_does_not_end_the_stream() {
     let fake = FakeDaemon::default();
     let code = connected(&fake).await.collection("code");
     code.create(&text_collection()).await.expect("made");
     fake.state().failing_step = Some(1);
-    let step =
-        |n: u64| Upsert { ids: vec![n].into(), points: Points::Vectors(tensor(&[vec![1.0; DIM]])), payloads: vec![] };
+    let step = |n: u64| {
+        let points = Points::Vectors(tensor(&[vec![1.0; DIM]]));
+        Upsert { ids: vec![n].into(), points, payloads: vec![], prompt: Prompt::Default }
+    };
     let outcomes = code.upsert_stream(stream::iter(0..3).map(step)).await.expect("the stream opens");
     let outcomes: Vec<_> = outcomes.try_collect().await.expect("every step is answered");
     let failed: Vec<_> = outcomes.iter().filter(|o| o.result.is_err()).map(|o| o.sequence).collect();

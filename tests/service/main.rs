@@ -27,6 +27,7 @@ mod models;
 mod observe;
 mod parse;
 mod parse_client;
+mod prompts;
 mod rerank;
 mod resets;
 mod resident_tensors;

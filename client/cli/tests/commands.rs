@@ -454,6 +454,34 @@ async fn hits_are_reranked_by_their_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn prompts_are_those_of_the_collection_unless_a_search_asks_for_others() {
+    let (fake, server) = served().await;
+    let folder = tree();
+    let prompts = ["--document-prompt-name", "passage", "--query-prompt", "find "];
+    index(&server, folder.path(), &prompts).await;
+    let listed = run(&server, &["collections", "list"]).await;
+    assert!(listed.out.contains(r#"code: prompts "passage: " for documents, "find " for queries"#), "{}", listed.out);
+    let listed = run(&server, &["collections", "list", "--json"]).await.json();
+    let listed = &listed["collections"][0];
+    assert_eq!((&listed["document_prompt"], &listed["query_prompt"]), (&"passage: ".into(), &"find ".into()));
+    index(&server, folder.path(), &prompts).await;
+    let root = folder.path().to_str().expect("UTF-8");
+    let refused = run(&server, &["index", root, "-c", "code", "--document-prompt", "title: "]).await;
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains(r#"the document prompt "passage", not "title: ""#), "{}", refused.err);
+
+    fake.state().prompts.clear();
+    for words in [&[][..], &["--prompt-name", "passage"], &["--prompt", ""]] {
+        assert_eq!(run(&server, &[&["search", "compress it", "-c", "code"], words].concat()).await.code, 0);
+    }
+    let expected = [("", None), ("passage", None), ("", Some(""))];
+    let expected = expected.map(|(name, text)| (name.to_owned(), text.map(str::to_owned)));
+    assert_eq!(fake.state().prompts, expected);
+    let both = run(&server, &["search", "compress it", "-c", "code", "--prompt", "a", "--prompt-name", "b"]).await;
+    assert_eq!(both.code, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn watch_prints_one_document_per_line() {
     let (_fake, server) = served().await;
     let ran = run(&server, &["stats", "--watch", "--json"]).await;

@@ -122,6 +122,24 @@ def test_collections_are_filled_searched_and_scrolled(server: str) -> None:
     run(server, test, max_message_bytes=20_000)
 
 
+def test_collections_have_prompts(server: str) -> None:
+    async def test(client: AsyncClient) -> None:
+        name = f"aio-{uuid.uuid4().hex}"
+        collection = await client.create_collection(name, model="builtin", document_prompt="read ")
+        try:
+            assert (await collection.describe()).document_prompt == "read "
+            await collection.upsert([1], texts=["a file"])
+            await collection.upsert([2], texts=["a file"], prompt="write ")
+            ((hit,),) = await collection.search(texts=["a file"], k=1, prompt="write ")
+            assert hit.id == 2
+            ((hit,),) = await collection.search(texts=["read a file"], k=1)
+            assert hit.id == 1
+        finally:
+            await collection.delete()
+
+    run(server, test)
+
+
 def test_what_cannot_be_split_is_refused(server: str) -> None:
     async def test(client: AsyncClient) -> None:
         with pytest.raises(MessageTooLargeError):

@@ -143,6 +143,34 @@ def test_words_count_as_well_as_vectors_where_a_field_has_them(client: Client) -
     collection.delete()
 
 
+def test_texts_of_a_collection_have_its_prompts_or_those_of_a_call(client: Client) -> None:
+    collection = client.create_collection(
+        f"python-{uuid.uuid4().hex}", model="builtin", document_prompt="read ", query_prompt="write "
+    )
+    info = collection.describe()
+    assert (info.document_prompt, info.document_prompt_name) == ("read ", "")
+    assert (info.query_prompt, info.query_prompt_name) == ("write ", "")
+    collection.upsert([1], texts=["a file"])
+    collection.upsert([2], texts=["a file"], prompt="write ")
+    assert [*collection.upsert_many([{"ids": [3], "texts": ["a file"], "prompt": ""}])] == [1]
+    prompts = {1: "read ", 2: "write ", 3: ""}
+    for point in collection.get([1, 2, 3], vectors=True):
+        np.testing.assert_array_equal(point.vector, client.embed(["a file"], prompt=prompts[int(point.id)])[0])
+    assert collection.search(texts=["a file"], k=1)[0][0].id == 2
+    assert collection.search(texts=["a file"], k=1, prompt="read ")[0][0].id == 1
+    assert collection.search_columns(texts=["a file"], k=1, prompt="").ids == [3]
+    with pytest.raises(InvalidArgumentError, match=r'prompt_name: "builtin" has no prompts, got "query"'):
+        collection.search(texts=["a file"], prompt_name="query")
+    with pytest.raises(InvalidArgumentError, match="document_prompt_name"):
+        client.create_collection("prompted", model="builtin", document_prompt_name="passage")
+    with pytest.raises(InvalidArgumentError, match="prompt: expected none with vectors"):
+        collection.search(vectors=[[0.5] * 256], prompt="read ")
+    collection.delete()
+    plain = client.create_collection(f"python-{uuid.uuid4().hex}", model="builtin")
+    assert plain.describe().document_prompt is None and plain.describe().query_prompt is None
+    plain.delete()
+
+
 def test_similar_rows_are_those_numpy_finds(client: Client) -> None:
     random = np.random.default_rng(7)
     queries, corpus = random.standard_normal((5, 33)), random.standard_normal((200, 33))

@@ -46,6 +46,9 @@ def blocking(client: Client) -> None:
     similar = client.find_similar([[1.0]], np.zeros((3, 1)), 1)
     assert_type(similar.indices, NDArray[np.int32])
     collection = client.create_collection("a", dimensions=2)
+    client.create_collection("b", model="e5", document_prompt_name="passage", query_prompt="query: ")
+    assert_type(collection.describe().document_prompt, str | None)
+    assert_type(collection.search(texts=["a"], prompt_name="query"), list[list[Hit]])
     steps: list[UpsertStep] = [{"ids": [1], "vectors": [[1.0, 2.0]]}]
     assert_type([*collection.upsert_many(steps)], list[int])
     assert_type(collection.upsert([1], texts=["a"], payloads=[{"n": 1, "s": "x"}]), int)

@@ -15,12 +15,13 @@ use std::{
 };
 
 use accelerd_collections::{
-    BoxError, Collections, NewCollection, NewPayloads, NewPoints, Services, Settings, TextEmbedder, Vectors,
+    BoxError, Collections, NewCollection, NewPayloads, NewPoints, PromptChoice, Services, Settings, TextEmbedder,
+    TextOptions, Vectors,
 };
 use accelerd_engine::{Context, Engine, EngineConfig, LaneConfig};
 use accelerd_kernels::{Choice, DeviceId, Matrix, Settings as Devices, discover};
 use accelerd_proto::v1::{Payload, Value, value::Kind};
-use accelerd_store::{Ids, Metric, Storage};
+use accelerd_store::{Ids, Metric, Prompts, Storage};
 use futures::future::BoxFuture;
 
 /// Points of an upsert.
@@ -71,12 +72,15 @@ impl TextEmbedder for NoEmbedder {
         Err("there is no model".into())
     }
 
+    fn prompts(&self, _: &str, _: PromptChoice, _: PromptChoice) -> Result<Option<Prompts>, BoxError> {
+        Err("there is no model".into())
+    }
+
     fn embed<'a>(
         &'a self,
         _: &'a str,
         _: Vec<String>,
-        _: u32,
-        _: bool,
+        _: TextOptions,
         _: Context,
     ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         Box::pin(async { Err("there is no model".into()) })
@@ -147,6 +151,8 @@ async fn write(engine: &Engine, options: &Options, dir: &Path) -> Result<(), Box
         metric: Metric::Cosine,
         storage: Storage::Bf16,
         model: String::new(),
+        document_prompt: PromptChoice::Default,
+        query_prompt: PromptChoice::Default,
         text_field: String::new(),
         owner: String::new(),
         durable: Some(true),

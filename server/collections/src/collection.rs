@@ -18,6 +18,8 @@ use super::{
     generation::Generation,
     not_found,
     points::Upserted,
+    prompt::{PromptChoice, TextRole},
+    services::TextOptions,
     shared::{Held, ModelDigest, Prepared, Shared},
     writer::{Log, View, Writer, WriterRequest},
 };
@@ -45,8 +47,8 @@ pub struct Collection {
 pub enum Vectors {
     /// One vector per row.
     Rows(Matrix),
-    /// Texts for the collection's model to embed.
-    Texts(Vec<String>),
+    /// Texts for the collection's model to embed, and their prompt; by default the collection's.
+    Texts(Vec<String>, PromptChoice),
 }
 
 /// Points to upsert.
@@ -149,7 +151,7 @@ impl Collection {
         let NewPoints { ids, vectors, payloads } = points;
         let count = match &vectors {
             Vectors::Rows(rows) => rows.rows(),
-            Vectors::Texts(texts) => texts.len(),
+            Vectors::Texts(texts, _) => texts.len(),
         };
         check_ids(&ids, count)?;
         let payload_bytes = self.check_payloads(&payloads, count)?;
@@ -157,7 +159,7 @@ impl Collection {
         let copies = if self.meta().durable { 2 } else { 1 };
         let bytes = count as u64 * (u64::from(self.meta().dim) * 4 + POINT_BYTES) + copies * payload_bytes;
         let reservation = self.shared.env.budget.reserve_for(context.principal, bytes)?;
-        let vectors = self.vectors("vectors", vectors, may_wait, context).await?;
+        let vectors = self.vectors(TextRole::Document, vectors, may_wait, context).await?;
         Ok(Prepared { ids, vectors, payloads, reservation })
     }
 
@@ -238,7 +240,7 @@ impl Collection {
     /// Checks the dim of vectors, or embeds texts.
     pub(super) async fn vectors(
         &self,
-        field: &str,
+        role: TextRole,
         vectors: Vectors,
         may_wait: bool,
         context: Context,
@@ -247,9 +249,9 @@ impl Collection {
         match vectors {
             Vectors::Rows(rows) if rows.cols() == dim as usize => Ok(rows),
             Vectors::Rows(rows) => {
-                Err(CollectionError::invalid(field, format!("expected vectors of dim {dim}, got {}", rows.cols())))
+                Err(CollectionError::invalid("vectors", format!("expected vectors of dim {dim}, got {}", rows.cols())))
             }
-            Vectors::Texts(texts) => {
+            Vectors::Texts(texts, prompt) => {
                 let model = &self.meta().model;
                 if model.is_empty() {
                     let reason = format!("collection {:?} has no model, so it takes vectors only", self.meta().name);
@@ -257,7 +259,8 @@ impl Collection {
                 }
                 let embedder = &self.shared.env.services.embedder;
                 self.shared.check_digest(&embedder.digest(model).map_err(CollectionError::Embedder)?)?;
-                let embedded = embedder.embed(model, texts, dim, may_wait, context).await;
+                let options = TextOptions { dimensions: dim, prompt: prompt.or_of(self.meta(), role), may_wait };
+                let embedded = embedder.embed(model, texts, options, context).await;
                 let (vectors, digest) = embedded.map_err(CollectionError::Embedder)?;
                 // Another model may have been loaded under this name since the check.
                 self.shared.adopt_digest(digest).await?;

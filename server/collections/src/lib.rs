@@ -26,7 +26,7 @@ use std::{
 };
 
 use accelerd_kernels::{DeviceId, ledger::Ledger};
-use accelerd_store::{CollectionMeta, Damage, Fsync, Metric, Storage, Store, StoreError};
+use accelerd_store::{CollectionMeta, Damage, Fsync, Metric, Prompts, Storage, Store, StoreError};
 use futures::{StreamExt as _, stream};
 use tokio::runtime::Handle;
 
@@ -45,6 +45,7 @@ mod new_payloads;
 mod order;
 mod payload;
 mod points;
+mod prompt;
 mod recovery;
 mod row_sink;
 mod scroll;
@@ -68,10 +69,11 @@ pub use hybrid::{Fusion, Hybrid};
 pub use ids::{PointId, parse_ids};
 pub use new_payloads::NewPayloads;
 pub use points::Upserted;
+pub use prompt::PromptChoice;
 pub use recovery::RecoveryProgress;
 pub use scroll::{MAX_PAGE, Page, PageSpec};
 pub use search::{Found, Query, SearchSpec};
-pub use services::{Services, TextEmbedder};
+pub use services::{Services, TextEmbedder, TextOptions};
 pub use shared::Prepared;
 pub use snapshot::{OpenSnapshot, Snapshot};
 
@@ -182,6 +184,10 @@ pub struct NewCollection {
     pub storage: Storage,
     /// Model that embeds texts; empty for none.
     pub model: String,
+    /// Prompt of the texts of points; by default the model's for documents.
+    pub document_prompt: PromptChoice,
+    /// Prompt of the texts of queries; by default the model's for queries.
+    pub query_prompt: PromptChoice,
     /// Payload field with a text index; empty for none.
     pub text_field: String,
     /// Principal that creates it; empty for none.
@@ -487,7 +493,8 @@ impl Drop for NameReservation {
 impl Env {
     /// Validates a new collection and fills in defaults.
     fn check_new(&self, spec: NewCollection) -> Result<CollectionMeta, CollectionError> {
-        let NewCollection { name, dimensions, metric, storage, model, text_field, owner, durable } = spec;
+        let NewCollection { name, dimensions, metric, storage, model, text_field, owner, durable, .. } = spec;
+        let NewCollection { document_prompt, query_prompt, .. } = spec;
         accelerd_store::check_name(&name)?;
         let durable = durable.unwrap_or(self.store.is_some());
         if durable && self.store.is_none() {
@@ -500,6 +507,7 @@ impl Env {
         let dim = if model.is_empty() { dimensions } else { of_model()? };
         let digest = || self.services.embedder.digest(&model).map_err(CollectionError::Embedder);
         let model_digest = if model.is_empty() { String::new() } else { digest()? };
+        let prompts = self.prompts(&model, document_prompt, query_prompt)?;
         let max_dimensions = self.settings.max_dimensions;
         if dim == 0 || dim > max_dimensions {
             return Err(CollectionError::invalid("dimensions", format!("expected 1 to {max_dimensions}, got {dim}")));
@@ -514,11 +522,29 @@ impl Env {
             storage,
             model,
             model_digest,
+            prompts,
             text_field,
             owner,
             durable,
             create_time_ms,
         })
+    }
+
+    /// The prompts of a new collection.
+    fn prompts(
+        &self,
+        model: &str,
+        document: PromptChoice,
+        query: PromptChoice,
+    ) -> Result<Option<Prompts>, CollectionError> {
+        if model.is_empty() {
+            document.check_absent("document_prompt")?;
+            query.check_absent("query_prompt")?;
+            return Ok(None);
+        }
+        let prompts = self.services.embedder.prompts(model, document, query).map_err(CollectionError::Embedder)?;
+        prompts.iter().try_for_each(prompt::check_length)?;
+        Ok(prompts)
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
     generation::Generation,
     hybrid::{self, Hybrid},
     points::Points,
+    prompt::TextRole,
     shared::Shared,
 };
 use crate::error::CollectionError;
@@ -29,6 +30,8 @@ const INLINE_QUERIES: usize = 4;
 
 /// Maximum number of texts of a text-only search.
 const MAX_TEXT_QUERIES: usize = 1024;
+/// Maximum bytes of a text of a text-only search.
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 /// The queries of a search.
 #[derive(Clone, Debug)]
@@ -82,7 +85,7 @@ impl SearchSpec {
             return Err(CollectionError::invalid("score_threshold", reason));
         }
         match &self.query {
-            Query::Vectors(Vectors::Texts(texts)) => Ok(Some((hybrid, texts))),
+            Query::Vectors(Vectors::Texts(texts, _)) => Ok(Some((hybrid, texts))),
             Query::Vectors(Vectors::Rows(_)) | Query::Ids(_) => {
                 Err(CollectionError::invalid("hybrid", "expected texts: vectors and ids have no terms"))
             }
@@ -140,7 +143,7 @@ impl Collection {
 
     async fn queries(&self, query: Query, context: Context) -> Result<Matrix, CollectionError> {
         let queries = match query {
-            Query::Vectors(vectors) => self.vectors("vectors", vectors, false, context).await?,
+            Query::Vectors(vectors) => self.vectors(TextRole::Query, vectors, false, context).await?,
             Query::Ids(ids) => self.stored_vectors(&ids)?,
         };
         if queries.rows() == 0 {
@@ -275,6 +278,10 @@ fn resolve(points: &Points, hits: &Hits, spec: &SearchSpec) -> Vec<Vec<Found>> {
 
 /// Limits the texts of a text-only search, which bypasses admission control, and returns their number.
 fn check_texts(texts: &[String]) -> Result<usize, CollectionError> {
+    if let Some((at, long)) = texts.iter().enumerate().find(|(_, text)| text.len() > MAX_TEXT_BYTES) {
+        let reason = format!("expected at most {MAX_TEXT_BYTES} bytes, got {}", long.len());
+        return Err(CollectionError::invalid(format!("texts.values[{at}]"), reason));
+    }
     match texts.len() {
         0 => Err(CollectionError::invalid("query", "expected at least one query, got none")),
         count @ 1..=MAX_TEXT_QUERIES => Ok(count),

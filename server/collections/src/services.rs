@@ -4,9 +4,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use accelerd_engine::{Completion, Context, Lane};
 use accelerd_kernels::{DeviceId, Matrix, ops::similarity::Search};
+use accelerd_store::Prompts;
 use futures::future::BoxFuture;
 
-use crate::error::BoxError;
+use crate::{error::BoxError, prompt::PromptChoice};
 
 /// Embeds the texts of collections that name a model.
 pub trait TextEmbedder: Send + Sync + 'static {
@@ -16,16 +17,28 @@ pub trait TextEmbedder: Send + Sync + 'static {
     /// The digest of the model that is loaded under this name: models with equal digests compute the same vectors.
     fn digest(&self, model: &str) -> Result<String, BoxError>;
 
-    /// Returns one finite unit vector per text, and the digest of the model that computed them. If the queue is full,
-    /// requests wait with `may_wait` and fail otherwise.
+    /// The prompts of a new collection of this model; `None` if there are none and the model has no default prompt.
+    fn prompts(&self, model: &str, document: PromptChoice, query: PromptChoice) -> Result<Option<Prompts>, BoxError>;
+
+    /// Returns one finite unit vector per text, and the digest of the model that computed them.
     fn embed<'a>(
         &'a self,
         model: &'a str,
         texts: Vec<String>,
-        dimensions: u32,
-        may_wait: bool,
+        options: TextOptions,
         context: Context,
     ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>>;
+}
+
+/// How texts are embedded.
+#[derive(Clone, Debug)]
+pub struct TextOptions {
+    /// Dimensions of the vectors.
+    pub dimensions: u32,
+    /// The prompt; by default the model's default prompt, if it has one.
+    pub prompt: PromptChoice,
+    /// True to wait while the queue is full instead of failing.
+    pub may_wait: bool,
 }
 
 /// Dependencies that the daemon provides to collections.

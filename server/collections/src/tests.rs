@@ -8,7 +8,7 @@ use accelerd_kernels::{
 };
 use accelerd_models::words;
 use accelerd_proto::v1::{self, Payload, value::Kind};
-use accelerd_store::{Ids, Metric, Storage};
+use accelerd_store::{Ids, Metric, Prompt, Storage};
 use futures::future::{BoxFuture, FutureExt as _};
 use tempfile::TempDir;
 
@@ -19,6 +19,7 @@ mod devices;
 mod digests;
 mod formats;
 mod memory;
+mod prompts;
 mod restarts;
 mod snapshots;
 mod texts;
@@ -103,17 +104,32 @@ impl TextEmbedder for TestEmbedder {
         Ok(self.digest.to_owned())
     }
 
+    fn prompts(&self, _: &str, document: PromptChoice, query: PromptChoice) -> Result<Option<Prompts>, BoxError> {
+        let prompts = Prompts { document: prompt(document), query: prompt(query) };
+        let is_empty = prompts.document.text.is_empty() && prompts.query.text.is_empty();
+        Ok((!is_empty).then_some(prompts))
+    }
+
     fn embed<'a>(
         &'a self,
         _: &'a str,
         texts: Vec<String>,
-        dimensions: u32,
-        _: bool,
+        options: TextOptions,
         _: Context,
     ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
-        let dim = dimensions as usize;
-        let numbers = texts.iter().flat_map(|text| (self.vector)(text, dim)).collect();
+        let dim = options.dimensions as usize;
+        let prompt = prompt(options.prompt).text;
+        let numbers = texts.iter().flat_map(|text| (self.vector)(&[&prompt, text.as_str()].concat(), dim)).collect();
         async move { Ok((Matrix::from_vec(texts.len(), dim, numbers)?, self.digest.to_owned())) }.boxed()
+    }
+}
+
+/// A prompt of a [`TestEmbedder`]: the name of each is its text.
+fn prompt(choice: PromptChoice) -> Prompt {
+    match choice {
+        PromptChoice::Default => Prompt::default(),
+        PromptChoice::Named(name) => Prompt { text: format!("{name} "), name },
+        PromptChoice::Text(text) => Prompt { name: String::new(), text },
     }
 }
 
@@ -140,6 +156,8 @@ fn spec(name: &str) -> NewCollection {
         metric: Metric::SquaredL2,
         storage: Storage::F32,
         model: String::new(),
+        document_prompt: PromptChoice::Default,
+        query_prompt: PromptChoice::Default,
         owner: String::new(),
         durable: Some(false),
         text_field: String::new(),
@@ -279,7 +297,7 @@ async fn errors_of_invalid_input_name_the_field() {
         ..points(&[2], 0.0)
     };
     assert!(message(collection.upsert(nan, Context::default()).await).starts_with("payloads[0].fields[\"x\"]: "));
-    let texts = NewPoints { vectors: Vectors::Texts(vec!["a".into()]), ..points(&[2], 0.0) };
+    let texts = NewPoints { vectors: Vectors::Texts(vec!["a".into()], PromptChoice::Default), ..points(&[2], 0.0) };
     assert!(message(collection.upsert(texts, Context::default()).await).starts_with("texts: "));
     assert!(message(collection.delete(Filter::default()).await).starts_with("filter: "));
     let search = |spec| collection.search(spec, Context::default());
@@ -315,7 +333,7 @@ fn of_texts(name: &str, durable: bool) -> NewCollection {
 
 fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
     let body = |text: &&str| payload(&[("body", Kind::StringValue((*text).to_owned()))]);
-    let vectors = Vectors::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+    let vectors = Vectors::Texts(texts.iter().map(|text| (*text).to_owned()).collect(), PromptChoice::Default);
     NewPoints {
         ids: Ids::Numbers(ids.to_vec()),
         vectors,
@@ -325,7 +343,7 @@ fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
 
 /// A text-only search.
 fn by_words(text: &str, limit: usize) -> SearchSpec {
-    let query = Query::Vectors(Vectors::Texts(vec![text.to_owned()]));
+    let query = Query::Vectors(Vectors::Texts(vec![text.to_owned()], PromptChoice::Default));
     let hybrid = Hybrid { fusion: Fusion::RelativeScore, text_weight: 1.0 };
     SearchSpec { query, hybrid: Some(hybrid), ..near([0.0; 4], limit) }
 }

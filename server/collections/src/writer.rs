@@ -540,6 +540,7 @@ mod tests {
             storage: Storage::F32,
             model: String::new(),
             model_digest: String::new(),
+            prompts: None,
             text_field: String::new(),
             owner: String::new(),
             durable: false,

@@ -7,9 +7,10 @@ mod queries;
 mod rows;
 mod service;
 
-use accelerd_collections::{BoxError, CollectionError, TextEmbedder};
+use accelerd_collections::{BoxError, CollectionError, PromptChoice, TextEmbedder, TextOptions};
 use accelerd_engine::Context;
 use accelerd_kernels::Matrix;
+use accelerd_store::Prompts;
 use futures::{FutureExt as _, future::BoxFuture};
 
 pub(crate) use self::{
@@ -20,7 +21,7 @@ pub(crate) use self::{
     service::{CollectionService, CreateCall},
 };
 use crate::{
-    embedder::{Embedder, Input, Options},
+    embedder::{Embedder, Input, Options, prompts_of_collection},
     error::ApiError,
 };
 
@@ -42,16 +43,21 @@ impl TextEmbedder for Embedder {
         Ok(self.embedding_model(model)?.digest().to_owned())
     }
 
+    fn prompts(&self, model: &str, document: PromptChoice, query: PromptChoice) -> Result<Option<Prompts>, BoxError> {
+        let model = self.embedding_model(model)?;
+        Ok(prompts_of_collection(&model, document, query)?)
+    }
+
     fn embed<'a>(
         &'a self,
         model: &'a str,
         texts: Vec<String>,
-        dimensions: u32,
-        may_wait: bool,
+        options: TextOptions,
         context: Context,
     ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         let embedded = async move {
-            let options = Options { waits: may_wait, ..Options::unit(dimensions) };
+            let TextOptions { dimensions, prompt, may_wait } = options;
+            let options = Options { waits: may_wait, ..Options::unit(dimensions) }.with_prompt(prompt);
             let model = self.model(model)?;
             let embedded = Embedder::embed(self, &model, Input::Texts(texts), &options, context).await?;
             Ok::<_, BoxError>((embedded.matrix()?, model.digest().to_owned()))

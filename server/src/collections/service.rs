@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accelerd_collections::{Collection, Collections, NewCollection, Snapshot};
+use accelerd_collections::{Collection, Collections, NewCollection, PromptChoice, Snapshot};
 use accelerd_engine::Lane;
 use accelerd_kernels::ops::{cluster::Cluster, similarity::FindSimilar};
 use accelerd_store::{Metric, Storage};
@@ -30,6 +30,8 @@ pub(crate) struct CreateCall {
     pub(crate) storage: Decoded<Option<Storage>>,
     /// Model that embeds texts; empty for none.
     pub(crate) model: String,
+    pub(crate) document_prompt: Decoded<PromptChoice>,
+    pub(crate) query_prompt: Decoded<PromptChoice>,
     /// Payload field with a text index; empty for none.
     pub(crate) text_field: String,
     /// `None` leaves it to the daemon.
@@ -73,7 +75,8 @@ impl CollectionService {
 
     /// Creates a collection, which belongs to the caller.
     pub(crate) async fn create(&self, caller: &Caller, call: CreateCall) -> Result<Arc<Collection>, ApiError> {
-        let CreateCall { name, dimensions, metric, storage, model, text_field, durable } = call;
+        let CreateCall { name, dimensions, metric, storage, model, text_field, durable, .. } = call;
+        let CreateCall { document_prompt, query_prompt, .. } = call;
         caller.check_collection(&name)?;
         if !model.is_empty() {
             self.embedder.model_for(caller, &model)?;
@@ -83,6 +86,8 @@ impl CollectionService {
             metric: metric?.unwrap_or(DEFAULT_METRIC),
             storage: storage?.unwrap_or(DEFAULT_STORAGE),
             durable: durable?,
+            document_prompt: document_prompt?,
+            query_prompt: query_prompt?,
             name,
             dimensions,
             model,

@@ -1,8 +1,10 @@
 //! Options of an embedding request, resolved against its model.
 
+use accelerd_collections::PromptChoice;
 use accelerd_kernels::ops::encode::{OutputType, Pooling};
 use accelerd_models::{Kind, LongInput, Model, TokenizeOptions, TruncationSide};
 
+use super::prompts;
 use crate::error::ApiError;
 
 /// A part of a text to embed.
@@ -62,6 +64,17 @@ impl Options {
         Self { dimensions, normalize: Some(true), ..Self::default() }
     }
 
+    /// Sets the prompt.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: PromptChoice) -> Self {
+        match prompt {
+            PromptChoice::Default => {}
+            PromptChoice::Named(name) => self.prompt_name = name,
+            PromptChoice::Text(text) => self.prompt = Some(text),
+        }
+        self
+    }
+
     pub(super) fn resolve(&self, model: &Model, takes_texts: bool) -> Result<ResolvedOptions, ApiError> {
         let pooling = self.pooling.unwrap_or(model.pooling());
         self.check_table(model, pooling)?;
@@ -76,7 +89,7 @@ impl Options {
             return Err(ApiError::invalid("max_tokens", reason));
         }
         let tokenize = TokenizeOptions {
-            prompt: if takes_texts { self.prompt(model)?.to_owned() } else { self.no_prompt()? },
+            prompt: if takes_texts { self.prompt(model)? } else { self.no_prompt()? },
             max_tokens: (self.max_tokens > 0).then_some(self.max_tokens as usize),
             long_input: self.long_input,
             truncation_side: self.truncation_side,
@@ -121,31 +134,12 @@ impl Options {
         }
     }
 
-    fn prompt<'a>(&'a self, model: &'a Model) -> Result<&'a str, ApiError> {
-        if let Some(prompt) = &self.prompt {
-            return Ok(prompt);
+    fn prompt(&self, model: &Model) -> Result<String, ApiError> {
+        match (&self.prompt, self.prompt_name.as_str()) {
+            (Some(prompt), _) => Ok(prompt.clone()),
+            (None, "") => Ok(prompts::default(model).text),
+            (None, name) => Ok(prompts::named(model, name, "prompt_name")?.to_owned()),
         }
-        let Kind::Encoder(encoder) = model.kind() else { return self.no_prompt_name(model) };
-        let name = match self.prompt_name.as_str() {
-            "" => encoder.default_prompt.as_deref().unwrap_or_default(),
-            name => name,
-        };
-        if name.is_empty() {
-            return Ok("");
-        }
-        let known = || encoder.prompts.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        encoder.prompts.get(name).map(String::as_str).ok_or_else(|| {
-            let reason = format!("{:?} has no prompt {name:?}, expected one of: {}", model.name(), known());
-            ApiError::invalid("prompt_name", reason)
-        })
-    }
-
-    fn no_prompt_name(&self, model: &Model) -> Result<&'static str, ApiError> {
-        if self.prompt_name.is_empty() {
-            return Ok("");
-        }
-        let reason = format!("{:?} has no prompts, got {:?}", model.name(), self.prompt_name);
-        Err(ApiError::invalid("prompt_name", reason))
     }
 
     fn no_prompt(&self) -> Result<String, ApiError> {

@@ -82,6 +82,7 @@ fn meta(name: &str) -> CollectionMeta {
         storage: Storage::Bf16,
         model: String::new(),
         model_digest: String::new(),
+        prompts: None,
         text_field: String::new(),
         owner: String::new(),
         durable: true,

@@ -109,7 +109,7 @@ pub use damage::Damage;
 pub use error::StoreError;
 pub use journal::{Appended, Fsync, Journal, Rotated};
 pub use manifest::{Chunk, Manifest};
-pub use meta::{CollectionMeta, Metric, Storage, check_name};
+pub use meta::{CollectionMeta, Metric, Prompt, Prompts, Storage, check_name};
 pub use record::{Ids, Record, Upsert};
 pub use recovery::{Helper, Progress, Recovered, ReplayHooks, Replayed};
 pub use snapshot::{Access, SnapshotReader, SnapshotWriter, Written, check_url, probe};

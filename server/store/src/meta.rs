@@ -30,6 +30,25 @@ pub enum Storage {
     I8,
 }
 
+/// What a collection's model reads before the texts of points and before those of queries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompts {
+    /// Before the texts of points.
+    pub document: Prompt,
+    /// Before the texts of queries.
+    pub query: Prompt,
+}
+
+/// A text that is prepended to others before they are embedded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// The name that the model's files give to it; empty for a prompt of a caller's own words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The text; empty for none.
+    pub text: String,
+}
+
 /// The stored description of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionMeta {
@@ -49,6 +68,10 @@ pub struct CollectionMeta {
     /// embeds its first texts.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model_digest: String,
+    /// Prompts of its texts. `None` if the model had no prompts when the collection was created, or if an earlier version
+    /// created it: its texts have the model's default prompt, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<Prompts>,
     /// Payload field with a full-text index; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text_field: String,
@@ -62,13 +85,17 @@ pub struct CollectionMeta {
 }
 
 impl CollectionMeta {
-    /// The newest format, which descriptions with the digest of a model have. Those without one have format 1, so that
-    /// earlier versions can read them.
-    pub const FORMAT: u32 = 2;
+    /// The newest format, which descriptions with prompts have. Those with no more than the digest of a model have format
+    /// 2 and those without one format 1, so that earlier versions can read them.
+    pub const FORMAT: u32 = 3;
 
     /// The description with the oldest format that has all of its fields.
     pub(crate) fn with_oldest_format(&self) -> Self {
-        let format = if self.model_digest.is_empty() { 1 } else { 2 };
+        let format = match (&self.prompts, self.model_digest.as_str()) {
+            (Some(_), _) => 3,
+            (None, "") => 1,
+            (None, _) => 2,
+        };
         Self { format, ..self.clone() }
     }
 

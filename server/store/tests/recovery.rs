@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use accelerd_store::{Fsync, Journal, Record, Store, StoreError};
+use accelerd_store::{CollectionMeta, Fsync, Journal, Prompt, Prompts, Record, Store, StoreError};
 use common::{DIM, State, apply, chunks, image, logs, meta, recover, upsert};
 use proptest::{prelude::*, sample::Index};
 use tempfile::TempDir;
@@ -328,17 +328,27 @@ fn checkpoints_and_logs_of_later_formats_are_refused_with_both_formats() {
 }
 
 #[test]
-fn a_description_has_a_later_format_only_with_a_digest() {
+fn a_description_has_a_later_format_only_with_a_digest_or_prompts() {
     let dir = tempfile::tempdir().expect("a temporary folder can be created");
     let (store, _) = Store::open(dir.path(), Fsync::Always).expect("a fresh folder opens");
-    let stored = || fs::read_to_string(dir.path().join("collections/c/meta.json")).expect("it is there");
+    let stored = |name: &str| {
+        let file = dir.path().join("collections").join(name).join("meta.json");
+        fs::read_to_string(file).expect("it is there")
+    };
     drop(store.create(&meta("c")).expect("it can be created"));
-    assert!(stored().contains("\"format\": 1"), "{}", stored());
-    let with_digest = accelerd_store::CollectionMeta { model_digest: "ab".into(), ..meta("c") };
+    assert!(stored("c").contains("\"format\": 1"), "{}", stored("c"));
+    let with_digest = CollectionMeta { model_digest: "ab".into(), ..meta("c") };
     store.record_model_digest(&with_digest).expect("there is room");
-    assert!(stored().contains("\"format\": 2"), "{}", stored());
+    assert!(stored("c").contains("\"format\": 2"), "{}", stored("c"));
+    let prompt = |text: &str| Prompt { name: "query".into(), text: text.into() };
+    let prompts = Some(Prompts { document: prompt(""), query: prompt("query: ") });
+    let prompted = CollectionMeta { prompts, ..meta("d") };
+    drop(store.create(&prompted).expect("it can be created"));
+    assert!(stored("d").contains("\"format\": 3"), "{}", stored("d"));
     drop(store);
-    recover(dir.path()).expect("it is whole");
+    let (_, found) = Store::open(dir.path(), Fsync::Always).expect("it is whole");
+    let again = found.into_iter().find(|found| found.name == "d").expect("it is there");
+    assert_eq!(again.meta.expect("it can be read").prompts, prompted.prompts);
 }
 
 #[test]

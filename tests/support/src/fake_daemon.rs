@@ -59,6 +59,8 @@ pub struct FakeDaemonState {
     pub peers: Vec<Option<SocketAddr>>,
     /// Ids and texts of upserted points, in order.
     pub upserts: Vec<(String, String)>,
+    /// Names and words of the prompts of upserts and searches, in order.
+    pub prompts: Vec<(String, Option<String>)>,
     /// True if the next unary call hangs.
     pub hang: bool,
     /// The batch of the next UpsertStream that fails.

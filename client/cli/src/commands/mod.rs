@@ -11,6 +11,7 @@ pub mod index;
 pub mod kernel;
 pub mod models;
 pub mod parse;
+mod prompts;
 pub mod report;
 pub mod rerank;
 pub mod search;

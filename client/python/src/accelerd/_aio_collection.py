@@ -54,6 +54,8 @@ class AsyncCollection:
         texts: Sequence[str] | None = None,
         vectors: ArrayLike | None = None,
         payloads: Payloads | None = None,
+        prompt_name: str = "",
+        prompt: str | None = None,
         timeout: float | None = None,
     ) -> int:
         """Insert points, and replace those whose ids exist.
@@ -68,12 +70,15 @@ class AsyncCollection:
             vectors: float32 [points, dimensions].
             payloads: A list of dicts, one per point; or a dict of columns, which is faster: for each field a list or an
                 array with a value per point, None where a point has none.
+            prompt_name: Name of the model's prompt for these texts, instead of the collection's document prompt.
+            prompt: The prompt itself; "" means none.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
             The number of new points.
         """
-        upsert = _upsert.Upsert(self.name, ids, texts, vectors, payloads, self._caller.settings)
+        settings = self._caller.settings
+        upsert = _upsert.Upsert(self.name, ids, texts, vectors, payloads, settings, prompt_name, prompt)
         deadline = self._caller.settings.deadline(timeout)
         if not upsert.whole:
             return 0
@@ -141,6 +146,8 @@ class AsyncCollection:
                 hybrid: Whether to combine full-text search with vector search. Requires `texts` and a `text_field`.
                 fusion: "relative_score" (default) or "reciprocal_rank".
                 text_weight: Weight of the text ranking in a hybrid search, from 0 to 1. Default 0.5.
+                prompt_name: Name of the model's prompt for `texts`, instead of the collection's query prompt.
+                prompt: The prompt itself; "" means none.
 
         Returns:
             The hits of each query, best first.

@@ -115,6 +115,10 @@ class AsyncSimilarityCalls:
         metric: str = "cosine",
         storage: str = "",
         model: str = "",
+        document_prompt_name: str = "",
+        document_prompt: str | None = None,
+        query_prompt_name: str = "",
+        query_prompt: str | None = None,
         text_field: str = "",
         durable: bool | None = None,
         timeout: float | None = None,
@@ -127,6 +131,11 @@ class AsyncSimilarityCalls:
             metric: "cosine", "dot" or "squared_l2".
             storage: Element type of the copy that a GPU scans: "f32", "f16", "bf16" or "i8". Results are exact for all.
             model: Model that embeds its texts; empty for vectors only.
+            document_prompt_name: Name of the model's prompt for the texts of points. Default: "document", "passage",
+                "corpus" or "search_document", the first of these that the model has, or else its default prompt.
+            document_prompt: That prompt itself, instead of its name; "" means none.
+            query_prompt_name: Name of the model's prompt for the texts of queries. Default: "query" or "search_query".
+            query_prompt: That prompt itself, instead of its name; "" means none.
             text_field: Payload field to index for hybrid search.
             durable: Whether acknowledged writes survive a crash. None means they do if the daemon has a data folder.
             timeout: Seconds for the whole call, retries included.
@@ -138,7 +147,8 @@ class AsyncSimilarityCalls:
             AlreadyExistsError: The name is taken.
             NotFoundError: The model is not loaded.
         """
-        operation = _points.create(name, dimensions, metric, storage, model, text_field, durable)
+        prompts = _points.Prompts(document_prompt_name, document_prompt, query_prompt_name, query_prompt)
+        operation = _points.create(name, dimensions, metric, storage, model, prompts, text_field, durable)
         await self._caller.run(operation, timeout)
         return AsyncCollection(self._caller, name)
 

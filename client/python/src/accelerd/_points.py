@@ -88,8 +88,24 @@ class Points(NamedTuple):
     vectors: NDArray[np.float32] | None
 
 
+class Prompts(NamedTuple):
+    """The prompts of a new collection; each has a name or a text."""
+
+    document_prompt_name: str
+    document_prompt: str | None
+    query_prompt_name: str
+    query_prompt: str | None
+
+
 def create(
-    name: str, dimensions: int, metric: str, storage: str, model: str, text_field: str, durable: bool | None
+    name: str,
+    dimensions: int,
+    metric: str,
+    storage: str,
+    model: str,
+    prompts: Prompts,
+    text_field: str,
+    durable: bool | None,
 ) -> Operation[None]:
     """Create a collection."""
     if not is_among(storage, STORAGES):
@@ -103,6 +119,7 @@ def create(
         metric=metric_number(metric),
         storage=STORAGES[storage],
         model=model,
+        **prompts._asdict(),
         text_field=text_field,
         # Daemons of earlier versions know only this field.
         durable=bool(durable),
@@ -235,6 +252,8 @@ class SearchOptions(TypedDict, total=False):
     hybrid: bool
     fusion: str | None
     text_weight: float | None
+    prompt_name: str
+    prompt: str | None
 
 
 def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
@@ -263,6 +282,8 @@ def _search_request(name: str, options: SearchOptions) -> pb.SearchRequest:
         hybrid=hybrid,
         fusion=None if fusion is None else FUSIONS[fusion],
         text_weight=text_weight,
+        prompt_name=options.get("prompt_name", ""),
+        prompt=options.get("prompt"),
         columns=True,
     )
     if vectors is not None:

@@ -102,6 +102,13 @@ class CollectionInfo:
     text_field: str
     #: `digest` of that model; empty without a model, or until an older collection embeds its first texts.
     model_digest: str
+    #: The prompts that are prepended to the texts of points and of queries, and the model's names of them, which are
+    #: empty for prompts given as texts. None without a model, if the model had no prompts, or in a collection that an
+    #: earlier version created: then texts have the model's default prompt, if it has one.
+    document_prompt: str | None
+    document_prompt_name: str
+    query_prompt: str | None
+    query_prompt_name: str
     #: Whether acknowledged writes survive a crash.
     durable: bool
     point_count: int
@@ -270,7 +277,13 @@ def model(message: embed_pb2.Model) -> Model:
 def collection(message: similarity_pb2.Collection) -> CollectionInfo:
     """Convert a collection."""
     aside = message.set_aside_ids
-    return _plain(CollectionInfo, message, set_aside_ids=(*aside.numbers, *aside.uuids))
+    return _plain(
+        CollectionInfo,
+        message,
+        set_aside_ids=(*aside.numbers, *aside.uuids),
+        document_prompt=message.document_prompt if message.HasField("document_prompt") else None,
+        query_prompt=message.query_prompt if message.HasField("query_prompt") else None,
+    )
 
 
 def snapshot(message: similarity_pb2.Snapshot) -> Snapshot:

@@ -13,6 +13,7 @@ from ._argument_names import with_arguments
 from ._call import Operation, Part, Settings, parts_by_bytes
 from ._embed import MAX_TEXTS, text_input
 from ._errors import AccelerdError, MessageTooLargeError, from_item, malformed, too_large, with_progress
+from ._message import message
 from ._methods import SimilarityService
 from ._payload import Id, Ids, Payloads, PayloadTable
 from ._proto import similarity_pb2 as pb
@@ -35,6 +36,8 @@ class UpsertStep(TypedDict, total=False):
     texts: Sequence[str] | None
     vectors: ArrayLike | None
     payloads: Payloads | None
+    prompt_name: str
+    prompt: str | None
 
 
 class Upsert:
@@ -48,11 +51,13 @@ class Upsert:
         vectors: ArrayLike | None,
         payloads: Payloads | None,
         settings: Settings,
+        prompt_name: str = "",
+        prompt: str | None = None,
     ) -> None:
         if (texts is None) == (vectors is None):
             got = "neither" if texts is None else "both"
             raise ValueError(f"expected either texts or vectors, got {got}")
-        self._name = name
+        self._common = message(pb.UpsertRequest, collection=name, prompt_name=prompt_name, prompt=prompt)
         self._limit = settings.max_message_bytes
         self._ids = Ids(ids)
         self._rows = None if vectors is None else to_rows(vectors)
@@ -70,7 +75,8 @@ class Upsert:
         chunks: list[Chunk] = []
         if self._rows is not None:
             chunks += field(pb.UpsertRequest.VECTORS_FIELD_NUMBER, encode(self._rows[part.start : part.stop]))
-        request = pb.UpsertRequest(collection=self._name)
+        request = pb.UpsertRequest()
+        request.CopyFrom(self._common)
         if self._texts is not None:
             request.texts.values.extend(self._texts[part.start : part.stop])
         if self._payloads is not None:
@@ -240,9 +246,16 @@ class BulkUpsert:
     def _checked(self, step: UpsertStep) -> Upsert:
         if not isinstance(step, Mapping) or "ids" not in step or step.keys() - UpsertStep.__annotations__.keys():
             got = sorted(step) if isinstance(step, Mapping) else type(step).__name__
-            raise TypeError(f"step: expected a dict of ids and texts, vectors, payloads, got {got}")
+            raise TypeError(f"step: expected a dict of ids and texts, vectors, payloads, prompt, got {got}")
         upsert = Upsert(
-            self._name, step["ids"], step.get("texts"), step.get("vectors"), step.get("payloads"), self._settings
+            self._name,
+            step["ids"],
+            step.get("texts"),
+            step.get("vectors"),
+            step.get("payloads"),
+            self._settings,
+            step.get("prompt_name", ""),
+            step.get("prompt"),
         )
         upsert.check_ids()
         return upsert

@@ -26,7 +26,7 @@ async fn vectors_of_two_models_with_one_name_are_not_mixed() {
     for part in ["\"c\"", "\"builtin\"", "digest one", "digest two", "reembed"] {
         assert!(text.contains(part), "{text}");
     }
-    let query = Query::Vectors(Vectors::Texts(vec!["open".into()]));
+    let query = Query::Vectors(Vectors::Texts(vec!["open".into()], PromptChoice::Default));
     let refused = collection.search(SearchSpec { query, ..near([0.0; 4], 1) }, Context::default()).await;
     assert!(matches!(&refused, Err(CollectionError::Refused(CollectionRefusal::ModelChanged { .. }))), "{refused:?}");
     assert_eq!(collection.fetch(&Ids::Numbers(vec![1, 2]), false).ids, Ids::Numbers(vec![1]), "it can be read");

@@ -28,7 +28,7 @@ fn collections(engine: &Engine, dir: &Path, settings: Settings) -> Arc<Collectio
 
 fn texts(ids: &[u64], texts: &[&str]) -> NewPoints {
     let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-    NewPoints { vectors: Vectors::Texts(texts), ..points(ids, 0.0) }
+    NewPoints { vectors: Vectors::Texts(texts, PromptChoice::Default), ..points(ids, 0.0) }
 }
 
 /// Writes a collection with a checkpoint and a log, one of UUIDs with a text index, one with points that are not finite,
@@ -57,7 +57,8 @@ async fn writes_a_golden_folder() {
         payloads: NewPayloads::Messages(vec![text("read the manual"), text("write a test")]),
     };
     uuids.upsert(words, Context::default()).await.expect("there is room");
-    let embedded = NewCollection { model: "literal".into(), ..durable("embedded") };
+    let document_prompt = PromptChoice::Text("-".into());
+    let embedded = NewCollection { model: "literal".into(), document_prompt, ..durable("embedded") };
     let embedded = collections.create(embedded).await.expect("the name is free");
     for points in [texts(&[1, 2, 3], &["1", "NaN", "3"]), texts(&[4, 5], &["inf", "5"])] {
         // Collections leave it to the embedder to refuse such vectors, and this one does not.
@@ -84,7 +85,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test]
 async fn folders_of_each_format_open_with_all_their_points() {
-    for format in ["format-1", "format-2"] {
+    for format in ["format-1", "format-2", "format-3"] {
         opens_with_all_its_points(format).await;
     }
 }
@@ -116,6 +117,10 @@ async fn opens_with_all_its_points(format: &str) {
     let digest = if format == "format-1" { "" } else { "literal" };
     assert_eq!(described.meta.model_digest, digest);
     embedded.upsert(texts(&[6], &["6"]), Context::default()).await.expect("it takes texts");
+    // Earlier formats have no prompts.
+    let sign = if format == "format-3" { -1.0 } else { 1.0 };
+    let vectors = embedded.fetch(&Ids::Numbers(vec![5, 6]), true).vectors.expect("they were asked for");
+    assert_eq!([vectors.as_f32()[0], vectors.as_f32()[4]], [5.0 * sign, 6.0 * sign]);
     assert_eq!(embedded.describe().meta.model_digest, "literal");
     if format != "format-1" {
         let copy = written.restore(&format!("{snapshots}/embedded"), "embedded-copy").await.expect("it is whole");

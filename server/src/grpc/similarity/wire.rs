@@ -1,15 +1,15 @@
 //! Conversions between the messages of `SimilarityService` and internal types.
 
 use accelerd_collections::{
-    Collection, Description, Filter, Found, Fusion, NewPayloads, NewPoints, PayloadColumns, PointId, Query, Snapshot,
-    Upserted, Vectors, payload_columns,
+    Collection, Description, Filter, Found, Fusion, NewPayloads, NewPoints, PayloadColumns, PointId, PromptChoice,
+    Query, Snapshot, Upserted, Vectors, payload_columns,
 };
 use accelerd_kernels::{
     Matrix,
     ops::{cluster::Clusters, similarity::Hits},
 };
 use accelerd_proto::v1 as pb;
-use accelerd_store::{Ids, Metric, Storage};
+use accelerd_store::{Ids, Metric, Prompt, Storage};
 use prost::Message as _;
 
 use crate::{
@@ -93,6 +93,8 @@ fn storage(dtype: i32) -> Decoded<Option<Storage>> {
 
 pub(super) fn create_call(request: pb::CreateCollectionRequest) -> CreateCall {
     CreateCall {
+        document_prompt: prompt("document_prompt", request.document_prompt_name, request.document_prompt),
+        query_prompt: prompt("query_prompt", request.query_prompt_name, request.query_prompt),
         metric: metric(request.metric),
         storage: storage(request.storage),
         durable: durability(request.durability, request.durable),
@@ -101,6 +103,26 @@ pub(super) fn create_call(request: pb::CreateCollectionRequest) -> CreateCall {
         model: request.model,
         text_field: request.text_field,
     }
+}
+
+/// The prompt that a request asks for, by its name or in its own words. `field` is that of the words.
+fn prompt(field: &str, name: String, text: Option<String>) -> Decoded<PromptChoice> {
+    match (name.is_empty(), text) {
+        (true, None) => Ok(PromptChoice::Default),
+        (true, Some(text)) => Ok(PromptChoice::Text(text)),
+        (false, None) => Ok(PromptChoice::Named(name)),
+        (false, Some(_)) => Err(ApiError::invalid(field, format!("expected none with {field}_name, got both"))),
+    }
+}
+
+/// Fails if a request without texts asks for a prompt.
+fn no_prompt(prompt: Decoded<PromptChoice>, what: &str) -> Result<(), ApiError> {
+    let field = match prompt? {
+        PromptChoice::Default => return Ok(()),
+        PromptChoice::Named(_) => "prompt_name",
+        PromptChoice::Text(_) => "prompt",
+    };
+    Err(ApiError::invalid(field, format!("expected none with {what}")))
 }
 
 /// Returns true if a collection is durable; `None` leaves it to the daemon.
@@ -133,6 +155,10 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
         Storage::Bf16 => pb::Dtype::Bf16,
         Storage::I8 => pb::Dtype::I8,
     };
+    let described = |prompt: Prompt| (prompt.name, Some(prompt.text));
+    let (document, query) = meta.prompts.map(|prompts| (prompts.document, prompts.query)).unzip();
+    let (document_prompt_name, document_prompt) = document.map(described).unwrap_or_default();
+    let (query_prompt_name, query_prompt) = query.map(described).unwrap_or_default();
     pb::Collection {
         name: meta.name,
         dimensions: meta.dim,
@@ -140,6 +166,10 @@ pub(super) fn describe(collection: &Collection) -> pb::Collection {
         storage: storage.into(),
         model: meta.model,
         model_digest: meta.model_digest,
+        document_prompt_name,
+        document_prompt,
+        query_prompt_name,
+        query_prompt,
         text_field: meta.text_field,
         durable: meta.durable,
         point_count: points,
@@ -164,11 +194,15 @@ pub(super) fn upsert_call(mut request: pb::UpsertRequest) -> UpsertCall {
 }
 
 fn new_points(request: pb::UpsertRequest) -> Decoded<NewPoints> {
-    let pb::UpsertRequest { ids, points, payloads, payload_columns, .. } = request;
+    let pb::UpsertRequest { ids, points, payloads, payload_columns, prompt_name, prompt, .. } = request;
+    let prompt = self::prompt("prompt", prompt_name, prompt);
     let ids = convert::ids("ids", &ids.unwrap_or_default())?;
     let vectors = match points {
-        Some(pb::upsert_request::Points::Vectors(vectors)) => Vectors::Rows(matrix("vectors", &vectors)?),
-        Some(pb::upsert_request::Points::Texts(texts)) => Vectors::Texts(texts.values),
+        Some(pb::upsert_request::Points::Vectors(vectors)) => {
+            no_prompt(prompt, "vectors")?;
+            Vectors::Rows(matrix("vectors", &vectors)?)
+        }
+        Some(pb::upsert_request::Points::Texts(texts)) => Vectors::Texts(texts.values, prompt?),
         None => return Err(ApiError::invalid("points", "expected vectors or texts, got neither")),
     };
     let payloads = match payload_columns {
@@ -193,7 +227,7 @@ fn fusion(fusion: i32) -> Decoded<Option<Fusion>> {
 pub(super) fn search_call(request: pb::SearchRequest) -> SearchCall {
     SearchCall {
         collection: request.collection,
-        query: query(request.query),
+        query: query(request.query, prompt("prompt", request.prompt_name, request.prompt)),
         offset: request.offset,
         limit: request.limit,
         score_threshold: request.score_threshold,
@@ -207,13 +241,17 @@ pub(super) fn search_call(request: pb::SearchRequest) -> SearchCall {
     }
 }
 
-fn query(query: Option<pb::search_request::Query>) -> Decoded<Query> {
+fn query(query: Option<pb::search_request::Query>, prompt: Decoded<PromptChoice>) -> Decoded<Query> {
     match query {
         Some(pb::search_request::Query::Vectors(vectors)) => {
+            no_prompt(prompt, "vectors")?;
             Ok(Query::Vectors(Vectors::Rows(matrix("vectors", &vectors)?)))
         }
-        Some(pb::search_request::Query::Texts(texts)) => Ok(Query::Vectors(Vectors::Texts(texts.values))),
-        Some(pb::search_request::Query::Ids(ids)) => Ok(Query::Ids(convert::ids("ids", &ids)?)),
+        Some(pb::search_request::Query::Texts(texts)) => Ok(Query::Vectors(Vectors::Texts(texts.values, prompt?))),
+        Some(pb::search_request::Query::Ids(ids)) => {
+            no_prompt(prompt, "ids")?;
+            Ok(Query::Ids(convert::ids("ids", &ids)?))
+        }
         None => Err(ApiError::invalid("query", "expected vectors, texts or ids, got none")),
     }
 }

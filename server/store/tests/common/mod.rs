@@ -27,6 +27,7 @@ pub(crate) fn meta(name: &str) -> CollectionMeta {
         storage: Storage::Bf16,
         model: "builtin".into(),
         model_digest: String::new(),
+        prompts: None,
         text_field: String::new(),
         owner: String::new(),
         durable: true,

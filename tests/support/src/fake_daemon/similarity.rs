@@ -53,12 +53,18 @@ impl SimilarityService for FakeDaemon {
         self.enter("CreateCollection").await?;
         let request = request.into_inner();
         let durable = request.durable || request.durability() == proto::Durability::Log;
+        // The words of a prompt with a name are its name.
+        let words = |name: &str, prompt: Option<String>| prompt.or((!name.is_empty()).then(|| format!("{name}: ")));
         let described = proto::Collection {
             name: request.name.clone(),
             dimensions: u32::try_from(DIM).unwrap_or(0),
             metric: proto::Metric::Cosine.into(),
             storage: proto::Dtype::Bf16.into(),
             model: request.model,
+            document_prompt: words(&request.document_prompt_name, request.document_prompt),
+            document_prompt_name: request.document_prompt_name,
+            query_prompt: words(&request.query_prompt_name, request.query_prompt),
+            query_prompt_name: request.query_prompt_name,
             text_field: request.text_field,
             durable,
             device: "cpu".into(),
@@ -161,7 +167,8 @@ impl SimilarityService for FakeDaemon {
             Some(Query::Vectors(tensor)) => rows(&tensor),
             Some(Query::Ids(_)) | None => return Err(Status::invalid_argument("no query")),
         };
-        let state = self.state();
+        let mut state = self.state();
+        state.prompts.push((request.prompt_name.clone(), request.prompt.clone()));
         let collection = state.collections.get(&request.collection).ok_or_else(missing)?;
         if request.hybrid && collection.described.text_field.is_empty() {
             let reason = "this collection has no text field";
@@ -303,6 +310,7 @@ impl FakeDaemon {
         };
         let mut state = self.state();
         state.upserts.extend(ids.iter().cloned().zip(texts));
+        state.prompts.push((request.prompt_name, request.prompt));
         let collection = state.collections.get_mut(&request.collection).ok_or_else(missing)?;
         let mut done = proto::UpsertResponse::default();
         for (at, (id, vector)) in ids.into_iter().zip(vectors).enumerate() {

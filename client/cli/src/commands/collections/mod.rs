@@ -6,6 +6,7 @@ use accelerd_client::{Client, Collection as Stored, Filter, Id, Metric, Payload,
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::prompts::CollectionPrompts;
 use crate::{
     complete,
     error::Result,
@@ -84,6 +85,8 @@ enum Action {
         /// Model of the new collection [default: that of the old one].
         #[arg(long, value_name = "MODEL", add = complete::models())]
         model: Option<String>,
+        #[command(flatten)]
+        prompts: CollectionPrompts,
     },
     /// Write a snapshot to an object store.
     Snapshot {
@@ -149,6 +152,10 @@ struct Collection {
     storage: String,
     model: String,
     model_digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    document_prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query_prompt: Option<String>,
     durable: bool,
     device: String,
     host_memory_bytes: u64,
@@ -185,6 +192,8 @@ impl From<proto::Collection> for Collection {
             name: collection.name,
             model: collection.model,
             model_digest: collection.model_digest,
+            document_prompt: collection.document_prompt,
+            query_prompt: collection.query_prompt,
             device: collection.device,
             read_only: collection.read_only,
             damage: collection.damage,
@@ -195,6 +204,12 @@ impl From<proto::Collection> for Collection {
 }
 
 impl Collection {
+    /// A line with its prompts, if it has any.
+    fn prompts(&self) -> Option<String> {
+        let (Some(document), Some(query)) = (&self.document_prompt, &self.query_prompt) else { return None };
+        Some(format!("{}: prompts {document:?} for documents, {query:?} for queries", self.name))
+    }
+
     /// Lines about collections that are not served or cannot be changed.
     fn warnings(&self) -> impl Iterator<Item = String> {
         let damage = self.damage.iter().map(|place| format!("{} is read-only: {place}", self.name));
@@ -231,6 +246,9 @@ impl Report for Collections {
             ]);
         }
         renderer.table(&table);
+        for prompts in self.collections.iter().filter_map(Collection::prompts) {
+            renderer.line(prompts);
+        }
         for warning in self.collections.iter().flat_map(Collection::warnings) {
             renderer.line(warning);
         }
@@ -368,8 +386,8 @@ pub async fn run(args: CollectionsArgs, client: &Client, output: &Output) -> Res
             }
             output.show(&Deleted { deleted: names })
         }
-        Action::Reembed { name, new_name, field, model } => {
-            let created = reembed::run(client, &name, &new_name, field, model).await?;
+        Action::Reembed { name, new_name, field, model, prompts } => {
+            let created = reembed::run(client, &name, &new_name, field, model, &prompts).await?;
             output.show(&Collections { collections: vec![created.into()] })
         }
         Action::Snapshot { name, url } => {

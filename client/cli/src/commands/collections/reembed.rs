@@ -1,10 +1,14 @@
 //! Embeds the texts of a collection again, into a new collection.
 
 use accelerd_client::{
-    Client, Collection, CollectionOptions, Ids, Payload, Points, ScrollOptions, StoredPoints, Upsert, Value, proto,
+    Client, Collection, CollectionOptions, Ids, Payload, Points, Prompt, ScrollOptions, StoredPoints, Upsert, Value,
+    proto,
 };
 
-use crate::error::{CliError, Result};
+use crate::{
+    commands::prompts::CollectionPrompts,
+    error::{CliError, Result},
+};
 
 /// Texts per call.
 const BATCH: u32 = 256;
@@ -16,6 +20,7 @@ pub(super) async fn run(
     new_name: &str,
     field: Option<String>,
     model: Option<String>,
+    prompts: &CollectionPrompts,
 ) -> Result<proto::Collection> {
     let old = client.collection(name);
     let new = client.collection(new_name);
@@ -24,16 +29,26 @@ pub(super) async fn run(
     if field.is_empty() {
         return Err(CliError::Usage(format!("collection {name} has no full-text index: name the texts by --field")));
     }
-    let options = options(&described, model)?;
+    let options = options(&described, model, prompts)?;
     new.create(&options).await?;
     copy(&old, &new, &field).await?;
     Ok(new.get().await?)
 }
 
 /// The options of the new collection.
-fn options(described: &proto::Collection, model: Option<String>) -> Result<CollectionOptions> {
-    // Another model may have other dimensions.
-    let dimensions = if model.is_some() { 0 } else { described.dimensions };
+fn options(
+    described: &proto::Collection,
+    model: Option<String>,
+    prompts: &CollectionPrompts,
+) -> Result<CollectionOptions> {
+    // Another model may have other dimensions and other prompts.
+    let is_other = model.is_some();
+    let dimensions = if is_other { 0 } else { described.dimensions };
+    let prompt = |asked: Prompt, name: &str, text: Option<&str>| match (asked, text) {
+        (Prompt::Default, Some(_)) if !is_other && !name.is_empty() => Prompt::Named(name.to_owned()),
+        (Prompt::Default, Some(text)) if !is_other => Prompt::Text(text.to_owned()),
+        (asked, _) => asked,
+    };
     let model = model.unwrap_or_else(|| described.model.clone());
     if model.is_empty() {
         return Err(CliError::Usage(format!("collection {} has no model: name one by --model", described.name)));
@@ -43,6 +58,12 @@ fn options(described: &proto::Collection, model: Option<String>) -> Result<Colle
         metric: described.metric(),
         storage: described.storage(),
         model,
+        document_prompt: prompt(
+            prompts.document(),
+            &described.document_prompt_name,
+            described.document_prompt.as_deref(),
+        ),
+        query_prompt: prompt(prompts.query(), &described.query_prompt_name, described.query_prompt.as_deref()),
         text_field: described.text_field.clone(),
         durable: Some(described.durable),
     })
@@ -71,7 +92,7 @@ fn with_texts(points: StoredPoints, field: &str) -> Result<Upsert> {
         None => Err(CliError::Usage(format!("point {} has no text in the field {field:?}", id(&ids, index)))),
     };
     let texts = payloads.iter().enumerate().map(text).collect::<Result<_>>()?;
-    Ok(Upsert { ids, points: Points::Texts(texts), payloads })
+    Ok(Upsert { ids, points: Points::Texts(texts), payloads, prompt: Prompt::Default })
 }
 
 fn id(ids: &Ids, index: usize) -> String {
@@ -100,10 +121,25 @@ mod tests {
     #[test]
     fn the_new_collection_has_the_options_of_the_old_one() {
         let described = proto::Collection { model: "m".into(), dimensions: 64, durable: true, ..Default::default() };
+        let options = |described: &proto::Collection, model: Option<String>| {
+            options(described, model, &CollectionPrompts::default())
+        };
         let same = options(&described, None).unwrap();
         assert_eq!((same.model.as_str(), same.dimensions, same.durable), ("m", 64, Some(true)));
         let other = options(&described, Some("n".into())).unwrap();
         assert_eq!((other.model.as_str(), other.dimensions), ("n", 0));
         assert!(options(&proto::Collection::default(), None).is_err());
+        assert_eq!((same.document_prompt, same.query_prompt), (Prompt::Default, Prompt::Default));
+        let prompted = proto::Collection {
+            document_prompt: Some("passage: ".into()),
+            document_prompt_name: "passage".into(),
+            query_prompt: Some("find ".into()),
+            ..described
+        };
+        let same = options(&prompted, None).unwrap();
+        assert_eq!(same.document_prompt, Prompt::Named("passage".into()));
+        assert_eq!(same.query_prompt, Prompt::Text("find ".into()));
+        let other = options(&prompted, Some("n".into())).unwrap();
+        assert_eq!((other.document_prompt, other.query_prompt), (Prompt::Default, Prompt::Default));
     }
 }

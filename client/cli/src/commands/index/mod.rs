@@ -14,12 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use accelerd_client::{Client, Code, Collection, CollectionOptions, Filter, SearchOptions, Value, proto};
+use accelerd_client::{Client, Code, Collection, CollectionOptions, Filter, Prompt, SearchOptions, Value, proto};
 use clap::Args;
 use serde::Serialize;
 
 use self::{read::SplitOptions, send::Tally};
-use super::MAX_HITS;
+use super::{MAX_HITS, prompts::CollectionPrompts};
 use crate::{
     args::size,
     chunk::Windows,
@@ -52,6 +52,8 @@ pub struct IndexArgs {
     /// Model of a new collection [default: builtin].
     #[arg(long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
+    #[command(flatten)]
+    prompts: CollectionPrompts,
     /// Fail if the collection exists without a full-text index. A new collection has one by default.
     #[arg(long, hide = true)]
     hybrid: bool,
@@ -215,7 +217,14 @@ async fn open(
             let text_field = if args.no_hybrid { String::new() } else { TEXT_FIELD.to_owned() };
             let model = args.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned());
             let durable = (args.durable || args.in_memory).then_some(args.durable);
-            let options = CollectionOptions { model, durable, text_field, ..Default::default() };
+            let options = CollectionOptions {
+                model,
+                document_prompt: args.prompts.document(),
+                query_prompt: args.prompts.query(),
+                durable,
+                text_field,
+                ..Default::default()
+            };
             match collection.create(&options).await {
                 // A concurrent run created it.
                 Err(error) if error.code() == Code::AlreadyExists => Ok(Some(collection.get().await?)),
@@ -238,6 +247,7 @@ async fn open(
         }
         Some(described) => {
             check_model(client, &described, args.model.as_deref()).await?;
+            args.prompts.check(&described)?;
             if args.durable && !described.durable {
                 output.warn(format!("collection {} exists and is not durable", described.name));
             }
@@ -294,8 +304,9 @@ async fn delete_removed_files(
     } else {
         filter.none_of("path", tally.present.iter().map(String::as_str))
     };
-    // The empty text is equally near to all points: its hits are any points that match the filter.
-    let answers = collection.search_text([""], &SearchOptions::limit(MAX_HITS).filter(filter.clone())).await?;
+    // The hits of the empty text are any points that match the filter.
+    let options = SearchOptions::limit(MAX_HITS).filter(filter.clone()).prompt(Prompt::none());
+    let answers = collection.search_text([""], &options).await?;
     let hits = answers.results.into_iter().flatten();
     let paths: BTreeSet<_> =
         hits.filter_map(|hit| hit.payload.get("path").and_then(Value::as_str).map(str::to_owned)).collect();

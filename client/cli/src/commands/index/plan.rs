@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use accelerd_client::{Points, Upsert};
+use accelerd_client::{Points, Prompt, Upsert};
 
 use super::read::{Piece, Prepared};
 
@@ -69,7 +69,8 @@ impl Batches {
         if taken.ids.is_empty() {
             return None;
         }
-        let upsert = Upsert { ids: taken.ids.into(), points: Points::Texts(taken.texts), payloads: taken.payloads };
+        let points = Points::Texts(taken.texts);
+        let upsert = Upsert { ids: taken.ids.into(), points, payloads: taken.payloads, prompt: Prompt::Default };
         Some(Batch { upsert, bytes: taken.bytes, whole: taken.whole })
     }
 

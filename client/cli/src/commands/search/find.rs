@@ -83,7 +83,7 @@ fn options(args: &SearchArgs) -> SearchOptions {
             filter = filter.none_of(field, [true]);
         }
     }
-    let mut options = SearchOptions::limit(0);
+    let mut options = SearchOptions::limit(0).prompt(args.prompt.prompt());
     options.score_threshold = args.min_score;
     options.filter = (filter != Filter::new()).then_some(filter);
     if !args.no_hybrid && args.min_score.is_none() {

@@ -19,6 +19,7 @@ use self::{
     paths::shortest,
     snippet::{Snippet, Words},
 };
+use super::prompts::QueryPrompt;
 use crate::{
     complete,
     error::{CliError, Result},
@@ -40,6 +41,8 @@ pub struct SearchArgs {
     /// The collection.
     #[arg(long, short, add = complete::collections())]
     collection: String,
+    #[command(flatten)]
+    prompt: QueryPrompt,
     /// Hits per query.
     #[arg(short, long = "limit", default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_384))]
     k: u32,

@@ -14,8 +14,12 @@ const COMMON: [&str; 24] = [
 const STEM: usize = 4;
 
 /// The words of a query without stop words.
-#[derive(Debug)]
-pub struct Words(Vec<String>);
+#[derive(Debug, Default)]
+pub struct Words {
+    words: Vec<String>,
+    /// Pairs of adjacent characters of scripts without spaces between words, by which the daemon finds texts in them.
+    pairs: Vec<String>,
+}
 
 /// Lines of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,30 +37,72 @@ impl Serialize for Snippet {
 impl Words {
     /// Extracts the words of a query.
     pub fn of(query: &str) -> Self {
-        let words = query.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-        Self(words.filter(|word| word.len() > 1 && !COMMON.contains(&word.as_str())).collect())
+        let mut found = Self::default();
+        let query = query.to_lowercase();
+        for run in query.split(|c: char| !c.is_alphanumeric()) {
+            let characters: Vec<_> = run.chars().collect();
+            for part in characters.chunk_by(|a, b| is_unspaced(*a) == is_unspaced(*b)) {
+                let text = |characters: &[char]| characters.iter().collect::<String>();
+                if is_unspaced(part[0]) {
+                    found.pairs.extend(part.windows(part.len().min(2)).map(text));
+                } else if part.len() > 1 && !COMMON.contains(&text(part).as_str()) {
+                    found.words.push(text(part));
+                }
+            }
+        }
+        found
     }
 
     fn relates(&self, word: &str) -> bool {
         let word = word.to_lowercase();
-        self.0.iter().any(|own| *own == word || related(own, &word))
+        self.words.iter().any(|own| *own == word || related(own, &word))
     }
 
     /// Applies `style` to the words of a line that are related to the query.
     pub fn mark(&self, line: &str, style: impl Fn(&str) -> String) -> String {
         let mut marked = String::with_capacity(line.len());
         for piece in pieces(line) {
-            if self.relates(piece) { marked.push_str(&style(piece)) } else { marked.push_str(piece) }
+            if piece.starts_with(is_unspaced) {
+                self.mark_pairs(piece, &style, &mut marked);
+            } else if self.relates(piece) {
+                marked.push_str(&style(piece));
+            } else {
+                marked.push_str(piece);
+            }
         }
         marked
+    }
+
+    /// Marks the parts of a run without spaces that pairs of the query cover.
+    fn mark_pairs(&self, run: &str, style: &impl Fn(&str) -> String, marked: &mut String) {
+        let mut covered = vec![false; run.len()];
+        for pair in &self.pairs {
+            run.match_indices(pair).for_each(|(at, found)| covered[at..at + found.len()].fill(true));
+        }
+        let mut start = 0;
+        for part in covered.chunk_by(|a, b| a == b) {
+            let text = &run[start..start + part.len()];
+            start += part.len();
+            if part[0] { marked.push_str(&style(text)) } else { marked.push_str(text) }
+        }
     }
 
     /// Bitmap of the first 64 query words that a line contains.
     fn found_in(&self, line: &str) -> u64 {
         let line: Vec<_> = pieces(line).map(str::to_lowercase).collect();
-        let has = |own: &String| line.iter().any(|word| word == own || related(own, word));
-        (0..64).zip(&self.0).filter(|(_, own)| has(own)).fold(0, |found, (bit, _)| found | 1 << bit)
+        let has_word = |own: &String| line.iter().any(|word| word == own || related(own, word));
+        let has_pair = |own: &String| line.iter().any(|run| run.contains(own));
+        let found = self.words.iter().map(has_word).chain(self.pairs.iter().map(has_pair));
+        (0..64).zip(found).filter(|(_, is_found)| *is_found).fold(0, |found, (bit, _)| found | 1 << bit)
     }
+}
+
+/// Returns true for a letter or digit of a script without spaces between words, and of Korean.
+fn is_unspaced(c: char) -> bool {
+    let is_in_block = matches!(c,
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{17ff}'
+        | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
+    is_in_block && c.is_alphanumeric()
 }
 
 /// Returns true if two words have a long common prefix; `common` and `command` do not.
@@ -74,7 +120,9 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
         let (_, first) = chars.next()?;
         let mut before = first;
         let end = chars.find(|(_, c)| {
-            let ends = c.is_alphanumeric() != first.is_alphanumeric() || (before.is_lowercase() && c.is_uppercase());
+            let is_other = |is: fn(char) -> bool| is(*c) != is(first);
+            let ends =
+                is_other(char::is_alphanumeric) || is_other(is_unspaced) || (before.is_lowercase() && c.is_uppercase());
             before = *c;
             ends
         });
@@ -168,6 +216,18 @@ mod tests {
         assert_eq!(mark("tcpip é"), "tcpip é");
         assert!(related("parse", "parsing") && related("connection", "connect"));
         assert!(!related("command", "common") && !related("line", "link"));
+    }
+
+    #[test]
+    fn parts_of_runs_without_spaces_are_marked_and_shown() {
+        let words = Words::of("北京大学 parse 猫");
+        let mark = |line| words.mark(line, |word| format!("<{word}>"));
+        assert_eq!(mark("我们在北京大学学习parse"), "我们在<北京大学>学习<parse>");
+        assert_eq!(mark("北京的大学, 小猫"), "<北京>的<大学>, 小<猫>");
+        assert_eq!(mark("학교에서 北"), "학교에서 北");
+        let lines = ["# 概要", "我们在北京大学学习", "大学"];
+        let snippet = best(&lines, 1, 1, &words).unwrap();
+        assert_eq!(snippet.numbered().collect::<Vec<_>>(), [(2, "我们在北京大学学习")]);
     }
 
     #[test]

@@ -189,7 +189,7 @@ class Range(_message.Message):
     def __init__(self, gt: _Optional[float] = ..., gte: _Optional[float] = ..., lt: _Optional[float] = ..., lte: _Optional[float] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field", "model_digest", "read_only", "damage", "set_aside_count", "set_aside_ids")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "point_count", "tombstone_count", "host_memory_bytes", "device_memory_bytes", "device", "create_time", "text_field", "model_digest", "read_only", "damage", "set_aside_count", "set_aside_ids", "document_prompt", "document_prompt_name", "query_prompt", "query_prompt_name")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +208,10 @@ class Collection(_message.Message):
     DAMAGE_FIELD_NUMBER: _ClassVar[int]
     SET_ASIDE_COUNT_FIELD_NUMBER: _ClassVar[int]
     SET_ASIDE_IDS_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUERY_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    QUERY_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
@@ -226,10 +230,14 @@ class Collection(_message.Message):
     damage: _containers.RepeatedScalarFieldContainer[str]
     set_aside_count: int
     set_aside_ids: PointIds
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ..., model_digest: _Optional[str] = ..., read_only: bool = ..., damage: _Optional[_Iterable[str]] = ..., set_aside_count: _Optional[int] = ..., set_aside_ids: _Optional[_Union[PointIds, _Mapping]] = ...) -> None: ...
+    document_prompt: str
+    document_prompt_name: str
+    query_prompt: str
+    query_prompt_name: str
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., point_count: _Optional[int] = ..., tombstone_count: _Optional[int] = ..., host_memory_bytes: _Optional[int] = ..., device_memory_bytes: _Optional[int] = ..., device: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text_field: _Optional[str] = ..., model_digest: _Optional[str] = ..., read_only: bool = ..., damage: _Optional[_Iterable[str]] = ..., set_aside_count: _Optional[int] = ..., set_aside_ids: _Optional[_Union[PointIds, _Mapping]] = ..., document_prompt: _Optional[str] = ..., document_prompt_name: _Optional[str] = ..., query_prompt: _Optional[str] = ..., query_prompt_name: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionRequest(_message.Message):
-    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field", "durability")
+    __slots__ = ("name", "dimensions", "metric", "storage", "model", "durable", "text_field", "durability", "document_prompt_name", "document_prompt", "query_prompt_name", "query_prompt")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     METRIC_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +246,10 @@ class CreateCollectionRequest(_message.Message):
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_PROMPT_FIELD_NUMBER: _ClassVar[int]
+    QUERY_PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
+    QUERY_PROMPT_FIELD_NUMBER: _ClassVar[int]
     name: str
     dimensions: int
     metric: Metric
@@ -246,7 +258,11 @@ class CreateCollectionRequest(_message.Message):
     durable: bool
     text_field: str
     durability: Durability
-    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., text_field: _Optional[str] = ..., durability: _Optional[_Union[Durability, str]] = ...) -> None: ...
+    document_prompt_name: str
+    document_prompt: str
+    query_prompt_name: str
+    query_prompt: str
+    def __init__(self, name: _Optional[str] = ..., dimensions: _Optional[int] = ..., metric: _Optional[_Union[Metric, str]] = ..., storage: _Optional[_Union[_tensor_pb2.Dtype, str]] = ..., model: _Optional[str] = ..., durable: bool = ..., text_field: _Optional[str] = ..., durability: _Optional[_Union[Durability, str]] = ..., document_prompt_name: _Optional[str] = ..., document_prompt: _Optional[str] = ..., query_prompt_name: _Optional[str] = ..., query_prompt: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionResponse(_message.Message):
     __slots__ = ("collection",)
@@ -287,20 +303,24 @@ class DeleteCollectionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class UpsertRequest(_message.Message):
-    __slots__ = ("collection", "ids", "vectors", "texts", "payloads", "payload_columns")
+    __slots__ = ("collection", "ids", "vectors", "texts", "payloads", "payload_columns", "prompt_name", "prompt")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
     collection: str
     ids: PointIds
     vectors: _tensor_pb2.Tensor
     texts: _embed_pb2.TextInput
     payloads: _containers.RepeatedCompositeFieldContainer[Payload]
     payload_columns: PayloadColumns
-    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ..., payload_columns: _Optional[_Union[PayloadColumns, _Mapping]] = ...) -> None: ...
+    prompt_name: str
+    prompt: str
+    def __init__(self, collection: _Optional[str] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., payloads: _Optional[_Iterable[_Union[Payload, _Mapping]]] = ..., payload_columns: _Optional[_Union[PayloadColumns, _Mapping]] = ..., prompt_name: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
 
 class UpsertResponse(_message.Message):
     __slots__ = ("inserted_count", "updated_count")
@@ -343,7 +363,7 @@ class DeletePointsResponse(_message.Message):
     def __init__(self, deleted_count: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "text_weight", "columns")
+    __slots__ = ("collection", "vectors", "texts", "ids", "limit", "offset", "score_threshold", "filter", "include_payload", "hybrid", "fusion", "text_weight", "columns", "prompt_name", "prompt")
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +377,8 @@ class SearchRequest(_message.Message):
     FUSION_FIELD_NUMBER: _ClassVar[int]
     TEXT_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_NAME_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
     collection: str
     vectors: _tensor_pb2.Tensor
     texts: _embed_pb2.TextInput
@@ -370,7 +392,9 @@ class SearchRequest(_message.Message):
     fusion: Fusion
     text_weight: float
     columns: bool
-    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., text_weight: _Optional[float] = ..., columns: bool = ...) -> None: ...
+    prompt_name: str
+    prompt: str
+    def __init__(self, collection: _Optional[str] = ..., vectors: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ..., texts: _Optional[_Union[_embed_pb2.TextInput, _Mapping]] = ..., ids: _Optional[_Union[PointIds, _Mapping]] = ..., limit: _Optional[int] = ..., offset: _Optional[int] = ..., score_threshold: _Optional[float] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ..., include_payload: bool = ..., hybrid: bool = ..., fusion: _Optional[_Union[Fusion, str]] = ..., text_weight: _Optional[float] = ..., columns: bool = ..., prompt_name: _Optional[str] = ..., prompt: _Optional[str] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("results", "exact", "columns")

@@ -140,7 +140,8 @@ class SimilarityServiceServicer(object):
         Fails with:
         - ALREADY_EXISTS: the name is taken.
         - INVALID_ARGUMENT: an invalid name, dimensions that are 0, above the limit or not the model's, an unknown metric,
-        storage type or durability, or durability LOG without a data folder.
+        storage type or durability, durability LOG without a data folder, a prompt that the model does not have, or a prompt
+        without a model.
         - NOT_FOUND: the model is not loaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -174,8 +175,8 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: counts or dimensions differ, a value is NaN or infinite, a duplicate id, an invalid UUID, ids of
-        the other type than the collection's, texts in a collection without a model, payloads both as messages and as
-        columns, or a column whose size does not match the number of points.
+        the other type than the collection's, texts in a collection without a model, a prompt that the model does not have,
+        payloads both as messages and as columns, or a column whose size does not match the number of points.
         - FAILED_PRECONDITION with the reason MODEL_CHANGED: another model than the one that embedded the collection's texts
         is loaded under its name.
         - FAILED_PRECONDITION with the reason NON_FINITE: the model computes NaN or infinity for a text, which the message
@@ -211,8 +212,8 @@ class SimilarityServiceServicer(object):
 
         Fails with:
         - INVALID_ARGUMENT: no query, dimensions other than the collection's, NaN, limit 0, offset + limit above 16,384, an
-        invalid filter, texts in a collection without a model, `hybrid` in a collection without a text_field, or columns of
-        payloads with too many distinct fields.
+        invalid filter, texts in a collection without a model, a prompt that the model does not have, `hybrid` in a
+        collection without a text_field, or columns of payloads with too many distinct fields.
         - NOT_FOUND: the collection or a point in `ids` does not exist.
         - FAILED_PRECONDITION with the reason MODEL_CHANGED: another model than the one that embedded the collection's texts
         is loaded under its name.
