@@ -49,7 +49,16 @@ mod tests {
     use super::*;
 
     fn failure(code: Code, retry_after: Option<Duration>, attempts: u32) -> Failure {
-        Failure { code, message: String::new(), violations: vec![], retry_after, resource: None, attempts }
+        Failure {
+            code,
+            message: String::new(),
+            violations: vec![],
+            retry_after,
+            resource: None,
+            attempts,
+            reason: String::new(),
+            metadata: std::collections::BTreeMap::new(),
+        }
     }
 
     #[test]
