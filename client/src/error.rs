@@ -1,6 +1,6 @@
 //! Errors of calls, with their details.
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{collections::BTreeMap, error::Error as StdError, fmt, time::Duration};
 
 use tonic::Status;
 use tonic_types::StatusExt;
@@ -76,6 +76,10 @@ pub struct Failure {
     pub resource: Option<(String, String)>,
     /// Number of attempts.
     pub attempts: u32,
+    /// Reason of the error, such as `MEMORY_LIMIT`, from ErrorInfo; empty if there is none.
+    pub reason: String,
+    /// Figures of the reason, by name.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// An invalid field of a request.
@@ -116,6 +120,8 @@ impl Failure {
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             resource: details.resource_info().map(|info| (info.resource_type.clone(), info.resource_name.clone())),
             attempts,
+            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
+            metadata: details.error_info().map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default(),
         }
     }
 }
@@ -153,6 +159,8 @@ impl From<proto::ItemError> for Error {
             retry_after: None,
             resource: None,
             attempts: 1,
+            reason: String::new(),
+            metadata: BTreeMap::new(),
         }
         .into()
     }
