@@ -171,7 +171,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
         compare: has_points,
         dry_run: args.dry_run,
     };
-    let tally = send::send(run, &walked, output).await?;
+    let tally = Box::pin(send::send(run, &walked, output)).await?;
     let leftovers = if has_points && !args.dry_run { delete_stale_chunks(&collection, &tally.sent).await? } else { 0 };
     let (removed, gone) = if has_points {
         delete_removed_files(&collection, &walked, &tally, args.dry_run, output).await?
