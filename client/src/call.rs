@@ -96,6 +96,11 @@ impl Client {
         self
     }
 
+    /// Maximum message size that the client sends.
+    pub(crate) fn max_message_bytes(&self) -> usize {
+        self.settings.max_message_bytes
+    }
+
     /// Makes a unary call, with retries until the deadline.
     pub(crate) async fn unary<Q, R>(&self, method: Rpc<Q, R>, message: Q) -> Result<Reply<R>>
     where
@@ -103,17 +108,11 @@ impl Client {
         R: Message + Default + 'static,
     {
         let message = Arc::new(message);
-        let mut attempts = self.attempts(method.is_idempotent(), self.until());
-        loop {
-            match by(attempts.until, self.attempt(&method, message.clone(), attempts.until)).await {
-                None => return Err(self.late(attempts.failed + 1)),
-                Some(Ok(response)) => {
-                    let timings = Timings::from_metadata(response.metadata());
-                    return Ok(Reply { message: response.into_inner(), timings });
-                }
-                Some(Err(status)) => self.back_off(&status, &mut attempts).await?,
-            }
-        }
+        let until = self.until();
+        let attempt = || self.attempt(&method, message.clone(), until);
+        let response = self.retried(method.is_idempotent(), until, attempt).await?;
+        let timings = Timings::from_metadata(response.metadata());
+        Ok(Reply { message: response.into_inner(), timings })
     }
 
     /// The attempts of a call.
@@ -158,32 +157,66 @@ impl Client {
         grpc.unary(request, PathAndQuery::from_static(method.path()), Shared::default()).await
     }
 
-    /// Makes a server-streaming call, without deadline or retry.
+    /// Makes a server-streaming call without deadline. It is retried until the daemon responds.
     pub(crate) async fn server_stream<Q, R>(&self, method: Rpc<Q, R>, message: Q) -> Result<Streaming<R>>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = self.ready().await.map_err(final_error)?;
-        let path = PathAndQuery::from_static(method.path());
-        let response = grpc.server_streaming(self.request(Arc::new(message)), path, Shared::default()).await;
-        response.map(Response::into_inner).map_err(final_error)
+        let message = Arc::new(message);
+        self.retried(method.is_idempotent(), None, || self.open_server_stream(method, message.clone())).await
     }
 
-    /// Makes a bidirectional streaming call, without deadline or retry.
-    pub(crate) async fn bidi_stream<Q, R>(
-        &self,
-        method: Rpc<Q, R>,
-        messages: impl Stream<Item = Q> + Send + 'static,
-    ) -> Result<Streaming<R>>
+    async fn open_server_stream<Q, R>(&self, method: Rpc<Q, R>, message: Arc<Q>) -> Result<Streaming<R>, Status>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = self.ready().await.map_err(final_error)?;
+        let mut grpc = self.ready().await?;
         let path = PathAndQuery::from_static(method.path());
-        let response = grpc.streaming(self.request(messages.map(Arc::new)), path, Shared::default()).await;
-        response.map(Response::into_inner).map_err(final_error)
+        let response = grpc.server_streaming(self.request(message), path, Shared::default()).await;
+        response.map(Response::into_inner)
+    }
+
+    /// Makes a call with a stream of requests and one response, with retries until the deadline. `messages` returns all requests.
+    pub(crate) async fn client_stream<Q, R, S>(&self, method: &Rpc<Q, R>, messages: impl Fn() -> S) -> Result<R>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+        S: Stream<Item = Q> + Send + 'static,
+    {
+        let until = self.until();
+        let attempt = || self.send_all(method, messages(), until);
+        let response = self.retried(method.is_idempotent(), until, attempt).await?;
+        response.ok_or_else(|| Error::Malformed("a stream of requests without a response".to_owned()))
+    }
+
+    async fn send_all<Q, R>(
+        &self,
+        method: &Rpc<Q, R>,
+        messages: impl Stream<Item = Q> + Send + 'static,
+        until: Option<Instant>,
+    ) -> Result<Option<R>, Status>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        self.open(method, messages.map(Arc::new), until).await?.message().await
+    }
+
+    /// Makes attempts until one succeeds.
+    async fn retried<T, F>(&self, is_idempotent: bool, until: Option<Instant>, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let mut attempts = self.attempts(is_idempotent, until);
+        loop {
+            match by(until, attempt()).await {
+                None => return Err(self.late(attempts.failed + 1)),
+                Some(Ok(done)) => return Ok(done),
+                Some(Err(status)) => self.back_off(&status, &mut attempts).await?,
+            }
+        }
     }
 
     /// Makes a bidirectional streaming call with a deadline. Until the daemon responds it is retried with the messages that `again`

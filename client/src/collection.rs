@@ -470,6 +470,19 @@ impl Collection {
         let snapshot = self.client.unary(similarity_service::CREATE_SNAPSHOT, request).await?.message.snapshot;
         snapshot.ok_or_else(|| Error::Malformed("no snapshot".into()))
     }
+
+    /// Lists the snapshots in a folder of an object store, oldest first; an empty URL means the configured one. The collection need
+    /// not exist any more.
+    pub async fn snapshots(&self, url: impl Into<String>) -> Result<Vec<proto::Snapshot>> {
+        let request = proto::ListSnapshotsRequest { collection: self.name.clone(), url: url.into() };
+        Ok(self.client.unary(similarity_service::LIST_SNAPSHOTS, request).await?.message.snapshots)
+    }
+
+    /// Deletes the snapshots in a folder but for the newest `keep_count`. Returns those that were deleted.
+    pub async fn prune_snapshots(&self, url: impl Into<String>, keep_count: u32) -> Result<Vec<proto::Snapshot>> {
+        let request = proto::PruneSnapshotsRequest { collection: self.name.clone(), url: url.into(), keep_count };
+        Ok(self.client.unary(similarity_service::PRUNE_SNAPSHOTS, request).await?.message.deleted)
+    }
 }
 
 fn described(collection: Option<proto::Collection>) -> Result<proto::Collection> {

@@ -1,6 +1,6 @@
 //! Errors of calls, with their details.
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{collections::BTreeMap, error::Error as StdError, fmt, time::Duration};
 
 use tonic::Status;
 use tonic_types::StatusExt;
@@ -74,8 +74,14 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Type and name of the resource, for `NotFound` and `AlreadyExists`.
     pub resource: Option<(String, String)>,
+    /// Reason of the error, such as `MESSAGE_TOO_LARGE`, from ErrorInfo; empty if the daemon gave none.
+    pub reason: String,
     /// Number of attempts.
     pub attempts: u32,
+    /// Reason of the error, such as `MEMORY_LIMIT`, from ErrorInfo; empty if there is none.
+    pub reason: String,
+    /// Figures of the reason, by name.
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// An invalid field of a request.
@@ -114,8 +120,11 @@ impl Failure {
                 .map(|v| FieldViolation { field: v.field.clone(), description: v.description.clone() })
                 .collect(),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
+            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
             resource: details.resource_info().map(|info| (info.resource_type.clone(), info.resource_name.clone())),
             attempts,
+            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
+            metadata: details.error_info().map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default(),
         }
     }
 }
@@ -152,7 +161,10 @@ impl From<proto::ItemError> for Error {
             violations: vec![],
             retry_after: None,
             resource: None,
+            reason: String::new(),
             attempts: 1,
+            reason: String::new(),
+            metadata: BTreeMap::new(),
         }
         .into()
     }
@@ -186,6 +198,15 @@ impl Error {
     /// Delay before a retry, if the daemon named one.
     pub fn retry_after(&self) -> Option<Duration> {
         self.failure().and_then(|f| f.retry_after)
+    }
+
+    /// Returns true if a message exceeds a limit, of the daemon or of the client.
+    pub fn is_message_too_large(&self) -> bool {
+        // The text of the client's own transport, which gives no reason.
+        let by_transport = |failure: &Failure| {
+            failure.code == Code::OutOfRange && failure.message.contains("message length too large")
+        };
+        self.failure().is_some_and(|failure| failure.reason == "MESSAGE_TOO_LARGE" || by_transport(failure))
     }
 
     /// Returns true if the code is `NotFound`.

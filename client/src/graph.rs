@@ -2,18 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use accelerd_proto::methods::{Rpc, tensor_service};
+use accelerd_proto::methods::tensor_service;
 
 use crate::{
-    Client, Error, Matrix, Result,
+    Client, Matrix, Result,
     matrix::Element,
     proto::{self, ResidentTensor, Tensor, tensor_attribute::Value as AttributeValue, tensor_input::Source},
     resident::duration,
     timing::Timings,
 };
-
-/// For calls that keep no tensors: others would keep them twice.
-const EXECUTE: Rpc<proto::ExecuteRequest, proto::ExecuteResponse> = tensor_service::EXECUTE.idempotent();
 
 /// A graph of tensor operations.
 ///
@@ -150,7 +147,8 @@ impl Executed {
 
 impl Client {
     /// Executes a graph, and returns the given values of it, or keeps those made by [`GraphValue::keep`] on the device. A call that
-    /// keeps a value is retried only if the daemon did not execute it.
+    /// keeps a value is retried only if the daemon did not execute it. Inputs that exceed a message are uploaded for the call and freed
+    /// after it; outputs that exceed one are kept, downloaded and freed.
     pub async fn execute<O: Into<GraphOutput>>(
         &self,
         graph: &Graph,
@@ -193,20 +191,6 @@ impl Client {
         let result = graph.op(op, &operands, attributes);
         let done = self.execute(&graph, [&result]).await?;
         Ok(done.outputs.into_iter().next().expect("an execution returns as many outputs as were asked for"))
-    }
-
-    /// Executes a graph that is a message, whose inputs and nodes have names of the caller's; otherwise as [`execute`](Self::execute).
-    pub async fn execute_request(&self, request: proto::ExecuteRequest) -> Result<Executed> {
-        let kept = request.outputs.iter().filter(|output| output.keep).count();
-        let expected = (request.outputs.len() - kept, kept);
-        let method = if kept == 0 { EXECUTE } else { tensor_service::EXECUTE };
-        let reply = self.unary(method, request).await?;
-        let proto::ExecuteResponse { outputs, kept } = reply.message;
-        let got = (outputs.len(), kept.len());
-        if got != expected {
-            return Err(Error::Malformed(format!("{got:?} outputs returned and kept, expected {expected:?}")));
-        }
-        Ok(Executed { outputs, kept, timings: reply.timings })
     }
 
     /// Measures an operation on operands that the daemon generates: times, achieved rates, and the share of what the device can do.

@@ -41,6 +41,7 @@ mod data_parallel;
 mod device;
 mod embed;
 mod error;
+mod execute;
 mod graph;
 mod kernel;
 pub mod load;

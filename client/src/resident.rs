@@ -42,18 +42,14 @@ impl UploadOptions {
 
 impl Client {
     /// Makes a tensor resident on a device of the daemon, for [`Graph::resident`](crate::Graph::resident). It takes a
-    /// [`Matrix`](crate::Matrix), or any [`Tensor`], and is sent in chunks, without a retry.
+    /// [`Matrix`](crate::Matrix), or any [`Tensor`], and is sent in chunks. It is retried
+    /// only if the daemon did not execute it.
     pub async fn upload(&self, tensor: impl Into<Tensor>, options: &UploadOptions) -> Result<ResidentTensor> {
         let Tensor { dtype, shape, data } = tensor.into();
         let ttl = options.ttl.map(duration);
         let header = proto::UploadTensorHeader { dtype, shape, device: options.device.clone(), ttl };
-        let response = self.within_deadline(async {
-            let mut responses =
-                self.bidi_stream(tensor_service::UPLOAD_TENSOR, stream::iter(messages(header, data))).await?;
-            let response = responses.message().await.map_err(final_error)?;
-            response.ok_or_else(|| Error::Malformed("no response to an upload".to_owned()))
-        });
-        described(response.await?.tensor)
+        let messages = || stream::iter(messages(header.clone(), data.clone()));
+        described(self.client_stream(&tensor_service::UPLOAD_TENSOR, messages).await?.tensor)
     }
 
     /// The elements of a resident tensor.

@@ -121,7 +121,16 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn failure(code: Code, retry_after: Option<Duration>, attempts: u32) -> Failure {
-        Failure { code, message: String::new(), violations: vec![], retry_after, resource: None, attempts }
+        Failure {
+            code,
+            message: String::new(),
+            violations: vec![],
+            retry_after,
+            resource: None,
+            attempts,
+            reason: String::new(),
+            metadata: std::collections::BTreeMap::new(),
+        }
     }
 
     fn unavailable(retry_after: Option<Duration>) -> Status {

@@ -5,8 +5,8 @@ use clap::{CommandFactory, Parser, Subcommand, builder::Styles, builder::styling
 
 use crate::{
     commands::{
-        bench, cluster, collections, dataset, embed, generate, health, index, kernel, models, parse, report, rerank,
-        search, similar, stats, tensor, verify,
+        bench, cluster, collections, dataset, drain, embed, generate, health, index, kernel, models, parse, report,
+        rerank, search, similar, snapshots, stats, tensor, verify,
     },
     error::Result,
     global::Global,
@@ -69,7 +69,10 @@ pub enum Command {
     Bench(bench::BenchArgs),
     Models(models::ModelsArgs),
     Collections(collections::CollectionsArgs),
+    Snapshots(snapshots::SnapshotsArgs),
     Health(health::HealthArgs),
+    Drain(drain::DrainArgs),
+    Resume(drain::ResumeArgs),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
 }
@@ -96,7 +99,10 @@ pub async fn run(command: Command, global: &Global, output: &Output) -> Result {
         Command::Bench(args) => bench::run(args, &global.builder()?, global.priority, output).await,
         Command::Models(args) => models::run(args, &connect(global, false).await?, output).await,
         Command::Collections(args) => collections::run(args, &connect(global, false).await?, output).await,
+        Command::Snapshots(args) => snapshots::run(args, &connect(global, false).await?, output).await,
         Command::Health(args) => health::run(&args, &global.connection, output).await,
+        Command::Drain(args) => drain::drain(&args, &connect(global, false).await?, output).await,
+        Command::Resume(_) => drain::resume(&connect(global, false).await?, output).await,
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args, self::command(), output),
     }

@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use accelerd_client::{Code, Error as ClientError};
 
+use crate::hint;
+
 /// Exit code after SIGINT, by the convention of shells.
 pub const INTERRUPTED: u8 = 130;
 
@@ -22,6 +24,9 @@ pub enum CliError {
     /// A file is invalid.
     #[error("{}: {reason}", path.display())]
     Format { path: PathBuf, reason: String },
+    /// The threads of the program cannot be started.
+    #[error("cannot start threads: {0}")]
+    Start(io::Error),
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -76,6 +81,7 @@ impl CliError {
             | Self::Untranslated
             | Self::Fault
             | Self::Output(_)
+            | Self::Start(_)
             | Self::NotServing(_)
             | Self::Partial(_) => 1,
             Self::Usage(_)
@@ -118,61 +124,7 @@ impl CliError {
     /// Suggests a remedy.
     pub fn hint(&self) -> Option<String> {
         let (Self::Call(error) | Self::SuiteConnection(error)) = self else { return None };
-        if let ClientError::Connect { reason, .. } = error {
-            return Some(connect_hint(reason).into());
-        }
-        let resource = error.failure().and_then(|failure| failure.resource.as_ref()).map(|(kind, _)| kind.as_str());
-        let violated = |field: &str| error.failure().is_some_and(|f| f.violations.iter().any(|v| v.field == field));
-        let hint = match (error.code(), resource) {
-            (Code::InvalidArgument, _) if violated("durable") => {
-                "start the daemon with `accelerd serve --data-dir FOLDER`"
-            }
-            (Code::NotFound, Some("collection")) => {
-                "`accelctl collections list` lists the collections; `accelctl index` creates one"
-            }
-            (Code::NotFound, Some("model")) => "`accelctl models` lists the loaded models",
-            (Code::NotFound, Some("kernel")) => "`accelctl kernel list` lists the compiled kernels",
-            (Code::NotFound, Some("tensor")) => "`accelctl tensor list` lists the resident tensors",
-            (Code::AlreadyExists, _) => "choose another name, or delete it with `accelctl collections delete`",
-            (Code::ResourceExhausted, _) => "retry later, or send smaller requests; `accelctl stats` shows the queues",
-            (Code::DeadlineExceeded, _) => "increase --timeout; `accelctl stats` shows the queues",
-            (Code::Unauthenticated, _) => {
-                "set the token with --token-file or ACCELERD_TOKEN, or a client certificate with --tls-cert and --tls-key"
-            }
-            (Code::PermissionDenied, _) => "the daemon's file of principals says what each may do",
-            (Code::Cancelled | Code::Unknown | Code::Internal | Code::Unavailable, _) if is_broken(error) => {
-                "the connection broke; if the daemon serves TLS, use an https:// address"
-            }
-            (Code::Unavailable, _) => "the daemon is draining or the connection broke; see `accelctl health`",
-            (Code::Unimplemented, _) => {
-                "the daemon is older than this client; compare `accelctl health` with --version"
-            }
-            _ => return None,
-        };
-        Some(hint.into())
-    }
-}
-
-/// Messages of hyper, h2 and the operating system about a connection that ended: which of them notices first is a matter of timing.
-const BROKEN: [&str; 5] =
-    ["connection closed", "connection reset", "connection was not ready", "broken pipe", "invalid size"];
-
-/// Returns true if the transport failed after it was connected, as with plaintext to a daemon that serves TLS.
-fn is_broken(error: &ClientError) -> bool {
-    let message = error.to_string().to_lowercase();
-    BROKEN.iter().any(|part| message.contains(part))
-}
-
-/// Suggests a remedy for a failed connection.
-fn connect_hint(reason: &str) -> &'static str {
-    if reason.contains("UnknownIssuer") || reason.contains("BadSignature") {
-        "name the authority of the daemon's certificate with --tls-ca"
-    } else if reason.contains("not valid for name") {
-        "set --server to a name in the certificate, or name one with --tls-server-name"
-    } else if reason.contains("InvalidContentType") {
-        "does the daemon serve TLS? without it, use an http:// address"
-    } else {
-        "is the daemon running? start it with `accelerd serve`, or set its address with --server"
+        hint::of(error)
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Global {
     /// Print one JSON document, or one per line for streams.
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print no progress bars and no notes.
+    /// Print no progress bars and no notes; `index` prints no summary either.
     #[arg(long, short, global = true)]
     pub quiet: bool,
     /// When to use colours; NO_COLOR disables them too.

@@ -7,10 +7,12 @@ mod cli;
 mod commands;
 mod complete;
 mod connection;
+mod decode;
 mod dtype;
 mod error;
 mod format;
 mod global;
+mod hint;
 mod kind;
 mod language;
 mod npy;
@@ -42,7 +44,10 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
-async fn run(command: cli::Command, global: &global::Global, output: &output::Output) -> error::Result {
-    Box::pin(cli::run(command, global, output)).await
+fn run(command: cli::Command, global: &global::Global, output: &output::Output) -> error::Result {
+    let runtime = tokio::runtime::Runtime::new().map_err(error::CliError::Start)?;
+    let result = runtime.block_on(Box::pin(cli::run(command, global, output)));
+    // After Ctrl-C, threads may still read files: the program does not wait for them.
+    runtime.shutdown_background();
+    result
 }

@@ -93,6 +93,11 @@ impl Output {
         write(json(report, self.out.terminal)?.as_bytes())
     }
 
+    /// Prints what a command did, unless --quiet is set and no document is asked for.
+    pub fn summarize(&self, report: &impl Report) -> Result {
+        if self.quiet && !self.json { Ok(()) } else { self.show(report) }
+    }
+
     /// Prints a note unless --quiet is set.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
@@ -196,9 +201,11 @@ fn write(bytes: &[u8]) -> Result {
 }
 
 /// Progress in bytes.
-pub const BYTES_BAR: &str = "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {binary_bytes_per_sec:.dim} {wide_msg:.dim}";
+pub const BYTES_BAR: &str =
+    "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {binary_bytes_per_sec:.dim} {eta:.dim} left  {wide_msg:.dim}";
 /// Progress in cases of a check.
-pub const CASES_BAR: &str = "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {per_sec:.dim} {wide_msg:.dim}";
+pub const CASES_BAR: &str =
+    "{prefix:>9} {bar:30.cyan/dim} {percent:>3}% {per_sec:.dim} {eta:.dim} left  {wide_msg:.dim}";
 /// Progress in items of an unknown total.
 pub const COUNT_BAR: &str = "{prefix:>9} {spinner:.cyan} {human_pos} {per_sec:.dim} {elapsed:.dim}";
 /// Progress of unknown extent.

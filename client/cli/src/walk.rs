@@ -40,8 +40,10 @@ pub struct Walked {
     pub trees: Vec<Tree>,
     /// Distinct files, sorted by path in each tree.
     pub files: Vec<File>,
-    /// Files above the size limit.
-    pub large: u64,
+    /// Paths and sizes of files above the size limit.
+    pub large: Vec<(String, u64)>,
+    /// Paths, about, of files whose names are not UTF-8. No collection has them.
+    pub misnamed: Vec<String>,
     /// Entries that could not be read.
     pub unreadable: u64,
     /// Messages about unreadable entries.
@@ -59,8 +61,8 @@ pub fn trees(paths: &[PathBuf], name: Option<&str>) -> Result<Vec<Tree>> {
         .iter()
         .map(|path| {
             let root = fs::canonicalize(path).map_err(CliError::file(path))?;
-            let place = root.to_str().ok_or_else(|| CliError::Usage(format!("{} is not UTF-8", root.display())))?;
-            let name = name.unwrap_or(place).trim_end_matches('/').to_owned();
+            let not_utf8 = || CliError::Usage(format!("{} is not UTF-8: name it with --name", root.display()));
+            let name = name.or_else(|| root.to_str()).ok_or_else(not_utf8)?.trim_end_matches('/').to_owned();
             Ok(Tree { name, root })
         })
         .collect()
@@ -93,8 +95,9 @@ pub fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walke
             WalkBuilder::new(&tree.root).require_git(false).overrides(overrides).sort_by_file_path(Path::cmp).build();
         for entry in entries {
             match entry.map_err(|error| error.to_string()).and_then(|entry| file(tree, &entry)) {
-                Ok(Some(file)) if file.size > max_size => walked.large += 1,
-                Ok(Some(file)) if seen.insert(file.path.clone()) => walked.files.push(file),
+                Ok(Entry::Misnamed(path)) => walked.misnamed.push(path),
+                Ok(Entry::File(file)) if file.size > max_size => walked.large.push((file.path, file.size)),
+                Ok(Entry::File(file)) if seen.insert(file.path.clone()) => walked.files.push(file),
                 Ok(_) => {}
                 Err(problem) => {
                     walked.unreadable += 1;
@@ -108,22 +111,29 @@ pub fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walke
     Ok(walked)
 }
 
-fn file(tree: &Tree, entry: &DirEntry) -> Result<Option<File>, String> {
+/// What an entry of a folder is.
+enum Entry {
+    File(File),
+    /// A file whose path below its tree is not UTF-8, about.
+    Misnamed(String),
+    /// A folder, a symlink or a device.
+    Other,
+}
+
+fn file(tree: &Tree, entry: &DirEntry) -> Result<Entry, String> {
     if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-        return Ok(None);
+        return Ok(Entry::Other);
     }
     let disk = entry.path().to_owned();
-    let below = disk
-        .strip_prefix(&tree.root)
-        .unwrap_or(&disk)
-        .to_str()
-        .ok_or_else(|| format!("{}: its name is not UTF-8", disk.display()))?
-        .to_owned();
+    let below = disk.strip_prefix(&tree.root).unwrap_or(&disk);
+    let Some(below) = below.to_str().map(str::to_owned) else {
+        return Ok(Entry::Misnamed(format!("{}/{}", tree.name, below.display())));
+    };
     let size = entry.metadata().map_err(|error| error.to_string())?.len();
     let name = || disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let (path, below) =
         if below.is_empty() { (tree.name.clone(), name()) } else { (format!("{}/{below}", tree.name), below) };
-    Ok(Some(File { tree: tree.name.clone(), path, below, disk, size }))
+    Ok(Entry::File(File { tree: tree.name.clone(), path, below, disk, size }))
 }
 
 #[cfg(test)]
@@ -160,6 +170,23 @@ mod tests {
         ]);
         assert_eq!(names(folder.path(), &[]), ["t/src/a.py", "t/src/b_test.py"]);
         assert_eq!(names(folder.path(), &["*_test.py"]), ["t/src/a.py"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_whose_name_is_not_utf_8_is_skipped_alone() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+        let folder = folder(&[("a.py", "x"), ("b.py", "x")]);
+        fs::write(folder.path().join(OsStr::from_bytes(b"caf\xe9.py")), "x").unwrap();
+        let walked = walk(trees(&[folder.path().to_owned()], Some("t")).unwrap(), &[], 100).unwrap();
+        assert_eq!((walked.files.len(), walked.unreadable, walked.complete), (2, 0, true));
+        assert_eq!(walked.misnamed, ["t/caf\u{fffd}.py"]);
+        let odd = folder.path().join(OsStr::from_bytes(b"caf\xe9"));
+        fs::create_dir(&odd).unwrap();
+        fs::write(odd.join("a.py"), "x").unwrap();
+        assert!(trees(&[odd.clone()], None).is_err_and(|error| error.to_string().contains("--name")));
+        let walked = walk(trees(&[odd], Some("t")).unwrap(), &[], 100).unwrap();
+        assert_eq!(walked.files[0].path, "t/a.py");
     }
 
     #[cfg(unix)]

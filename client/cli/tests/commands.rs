@@ -1,74 +1,18 @@
 //! Runs the program against an in-memory fake of the daemon.
 
+mod common;
+
 use std::{
     fs,
     io::Write,
-    path::Path,
     process::{Command, Stdio},
 };
 
-use accelerd_test_support::{DIM, FakeDaemon, busy};
+use accelerd_test_support::{DIM, busy};
 use serde_json::Value;
 use tonic::Status;
 
-/// Result of a run.
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {:?} {:?}", self.out, self.err))
-    }
-}
-
-/// Runs the program on a blocking thread, so that the fake daemon can respond.
-async fn run(server: &str, words: &[&str]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_accelctl"));
-    command.args(words).env("ACCELERD_SERVER", server).env_remove("NO_COLOR").stdin(Stdio::null());
-    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts");
-    Ran {
-        code: output.status.code().expect("no signal"),
-        out: String::from_utf8(output.stdout).expect("text"),
-        err: String::from_utf8(output.stderr).expect("text"),
-    }
-}
-
-async fn served() -> (FakeDaemon, String) {
-    let fake = FakeDaemon::default();
-    let server = format!("http://{}", fake.listen().await);
-    (fake, server)
-}
-
-fn write(folder: &Path, path: &str, text: &str) {
-    let path = folder.join(path);
-    fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
-    fs::write(path, text).expect("it can be written");
-}
-
-fn numbered(lines: usize, word: &str) -> String {
-    let lines: Vec<_> = (1..=lines).map(|n| format!("{word} {n}")).collect();
-    lines.join("\n")
-}
-
-/// A folder with three files, one of which has several chunks.
-fn tree() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    write(folder.path(), "net/socket.py", "def open_socket():\n    listen for tcp connections\n");
-    write(folder.path(), "pack.py", "def gzip_file(path):\n    compress it\n");
-    write(folder.path(), "long.py", &numbered(100, "line"));
-    folder
-}
-
-async fn index(server: &str, folder: &Path, more: &[&str]) -> Value {
-    let folder = folder.to_str().expect("UTF-8");
-    let words = [&["index", folder, "--collection", "code", "--name", "t", "--json"], more].concat();
-    let ran = run(server, &words).await;
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    ran.json()
-}
+use self::common::{index, numbered, run, served, tree, write};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_run_sends_nothing_and_later_ones_only_what_changed() {

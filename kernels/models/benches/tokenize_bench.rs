@@ -14,7 +14,7 @@ const TEXTS: usize = 2000;
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let folder =
         PathBuf::from(env::args().skip(1).find(|argument| argument != "--bench").ok_or("expected a model's folder")?);
-    let ours = TextTokenizer::read(&folder, usize::MAX)?.ok_or("it has no tokenizer.json")?;
+    let ours = TextTokenizer::read_static(&folder, usize::MAX)?.ok_or("it has no tokenizer.json")?;
     let mut theirs = Tokenizer::from_file(folder.join("tokenizer.json"))?;
     theirs.with_padding(None).with_truncation(None)?;
     println!("text | bytes | ids | ours, us | tokenizers, us | times");

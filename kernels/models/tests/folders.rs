@@ -65,7 +65,9 @@ fn encoder_of(model: &Model) -> &Arc<Encoder> {
 
 fn tokenized(model: &Model, texts: &[&str], options: &TokenizeOptions) -> Sequences {
     let mut sequences = Sequences::default();
-    texts.iter().for_each(|text| model.tokenize(text, options, &mut sequences).expect("tokens"));
+    for text in texts {
+        model.tokenize(text, options, &mut sequences).expect("tokens");
+    }
     sequences
 }
 

@@ -17,26 +17,33 @@ type Result<T> = std::result::Result<T, GraphError>;
 /// The operations that combine values.
 pub(crate) const REDUCTIONS: &[Combining] = &[
     plain(&["sum"], SUM, Reduction::Sum),
-    in_f64(Combining { epilogue: |sum, values| Ok(sum / values.count), ..plain(&["mean"], MEAN, Reduction::Sum) }),
+    Combining {
+        is_in_f64: true,
+        epilogue: |sum, values| Ok(sum / values.count),
+        ..plain(&["mean"], MEAN, Reduction::Sum)
+    },
     plain(&["prod"], SUM, Reduction::Prod),
     Combining { needs_values: true, ..plain(&["amin", "min"], SAME, Reduction::Min) },
     Combining { needs_values: true, ..plain(&["amax", "max"], SAME, Reduction::Max) },
     plain(&["all"], TRUTH, Reduction::Min),
     plain(&["any"], TRUTH, Reduction::Max),
-    in_f64(Combining {
+    Combining {
+        is_in_f64: true,
         prologue: |x| x * x,
         epilogue: |sum, _| Ok(sum.sqrt()),
         ..plain(&["norm"], SPREAD, Reduction::Sum)
-    }),
+    },
     plain(&["logsumexp"], FLOAT_SPREAD, Reduction::LogSumExp),
-    in_f64(Combining {
+    Combining {
+        is_in_f64: true,
         epilogue: |squares, values| Ok(squares / values.degrees_of_freedom()?),
         ..plain(&["var"], SPREAD, Reduction::SquaredDeviations)
-    }),
-    in_f64(Combining {
+    },
+    Combining {
+        is_in_f64: true,
         epilogue: |squares, values| Ok((squares / values.degrees_of_freedom()?).sqrt()),
         ..plain(&["std"], SPREAD, Reduction::SquaredDeviations)
-    }),
+    },
 ];
 
 /// The operations that find an index.
@@ -60,7 +67,8 @@ pub(crate) struct Combining {
     epilogue: for<'a> fn(Expr<'a>, &Values<'_>) -> Result<Expr<'a>>,
     /// True where the combination of no values is an error.
     needs_values: bool,
-    /// True where values are combined in f64.
+    /// True where values are combined in f64: their sum may be out of the range of f32 where the result is not, as that of the squares of
+    /// numbers from 1e19 on or below 1e-22.
     is_in_f64: bool,
 }
 
@@ -91,11 +99,6 @@ const fn plain(names: &'static [&'static str], (rule, dtype): TypeRule, reductio
         needs_values: false,
         is_in_f64: false,
     }
-}
-
-/// The sum is out of the range of f32 where the result is not: that of the squares of numbers from 1e19 on or below 1e-22, for one.
-const fn in_f64(operation: Combining) -> Combining {
-    Combining { is_in_f64: true, ..operation }
 }
 
 /// The type of a result from attributes and the type of the elements.

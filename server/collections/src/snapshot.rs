@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use accelerd_store::{
-    Access, CHUNK_BYTES, CollectionMeta, Damage, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert,
+    Access, CHUNK_BYTES, CollectionMeta, Damage, Record, SnapshotReader, SnapshotWriter, StoreError, Upsert, Written,
 };
 use url::Url;
 
@@ -30,6 +30,18 @@ pub struct Snapshot {
     pub create_time_ms: u64,
 }
 
+impl From<Written> for Snapshot {
+    fn from(Written { url, manifest }: Written) -> Self {
+        Self {
+            url,
+            version: manifest.version,
+            points: manifest.point_count,
+            bytes: manifest.size_bytes,
+            create_time_ms: manifest.create_time_ms,
+        }
+    }
+}
+
 /// A snapshot that is open for reading.
 #[derive(Debug)]
 pub struct OpenSnapshot(SnapshotReader);
@@ -54,8 +66,36 @@ impl Collections {
         // A task of its own finishes or cleans up even if the caller is cancelled.
         let written = self.env.runtime.spawn(async move { collection.write_snapshot(&place, &access).await });
         let written = written.await.unwrap_or_else(|error| Err(stopped(&error)));
-        // The location of the configured folder is not disclosed to callers.
-        if url.is_empty() { written.map_err(|error| self.env.hide_default(error)) } else { written }
+        written.map_err(|error| self.env.hide_if_default(url, error))
+    }
+
+    /// The snapshots of a collection in a folder, oldest first; an empty URL means its subfolder of the configured one. The collection
+    /// need not exist any more.
+    pub async fn snapshots(&self, name: &str, url: &str) -> Result<Vec<Snapshot>, CollectionError> {
+        let (listed, _) = self.written(name, url).await?;
+        Ok(listed.into_iter().map(Snapshot::from).collect())
+    }
+
+    /// Deletes the snapshots of a collection but for the newest `keep`, oldest first. Returns those that were deleted.
+    pub async fn prune_snapshots(&self, name: &str, url: &str, keep: usize) -> Result<Vec<Snapshot>, CollectionError> {
+        if keep == 0 {
+            return Err(CollectionError::invalid("keep_count", "expected at least 1, got 0"));
+        }
+        let (mut listed, access) = self.written(name, url).await?;
+        listed.truncate(listed.len().saturating_sub(keep));
+        for snapshot in &listed {
+            let deleted = accelerd_store::delete_snapshot(snapshot, &access).await.map_err(CollectionError::from);
+            deleted.map_err(|error| self.env.hide_if_default(url, error))?;
+            tracing::info!(collection = name, url = snapshot.url, "deleted a snapshot");
+        }
+        Ok(listed.into_iter().map(Snapshot::from).collect())
+    }
+
+    async fn written(&self, name: &str, url: &str) -> Result<(Vec<Written>, Access), CollectionError> {
+        accelerd_store::check_name(name)?;
+        let (folder, access) = self.env.snapshot_url(url, name)?;
+        let listed = accelerd_store::snapshots(&folder, &access, name).await.map_err(CollectionError::from);
+        Ok((listed.map_err(|error| self.env.hide_if_default(url, error))?, access))
     }
 
     /// Restores a collection from a snapshot, or from the newest in a folder. An empty name keeps the snapshot's. The
@@ -117,15 +157,9 @@ impl Collection {
             return Err(error);
         }
         let written = writer.finish().await?;
-        let manifest = written.manifest;
-        tracing::info!(collection = self.meta().name, url = written.url, points = manifest.point_count, "snapshot");
-        Ok(Snapshot {
-            url: written.url,
-            version: manifest.version,
-            points: manifest.point_count,
-            bytes: manifest.size_bytes,
-            create_time_ms: manifest.create_time_ms,
-        })
+        let points = written.manifest.point_count;
+        tracing::info!(collection = self.meta().name, url = written.url, points, "snapshot");
+        Ok(written.into())
     }
 }
 
@@ -167,6 +201,11 @@ impl Env {
         }
         let reason = "is neither in store.snapshot_url nor in store.snapshot_folders of the daemon's settings";
         Err(CollectionError::Denied(format!("url: {given} {reason}")))
+    }
+
+    /// Removes the URL of the configured folder from an error of a caller who did not name it, to whom it is not disclosed.
+    fn hide_if_default(&self, given: &str, error: CollectionError) -> CollectionError {
+        if given.is_empty() { self.hide_default(error) } else { error }
     }
 
     /// Removes the URL of the configured folder from an error.

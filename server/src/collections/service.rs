@@ -115,6 +115,26 @@ impl CollectionService {
         Ok(snapshot)
     }
 
+    /// The snapshots of a collection in a folder, oldest first.
+    pub(crate) async fn snapshots(&self, caller: &Caller, name: &str, url: &str) -> Result<Vec<Snapshot>, ApiError> {
+        caller.check_collection(name)?;
+        Ok(self.collections.snapshots(name, url).await?)
+    }
+
+    /// Deletes the snapshots of a collection but for the newest ones. Returns those that were deleted.
+    pub(crate) async fn prune_snapshots(
+        &self,
+        caller: &Caller,
+        name: &str,
+        url: &str,
+        keep: usize,
+    ) -> Result<Vec<Snapshot>, ApiError> {
+        caller.check_collection(name)?;
+        let deleted = self.collections.prune_snapshots(name, url, keep).await?;
+        caller.record_change(name);
+        Ok(deleted)
+    }
+
     /// Restores a collection from a snapshot, under another name if `name` is not empty.
     pub(crate) async fn restore(&self, caller: &Caller, url: &str, name: &str) -> Result<Arc<Collection>, ApiError> {
         if !name.is_empty() {

@@ -189,6 +189,26 @@ impl SimilarityService for Similarity {
         Ok(Response::new(pb::CreateSnapshotResponse { snapshot: Some(snapshot(written)) }))
     }
 
+    async fn list_snapshots(
+        &self,
+        request: Request<pb::ListSnapshotsRequest>,
+    ) -> Result<Response<pb::ListSnapshotsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let pb::ListSnapshotsRequest { collection, url } = request.into_inner();
+        let listed = self.0.snapshots(&caller, &collection, &url).await?;
+        Ok(Response::new(pb::ListSnapshotsResponse { snapshots: listed.into_iter().map(snapshot).collect() }))
+    }
+
+    async fn prune_snapshots(
+        &self,
+        request: Request<pb::PruneSnapshotsRequest>,
+    ) -> Result<Response<pb::PruneSnapshotsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let pb::PruneSnapshotsRequest { collection, url, keep_count } = request.into_inner();
+        let deleted = self.0.prune_snapshots(&caller, &collection, &url, keep_count as usize).await?;
+        Ok(Response::new(pb::PruneSnapshotsResponse { deleted: deleted.into_iter().map(snapshot).collect() }))
+    }
+
     async fn restore_collection(
         &self,
         request: Request<pb::RestoreCollectionRequest>,

@@ -161,6 +161,36 @@ impl SnapshotReader {
     }
 }
 
+/// The committed snapshots of a collection in a folder, oldest first.
+pub async fn snapshots(url: &str, access: &Access, collection: &str) -> Result<Vec<Written>, StoreError> {
+    let parent = Folder::open(url, access)?;
+    let mut found = vec![];
+    for version in parent.versions().await? {
+        let folder = parent.child(&version_name(version));
+        let Some(manifest) = folder.manifest().await? else { continue };
+        if manifest.collection.name != collection {
+            let (found, expected) = (manifest.collection.name, collection.to_owned());
+            return Err(StoreError::OtherCollection { url: parent.url, found, expected });
+        }
+        found.push(Written { url: folder.url, manifest });
+    }
+    Ok(found)
+}
+
+/// Deletes a committed snapshot: its manifest first, without which the chunks are no snapshot.
+pub async fn delete_snapshot(snapshot: &Written, access: &Access) -> Result<(), StoreError> {
+    let folder = Folder::open(&snapshot.url, access)?;
+    folder.delete(MANIFEST).await?;
+    for chunk in &snapshot.manifest.chunks {
+        folder.delete(&chunk.name).await?;
+    }
+    if let Some(local) = folder.local {
+        // It stays if a writer that failed has left something there.
+        let _left = blocking(move || Ok(fs::remove_dir(&local.path))).await;
+    }
+    Ok(())
+}
+
 /// Rejects invalid URLs, unsupported schemes, and URLs that lack a required bucket.
 pub fn check_url(url: &str) -> Result<(), StoreError> {
     parse(url).map(drop)
@@ -199,6 +229,7 @@ impl Folder {
             local = Some(Local { path: folder, within: access.within.clone() });
             Arc::new(files)
         } else {
+            check_endpoint(&scheme, &access.options).map_err(bad)?;
             remote(&scheme, url, &access.options).map_err(|e| bad(e.to_string()))?
         };
         Ok(Self { store, path, url: url.trim_end_matches('/').into(), local })
@@ -234,6 +265,15 @@ impl Folder {
         let path = self.path.clone().join(name);
         self.store.put_opts(&path, payload, options).await.map_err(|e| self.error(e))?;
         Ok(())
+    }
+
+    /// Deletes an object, if it exists.
+    async fn delete(&self, name: &str) -> Result<(), StoreError> {
+        self.confine(name).await?;
+        match self.store.delete(&self.path.clone().join(name)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.error(error)),
+        }
     }
 
     /// Reads an object of at most `limit` bytes; `None` if it does not exist.
@@ -318,6 +358,41 @@ fn check_scheme(url: &Url) -> Result<(), Option<StoreError>> {
     }
 }
 
+/// Options of endpoints, and the option without which the client of their object store refuses http.
+const ENDPOINTS: [(&str, &str); 5] = [
+    ("aws_endpoint_url_s3", "aws_allow_http"),
+    ("aws_endpoint_url", "aws_allow_http"),
+    ("aws_endpoint", "aws_allow_http"),
+    ("azure_storage_endpoint", "azure_allow_http"),
+    ("azure_endpoint", "azure_allow_http"),
+];
+
+/// Rejects an endpoint that is not encrypted, unless the options allow it. The client of the object store would fail at the first
+/// request, without the reason.
+fn check_endpoint(scheme: &ObjectStoreScheme, options: &[(String, String)]) -> Result<(), String> {
+    let prefix = match scheme {
+        ObjectStoreScheme::AmazonS3 => "aws_",
+        ObjectStoreScheme::MicrosoftAzure => "azure_",
+        _ => return Ok(()),
+    };
+    let value = |wanted: &str| options.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let is_allowed = |option: &str| {
+        let given = value(option).unwrap_or_default();
+        ["true", "1", "yes", "on", "t", "y"].iter().any(|yes| given.eq_ignore_ascii_case(yes))
+    };
+    for (endpoint, allow) in ENDPOINTS.into_iter().filter(|(endpoint, _)| endpoint.starts_with(prefix)) {
+        let is_plain = |given: &&str| given.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"));
+        if let Some(given) = value(endpoint).filter(is_plain).filter(|_| !is_allowed(allow)) {
+            let (endpoint, allow) = (endpoint.to_ascii_uppercase(), allow.to_ascii_uppercase());
+            return Err(format!(
+                "{endpoint} is {given}, over which data is not encrypted: set {allow}=true in the environment of the daemon \
+                 to allow that, or use an https:// endpoint"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// A client of a remote object store, which retries failed requests within `RETRY_TIMEOUT`.
 fn remote(
     scheme: &ObjectStoreScheme,
@@ -365,4 +440,35 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(StoreError::Closed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_without_encryption_names_the_variable_that_allows_it() {
+        let access = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Access { options, within: None }
+        };
+        for (url, endpoint, allow) in [
+            ("s3://bucket/a", "aws_endpoint_url", "AWS_ALLOW_HTTP=true"),
+            ("s3://bucket/a", "aws_endpoint_url_s3", "AWS_ALLOW_HTTP=true"),
+            ("az://container/a", "azure_storage_endpoint", "AZURE_ALLOW_HTTP=true"),
+        ] {
+            let plain = [(endpoint, "HTTP://minio:9000")];
+            let refused = Folder::open(url, &access(&plain)).expect_err("it is not encrypted").to_string();
+            assert!(refused.contains(allow) && refused.contains(&endpoint.to_ascii_uppercase()), "{refused}");
+            let (allow, _) = allow.split_once('=').expect("a variable and its value");
+            let allowed = access(&[plain[0], (&allow.to_ascii_lowercase(), "true")]);
+            let encrypted = access(&[(endpoint, "https://minio:9000")]);
+            for fine in [allowed, encrypted] {
+                assert!(Folder::open(url, &fine).is_ok_and(|folder| folder.local.is_none()), "{fine:?}");
+            }
+            assert!(Folder::open("file:///a", &access(&plain)).is_ok(), "the option of another store");
+        }
+        let forbidden = access(&[("aws_endpoint", "http://a"), ("aws_allow_http", "false")]);
+        assert!(Folder::open("s3://bucket/a", &forbidden).is_err());
+    }
 }

@@ -78,6 +78,12 @@ async fn collections_outside_of_the_patterns_are_refused_and_not_listed() {
         refusal(client.scroll_points(scroll).await),
         refusal(client.count_points(count).await),
         refusal(client.create_snapshot(snapshot).await),
+        refusal(client.list_snapshots(v1::ListSnapshotsRequest { collection: name(), ..Default::default() }).await),
+        refusal(
+            client
+                .prune_snapshots(v1::PruneSnapshotsRequest { collection: name(), keep_count: 1, ..Default::default() })
+                .await,
+        ),
         refusal(client.cluster(cluster).await),
         // A collection that does not exist is refused like one that does.
         refusal(client.get_collection(v1::GetCollectionRequest { name: "b-9".to_owned() }).await),

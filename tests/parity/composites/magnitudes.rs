@@ -30,6 +30,7 @@ type Oracle = fn(&[&[f64]]) -> Vec<[f64; 2]>;
 
 /// A composite, and the largest error of its results: `relative` times the result and `absolute` times its terms, in units of the last place
 /// of 1.
+#[derive(Clone, Copy)]
 struct Composite {
     op: &'static str,
     attributes: &'static [(&'static str, Value)],
@@ -243,11 +244,14 @@ fn is_close(dtype: Dtype, got: f64, [want, terms]: [f64; 2], composite: &Composi
 
 /// A unit in the last place of 1.
 fn unit(dtype: Dtype) -> f64 {
-    match dtype {
-        Dtype::F16 => 2f64.powi(-10),
-        Dtype::Bf16 => 2f64.powi(-7),
-        Dtype::F32 => f64::from(f32::EPSILON),
-        _ => f64::EPSILON,
+    if dtype == Dtype::F16 {
+        2f64.powi(-10)
+    } else if dtype == Dtype::Bf16 {
+        2f64.powi(-7)
+    } else if dtype == Dtype::F32 {
+        f64::from(f32::EPSILON)
+    } else {
+        f64::EPSILON
     }
 }
 
@@ -410,7 +414,7 @@ fn entropy(x: f64, t: f64) -> [f64; 2] {
 
 /// The loss of each class: that of the greatest score by the sum of the others, so that it has all its digits.
 fn class_losses(row: &[f64]) -> Vec<f64> {
-    let first = row.iter().position(|x| *x == greatest(row)).unwrap_or(0);
+    let first = row.iter().position(|x| x.total_cmp(&greatest(row)).is_eq()).unwrap_or(0);
     let others = row.iter().enumerate().filter(|(nth, _)| *nth != first);
     let least = others.map(|(_, x)| (x - row[first]).exp()).sum::<f64>().ln_1p();
     row.iter().map(|x| least + (row[first] - x)).collect()

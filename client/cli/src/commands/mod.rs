@@ -3,7 +3,9 @@
 pub mod bench;
 pub mod cluster;
 pub mod collections;
+pub mod conditions;
 pub mod dataset;
+pub mod drain;
 pub mod embed;
 pub mod generate;
 pub mod health;
@@ -17,6 +19,7 @@ pub mod rerank;
 pub mod search;
 pub mod similar;
 mod small_output;
+pub mod snapshots;
 pub mod stats;
 pub mod tensor;
 pub mod verify;

@@ -41,7 +41,7 @@ pub struct SimilarArgs {
 
 /// Metric.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Metric {
+pub enum Metric {
     /// Cosine similarity.
     Cosine,
     /// Inner product.

@@ -91,6 +91,12 @@ class SimilarityService:
     CREATE_SNAPSHOT = Method(
         "/accelerd.v1.SimilarityService/CreateSnapshot", similarity_pb2.CreateSnapshotResponse, is_idempotent=False
     )
+    LIST_SNAPSHOTS = Method(
+        "/accelerd.v1.SimilarityService/ListSnapshots", similarity_pb2.ListSnapshotsResponse, is_idempotent=True
+    )
+    PRUNE_SNAPSHOTS = Method(
+        "/accelerd.v1.SimilarityService/PruneSnapshots", similarity_pb2.PruneSnapshotsResponse, is_idempotent=True
+    )
     RESTORE_COLLECTION = Method(
         "/accelerd.v1.SimilarityService/RestoreCollection",
         similarity_pb2.RestoreCollectionResponse,

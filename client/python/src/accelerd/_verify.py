@@ -199,7 +199,9 @@ class OutputReport:
             lines.append(f"Mismatches with NaN: {self.nan_mismatch}, with infinity: {self.infinity_mismatch}")
         if self.failed and self.largest_absolute is not None:
             atol, rtol = self.sufficient_atol, self.sufficient_rtol
-            lines.append(f"Finite elements would pass with atol={atol} or with rtol={rtol}")
+            # With the default atol, small numbers are judged relative to the largest one, whatever rtol is.
+            by_rtol = "" if self.small_output is not None else f" or with rtol={rtol}"
+            lines.append(f"Finite elements would pass with atol={atol}{by_rtol}")
         if self.small_output is not None:
             lines.append(f"{self.small_output}.")
         lines += [

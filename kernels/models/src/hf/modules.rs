@@ -136,14 +136,13 @@ fn pooling(folder: &Path) -> Result<Pooling, LoadError> {
     if !fields.flag(&["include_prompt"], true)? {
         return Err(LoadError::Unsupported("pooling without the prompt (include_prompt)".to_owned()));
     }
-    let names = match fields.one_or_more_texts("pooling_mode")? {
-        Some(names) => names,
-        None => {
-            let is_set = |(flag, name, _): &(&str, &'static str, _)| {
-                fields.flag(&[*flag], false).map(|is_set| is_set.then_some(*name))
-            };
-            MODES.iter().map(is_set).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
-        }
+    let names = if let Some(names) = fields.one_or_more_texts("pooling_mode")? {
+        names
+    } else {
+        let is_set = |(flag, name, _): &(&str, &'static str, _)| {
+            fields.flag(&[*flag], false).map(|is_set| is_set.then_some(*name))
+        };
+        MODES.iter().map(is_set).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
     };
     match names.as_slice() {
         [] => Ok(Pooling::Mean),

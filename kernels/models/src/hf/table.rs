@@ -36,6 +36,7 @@ const MAPPING: &str = "mapping";
 const WEIGHTS: &str = "weights";
 
 /// The settings of a table's folder.
+#[derive(Clone, Copy, Debug)]
 struct Settings {
     kind: &'static str,
     normalize: bool,

@@ -110,7 +110,7 @@ impl TextTokenizer {
     }
 
     /// Reads tokenizer.json of a static model, if it exists. Such a model has no special tokens around a text.
-    pub(super) fn read_static(folder: &Path, vocabulary: usize) -> Result<Option<Self>, LoadError> {
+    pub fn read_static(folder: &Path, vocabulary: usize) -> Result<Option<Self>, LoadError> {
         let path = folder.join(FILE);
         let Some(bytes) = read_optional(&path)? else { return Ok(None) };
         Self::parse(&path, &bytes)?.fit(vocabulary).map(Some)

@@ -41,6 +41,40 @@ async fn snapshots_are_restored_under_another_name_and_on_another_daemon() {
 }
 
 #[tokio::test]
+async fn old_snapshots_are_deleted_and_the_newest_are_kept() {
+    let dir = TempDir::new().expect("it can be made");
+    let data = TempDir::new().expect("it can be made");
+    let url = format!("file://{}", dir.path().display());
+    let fixture = fixture(Settings { snapshot_url: url.clone(), ..on_disk(&data) });
+    let collections = &fixture.collections;
+    let collection = collections.create(durable("c")).await.expect("the name is free");
+    for id in 1..=4 {
+        upsert(&collection, &[id], 1.0).await;
+        collections.snapshot("c", "").await.expect("it can be written");
+    }
+    let versions = |of: &[Snapshot]| of.iter().map(|one| (one.version, one.points)).collect::<Vec<_>>();
+    let listed = collections.snapshots("c", "").await.expect("it can be listed");
+    assert_eq!(versions(&listed), [(1, 1), (2, 2), (3, 3), (4, 4)]);
+    assert!(message(collections.prune_snapshots("c", "", 0).await).starts_with("keep_count: "));
+    let deleted = collections.prune_snapshots("c", "", 2).await.expect("it can be deleted");
+    assert_eq!(versions(&deleted), [(1, 1), (2, 2)]);
+    assert!(collections.prune_snapshots("c", "", 2).await.expect("nothing is left to delete").is_empty());
+    let mut folders: Vec<_> = std::fs::read_dir(dir.path().join("c"))
+        .expect("it is there")
+        .map(|entry| entry.expect("a folder").file_name())
+        .collect();
+    folders.sort();
+    assert_eq!(folders, ["v0000000003", "v0000000004"]);
+    // The collection may be gone; its snapshots are still listed, and its versions go on.
+    collections.delete("c").await.expect("it is there");
+    assert_eq!(versions(&collections.snapshots("c", "").await.expect("it can be listed")), [(3, 3), (4, 4)]);
+    assert!(collections.snapshots("d", "").await.expect("there is no folder").is_empty());
+    let foreign = message(collections.prune_snapshots("d", &format!("{url}/c"), 1).await);
+    assert!(foreign.contains("holds snapshots of collection \"c\""), "{foreign}");
+    assert!(message(collections.snapshots("../c", "").await).starts_with("name: "));
+}
+
+#[tokio::test]
 async fn snapshots_are_limited_to_folders_of_the_settings() {
     let dir = TempDir::new().expect("it can be made");
     let data = TempDir::new().expect("it can be made");

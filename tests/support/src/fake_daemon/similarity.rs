@@ -247,6 +247,25 @@ impl SimilarityService for FakeDaemon {
         Ok(Response::new(proto::CreateSnapshotResponse { snapshot: Some(snapshot) }))
     }
 
+    /// Lists three snapshots.
+    async fn list_snapshots(
+        &self,
+        request: Request<proto::ListSnapshotsRequest>,
+    ) -> Reply<proto::ListSnapshotsResponse> {
+        self.enter("ListSnapshots").await?;
+        Ok(Response::new(proto::ListSnapshotsResponse { snapshots: toy_snapshots(&request.get_ref().collection) }))
+    }
+
+    async fn prune_snapshots(
+        &self,
+        request: Request<proto::PruneSnapshotsRequest>,
+    ) -> Reply<proto::PruneSnapshotsResponse> {
+        self.enter("PruneSnapshots").await?;
+        let mut deleted = toy_snapshots(&request.get_ref().collection);
+        deleted.truncate(deleted.len().saturating_sub(request.get_ref().keep_count as usize));
+        Ok(Response::new(proto::PruneSnapshotsResponse { deleted }))
+    }
+
     async fn restore_collection(
         &self,
         _request: Request<proto::RestoreCollectionRequest>,
@@ -377,4 +396,15 @@ fn toy_hits(collection: &Collection, query: &[f32], request: &proto::SearchReque
         payload: request.include_payload.then(|| point.payload.clone()),
     })
     .collect()
+}
+
+fn toy_snapshots(collection: &str) -> Vec<proto::Snapshot> {
+    let snapshot = |version| proto::Snapshot {
+        url: format!("file:///snapshots/{collection}/v{version:010}"),
+        version,
+        point_count: 3 * version,
+        size_bytes: 4096,
+        create_time: Some(prost_types::Timestamp { seconds: 1_700_000_000, nanos: 0 }),
+    };
+    (1..=3).map(snapshot).collect()
 }

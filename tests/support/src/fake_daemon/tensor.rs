@@ -10,6 +10,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{FakeDaemon, Replies, Reply};
 
+/// Bytes of a message of a download.
+const DOWNLOAD_BYTES: usize = 1 << 20;
+
 #[tonic::async_trait]
 impl TensorService for FakeDaemon {
     async fn execute(&self, request: Request<proto::ExecuteRequest>) -> Reply<proto::ExecuteResponse> {
@@ -59,8 +62,14 @@ impl TensorService for FakeDaemon {
     ) -> Reply<Replies<proto::DownloadTensorResponse>> {
         self.enter("DownloadTensor").await?;
         let (described, tensor) = self.resident(&request.into_inner().handle)?;
-        let message = proto::DownloadTensorResponse { tensor: Some(described), data: tensor.data };
-        Ok(Response::new(Box::pin(futures::stream::iter([Ok(message)]))))
+        let mut data = tensor.data;
+        let first = data.split_to(data.len().min(DOWNLOAD_BYTES));
+        let mut parts = vec![proto::DownloadTensorResponse { tensor: Some(described), data: first }];
+        while !data.is_empty() {
+            let part = data.split_to(data.len().min(DOWNLOAD_BYTES));
+            parts.push(proto::DownloadTensorResponse { tensor: None, data: part });
+        }
+        Ok(Response::new(Box::pin(futures::stream::iter(parts.into_iter().map(Ok)))))
     }
 
     async fn free_tensors(&self, request: Request<proto::FreeTensorsRequest>) -> Reply<proto::FreeTensorsResponse> {

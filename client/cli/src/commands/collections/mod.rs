@@ -1,11 +1,12 @@
-//! Lists, reads, deletes, snapshots and restores collections.
+//! Lists, creates, reads, deletes, snapshots and restores collections.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use accelerd_client::{Client, Collection as Stored, Filter, Id, Metric, Payload, ScrollOptions, Value, proto};
+use accelerd_client::{Client, Collection as Stored, Id, Metric, Payload, ScrollOptions, Value, proto};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::conditions::FilterArgs;
 use super::prompts::CollectionPrompts;
 use crate::{
     complete,
@@ -15,6 +16,7 @@ use crate::{
     renderer::{Renderer, Style, Table},
 };
 
+mod create;
 mod reembed;
 
 /// Points per page.
@@ -23,7 +25,7 @@ const SCROLL_PAGE: u32 = 1_000;
 /// Snapshots may take longer than the global timeout.
 const SNAPSHOT_DEADLINE: Duration = Duration::from_secs(3600);
 
-/// List, read, count, delete, snapshot and restore collections.
+/// List, create, read, count, delete, snapshot and restore collections.
 #[derive(Debug, Args)]
 pub struct CollectionsArgs {
     #[command(subcommand)]
@@ -34,6 +36,7 @@ pub struct CollectionsArgs {
 enum Action {
     /// List all collections.
     List,
+    Create(create::CreateArgs),
     /// Count the points of a collection, or those that match --where.
     Count {
         /// The collection.
@@ -105,37 +108,6 @@ enum Action {
         #[arg(long, default_value = "", hide_default_value = true)]
         name: String,
     },
-}
-
-/// Filter of points.
-#[derive(Debug, Args)]
-struct FilterArgs {
-    /// Only points whose payload field equals a value, as in --where language=go or --where start_line=1; can be repeated. A
-    /// quoted value is a text.
-    #[arg(long = "where", value_name = "FIELD=VALUE", value_parser = condition)]
-    conditions: Vec<(String, Value)>,
-}
-
-impl FilterArgs {
-    fn filter(&self) -> Option<Filter> {
-        let add = |filter: Filter, (field, value): &(String, Value)| filter.equals(field, value.clone());
-        (!self.conditions.is_empty()).then(|| self.conditions.iter().fold(Filter::new(), add))
-    }
-}
-
-/// Parses a field and its value: an integer, a number, `true`, `false`, or else a text.
-fn condition(text: &str) -> std::result::Result<(String, Value), String> {
-    let (field, value) = text.split_once('=').filter(|(field, _)| !field.is_empty()).ok_or("expected FIELD=VALUE")?;
-    let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
-    let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_integer && value.parse::<i64>().is_err() {
-        return Err(format!("expected an integer from -2^63 to 2^63 - 1, or a quoted text, got {value}"));
-    }
-    let number = || value.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double);
-    let flag = || value.parse().ok().map(Value::Bool);
-    let quoted = || value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-    let plain = value.parse().ok().map(Value::Int).or_else(flag).or_else(number);
-    Ok((field.to_owned(), plain.unwrap_or_else(|| Value::from(quoted().unwrap_or(value)))))
 }
 
 #[derive(Serialize)]
@@ -372,6 +344,10 @@ pub async fn run(args: CollectionsArgs, client: &Client, output: &Output) -> Res
             let collections = client.collections().await?.into_iter().map(Into::into).collect();
             output.show(&Collections { collections })
         }
+        Action::Create(args) => {
+            let created = create::run(args, client).await?;
+            output.show(&Collections { collections: vec![created.into()] })
+        }
         Action::Count { name, filter } => {
             let points = client.collection(&name).count(filter.filter()).await?;
             output.show(&Count { collection: name, points })
@@ -423,19 +399,5 @@ mod tests {
         assert!(warnings[1].starts_with("c: 40 points set aside, "), "{warnings:?}");
         assert!(warnings[1].ends_with(": 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..."), "{warnings:?}");
         assert_eq!(Collection::from(proto::Collection::default()).warnings().count(), 0);
-    }
-
-    #[test]
-    fn values_of_conditions_are_typed_by_their_syntax() {
-        let value = |text: &str| condition(text).map(|(_, value)| value);
-        assert_eq!(value("a=7"), Ok(Value::Int(7)));
-        assert_eq!(value("a=0.5"), Ok(Value::Double(0.5)));
-        assert_eq!(value("a=true"), Ok(Value::Bool(true)));
-        assert_eq!(value("a=b=c"), Ok(Value::from("b=c")));
-        assert_eq!((value("a=\"7\""), value("a="), value("a=nan")), (Ok("7".into()), Ok("".into()), Ok("nan".into())));
-        assert!(condition("a").is_err() && condition("=a").is_err());
-        assert_eq!(value("a=9007199254740993"), Ok(Value::Int(9_007_199_254_740_993)));
-        assert_eq!(value("a=-9223372036854775808"), Ok(Value::Int(i64::MIN)));
-        assert!(value("a=9223372036854775808").is_err(), "a double would round it");
     }
 }

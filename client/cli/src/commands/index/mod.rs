@@ -31,14 +31,18 @@ use crate::{
     walk::{self, Walked},
 };
 
+/// Skipped files that notes name.
+const MAX_NAMED: usize = 20;
+
 /// Files per call that deletes stale chunks.
 const FILES_A_DELETE: usize = 1_000;
 
 /// Index files for search; only files that changed since the last run are sent.
 ///
 /// Python, Rust, JavaScript, TypeScript, Go, Java, C and C++ are split into functions and classes, other files into windows of
-/// lines. Respects .gitignore, does not follow symlinks, and skips hidden, binary and very large files. Changed files are
-/// replaced, and removed files are deleted from the collection. An interrupted run keeps what was sent; the same command
+/// lines. Respects .gitignore, does not follow symlinks, and skips hidden, binary and very large files. Texts are read as UTF-8,
+/// UTF-16 with a byte order mark, in the encoding that they declare in one of the first two lines (`coding: latin-1`), or else as
+/// Japanese or Latin-1. Changed files are replaced, and removed files are deleted from the collection. An interrupted run keeps what was sent; the same command
 /// resumes it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
@@ -102,6 +106,7 @@ struct Summary {
     unchanged: u64,
     removed: u64,
     skipped: Skipped,
+    skipped_files: Vec<SkippedFile>,
     chunks: u64,
     deleted_chunks: u64,
     bytes: u64,
@@ -116,6 +121,38 @@ struct Skipped {
     binary: u64,
     large: u64,
     unreadable: u64,
+    /// Of an unknown encoding, or not valid in their own.
+    undecodable: u64,
+    /// Named in other bytes than UTF-8.
+    misnamed: u64,
+}
+
+/// A file that is not in the collection.
+#[derive(Clone, Debug, Serialize)]
+struct SkippedFile {
+    path: String,
+    reason: String,
+}
+
+/// Names the first skipped files. Empty files need no attention.
+fn name_skipped(skipped: &[SkippedFile], output: &Output) {
+    for SkippedFile { path, reason } in skipped.iter().take(MAX_NAMED) {
+        output.note(format!("skipped {path}: {reason}"));
+    }
+    if let Some(more) = skipped.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        output.note(format!("skipped {more} more files; --json names all"));
+    }
+}
+
+/// The files that the walk skipped.
+fn skipped_by_walk(walked: &Walked, max_size: u64) -> Vec<SkippedFile> {
+    let max_size = format::bytes(max_size);
+    let large = |(path, size): &(String, u64)| {
+        let reason = format!("its {} are more than --max-file-size {max_size}", format::bytes(*size));
+        SkippedFile { path: path.clone(), reason }
+    };
+    let misnamed = |path: &String| SkippedFile { path: path.clone(), reason: "its name is not UTF-8".to_owned() };
+    walked.large.iter().map(large).chain(walked.misnamed.iter().map(misnamed)).collect()
 }
 
 impl Report for Summary {
@@ -139,8 +176,15 @@ impl Report for Summary {
         }
         facts.push(("unchanged", format::plural(self.unchanged, "file")));
         facts.push(("removed", format::plural(self.removed, "file")));
-        let Skipped { empty, binary, large, unreadable } = self.skipped;
-        let skipped_by = [(empty, "empty"), (binary, "binary"), (large, "too large"), (unreadable, "unreadable")];
+        let Skipped { empty, binary, large, unreadable, undecodable, misnamed } = self.skipped;
+        let skipped_by = [
+            (empty, "empty"),
+            (binary, "binary"),
+            (large, "too large"),
+            (unreadable, "unreadable"),
+            (undecodable, "of an unknown encoding"),
+            (misnamed, "with a name that is not UTF-8"),
+        ];
         let skipped: Vec<_> = skipped_by.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}")).collect();
         if !skipped.is_empty() {
             facts.push(("skipped", skipped.join(", ")));
@@ -171,7 +215,10 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
         compare: has_points,
         dry_run: args.dry_run,
     };
-    let tally = Box::pin(send::send(run, &walked, output)).await?;
+    let mut tally = Box::pin(send::send(run, &walked, output)).await?;
+    let mut skipped_files = skipped_by_walk(&walked, args.max_file_size);
+    skipped_files.append(&mut tally.skipped_files);
+    name_skipped(&skipped_files, output);
     let leftovers = if has_points && !args.dry_run { delete_stale_chunks(&collection, &tally.sent).await? } else { 0 };
     let (removed, gone) = if has_points {
         delete_removed_files(&collection, &walked, &tally, args.dry_run, output).await?
@@ -180,7 +227,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
     };
 
     let seconds = start.elapsed().as_secs_f64();
-    output.show(&Summary {
+    output.summarize(&Summary {
         collection: args.collection,
         dry_run: args.dry_run,
         files: walked.files.len() as u64,
@@ -188,10 +235,12 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
         unchanged: tally.unchanged,
         removed,
         skipped: Skipped {
-            large: walked.large,
+            large: walked.large.len() as u64,
+            misnamed: walked.misnamed.len() as u64,
             unreadable: tally.skipped.unreadable + walked.unreadable,
             ..tally.skipped
         },
+        skipped_files,
         chunks: tally.chunks,
         deleted_chunks: leftovers + gone,
         bytes: tally.bytes,

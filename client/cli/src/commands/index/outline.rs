@@ -6,6 +6,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::read::{Prepared, SplitBy};
 use crate::{
+    decode,
     error::{CliError, Result},
     language,
     output::Output,
@@ -36,7 +37,9 @@ pub async fn are_offered(client: &Client, walked: &Walked, output: &Output) -> R
 pub async fn outlines(client: &Client, files: &[Prepared]) -> Result<Vec<Option<Vec<OutlineItem>>>> {
     let outlined: Vec<_> = (0..files.len()).filter(|index| files[*index].by == SplitBy::Outline).collect();
     let calls = stream::iter(calls(&outlined, files)).map(|call| async move {
-        let sources = call.iter().map(|index| Bytes::copy_from_slice(files[*index].text.as_bytes()));
+        // The text is sent as UTF-8, whatever encoding the file declares.
+        let text = |index: &usize| decode::without_declaration(&files[*index].text).into_owned();
+        let sources = call.iter().map(|index| Bytes::from(text(index)));
         let parsed = client.parse(sources, &options()).await?;
         let outlines = parsed.iter().map(|parsed| parsed.is_valid().then(|| parsed.outline().to_vec()));
         Ok::<_, CliError>(call.iter().copied().zip(outlines).collect::<Vec<_>>())

@@ -11,12 +11,10 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     chunk::{self, Chunk, Grammar, Windows},
+    decode::{self, NotText, SNIFFED_BYTES},
     kind, language,
     walk::File,
 };
-
-/// Bytes at the start of a file that are searched for a NUL, which marks a binary file.
-const SNIFFED_BYTES: usize = 8 << 10;
 
 /// Maximum bytes of a text in a payload, which daemons limit to 64 KiB by default.
 const KEPT_BYTES: usize = 48 << 10;
@@ -84,6 +82,8 @@ pub enum Outcome {
     Ready(Prepared),
     Empty,
     Binary,
+    /// The reason why its bytes are no text, although they may be one.
+    Undecodable(String),
     /// The reason.
     Unreadable(String),
 }
@@ -102,7 +102,7 @@ fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
     let mut source = fs::File::open(&file.disk)?;
     let mut bytes = Vec::with_capacity(usize::try_from(file.size).unwrap_or(0).max(SNIFFED_BYTES) + 1);
     source.by_ref().take(SNIFFED_BYTES as u64).read_to_end(&mut bytes)?;
-    if bytes.contains(&0) {
+    if decode::is_binary(&bytes) {
         return Ok(None);
     }
     source.read_to_end(&mut bytes)?;
@@ -110,7 +110,12 @@ fn read_text(file: &File) -> io::Result<Option<Vec<u8>>> {
 }
 
 fn prepare(file: &File, split_options: SplitOptions, bytes: &[u8]) -> Outcome {
-    let Ok(text) = std::str::from_utf8(bytes) else { return Outcome::Binary };
+    let text = match decode::decode(bytes) {
+        Ok(text) => text,
+        Err(NotText::Binary) => return Outcome::Binary,
+        Err(NotText::Undecodable(reason)) => return Outcome::Undecodable(reason),
+    };
+    let text = text.as_ref();
     let language = language::of_file(file.below.rsplit('/').next().unwrap_or_default());
     let name = file.below.rsplit('/').next().unwrap_or_default();
     let by = match Grammar::of(&language, name) {
@@ -309,12 +314,20 @@ mod tests {
     }
 
     #[test]
+    fn a_text_of_another_encoding_is_split_as_text() {
+        let Outcome::Ready(file) = prepare(&file("t/a.txt"), split_options(), b"// na\xefve\n") else { panic!("text") };
+        assert_eq!((file.text.as_str(), file.size), ("// na\u{ef}ve\n", 9));
+    }
+
+    #[test]
     fn what_is_no_text_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         let zeros = File { disk: folder.path().join("a"), ..file("t/a") };
         fs::write(&zeros.disk, b"a\0b").unwrap();
         assert_eq!(super::read(&zeros, split_options()), Outcome::Binary);
-        assert_eq!(prepare(&file("t/a"), split_options(), b"na\xefve"), Outcome::Binary);
+        assert_eq!(prepare(&file("t/a"), split_options(), b"\x1f\x8b\xef"), Outcome::Binary);
+        let martian = prepare(&file("t/a"), split_options(), b"# coding: martian\n\xef");
+        assert!(matches!(martian, Outcome::Undecodable(reason) if reason.contains("martian")));
         assert_eq!(prepare(&file("t/a"), split_options(), b" \n\n"), Outcome::Empty);
         assert!(matches!(read(&file("t/a"), split_options()), Outcome::Unreadable(_)));
     }

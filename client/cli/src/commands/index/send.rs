@@ -6,6 +6,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use accelerd_client::{Client, Code, Collection, Error, Filter, Id, Upsert, Value};
@@ -14,11 +15,12 @@ use indicatif::ProgressBar;
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
     task::spawn_blocking,
+    time::{Instant, timeout_at},
 };
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
-    Skipped, outline,
+    Skipped, SkippedFile, outline,
     plan::{Batch, Batches, is_unchanged},
     read::{self, Outcome, Prepared, SplitOptions},
 };
@@ -37,6 +39,10 @@ const SPLIT_AHEAD: usize = 4;
 const FILES_A_GROUP: usize = 256;
 /// Maximum batches in flight.
 const IN_FLIGHT: usize = 8;
+/// Time after Ctrl-C in which the program ends.
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(1);
+/// The part of it for batches in flight; the rest is for deleting stale chunks.
+const FLIGHT_LIMIT: Duration = Duration::from_millis(700);
 
 /// Parameters of a run.
 pub struct IndexRun<'a> {
@@ -59,13 +65,14 @@ pub struct Tally {
     pub present: BTreeSet<String>,
     pub unchanged: u64,
     pub skipped: Skipped,
+    pub skipped_files: Vec<SkippedFile>,
     pub chunks: u64,
     pub bytes: u64,
 }
 
 /// Reads all files and sends those that the collection lacks.
 ///
-/// After Ctrl-C it waits for the batches in flight and fails with [`CliError::Interrupted`].
+/// After Ctrl-C it waits for the batches in flight, for at most a second, and fails with [`CliError::Interrupted`].
 pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result<Tally> {
     let total = walked.files.iter().map(|file| file.size).sum();
     let bar = output.bar(total, BYTES_BAR, "indexing");
@@ -77,7 +84,7 @@ pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result
     }
     let (batches, received) = mpsc::channel(1);
     let flight = Flight { bar: bar.clone(), ..Flight::default() };
-    let mut interrupted = false;
+    let mut interrupted = None;
     let stop = Notify::new();
     let sent = {
         let produced = async {
@@ -94,26 +101,43 @@ pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result
         tokio::select! {
             sent = &mut both => sent,
             () = interrupt() => {
-                interrupted = true;
-                let note = "interrupted: waiting for batches in flight; press Ctrl-C again to exit at once";
+                let since = Instant::now();
+                interrupted = Some(since);
+                let note = "interrupted: waiting a second for batches in flight; press Ctrl-C again to exit at once";
                 bar.suspend(|| output.note(note));
                 stop.notify_one();
-                both.await
+                // What is not answered by then is sent again by the next run.
+                timeout_at(since + FLIGHT_LIMIT, both).await.unwrap_or(Ok(()))
             }
         }
     };
     bar.finish_and_clear();
-    if interrupted || sent.is_err() {
-        return Err(stopped(&run, &flight.landed(), sent, output).await);
+    if interrupted.is_some() || sent.is_err() {
+        let until = interrupted.map(|since| since + INTERRUPT_LIMIT);
+        return Err(stopped(&run, &flight.landed(), sent, until, output).await);
     }
+    exit_on_interrupt();
     Ok(tally)
 }
 
-/// Returns the error of an incomplete run, with the part that the collection has.
-async fn stopped(run: &IndexRun<'_>, landed: &Landed, sent: Result, output: &Output) -> CliError {
+/// Returns the error of an incomplete run, with the part that the collection has. Waits for the daemon until `until`.
+async fn stopped(
+    run: &IndexRun<'_>,
+    landed: &Landed,
+    sent: Result,
+    until: Option<Instant>,
+    output: &Output,
+) -> CliError {
     // The next run skips files that are stored whole, so their stale chunks are deleted now.
     if run.compare {
-        let _best_effort = super::delete_stale_chunks(run.collection, &landed.files).await;
+        let deleted = super::delete_stale_chunks(run.collection, &landed.files);
+        let deleted = match until {
+            Some(until) => timeout_at(until, deleted).await.is_ok_and(|deleted| deleted.is_ok()),
+            None => deleted.await.is_ok(),
+        };
+        if !deleted {
+            output.warn("searches may find old chunks of files that were sent, until these files change again");
+        }
     }
     let chunks = format::plural(landed.chunks, "chunk");
     let files = format::plural(landed.files.len() as u64, "whole file");
@@ -135,6 +159,11 @@ async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         return std::future::pending().await;
     }
+    exit_on_interrupt();
+}
+
+/// Exits the program at the next Ctrl-C. Once a Ctrl-C was awaited, it does not end the program by itself any more.
+fn exit_on_interrupt() {
     tokio::spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(error::INTERRUPTED.into());
@@ -277,12 +306,20 @@ fn take_prepared(group: Vec<(Outcome, File)>, tally: &mut Tally, bar: &ProgressB
         match outcome {
             Outcome::Ready(prepared) => ready.push(prepared),
             Outcome::Empty => tally.skipped.empty += 1,
-            Outcome::Binary => tally.skipped.binary += 1,
+            Outcome::Binary => {
+                tally.skipped.binary += 1;
+                tally.skipped_files.push(SkippedFile { path: file.path, reason: "it is binary".to_owned() });
+            }
+            Outcome::Undecodable(reason) => {
+                tally.skipped.undecodable += 1;
+                tally.skipped_files.push(SkippedFile { path: file.path, reason });
+            }
             Outcome::Unreadable(why) => {
                 // The file exists, so its chunks stay in the collection.
-                tally.present.insert(file.path);
+                tally.present.insert(file.path.clone());
                 tally.skipped.unreadable += 1;
-                bar.suspend(|| output.warn(why));
+                bar.suspend(|| output.warn(&why));
+                tally.skipped_files.push(SkippedFile { path: file.path, reason: why });
             }
         }
     }

@@ -61,10 +61,14 @@ pub fn find(args: &ParseArgs) -> Result<Sources> {
     let file = |file: walk::File| Source { name: file.path, disk: Some(file.disk), size: file.size };
     let mut files: Vec<_> = wanted.map(file).collect();
     files.extend((!stdin.is_empty()).then(|| Source { name: STDIN.into(), disk: None, size: 0 }));
-    if files.is_empty() && walked.unreadable == 0 {
+    if files.is_empty() && walked.unreadable == 0 && walked.misnamed.is_empty() {
         return Err(CliError::Usage("there is no Python file to parse".into()));
     }
-    Ok(Sources { files, too_large: walked.large, unreadable: walked.unreadable, problems: walked.problems })
+    let misnamed = walked.misnamed.iter().filter(|path| is_python(path));
+    let misnamed: Vec<_> = misnamed.map(|path| format!("{path}: its name is not UTF-8")).collect();
+    let unreadable = walked.unreadable + misnamed.len() as u64;
+    let problems = [walked.problems, misnamed].concat();
+    Ok(Sources { files, too_large: walked.large.len() as u64, unreadable, problems })
 }
 
 fn is_python(name: &str) -> bool {

@@ -74,7 +74,7 @@ pub async fn hits(client: &Client, args: &SearchArgs) -> Result<SearchResults> {
 }
 
 fn options(args: &SearchArgs) -> SearchOptions {
-    let mut filter = Filter::new();
+    let mut filter = args.conditions.filter().unwrap_or_default();
     if let Some(language) = args.language {
         filter = filter.equals("language", language);
     }

@@ -19,6 +19,7 @@ use self::{
     paths::shortest,
     snippet::{Snippet, Words},
 };
+use super::conditions::FilterArgs;
 use super::prompts::QueryPrompt;
 use crate::{
     complete,
@@ -55,6 +56,8 @@ pub struct SearchArgs {
     /// Only files of this language, such as `py` or `python`.
     #[arg(long, value_name = "LANGUAGE", value_parser = language::of_word)]
     language: Option<&'static str>,
+    #[command(flatten)]
+    conditions: FilterArgs,
     /// Exclude tests.
     #[arg(long)]
     no_tests: bool,

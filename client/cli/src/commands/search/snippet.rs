@@ -4,6 +4,8 @@ use std::{fs, path::Path};
 
 use serde::{Serialize, Serializer};
 
+use crate::decode;
+
 /// Stop words.
 const COMMON: [&str; 24] = [
     "a", "an", "and", "are", "as", "at", "by", "do", "for", "from", "how", "in", "into", "is", "it", "of", "on", "or",
@@ -141,7 +143,8 @@ pub fn read(path: &Path, start: i64, end: i64, limit: usize, words: &Words) -> O
 
 /// Reads a range of lines of a file, counted from 1; `None` if the file or the range is invalid.
 pub fn lines(path: &Path, start: i64, end: i64) -> Option<Vec<String>> {
-    let text = fs::read_to_string(path).ok()?;
+    let bytes = fs::read(path).ok()?;
+    let text = decode::decode(&bytes).ok()?;
     let first = usize::try_from(start).ok()?.checked_sub(1)?;
     let count = usize::try_from(end).ok()?.checked_sub(first)?;
     Some(text.lines().skip(first).take(count).map(str::to_owned).collect())

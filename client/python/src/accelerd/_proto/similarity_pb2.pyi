@@ -538,6 +538,36 @@ class CreateSnapshotResponse(_message.Message):
     snapshot: Snapshot
     def __init__(self, snapshot: _Optional[_Union[Snapshot, _Mapping]] = ...) -> None: ...
 
+class ListSnapshotsRequest(_message.Message):
+    __slots__ = ("collection", "url")
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    collection: str
+    url: str
+    def __init__(self, collection: _Optional[str] = ..., url: _Optional[str] = ...) -> None: ...
+
+class ListSnapshotsResponse(_message.Message):
+    __slots__ = ("snapshots",)
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    snapshots: _containers.RepeatedCompositeFieldContainer[Snapshot]
+    def __init__(self, snapshots: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ...) -> None: ...
+
+class PruneSnapshotsRequest(_message.Message):
+    __slots__ = ("collection", "url", "keep_count")
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    KEEP_COUNT_FIELD_NUMBER: _ClassVar[int]
+    collection: str
+    url: str
+    keep_count: int
+    def __init__(self, collection: _Optional[str] = ..., url: _Optional[str] = ..., keep_count: _Optional[int] = ...) -> None: ...
+
+class PruneSnapshotsResponse(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: _containers.RepeatedCompositeFieldContainer[Snapshot]
+    def __init__(self, deleted: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ...) -> None: ...
+
 class RestoreCollectionRequest(_message.Message):
     __slots__ = ("url", "name")
     URL_FIELD_NUMBER: _ClassVar[int]

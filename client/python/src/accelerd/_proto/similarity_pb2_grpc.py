@@ -103,6 +103,16 @@ class SimilarityServiceStub(object):
                 request_serializer=accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotRequest.SerializeToString,
                 response_deserializer=accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotResponse.FromString,
                 _registered_method=True)
+        self.ListSnapshots = channel.unary_unary(
+                '/accelerd.v1.SimilarityService/ListSnapshots',
+                request_serializer=accelerd_dot_v1_dot_similarity__pb2.ListSnapshotsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_similarity__pb2.ListSnapshotsResponse.FromString,
+                _registered_method=True)
+        self.PruneSnapshots = channel.unary_unary(
+                '/accelerd.v1.SimilarityService/PruneSnapshots',
+                request_serializer=accelerd_dot_v1_dot_similarity__pb2.PruneSnapshotsRequest.SerializeToString,
+                response_deserializer=accelerd_dot_v1_dot_similarity__pb2.PruneSnapshotsResponse.FromString,
+                _registered_method=True)
         self.RestoreCollection = channel.unary_unary(
                 '/accelerd.v1.SimilarityService/RestoreCollection',
                 request_serializer=accelerd_dot_v1_dot_similarity__pb2.RestoreCollectionRequest.SerializeToString,
@@ -275,6 +285,30 @@ class SimilarityServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListSnapshots(self, request, context):
+        """Lists the snapshots of a collection, oldest first. The collection need not exist any more.
+
+        Fails with:
+        - INVALID_ARGUMENT: a URL of an unknown scheme, or a folder with snapshots of another collection.
+        - PERMISSION_DENIED: the URL is outside the folders that the daemon's settings allow.
+        - UNAVAILABLE: the object store cannot be reached.
+        - DATA_LOSS: the table of contents of a snapshot is damaged.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PruneSnapshots(self, request, context):
+        """Deletes the snapshots of a collection but for the newest ones, oldest first.
+
+        Fails with:
+        - INVALID_ARGUMENT: `keep_count` is 0, or as ListSnapshots.
+        - PERMISSION_DENIED, UNAVAILABLE, DATA_LOSS: as ListSnapshots.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RestoreCollection(self, request, context):
         """Creates a collection from a snapshot, atomically. It is durable if the original was and the daemon has a data folder.
 
@@ -368,6 +402,16 @@ def add_SimilarityServiceServicer_to_server(servicer, server):
                     servicer.CreateSnapshot,
                     request_deserializer=accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotRequest.FromString,
                     response_serializer=accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotResponse.SerializeToString,
+            ),
+            'ListSnapshots': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSnapshots,
+                    request_deserializer=accelerd_dot_v1_dot_similarity__pb2.ListSnapshotsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_similarity__pb2.ListSnapshotsResponse.SerializeToString,
+            ),
+            'PruneSnapshots': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneSnapshots,
+                    request_deserializer=accelerd_dot_v1_dot_similarity__pb2.PruneSnapshotsRequest.FromString,
+                    response_serializer=accelerd_dot_v1_dot_similarity__pb2.PruneSnapshotsResponse.SerializeToString,
             ),
             'RestoreCollection': grpc.unary_unary_rpc_method_handler(
                     servicer.RestoreCollection,
@@ -735,6 +779,60 @@ class SimilarityService(object):
             '/accelerd.v1.SimilarityService/CreateSnapshot',
             accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotRequest.SerializeToString,
             accelerd_dot_v1_dot_similarity__pb2.CreateSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSnapshots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.SimilarityService/ListSnapshots',
+            accelerd_dot_v1_dot_similarity__pb2.ListSnapshotsRequest.SerializeToString,
+            accelerd_dot_v1_dot_similarity__pb2.ListSnapshotsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PruneSnapshots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/accelerd.v1.SimilarityService/PruneSnapshots',
+            accelerd_dot_v1_dot_similarity__pb2.PruneSnapshotsRequest.SerializeToString,
+            accelerd_dot_v1_dot_similarity__pb2.PruneSnapshotsResponse.FromString,
             options,
             channel_credentials,
             insecure,
