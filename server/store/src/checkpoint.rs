@@ -89,7 +89,7 @@ pub(crate) struct Checkpoint {
 /// Description of the chunks of a checkpoint.
 #[derive(Debug)]
 enum Contents {
-    Manifest(Manifest),
+    Manifest(Box<Manifest>),
     /// Chunks whose SHA-256 is in a damaged manifest.
     Salvaged(Vec<String>),
 }
@@ -117,7 +117,8 @@ impl Checkpoint {
             match manifest {
                 Ok(manifest) => {
                     let covered = Some(manifest.sequence);
-                    return Ok(Self { version, covered, folder, contents: Contents::Manifest(manifest) });
+                    let contents = Contents::Manifest(Box::new(manifest));
+                    return Ok(Self { version, covered, folder, contents });
                 }
                 Err(error) if error.is_unreadable() || matches!(error, StoreError::Damaged { .. }) => {
                     damage.add(error);

@@ -287,8 +287,8 @@ fn damaged_descriptions_and_newer_formats_are_different_errors() {
     let good = fs::read_to_string(&path).expect("it is there");
     fs::write(&path, good.replace("\"dim\": 3", "\"dim\": 4")).expect("it can be written");
     assert!(matches!(recover(dir.path()), Err(StoreError::Damaged { .. })));
-    fs::write(&path, good.replace("\"format\": 1", "\"format\": 3")).expect("it can be written");
-    assert!(matches!(recover(dir.path()), Err(StoreError::Format { got: 3, known: 2, .. })));
+    fs::write(&path, good.replace("\"format\": 1", "\"format\": 9")).expect("it can be written");
+    assert!(matches!(recover(dir.path()), Err(StoreError::Format { got: 9, known: CollectionMeta::FORMAT, .. })));
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn checkpoints_and_logs_of_later_formats_are_refused_with_both_formats() {
     let manifest = later.path().join("collections/c/checkpoint-0000000001/manifest.json");
     let good = fs::read_to_string(&manifest).expect("it is there");
     // The outer format is the manifest's, the inner one that of the collection. The seal of a later format is not known.
-    for (at, known) in [(good.find("\"format\": 1"), 1), (good.rfind("\"format\": 1"), 2)] {
+    for (at, known) in [(good.find("\"format\": 1"), 1), (good.rfind("\"format\": 1"), CollectionMeta::FORMAT)] {
         let mut later = good.clone();
         let at = at.expect("it has formats") + "\"format\": ".len();
         later.replace_range(at..=at, "7");

@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    fn refused(prompts: CollectionPrompts, collection: &proto::Collection) -> Option<String> {
+    fn refused(prompts: &CollectionPrompts, collection: &proto::Collection) -> Option<String> {
         prompts.check(collection).err().map(|error| error.to_string())
     }
 
@@ -122,19 +122,19 @@ mod tests {
             |name: &str| CollectionPrompts { document_prompt_name: Some(name.into()), ..Default::default() };
         let query = |text: &str| CollectionPrompts { query_prompt: Some(text.into()), ..Default::default() };
         let c = collection();
-        assert_eq!(refused(CollectionPrompts::default(), &c), None);
-        assert_eq!(refused(document_name("passage"), &c), None);
-        assert_eq!(refused(query("find "), &c), None);
-        let other = refused(document_name("title"), &c).expect("it has another");
+        assert_eq!(refused(&CollectionPrompts::default(), &c), None);
+        assert_eq!(refused(&document_name("passage"), &c), None);
+        assert_eq!(refused(&query("find "), &c), None);
+        let other = refused(&document_name("title"), &c).expect("it has another");
         assert!(other.starts_with("collection c has the document prompt \"passage\", not \"title\": "), "{other}");
-        let other = refused(query(""), &c).expect("it has one");
+        let other = refused(&query(""), &c).expect("it has one");
         assert!(
             other.starts_with("collection c has the query prompt \"find \", not \"\": omit --query-prompt"),
             "{other}"
         );
         let without = proto::Collection::default();
-        assert_eq!(refused(query(""), &without), None);
-        assert!(refused(query("find "), &without).is_some_and(|error| error.contains("query prompt none")));
+        assert_eq!(refused(&query(""), &without), None);
+        assert!(refused(&query("find "), &without).is_some_and(|error| error.contains("query prompt none")));
     }
 
     #[test]

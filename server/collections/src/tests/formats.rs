@@ -120,7 +120,8 @@ async fn opens_with_all_its_points(format: &str) {
     // Earlier formats have no prompts.
     let sign = if format == "format-3" { -1.0 } else { 1.0 };
     let vectors = embedded.fetch(&Ids::Numbers(vec![5, 6]), true).vectors.expect("they were asked for");
-    assert_eq!([vectors.as_f32()[0], vectors.as_f32()[4]], [5.0 * sign, 6.0 * sign]);
+    let expected = [[5.0_f32 * sign; DIM], [6.0 * sign; DIM]].concat();
+    assert_eq!(*vectors.as_f32(), expected[..]);
     assert_eq!(embedded.describe().meta.model_digest, "literal");
     if format != "format-1" {
         let copy = written.restore(&format!("{snapshots}/embedded"), "embedded-copy").await.expect("it is whole");

@@ -37,9 +37,10 @@ struct QueryTerm<'a> {
 impl<'a> TextQuery<'a> {
     pub(super) fn new(text: Field, query: &str, state: &'a SegmentsAndBuffer) -> Self {
         let mut by_term = BTreeMap::<String, QueryTerm<'a>>::new();
-        Analyzer::default().each_term(query, Grams::OfQuery, |term| match by_term.get_mut(term) {
-            Some(asked) => asked.frequency += 1.0,
-            None => {
+        Analyzer::default().each_term(query, Grams::OfQuery, |term| {
+            if let Some(asked) = by_term.get_mut(term) {
+                asked.frequency += 1.0;
+            } else {
                 let postings = state.buffer.postings(term);
                 by_term.insert(term.to_owned(), QueryTerm { frequency: 1.0, postings });
             }

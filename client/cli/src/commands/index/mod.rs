@@ -215,7 +215,7 @@ pub async fn run(args: IndexArgs, client: &Client, output: &Output) -> Result {
         compare: has_points,
         dry_run: args.dry_run,
     };
-    let mut tally = send::send(run, &walked, output).await?;
+    let mut tally = Box::pin(send::send(run, &walked, output)).await?;
     let mut skipped_files = skipped_by_walk(&walked, args.max_file_size);
     skipped_files.append(&mut tally.skipped_files);
     name_skipped(&skipped_files, output);
