@@ -17,7 +17,7 @@ class SmallOutput:
     atol: float
     #: The largest absolute value of the finite expected numbers.
     max_norm: float
-    #: The largest error that passes, as a multiple of `max_norm`; None if the call sets `atol`, which alone decides then.
+    #: The largest error that passes, as a multiple of `max_norm`; None if the call sets `atol`, which then decides.
     max_norm_rtol: float | None
 
     def __str__(self) -> str:
