@@ -10,7 +10,7 @@ from ._proto import kernel_pb2 as pb
 
 @dataclass(frozen=True)
 class SmallOutput:
-    """An output of which most expected numbers other than 0 are smaller than `atol`, which would accept zeros instead."""
+    """An output most of whose expected numbers other than 0 are below `atol`, which would accept zeros instead."""
 
     output: str
     #: The absolute tolerance.
