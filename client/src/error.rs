@@ -74,8 +74,6 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Type and name of the resource, for `NotFound` and `AlreadyExists`.
     pub resource: Option<(String, String)>,
-    /// Reason of the error, such as `MESSAGE_TOO_LARGE`, from ErrorInfo; empty if the daemon gave none.
-    pub reason: String,
     /// Number of attempts.
     pub attempts: u32,
     /// Reason of the error, such as `MEMORY_LIMIT`, from ErrorInfo; empty if there is none.
@@ -120,7 +118,6 @@ impl Failure {
                 .map(|v| FieldViolation { field: v.field.clone(), description: v.description.clone() })
                 .collect(),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
-            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
             resource: details.resource_info().map(|info| (info.resource_type.clone(), info.resource_name.clone())),
             attempts,
             reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
@@ -161,7 +158,6 @@ impl From<proto::ItemError> for Error {
             violations: vec![],
             retry_after: None,
             resource: None,
-            reason: String::new(),
             attempts: 1,
             reason: String::new(),
             metadata: BTreeMap::new(),

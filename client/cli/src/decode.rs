@@ -44,7 +44,7 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, NotText> {
         let encoding = named(&name).ok_or_else(|| NotText::Undecodable(format!("its encoding {name} is unknown")))?;
         return strict(encoding, bytes).ok_or_else(|| undecodable(encoding.name()));
     }
-    let mut japanese = [SHIFT_JIS, EUC_JP].iter().filter_map(|encoding| strict(encoding, bytes));
+    let mut japanese = [SHIFT_JIS, EUC_JP].into_iter().filter_map(|encoding| strict(encoding, bytes));
     if let Some(text) = japanese.find(|text| is_japanese(text)) {
         return Ok(text);
     }
