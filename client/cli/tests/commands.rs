@@ -414,6 +414,11 @@ async fn prompts_are_those_of_the_collection_unless_a_search_asks_for_others() {
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains(r#"the document prompt "passage", not "title: ""#), "{}", refused.err);
 
+    let create = ["collections", "create", "empty", "--model", "toy", "--query-prompt-name", "query"];
+    assert_eq!(run(&server, &create).await.code, 0);
+    let listed = run(&server, &["collections", "list", "--json"]).await.json();
+    assert_eq!(listed["collections"][1]["query_prompt"], "query: ");
+
     fake.state().prompts.clear();
     for words in [&[][..], &["--prompt-name", "passage"], &["--prompt", ""]] {
         assert_eq!(run(&server, &[&["search", "compress it", "-c", "code"], words].concat()).await.code, 0);

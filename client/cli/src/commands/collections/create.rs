@@ -7,7 +7,7 @@ use accelerd_client::{
 use clap::{Args, ValueEnum};
 
 use crate::{
-    commands::similar::Metric,
+    commands::{prompts::CollectionPrompts, similar::Metric},
     complete,
     error::{CliError, Result},
 };
@@ -20,6 +20,8 @@ pub struct CreateArgs {
     /// Model that embeds its texts; without one, the collection takes vectors only.
     #[arg(long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
+    #[command(flatten)]
+    prompts: CollectionPrompts,
     /// Dimensions of its vectors [default: the model's].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     dimensions: Option<u32>,
@@ -68,6 +70,8 @@ pub async fn run(args: CreateArgs, client: &Client) -> Result<proto::Collection>
         dimensions: args.dimensions.unwrap_or_default(),
         metric: args.metric.into(),
         storage: args.storage.map(Dtype::from).unwrap_or_default(),
+        document_prompt: args.prompts.document(),
+        query_prompt: args.prompts.query(),
         model: args.model.unwrap_or_default(),
         text_field: args.text_field.unwrap_or_default(),
         ..Default::default()
