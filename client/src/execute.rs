@@ -21,7 +21,7 @@ impl Client {
     /// Executes a graph that is a message, whose inputs and nodes have names of the caller's; otherwise as [`execute`](Self::execute).
     pub async fn execute_request(&self, request: ExecuteRequest) -> Result<Executed> {
         let mut temporary = Temporary::default();
-        let done = self.within_deadline(self.execute_any(request, &mut temporary)).await;
+        let done = Box::pin(self.within_deadline(self.execute_any(request, &mut temporary))).await;
         if !temporary.0.is_empty() {
             // What is not freed expires.
             drop(self.free(&temporary.0).await);
@@ -80,7 +80,7 @@ impl Client {
 
 /// The largest inputs, so that the others together have at most `limit` bytes.
 fn large_inputs(inputs: &mut [TensorInput], limit: usize) -> impl Iterator<Item = &mut TensorInput> {
-    let mut sizes: Vec<_> = inputs.iter().map(|input| size(input)).collect();
+    let mut sizes: Vec<_> = inputs.iter().map(size).collect();
     sizes.sort_unstable();
     let mut left = limit;
     let fitting = sizes.iter().take_while(|size| {

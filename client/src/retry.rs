@@ -5,7 +5,7 @@ use std::{error::Error as StdError, time::Duration};
 use tokio::time::Instant;
 use tonic::{Code, ConnectError, Status};
 
-use crate::{error::Failure, retry_budget::RetryBudget};
+use crate::{Result, error::Failure, retry_budget::RetryBudget};
 
 /// Time for which a call without a deadline is retried, from its first failure.
 const WITHOUT_DEADLINE: Duration = Duration::from_secs(60);
@@ -77,24 +77,24 @@ impl Attempts {
     }
 
     /// Counts a failed attempt. Returns the time until the next one, or the failure if it is final. `jitter` is in 0..1.
-    pub(crate) fn failed(&mut self, status: &Status, now: Instant, jitter: f64) -> Result<Duration, Failure> {
+    pub(crate) fn failed(&mut self, status: &Status, now: Instant, jitter: f64) -> Result<Duration> {
         self.failed += 1;
         let failure = Failure::of(status, self.failed);
         let is_sent = !is_not_sent(status);
         let since = *self.failing_since.get_or_insert(now);
         let end = self.until.unwrap_or(since + WITHOUT_DEADLINE);
         let Some(wait) = self.policy.wait(&failure, self.is_idempotent || !is_sent, jitter) else {
-            return Err(failure);
+            return Err(failure.into());
         };
         if now + wait >= end {
-            return Err(failure);
+            return Err(failure.into());
         }
         let wait = if is_sent { wait.max(self.budget.withdraw(now)) } else { wait };
         if now + wait < end {
             return Ok(wait);
         }
         self.budget.put_back();
-        Err(failure)
+        Err(failure.into())
     }
 }
 

@@ -184,7 +184,7 @@ mod tests {
         let odd = folder.path().join(OsStr::from_bytes(b"caf\xe9"));
         fs::create_dir(&odd).unwrap();
         fs::write(odd.join("a.py"), "x").unwrap();
-        assert!(trees(&[odd.clone()], None).is_err_and(|error| error.to_string().contains("--name")));
+        assert!(trees(std::slice::from_ref(&odd), None).is_err_and(|error| error.to_string().contains("--name")));
         let walked = walk(trees(&[odd], Some("t")).unwrap(), &[], 100).unwrap();
         assert_eq!(walked.files[0].path, "t/a.py");
     }

@@ -194,10 +194,12 @@ fn atomic_extrema_prefer_a_number_to_nan() {
         result[0]
     };
     for op in [AtomicOp::Min, AtomicOp::Max] {
-        assert_eq!([apply(op, 1.0, f64::NAN), apply(op, f64::NAN, 1.0)], [1.0, 1.0], "{op:?}");
+        let of_number = [apply(op, 1.0, f64::NAN), apply(op, f64::NAN, 1.0)];
+        assert_eq!(of_number.map(f32::to_bits), [1.0_f32; 2].map(f32::to_bits), "{op:?}");
         assert!(apply(op, f64::NAN, f64::NAN).is_nan(), "{op:?}");
     }
-    assert_eq!([apply(AtomicOp::Min, 1.0, -5.0), apply(AtomicOp::Max, 1.0, -5.0)], [-5.0, 1.0]);
+    let extrema = [apply(AtomicOp::Min, 1.0, -5.0), apply(AtomicOp::Max, 1.0, -5.0)];
+    assert_eq!(extrema.map(f32::to_bits), [-5.0_f32, 1.0].map(f32::to_bits));
 }
 
 #[test]

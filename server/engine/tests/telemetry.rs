@@ -190,17 +190,17 @@ struct Spans {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, _: &Attributes<'_>, id: &Id, context: layer::Context<'_, S>) {
         let span = context.span(id).expect("it is open");
-        self.parents.lock().expect("no panic").push((span.name().to_owned(), path(span.parent())));
+        self.parents.lock().expect("no panic").push((span.name().to_owned(), path(span.parent().as_ref())));
     }
 
     fn on_follows_from(&self, span: &Id, follows: &Id, context: layer::Context<'_, S>) {
-        let path = |id| path(context.span(id));
+        let path = |id| path(context.span(id).as_ref());
         self.links.lock().expect("no panic").push((path(span), path(follows)));
     }
 }
 
 /// The names from the root to a span, as in `first/batch`.
-fn path<'a, R: LookupSpan<'a>>(span: Option<SpanRef<'a, R>>) -> String {
+fn path<'a, R: LookupSpan<'a>>(span: Option<&SpanRef<'a, R>>) -> String {
     let names = span.iter().flat_map(|span| span.scope().from_root()).map(|span| span.name().to_owned());
     names.collect::<Vec<_>>().join("/")
 }

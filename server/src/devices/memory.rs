@@ -45,8 +45,8 @@ fn place_use(app: &App, reserved: PlaceMemory) -> PlaceUse {
         return PlaceUse { reserved, resident: resident_memory::total().unwrap_or(0), used: used.into() };
     }
     let devices = app.engine.devices();
-    let pools = devices.iter().filter(|(device, _)| device.id().place() == reserved.place);
-    let pool = pools.filter_map(|(device, _)| device.pool_stats()).next();
+    let mut pools = devices.iter().filter(|(device, _)| device.id().place() == reserved.place);
+    let pool = pools.find_map(|(device, _)| device.pool_stats());
     let used = pool.map(|pool| (Kind::Pool, used_of_pool(&reserved, pool)));
     PlaceUse { reserved, resident: 0, used: used.into_iter().collect() }
 }

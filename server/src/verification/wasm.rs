@@ -126,7 +126,7 @@ impl WasmFunction {
             Column { dtype: port.dtype, length, data: data.into() }
         };
         let columns = self.results_and_buffers().into_iter().zip(columns).map(column);
-        if self.splits_buffers { columns.flat_map(|column| column.elements()).collect() } else { columns.collect() }
+        if self.splits_buffers { columns.flat_map(Column::elements).collect() } else { columns.collect() }
     }
 
     /// Buffers in the order of the parameters, then returned values.

@@ -370,11 +370,8 @@ const ENDPOINTS: [(&str, &str); 5] = [
 /// Rejects an endpoint that is not encrypted, unless the options allow it. The client of the object store would fail at the first
 /// request, without the reason.
 fn check_endpoint(scheme: &ObjectStoreScheme, options: &[(String, String)]) -> Result<(), String> {
-    let prefix = match scheme {
-        ObjectStoreScheme::AmazonS3 => "aws_",
-        ObjectStoreScheme::MicrosoftAzure => "azure_",
-        _ => return Ok(()),
-    };
+    let prefixes = [(ObjectStoreScheme::AmazonS3, "aws_"), (ObjectStoreScheme::MicrosoftAzure, "azure_")];
+    let Some((_, prefix)) = prefixes.into_iter().find(|(of, _)| of == scheme) else { return Ok(()) };
     let value = |wanted: &str| options.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let is_allowed = |option: &str| {
         let given = value(option).unwrap_or_default();

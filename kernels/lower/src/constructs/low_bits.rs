@@ -400,7 +400,7 @@ impl Lowerer<'_> {
             (_, Some(bits)) if op == Operator::LShift => {
                 let left = self.evaluate_integer(node, left, bits)?;
                 let right = self.evaluate(right, None)?;
-                let right = self.integer_part(node, right)?;
+                let right = self.integer_part(node, &right)?;
                 self.invalid_if(node, scalars::lt(INT, right.clone(), integer(INT, 0)));
                 Ok(self.wrapping(scalars::binary(BinaryOp::Shl, INT, left, right)))
             }
@@ -416,11 +416,11 @@ impl Lowerer<'_> {
     /// A term that is an integer, as a cheap expression.
     fn evaluate_integer(&mut self, node: Node, term: Term, bits: u32) -> Lowered<Expr> {
         let value = self.evaluate(term, Some(bits))?;
-        self.integer_part(node, value)
+        self.integer_part(node, &value)
     }
 
-    fn integer_part(&mut self, node: Node, value: Value) -> Lowered<Expr> {
-        match &value {
+    fn integer_part(&mut self, node: Node, value: &Value) -> Lowered<Expr> {
+        match value {
             Value::Data(data) if is_integer(&data.ty) => {
                 let (dtype, part) = data.as_scalar().expect("integers are scalars");
                 Ok(self.emitter.bind(INT, scalars::cast(dtype, INT, part.clone())))
@@ -458,9 +458,9 @@ impl Lowerer<'_> {
     fn shifted_product(&mut self, node: Node, factors: [Term; 2], shift: u32, is_exact: bool) -> Lowered<Value> {
         let [left, right] = factors;
         let left = self.evaluate(left, None)?;
-        let left = self.integer_part(node, left)?;
+        let left = self.integer_part(node, &left)?;
         let right = self.evaluate(right, None)?;
-        let right = self.integer_part(node, right)?;
+        let right = self.integer_part(node, &right)?;
         let low = self.emitter.temp_of_any_sign(INT, scalars::mul(INT, left.clone(), right.clone()));
         let high = self.emitter.temp_of_any_sign(INT, scalars::binary(BinaryOp::MulHigh, INT, left, right));
         let by = |bits: u32| integer(INT, bits.into());

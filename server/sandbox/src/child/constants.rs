@@ -335,7 +335,7 @@ impl Scanner {
             Operator::F32Const { value } => self.constant(Constant::float(f32::from_bits(value.bits()).into())),
             Operator::F64Const { value } => self.constant(Constant::Float(value.bits())),
             Operator::V128Const { value } => self.lanes(value.bytes()),
-            Operator::I32Add | Operator::I64Add => self.count_from(|constant| constant.checked_neg()),
+            Operator::I32Add | Operator::I64Add => self.count_from(i64::checked_neg),
             Operator::I32Sub | Operator::I64Sub => self.count_from(Some),
             Operator::BrTable { targets } => self.branches(targets.len()),
             Operator::Call { function_index }
@@ -610,9 +610,9 @@ mod tests {
 
     #[test]
     fn exports_of_large_modules_share_the_constants() {
-        let exports: String = (0..2000).map(|nth| format!("(export \"f{nth}\" (func $f))")).collect();
-        let code: String = (0..2000).map(|nth| format!("(drop (i32.const {}))", 100 + nth)).collect();
-        let found = constants(&format!("(module (func $f {code}) {exports})"));
+        let exports: Vec<_> = (0..2000).map(|nth| format!("(export \"f{nth}\" (func $f))")).collect();
+        let code: Vec<_> = (0..2000).map(|nth| format!("(drop (i32.const {}))", 100 + nth)).collect();
+        let found = constants(&format!("(module (func $f {}) {})", code.concat(), exports.concat()));
         assert!(found.iter().all(|function| function.integers.len() == (1 << 15) / 2000));
     }
 }
