@@ -117,7 +117,7 @@ fn a_fault_of_remainders_is_shrunk_to_the_smallest_in_the_domain() {
 fn two_inputs_are_shrunk_together_in_a_bounded_number_of_rounds() {
     let fails = |case: &[Vec<u8>]| {
         let (year, day) = (i32s(case, 0)[0], i32s(case, 1)[0]);
-        is_wrong_century(year) && day % 60 == 59
+        is_wrong_century(year.into()) && day % 60 == 59
     };
     let start = [i32::to_le_bytes(2100).to_vec(), i32::to_le_bytes(7919 * 60 + 59).to_vec()];
     let shrunk = shrink(&[input(Dtype::I32), input(Dtype::I32)], &start, 1024, fails);
