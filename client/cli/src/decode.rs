@@ -199,7 +199,7 @@ mod tests {
         for encoding in [SHIFT_JIS, EUC_JP] {
             assert_eq!(decode(&encoded(encoding, JAPANESE)), Ok(JAPANESE.into()), "{}", encoding.name());
         }
-        for text in ["// naïve café, Müller £5 ¥3\n", "/* Größe: 5 µm ± 1° */\n", "señor «niño» ¿qué?\n"]
+        for text in ["// naïve café, Müller £5 ¥3\n", "/* Größe: 5 µm ± 1° */\n", "// El señor «niño»: ¿qué pasa?\n"]
         {
             assert_eq!(decode(&encoded(WINDOWS_1252, text)), Ok(text.into()));
         }

@@ -57,7 +57,7 @@ async fn sources_of_all_encodings_are_indexed_and_what_is_skipped_is_named() {
         let found = skipped.iter().find(is_it).unwrap_or_else(|| panic!("{name} in {summary}"));
         assert!(found["reason"].as_str().is_some_and(|text| text.contains(reason)), "{found}");
     }
-    let found = run(&server, &["search", "naive tcp", "-c", "code", "--json"]).await.json();
+    let found = run(&server, &["search", "na\u{ef}ve caf\u{e9}", "-c", "code", "--json"]).await.json();
     let hits = found["queries"][0]["hits"].as_array().expect("hits");
     let snippets: String = hits.iter().filter_map(|hit| hit["snippet"].as_str()).collect();
     assert!(snippets.contains("na\u{ef}ve") && snippets.contains("caf\u{e9}"), "{found}");

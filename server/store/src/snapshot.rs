@@ -458,8 +458,10 @@ mod tests {
             let refused = Folder::open(url, &access(&plain)).expect_err("it is not encrypted").to_string();
             assert!(refused.contains(allow) && refused.contains(&endpoint.to_ascii_uppercase()), "{refused}");
             let (allow, _) = allow.split_once('=').expect("a variable and its value");
-            let allowed = access(&[plain[0], (&allow.to_ascii_lowercase(), "true")]);
-            let encrypted = access(&[(endpoint, "https://minio:9000")]);
+            // Which Azure needs.
+            let account = ("azure_storage_account_name", "account");
+            let allowed = access(&[plain[0], account, (&allow.to_ascii_lowercase(), "true")]);
+            let encrypted = access(&[(endpoint, "https://minio:9000"), account]);
             for fine in [allowed, encrypted] {
                 assert!(Folder::open(url, &fine).is_ok_and(|folder| folder.local.is_none()), "{fine:?}");
             }

@@ -58,7 +58,7 @@ impl SimilarityService for FakeDaemon {
         let described = proto::Collection {
             name: request.name.clone(),
             dimensions: u32::try_from(DIM).unwrap_or(0),
-            metric: proto::Metric::Cosine.into(),
+            metric: request.metric.max(proto::Metric::Cosine.into()),
             storage: proto::Dtype::Bf16.into(),
             model: request.model,
             document_prompt: words(&request.document_prompt_name, request.document_prompt),
