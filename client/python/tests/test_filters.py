@@ -12,6 +12,8 @@ from accelerd._proto import similarity_pb2 as pb
 #: A time in nanoseconds: doubles near it are 256 apart.
 TIME = 1_764_000_000_123_456_789
 
+NO_PROMPTS = _points.Prompts("", None, "", None)
+
 
 def condition(test: object) -> pb.Condition:
     made = _points.make_filter({"t": test}, None)
@@ -116,11 +118,11 @@ def test_names_without_an_encoding_are_refused() -> None:
 
 def test_durability_has_three_values() -> None:
     def create(durable: bool | None) -> pb.CreateCollectionRequest:
-        request: pb.CreateCollectionRequest = _points.create("c", 2, "cosine", "", "", "", durable).request
+        request: pb.CreateCollectionRequest = _points.create("c", 2, "cosine", "", "", NO_PROMPTS, "", durable).request
         return request
 
     assert (create(None).durable, create(None).durability) == (False, pb.DURABILITY_UNSPECIFIED)
     assert (create(True).durable, create(True).durability) == (True, pb.DURABILITY_LOG)
     assert (create(False).durable, create(False).durability) == (False, pb.DURABILITY_MEMORY)
     with pytest.raises(TypeError, match="durable: expected a bool or None, got int"):
-        _points.create("c", 2, "cosine", "", "", "", 1)  # type: ignore[arg-type]
+        _points.create("c", 2, "cosine", "", "", NO_PROMPTS, "", 1)  # type: ignore[arg-type]

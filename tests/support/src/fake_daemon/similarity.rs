@@ -52,12 +52,15 @@ impl SimilarityService for FakeDaemon {
     ) -> Reply<proto::CreateCollectionResponse> {
         self.enter("CreateCollection").await?;
         let request = request.into_inner();
+        if self.state().collections.contains_key(&request.name) {
+            return Err(Status::already_exists(format!("collection {:?} exists", request.name)));
+        }
         let durable = request.durable || request.durability() == proto::Durability::Log;
         // The words of a prompt with a name are its name.
         let words = |name: &str, prompt: Option<String>| prompt.or((!name.is_empty()).then(|| format!("{name}: ")));
         let described = proto::Collection {
             name: request.name.clone(),
-            dimensions: u32::try_from(DIM).unwrap_or(0),
+            dimensions: if request.dimensions == 0 { u32::try_from(DIM).unwrap_or(0) } else { request.dimensions },
             metric: request.metric.max(proto::Metric::Cosine.into()),
             storage: proto::Dtype::Bf16.into(),
             model: request.model,
