@@ -32,7 +32,7 @@ const M: i128 = 0xffff_ffff;
 
 /// The low 64 bits of an expression, of which fewer count.
 fn low(value: i128) -> i128 {
-    i128::from(value.cast_unsigned() as u64)
+    value & i128::from(u64::MAX)
 }
 
 #[test]
