@@ -107,6 +107,8 @@ impl Failure {
     /// Reads a status and its details.
     pub(crate) fn of(status: &Status, attempts: u32) -> Self {
         let details = status.get_error_details();
+        let error_info = details.error_info().cloned();
+        let (reason, metadata) = error_info.map(|info| (info.reason, info.metadata)).unwrap_or_default();
         let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
         // The transport has no code for a connection that broke.
         let is_broken = status.code() == Code::Unknown && StdError::source(status).is_some();
@@ -120,8 +122,8 @@ impl Failure {
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             resource: details.resource_info().map(|info| (info.resource_type.clone(), info.resource_name.clone())),
             attempts,
-            reason: details.error_info().map(|info| info.reason.clone()).unwrap_or_default(),
-            metadata: details.error_info().map(|info| info.metadata.clone().into_iter().collect()).unwrap_or_default(),
+            reason,
+            metadata: metadata.into_iter().collect(),
         }
     }
 }

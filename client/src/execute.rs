@@ -23,7 +23,7 @@ impl Client {
         let mut temporary = Temporary::default();
         let done = Box::pin(self.within_deadline(self.execute_any(request, &mut temporary))).await;
         if !temporary.0.is_empty() {
-            // What is not freed expires.
+            // A tensor that cannot be freed expires.
             drop(self.free(&temporary.0).await);
         }
         done
@@ -52,7 +52,8 @@ impl Client {
         let keeps: Vec<_> = request.outputs.iter().map(|output| output.keep).collect();
         request.outputs.iter_mut().for_each(|output| output.keep = true);
         let Executed { kept: all, timings, .. } = self.execute_once(request).await?;
-        let (mut outputs, mut kept) = (vec![], vec![]);
+        let mut outputs = vec![];
+        let mut kept = vec![];
         for (resident, keep) in all.into_iter().zip(keeps) {
             if keep {
                 kept.push(resident);

@@ -65,7 +65,7 @@ struct BatchesState<Q> {
     /// `None` at its end.
     input: Option<BoxStream<'static, Q>>,
     kept: BTreeMap<u64, Kept<Q>>,
-    /// What the current attempt sends again before it reads on.
+    /// The batches that the current attempt sends again before it reads on.
     again: VecDeque<Arc<Q>>,
     attempt: u64,
     /// The number after the last that was sent.
@@ -101,8 +101,14 @@ impl<Q> Clone for Batches<Q> {
 
 impl<Q: Numbered> Batches<Q> {
     fn new(input: BoxStream<'static, Q>, resend: Resend) -> Self {
-        let (kept, again) = (BTreeMap::new(), VecDeque::new());
-        Self(Arc::new(Mutex::new(BatchesState { input: Some(input), kept, again, attempt: 0, next: 0, resend })))
+        Self(Arc::new(Mutex::new(BatchesState {
+            input: Some(input),
+            kept: BTreeMap::new(),
+            again: VecDeque::new(),
+            attempt: 0,
+            next: 0,
+            resend,
+        })))
     }
 
     fn lock(&self) -> MutexGuard<'_, BatchesState<Q>> {

@@ -101,8 +101,7 @@ pub enum StartError {
 /// When streams end with UNAVAILABLE, since the daemon drains.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamEnds {
-    /// Cancelled when the daemon closes: streams of requests end with the answers to those that were accepted, and streams without
-    /// an end at once.
+    /// Cancelled when the daemon closes: streams of requests end with the answers to those that were accepted, and statistics at once.
     pub(crate) closing: CancellationToken,
     /// Cancelled when the time of the calls is over: all streams end.
     pub(crate) timeout: CancellationToken,

@@ -111,7 +111,7 @@ pub fn walk(trees: Vec<Tree>, exclude: &[String], max_size: u64) -> Result<Walke
     Ok(walked)
 }
 
-/// What an entry of a folder is.
+/// The kind of an entry of a folder.
 enum Entry {
     File(File),
     /// A file whose path below its tree is not UTF-8, about.

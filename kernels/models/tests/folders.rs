@@ -305,7 +305,8 @@ fn mappings_and_weights_that_do_not_fit_are_refused_by_name() {
     let path = folder.path().join("table.safetensors");
     let of = |mapping: &[i64], weights: &[f32]| {
         let table = ("embedding.weight", Dtype::F32, [2, 1].as_slice(), bytes(&[1.0, 2.0], f32::to_le_bytes));
-        let (rows, factors) = ([mapping.len()], [weights.len()]);
+        let rows = [mapping.len()];
+        let factors = [weights.len()];
         let mapping = ("mapping", Dtype::I64, rows.as_slice(), bytes(mapping, i64::to_le_bytes));
         let weights = ("weights", Dtype::F32, factors.as_slice(), bytes(weights, f32::to_le_bytes));
         write_tensors(&path, &[table, mapping, weights]);
@@ -490,7 +491,8 @@ fn roberta_mean(folder: &Path, ids: &[u32], padding: u32) -> Vec<f64> {
     let positions = table("embeddings.position_embeddings.weight");
     let kinds = tensors.tensor("embeddings.token_type_embeddings.weight").is_ok();
     let kinds = if kinds { table("embeddings.token_type_embeddings.weight") } else { vec![0.0; 32] };
-    let (weight, bias) = (table("embeddings.LayerNorm.weight"), table("embeddings.LayerNorm.bias"));
+    let weight = table("embeddings.LayerNorm.weight");
+    let bias = table("embeddings.LayerNorm.bias");
     let epsilon = read(folder, "config.json")["layer_norm_eps"].as_f64().expect("a number");
     let row = |table: &[f64], row: u32| table[32 * row as usize..][..32].to_vec();
     let mut mean = vec![0.0; 32];

@@ -29,7 +29,7 @@ const MAX_SINGLES: usize = 64;
 /// Elements that are changed in pairs.
 const MAX_PAIRED: usize = 6;
 
-/// Elements that get integers with a factor or a remainder of theirs.
+/// The most elements of a case that are replaced by integers with the same remainder, or by quotients.
 const MAX_RELATED: usize = 8;
 
 /// Elements whose values others take.
@@ -231,7 +231,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Gives elements simpler integers with a factor or a remainder of theirs.
+    /// Replaces elements by simpler integers that have the same remainder, and by quotients.
     fn related(&mut self) {
         for element in self.first_complex(MAX_RELATED) {
             for value in related(self.elements.set(element), self.case[element]) {

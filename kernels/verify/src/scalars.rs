@@ -136,7 +136,8 @@ impl Turn {
         let half = highest / 2.0 - lowest / 2.0;
         let (_, greatest) = finite_range(values.dtype());
         let is_bounded = half < as_f64(values.dtype(), from_ordinal(values.dtype(), greatest)) / 2.0;
-        let (low, high) = (values.low(), values.high());
+        let low = values.low();
+        let high = values.high();
         Self {
             half: if is_bounded { half } else { DEGREES },
             half_steps: (high - low) / 2 + (high - low) % 2,

@@ -42,7 +42,7 @@ pub(crate) struct Taken<K, T> {
 #[derive(Debug)]
 pub(crate) enum PushError<T> {
     Closed(T),
-    /// Its response would come after its deadline: the estimated seconds until the response.
+    /// Its response would come after its deadline.
     WouldMiss(T, WouldMiss),
 }
 

@@ -75,8 +75,8 @@ impl CollectionService {
 
     /// Creates a collection, which belongs to the caller.
     pub(crate) async fn create(&self, caller: &Caller, call: CreateCall) -> Result<Arc<Collection>, ApiError> {
-        let CreateCall { name, dimensions, metric, storage, model, text_field, durable, .. } = call;
-        let CreateCall { document_prompt, query_prompt, .. } = call;
+        let CreateCall { name, dimensions, metric, storage, model, document_prompt, query_prompt, text_field, durable } =
+            call;
         caller.check_collection(&name)?;
         if !model.is_empty() {
             self.embedder.model_for(caller, &model)?;

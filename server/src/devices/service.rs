@@ -42,7 +42,7 @@ impl DaemonService {
         DaemonStats::now(&self.app)
     }
 
-    /// Statistics at an interval, without end.
+    /// Statistics at an interval, until the daemon closes.
     pub(crate) fn watch(&self, requested: Option<Duration>) -> Result<BoxStream<'static, DaemonStats>, ApiError> {
         let requested = requested.unwrap_or(DEFAULT_INTERVAL);
         if !INTERVALS.contains(&requested) {
@@ -56,7 +56,7 @@ impl DaemonService {
             ticks.tick().await;
             Some((DaemonStats::now(&app), (ticks, app)))
         });
-        Ok(samples.boxed())
+        Ok(samples.take_until(self.app.stream_ends.closing.clone().cancelled_owned()).boxed())
     }
 
     /// A full report as JSON: the models that the caller may use, and the settings if it is an administrator.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use accelerd_engine::{CpuFallback, Distribution, Drained, LaneStats};
 use accelerd_kernels::{DeviceId, PoolStats, ledger::KindMemory};
 use accelerd_proto::v1 as pb;
-use futures::StreamExt;
+use futures::{StreamExt, future::ready, stream};
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     },
     error::{ApiError, Decoded},
     grpc::{call::Responses, handlers::DeviceService},
+    status,
 };
 
 /// The service.
@@ -50,7 +51,8 @@ impl DeviceService for Devices {
     ) -> Result<Response<Responses<pb::WatchResponse>>, Status> {
         let samples = self.0.watch(duration("interval", request.into_inner().interval)?)?;
         let response = |sample| Ok(pb::WatchResponse { stats: Some(stats(sample)) });
-        Ok(Response::new(samples.map(response).boxed()))
+        let draining = stream::once(ready(Err(status::draining())));
+        Ok(Response::new(samples.map(response).chain(draining).boxed()))
     }
 
     async fn export_report(

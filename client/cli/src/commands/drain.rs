@@ -22,7 +22,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// Needs the role admin and the daemon's setting drain.allow_rpc. `accelctl resume` ends the drain. Exits with 1 if work is left.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
-    /// How long to wait for accepted work [default: the daemon's setting drain.timeout].
+    /// Maximum time to wait for accepted work [default: the daemon's setting drain.timeout].
     #[arg(long, value_parser = duration, value_name = "TIME")]
     wait: Option<Duration>,
 }

@@ -220,7 +220,7 @@ class AsyncTensorCalls(TensorFactory[AsyncTensor]):
                         output.content = await self._download(kept, left(deadline))
         finally:
             if temporary:
-                # What is not freed expires.
+                # A tensor that cannot be freed expires.
                 with suppress(AccelerdError):
                     await self._caller.run(_resident.free(temporary), None)
 

@@ -219,7 +219,7 @@ class TensorCalls(TensorFactory[Tensor]):
                         output.content = self._download(kept, left(deadline))
         finally:
             if temporary:
-                # What is not freed expires.
+                # A tensor that cannot be freed expires.
                 with suppress(AccelerdError):
                     self._caller.run(_resident.free(temporary), None)
 

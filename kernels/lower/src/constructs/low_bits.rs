@@ -60,7 +60,7 @@ impl Term {
     }
 }
 
-/// What an operation with a constant does to the bits of its other operand.
+/// The effect of an operation with a constant on the bits of its other operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Selection {
     /// Takes this many low bits, and of those the ones of the mask.
@@ -251,7 +251,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// What an operation with a constant selects, and of which operand. The variable `assigned` is not taken as a constant.
+    /// The bits that an operation with a constant selects, and the operand that they are of. The variable `assigned` is not taken as a constant.
     fn selection_of(
         &self,
         op: Operator,

@@ -438,7 +438,7 @@ fn modernbert(fields: Fields<'_>) -> Result<Family, LoadError> {
     Ok(Family { config, names: vec![MODERNBERT], biases, first_is_bare: true })
 }
 
-/// What the code of a decoder's class sets, whatever config.json says.
+/// Settings that the code of a decoder's class fixes, whatever config.json says.
 struct DecoderClass {
     /// The width of a head without `head_dim`; `None`: all heads together are as wide as hidden states.
     head_dim: Option<usize>,

@@ -54,11 +54,11 @@ impl CallRunner {
         parts.headers.remove("grpc-encoding");
         let call = codecs.encoder.call;
         let offload = self.offload.clone();
-        let closing = self.stream_ends.closing.clone();
+        let end = self.stream_ends.timeout.clone();
         let work = async move {
             let response = serve(Request::from_parts(parts, unary_body(message))).await;
             drop(charge);
-            response.map(|body| poll_on(&offload, ChargedBody { body, call }, closing))
+            response.map(|body| poll_on(&offload, ChargedBody { body, call }, end))
         };
         timing::spawn_on(&self.offload, work).await
     }
@@ -142,8 +142,8 @@ fn unary_body(message: Bytes) -> Body {
     Body::new(StreamBody::new(stream::iter(frames)))
 }
 
-/// Polls a body on another runtime. One that is not complete ends when the daemon closes: it may have no end.
-fn poll_on(handle: &Handle, mut body: ChargedBody, closing: CancellationToken) -> Body {
+/// Polls a body on another runtime. One that is not complete at `end` ends with UNAVAILABLE.
+fn poll_on(handle: &Handle, mut body: ChargedBody, end: CancellationToken) -> Body {
     let (sender, frames) = mpsc::channel::<Result<Frame<Bytes>, Status>>(1);
     let pump = async move {
         loop {
@@ -153,7 +153,7 @@ fn poll_on(handle: &Handle, mut body: ChargedBody, closing: CancellationToken) -
                     Some(frame) => (frame.or_else(|status| trailers(&status)), false),
                     None => return,
                 },
-                () = closing.cancelled() => (trailers(&status::draining()), true),
+                () = end.cancelled() => (trailers(&status::draining()), true),
             };
             if sender.send(frame).await.is_err() || is_last {
                 return;

@@ -6,8 +6,7 @@ use accelerd_client::{Client, Collection as Stored, Id, Metric, Payload, ScrollO
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::conditions::FilterArgs;
-use super::prompts::CollectionPrompts;
+use super::{conditions::FilterArgs, prompts::CollectionPrompts};
 use crate::{
     complete,
     error::Result,

@@ -106,7 +106,7 @@ pub async fn send(run: IndexRun<'_>, walked: &Walked, output: &Output) -> Result
                 let note = "interrupted: waiting a second for batches in flight; press Ctrl-C again to exit at once";
                 bar.suspend(|| output.note(note));
                 stop.notify_one();
-                // What is not answered by then is sent again by the next run.
+                // The next run sends again the batches that have no answer by then.
                 timeout_at(since + FLIGHT_LIMIT, both).await.unwrap_or(Ok(()))
             }
         }

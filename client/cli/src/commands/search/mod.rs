@@ -19,8 +19,7 @@ use self::{
     paths::shortest,
     snippet::{Snippet, Words},
 };
-use super::conditions::FilterArgs;
-use super::prompts::QueryPrompt;
+use super::{conditions::FilterArgs, prompts::QueryPrompt};
 use crate::{
     complete,
     error::{CliError, Result},

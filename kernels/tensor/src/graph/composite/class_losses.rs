@@ -156,7 +156,8 @@ impl ClassLoss {
 
     /// Score and loss of the classes of these indices, whose extent along the classes is 1, in a shape of as many elements.
     fn reference(&self, g: &mut Expansion<'_>, indices: ValueId, shape: &[usize]) -> Result<Reference> {
-        let (x, compute) = (g.operands()[0], self.compute());
+        let x = g.operands()[0];
+        let compute = self.compute();
         let score = g.op("gather", &[x, indices], &[("dim", self.attribute())])?;
         let classes = self.classes(g)?;
         let differences = g.map([x, score, indices, classes], compute, |[x, score, index, class]| {

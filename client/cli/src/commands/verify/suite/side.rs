@@ -119,8 +119,7 @@ fn wasm_param(fields: &mut Fields<'_>) -> Option<WasmParam> {
         }
         _ => {}
     }
-    let (kind, length) = (kind.into(), length.unwrap_or(0));
-    Some(WasmParam { name: name?, dtype: dtype?.into(), kind, length, address_only })
+    Some(WasmParam { name: name?, dtype: dtype?.into(), kind: kind.into(), length: length.unwrap_or(0), address_only })
 }
 
 fn element_type(fields: &mut Fields<'_>) -> Option<accelerd_client::proto::Dtype> {
