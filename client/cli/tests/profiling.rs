@@ -74,7 +74,7 @@ async fn a_report_has_the_bandwidth_of_kernels_as_a_share_of_that_of_copies() {
         "| cpu | Toy CPU | 2 | 1.0 KiB | 1.0 GB/s | ready |",
         "| pool_rows | cpu | 7 | 21 ms | 3.00 ms | 10.0 MiB | 0.5 GB/s | 50% |",
         "| embed | 3 | 0 | 0 | 0 | 250 µs |",
-        "| host | all | 2.0 KiB | 4.0 KiB |",
+        "| host | all | 1.0 KiB | 2.0 KiB | 4.0 KiB |",
     ] {
         assert!(out.contains(row), "{row}: {out}");
     }

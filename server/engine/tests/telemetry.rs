@@ -55,26 +55,6 @@ impl Op for Increment {
     }
 }
 
-/// Subtracts one.
-struct Decrement;
-
-impl Op for Decrement {
-    const NAME: &'static str = "decrement";
-    type Request = u64;
-    type Response = u64;
-    type Key = ();
-
-    fn key(_: &u64) {}
-
-    fn size(_: &u64) -> Size {
-        Size { items: 1, bytes: 8 }
-    }
-
-    fn run(batch: &[&u64], _: &mut Backend) -> Result<Vec<u64>, OpError> {
-        Ok(batch.iter().map(|request| **request - 1).collect())
-    }
-}
-
 fn engine() -> Engine {
     let settings = Settings { choice: Choice::Cpu, cpu_threads: 1, ..Settings::default() };
     let devices = discover(&settings).expect("a CPU is always there").devices;
@@ -231,22 +211,4 @@ async fn a_request_has_its_queue_batch_and_kernels_as_children_and_is_linked_wit
     }
     assert!(parents.contains(&pair("kernel", "batch")), "{parents:?}");
     assert!(!parents.contains(&pair("queue", "")), "{parents:?}");
-}
-
-#[tokio::test]
-async fn lanes_of_one_name_count_as_one_and_lanes_are_sorted() {
-    let engine = engine();
-    let increments = [engine.lane::<Increment>(lane_config()), engine.lane::<Increment>(lane_config())];
-    let _decrements = engine.lane::<Decrement>(lane_config());
-    for lane in &increments {
-        lane.submit(1, Context::default()).await.expect("it is answered");
-    }
-    let names = || engine.stats().lanes.iter().map(|lane| lane.name).collect::<Vec<_>>();
-    assert_eq!(names(), ["decrement", "increment"]);
-    let [first, second] = increments;
-    drop(first);
-    assert_eq!(names(), ["decrement", "increment"], "one of the two is open");
-    assert_eq!(engine.stats().lanes[1].counts.requests, 2);
-    drop(second);
-    assert_eq!(names(), ["decrement"]);
 }

@@ -154,16 +154,8 @@ impl Lowerer<'_> {
     fn operation(&mut self, node: Node) -> Lowered<Value> {
         let syntax = self.syntax();
         match syntax.kind(node) {
-            Kind::BinOp => {
-                if self.is_python()
-                    && let Some(value) = self.selected_bits(node)?
-                {
-                    return Ok(value);
-                }
-                let nodes = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
-                let [left, right] = self.operands(nodes)?;
-                self.binary(node, syntax.operator(node), left, right)
-            }
+            Kind::BinOp if self.is_python() => self.binary_operation_of_python(node),
+            Kind::BinOp => self.binary_operation(node),
             Kind::UnaryOp => self.unary_operation(node),
             Kind::Compare => self.comparison(node),
             Kind::BoolOp => self.boolean_operation(node),
@@ -173,6 +165,20 @@ impl Lowerer<'_> {
                 let message = format!("unsupported expression `{}`", kind.name());
                 Err(self.error(node, ErrorKind::UnsupportedExpression, message))
             }
+        }
+    }
+
+    fn binary_operation(&mut self, node: Node) -> Lowered<Value> {
+        let syntax = self.syntax();
+        let nodes = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
+        let [left, right] = self.operands(nodes)?;
+        self.binary(node, syntax.operator(node), left, right)
+    }
+
+    fn binary_operation_of_python(&mut self, node: Node) -> Lowered<Value> {
+        match self.selected_bits(node)? {
+            Some(value) => Ok(value),
+            None => self.binary_operation(node),
         }
     }
 

@@ -6,6 +6,7 @@ mod cancellation;
 mod fake;
 mod faults;
 mod full_gpu;
+mod lanes;
 mod trim;
 mod turns;
 mod watchdog;

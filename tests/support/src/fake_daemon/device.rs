@@ -10,7 +10,7 @@ pub const REPORT: &str = r#"{"version": "0.1.0", "uptime_seconds": 3700.0,
     "devices": [{"name": "cpu", "product": "Toy CPU", "compute_units": 2, "memory_bytes": 1024, "lost": null}],
     "kernels": [{"name": "pool_rows", "device": "cpu", "calls": 7, "total_seconds": 0.021, "moved_bytes": 10500000}],
     "lanes": [{"name": "embed", "requests": 3, "wait_micros": {"p50": 250}}],
-    "memory": [{"place": "host", "held_bytes": 2048, "limit_bytes": 4096, "accounts": []}]}"#;
+    "memory": [{"place": "host", "held_bytes": 2048, "used_bytes": 1024, "limit_bytes": 4096, "accounts": []}]}"#;
 
 #[tonic::async_trait]
 impl DeviceService for FakeDaemon {
