@@ -7,8 +7,8 @@ import pickle
 import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
+import embedding_server
 import grpc
 import pytest
 from google.protobuf import any_pb2, duration_pb2
@@ -57,14 +57,8 @@ class Failing(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.Similarit
 @pytest.fixture
 def failing() -> Iterator[tuple[Failing, Client]]:
     servicer = Failing()
-    server = grpc.server(ThreadPoolExecutor(2))
-    embed_pb2_grpc.add_EmbedServiceServicer_to_server(servicer, server)
-    similarity_pb2_grpc.add_SimilarityServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    with Client(f"127.0.0.1:{port}", timeout=10, attempts=3) as client:
+    with embedding_server.serve(servicer) as address, Client(address, timeout=10, attempts=3) as client:
         yield servicer, client
-    server.stop(None)
 
 
 def retry_in(seconds: int) -> error_details_pb2.RetryInfo:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import embedding_server
 import grpc
 import pytest
 from google.protobuf import any_pb2
@@ -77,13 +77,8 @@ class Slow(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.SimilaritySe
 @pytest.fixture
 def slow() -> Iterator[tuple[Slow, str]]:
     servicer = Slow()
-    server = grpc.server(ThreadPoolExecutor(2))
-    embed_pb2_grpc.add_EmbedServiceServicer_to_server(servicer, server)
-    similarity_pb2_grpc.add_SimilarityServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield servicer, f"127.0.0.1:{port}"
-    server.stop(None)
+    with embedding_server.serve(servicer) as address:
+        yield servicer, address
 
 
 Called = Callable[..., Any]

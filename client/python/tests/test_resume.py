@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import embedding_server
 import grpc
 import pytest
 from google.protobuf import any_pb2, duration_pb2
@@ -64,13 +64,8 @@ def drain(context: grpc.ServicerContext) -> None:
 @pytest.fixture
 def draining() -> Iterator[tuple[Draining, str]]:
     servicer = Draining()
-    server = grpc.server(ThreadPoolExecutor(2))
-    embed_pb2_grpc.add_EmbedServiceServicer_to_server(servicer, server)
-    similarity_pb2_grpc.add_SimilarityServiceServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    yield servicer, f"127.0.0.1:{port}"
-    server.stop(None)
+    with embedding_server.serve(servicer) as address:
+        yield servicer, address
 
 
 Streamed = Callable[..., list[Any]]

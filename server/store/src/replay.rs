@@ -93,21 +93,17 @@ impl LogReader {
         Ok(())
     }
 
-    /// Finds the salt of a file whose header is damaged. Without it no frame is valid.
+    /// Finds the salt of a file whose header is damaged, and its first frame. Without the salt no frame is valid.
     fn find_salt(&mut self, header: &[u8; FILE_HEADER], known: Option<u32>) -> Result<(), StoreError> {
         let start = FILE_HEADER as u64;
-        let first = self.next;
-        // The bytes after the file's header are the header of its first frame, which no client can write.
-        if start + FRAME_HEADER as u64 <= self.len {
-            let frame = self.read(start, FRAME_HEADER as u64)?;
-            let frame = <&[u8; FRAME_HEADER]>::try_from(&frame[..]).expect("as many bytes were read");
-            self.salt = FrameHeader::salt_of(frame);
-            if let Some(frame) = FrameHeader::parse(frame, self.salt).filter(|frame| frame.sequence == first)
-                && self.body_of(start, &frame)?.is_some()
-            {
+        // A header that lost bytes moves the first frame forward.
+        for offset in (0..=start).rev() {
+            if self.is_first_frame(offset)? {
+                self.offset = offset;
                 return Ok(());
             }
         }
+        let first = self.next;
         for salt in known.into_iter().chain([FileHeader::raw_salt(header)]) {
             self.salt = salt;
             if self.find_frame(start, |frame| frame.sequence >= first)?.is_some() {
@@ -116,6 +112,22 @@ impl LogReader {
         }
         self.offset = self.len;
         Ok(())
+    }
+
+    /// Returns true if the first frame starts here, which is at most at the end of the file's header: no client can write those bytes.
+    /// Sets the salt with which it is valid.
+    fn is_first_frame(&mut self, start: u64) -> Result<bool, StoreError> {
+        if start + FRAME_HEADER as u64 > self.len {
+            return Ok(false);
+        }
+        let frame = self.read(start, FRAME_HEADER as u64)?;
+        let frame = <&[u8; FRAME_HEADER]>::try_from(&frame[..]).expect("as many bytes were read");
+        self.salt = FrameHeader::salt_of(frame);
+        let first = self.next;
+        match FrameHeader::parse(frame, self.salt).filter(|frame| frame.sequence == first) {
+            Some(frame) => Ok(self.body_of(start, &frame)?.is_some()),
+            None => Ok(false),
+        }
     }
 
     /// The next record.

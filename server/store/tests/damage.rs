@@ -196,6 +196,20 @@ fn hides_the_salt(whole: &[Range<usize>]) -> bool {
     !has(0..FILE_HEADER) && !has(first_frame)
 }
 
+#[test]
+fn a_log_file_whose_header_lost_bytes_keeps_all_frames() {
+    for lost in [1, 7, 23] {
+        let written =
+            write(vec![Write::Upsert(vec![0], 0)], vec![Write::Upsert(vec![0], 2), Write::Upsert(vec![1], 3)]);
+        let (log, _) = written.files.iter().find(|(path, _)| path.extension().is_some()).expect("a log");
+        let whole = fs::read(log).expect("it is there");
+        fs::write(log, &whole[lost..]).expect("it can be written");
+        let (_store, state, replayed) = recover_whole_parts(written.dir.path()).expect("what is whole opens");
+        assert!(!replayed.damage.is_empty(), "{lost} bytes");
+        assert_eq!(state, written.state_of_whole_parts(&BTreeMap::new()), "{lost} bytes");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 

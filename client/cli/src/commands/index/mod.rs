@@ -42,8 +42,8 @@ const FILES_A_DELETE: usize = 1_000;
 /// Python, Rust, JavaScript, TypeScript, Go, Java, C and C++ are split into functions and classes, other files into windows of
 /// lines. Respects .gitignore, does not follow symlinks, and skips hidden, binary and very large files. Texts are read as UTF-8,
 /// UTF-16 with a byte order mark, in the encoding that they declare in one of the first two lines (`coding: latin-1`), or else as
-/// Japanese or Latin-1. Changed files are replaced, and removed files are deleted from the collection. An interrupted run keeps what was sent; the same command
-/// resumes it.
+/// Japanese or Latin-1. Changed files are replaced, and removed files are deleted from the collection. An interrupted run keeps
+/// what was sent; the same command resumes it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct IndexArgs {
