@@ -38,10 +38,8 @@ struct Composite {
     oracle: Oracle,
     relative: f64,
     absolute: f64,
-    /// Extents before those of rows.
-    is_image: bool,
-    /// The greatest magnitude of f32 on a GPU, whose kernel squares numbers in f32, as PyTorch's does.
-    gpu_limit: f64,
+    /// The extents of the rows of its operands; the last one is a row's.
+    shape: &'static [usize],
 }
 
 #[derive(Clone, Copy)]
@@ -54,7 +52,7 @@ enum Value {
 
 const fn composite(op: &'static str, operands: &'static [Operand], oracle: Oracle, errors: [f64; 2]) -> Composite {
     let [relative, absolute] = errors;
-    Composite { op, attributes: &[], operands, oracle, relative, absolute, is_image: false, gpu_limit: f64::INFINITY }
+    Composite { op, attributes: &[], operands, oracle, relative, absolute, shape: &[ROWS, COLUMNS] }
 }
 
 const fn with(attributes: &'static [(&'static str, Value)], composite: Composite) -> Composite {
@@ -62,11 +60,7 @@ const fn with(attributes: &'static [(&'static str, Value)], composite: Composite
 }
 
 const fn of_images(composite: Composite) -> Composite {
-    Composite { is_image: true, ..composite }
-}
-
-const fn squared_in_f32(composite: Composite) -> Composite {
-    Composite { gpu_limit: 1e15, ..composite }
+    Composite { shape: &[1, ROWS, COLUMNS], ..composite }
 }
 
 const X: &[Operand] = &[Scaled(-4.0, 4.0)];
@@ -75,6 +69,10 @@ const LAST: (&str, Value) = ("dim", Value::Int(-1));
 const NONE: (&str, Value) = ("reduction", Value::Text("none"));
 const SCORES: &[Operand] = &[Scaled(-4.0, 4.0), Class];
 const OF_PROBABILITIES: &[Operand] = &[Scaled(-4.0, 4.0), Plain(0.0, 1.0)];
+
+const LAYER_NORM: Composite = composite("layer_norm", X, |x| normalized(x[0], 1e-5), [16.0, 8.0]);
+const RMS_NORM: Composite =
+    with(&[("eps", Value::Float(1e-5))], composite("rms_norm", X, |x| rms(x[0], 1e-5), [16.0, 0.0]));
 
 const TABLE: &[Composite] = &[
     // Elementwise.
@@ -102,8 +100,8 @@ const TABLE: &[Composite] = &[
     // Rows.
     with(&[LAST], composite("softmax", X, |x| softmax(x[0], f64::exp), [128.0, 0.0])),
     with(&[LAST], composite("log_softmax", X, |x| softmax(x[0], |log| log), [4.0, 4.0])),
-    squared_in_f32(composite("layer_norm", X, |x| normalized(x[0], 1e-5), [16.0, 8.0])),
-    squared_in_f32(with(&[("eps", Value::Float(1e-5))], composite("rms_norm", X, |x| rms(x[0], 1e-5), [16.0, 0.0]))),
+    LAYER_NORM,
+    RMS_NORM,
     // Channels.
     with(
         &[("num_groups", Value::Int(5))],
@@ -170,16 +168,27 @@ pub(super) fn check(backend: &mut Backend, dtype: Dtype) -> Result<(), String> {
     let mut wrong = vec![];
     for composite in TABLE {
         for (seed, magnitude) in (0..).zip(magnitudes(dtype)) {
-            let is_limited = matches!(backend, Backend::Cuda(_)) && dtype != Dtype::F64;
-            let is_squared = is_limited && *magnitude > composite.gpu_limit;
             let is_probability = composite.operands.iter().any(|of| matches!(of, Probability));
-            if !(is_squared || is_probability && *magnitude > 1.0) {
+            if !(is_probability && *magnitude > 1.0) {
                 wrong.extend(errors(backend, dtype, composite, *magnitude, seed)?);
             }
         }
     }
+    wrong.extend(long_norms(backend, dtype)?);
     known_losses(backend, dtype)?;
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// Norms of rows that a GPU reads twice: few, each by many blocks, and many, each by one block.
+fn long_norms(backend: &mut Backend, dtype: Dtype) -> Result<Vec<String>, String> {
+    let magnitude = magnitudes(dtype).last().copied().unwrap_or(1.0);
+    let mut wrong = vec![];
+    for shape in [&[2, 40_000], &[130, 33_000]] {
+        for norm in [LAYER_NORM, RMS_NORM] {
+            wrong.extend(errors(backend, dtype, &Composite { shape, ..norm }, magnitude, 0)?);
+        }
+    }
+    Ok(wrong)
 }
 
 /// Magnitudes whose multiples by 4 the type has.
@@ -200,7 +209,7 @@ fn errors(
 ) -> Result<Option<String>, String> {
     let mut random = random(seed);
     let operands: Vec<_> =
-        composite.operands.iter().map(|of| operand(dtype, *of, magnitude, composite.is_image, &mut random)).collect();
+        composite.operands.iter().map(|of| operand(dtype, *of, magnitude, composite.shape, &mut random)).collect();
     let attribute = |(name, value): &(&'static str, Value)| {
         let value = match *value {
             Value::Float(value) => float(value),
@@ -214,10 +223,11 @@ fn errors(
     let attributes: Attributes<'_> = &attributes;
     let inputs: Vec<_> = operands.iter().collect();
     let (_, results) = run(backend, composite.op, &inputs, attributes, 1)?;
+    let count = row_count(composite.shape);
     let rows = |row: usize| -> Vec<&[f64]> {
-        operands.iter().map(|of| &of.elements[row * of.elements.len() / ROWS..][..of.elements.len() / ROWS]).collect()
+        operands.iter().map(|of| &of.elements[row * of.elements.len() / count..][..of.elements.len() / count]).collect()
     };
-    let expected: Vec<_> = (0..ROWS).flat_map(|row| (composite.oracle)(&rows(row))).collect();
+    let expected: Vec<_> = (0..count).flat_map(|row| (composite.oracle)(&rows(row))).collect();
     if results[0].len() != expected.len() {
         return Err(format!("{}: {} results, expected {}", composite.op, results[0].len(), expected.len()));
     }
@@ -260,14 +270,20 @@ fn smallest(dtype: Dtype) -> f64 {
     Literal::from_bits(dtype, 1).as_f64()
 }
 
-fn operand(dtype: Dtype, of: Operand, magnitude: f64, is_image: bool, random: &mut StdRng) -> Values {
-    let shape: &[usize] = if is_image { &[1, ROWS, COLUMNS] } else { &[ROWS, COLUMNS] };
+fn operand(dtype: Dtype, of: Operand, magnitude: f64, shape: &[usize], random: &mut StdRng) -> Values {
     match of {
         Scaled(low, high) => Values::between(dtype, shape, random, [low * magnitude, high * magnitude]),
         Plain(low, high) => Values::between(dtype, shape, random, [low, high]),
         Probability => Values::between(dtype, shape, random, [0.1 * magnitude, 0.9 * magnitude]),
-        Class => Values::new(Dtype::I64, &[ROWS], (0..ROWS).map(|_| random.random_range(0..COLUMNS) as f64)),
+        Class => {
+            let count = row_count(shape);
+            Values::new(Dtype::I64, &[count], (0..count).map(|_| random.random_range(0..COLUMNS) as f64))
+        }
     }
+}
+
+fn row_count(shape: &[usize]) -> usize {
+    shape.iter().rev().skip(1).product()
 }
 
 /// Losses whose logits are far apart, large or equal.
