@@ -39,9 +39,9 @@ kernels:
 loom:
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --package accelerd-engine --package accelerd-ledger --locked --lib loom
 
-# Checks protocol, chart, images, scripts and the links of documents.
+# Checks protocol, chart, images, scripts and the links of documents. The tests of a file share folders, so one process runs them.
 deploy:
-    PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto tests/deploy
+    PYTHONPATH=tests python3 -m pytest --quiet -p summary --numprocesses auto --dist loadfile tests/deploy
 
 # Builds the daemon, the command line and the example of the parser, with the features that they have in `test`, which has built them.
 build:
@@ -58,7 +58,7 @@ python: build
 
 # Verifies translations of Python functions to Rust and WebAssembly, and finds the planted errors.
 translations: build
-    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary tests/translations
+    ACCELERD_BIN="$(realpath "${CARGO_TARGET_DIR:-target}")/debug/accelerd" PYTHONPATH=tests:client/python/src python3 -m pytest --quiet -p summary --numprocesses auto tests/translations
 
 # Tests all-MiniLM-L6-v2 with its real weights: vectors against sentence-transformers', an index, searches; downloads 80 MB.
 minilm:
