@@ -1,5 +1,5 @@
-//! Compiles every kernel for every supported architecture and compares its parameters with the host's declarations. All but one of the
-//! architectures are compiled with hardly any optimisation; `just kernels` compiles them as a daemon does.
+//! Compiles every kernel for every supported architecture with hardly any optimisation, and compares its parameters with the host's
+//! declarations. A few kernels are compiled as a daemon does; `just kernels` compiles all of them so.
 //!
 //! Needs NVRTC, but no GPU: set `ACCELERD_NVRTC_PATH` to the folder of `libnvrtc.so`, or install the CUDA toolkit.
 
@@ -13,8 +13,11 @@ use accelerd_kernels::{
 };
 use rayon::prelude::*;
 
-/// The architecture that is compiled as a daemon does.
+/// The architecture for which kernels are compiled as a daemon does.
 const OPTIMISED: Arch = Arch::new(9, 0);
+
+/// Modules that are compiled as a daemon does.
+const OPTIMISED_MODULES: [&str; 3] = ["embedding_norm", "residual_norm", "pool"];
 
 fn folders() -> Vec<PathBuf> {
     let path = env::var_os("ACCELERD_NVRTC_PATH").expect(
@@ -25,11 +28,12 @@ fn folders() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_kernel_compiles_and_is_cached() {
+fn kernels_compile_as_in_a_daemon_and_are_cached() {
     let cache = tempfile::tempdir().expect("a temporary folder");
+    let modules: Vec<_> = modules().into_iter().filter(|module| OPTIMISED_MODULES.contains(&module.name)).collect();
     let compile = || {
         let progress = LoadProgress::default();
-        let built = cuda::compile_kernels(&modules(), &[OPTIMISED], cache.path(), &folders(), &progress)
+        let built = cuda::compile_kernels(&modules, &[OPTIMISED], cache.path(), &folders(), &progress)
             .unwrap_or_else(|e| panic!("{e}"));
         let compiled = built.iter().filter(|one| !one.cached).count();
         let expected = [built.len(), built.len(), compiled].map(|count| count as u64);
@@ -37,7 +41,7 @@ fn every_kernel_compiles_and_is_cached() {
         built
     };
     let built = compile();
-    assert_eq!(built.len(), modules().len());
+    assert_eq!(built.len(), OPTIMISED_MODULES.len());
     assert!(built.iter().all(|one| one.bytes > 0 && !one.cached), "{built:?}");
 
     let entries = || std::fs::read_dir(cache.path()).expect("the cache").map(|file| file.expect("a file").path());

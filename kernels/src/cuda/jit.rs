@@ -250,6 +250,11 @@ pub fn compile_jit(
     Ok(CompiledModule { module: source.template, arch, bytes: image.len() as u64, cached })
 }
 
+/// Compiles a generated source to machine code with hardly any optimisation, and returns its PTX, for tests of many sources.
+pub fn compile_jit_quickly(source: &JitSource, arch: Arch, library_paths: &[PathBuf]) -> Result<String, String> {
+    nvrtc::unit_quickly(source.unit(), arch, library_paths)
+}
+
 /// PTX of a generated source, for tests that compare kernel parameters or instructions.
 pub fn jit_ptx(source: &JitSource, arch: Arch, library_paths: &[PathBuf]) -> Result<String, String> {
     nvrtc::unit_ptx(&source.unit(), arch, library_paths)

@@ -54,7 +54,7 @@ pub use device_cache::DeviceCache;
 pub(crate) use graph::CachedGraph;
 pub use graph::Graph;
 pub(crate) use graph_cache::{GraphLookup, Shape};
-pub use jit::{JitKernel, JitSource, compile_jit, jit_ptx};
+pub use jit::{JitKernel, JitSource, compile_jit, compile_jit_quickly, jit_ptx};
 pub use launch::{Args, Grid, LaunchConfig};
 #[cfg(test)]
 pub(crate) use launch_struct::hidden_by_macros;

@@ -229,8 +229,12 @@ fn describe(result: nvrtcResult) -> String {
 /// Compiles a module to machine code with hardly any optimisation, which takes a fraction of the time, and returns its PTX: tests compile for
 /// every architecture, and compare the parameters of kernels.
 pub fn compile_quickly(module: &Module, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
+    unit_quickly(module.unit(), arch, folders)
+}
+
+/// Compiles a unit as [`compile_quickly`] does.
+pub(super) fn unit_quickly(mut unit: TranslationUnit<'_>, arch: Arch, folders: &[PathBuf]) -> Result<String, String> {
     let target = Nvrtc::find(folders)?.target(arch)?;
-    let mut unit = module.unit();
     unit.options.push(FAST_COMPILE.to_owned());
     Program::compile(&unit, &target.name())?.ptx()
 }

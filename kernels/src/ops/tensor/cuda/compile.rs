@@ -8,12 +8,12 @@ use std::{
     thread,
 };
 
-use crate::cuda::{Arch, JitSource, compile_jit, hidden_by_macros, jit_ptx};
+use crate::cuda::{Arch, JitSource, compile_jit_quickly, hidden_by_macros, jit_ptx};
 
 /// Sources that are all compiled for every architecture.
 const FEW: usize = 8;
 
-/// Compiles every source. A compilation takes most of a second: of many sources, each is compiled for two of the architectures, which
+/// Compiles every source with hardly any optimisation. A compilation still takes a fraction of a second: of many sources, each is compiled for two of the architectures, which
 /// change from source to source. The folder of NVRTC is that of `ACCELERD_NVRTC_PATH`.
 ///
 /// # Panics
@@ -22,11 +22,10 @@ pub(super) fn compiles(sources: &[JitSource]) {
     for source in sources {
         assert!(hidden_by_macros(source.headers).is_empty(), "{:?}", hidden_by_macros(source.headers));
     }
-    let path = folder();
-    let cache = tempfile::tempdir().expect("a temporary folder");
+    let folders = [folder()];
     let compile = |source: &JitSource, arch| {
-        let compiled = compile_jit(source, arch, cache.path(), std::slice::from_ref(&path));
-        compiled.unwrap_or_else(|error| panic!("{error}\n{}", source.text));
+        let compiled = compile_jit_quickly(source, arch, &folders);
+        compiled.unwrap_or_else(|log| panic!("{} for {arch}: {log}\n{}", source.template, source.text));
     };
     let archs = [(7, 5), (8, 0), (9, 0), (12, 0)].map(|(major, minor)| Arch::new(major, minor));
     // All pairs of architectures take their turns.
