@@ -109,6 +109,7 @@ def requests(
     """Return the request of a call that makes pairs."""
     request = message(
         pb.GenerateDatasetRequest,
+        {"pair_count": "count"},
         pair_count=count,
         seed=seed,
         categories=[choice("categories", name, _CATEGORY_NUMBERS) for name in categories],
