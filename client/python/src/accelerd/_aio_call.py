@@ -14,7 +14,7 @@ from . import _timing
 from ._aio_runtime import STREAM_ERRORS, Batches, Input, call_unary, numbered, sleep
 from ._call import Connections, Method, Operation, Settings, SplitOperation, in_time
 from ._errors import AccelerdError, MessageTooLargeError, malformed, with_progress
-from ._resume import SentMessages
+from ._resume import SentMessages, StreamProgress
 from ._retry import Attempts, RetryBudget, is_not_sent
 from ._timeout import left, now, seconds
 
@@ -137,6 +137,36 @@ class AsyncCaller:
                 if has_response:
                     raise
                 wait = attempts.wait(problem)
+            await sleep(wait)
+
+    async def continued_stream(
+        self, method: Method, progress: StreamProgress, timeout: float | None
+    ) -> AsyncIterator[Any]:
+        """Iterate over the responses of a stream that another call continues after a lost connection or a drain.
+
+        A timeout of None means no deadline.
+        """
+        deadline = math.inf if timeout is None else now() + seconds(timeout)
+        attempts = self.attempts(method, deadline)
+        while True:
+            has_response = False
+            try:
+                async for response in self.stream(method, [progress.request()], left(deadline)):
+                    attempts.progressed()
+                    has_response = True
+                    if progress.is_new(response):
+                        yield response
+                if progress.is_complete:
+                    return
+                if not has_response:
+                    raise malformed("the stream ended before its last response")
+            except AccelerdError as problem:
+                if progress.is_complete:
+                    return
+                wait = attempts.wait(problem)
+            else:
+                # Responses that were there before took the place of some that are missing.
+                continue
             await sleep(wait)
 
     async def resumed_stream(

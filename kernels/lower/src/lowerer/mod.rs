@@ -489,7 +489,7 @@ impl<'a> Lowerer<'a> {
         let flag = variable.flag;
         if !is_assigned {
             let site = self.syntax().site(node);
-            self.emitter.fault_if(scalars::not(Expr::Local(flag)), FaultKind::InvalidValue, site);
+            self.emitter.fault_unless_assigned(flag, name, site);
         }
         Some(kind)
     }

@@ -16,6 +16,9 @@ pub(super) struct FaultReport {
     thread: u64,
     #[serde(flatten)]
     access: Option<Access>,
+    /// The variable that was read before it was assigned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variable: Option<String>,
 }
 
 /// An access outside of an array.
@@ -29,7 +32,8 @@ struct Access {
 
 impl FaultReport {
     pub(super) fn new(file: &Path, fault: &KernelFault) -> Self {
-        let is_access = fault.kind() == KernelFaultKind::OutOfBounds;
+        // A fault of a vector, a matrix or a slice names no array.
+        let is_access = fault.kind() == KernelFaultKind::OutOfBounds && !fault.array.is_empty();
         Self {
             file: file.display().to_string(),
             line: fault.line,
@@ -49,6 +53,7 @@ impl FaultReport {
                 index: fault.index,
                 extent: fault.extent,
             }),
+            variable: Some(fault.variable.clone()).filter(|variable| !variable.is_empty()),
         }
     }
 
@@ -62,7 +67,9 @@ impl FaultReport {
             let Access { array, dimension, index, extent } = access;
             format!(": index {index} is outside of dimension {dimension} of {array}, which has {extent} elements")
         });
+        let variable = self.variable.as_ref().map(|name| format!(": variable {name} is read before it is assigned"));
+        let detail = access.or(variable).unwrap_or_default();
         let kind = renderer.style(Style::Bad, self.kind);
-        renderer.whole_line(format!("{place}: {kind} in thread {}{}", self.thread, access.unwrap_or_default()));
+        renderer.whole_line(format!("{place}: {kind} in thread {}{detail}", self.thread));
     }
 }
