@@ -4,7 +4,7 @@ mod common;
 
 use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Dialect, ErrorKind, Options, lower};
-use common::{body, fault, options, read, refused, refused_body, run, shaped, try_run, whole_fault};
+use common::{body, options, read, refused, refused_body, run, shaped, try_run, whole_fault};
 
 #[test]
 fn saxpy_computes_each_element() {

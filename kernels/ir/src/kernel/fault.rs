@@ -104,7 +104,7 @@ impl FaultRecord {
     /// The fault that a record states for a launch of this kernel; `None` if it is no record of one.
     pub fn resolve(&self, kernel: &Kernel, grid: &[u32]) -> Option<Fault> {
         let kind = FaultKind::from_code(self.kind)?;
-        let at = match self.site {
+        let site = match self.site {
             Self::NONE => None,
             at => Some(kernel.sites.get(at as usize)?),
         };
@@ -113,17 +113,17 @@ impl FaultRecord {
             at => Some(FaultAccess {
                 array: kernel.params.get(at as usize)?.name.clone(),
                 axis: u8::try_from(self.axis).ok()?,
-                index: self.source_index(at),
+                index: self.source_index(site),
                 extent: self.extent,
             }),
         };
-        let unassigned = at.and_then(|at| at.unassigned.clone());
-        Some(Fault { thread: position(self.thread, grid)?, kind, site: at.map(|at| at.site), access, unassigned })
+        let unassigned = site.and_then(|site| site.unassigned.clone());
+        Some(Fault { thread: position(self.thread, grid)?, kind, site: site.map(|site| site.site), access, unassigned })
     }
 
     /// The index before the extent was added.
-    fn source_index(&self, at: Option<&FaultSite>) -> i64 {
-        let bits = at.and_then(|at| at.from_end.checked_shr(self.axis)).unwrap_or_default();
+    fn source_index(&self, site: Option<&FaultSite>) -> i64 {
+        let bits = site.and_then(|site| site.from_end.checked_shr(self.axis)).unwrap_or_default();
         let is_from_end = self.index < 0 && bits & 1 == 1;
         if is_from_end { self.index.saturating_sub(self.extent.into()) } else { self.index }
     }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
-use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
+use accelerd_ir::kernel::{Expr, LabelId, LocalId, Stmt};
 use accelerd_parser::Kind;
 
 use crate::error::{ErrorKind, LowerError, Lowered};

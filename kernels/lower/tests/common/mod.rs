@@ -64,7 +64,7 @@ pub(crate) fn fault(source: &str, options: &Options<'_>, grid: &[u32], arguments
 /// The fault of the first kernel of a source.
 pub(crate) fn whole_fault(source: &str, options: &Options<'_>, grid: &[u32], arguments: &mut [Argument]) -> Fault {
     match try_run(source, options, grid, arguments) {
-        Err(LaunchError::Fault(fault)) => fault,
+        Err(LaunchError::Fault(fault)) => *fault,
         other => panic!("expected a fault, got {other:?}"),
     }
 }
