@@ -219,19 +219,6 @@ fn long_chains_need_no_stack() {
 }
 
 #[test]
-fn names_are_unique_and_outputs_exist() {
-    let twice = spec(&[node("x", "exp", &["v"], &[])]);
-    assert_eq!(Graph::new(&twice).expect_err("x is an input").expected, "a unique name");
-    let mut none = spec(&[node("a", "exp", &["x"], &[])]);
-    none.outputs.clear();
-    assert_eq!(Graph::new(&none).expect_err("no output").field, "outputs");
-    none.outputs.push("z".to_owned());
-    assert_eq!(Graph::new(&none).expect_err("no such value").field, "outputs[0]");
-    let nameless = spec(&[node("", "exp", &["x"], &[])]);
-    assert_eq!(Graph::new(&nameless).expect_err("no name").field, "name");
-}
-
-#[test]
 fn nodes_that_no_output_needs_are_checked_too() {
     let error = Graph::new(&spec(&[node("unused", "softmax", &["x"], &[]), node("n", "exp", &["x"], &[])]));
     assert_eq!(error.expect_err("dim is missing").node, "unused");

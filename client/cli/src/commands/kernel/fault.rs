@@ -73,3 +73,23 @@ impl FaultReport {
         renderer.whole_line(format!("{place}: {kind} in thread {}{detail}", self.thread));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_the_variable_and_no_array_of_a_vector() {
+        let line = |kind: KernelFaultKind, variable: &str| {
+            let variable = variable.to_owned();
+            let fault =
+                KernelFault { kind: kind.into(), thread: 2, line: 4, column: 11, variable, ..Default::default() };
+            let mut renderer = Renderer::new(false, 80);
+            FaultReport::new(Path::new("f.py"), &fault).render(&mut renderer);
+            renderer.text()
+        };
+        let unassigned = "f.py:4:12: invalid_value in thread 2: variable y is read before it is assigned\n";
+        assert_eq!(line(KernelFaultKind::InvalidValue, "y"), unassigned);
+        assert_eq!(line(KernelFaultKind::OutOfBounds, ""), "f.py:4:12: out_of_bounds in thread 2\n");
+    }
+}
