@@ -86,7 +86,7 @@ mod tests {
                 KernelFault { kind: kind.into(), thread: 2, line: 4, column: 11, variable, ..Default::default() };
             let mut renderer = Renderer::new(false, 80);
             FaultReport::new(Path::new("f.py"), &fault).render(&mut renderer);
-            renderer.text()
+            renderer.text().into_owned()
         };
         let unassigned = "f.py:4:12: invalid_value in thread 2: variable y is read before it is assigned\n";
         assert_eq!(line(KernelFaultKind::InvalidValue, "y"), unassigned);

@@ -73,7 +73,7 @@ impl NumberVisitor for Scan<'_> {
 
     fn visit<T: Number>(self) -> Self::Out {
         match self.kind {
-            // Of floating-point numbers -0, as 0 + -0 is 0.
+            // -0 for floating-point numbers, as 0 + -0 is 0.
             ScanKind::Sum => self.run(T::ZERO.neg(), T::add),
             ScanKind::Prod => self.run(T::ONE, T::mul),
             ScanKind::Min => self.run(T::GREATEST, T::minimum),
