@@ -134,6 +134,12 @@ impl Client {
         Ok(())
     }
 
+    /// An error if the deadline has passed, so that no attempt begins.
+    fn in_time(&self, until: Option<Instant>, attempts: u32) -> Result<()> {
+        let is_over = until.is_some_and(|until| Instant::now() >= until);
+        if is_over { Err(self.late(attempts)) } else { Ok(()) }
+    }
+
     fn late(&self, attempts: u32) -> Error {
         Error::Deadline { deadline: self.settings.deadline, attempts }
     }
@@ -211,6 +217,7 @@ impl Client {
     {
         let mut attempts = self.attempts(is_idempotent, until);
         loop {
+            self.in_time(until, attempts.failed)?;
             match by(until, attempt()).await {
                 None => return Err(self.late(attempts.failed + 1)),
                 Some(Ok(done)) => return Ok(done),
@@ -236,6 +243,7 @@ impl Client {
         let mut attempts = self.attempts(method.is_idempotent(), self.until());
         let until = attempts.until;
         loop {
+            self.in_time(until, attempts.failed)?;
             let status = match by(until, self.open(method, messages.map(Arc::new), until)).await {
                 None => return Err(self.late(attempts.failed + 1)),
                 Some(Ok(responses)) => return Ok(BoundedStreaming { responses, deadline, until }),
@@ -269,7 +277,9 @@ impl Client {
 
     /// Bounds a call without a deadline of its own, such as a stream, by the client's.
     pub(crate) async fn within_deadline<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
-        by(self.until(), call).await.unwrap_or_else(|| Err(self.late(1)))
+        let until = self.until();
+        self.in_time(until, 0)?;
+        by(until, call).await.unwrap_or_else(|| Err(self.late(1)))
     }
 
     /// A request with the metadata of all calls.
@@ -364,6 +374,15 @@ mod tests {
         assert_eq!(client.embed(["open a socket"]).await.expect("the daemon comes back").vectors.rows(), 1);
         assert!((30 * SECOND..33 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
         assert_eq!(fake.state().calls, ["Embed"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_time_is_not_made() {
+        let fake = FakeDaemon::default();
+        let error = client(&fake, Duration::ZERO, Duration::ZERO).models().await.expect_err("no time");
+        assert_eq!(error.code(), Code::DeadlineExceeded);
+        assert_eq!(error.to_string(), "deadline of 0ns exceeded after 0 attempt(s)");
+        assert!(fake.state().calls.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

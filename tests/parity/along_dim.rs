@@ -26,6 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("tensor::index_out_of_range", out_of_range),
         Case::new("tensor::one_hot", one_hot),
         Case::new("tensor::long_scans", long_scans),
+        Case::new("tensor::negative_zeros", negative_zeros),
         Case::new("tensor::many_rows", many_rows),
     ];
     for dtype in [Dtype::Bool, Dtype::F16, Dtype::F32, Dtype::I64, Dtype::F64] {
@@ -222,6 +223,19 @@ fn long_scans(backend: &mut Backend) -> Result<(), String> {
         spec.outputs.truncate(1);
         check_inputs(backend, &spec, vec![elements(&of, &mut random(9))], LONG_SCAN_FACTOR)
             .map_err(|error| format!("{dtype} {shape:?}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Sums of -0 are -0, until a 0 comes.
+fn negative_zeros(backend: &mut Backend) -> Result<(), String> {
+    for (shape, along) in [(&[40][..], 0), (&[300, 100], 1), (&[50, 20], 0), (&[100_001], 0), (&[5000, 40], 0)] {
+        let of = tensor(Dtype::F32, shape);
+        let nodes = vec![node("sums", "cumsum", &["x"], &[dim(along)]), node("signs", "signbit", &["sums"], &[])];
+        let zeros = (0..of.elements()).map(|nth| if nth % 97 == 96 { 0.0_f32 } else { -0.0 });
+        let input = zeros.flat_map(f32::to_le_bytes).collect::<Vec<_>>();
+        check_inputs(backend, &graph(&[("x", of)], nodes), vec![Bytes::from(input)], 0.0)
+            .map_err(|error| format!("dimension {along} of {shape:?}: {error}"))?;
     }
     Ok(())
 }

@@ -251,6 +251,12 @@ async fn a_fault_has_its_thread_and_place() {
     let fault = response.fault.expect("a fault");
     assert_eq!((fault.kind(), fault.thread, fault.line), (KernelFaultKind::DivisionByZero, 1, 2));
     assert_eq!((fault.array.as_str(), fault.index), ("", 0));
+    let unassigned = "def f(x: int) -> int:\n    if x > 0:\n        y = x\n    return y\n";
+    let arguments = vec![argument("x", column(&[1, 2, 0]))];
+    let response = launch(&server, request(unassigned, &[], arguments)).await.expect("it runs");
+    let fault = response.fault.expect("a fault");
+    assert_eq!((fault.kind(), fault.thread, fault.line), (KernelFaultKind::InvalidValue, 2, 4));
+    assert_eq!(fault.variable, "y");
 }
 
 #[tokio::test]

@@ -162,7 +162,10 @@ async fn errors_name_node_and_field() {
         assert_refused(refused, Code::InvalidArgument, field);
     }
     let nothing = server.tensor().execute(request(x(), vec![], &[])).await;
-    assert_refused(nothing, Code::InvalidArgument, "outputs");
+    assert_refused(nothing, Code::InvalidArgument, "outputs: expected at least one name");
+    let unknown = server.tensor().execute(request(x(), vec![], &["x", "y"])).await.expect_err("there is no y");
+    let violations = unknown.get_details_bad_request().expect("bad request").field_violations;
+    assert_eq!(violations[0].field, "outputs[1].name");
 }
 
 #[tokio::test]
@@ -229,7 +232,7 @@ async fn malformed_inputs_are_refused_by_their_field() {
         (v1::Tensor { shape: vec![-1], ..good.clone() }, "inputs[0].value.shape"),
         (v1::Tensor { shape: vec![3], ..good.clone() }, "inputs[0].value.data"),
         (v1::Tensor { shape: vec![i64::MAX, i64::MAX, 4], ..good.clone() }, "inputs[0].value.data"),
-        (v1::Tensor { shape: vec![0, i64::MAX], data: Bytes::new(), ..good.clone() }, "nodes[x].shape"),
+        (v1::Tensor { shape: vec![0, i64::MAX], data: Bytes::new(), ..good.clone() }, "inputs[0].value.shape"),
     ];
     for (tensor, field) in cases {
         let refused = server.tensor().execute(request(vec![input("x", tensor)], vec![], &["x"])).await;

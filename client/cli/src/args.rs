@@ -18,6 +18,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
+/// Parses a duration above zero.
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err(format!("expected a duration above 0, got {text:?}")),
+        positive => Ok(positive),
+    }
+}
+
 /// Parses a size such as `512`, `64KiB` or `1MB`.
 pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 512KiB or 1MB, got {text:?}");
@@ -48,6 +56,13 @@ mod tests {
         for bad in ["", "5", "s", "-1s", "5 parsecs", "1e400s"] {
             assert!(duration(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_positive_duration_is_not_zero() {
+        assert_eq!(positive_duration("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(positive_duration("0s"), Err("expected a duration above 0, got \"0s\"".to_owned()));
+        assert!(positive_duration("5").is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use clap::{
 };
 
 use crate::{
-    args::duration,
+    args::positive_duration,
     error::{CliError, Result},
 };
 
@@ -45,7 +45,7 @@ pub struct Connection {
     #[arg(long, global = true)]
     pub allow_plaintext_token: bool,
     /// Timeout of a call, retries included.
-    #[arg(long, global = true, value_parser = duration, default_value = "60s", value_name = "TIME")]
+    #[arg(long, global = true, value_parser = positive_duration, default_value = "60s", value_name = "TIME")]
     pub timeout: Duration,
 }
 

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from wasm_module import get, module
 
-from accelerd import AccelerdError, Client, Collection, InvalidArgumentError, Wasm
+from accelerd import AccelerdError, Client, Collection, DeadlineError, InvalidArgumentError, Wasm
 from accelerd._argument_names import ARGUMENTS, argument
 from accelerd._input_types import of_module
 from accelerd._proto import embed_pb2, kernel_pb2, similarity_pb2, tensor_pb2, verify_pb2
@@ -290,6 +290,25 @@ def test_every_call_with_a_timeout_is_tested() -> None:
     # A graph makes its call at the end of its block.
     assert with_timeout(Client) - {"graph"} == CALLS.keys()
     assert with_timeout(Collection) == OF_COLLECTIONS.keys()
+
+
+# The others first make a call with the default timeout.
+@pytest.mark.parametrize(
+    "name",
+    [
+        *sorted(CALLS.keys() - {"benchmark", "copy", "free", "launch"}),
+        *(f"collection.{name}" for name in OF_COLLECTIONS),
+    ],
+)
+def test_a_call_without_time_is_not_sent(name: str) -> None:
+    with (
+        Client("localhost:1") as away,
+        pytest.raises(DeadlineError, match="the timeout was over before the call was sent"),
+    ):
+        if name in CALLS:
+            CALLS[name](away, {"timeout": 0})
+        else:
+            OF_COLLECTIONS[name.removeprefix("collection.")](away.collection("a"), {"timeout": 0})
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import embedding_server
 import grpc
+import numpy as np
 import pytest
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
@@ -167,6 +168,20 @@ WRONG_ARGUMENTS = [
     (lambda c: c.collection("a").get(5), TypeError, "ids: expected a list of int, UUID or str, got int"),
     (lambda c: c.collection("a").get([True]), TypeError, r"ids\[0\]: expected int, UUID or str, got bool"),
     (lambda c: c.collection("a").get([-1]), ValueError, r"ids: expected numbers from 0 to 2\*\*64 - 1, got -1"),
+    (lambda c: c.collection("\ud800").get([1]), ValueError, "^collection: lone surrogate at index 0"),
+    (lambda c: c.collection("\ud800").count(), ValueError, "^collection: lone surrogate at index 0"),
+    (lambda c: c.collection("\ud800").delete_points([1]), ValueError, "^collection: lone surrogate at index 0"),
+    (lambda c: c.cluster(c.collection("\ud800"), 2), ValueError, "^collection: lone surrogate at index 0"),
+    (lambda c: c.collection("a").get(["a", "\ud800"]), ValueError, r"^ids\[1\]: lone surrogate at index 0"),
+    (lambda c: c.translate("", constants={"\ud800": 1}), ValueError, r"^constants\[.*\]: name: lone surrogate"),
+    (lambda c: c.translate("", arch="\ud800"), ValueError, "^arch: lone surrogate at index 0"),
+    (lambda c: c.compare({"\ud800": [1]}, [1]), ValueError, r"^actual\[.*\]: name: lone surrogate at index 0"),
+    (lambda c: c.compare([1], [1], policies={"\ud800": {}}), ValueError, r"^policies\[.*\]: name: lone surrogate"),
+    (lambda c: c.verify([1], [1], expect=["\ud800"]), ValueError, r"^expect\[0\]: lone surrogate at index 0"),
+    (lambda c: c.upload([1], device="\ud800"), ValueError, "^device: lone surrogate at index 0"),
+    (lambda c: c.embed(["a"], spans=[(0, 0, 1 << 64)]), ValueError, r"^spans\[0\]: expected an int from 0 to 2\*\*32"),
+    (lambda c: list(c.generate_dataset(1 << 64)), ValueError, r"^count: expected an int from 0 to 2\*\*64 - 1"),
+    (lambda c: c.find_similar([[1.0]], np.ones((0, 1)), 1), ValueError, "^corpus: expected at least one row, got none"),
     (lambda c: c.collection("a").get([1 << 64]), ValueError, r"ids: expected numbers from 0 to 2\*\*64 - 1"),
     (lambda c: c.collection("a").upsert([1]), ValueError, "expected either texts or vectors, got neither"),
     (lambda c: c.collection("a").upsert([1], texts=["a"], vectors=[[1]]), ValueError, "got both"),

@@ -39,7 +39,7 @@ def test_the_blocking_client_is_up_to_date() -> None:
 
 def test_a_generated_module_that_is_edited_added_or_deleted_is_found(sources: Path) -> None:
     edited = sources / "_blocking_call.py"
-    edited.write_text(edited.read_text().replace("finite(left(deadline))", "left(deadline)"))
+    edited.write_text(edited.read_text().replace("in_time(left(deadline))", "left(deadline)"))
     (sources / "_blocking_added.py").write_text("")
     (sources / "_blocking_verify.py").unlink()
     assert generate_blocking.drift(sources) == ["_blocking_added.py", "_blocking_call.py", "_blocking_verify.py"]

@@ -26,6 +26,7 @@ from accelerd import (
 )
 from accelerd import kernel as kernel_of
 from accelerd._kernel_arguments import element_type, typed_value
+from accelerd._kernel_fault import fault
 from accelerd._proto import kernel_pb2 as pb
 from accelerd._proto import tensor_pb2
 from accelerd._tensor import to_array
@@ -379,6 +380,20 @@ def test_an_access_out_of_bounds_names_array_index_and_extent(daemon: FakeDaemon
     assert (fault.filename, fault.line) == (None, 2)
     expected = "f: index 5 is out of bounds for dimension 0 of 'values' with extent 3, in thread 0"
     assert str(fault).splitlines()[:2] == [expected, "  line 2"]
+
+
+def test_a_fault_names_the_variable_that_is_not_assigned() -> None:
+    unassigned = pb.KernelFault(kind=pb.KERNEL_FAULT_KIND_INVALID_VALUE, thread=2, line=4, variable="y")
+    found = fault(unassigned, "f", None)
+    assert str(found).splitlines()[0] == "f: variable 'y' is read before it is assigned, in thread 2"
+    assert pickle.loads(pickle.dumps(found)).variable == "y"
+    other = fault(pb.KernelFault(kind=pb.KERNEL_FAULT_KIND_INVALID_VALUE), "f", None)
+    assert str(other) == "f: a value for which the dialect defines no result, in thread 0"
+
+
+def test_an_index_outside_of_a_vector_names_no_array() -> None:
+    found = fault(pb.KernelFault(kind=pb.KERNEL_FAULT_KIND_OUT_OF_BOUNDS, thread=1), "f", None)
+    assert str(found) == "f: an index is out of bounds, in thread 1"
 
 
 def test_a_kernel_that_was_evicted_is_compiled_again(daemon: FakeDaemon, local: Client) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 
+import embedding_server
 import grpc
 import numpy as np
 import pytest
@@ -21,8 +23,10 @@ from accelerd import (
 )
 from accelerd._call import parts_by_bytes
 from accelerd._errors import error
+from accelerd._payload import PayloadTable
+from accelerd._proto import embed_pb2, embed_pb2_grpc, similarity_pb2_grpc
 from accelerd._proto import similarity_pb2 as pb
-from accelerd._proto import similarity_pb2_grpc
+from accelerd._tensor import to_array
 from accelerd._upsert import BulkUpsert
 
 SMALL = 20_000
@@ -182,6 +186,109 @@ class Limited(similarity_pb2_grpc.SimilarityServiceServicer):
                 context.abort(self.failures.pop(0), "no")
             self.ids += ids
             yield pb.UpsertStreamResponse(sequence=request.sequence, upsert=pb.UpsertResponse(inserted_count=len(ids)))
+
+
+class Counting(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.SimilarityServiceServicer):
+    """Tokenizes texts to bytes, ranks them by a few scores, and finds for each query the points up to its number."""
+
+    def __init__(self) -> None:
+        #: The most texts or queries of a call.
+        self.limit = 1 << 20
+        self.counts: list[int] = []
+
+    def _enter(self, count: int, context: grpc.ServicerContext) -> None:
+        if count > self.limit:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the request message has 9 bytes, expected at most 8")
+        self.counts.append(count)
+
+    def Tokenize(self, request, context):  # noqa: N802
+        texts = [text.encode() for text in request.texts.values]
+        self._enter(len(texts), context)
+        offsets = [0, *accumulate(map(len, texts))]
+        return embed_pb2.TokenizeResponse(tokens=embed_pb2.TokenInput(ids=b"".join(texts), offsets=offsets))
+
+    def Rerank(self, request, context):  # noqa: N802
+        texts = request.documents.values
+        self._enter(len(texts), context)
+        ranked = sorted((-(len(text) % 7), index) for index, text in enumerate(texts))[: request.top_n or None]
+        results = [embed_pb2.RankedDocument(index=index, score=-negative) for negative, index in ranked]
+        return embed_pb2.RerankResponse(results=results)
+
+    def Search(self, request, context):  # noqa: N802
+        queries = to_array(request.vectors)[:, 0].astype(int)
+        self._enter(len(queries), context)
+        hits = [point for query in queries for point in range(query)]
+        payloads = PayloadTable([{"even": str(point)} if point % 2 == 0 else {} for point in hits], len(hits))
+        columns = pb.HitColumns(
+            offsets=np.cumsum([0, *queries], dtype="<u4").tobytes(),
+            ids=pb.PointIds(packed_numbers=np.array(hits, "<u8").tobytes()),
+            scores=np.array(hits, "<f4").tobytes(),
+            payloads=payloads.message(0, len(hits)),
+        )
+        return pb.SearchResponse(columns=columns)
+
+
+@pytest.fixture
+def counting() -> Iterator[tuple[Counting, Client, Client]]:
+    """A daemon, a client, and one that sends messages of at most 20 kB."""
+    servicer = Counting()
+    with (
+        embedding_server.serve(servicer) as target,
+        Client(target, timeout=20) as client,
+        Client(target, timeout=20, max_message_bytes=SMALL) as small,
+    ):
+        yield servicer, client, small
+
+
+def test_texts_are_tokenized_in_parts(counting: tuple[Counting, Client, Client]) -> None:
+    servicer, client, small = counting
+    texts = ["é" * (n % 40) for n in range(1000)]
+    whole, split = client.tokenize(texts), small.tokenize(texts)
+    assert servicer.counts[0] == 1000 and len(servicer.counts) > 2 and sum(servicer.counts) == 2000
+    for one, other in zip(whole, split, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype == np.uint32
+    assert [len(one) for one in small.tokenize([])] == [0, 1]
+
+
+@pytest.mark.parametrize("top_n", [0, 1, 30])
+def test_documents_are_ranked_in_parts(counting: tuple[Counting, Client, Client], top_n: int) -> None:
+    servicer, client, small = counting
+    documents = ["x" * (n * n % 50) for n in range(1000)]
+    whole = client.rerank("q", documents, model="m", top_n=top_n)
+    assert len(whole) == (top_n or 1000)
+    assert small.rerank("q", documents, model="m", top_n=top_n) == whole
+    assert servicer.counts[0] == 1000 and len(servicer.counts) > 2
+    servicer.limit = 100
+    assert client.rerank("q", documents, model="m", top_n=top_n) == whole
+    assert small.rerank("q", [], model="m") == []
+
+
+def test_columns_of_many_queries_are_searched_in_parts(counting: tuple[Counting, Client, Client]) -> None:
+    servicer, client, small = counting
+    queries = np.zeros((2000, 4), np.float32)
+    # The last parts have no hits, and others have hits without a payload.
+    queries[:1000, 0] = np.arange(1000) % 4
+    whole, split = (one.collection("c").search_columns(vectors=queries) for one in (client, small))
+    assert servicer.counts[0] == 2000 and len(servicer.counts) > 2 and sum(servicer.counts) == 4000
+    assert (split.ids, split.payloads) == (whole.ids, whole.payloads) and len(whole.ids) == 1500
+    np.testing.assert_array_equal(split.offsets, whole.offsets)
+    np.testing.assert_array_equal(split.scores, whole.scores)
+    none = small.collection("c").search_columns(vectors=queries[:0])
+    assert (none.offsets.tolist(), none.ids, none.payloads) == ([0], [], {})
+
+
+def test_a_row_that_no_message_holds_is_named(counting: tuple[Counting, Client, Client]) -> None:
+    small = counting[2]
+    long = "x" * (2 * SMALL)
+    with pytest.raises(MessageTooLargeError, match=r"texts\[1\]: .*\(\d+ vs. 20000\)"):
+        small.tokenize(["short", long])
+    with pytest.raises(MessageTooLargeError, match=r"documents\[2\]: .*\(\d+ vs. 20000\)"):
+        small.rerank("q", ["a", "b", long], model="m")
+    with pytest.raises(MessageTooLargeError, match=r"query cannot be split: .* expected at most 20000"):
+        small.rerank(long, ["a"], model="m")
+    with pytest.raises(MessageTooLargeError, match=r"texts\[0\]: .*\(\d+ vs. 20000\)"):
+        small.collection("c").search_columns(texts=[long])
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import embedding_server
@@ -14,7 +15,17 @@ from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from accelerd import AccelerdError, Client, UnavailableError, _aio_call, _blocking_call
-from accelerd._proto import embed_pb2, embed_pb2_grpc, similarity_pb2, similarity_pb2_grpc, tensor_pb2
+from accelerd._proto import (
+    embed_pb2,
+    embed_pb2_grpc,
+    kernel_pb2,
+    kernel_pb2_grpc,
+    similarity_pb2,
+    similarity_pb2_grpc,
+    tensor_pb2,
+    verify_pb2,
+    verify_pb2_grpc,
+)
 from accelerd._resume import SentMessages
 from accelerd.aio import AsyncClient
 
@@ -52,6 +63,38 @@ class Draining(embed_pb2_grpc.EmbedServiceServicer, similarity_pb2_grpc.Similari
             )
 
 
+class DrainingPairs(kernel_pb2_grpc.KernelServiceServicer, verify_pb2_grpc.VerifyServiceServicer):
+    """Makes pairs of kernels, of which every third is equal to the first, and verifies one chunk of cases."""
+
+    def __init__(self) -> None:
+        #: Numbers of pairs after which calls end early.
+        self.ends: list[int] = []
+        self.received: list[kernel_pb2.GenerateDatasetRequest] = []
+        self.verifications = 0
+
+    def GenerateDataset(self, request, context):  # noqa: N802
+        self.received.append(request)
+        end = self.ends.pop(0) if self.ends else None
+        ids: set[str] = set()
+        index = request.first_index
+        while len(ids) < request.pair_count:
+            made = f"{0 if index % 3 == 0 else index:064x}"
+            if made not in ids:
+                if len(ids) == end:
+                    drain(context)
+                ids.add(made)
+                yield kernel_pb2.GenerateDatasetResponse(pair=kernel_pb2.DatasetPair(index=index, id=made))
+            index += 1
+        if end is not None:
+            drain(context)
+
+    def Verify(self, requests, context):  # noqa: N802
+        self.verifications += 1
+        for _ in requests:
+            yield verify_pb2.VerifyResponse(cases=verify_pb2.CaseVerdicts(case_count=1))
+            drain(context)
+
+
 def drain(context: grpc.ServicerContext) -> None:
     detail = any_pb2.Any()
     detail.Pack(error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(nanos=100_000_000)))
@@ -66,6 +109,18 @@ def draining() -> Iterator[tuple[Draining, str]]:
     servicer = Draining()
     with embedding_server.serve(servicer) as address:
         yield servicer, address
+
+
+@pytest.fixture
+def pairs() -> Iterator[tuple[DrainingPairs, str]]:
+    servicer = DrainingPairs()
+    server = grpc.server(ThreadPoolExecutor(2))
+    kernel_pb2_grpc.add_KernelServiceServicer_to_server(servicer, server)
+    verify_pb2_grpc.add_VerifyServiceServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield servicer, f"127.0.0.1:{port}"
+    server.stop(None)
 
 
 Streamed = Callable[..., list[Any]]
@@ -180,6 +235,35 @@ def test_what_an_interrupted_call_was_waiting_for_goes_to_the_next_one(
     )
     assert [one.sequence for one in outcomes] == [0, 1]
     assert servicer.received == [[0], [1]]
+
+
+@pytest.mark.parametrize("ends", [[], [2], [0, 1, 1], [3, 2, 4], [9]])
+def test_pairs_continue_after_the_last_one_without_repetition(
+    pairs: tuple[DrainingPairs, str], streamed: Streamed, ends: list[int]
+) -> None:
+    servicer, target = pairs
+    servicer.ends = [*ends]
+    made = streamed(target, lambda client: client.generate_dataset(9, seed=4))
+    assert [pair.index for pair in made] == [0, 1, 2, 4, 5, 7, 8, 10, 11]
+    assert {request.seed for request in servicer.received} == {4}
+    first = [request.first_index for request in servicer.received]
+    assert first == sorted(first) and not servicer.ends
+    # Only a call without pairs is made again from the same index on.
+    assert len(set(first)) == len(first) - ends.count(0)
+
+
+def test_a_stream_that_ends_without_its_pairs_is_an_error(pairs: tuple[DrainingPairs, str], streamed: Streamed) -> None:
+    servicer, target = pairs
+    with pytest.raises(AccelerdError, match="the stream ended before its last response"):
+        streamed(target, lambda client: client.generate_dataset(0))
+    assert [request.pair_count for request in servicer.received] == [0]
+
+
+def test_a_verification_that_broke_off_is_not_continued(pairs: tuple[DrainingPairs, str]) -> None:
+    servicer, target = pairs
+    with Client(target) as client, pytest.raises(UnavailableError, match=r"draining|the connection broke"):
+        client.verify([1.0], [1.0])
+    assert servicer.verifications == 1
 
 
 def test_messages_are_kept_until_they_are_answered() -> None:

@@ -12,11 +12,12 @@ from conftest import START_TIMEOUT, _program
 from accelerd import Client
 
 
-def test_a_unix_socket_serves_calls(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["unix://", "unix:"])
+def test_a_unix_socket_serves_calls(tmp_path: Path, scheme: str) -> None:
     program = _program()
     if program is None:
         pytest.skip("no daemon: set ACCELERD_BIN, or cargo build -p accelerd")
-    target = f"unix://{tmp_path}/socket"
+    target = f"{scheme}{tmp_path}/socket"
     arguments: list[str | Path] = [
         program,
         "serve",

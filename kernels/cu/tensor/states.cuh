@@ -60,6 +60,11 @@ struct Add {
     static __device__ __forceinline__ T identity() { return T(0); }
     static __device__ __forceinline__ T combine(T a, T b) { return wrapping_add(a, b); }
 };
+// A sum of -0 alone is -0: 0 + -0 is 0.
+template <typename T>
+struct Accumulate : Add<T> {
+    static __device__ __forceinline__ T identity() { return T(-T(0)); }
+};
 template <typename T>
 struct Multiply {
     static __device__ __forceinline__ T identity() { return T(1); }

@@ -3,8 +3,8 @@
 use accelerd_ir::{
     Dtype,
     kernel::{
-        ArrayType, AtomicOp, Component, Element, Expr, FaultKind, Kernel, KernelError, LabelId, Local, LocalId,
-        MAX_EXPR_DEPTH, MAX_NODES, MAX_STMT_DEPTH, Param, ParamId, ParamType, Place, Site, SiteId, Stmt,
+        ArrayType, AtomicOp, Component, Element, Expr, FaultKind, FaultSite, Kernel, KernelError, LabelId, Local,
+        LocalId, MAX_EXPR_DEPTH, MAX_NODES, MAX_STMT_DEPTH, Param, ParamId, ParamType, Place, Site, SiteId, Stmt,
     },
     scalar::{BinaryOp, Literal, UnaryOp},
 };
@@ -29,7 +29,7 @@ fn kernel(body: Vec<Stmt>) -> Kernel {
         ],
         locals: vec![local("i", Dtype::I32), local("f", Dtype::F32), local("h", Dtype::F16), local("b", Dtype::Bool)],
         body,
-        sites: vec![Site { line: 1, column: 0 }],
+        sites: vec![FaultSite { site: Site { line: 1, column: 0 }, unassigned: None, from_end: 0 }],
     }
 }
 

@@ -261,7 +261,7 @@ fn an_index_outside_of_its_dimension_is_a_fault() {
         let access = FaultAccess { array: "p0".to_owned(), axis: 0, index, extent: 3 };
         let site = Some(Site { line: 3, column: 4 });
         let kind = FaultKind::OutOfBounds;
-        assert_eq!(fault, Fault { thread: vec![thread], kind, site, access: Some(access) });
+        assert_eq!(fault, Fault { thread: vec![thread], kind, site, access: Some(access), unassigned: None });
         assert_eq!(arguments[0].to_vec::<i32>(), [0, 1, 0, 0, 0, 3], "the other threads go on");
     }
     let fault = fault(&kernel, &[1], &mut arguments([6, 1], &[0]), Limits::default());
@@ -269,6 +269,29 @@ fn an_index_outside_of_its_dimension_is_a_fault() {
         fault.to_string(),
         "thread (0) at line 3, column 4: index 1 is outside of dimension 1 of array \"p0\", whose extent is 1"
     );
+}
+
+#[test]
+fn a_fault_names_the_index_and_the_variable_of_the_source() {
+    let mut builder = Builder::new(1);
+    let array = builder.array(Dtype::I32, 2);
+    let mut place = at(array, &[int(-1), int(-1)]);
+    place.site = SiteId(2);
+    let mut kernel = builder.finish(vec![Stmt::Store(place, int(1))]);
+    let index_of = |kernel: &Kernel| {
+        let mut arguments = [Argument::contiguous(vec![0; 24], &[3, 2], 4)];
+        fault(kernel, &[1], &mut arguments, Limits::default()).access.expect("an access").index
+    };
+    assert_eq!(index_of(&kernel), -1);
+    kernel.sites[2].from_end = 0b10;
+    assert_eq!(index_of(&kernel), -1, "the first index does not count from the end");
+    kernel.sites[2].from_end = 0b01;
+    assert_eq!(index_of(&kernel), -4);
+    kernel.body = vec![Stmt::Fault(FaultKind::InvalidValue, SiteId(2))];
+    kernel.sites[2].unassigned = Some("y".to_owned());
+    let mut arguments = [Argument::contiguous(vec![0; 24], &[3, 2], 4)];
+    let fault = fault(&kernel, &[1], &mut arguments, Limits::default());
+    assert_eq!(fault.to_string(), "thread (0) at line 3, column 4: variable \"y\" is read before it is assigned");
 }
 
 #[test]

@@ -196,6 +196,7 @@ impl Lowerer<'_> {
             let indices =
                 (0..form.dims).map(|dim| self.array_parameter(&format!("{name}_indices{dim}"), &Type::I32, 1));
             view.selections = indices.map(|indices| indices.array).collect();
+            self.emitter.mark_selected(view.array);
         }
         view
     }

@@ -4,7 +4,7 @@ mod common;
 
 use accelerd_ir::kernel::{Argument, FaultKind, Scalar};
 use accelerd_lower::{Dialect, ErrorKind, Options, lower};
-use common::{fault, options, read, refused, shaped, try_run};
+use common::{fault, options, read, refused, shaped, try_run, whole_fault};
 
 fn python() -> Options<'static> {
     options(Dialect::Python)
@@ -246,7 +246,9 @@ def f(x: list[float], n: int) -> float:
     let list = || shaped(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
     assert_eq!(rows(source, vec![list(), Argument::array(&[-1_i64, 0])], 2, 0.0), [63.0, 154.0]);
     for n in [3_i64, -4] {
-        assert_eq!(fault_of(source, vec![list(), Argument::array(&[n])], 0.0), FaultKind::OutOfBounds);
+        let mut arguments = [list(), Argument::array(&[n]), Argument::array(&[0.0])];
+        let fault = whole_fault(source, &python(), &[1], &mut arguments);
+        assert_eq!(fault.access.map(|access| (access.index, access.axis, access.extent)), Some((n, 1, 3)));
     }
     let source = "def f(x: list[float]) -> float:\n    x[0] = 1.0\n    return x[0]\n";
     assert_eq!(refused(source, &python()).kind, ErrorKind::UnsupportedStatement);
@@ -290,6 +292,23 @@ fn exceptions_assertions_and_missing_results_are_faults() {
             fault_of(&source, vec![Argument::array(&[if body.contains("<<") { 0.0 } else { -1.0 }])], 0.0)
         };
         assert_eq!(kinds, kind, "{body}");
+    }
+}
+
+#[test]
+fn a_fault_names_the_variable_that_is_not_assigned() {
+    // Another fault has the same place as the read of the variable.
+    let source = "
+def f(x: int) -> int:
+    if x != 0:
+        y = 1
+    return y << x
+";
+    for (x, name) in [(0_i64, Some("y")), (-1, None)] {
+        let mut arguments = [Argument::array(&[x]), Argument::array(&[0_i64])];
+        let fault = whole_fault(source, &python(), &[1], &mut arguments);
+        assert_eq!((fault.kind, fault.unassigned.as_deref()), (FaultKind::InvalidValue, name));
+        assert_eq!(fault.site.map(|site| (site.line, site.column)), Some((5, 11)));
     }
 }
 

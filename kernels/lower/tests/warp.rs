@@ -4,7 +4,7 @@ mod common;
 
 use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Dialect, ErrorKind, Options, lower};
-use common::{body, fault, options, read, refused, refused_body, run, shaped, try_run};
+use common::{body, options, read, refused, refused_body, run, shaped, try_run, whole_fault};
 
 #[test]
 fn saxpy_computes_each_element() {
@@ -83,7 +83,9 @@ def k(out: wp.array(dtype=int), n: int):
         out[0] = pick(i)
 ";
     let mut arguments = [Argument::array(&[0_i32]), Argument::value(2_i32)];
-    assert_eq!(fault(source, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::InvalidValue);
+    let fault = whole_fault(source, &options(Dialect::Warp), &[1], &mut arguments);
+    assert_eq!((fault.kind, fault.unassigned.as_deref()), (FaultKind::InvalidValue, Some("x")));
+    assert_eq!(fault.site.map(|site| (site.line, site.column)), Some((8, 11)), "where it is read");
     assert_eq!(read::<i32>(&arguments[0]), [1], "the calls that assign it return it");
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use accelerd_ir::kernel::{Argument, FaultKind};
 use accelerd_lower::{Dialect, ErrorKind, lower};
-use common::{elements, fault, options, read, run, shaped};
+use common::{elements, fault, options, read, run, shaped, whole_fault};
 
 #[test]
 fn an_index_outside_the_array_is_a_fault() {
@@ -26,6 +26,36 @@ def k(out: wp.array(dtype=int), n: int):
         let atomic =
             of_all_bits.replace(&format!("out[{dtype}(n)] = 1"), &format!("wp.atomic_add(out, {dtype}(n), 1)"));
         assert_eq!(fault(&atomic, &options(Dialect::Warp), &[1], &mut arguments), FaultKind::OutOfBounds);
+    }
+}
+
+#[test]
+fn a_fault_names_the_index_of_the_source() {
+    let source = |index: &str| {
+        format!(
+            "
+import warp as wp
+
+@wp.kernel
+def k(m: wp.array2d(dtype=int), n: int):
+    row = m[0]
+    {index}
+"
+        )
+    };
+    let accesses =
+        ["m[0, n] = 1", "m[0][n] = 1", "row[n] = 1", "m[0, n] += 1", "wp.atomic_max(m, 0, n, 1)", "m[0, 0] = m[0, n]"];
+    for (n, access) in [-4, 3, i32::MIN].into_iter().flat_map(|n| accesses.map(|access| (n, access))) {
+        let source = source(access);
+        let mut arguments = [shaped(&[0_i32; 6], &[2, 3]), Argument::value(n)];
+        let fault = whole_fault(&source, &options(Dialect::Warp), &[1], &mut arguments);
+        let access = fault.access.expect("an access");
+        assert_eq!((access.index, access.axis, access.extent), (n.into(), 1, 3), "{source}");
+    }
+    for (access, index) in [("m[wp.uint32(n), 0] = 1", u32::MAX.into()), ("m[wp.uint64(n), 0] = 1", i64::MAX)] {
+        let mut arguments = [shaped(&[0_i32; 6], &[2, 3]), Argument::value(-1)];
+        let fault = whole_fault(&source(access), &options(Dialect::Warp), &[1], &mut arguments);
+        assert_eq!(fault.access.expect("an access").index, index);
     }
 }
 

@@ -45,7 +45,8 @@ fn elements_are_those_at_the_indices() {
 #[test]
 fn indices_outside_are_faults() {
     let module = lower(SOURCE, &options(Dialect::Warp)).unwrap_or_else(|error| panic!("{error}"));
-    for (indices, grid) in [([0_i32, 3], [2, 1]), ([0, -1], [2, 1]), ([0, 1], [3, 1])] {
+    let cases = [([0_i32, 3], [2, 1], "a", 3), ([0, -1], [2, 1], "a", -1), ([0, 1], [3, 1], "a_indices0", 2)];
+    for (indices, grid, array, index) in cases {
         let mut arguments = [
             shaped(&[0.0_f32; 12], &[3, 4]),
             Argument::array(&indices),
@@ -53,7 +54,11 @@ fn indices_outside_are_faults() {
             shaped(&[0.0_f32; 3], &[3, 1]),
         ];
         match launch(&module.kernels[0].kernel, &grid, &mut arguments, Limits::default()) {
-            Err(LaunchError::Fault(fault)) => assert_eq!(fault.kind, FaultKind::OutOfBounds),
+            Err(LaunchError::Fault(fault)) => {
+                assert_eq!(fault.kind, FaultKind::OutOfBounds);
+                let access = fault.access.expect("an access");
+                assert_eq!((access.array.as_str(), access.index), (array, index));
+            }
             other => panic!("{other:?}"),
         }
     }

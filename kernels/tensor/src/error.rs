@@ -2,11 +2,11 @@
 
 /// A graph is malformed: where, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("node {node:?}: {field}: expected {expected}, got {got}")]
+#[error("{}{field}: expected {expected}, got {got}", of_node(node))]
 pub struct GraphError {
-    /// Name of the node, or of the input or output of the graph.
+    /// Name of the node; empty if the error is one of an input or output of the graph.
     pub node: String,
-    /// The part that is wrong: `op`, `inputs`, `inputs[1]`, `attributes.dim`, ...
+    /// The part that is wrong: of a node `op`, `inputs`, `inputs[1]`, `attributes.dim`, ...; of the graph `outputs[0].name`, ...
     pub field: String,
     /// The expected value.
     pub expected: String,
@@ -25,4 +25,13 @@ impl GraphError {
     ) -> Self {
         Self { node: node.into(), field: field.into(), expected: expected.into(), got: got.to_string() }
     }
+
+    /// An error of a field of the graph.
+    pub(crate) fn of_graph(field: impl Into<String>, expected: impl Into<String>, got: impl ToString) -> Self {
+        Self::new("", field, expected, got)
+    }
+}
+
+fn of_node(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("node {name:?}: ") }
 }

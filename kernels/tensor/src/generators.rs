@@ -66,8 +66,13 @@ fn arange(attributes: &Attributes<'_>) -> Result<(Op, TensorType)> {
     let number = |name| attributes.float(name);
     let (first, last) = (number("start")?.unwrap_or(0.0), number("end")?.unwrap_or(0.0));
     let by = number("step")?.unwrap_or(1.0);
-    if !(first.is_finite() && last.is_finite() && by.is_finite() && by != 0.0) {
-        return Err(attributes.error("step", "finite bounds and a step other than 0", by));
+    for (name, number) in [("start", first), ("end", last), ("step", by)] {
+        if !number.is_finite() {
+            return Err(attributes.error(name, "a finite number", number));
+        }
+    }
+    if by == 0.0 {
+        return Err(attributes.error("step", "a number other than 0", by));
     }
     #[expect(
         clippy::cast_possible_truncation,

@@ -132,7 +132,7 @@ fn results_have_the_types_of_pytorch() {
     for (call, expected) in cases {
         assert_eq!(types(&call, expected.len()), Ok(expected.clone()), "{call:?}");
         let error = types(&call, expected.len() + 1).expect_err("one more result than there are");
-        let field = format!("outputs[{}]", expected.len());
+        let field = format!("outputs[{}].name", expected.len());
         assert_eq!(error.field, field, "{call:?} has {} results", expected.len());
     }
 }

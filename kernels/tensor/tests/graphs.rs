@@ -91,7 +91,7 @@ fn results_have_the_types_of_pytorch() {
 
 #[test]
 fn errors_name_node_and_field_and_what_was_expected() {
-    use Attribute::{Bool, Int};
+    use Attribute::{Bool, Float, Int};
     let cases: Vec<(Call<'_>, &str, &str, &str)> = vec![
         (("relux", &["x"], vec![]), "op", "the name of an operation", "relux"),
         (("exp", &["x", "x"], vec![]), "inputs", "1", "2"),
@@ -119,7 +119,21 @@ fn errors_name_node_and_field_and_what_was_expected() {
         (("concat", &["x", "v"], vec![]), "inputs[1]", "the shape [2, 3] but for dimension 0", "[3]"),
         (("layer_norm", &["x", "x"], vec![]), "inputs[1]", "f32 of shape [3]", "f32 of shape [2, 3]"),
         (("sum", &["x"], vec![("dim", ints(&[0, -2]))]), "attributes.dim", "each dimension once", "-2 twice"),
-        (("arange", &[], vec![("end", Int(1)), ("step", Int(0))]), "attributes.step", "finite bounds", "0"),
+        (("arange", &[], vec![("end", Int(1)), ("step", Int(0))]), "attributes.step", "a number other than 0", "0"),
+        (("arange", &[], vec![("end", Float(f64::NAN))]), "attributes.end", "a finite number", "NaN"),
+        (("arange", &[], vec![("end", Float(f64::INFINITY))]), "attributes.end", "a finite number", "inf"),
+        (
+            ("arange", &[], vec![("start", Float(f64::NAN)), ("end", Int(1))]),
+            "attributes.start",
+            "a finite number",
+            "NaN",
+        ),
+        (
+            ("arange", &[], vec![("end", Int(1)), ("step", Float(f64::NEG_INFINITY))]),
+            "attributes.step",
+            "a finite number",
+            "-inf",
+        ),
         (("arange", &[], vec![("end", Int(i64::MAX))]), "op", "a tensor of at most", ""),
         (("full", &[], vec![("shape", ints(&[1; 9])), ("value", Int(0))]), "op", "at most 8 dimensions", "9"),
         (
@@ -205,19 +219,6 @@ fn long_chains_need_no_stack() {
 }
 
 #[test]
-fn names_are_unique_and_outputs_exist() {
-    let twice = spec(&[node("x", "exp", &["v"], &[])]);
-    assert_eq!(Graph::new(&twice).expect_err("x is an input").expected, "a unique name");
-    let mut none = spec(&[node("a", "exp", &["x"], &[])]);
-    none.outputs.clear();
-    assert_eq!(Graph::new(&none).expect_err("no output").field, "outputs");
-    none.outputs.push("z".to_owned());
-    assert_eq!(Graph::new(&none).expect_err("no such value").field, "outputs[0]");
-    let nameless = spec(&[node("", "exp", &["x"], &[])]);
-    assert_eq!(Graph::new(&nameless).expect_err("no name").field, "name");
-}
-
-#[test]
 fn nodes_that_no_output_needs_are_checked_too() {
     let error = Graph::new(&spec(&[node("unused", "softmax", &["x"], &[]), node("n", "exp", &["x"], &[])]));
     assert_eq!(error.expect_err("dim is missing").node, "unused");
@@ -248,7 +249,7 @@ fn further_results_have_the_name_of_their_node_and_a_number() {
         graph.nodes.remove(0);
         graph.outputs = vec![name.to_owned()];
         let error = Graph::new(&graph).expect_err(name);
-        assert_eq!((error.field.as_str(), error.expected.as_str()), ("outputs[0]", expected));
+        assert_eq!((error.field.as_str(), error.expected.as_str()), ("outputs[0].name", expected));
     }
 }
 
@@ -262,6 +263,46 @@ fn names_of_further_results_are_taken() {
         [node("t", "exp", &["x"], &[]), node("t:1", "sum", &["x"], &[]), node("b", "exp", &["t:1"], &[])];
     let types = Graph::new(&spec(&of_one_result)).expect("t has one result").output_types();
     assert_eq!(types, [tensor(Dtype::F32, &[])], "t:1 is the node of that name");
+}
+
+#[test]
+fn errors_of_the_graph_name_its_field() {
+    let huge = TensorType { dtype: Dtype::F32, shape: vec![1 << 62] };
+    let input = |name: &str, of: &TensorType| (name.to_owned(), of.clone());
+    let x = tensor(Dtype::F32, &[2]);
+    let graph = |inputs: &[(String, TensorType)], node: Option<NodeSpec>, output: &[&str]| GraphSpec {
+        inputs: inputs.to_vec(),
+        nodes: node.into_iter().collect(),
+        outputs: output.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let cases = [
+        (graph(&[input("x", &x)], None, &[]), "outputs: expected at least one name, got none"),
+        (
+            graph(&[input("x", &x)], None, &["x", "y"]),
+            "outputs[1].name: expected the name of an input or a node, got y",
+        ),
+        (
+            graph(&[input("x", &x), input("h", &huge)], None, &["x"]),
+            "inputs[1].value.shape: expected a tensor of at most",
+        ),
+        (graph(&[input("x", &x), input("", &x)], None, &["x"]), "inputs[1].name: expected a name, got an empty string"),
+        (
+            graph(&[input("x", &x), input("x", &x)], None, &["x"]),
+            "inputs[1].name: expected a unique name, got x, which is used twice",
+        ),
+        (
+            graph(&[input("x", &x)], Some(node("", "exp", &["x"], &[])), &["x"]),
+            "nodes[0].name: expected a name, got an empty string",
+        ),
+        (
+            graph(&[input("x", &x)], Some(node("x", "exp", &["x"], &[])), &["x"]),
+            "node \"x\": name: expected a unique name, got x, which is used twice",
+        ),
+    ];
+    for (spec, expected) in cases {
+        let error = Graph::new(&spec).expect_err(expected).to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[test]

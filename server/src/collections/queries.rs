@@ -136,6 +136,9 @@ impl CollectionService {
 impl FindSimilarCall {
     fn request(self) -> Result<FindSimilarRequest, ApiError> {
         let Self { queries, corpus, metric, k, score_threshold } = self;
+        if corpus.rows() == 0 {
+            return Err(ApiError::invalid("corpus", "expected at least one row, got none"));
+        }
         if queries.cols() != corpus.cols() {
             let reason = format!("expected {} columns like the queries, got {}", queries.cols(), corpus.cols());
             return Err(ApiError::invalid("corpus.shape", reason));
@@ -247,6 +250,10 @@ mod tests {
         let call = || FindSimilarCall { metric: unknown(), score_threshold: Some(f32::NAN), ..find_similar() };
         assert_eq!(refused(FindSimilarCall { k: 4, ..call() }), "k: expected 1 to 3, the corpus's rows, got 4");
         assert!(refused(FindSimilarCall { k: 0, ..call() }).starts_with("k: "));
+        for columns in [0, 2] {
+            let empty = FindSimilarCall { corpus: ones(0, columns), ..call() };
+            assert_eq!(refused(empty), "corpus: expected at least one row, got none");
+        }
         assert!(refused(FindSimilarCall { corpus: ones(2, 3), ..call() }).starts_with("corpus.shape: "));
         assert!(refused(call()).starts_with("metric: "));
         assert!(refused(FindSimilarCall { metric: Ok(None), ..call() }).starts_with("score_threshold: "));

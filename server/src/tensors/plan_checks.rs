@@ -20,10 +20,11 @@ pub(crate) fn check_steps(plan: &Plan) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The field of a graph's error is named by its node.
+/// The field of a node's error is named by the node.
 pub(crate) fn invalid(error: GraphError) -> ApiError {
     let GraphError { node, field, expected, got } = error;
-    ApiError::invalid(format!("nodes[{node}].{field}"), format!("expected {expected}, got {got}"))
+    let field = if node.is_empty() { field } else { format!("nodes[{node}].{field}") };
+    ApiError::invalid(field, format!("expected {expected}, got {got}"))
 }
 
 /// An error of an execution, with the names of its graph, which its plan does not have.

@@ -65,6 +65,8 @@ pub struct FakeDaemonState {
     pub hang: bool,
     /// The batch of the next UpsertStream that fails.
     pub failing_step: Option<u64>,
+    /// Indices before which the next streams of pairs end, as on a drain.
+    pub drained_pairs: VecDeque<u64>,
     /// Streams of upserts wait at this step until the channel's value is true.
     pub held: Option<(u64, tokio::sync::watch::Receiver<bool>)>,
     /// Responses to requests with a single source, by source.

@@ -258,8 +258,9 @@ class AsyncEmbedCalls:
         Returns:
             The documents' indices and scores, best first.
         """
-        operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
-        return [] if operation is None else await self._caller.run(operation, timeout)
+        settings = self._caller.settings
+        split = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens, settings)
+        return await self._caller.run_split(split, timeout)
 
     async def load_model(
         self,
@@ -298,8 +299,7 @@ class AsyncEmbedCalls:
 
     async def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
         """Convert texts to the token ids of a model."""
-        operation = _embed.tokenize(texts, model)
-        return _embed.no_tokens() if operation is None else await self._caller.run(operation, timeout)
+        return await self._caller.run_split(_embed.tokenize(texts, model, self._caller.settings), timeout)
 
     async def models(self, *, timeout: float | None = None) -> list[Model]:
         """Return the loaded models, sorted by name."""

@@ -320,8 +320,9 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
     ) -> AsyncIterator[DatasetPair]:
         """Generate pairs of Python kernels and their translations, which the daemon runs on an example.
 
-        Pairs are generated as they are read. Equal arguments give equal pairs. To continue after a call that ended
-        early, pass the index after that of the last pair as `first_index`, and drop pairs whose `id` you have.
+        Pairs are generated as they are read. Equal arguments give equal pairs. After a lost connection, or the drain of
+        a daemon, the iterator continues with the next pair. To continue after an iterator that ended early, pass the
+        index after that of the last pair as `first_index`, and drop pairs whose `id` you have.
 
         Args:
             count: Number of pairs, at most 100,000 in a call.
@@ -338,7 +339,7 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
         Returns:
             An iterator over the pairs, in order of their indices.
         """
-        requests = _dataset.requests(
+        request = _dataset.request(
             count,
             seed,
             categories,
@@ -349,7 +350,8 @@ class AsyncKernelCalls(TensorFactory[AsyncTensor]):
             test_percent,
             device,
         )
-        responses = self._caller.retried_stream(KernelService.GENERATE_DATASET, lambda: requests, timeout)
+        progress = _dataset.Progress(request)
+        responses = self._caller.continued_stream(KernelService.GENERATE_DATASET, progress, timeout)
         return mapped(_dataset.pair, responses)
 
     async def list_kernels(self, *, timeout: float | None = None) -> list[AsyncCompiledKernel]:

@@ -12,11 +12,11 @@ from google.protobuf.message import Message
 
 from . import _timing
 from ._blocking_runtime import STREAM_ERRORS, Input, call_unary, numbered, sleep
-from ._call import Connections, Method, Operation, Settings, SplitOperation
+from ._call import Connections, Method, Operation, Settings, SplitOperation, in_time
 from ._errors import AccelerdError, MessageTooLargeError, malformed, with_progress
-from ._resume import SentMessages
+from ._resume import SentMessages, StreamProgress
 from ._retry import Attempts, RetryBudget, is_not_sent
-from ._timeout import finite, left, now, seconds
+from ._timeout import left, now, seconds
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Caller:
         method, start = operation.method, now()
         attempts = self.attempts(method, deadline)
         while True:
-            timeout = finite(left(deadline))
+            timeout = in_time(left(deadline))
             send = self._connections.unary(method)
             try:
                 response, call = call_unary(send, operation.request, timeout, self.settings.metadata())
@@ -76,10 +76,10 @@ class Caller:
         try:
             done.append((part, self.until(split.operation(part), deadline)))
             return
-        except MessageTooLargeError:
+        except MessageTooLargeError as problem:
             halves = part.halves()
             if halves is None:
-                raise
+                raise split.of_row(problem, part) from None
         for half in halves:
             self._run_part(split, half, deadline, done)
 
@@ -88,7 +88,7 @@ class Caller:
 
         A timeout of None means no deadline.
         """
-        timeout = None if timeout is None else finite(seconds(timeout))
+        timeout = None if timeout is None else in_time(seconds(timeout))
         start = now()
         outgoing = _Outgoing(requests)
         send = self._connections.stream(method)
@@ -133,6 +133,34 @@ class Caller:
                 if has_response:
                     raise
                 wait = attempts.wait(problem)
+            sleep(wait)
+
+    def continued_stream(self, method: Method, progress: StreamProgress, timeout: float | None) -> Iterator[Any]:
+        """Iterate over the responses of a stream that another call continues after a lost connection or a drain.
+
+        A timeout of None means no deadline.
+        """
+        deadline = math.inf if timeout is None else now() + seconds(timeout)
+        attempts = self.attempts(method, deadline)
+        while True:
+            has_response = False
+            try:
+                for response in self.stream(method, [progress.request()], left(deadline)):
+                    attempts.progressed()
+                    has_response = True
+                    if progress.is_new(response):
+                        yield response
+                if progress.is_complete:
+                    return
+                if not has_response:
+                    raise malformed("the stream ended before its last response")
+            except AccelerdError as problem:
+                if progress.is_complete:
+                    return
+                wait = attempts.wait(problem)
+            else:
+                # Responses that were there before took the place of some that are missing.
+                continue
             sleep(wait)
 
     def resumed_stream(

@@ -153,13 +153,11 @@ class Collection:
         Returns:
             The hits of each query, best first.
         """
-        split = _points.split_search(self.name, options)
-        return self._caller.run_split(split, timeout) if split.parts else []
+        return self._caller.run_split(_points.split_search(self.name, options), timeout)
 
     def search_columns(self, *, timeout: float | None = None, **options: Unpack[SearchOptions]) -> Hits:
         """Search like `search` and return columns, which are cheaper for many hits."""
-        operation = _points.search_columns(self.name, options)
-        return self._caller.run(operation, timeout) if _points.has_queries(operation) else _points.no_hits()
+        return self._caller.run_split(_points.split_search_columns(self.name, options), timeout)
 
     def get(
         self, ids: Iterable[Id] | NDArray[Any], *, vectors: bool = False, timeout: float | None = None

@@ -259,8 +259,9 @@ class EmbedCalls:
         Returns:
             The documents' indices and scores, best first.
         """
-        operation = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens)
-        return [] if operation is None else self._caller.run(operation, timeout)
+        settings = self._caller.settings
+        split = _embed.rerank(query, documents, model, top_n, raw_scores, max_tokens, settings)
+        return self._caller.run_split(split, timeout)
 
     def load_model(
         self,
@@ -299,8 +300,7 @@ class EmbedCalls:
 
     def tokenize(self, texts: Sequence[str], *, model: str = "", timeout: float | None = None) -> Tokens:
         """Convert texts to the token ids of a model."""
-        operation = _embed.tokenize(texts, model)
-        return _embed.no_tokens() if operation is None else self._caller.run(operation, timeout)
+        return self._caller.run_split(_embed.tokenize(texts, model, self._caller.settings), timeout)
 
     def models(self, *, timeout: float | None = None) -> list[Model]:
         """Return the loaded models, sorted by name."""

@@ -321,8 +321,9 @@ class KernelCalls(TensorFactory[Tensor]):
     ) -> Iterator[DatasetPair]:
         """Generate pairs of Python kernels and their translations, which the daemon runs on an example.
 
-        Pairs are generated as they are read. Equal arguments give equal pairs. To continue after a call that ended
-        early, pass the index after that of the last pair as `first_index`, and drop pairs whose `id` you have.
+        Pairs are generated as they are read. Equal arguments give equal pairs. After a lost connection, or the drain of
+        a daemon, the iterator continues with the next pair. To continue after an iterator that ended early, pass the
+        index after that of the last pair as `first_index`, and drop pairs whose `id` you have.
 
         Args:
             count: Number of pairs, at most 100,000 in a call.
@@ -339,7 +340,7 @@ class KernelCalls(TensorFactory[Tensor]):
         Returns:
             An iterator over the pairs, in order of their indices.
         """
-        requests = _dataset.requests(
+        request = _dataset.request(
             count,
             seed,
             categories,
@@ -350,7 +351,8 @@ class KernelCalls(TensorFactory[Tensor]):
             test_percent,
             device,
         )
-        responses = self._caller.retried_stream(KernelService.GENERATE_DATASET, lambda: requests, timeout)
+        progress = _dataset.Progress(request)
+        responses = self._caller.continued_stream(KernelService.GENERATE_DATASET, progress, timeout)
         return mapped(_dataset.pair, responses)
 
     def list_kernels(self, *, timeout: float | None = None) -> list[CompiledKernel]:

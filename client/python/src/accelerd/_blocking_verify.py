@@ -99,8 +99,9 @@ class VerifyCalls(TensorFactory[Tensor]):
         that are computed already (an array, or a dict of arrays, whose first dimension is the cases). Functions run in
         child processes of the daemon.
 
-        The call is retried until the first verdicts. Failing cases are shrunk: their inputs are replaced by simpler
-        ones while the case fails.
+        The call is retried until the first verdicts. If the connection breaks or the daemon drains after them, an
+        UnavailableError is raised, because the totals of the report were only in that daemon. Failing cases are shrunk:
+        their inputs are replaced by simpler ones while the case fails.
 
         Args:
             subject: The side that is verified.

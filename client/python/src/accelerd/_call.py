@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from google.protobuf.message import Message
 from . import _timing
 from ._argument_names import with_arguments
 from ._credentials import ADDRESS_LISTS, PLAINTEXT, Credentials, Tls, is_local, is_unix_socket
-from ._errors import AccelerdError, from_call
+from ._errors import AccelerdError, from_call, late
 from ._hints import hint
 from ._timeout import now, seconds
 
@@ -80,6 +81,14 @@ class SplitOperation(Generic[T]):
     join: Callable[[list[tuple[Any, Any]]], T]
     #: What the rows of the parts are, for the error of a call that fails halfway.
     unit: str = ""
+    #: The argument whose rows the parts are, for the error of a row that exceeds a message.
+    argument: str = ""
+
+    def of_row(self, problem: AccelerdError, part: Any) -> AccelerdError:
+        """Return the error of a part that cannot be halved, with the row."""
+        if not self.argument:
+            return problem
+        return type(problem)(problem.code, f"{self.argument}[{part.start}]: {problem.message}", problem.details)
 
 
 def parts_by_bytes(sizes: Iterable[int], limit: int, max_rows: int) -> list[Part]:
@@ -215,6 +224,13 @@ def _authority(target: str) -> list[tuple[str, str]]:
     addresses = target.partition(":")[2].split(",")
     is_list = target.startswith(ADDRESS_LISTS) and len(addresses) > 1
     return [("grpc.default_authority", addresses[0])] if is_list else []
+
+
+def in_time(timeout: float) -> float | None:
+    """Return a timeout as gRPC takes it, where None means no deadline. Raises if none is left."""
+    if timeout <= 0:
+        raise late()
+    return None if math.isinf(timeout) else timeout
 
 
 def serialize(request: Message | bytes) -> bytes:

@@ -95,7 +95,7 @@ class DatasetPair:
         return visible(f"<DatasetPair {self.index}: {self.name}, {self.dialect}, {self.split}>")
 
 
-def requests(
+def request(
     count: int,
     seed: int,
     categories: Sequence[DatasetCategory],
@@ -105,10 +105,11 @@ def requests(
     validation_percent: int | None,
     test_percent: int | None,
     device: KernelDevice | None,
-) -> list[pb.GenerateDatasetRequest]:
+) -> pb.GenerateDatasetRequest:
     """Return the request of a call that makes pairs."""
-    request = message(
+    return message(
         pb.GenerateDatasetRequest,
+        {"pair_count": "count"},
         pair_count=count,
         seed=seed,
         categories=[choice("categories", name, _CATEGORY_NUMBERS) for name in categories],
@@ -119,13 +120,43 @@ def requests(
         test_percent=test_percent,
         device=choice("device", device, DEVICES),
     )
-    return [request]
+
+
+class Progress:
+    """The pairs of a request that are there, so that another call continues after the last of them."""
+
+    def __init__(self, request: pb.GenerateDatasetRequest) -> None:
+        #: The request for the missing pairs.
+        self._missing = pb.GenerateDatasetRequest()
+        self._missing.CopyFrom(request)
+        #: A daemon leaves out pairs that are equal to earlier ones of the same call.
+        self._ids: set[str] = set()
+
+    def request(self) -> pb.GenerateDatasetRequest:
+        """Return the request for the missing pairs."""
+        request = pb.GenerateDatasetRequest()
+        request.CopyFrom(self._missing)
+        return request
+
+    def is_new(self, response: pb.GenerateDatasetResponse) -> bool:
+        """Process a response. Returns whether no pair before is equal to its pair."""
+        if not response.HasField("pair"):
+            raise malformed("a response without a pair")
+        self._missing.first_index = response.pair.index + 1
+        if response.pair.id in self._ids:
+            return False
+        self._ids.add(response.pair.id)
+        self._missing.pair_count = max(self._missing.pair_count - 1, 0)
+        return True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all pairs are there."""
+        return bool(self._ids) and not self._missing.pair_count
 
 
 def pair(response: pb.GenerateDatasetResponse) -> DatasetPair:
     """Return the pair of a response."""
-    if not response.HasField("pair"):
-        raise malformed("a response without a pair")
     made = response.pair
     return DatasetPair(
         index=made.index,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ._argument_names import with_arguments
 from ._call import Operation, Part, Settings, SplitOperation, parts_by_bytes
 from ._dlpack import refuse_masked
-from ._errors import AccelerdError, from_item, malformed
+from ._errors import AccelerdError, from_item, malformed, too_large
 from ._message import is_among, message
 from ._methods import EmbedService
 from ._proto import embed_pb2 as pb
@@ -65,11 +65,6 @@ class Tokens(NamedTuple):
     ids: NDArray[np.uint32]
     #: uint32 [n + 1], where each text starts in `ids`, followed by the length of `ids`.
     offsets: NDArray[np.uint32]
-
-
-def no_tokens() -> Tokens:
-    """Return the tokens of no text."""
-    return Tokens(np.zeros(0, np.uint32), np.zeros(1, np.uint32))
 
 
 class Quantized(NamedTuple):
@@ -177,6 +172,9 @@ def _check_spans(spans: Any) -> None:
     for at, span in enumerate(spans):
         if len(span) != 3:
             raise ValueError(f"spans[{at}]: expected the index of a text, a start and an end, got {span!r}")
+        text, start, end = span
+        fields = dict.fromkeys(("text", "start", "end"), f"spans[{at}]")
+        message(pb.Span, fields, text=text, start=start, end=end)
 
 
 def _spans(options: EmbedOptions, part: Part) -> Iterator[pb.Span]:
@@ -201,7 +199,7 @@ def embed(texts: Sequence[str], output: str, options: EmbedOptions, settings: Se
 
     sizes = (_utf8_size(text) + prompt + _TEXT_OVERHEAD for text in texts)
     parts = _parts(sizes, 0 if is_empty else len(texts), limit, options)
-    return SplitOperation(parts, operation, _none_joined if is_empty else _joined, "texts were embedded")
+    return SplitOperation(parts, operation, _none_joined if is_empty else _joined, "texts were embedded", "texts")
 
 
 def embed_tokens(
@@ -226,7 +224,7 @@ def embed_tokens(
     sizes = (5 * count + 5 for count in np.diff(offsets.astype(np.int64)).tolist())
     count = 0 if is_empty else len(offsets) - 1
     parts = _parts(sizes, count, settings.max_message_bytes - _RESERVED, options)
-    return SplitOperation(parts, operation, _none_joined if is_empty else _joined, "texts were embedded")
+    return SplitOperation(parts, operation, _none_joined if is_empty else _joined, "texts were embedded", "tokens")
 
 
 def _parts(sizes: Iterable[int], count: int, limit: int, options: EmbedOptions) -> list[Part]:
@@ -293,34 +291,78 @@ def outcome(response: pb.EmbedStreamResponse) -> EmbedOutcome[Any]:
 
 
 def rerank(
-    query: str, documents: Sequence[str], model: str, top_n: int, raw_scores: bool, max_tokens: int
-) -> Operation[list[Ranked]] | None:
-    """Rank documents; None if there are none."""
-    request = message(
+    query: str,
+    documents: Sequence[str],
+    model: str,
+    top_n: int,
+    raw_scores: bool,
+    max_tokens: int,
+    settings: Settings,
+) -> SplitOperation[list[Ranked]]:
+    """Rank documents, in several calls if they exceed a message."""
+    texts = [*text_input(documents, "documents").values]
+    common = message(
         pb.RerankRequest,
         model=model,
         query=query,
-        documents=text_input(documents, "documents"),
         top_n=top_n,
         raw_scores=raw_scores,
         max_tokens=max_tokens,
     )
-    if not request.documents.values:
-        return None
-    return Operation(
-        EmbedService.RERANK, request, lambda response: [Ranked(one.index, one.score) for one in response.results]
+    if common.ByteSize() > settings.max_message_bytes:
+        raise too_large("query", common.ByteSize(), settings.max_message_bytes)
+
+    def operation(part: Part) -> Operation[list[Ranked]]:
+        request = pb.RerankRequest(documents=pb.TextInput(values=texts[part.start : part.stop]))
+        request.MergeFrom(common)
+        return Operation(EmbedService.RERANK, request, lambda response: _ranked(response, part.start))
+
+    parts = _text_parts(texts, settings.max_message_bytes - _RESERVED - common.ByteSize())
+    return SplitOperation(
+        parts, operation, lambda done: _best(done, top_n), "documents were ranked", argument="documents"
     )
 
 
-def tokenize(texts: Sequence[str], model: str) -> Operation[Tokens] | None:
-    """Convert texts to token ids; None if there are none."""
+def _ranked(response: pb.RerankResponse, first: int) -> list[Ranked]:
+    return [Ranked(first + one.index, one.score) for one in response.results]
+
+
+def _best(done: list[tuple[Any, list[Ranked]]], top_n: int) -> list[Ranked]:
+    """Merge ranked parts. Of equal scores the lower index comes first, as in one call."""
+    ranked = [one for _, part in done for one in part]
+    if len(done) > 1:
+        ranked.sort(key=lambda one: -one.score)
+    return ranked[: top_n or None]
+
+
+def tokenize(texts: Sequence[str], model: str, settings: Settings) -> SplitOperation[Tokens]:
+    """Convert texts to token ids, in several calls if they exceed a message."""
+    texts = [*text_input(texts).values]
+    common = message(pb.TokenizeRequest, model=model)
 
     def decode(response: pb.TokenizeResponse) -> Tokens:
         ids, offsets = response.tokens.ids, response.tokens.offsets
         return Tokens(np.array(ids, dtype=np.uint32), np.array(offsets, dtype=np.uint32))
 
-    request = message(pb.TokenizeRequest, model=model, texts=text_input(texts))
-    return Operation(EmbedService.TOKENIZE, request, decode) if request.texts.values else None
+    def operation(part: Part) -> Operation[Tokens]:
+        request = pb.TokenizeRequest(texts=pb.TextInput(values=texts[part.start : part.stop]))
+        request.MergeFrom(common)
+        return Operation(EmbedService.TOKENIZE, request, decode)
+
+    parts = _text_parts(texts, settings.max_message_bytes - _RESERVED)
+    return SplitOperation(parts, operation, _concatenated, "texts were tokenized", "texts")
+
+
+def _text_parts(texts: Sequence[str], limit: int) -> list[Part]:
+    sizes = (_utf8_size(text) + _TEXT_OVERHEAD for text in texts)
+    return parts_by_bytes(sizes, limit, MAX_TEXTS) if texts else []
+
+
+def _concatenated(done: list[tuple[Any, Tokens]]) -> Tokens:
+    found = [tokens for _, tokens in done]
+    ids = np.concatenate([np.zeros(0, np.uint32), *(tokens.ids for tokens in found)])
+    counts = np.concatenate([np.zeros(1, np.uint32), *(np.diff(tokens.offsets) for tokens in found)])
+    return Tokens(ids, np.cumsum(counts, dtype=np.uint32))
 
 
 def list_models() -> Operation[list[Model]]:

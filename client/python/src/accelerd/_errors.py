@@ -156,6 +156,11 @@ def too_large(what: str, size: int, limit: int, hint: str = "") -> AccelerdError
     return error(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
 
 
+def late() -> AccelerdError:
+    """Return the error of a call whose timeout is over before it is sent."""
+    return error(grpc.StatusCode.DEADLINE_EXCEEDED, "the timeout was over before the call was sent")
+
+
 def from_item(item: Any) -> AccelerdError:
     """Return the error of one item of a stream."""
     return error(_BY_NUMBER.get(item.code, grpc.StatusCode.UNKNOWN), item.message)

@@ -13,7 +13,7 @@ from . import _wire
 from ._call import Operation, Settings
 from ._errors import malformed, too_large
 from ._kernel_program import Program
-from ._message import duration, extents, message
+from ._message import by_name, duration, extents, message
 from ._methods import KernelService
 from ._proto import kernel_pb2 as pb
 from ._resident import ResidentTensor, tensor_input
@@ -150,7 +150,7 @@ def evaluate(
     if (options.reference is None) == (not options.expected):
         raise TypeError("reference, expected: expected one of the two")
     described, arguments = [], []
-    for name, given in params.items():
+    for name, given in by_name("params", params, "parameters").items():
         param, value = _param(name, given)
         described.append(param)
         if value is not None:
@@ -190,7 +190,7 @@ def _request(subject: pb.CudaSubject, options: EvaluationOptions) -> pb.Evaluate
     if options.reference is not None:
         grid = [] if options.reference_grid is None else extents("reference_grid", options.reference_grid)
         request.reference.CopyFrom(pb.EvaluationReference(program=options.reference.message, grid=grid))
-    for name, array in options.expected.items():
+    for name, array in by_name("expected", options.expected, "arrays").items():
         value = b"".join(Value.of(array, f"expected[{name!r}]").encode())
         output = request.expected.outputs.add(name=name)
         output.value.ParseFromString(value)

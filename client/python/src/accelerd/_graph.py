@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ._call import Operation, Settings
 from ._errors import InvalidArgumentError, malformed, too_large
 from ._expression import Application, Content, Expression, Result, describe, encode_attribute
+from ._message import message
 from ._methods import TensorService
 from ._proto import tensor_pb2 as pb
 from ._resident import ResidentTensor, duration
@@ -100,7 +101,7 @@ class GraphCall:
         outputs = [pb.TensorOutput(name=self._names[output], keep=keep is not None) for output in self.outputs]
         request = pb.ExecuteRequest(nodes=self._nodes.values(), outputs=outputs, data_parallel=self.data_parallel)
         if keep is not None:
-            request.MergeFrom(pb.ExecuteRequest(device=keep.device, keep_ttl=duration(keep.ttl)))
+            request.MergeFrom(message(pb.ExecuteRequest, device=keep.device, keep_ttl=duration(keep.ttl)))
         chunks: list[Chunk] = [request.SerializeToString()]
         for name, value in self._inputs.items():
             if isinstance(value, ResidentTensor):

@@ -209,6 +209,7 @@ def translate(
     has_called = len(module.excerpts) > len(module.given)
     request = message(
         pb.TranslateRequest,
+        {"cuda_arch": "arch"},
         source=program.message.source,
         dialect=program.message.dialect,
         constants=program.message.constants,

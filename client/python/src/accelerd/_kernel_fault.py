@@ -9,6 +9,7 @@ from ._proto import kernel_pb2 as pb
 
 _PREFIX = "KERNEL_FAULT_KIND_"
 _TEXTS = {
+    "out_of_bounds": "an index is out of bounds",
     "division_by_zero": "division by zero",
     "assertion": "an assertion failed",
     "invalid_value": "a value for which the dialect defines no result",
@@ -33,6 +34,7 @@ class KernelFault(Exception):  # noqa: N818
         dimension: int = 0,
         index: int = 0,
         extent: int = 0,
+        variable: str = "",
     ) -> None:
         #: "out_of_bounds", "division_by_zero", "assertion", "invalid_value" or "loop_budget".
         self.kind = kind
@@ -47,11 +49,14 @@ class KernelFault(Exception):  # noqa: N818
         self.filename = filename
         #: The text of the line; empty if it is unknown.
         self.text = text
-        #: Of an access out of bounds: the array, the dimension from 0, the index, and the extent of the dimension.
+        #: Of an access out of bounds: the array, the dimension from 0, the index, and the extent of the dimension;
+        #: empty if the index is that of a vector, a matrix or a slice.
         self.array = array
         self.dimension = dimension
         self.index = index
         self.extent = extent
+        #: Of an invalid value: the variable, if it was read before it was assigned.
+        self.variable = variable
         super().__init__(self._message())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,7 +65,9 @@ class KernelFault(Exception):  # noqa: N818
 
     def _message(self) -> str:
         what = _TEXTS.get(self.kind, self.kind)
-        if self.kind == "out_of_bounds":
+        if self.variable:
+            what = f"variable {self.variable!r} is read before it is assigned"
+        elif self.kind == "out_of_bounds" and self.array:
             what = f"index {self.index} is out of bounds for dimension {self.dimension} of {self.array!r}"
             what += f" with extent {self.extent}"
         lines = [f"{self.kernel}: {what}, in thread {self.thread}"]
@@ -97,4 +104,5 @@ def fault(message: pb.KernelFault, kernel: str, program: Program | None) -> Kern
         dimension=message.dimension,
         index=message.index,
         extent=message.extent,
+        variable=message.variable,
     )

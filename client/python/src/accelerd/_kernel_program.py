@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ._kernel_captures import Constant
 from ._kernel_source import KernelModule, KernelSource, kernel_module
-from ._message import choice, message
+from ._message import check_encodable, choice, message
 from ._proto import kernel_pb2 as pb
 
 KernelDialect: TypeAlias = Literal["warp", "python"]
@@ -61,6 +61,7 @@ def _unpickled(module: KernelModule, serialized: bytes) -> Program:
 def _constant(name: str, value: Constant) -> pb.KernelConstant:
     if not isinstance(name, str):
         raise TypeError(f"constants: expected names of type str, got {type(name).__name__}")
+    check_encodable(f"constants[{name!r}]: name", name)
     if isinstance(value, bool):
         return pb.KernelConstant(boolean=value)
     if isinstance(value, int):

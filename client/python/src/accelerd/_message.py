@@ -42,6 +42,14 @@ def choice(argument: str, value: Any, choices: Mapping[Any, Any]) -> Any:
     return choices[value]
 
 
+def check_encodable(what: str, text: str) -> None:
+    """Refuse a text with a lone surrogate, which has no UTF-8 encoding."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as wrong:
+        raise ValueError(f"{what}: lone surrogate at index {wrong.start}") from None
+
+
 def is_among(value: Any, choices: Container[Any]) -> bool:
     """Return whether a value is one of the choices. One that cannot be hashed, such as a list, is none."""
     try:
@@ -79,6 +87,7 @@ def by_name(argument: str, given: Any, expected: str) -> Mapping[str, Any]:
     for name in given:
         if not isinstance(name, str):
             raise TypeError(f"{argument}: expected names of type str, got {type(name).__name__} {name!r}")
+        check_encodable(f"{argument}[{name!r}]: name", name)
     return given
 
 

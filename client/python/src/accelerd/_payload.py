@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._dlpack import refuse_masked
 from ._errors import malformed
+from ._message import check_encodable
 from ._proto import similarity_pb2 as pb
 from ._wire import Chunk, field
 
@@ -84,6 +85,8 @@ def _listed(ids: list[Any]) -> NDArray[np.uint64] | list[str]:
     for at, one in enumerate(ids):
         if not isinstance(one, (str, uuid.UUID)):
             raise TypeError(f"ids[{at}]: expected int, UUID or str, got {type(one).__name__}")
+        if isinstance(one, str):
+            check_encodable(f"ids[{at}]", one)
     return [str(one) for one in ids]
 
 
@@ -191,14 +194,6 @@ def _kind(value: Any, name: str, at: int) -> str | None:
     if isinstance(value, (float, np.floating)):
         return _DOUBLES
     raise TypeError(f"payloads[{at}][{name!r}]: expected str, int, float or bool, got {type(value).__name__}")
-
-
-def check_encodable(what: str, text: str) -> None:
-    """Refuse a text with a lone surrogate, which has no UTF-8 encoding."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as wrong:
-        raise ValueError(f"{what}: lone surrogate at index {wrong.start}") from None
 
 
 def _encoded(kind: str, values: Any, name: str) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from ._call import Operation, Part, SplitOperation
 from ._embed import text_input
 from ._errors import malformed
-from ._message import is_among, message
+from ._message import check_encodable, is_among, message
 from ._methods import SimilarityService
 from ._payload import (
     Id,
     Ids,
     Value,
-    check_encodable,
     read_columns,
     read_ids,
     read_payloads,
@@ -298,6 +297,20 @@ def search(name: str, options: SearchOptions) -> Operation[list[list[Hit]]]:
 
 def split_search(name: str, options: SearchOptions) -> SplitOperation[list[list[Hit]]]:
     """Search as `search` does, in several calls if the queries or their hits exceed a message."""
+    return _split(name, options, search, lambda done: [hits for _, found in done for hits in found])
+
+
+def split_search_columns(name: str, options: SearchOptions) -> SplitOperation[Hits]:
+    """Search as `search_columns` does, in several calls if the queries or their hits exceed a message."""
+    return _split(name, options, search_columns, lambda done: _joined([hits for _, hits in done]))
+
+
+def _split(
+    name: str,
+    options: SearchOptions,
+    search: Callable[[str, SearchOptions], Operation[T]],
+    join: Callable[[list[tuple[Any, T]]], T],
+) -> SplitOperation[T]:
     if (ids := options.get("ids")) is not None and not isinstance(ids, (str, bytes, np.ndarray)):
         options = {**options, "ids": [*ids] if isinstance(ids, Iterable) else ids}
     whole = search(name, options)
@@ -309,14 +322,14 @@ def split_search(name: str, options: SearchOptions) -> SplitOperation[list[list[
         argument, queries = "ids", options["ids"]
     count = len(queries)
 
-    def operation(part: Part) -> Operation[list[list[Hit]]]:
+    def operation(part: Part) -> Operation[T]:
         if len(part) == count:
             return whole
         some: Any = {**options, argument: queries[part.start : part.stop]}
         return search(name, some)
 
     parts = [Part(0, count)] if count else []
-    return SplitOperation(parts, operation, lambda done: [hits for _, found in done for hits in found])
+    return SplitOperation(parts, operation, join, argument=argument)
 
 
 def search_columns(name: str, options: SearchOptions) -> Operation[Hits]:
@@ -329,16 +342,21 @@ def _search(name: str, options: SearchOptions, decode: Callable[[Any], T]) -> Op
     return Operation(SimilarityService.SEARCH, _search_request(name, options), decode, named)
 
 
-def has_queries(search: Operation[Any]) -> bool:
-    """Return whether a search has queries. The daemon expects at least one."""
-    request: Any = search.request
-    ids = request.ids
-    return bool(request.texts.values or any(request.vectors.shape[:1]) or ids.packed_numbers or ids.uuids)
+def _joined(found: list[Hits]) -> Hits:
+    if len(found) == 1:
+        return found[0]
+    counts = np.concatenate([np.zeros(1, np.uint32), *(np.diff(hits.offsets) for hits in found)])
+    names = dict.fromkeys(name for hits in found for name in hits.payloads)
+    return Hits(
+        np.cumsum(counts, dtype=np.uint32),
+        [one for hits in found for one in hits.ids],
+        np.concatenate([np.zeros(0, np.float32), *(hits.scores for hits in found)]),
+        {name: [one for hits in found for one in _column(hits, name)] for name in names},
+    )
 
 
-def no_hits() -> Hits:
-    """Return the hits of no query."""
-    return Hits(np.zeros(1, np.uint32), [], np.zeros(0, np.float32), {})
+def _column(hits: Hits, name: str) -> list[Value | None]:
+    return hits.payloads.get(name) or [None] * len(hits.ids)
 
 
 def _hit_columns(response: pb.SearchResponse) -> tuple[NDArray[np.uint32], list[int | str], NDArray[np.float32]]:
@@ -367,7 +385,14 @@ def _read_hit_columns(response: pb.SearchResponse) -> Hits:
 
 def get_points(name: str, ids: Iterable[Id] | NDArray[Any], vectors: bool) -> Operation[list[Point]]:
     """Get points by id."""
-    request = pb.GetPointsRequest(collection=name, ids=Ids(ids).message(), include_vectors=vectors, columns=True)
+    request = message(
+        pb.GetPointsRequest,
+        {"include_vectors": "vectors"},
+        collection=name,
+        ids=Ids(ids).message(),
+        include_vectors=vectors,
+        columns=True,
+    )
     return Operation(SimilarityService.GET_POINTS, request, lambda response: _read_points(response, vectors))
 
 
@@ -442,7 +467,7 @@ def _read_point_columns(response: Any, has_vectors: bool) -> Points:
 
 def count(name: str, where: Mapping[str, Any] | None, where_not: Mapping[str, Any] | None) -> Operation[int]:
     """Count points."""
-    request = pb.CountPointsRequest(collection=name, filter=make_filter(where, where_not))
+    request = message(pb.CountPointsRequest, collection=name, filter=make_filter(where, where_not))
     named = conditions(where, where_not)
     return Operation(SimilarityService.COUNT_POINTS, request, lambda response: int(response.point_count), named)
 
@@ -454,6 +479,6 @@ def delete_points(
     where_not: Mapping[str, Any] | None,
 ) -> Operation[int]:
     """Delete points."""
-    request = pb.DeletePointsRequest(collection=name, filter=make_filter(where, where_not, ids))
+    request = message(pb.DeletePointsRequest, collection=name, filter=make_filter(where, where_not, ids))
     named = conditions(where, where_not)
     return Operation(SimilarityService.DELETE_POINTS, request, lambda response: int(response.deleted_count), named)

@@ -89,7 +89,13 @@ def tensor_input(name: str, value: Value | ResidentTensor) -> list[Chunk]:
 
 def upload_requests(value: Value, device: str, ttl: float | None, settings: Settings) -> Iterator[bytes]:
     """Iterate over the messages of an upload. One at a time has a copy of its part of the elements."""
-    header = pb.UploadTensorHeader(dtype=value.number, shape=value.array.shape, device=device, ttl=duration(ttl))
+    header = _message.message(
+        pb.UploadTensorHeader,
+        dtype=value.number,
+        shape=value.array.shape,
+        device=device,
+        ttl=duration(ttl),
+    )
     start = pb.UploadTensorRequest(header=header).SerializeToString()
     data = value.array.reshape(-1).view(np.uint8).data if value.array.size else memoryview(b"")
     size = max(min(CHUNK_BYTES, settings.max_message_bytes // 2), 1)
@@ -152,5 +158,5 @@ def list_tensors() -> Operation[list[ResidentTensor]]:
 
 def copy(tensor: ResidentTensor, device: str, ttl: float | None) -> Operation[ResidentTensor]:
     """Return the call that copies a tensor."""
-    request = pb.CopyTensorRequest(handle=tensor.handle, device=device, ttl=duration(ttl))
+    request = _message.message(pb.CopyTensorRequest, handle=tensor.handle, device=device, ttl=duration(ttl))
     return Operation(TensorService.COPY_TENSOR, request, lambda response: ResidentTensor.received(response.tensor))

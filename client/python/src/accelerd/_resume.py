@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
 from ._errors import malformed
+
+
+class StreamProgress(Protocol):
+    """The responses of a stream that are there, so that another call continues after the last of them."""
+
+    def request(self) -> Message:
+        """Return the request for the missing responses."""
+
+    def is_new(self, response: Any) -> bool:
+        """Process a response. Returns whether it was not there before."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all responses are there."""
 
 
 class SentMessages:

@@ -59,6 +59,8 @@ def find_similar(
     message(pb.FindSimilarRequest, {"score_threshold": "threshold"}, k=k, score_threshold=threshold)
     asked, rows = to_rows(queries, "queries"), to_rows(corpus, "corpus")
     number = metric_number(metric)
+    if not len(rows):
+        raise ValueError("corpus: expected at least one row, got none")
     blocks = _blocks(asked, rows, k, settings.max_message_bytes - _RESERVED)
     if len(blocks) > 1 and (not 0 < k <= len(rows) or asked.shape[1] != rows.shape[1]):
         raise ValueError(
@@ -107,6 +109,8 @@ def _blocks(queries: NDArray[Any], corpus: NDArray[Any], k: int, limit: int) -> 
 
 
 def _merged(done: list[tuple[Any, Any]], k: int, *, is_ascending: bool) -> Similar:
+    if not done:
+        return Similar(np.zeros((0, k), np.int32), np.zeros((0, k), np.float32))
     if len(done) == 1:
         result: Similar = done[0][1]
         return result
@@ -168,7 +172,7 @@ class KMeans:
 
     def collection(self, name: str) -> Operation[Clusters]:
         """Return the call for all points of a collection."""
-        request = pb.ClusterRequest(collection=name)
+        request = message(pb.ClusterRequest, collection=name)
         request.MergeFrom(self._message)
         return Operation(SimilarityService.CLUSTER, request, _clusters)
 

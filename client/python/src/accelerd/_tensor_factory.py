@@ -134,7 +134,10 @@ class TensorFactory(Generic[T]):
 
     def _compared(self, actual: Any, expected: Any) -> tuple[dict[str, _verify.Input], dict[str, _verify.Input]]:
         """Return the tensors of a comparison by name."""
-        return _verify.inputs(actual, self._compare_input), _verify.inputs(expected, self._compare_input)
+        return (
+            _verify.inputs("actual", actual, self._compare_input),
+            _verify.inputs("expected", expected, self._compare_input),
+        )
 
     def _compare_input(self, what: str, given: Any) -> _verify.Input:
         if isinstance(given, ResidentTensor):

@@ -37,8 +37,3 @@ def now() -> float:
 def left(deadline: float) -> float:
     """Return the seconds until a deadline, at least 0."""
     return max(deadline - now(), 0.0)
-
-
-def finite(timeout: float | None) -> float | None:
-    """Return a timeout as gRPC takes it: None means no deadline."""
-    return None if timeout is None or math.isinf(timeout) else timeout

@@ -18,7 +18,7 @@ from ._kernel import explained
 from ._kernel_arguments import typed_value
 from ._kernel_program import Program
 from ._launch import DEVICES, KernelDevice
-from ._message import by_name, choice, duration, message
+from ._message import by_name, check_encodable, choice, duration, message
 from ._proto import verify_pb2 as pb
 from ._resident import tensor_input
 from ._tensor import Value
@@ -199,6 +199,7 @@ def _expected_outcomes(expect: str | Sequence[str]) -> list[str] | None:
     for at, one in enumerate(expect):
         if not isinstance(one, str):
             raise TypeError(f"expect[{at}]: expected a str, got {type(one).__name__}")
+        check_encodable(f"expect[{at}]", one)
     return list(expect)
 
 
@@ -217,7 +218,7 @@ def _outputs(side: Side, other: Side, convert: Callable[[str, Any], Any]) -> dic
     if side.function is not None:
         return {}
     is_unnamed = other.function is not None and not isinstance(side.outputs, Mapping)
-    found = inputs({_RESULT: side.outputs} if is_unnamed else side.outputs, convert)
+    found = inputs(side.name, {_RESULT: side.outputs} if is_unnamed else side.outputs, convert)
     for name, value in found.items():
         if not isinstance(value, Value):
             raise TypeError(f"{side.name}: expected arrays, got the resident tensor {name!r}; compare() takes it")

@@ -240,10 +240,11 @@ class ComparisonReport:
             raise AssertionError(repr(self))
 
 
-def inputs(given: Any, convert: Callable[[str, Any], Input]) -> dict[str, Input]:
+def inputs(argument: str, given: Any, convert: Callable[[str, Any], Input]) -> dict[str, Input]:
     """Return the tensors of an argument, which is one tensor or a mapping of them by name."""
     if isinstance(given, Mapping):
-        return {str(name): convert(str(name), value) for name, value in given.items()}
+        named = by_name(argument, {str(name): value for name, value in given.items()}, "outputs")
+        return {name: convert(name, value) for name, value in named.items()}
     return {SINGLE: convert(SINGLE, given)}
 
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{FaultKind, Kernel, Site};
+use super::{FaultKind, FaultSite, Kernel, Site};
 
 /// The fault of the first thread that had one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Fault {
     pub site: Option<Site>,
     /// The access of [`FaultKind::OutOfBounds`], unless a statement raised it.
     pub access: Option<FaultAccess>,
+    /// The variable of [`FaultKind::InvalidValue`], if it was read before it was assigned.
+    pub unassigned: Option<String>,
 }
 
 /// An access outside its array.
@@ -24,7 +26,7 @@ pub struct FaultAccess {
     pub array: String,
     /// The first dimension whose index is outside.
     pub axis: u8,
-    /// The index.
+    /// The index as the source states it.
     pub index: i64,
     /// The extent of the dimension.
     pub extent: i32,
@@ -35,7 +37,7 @@ pub struct FaultAccess {
 pub struct FaultRecord {
     /// Position of the thread among all of the grid, row-major.
     pub thread: u64,
-    /// The index that is outside of its array; else 0.
+    /// The index that is outside of its array, after the extent was added to one that counts from the end; else 0.
     pub index: i64,
     /// [`FaultKind::code`].
     pub kind: u32,
@@ -104,18 +106,26 @@ impl FaultRecord {
         let kind = FaultKind::from_code(self.kind)?;
         let site = match self.site {
             Self::NONE => None,
-            at => Some(*kernel.sites.get(at as usize)?),
+            at => Some(kernel.sites.get(at as usize)?),
         };
         let access = match self.array {
             Self::NONE => None,
             at => Some(FaultAccess {
                 array: kernel.params.get(at as usize)?.name.clone(),
                 axis: u8::try_from(self.axis).ok()?,
-                index: self.index,
+                index: self.source_index(site),
                 extent: self.extent,
             }),
         };
-        Some(Fault { thread: position(self.thread, grid)?, kind, site, access })
+        let unassigned = site.and_then(|site| site.unassigned.clone());
+        Some(Fault { thread: position(self.thread, grid)?, kind, site: site.map(|site| site.site), access, unassigned })
+    }
+
+    /// The index before the extent was added.
+    fn source_index(&self, site: Option<&FaultSite>) -> i64 {
+        let bits = site.and_then(|site| site.from_end.checked_shr(self.axis)).unwrap_or_default();
+        let is_from_end = self.index < 0 && bits & 1 == 1;
+        if is_from_end { self.index.saturating_sub(self.extent.into()) } else { self.index }
     }
 }
 
@@ -148,7 +158,10 @@ impl fmt::Display for Fault {
             (FaultKind::OutOfBounds, None) => "an index is out of bounds",
             (FaultKind::DivisionByZero, _) => "division by zero",
             (FaultKind::Assertion, _) => "an assertion failed",
-            (FaultKind::InvalidValue, _) => "a value is invalid",
+            (FaultKind::InvalidValue, _) => match &self.unassigned {
+                Some(variable) => return write!(f, ": variable {variable:?} is read before it is assigned"),
+                None => "a value is invalid",
+            },
             (FaultKind::BudgetExhausted, _) => "the loops ran more iterations than the budget",
         };
         write!(f, ": {reason}")

@@ -30,7 +30,7 @@ pub use check::{
 };
 pub use fault::{Fault, FaultAccess, FaultRecord};
 pub use program::{
-    ArrayType, AtomicOp, Component, Element, Expr, FaultKind, Kernel, LabelId, Local, LocalId, Param, ParamId,
-    ParamType, Place, Site, SiteId, Stmt,
+    ArrayType, AtomicOp, Component, Element, Expr, FaultKind, FaultSite, Kernel, LabelId, Local, LocalId, Param,
+    ParamId, ParamType, Place, Site, SiteId, Stmt,
 };
 pub use races::Races;

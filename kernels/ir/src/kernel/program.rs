@@ -33,7 +33,7 @@ pub struct Kernel {
     /// Statements that a thread runs.
     pub body: Vec<Stmt>,
     /// Places in the source that faults refer to.
-    pub sites: Vec<Site>,
+    pub sites: Vec<FaultSite>,
 }
 
 /// A parameter.
@@ -99,6 +99,17 @@ pub struct Site {
     pub line: u32,
     /// Column in characters, from 0.
     pub column: u32,
+}
+
+/// A place in the source where a thread may end with a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FaultSite {
+    /// The place.
+    pub site: Site,
+    /// The variable that is read there, for the fault of one that is not assigned.
+    pub unassigned: Option<String>,
+    /// Bits of the dimensions in which negative indices of the source count from the end: the kernel has added the extent to them.
+    pub from_end: u8,
 }
 
 /// A pure expression. Its operands are evaluated left to right; which of them are is visible only in the time it takes.

@@ -4,11 +4,16 @@
 use accelerd_ir::{
     Dtype,
     kernel::{
-        ArrayType, Component, Element, Expr, Kernel, LabelId, Local, LocalId, Param, ParamId, ParamType, Place, Site,
-        SiteId, Stmt,
+        ArrayType, Component, Element, Expr, FaultSite, Kernel, LabelId, Local, LocalId, Param, ParamId, ParamType,
+        Place, Site, SiteId, Stmt,
     },
     scalar::{BinaryOp, Literal, UnaryOp},
 };
+
+/// A site in a line.
+pub(crate) fn fault_site(line: u32) -> FaultSite {
+    FaultSite { site: Site { line, column: 4 }, unassigned: None, from_end: 0 }
+}
 
 /// A kernel under construction.
 pub(crate) struct Builder {
@@ -18,7 +23,7 @@ pub(crate) struct Builder {
 
 impl Builder {
     pub(crate) fn new(grid_dims: u8) -> Self {
-        let sites = (1..=8).map(|line| Site { line, column: 4 }).collect();
+        let sites = (1..=8).map(fault_site).collect();
         let name = "subject".to_owned();
         let params = vec![];
         let locals = vec![];

@@ -92,8 +92,9 @@ impl Lowerer<'_> {
     pub(crate) fn selected(&mut self, node: Node, view: &View, dim: usize, index: Expr) -> Expr {
         let Some(&array) = view.selections.get(dim) else { return index };
         let local = self.emitter.local("index", Dtype::I32);
-        let site = self.emitter.site(self.syntax().site(node));
-        self.emitter.emit(Stmt::Load(local, Place { array, indices: vec![index], component: 0, site }));
+        let indices = vec![index];
+        let site = self.emitter.access_site(self.syntax().site(node), array, &indices);
+        self.emitter.emit(Stmt::Load(local, Place { array, indices, component: 0, site }));
         Expr::Local(local)
     }
 

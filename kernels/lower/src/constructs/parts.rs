@@ -365,7 +365,7 @@ impl Lowerer<'_> {
             Storage::Parts(parts) => parts[index as usize].clone(),
             Storage::Element { array, indices, site } => {
                 let local = self.emitter.local("t", dtype);
-                let site = self.emitter.site(*site);
+                let site = self.emitter.access_site(*site, *array, indices);
                 let place = Place { array: *array, indices: indices.clone(), component: index, site };
                 self.emitter.emit(Stmt::Load(local, place));
                 Expr::Local(local)
@@ -404,7 +404,7 @@ impl Lowerer<'_> {
             }
             Storage::Parts(_) => unreachable!("a target is no value"),
             Storage::Element { array, indices, site } => {
-                let site = self.emitter.site(*site);
+                let site = self.emitter.access_site(*site, *array, indices);
                 for (&component, part) in choice.iter().zip(parts) {
                     let place = Place { array: *array, indices: indices.clone(), component, site };
                     self.emitter.emit(Stmt::Store(place, part));

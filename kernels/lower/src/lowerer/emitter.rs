@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{
-    Expr, FaultKind, Kernel, LabelId, Local, LocalId, Param, ParamId, ParamType, Place, Site, SiteId, Stmt,
+    Expr, FaultKind, FaultSite, Kernel, LabelId, Local, LocalId, Param, ParamId, ParamType, Place, Site, SiteId, Stmt,
 };
-use accelerd_ir::scalar::BinaryOp;
+use accelerd_ir::scalar::{BinaryOp, UnaryOp};
 
 /// The most nodes of statements and expressions of a kernel.
 const MAX_SIZE: usize = 200_000;
@@ -18,8 +18,8 @@ pub(crate) struct Emitter {
     pub(crate) params: Vec<Param>,
     param_names: HashSet<String>,
     locals: Vec<Local>,
-    sites: Vec<Site>,
-    site_ids: HashMap<(u32, u32), SiteId>,
+    sites: Vec<FaultSite>,
+    site_ids: HashMap<FaultSite, SiteId>,
     labels: u32,
     /// The body, and the blocks that are open in it.
     blocks: Vec<Vec<Stmt>>,
@@ -27,6 +27,8 @@ pub(crate) struct Emitter {
     pub(crate) grid_dims: u8,
     /// Integer variables to which no negative number is assigned.
     non_negative: HashSet<LocalId>,
+    /// Arrays whose indices come from arrays of indices, where negative ones do not count from the end.
+    selected: HashSet<ParamId>,
 }
 
 impl Emitter {
@@ -125,18 +127,41 @@ impl Emitter {
     }
 
     pub(crate) fn site(&mut self, site: Site) -> SiteId {
+        self.fault_site(FaultSite { site, unassigned: None, from_end: 0 })
+    }
+
+    /// The site of accesses to an array at indices.
+    pub(crate) fn access_site(&mut self, site: Site, array: ParamId, indices: &[Expr]) -> SiteId {
+        let is_wrapped = |index: &Expr| !self.selected.contains(&array) && !self.is_non_negative(index);
+        let from_end = indices.iter().rev().fold(0, |bits, index| bits << 1 | u8::from(is_wrapped(index)));
+        self.fault_site(FaultSite { site, unassigned: None, from_end })
+    }
+
+    fn fault_site(&mut self, site: FaultSite) -> SiteId {
         let next = SiteId(to_u32(self.sites.len()));
-        let id = *self.site_ids.entry((site.line, site.column)).or_insert(next);
+        let id = *self.site_ids.entry(site.clone()).or_insert(next);
         if id == next {
             self.sites.push(site);
         }
         id
     }
 
+    /// States that the indices of an array come from arrays of indices.
+    pub(crate) fn mark_selected(&mut self, array: ParamId) {
+        self.selected.insert(array);
+    }
+
     /// Faults if a condition is true.
     pub(crate) fn fault_if(&mut self, condition: Expr, kind: FaultKind, site: Site) {
         let site = self.site(site);
         self.emit(Stmt::If(condition, vec![Stmt::Fault(kind, site)], vec![]));
+    }
+
+    /// Faults if the flag of a variable is not set: it is read before it is assigned.
+    pub(crate) fn fault_unless_assigned(&mut self, flag: LocalId, name: &str, site: Site) {
+        let site = self.fault_site(FaultSite { site, unassigned: Some(name.to_owned()), from_end: 0 });
+        let is_unassigned = Expr::Unary(UnaryOp::Not, Box::new(Expr::Local(flag)));
+        self.emit(Stmt::If(is_unassigned, vec![Stmt::Fault(FaultKind::InvalidValue, site)], vec![]));
     }
 
     /// Adds a parameter, whose name becomes an identifier that no other has.

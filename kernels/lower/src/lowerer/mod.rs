@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
-use accelerd_ir::kernel::{Expr, FaultKind, LabelId, LocalId, Stmt};
+use accelerd_ir::kernel::{Expr, LabelId, LocalId, Stmt};
 use accelerd_parser::Kind;
 
 use crate::error::{ErrorKind, LowerError, Lowered};
@@ -489,7 +489,7 @@ impl<'a> Lowerer<'a> {
         let flag = variable.flag;
         if !is_assigned {
             let site = self.syntax().site(node);
-            self.emitter.fault_if(scalars::not(Expr::Local(flag)), FaultKind::InvalidValue, site);
+            self.emitter.fault_unless_assigned(flag, name, site);
         }
         Some(kind)
     }

@@ -186,7 +186,7 @@ impl Lowerer<'_> {
         let Storage::Element { array, indices, site } = &location.storage else {
             unreachable!("an atomic operation has an element of an array")
         };
-        let site = self.emitter.site(*site);
+        let site = self.emitter.access_site(*site, *array, indices);
         let types = location.ty.components();
         let mut previous_values = vec![];
         for (nth, (component, operand)) in location.choices[0].iter().zip(operands).enumerate() {

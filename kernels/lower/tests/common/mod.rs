@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use accelerd_ir::kernel::interpret::{LaunchError, Limits, launch};
-use accelerd_ir::kernel::{Argument, FaultKind, Kernel, Scalar};
+use accelerd_ir::kernel::{Argument, Fault, FaultKind, Kernel, Scalar};
 use accelerd_lower::{Dialect, ErrorKind, LowerError, Options, lower};
 
 /// The dialect of a test's source.
@@ -56,10 +56,15 @@ pub(crate) fn run(source: &str, grid: &[u32], arguments: &mut [Argument]) {
     try_run(source, &options(Dialect::Warp), grid, arguments).unwrap_or_else(|error| panic!("{error}\n{source}"));
 }
 
-/// The fault of the first kernel of a source.
+/// The kind of the fault of the first kernel of a source.
 pub(crate) fn fault(source: &str, options: &Options<'_>, grid: &[u32], arguments: &mut [Argument]) -> FaultKind {
+    whole_fault(source, options, grid, arguments).kind
+}
+
+/// The fault of the first kernel of a source.
+pub(crate) fn whole_fault(source: &str, options: &Options<'_>, grid: &[u32], arguments: &mut [Argument]) -> Fault {
     match try_run(source, options, grid, arguments) {
-        Err(LaunchError::Fault(fault)) => fault.kind,
+        Err(LaunchError::Fault(fault)) => *fault,
         other => panic!("expected a fault, got {other:?}"),
     }
 }

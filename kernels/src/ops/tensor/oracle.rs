@@ -503,7 +503,8 @@ fn scanned(kind: ScanKind, dtype: Dtype, values: &[Literal]) -> Vec<Literal> {
         });
         return combined.map(|value| from_integer(dtype, value)).collect();
     }
-    let mut total = 0.0_f64;
+    // The first number added to -0 is that number, also if it is -0.
+    let mut total = -0.0_f64;
     let mut lost = 0.0;
     let mut product = 1.0;
     let number = |x: &Literal| {
@@ -511,7 +512,7 @@ fn scanned(kind: ScanKind, dtype: Dtype, values: &[Literal]) -> Vec<Literal> {
         let next = total + x;
         lost += if total.abs() >= x.abs() { (total - next) + x } else { (x - next) + total };
         (total, product) = (next, product * x);
-        let sum = if total.is_finite() { total + lost } else { total };
+        let sum = if total.is_finite() && lost != 0.0 { total + lost } else { total };
         Literal::from_f64(dtype, if kind == ScanKind::Sum { sum } else { product })
     };
     values.iter().map(number).collect()

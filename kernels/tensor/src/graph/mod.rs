@@ -43,8 +43,8 @@ impl Graph {
     pub fn new(spec: &GraphSpec) -> Result<Self, GraphError> {
         let names = Names::new(spec)?;
         let mut graph = Self { inputs: vec![], nodes: vec![], outputs: vec![] };
-        for (name, of) in &spec.inputs {
-            check_size(name, "shape", of)?;
+        for (nth, (_, of)) in spec.inputs.iter().enumerate() {
+            check_size("", &format!("inputs[{nth}].value.shape"), of)?;
             graph.inputs.push(of.clone());
         }
         let mut results = vec![vec![]; spec.nodes.len()];
@@ -55,11 +55,12 @@ impl Graph {
             names.check_results(&spec.nodes[nth], results[nth].len())?;
         }
         for (nth, name) in spec.outputs.iter().enumerate() {
-            let unknown = || GraphError::new(name, format!("outputs[{nth}]"), names.expected(name, &results), name);
+            let field = format!("outputs[{nth}].name");
+            let unknown = || GraphError::of_graph(field, names.expected(name, &results), name);
             graph.outputs.push(names.value(name, &results).ok_or_else(unknown)?);
         }
         if graph.outputs.is_empty() {
-            return Err(GraphError::new("graph", "outputs", "at least one name", "none"));
+            return Err(GraphError::of_graph("outputs", "at least one name", "none"));
         }
         graph.drop_unused();
         Ok(graph)
@@ -197,11 +198,19 @@ impl<'a> Names<'a> {
         let nodes = spec.nodes.iter().enumerate().map(|(nth, node)| (&node.name, Definition::Node(nth)));
         let mut defined = HashMap::new();
         for (name, definition) in inputs.chain(nodes) {
+            let field = || match definition {
+                Definition::Input(nth) => format!("inputs[{nth}].name"),
+                Definition::Node(nth) => format!("nodes[{nth}].name"),
+            };
             if name.is_empty() {
-                return Err(GraphError::new(name, "name", "a name", "an empty string"));
+                return Err(GraphError::of_graph(field(), "a name", "an empty string"));
             }
             if defined.insert(name.as_str(), definition).is_some() {
-                return Err(GraphError::new(name, "name", "a unique name", "one that is used twice"));
+                let got = format!("{name}, which is used twice");
+                return Err(match definition {
+                    Definition::Input(_) => GraphError::of_graph(field(), "a unique name", got),
+                    Definition::Node(_) => GraphError::new(name, "name", "a unique name", got),
+                });
             }
         }
         Ok(Self { defined, nodes: &spec.nodes })

@@ -154,6 +154,7 @@ fn kernel_fault(of: &KernelFault) -> pb::KernelFault {
         thread: of.thread,
         line: of.line(),
         column: fault.site.map_or(0, |site| site.column),
+        variable: fault.unassigned.clone().unwrap_or_default(),
         ..pb::KernelFault::default()
     };
     if let Some(access) = &fault.access {

@@ -150,8 +150,11 @@ impl KernelService for FakeDaemon {
     ) -> Reply<Replies<proto::GenerateDatasetResponse>> {
         self.enter("GenerateDataset").await?;
         let proto::GenerateDatasetRequest { pair_count, seed, first_index, .. } = request.into_inner();
-        let pairs = (first_index..first_index + pair_count).map(move |index| pair(seed, index));
-        let responses = pairs.map(|pair| Ok(proto::GenerateDatasetResponse { pair: Some(pair) }));
+        let drained_at = self.state().drained_pairs.pop_front();
+        let responses = (first_index..first_index + pair_count).map(move |index| match drained_at {
+            Some(at) if index >= at => Err(Status::unavailable("draining")),
+            _ => Ok(proto::GenerateDatasetResponse { pair: Some(pair(seed, index)) }),
+        });
         Ok(Response::new(Box::pin(tokio_stream::iter(responses))))
     }
 
@@ -294,5 +297,6 @@ fn fault() -> proto::KernelFault {
         dimension: 0,
         index: 10,
         extent: 8,
+        variable: String::new(),
     }
 }

@@ -16,6 +16,9 @@ pub(super) struct FaultReport {
     thread: u64,
     #[serde(flatten)]
     access: Option<Access>,
+    /// The variable that was read before it was assigned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variable: Option<String>,
 }
 
 /// An access outside of an array.
@@ -29,7 +32,8 @@ struct Access {
 
 impl FaultReport {
     pub(super) fn new(file: &Path, fault: &KernelFault) -> Self {
-        let is_access = fault.kind() == KernelFaultKind::OutOfBounds;
+        // A fault of a vector, a matrix or a slice names no array.
+        let is_access = fault.kind() == KernelFaultKind::OutOfBounds && !fault.array.is_empty();
         Self {
             file: file.display().to_string(),
             line: fault.line,
@@ -49,6 +53,7 @@ impl FaultReport {
                 index: fault.index,
                 extent: fault.extent,
             }),
+            variable: Some(fault.variable.clone()).filter(|variable| !variable.is_empty()),
         }
     }
 
@@ -62,7 +67,29 @@ impl FaultReport {
             let Access { array, dimension, index, extent } = access;
             format!(": index {index} is outside of dimension {dimension} of {array}, which has {extent} elements")
         });
+        let variable = self.variable.as_ref().map(|name| format!(": variable {name} is read before it is assigned"));
+        let detail = access.or(variable).unwrap_or_default();
         let kind = renderer.style(Style::Bad, self.kind);
-        renderer.whole_line(format!("{place}: {kind} in thread {}{}", self.thread, access.unwrap_or_default()));
+        renderer.whole_line(format!("{place}: {kind} in thread {}{detail}", self.thread));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_the_variable_and_no_array_of_a_vector() {
+        let line = |kind: KernelFaultKind, variable: &str| {
+            let variable = variable.to_owned();
+            let fault =
+                KernelFault { kind: kind.into(), thread: 2, line: 4, column: 11, variable, ..Default::default() };
+            let mut renderer = Renderer::new(false, 80);
+            FaultReport::new(Path::new("f.py"), &fault).render(&mut renderer);
+            renderer.text().into_owned()
+        };
+        let unassigned = "f.py:4:12: invalid_value in thread 2: variable y is read before it is assigned\n";
+        assert_eq!(line(KernelFaultKind::InvalidValue, "y"), unassigned);
+        assert_eq!(line(KernelFaultKind::OutOfBounds, ""), "f.py:4:12: out_of_bounds in thread 2\n");
     }
 }

@@ -397,7 +397,7 @@ class NamedTensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[_Union[_tensor_pb2.Tensor, _Mapping]] = ...) -> None: ...
 
 class KernelFault(_message.Message):
-    __slots__ = ("kind", "thread", "line", "column", "array", "dimension", "index", "extent")
+    __slots__ = ("kind", "thread", "line", "column", "array", "dimension", "index", "extent", "variable")
     KIND_FIELD_NUMBER: _ClassVar[int]
     THREAD_FIELD_NUMBER: _ClassVar[int]
     LINE_FIELD_NUMBER: _ClassVar[int]
@@ -406,6 +406,7 @@ class KernelFault(_message.Message):
     DIMENSION_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     EXTENT_FIELD_NUMBER: _ClassVar[int]
+    VARIABLE_FIELD_NUMBER: _ClassVar[int]
     kind: KernelFaultKind
     thread: int
     line: int
@@ -414,7 +415,8 @@ class KernelFault(_message.Message):
     dimension: int
     index: int
     extent: int
-    def __init__(self, kind: _Optional[_Union[KernelFaultKind, str]] = ..., thread: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., array: _Optional[str] = ..., dimension: _Optional[int] = ..., index: _Optional[int] = ..., extent: _Optional[int] = ...) -> None: ...
+    variable: str
+    def __init__(self, kind: _Optional[_Union[KernelFaultKind, str]] = ..., thread: _Optional[int] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., array: _Optional[str] = ..., dimension: _Optional[int] = ..., index: _Optional[int] = ..., extent: _Optional[int] = ..., variable: _Optional[str] = ...) -> None: ...
 
 class BenchmarkRequest(_message.Message):
     __slots__ = ("launch", "reference", "fixed_arguments", "run_count", "warm_up_count", "atol", "rtol")

@@ -211,7 +211,7 @@ impl Emitter<'_> {
 
     fn fault(&self, kind: FaultKind, site: SiteId) -> String {
         if self.form == Form::Plain {
-            let line = self.kernel.sites[site.0 as usize].line;
+            let line = self.kernel.sites[site.0 as usize].site.line;
             return format!("__trap();  // {}, line {line}", fault_name(kind));
         }
         format!("return ir::fault(thread, ir::{}, {});", fault_constant(kind), site.0)

@@ -73,7 +73,8 @@ impl NumberVisitor for Scan<'_> {
 
     fn visit<T: Number>(self) -> Self::Out {
         match self.kind {
-            ScanKind::Sum => self.run(T::ZERO, T::add),
+            // -0 for floating-point numbers, as 0 + -0 is 0.
+            ScanKind::Sum => self.run(T::ZERO.neg(), T::add),
             ScanKind::Prod => self.run(T::ONE, T::mul),
             ScanKind::Min => self.run(T::GREATEST, T::minimum),
             ScanKind::Max => self.run(T::LEAST, T::maximum),

@@ -151,7 +151,7 @@ impl Scan<'_> {
 /// The operator of `tensor/states.cuh`.
 fn operator(kind: ScanKind) -> &'static str {
     match kind {
-        ScanKind::Sum => "Add",
+        ScanKind::Sum => "Accumulate",
         ScanKind::Prod => "Multiply",
         ScanKind::Min => "Least",
         ScanKind::Max => "Greatest",

@@ -120,6 +120,27 @@ fn scans_agree_with_the_oracle() {
 }
 
 #[test]
+fn sums_of_negative_zeros_are_negative() {
+    for shape in [[1, 5, 1], [3, 7, 4], [1, 100_001, 1]] {
+        for dtype in [Dtype::F16, Dtype::F32, Dtype::F64] {
+            let step = ScanStep {
+                input: whole(Location::Input(0), dtype, &shape),
+                kind: ScanKind::Sum,
+                accumulate: dtype.compute(),
+                output: whole(Location::Output(0), dtype, &shape),
+            };
+            let plan = one_step(vec![tensor(dtype, &shape)], vec![tensor(dtype, &shape)], Step::Scan(step));
+            let mut negative_zero = vec![0; dtype.size()];
+            negative_zero[dtype.size() - 1] = 0x80;
+            let input = negative_zero.repeat(shape.iter().product());
+            let got = execute(&plan, &[&input], &worker(3)).expect("a consistent plan");
+            assert!(got[0].as_ref() == input, "{dtype} {shape:?}");
+            assert!(oracle::execute(&plan, &[&input])[0] == input, "the oracle of {dtype} {shape:?}");
+        }
+    }
+}
+
+#[test]
 fn sorts_agree_with_the_oracle() {
     for dtype in Dtype::ALL {
         for (shape, count) in [
