@@ -214,6 +214,22 @@ def test_an_access_out_of_bounds_names_the_element(client: Client) -> None:
     assert WARP.splitlines()[fault.line - 1] == "    y[i] = x[i + 2]"
 
 
+def test_faults_name_the_index_and_the_variable_of_the_source(client: Client) -> None:
+    source = (
+        "def f(x: list[float], n: int) -> float:\n    if n > 0:\n        y = 1.0\n    z = x[n - 4]\n    return y + z\n"
+    )
+    kernel = client.compile(source)
+    with pytest.raises(KernelFault, match=r"^f: index -4 is out of bounds for dimension 1 of 'x' with extent 3, in"):
+        kernel.launch(np.ones((1, 3)), 0)
+    with pytest.raises(KernelFault, match=r"^f: variable 'y' is read before it is assigned, in thread 0"):
+        kernel.launch(np.ones((1, 5)), 0)
+    vector = (
+        "import warp as wp\n\n@wp.kernel\ndef k(out: wp.array(dtype=float), n: int):\n    out[0] = wp.vec3(1.0)[n]\n"
+    )
+    with pytest.raises(KernelFault, match=r"^k: an index is out of bounds, in thread 0"):
+        client.compile(vector).launch(np.zeros(1, np.float32), -4, grid=1)
+
+
 def test_loops_end_with_their_budget_and_calls_with_their_deadline(client: Client) -> None:
     kernel = warp_kernel(client, "endless")
     with pytest.raises(KernelFault) as raised:
