@@ -25,7 +25,7 @@ pub struct EmbedOptions {
     pub spans: Vec<proto::Span>,
     /// Name of one of the model's prompts.
     pub prompt_name: String,
-    /// The prompt itself; empty means none.
+    /// The prompt itself, instead of its name; empty means none.
     pub prompt: Option<String>,
     /// Side on which a long text is truncated.
     pub truncation_side: proto::TruncationSide,

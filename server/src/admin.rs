@@ -24,7 +24,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use crate::{app::App, start::Starting};
+use crate::{accept_failures::AcceptFailures, app::App, start::Starting};
 
 /// State that the port shows: health and metrics at once, the rest when the daemon has started.
 #[derive(Clone)]
@@ -40,16 +40,17 @@ const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(300);
 
-/// Pause after a failed accept, which usually means that file descriptors are exhausted.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-
 /// Serves the port until `closing` is cancelled.
 pub(crate) async fn serve(listener: TcpListener, state: AdminState, closing: CancellationToken) {
     let mut open = VecDeque::with_capacity(MAX_CONNECTIONS);
+    let mut failures = AcceptFailures::default();
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, peer)) = accepted else {
-            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
-            continue;
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                failures.record(&error).await;
+                continue;
+            }
         };
         open.retain(|one: &AbortOnDropHandle<()>| !one.is_finished());
         if open.len() >= MAX_CONNECTIONS {

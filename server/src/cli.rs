@@ -151,6 +151,9 @@ fn utf8() -> impl TypedValueParser<Value = String> {
 
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    if key.is_empty() {
+        return Err("expected KEY=VALUE with the name of a setting, such as server.max_streams=64".to_owned());
+    }
     Ok((key.to_owned(), value.to_owned()))
 }
 
@@ -245,8 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_without_a_value_is_refused() {
-        assert!(refused(&[b"serve", b"--set", b"server.listen"]).contains("expected KEY=VALUE"));
+    fn a_pair_without_a_value_or_a_name_is_refused() {
+        for pair in ["server.listen", "=1", "="] {
+            let error = refused(&[b"serve", b"--set", pair.as_bytes()]);
+            assert!(error.contains("'--set <") && error.contains("expected KEY=VALUE"), "{pair}: {error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Errors of calls; `status.rs` maps them to gRPC statuses.
 
+use std::time::Duration;
+
 use accelerd_collections::CollectionRefusal;
 use accelerd_engine::SubmitError;
 use accelerd_kernels::{
@@ -13,6 +15,9 @@ use crate::auth::refusal::Refusal;
 /// A field of a request as a wire decoded it, or why it could not. A service reports the error where it would check the field, so
 /// that a request with several faults is refused for the same one over every wire.
 pub type Decoded<T> = Result<T, ApiError>;
+
+/// A time that a request may set; an error is a negative one as text.
+pub type RequestedTime = Option<Result<Duration, String>>;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +74,7 @@ pub enum ApiError {
         limit: usize,
     },
     /// The outputs of a call would exceed the maximum message size.
-    #[error("the response needs {bytes} bytes, the maximum is {limit}: request fewer outputs or send fewer sources")]
+    #[error("the response needs {bytes} bytes, the maximum is {limit}: request fewer outputs, or send less in a call")]
     OutputsTooLarge {
         /// Size of the response in bytes.
         bytes: usize,

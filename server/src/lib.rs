@@ -1,5 +1,6 @@
 //! The accelerd daemon as a library: settings, services, layers, telemetry, lifecycle.
 
+mod accept_failures;
 mod admin;
 mod app;
 pub mod auth;

@@ -4,6 +4,7 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::codegen::StdError;
 
 use crate::{
+    accept_failures::AcceptFailures,
     config::Server,
     peer::Peer,
     transport::{
@@ -45,9 +47,6 @@ const NOT_HTTP2: &[u8] =
 
 /// Time that a closed connection is still read: unread data would make the kernel reset it and discard responses in flight.
 const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Pause after a failed accept, which usually means that file descriptors are exhausted.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Single-threaded runtimes, each serving the connections assigned to it. Cheaper than one work-stealing runtime, since the
 /// calls of a connection share its state.
@@ -248,13 +247,11 @@ impl<S> Acceptor<S> {
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
+        let mut failures = AcceptFailures::default();
         while let Some(accepted) = self.shutdown.closing.run_until_cancelled(listener.next()).await {
             match accepted {
                 Ok(raw) => self.admit::<L, B>(raw),
-                Err(error) => {
-                    tracing::warn!(%error, "accept failed");
-                    sleep(ACCEPT_RETRY_DELAY).await;
-                }
+                Err(error) => failures.record(&error).await,
             }
         }
     }
@@ -350,24 +347,53 @@ pub(crate) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(4096)
 }
 
-/// The file of a Unix socket; removed on drop.
+/// The file of a Unix socket; removed on drop, unless another file has replaced it.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// The device and the inode of a file.
+type FileId = (u64, u64);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _already_removed = std::fs::remove_file(&self.0);
+        if socket_id(&self.path).is_ok_and(|id| id == self.id) {
+            let _already_removed = std::fs::remove_file(&self.path);
+        }
     }
 }
 
-/// Listens on a Unix socket. Replaces a stale socket file, but not one that a live process serves.
+/// Listens on a Unix socket. Replaces a stale socket, but neither one that a live process serves nor another kind of file.
 pub(crate) fn unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
-    match std::os::unix::net::UnixStream::connect(path) {
-        Ok(_) => return Err(io::ErrorKind::AddrInUse.into()),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
-        Err(_) => {}
+    match socket_id(path) {
+        Ok(_) => remove_stale(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
-    Ok((UnixListener::bind(path)?, SocketFile(path.to_owned())))
+    let listener = UnixListener::bind(path)?;
+    let file = SocketFile { path: path.to_owned(), id: socket_id(path)? };
+    Ok((listener, file))
+}
+
+/// Removes a socket that no process serves.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Identifies the socket at a path. A file of another kind, such as a symbolic link, is an error.
+fn socket_id(path: &Path) -> io::Result<FileId> {
+    let file = std::fs::symlink_metadata(path)?;
+    if !file.file_type().is_socket() {
+        let reason = "expected a socket or no file, got a file of another kind, which is not replaced";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
+    }
+    Ok((file.dev(), file.ino()))
 }
 
 #[cfg(test)]
@@ -385,6 +411,32 @@ mod tests {
         let (head, body) = std::str::from_utf8(NOT_HTTP2).expect("text").split_once("\r\n\r\n").expect("a head");
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{head}");
         assert_eq!(body.lines().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_another_file_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let refused = |path: &Path| unix(path).expect_err("the path is in use");
+        std::fs::write(&path, "notes").expect("written");
+        assert!(refused(&path).to_string().contains("expected a socket"), "{}", refused(&path));
+        assert_eq!(std::fs::read(&path).expect("it is kept"), b"notes");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        assert!(refused(&link).to_string().contains("expected a socket"), "{}", refused(&link));
+        std::fs::remove_file(&path).expect("removed");
+
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that nobody serves"));
+        let served = unix(&path).expect("a stale socket is replaced");
+        assert_eq!(refused(&path).kind(), io::ErrorKind::AddrInUse);
+        drop(served);
+        assert!(!path.exists(), "a socket is removed with its listener");
+
+        let (_listener, file) = unix(&path).expect("the path is free");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, "notes").expect("written");
+        drop(file);
+        assert_eq!(std::fs::read(&path).expect("it is kept"), b"notes");
     }
 
     #[tokio::test(start_paused = true)]

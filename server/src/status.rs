@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_response_that_no_message_holds_has_its_figures() {
         let outputs = status(ApiError::OutputsTooLarge { bytes: 7, limit: 5 });
-        let expected = "the response needs 7 bytes, the maximum is 5: request fewer outputs or send fewer sources";
+        let expected = "the response needs 7 bytes, the maximum is 5: request fewer outputs, or send less in a call";
         assert_eq!((outputs.code(), outputs.message()), (Code::ResourceExhausted, expected));
         let metadata = outputs.get_details_error_info().expect("error info").metadata;
         assert_eq!((metadata["asked"].as_str(), metadata["limit"].as_str()), ("7", "5"));

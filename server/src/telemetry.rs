@@ -21,10 +21,12 @@ use opentelemetry::{
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::{
     Resource,
+    error::OTelSdkResult,
     metrics::{PeriodicReader, SdkMeterProvider},
     trace::{Sampler, SdkTracerProvider},
 };
 use prometheus::TextEncoder;
+use tokio::{task::spawn_blocking, time::timeout};
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
@@ -97,11 +99,11 @@ impl Logs {
         self.filter.reload(filter).map_err(TelemetryError::new)
     }
 
-    /// Exports the last spans. Blocks for at most `limit`, and at most five seconds.
-    pub fn flush(&self, limit: Duration) {
-        let limit = limit.min(EXPORT_TIMEOUT);
-        if let Some(Err(error)) = self.traces.as_ref().map(|traces| traces.shutdown_with_timeout(limit)) {
-            tracing::warn!(%error, "the last spans were not exported");
+    /// Exports the last spans within `limit`, and at most five seconds. Logs a failure.
+    pub async fn flush(&self, limit: Duration) {
+        let Some(traces) = self.traces.clone() else { return };
+        if let Err(error) = flush(limit, move || traces.shutdown()).await {
+            tracing::warn!(error, "the last spans were not exported");
         }
     }
 }
@@ -238,11 +240,22 @@ impl Metrics {
         })
     }
 
-    /// Exports the last metrics. Blocks for at most `limit`, and at most five seconds.
-    pub fn flush(&self, limit: Duration) {
-        if let Err(error) = self.provider.shutdown_with_timeout(limit.min(EXPORT_TIMEOUT)) {
-            tracing::warn!(%error, "the last metrics were not exported");
+    /// Exports the last metrics within `limit`, and at most five seconds. Logs a failure.
+    pub async fn flush(&self, limit: Duration) {
+        let provider = self.provider.clone();
+        if let Err(error) = flush(limit, move || provider.shutdown()).await {
+            tracing::warn!(error, "the last metrics were not exported");
         }
+    }
+}
+
+/// Shuts a provider down, which exports what it has. The SDK does not keep every limit, so that it is left behind at its end.
+async fn flush(limit: Duration, shutdown: impl FnOnce() -> OTelSdkResult + Send + 'static) -> Result<(), String> {
+    let limit = limit.min(EXPORT_TIMEOUT);
+    match timeout(limit, spawn_blocking(shutdown)).await {
+        Ok(Ok(exported)) => exported.map_err(|error| error.to_string()),
+        Ok(Err(panic)) => Err(panic.to_string()),
+        Err(_elapsed) => Err(format!("the collector did not answer within {limit:?}")),
     }
 }
 

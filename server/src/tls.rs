@@ -1,17 +1,19 @@
 //! TLS of the gRPC port, with client certificates if authorities for them are configured.
 
 use std::{
+    fmt,
     io::{self, Error},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustls::{
-    RootCertStore, ServerConfig,
+    InconsistentKeys, RootCertStore, ServerConfig,
     crypto::CryptoProvider,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -26,6 +28,8 @@ use crate::{
     peer::{CertificateNames, Peer},
     reload::Reloadable,
 };
+
+mod validity;
 
 /// The configuration of TLS, replaced when its files change. Open connections keep theirs.
 pub(crate) type TlsConfig = Reloadable<ServerConfig>;
@@ -51,26 +55,44 @@ fn configure(
     client_certificates: ClientCertificates,
 ) -> Result<ServerConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let in_file = |at: usize, error: &dyn std::fmt::Display| format!("{}: {error}", files[at].display());
-    let chain = certificates(&contents[0]).map_err(|error| in_file(0, &error))?;
-    let key = PrivateKeyDer::from_pem_slice(&contents[1]);
-    // The error might show the text in place of a key.
-    let key = key.map_err(|_| in_file(1, &"expected a private key in PEM"))?;
+    let certified = certified_key(files, contents, &provider)?;
+    validity::warn_unless_valid(&files[0], &certified.cert);
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let builder = match contents.get(2) {
         Some(authorities) => {
             let verifier = client_verifier(authorities, client_certificates, provider);
-            builder.with_client_cert_verifier(verifier.map_err(|error| in_file(2, &error))?)
+            builder.with_client_cert_verifier(verifier.map_err(|error| in_file(&files[2], error))?)
         }
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(|error| in_file(0, &error))?;
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     config.alpn_protocols = vec![b"h2".to_vec()];
     // A resumed session would not check the client's certificate again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
+}
+
+/// The certificate chain with its private key.
+fn certified_key(files: &[PathBuf], contents: &[Vec<u8>], provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+    let chain = certificates(&contents[0]).map_err(|error| in_file(&files[0], error))?;
+    // The error might show the text in place of a key.
+    let key = PrivateKeyDer::from_pem_slice(&contents[1]).map_err(|_| "expected a private key in PEM".to_owned());
+    let key = key.and_then(|key| provider.key_provider.load_private_key(key).map_err(|error| error.to_string()));
+    let certified = CertifiedKey::new(chain, key.map_err(|error| in_file(&files[1], error))?);
+    match certified.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            let (certificate, key) = (files[0].display(), files[1].display());
+            Err(format!("the private key in {key} does not belong to the certificate in {certificate}"))
+        }
+        Err(error) => Err(in_file(&files[0], error)),
+    }
+}
+
+fn in_file(file: &Path, error: impl fmt::Display) -> String {
+    format!("{}: {error}", file.display())
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {

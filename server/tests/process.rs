@@ -370,6 +370,20 @@ async fn many_durable_collections_share_few_threads_and_descriptors() {
     }
 }
 
+#[test]
+fn a_collector_that_never_answers_does_not_fail_the_drain() {
+    // The kernel accepts its connections, and nobody reads them.
+    let collector = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let endpoint = format!("telemetry.otlp_endpoint=http://{}", collector.local_addr().expect("an address"));
+    let settings = [&*endpoint, "drain.endpoint_delay=0s", "drain.timeout=2s"];
+    let mut running = Running::start(&settings.map(|setting| ["--set", setting]).concat());
+    running.signal("-TERM");
+    let warning = running.line("the last metrics were not exported");
+    assert!(warning["error"].as_str().is_some_and(|error| error.contains("did not answer within")), "{warning}");
+    assert_eq!(running.line("drained")["complete"], true);
+    assert_eq!(running.wait().code(), Some(0));
+}
+
 #[tokio::test]
 async fn a_drain_keeps_serving_during_the_endpoint_delay() {
     let mut running = Running::start(&["--set", "drain.endpoint_delay=1h"]);

@@ -96,7 +96,7 @@ async fn mistakes_are_refused_by_name() {
         (v1::BenchmarkOpRequest { repetition_count: 10_001, ..valid() }, "repetition_count"),
         (v1::BenchmarkOpRequest { result_count: 65, ..valid() }, "result_count"),
         (v1::BenchmarkOpRequest { max_time: time(6), ..valid() }, "max_time"),
-        (v1::BenchmarkOpRequest { max_time: time(-1), ..valid() }, "max_time"),
+        (v1::BenchmarkOpRequest { max_time: time(-1), ..valid() }, "got -1s"),
     ];
     for (request, field) in cases {
         assert_refused(server.tensor().benchmark_op(request).await, Code::InvalidArgument, field);

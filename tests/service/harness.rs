@@ -149,6 +149,11 @@ pub(crate) async fn load_within(server: &TestServer, timeout: &str, request: &v1
 
 /// Makes a call over a connection that leaves the deadline to the daemon, and returns the code with which it is refused.
 pub(crate) async fn code_within(server: &TestServer, path: &str, timeout: &str, message: &impl Message) -> Code {
+    status_within(server, path, timeout, message).await.code()
+}
+
+/// As [`code_within`], with the whole status.
+pub(crate) async fn status_within(server: &TestServer, path: &str, timeout: &str, message: &impl Message) -> Status {
     let length = u32::try_from(message.encoded_len()).expect("a short message").to_be_bytes();
     let frame = [&[0], length.as_slice(), &message.encode_to_vec()].concat();
     let request = http::Request::post(format!("http://{}{path}", server.daemon.grpc_addr()))
@@ -158,7 +163,7 @@ pub(crate) async fn code_within(server: &TestServer, path: &str, timeout: &str, 
         .body(Body::new(Full::new(Bytes::from(frame))))
         .expect("a request");
     let response = bare(server).await.call(request).await.expect("an answer");
-    Status::from_header_map(response.headers()).expect("a refusal without a message").code()
+    Status::from_header_map(response.headers()).expect("a refusal without a message")
 }
 
 pub(crate) fn texts(values: &[&str]) -> v1::EmbedRequest {

@@ -9,11 +9,12 @@ use accelerd_proto::{
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use tonic::{Code, Request, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt;
 
 use super::{
     flow_control::{open, raw},
-    harness::{TestServer, assert_refused, bare, numbers, tensor, texts},
+    harness::{TestServer, assert_refused, bare, connect, numbers, status_within, tensor, texts},
 };
 
 fn find_similar(queries: v1::Tensor, corpus: v1::Tensor, k: u32) -> v1::FindSimilarRequest {
@@ -270,12 +271,22 @@ async fn bytes_that_are_no_message_are_an_invalid_argument_of_every_method() {
 }
 
 #[tokio::test]
-async fn a_malformed_timeout_leaves_the_daemon_serving() {
+async fn a_malformed_timeout_is_an_invalid_argument_of_every_method_and_one_of_zero_is_over_at_once() {
     let server = TestServer::start().await;
-    let mut request = Request::new(texts(&["odd"]));
+    let health = ["Check", "Watch"].map(|method| format!("/grpc.health.v1.Health/{method}"));
+    for path in METHODS.iter().map(|method| method.path).chain(health.iter().map(String::as_str)) {
+        for timeout in ["", "S", "1x", "-1S", "123456789S"] {
+            let status = status_within(&server, path, timeout, &()).await;
+            assert_eq!(status.code(), Code::InvalidArgument, "{path}, {timeout:?}: {status:?}");
+            let violations = status.get_details_bad_request().expect("a field").field_violations;
+            assert_eq!(violations[0].field, "grpc-timeout", "{path}, {timeout:?}");
+        }
+        assert_eq!(status_within(&server, path, "0n", &()).await.code(), Code::DeadlineExceeded, "{path}");
+    }
+    let mut health = HealthClient::new(connect(server.daemon.health_addr()).await);
+    let mut request = Request::new(HealthCheckRequest::default());
     request.metadata_mut().insert("grpc-timeout", "soon".parse().expect("metadata"));
-    // The specification does not define the response; the daemon must respond and keep serving.
-    let _answer = server.embed().embed(request).await;
+    assert_refused(health.check(request).await, Code::InvalidArgument, "grpc-timeout");
     server.assert_serving().await;
 }
 

@@ -146,6 +146,9 @@ async fn callers_load_only_what_the_settings_allow() {
     assert_refused(server.embed().load_model(upwards).await, Code::PermissionDenied, "models.folders");
     let missing = source("x", "none");
     assert_refused(server.embed().load_model(missing).await, Code::PermissionDenied, "models.folders");
+    let nowhere = v1::LoadModelRequest { path: String::new(), ..source("x", "bert") };
+    let expected = "path: expected a folder, a file or hf://OWNER/NAME, got none";
+    assert_refused(server.embed().load_model(nowhere).await, Code::InvalidArgument, expected);
     let hub = v1::LoadModelRequest { path: "hf://BAAI/bge-small".to_owned(), ..source("x", "bert") };
     assert_refused(server.embed().load_model(hub).await, Code::PermissionDenied, "models.hub.allow");
     for name in ["", "a b", "-a"] {
@@ -295,6 +298,11 @@ async fn prompts_are_prepended_to_texts() {
     assert_eq!(vectors(&server, by_words).await, expected);
     let unknown = v1::EmbedRequest { prompt_name: "poem".to_owned(), ..by_name.clone() };
     assert_refused(server.embed().embed(unknown).await, Code::InvalidArgument, "document, query");
+    for prompt in ["the ", ""] {
+        let both = v1::EmbedRequest { prompt: Some(prompt.to_owned()), ..by_name.clone() };
+        let expected = "prompt: expected none with prompt_name, got both";
+        assert_refused(server.embed().embed(both).await, Code::InvalidArgument, expected);
+    }
     let ids = v1::EmbedRequest { prompt_name: "query".to_owned(), ..tokens(&[vec![5]]) };
     assert_refused(server.embed().embed(ids).await, Code::InvalidArgument, "prompt_name");
     let long = v1::EmbedRequest { prompt: Some("x".repeat((1 << 20) + 1)), ..of_bert(&["abc"]) };

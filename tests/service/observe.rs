@@ -167,8 +167,10 @@ async fn watch_sends_samples_and_refuses_invalid_intervals() {
         let sample = samples.message().await.expect("a sample").expect("a sample");
         assert!(!sample.stats.expect("numbers").version.is_empty());
     }
-    for nanos in [0, 1, -5] {
-        assert_refused(server.device().watch(interval(nanos)).await, Code::InvalidArgument, "interval");
+    for (seconds, nanos, got) in [(0, 0, "0ns"), (0, 1, "1ns"), (0, -5, "-5ns"), (-1, 0, "-1s"), (3601, 0, "3601s")] {
+        let request = v1::WatchRequest { interval: Some(prost_duration(seconds, nanos)) };
+        let reason = format!("interval: expected 100ms to 3600s, got {got}");
+        assert_refused(server.device().watch(request).await, Code::InvalidArgument, &reason);
     }
 }
 

@@ -180,6 +180,10 @@ async fn prompts_that_a_model_does_not_have_and_prompts_without_texts_are_refuse
     let query = Some(v1::search_request::Query::Ids(numbers([1])));
     let ids = v1::SearchRequest { prompt_name: "query".into(), query, ..search("c", "") };
     assert_refused(server.similarity().search(ids).await, Code::InvalidArgument, "prompt_name");
+    let both = v1::UpsertRequest { prompt: Some(poem()), prompt_name: "query".into(), ..upsert("c", 1, "a file") };
+    assert_refused(server.similarity().upsert(both).await, Code::InvalidArgument, "with prompt_name, got both");
+    let both = v1::SearchRequest { prompt: Some(poem()), prompt_name: "query".into(), ..search("c", "a file") };
+    assert_refused(server.similarity().search(both).await, Code::InvalidArgument, "with prompt_name, got both");
     let unknown = v1::SearchRequest { prompt_name: poem(), ..search("c", "a file") };
     assert_refused(server.similarity().search(unknown).await, Code::InvalidArgument, "prompt_name");
     let long = v1::SearchRequest { prompt: Some("x".repeat((1 << 20) + 1)), ..search("c", "a file") };

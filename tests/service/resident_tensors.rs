@@ -176,7 +176,7 @@ async fn malformed_uploads_are_refused_by_their_field_and_hold_nothing() {
         (vec![first(header(v1::Dtype::F32, &[0, i64::MAX]), &[])], "header.shape"),
         (vec![first(v1::UploadTensorHeader { device: "cuda:99".to_owned(), ..good() }, &[0; 8])], "header.device"),
         (vec![first(v1::UploadTensorHeader { ttl: ttl(0, 0), ..good() }, &[0; 8])], "header.ttl"),
-        (vec![first(v1::UploadTensorHeader { ttl: ttl(-1, 0), ..good() }, &[0; 8])], "header.ttl"),
+        (vec![first(v1::UploadTensorHeader { ttl: ttl(-1, 0), ..good() }, &[0; 8])], "got -1s"),
         (vec![first(v1::UploadTensorHeader { ttl: ttl(1 << 40, 0), ..good() }, &[0; 8])], "header.ttl"),
         (vec![first(good(), &[0; 7])], "data"),
         (vec![first(good(), &[0; 9])], "data"),

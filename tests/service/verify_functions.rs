@@ -572,8 +572,10 @@ async fn functions_and_cases_that_do_not_fit_are_refused() {
         ..Default::default()
     };
     let given = || v1::VerifyHeader { subject: Some(Subject::GivenOutputs(v1::GivenOutputs {})), ..good() };
-    let long =
-        v1::CaseLimits { timeout: Some(prost_types::Duration { seconds: 1 << 20, nanos: 0 }), ..Default::default() };
+    let [long, negative] = [1 << 20, -1].map(|seconds| {
+        let timeout = Some(prost_types::Duration { seconds, nanos: 0 });
+        Some(v1::CaseLimits { timeout, ..Default::default() })
+    });
     let invalid = v1::WasmFunction { module: b"\0asm".to_vec().into(), ..wasm("line") };
     let warp = "import warp as wp\n@wp.kernel\ndef k(y: wp.array(dtype=float)):\n    y[wp.tid()] = 1.0\n";
     let with_cases = {
@@ -587,7 +589,8 @@ async fn functions_and_cases_that_do_not_fit_are_refused() {
         (start(header("nothing", source)), "header.wasm.function"),
         (start(header("line", "def line(x: float) -> float:\n    return x\n")), "header.wasm.params"),
         (start(v1::VerifyHeader { subject: Some(Subject::Wasm(invalid)), ..good() }), "header.wasm.module"),
-        (start(v1::VerifyHeader { limits: Some(long), ..good() }), "header.limits.timeout"),
+        (start(v1::VerifyHeader { limits: long, ..good() }), "header.limits.timeout"),
+        (start(v1::VerifyHeader { limits: negative, ..good() }), "got -1s"),
         (start(v1::VerifyHeader { max_counterexamples: Some(u32::MAX), ..good() }), "header.max_counterexamples"),
         (start(v1::VerifyHeader { outcome_policy: 9, ..good() }), "header.outcome_policy"),
         (start(expecting("assertion")), "header.expected_outcome"),

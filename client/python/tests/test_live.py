@@ -165,6 +165,8 @@ def test_texts_of_a_collection_have_its_prompts_or_those_of_a_call(client: Clien
         client.create_collection("prompted", model="builtin", document_prompt_name="passage")
     with pytest.raises(InvalidArgumentError, match="prompt: expected none with vectors"):
         collection.search(vectors=[[0.5] * 256], prompt="read ")
+    with pytest.raises(InvalidArgumentError, match="prompt: expected none with prompt_name, got both"):
+        client.embed(["a file"], prompt="read ", prompt_name="query")
     collection.delete()
     plain = client.create_collection(f"python-{uuid.uuid4().hex}", model="builtin")
     assert plain.describe().document_prompt is None and plain.describe().query_prompt is None

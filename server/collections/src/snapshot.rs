@@ -192,7 +192,10 @@ impl Env {
 
     /// Access to a URL if it is within a folder that the settings allow.
     fn access(&self, given: &str) -> Result<Access, CollectionError> {
-        let url = Url::parse(given).map_err(|error| CollectionError::invalid("url", format!("{given:?}: {error}")))?;
+        if given.is_empty() {
+            return Err(CollectionError::invalid("url", "expected the URL of a snapshot or of their folder, got none"));
+        }
+        let url = accelerd_store::parse_url(given)?;
         let offered = self.settings.snapshot_folders.iter().chain([&self.settings.snapshot_url]);
         let mut offered = offered.filter_map(|folder| Url::parse(folder).ok());
         if let Some(folder) = offered.find(|folder| is_within(&url, folder)) {

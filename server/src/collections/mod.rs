@@ -57,7 +57,7 @@ impl TextEmbedder for Embedder {
     ) -> BoxFuture<'a, Result<(Matrix, String), BoxError>> {
         let embedded = async move {
             let TextOptions { dimensions, prompt, may_wait } = options;
-            let options = Options { waits: may_wait, ..Options::unit(dimensions) }.with_prompt(prompt);
+            let options = Options { waits: may_wait, prompt, ..Options::unit(dimensions) };
             let model = self.model(model)?;
             let embedded = Embedder::embed(self, &model, Input::Texts(texts), &options, context).await?;
             Ok::<_, BoxError>((embedded.matrix()?, model.digest().to_owned()))

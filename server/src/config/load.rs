@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
+    net::SocketAddr,
     path::Path,
 };
 
@@ -12,8 +13,9 @@ use config::{Environment, File, FileFormat, Value, ValueKind, builder::DefaultSt
 use super::{
     bounds, budgets,
     log_filter::log_filter,
+    names,
     redact::without_credentials,
-    settings::Config,
+    settings::{Config, Server},
     variables,
     written::{self, ENVIRONMENT, FLAG},
 };
@@ -46,6 +48,7 @@ impl fmt::Display for ConfigErrors {
         let count = self.0.len();
         write!(f, "{count} invalid {}:", if count == 1 { "setting" } else { "settings" })?;
         for ConfigError { key, origin, reason } in &self.0 {
+            let key = if key.is_empty() { "\"\"" } else { key };
             write!(f, "\n  {key} ({origin}): {reason}")?;
         }
         Ok(())
@@ -158,19 +161,24 @@ fn is_variable_of(variable: &str, key: &str) -> bool {
 
 /// The error of one setting applied to the defaults, if it is invalid.
 fn check_alone(defaults: Builder, known: &Leaves, key: &str, value: &Value) -> Option<ConfigError> {
+    let refused = |reason: String| Some(ConfigError { key: key.to_owned(), origin: origin(value), reason });
+    if let Some(reason) = names::misnamed(known, key) {
+        return refused(reason);
+    }
     let with = defaults.set_override(key, value.clone());
-    let refused = with.and_then(Builder::build).and_then(config::Config::try_deserialize::<Config>).err();
-    let refused = refused.map(|error| error.to_string());
-    // An override of a lane has the kind of the default.
-    let lane = key.strip_prefix("lanes.").and_then(|rest| rest.split_once('.'));
-    let default = known.get(key).or_else(|| known.get(&format!("lanes.default.{}", lane?.1)));
-    let mismatch = default.and_then(|default| written::mismatch(&default.kind, &value.kind));
+    let error = with.and_then(Builder::build).and_then(config::Config::try_deserialize::<Config>).err();
+    let error = error.map(|error| error.to_string());
+    let is_table = matches!(value.kind, ValueKind::Table(_));
+    let mismatch = match names::default_of(known, key) {
+        Some(default) => written::mismatch(&default.kind, &value.kind),
+        None if is_table => None,
+        None => names::expected_table(known, key),
+    };
     // The errors that the settings raise themselves say more than that the kind is another one.
-    let own = refused.as_deref().filter(|text| text.starts_with("expected ") || mismatch.is_none());
+    let own = error.as_deref().filter(|text| text.starts_with("expected ") || mismatch.is_none());
     let expected = own.map(written::expected).or(mismatch)?;
     let is_unknown = expected.starts_with("unknown field");
-    let reason = if is_unknown { expected } else { format!("{expected}, got {}", written::shown(value)) };
-    Some(ConfigError { key: key.to_owned(), origin: origin(value), reason })
+    refused(if is_unknown { expected } else { format!("{expected}, got {}", written::shown(value)) })
 }
 
 fn origin(value: &Value) -> String {
@@ -225,6 +233,9 @@ fn check(config: &Config, written: &Leaves) -> Vec<ConfigError> {
         "sandbox.case_memory",
         "expected less than sandbox.memory: a process needs memory for more than one instance",
     );
+    for (key, reason) in shared_addresses(&config.server) {
+        expect(false, key, &reason);
+    }
     let is_set = |path: &Path| !path.as_os_str().is_empty();
     let tls = &config.tls;
     expect(
@@ -250,7 +261,7 @@ fn check(config: &Config, written: &Leaves) -> Vec<ConfigError> {
     let folders = config.store.snapshot_folders.iter().map(|url| ("store.snapshot_folders", url));
     let default = Some(("store.snapshot_url", &config.store.snapshot_url)).filter(|(_, url)| !url.is_empty());
     for (key, url) in folders.chain(default) {
-        if let Err(error) = accelerd_store::check_url(&without_credentials(url)) {
+        if let Err(error) = accelerd_store::parse_url(&without_credentials(url)) {
             let reason = format!("expected a URL such as file:///snapshots or s3://bucket/snapshots: {error}");
             expect(false, key, &reason);
         }
@@ -266,6 +277,27 @@ fn check(config: &Config, written: &Leaves) -> Vec<ConfigError> {
         "expected off, error, warn, info, debug, trace or a filter of these",
     );
     errors
+}
+
+/// The listeners whose address is that of another one. Port 0 is a free one each time.
+fn shared_addresses(server: &Server) -> Vec<(&'static str, String)> {
+    let listeners = [
+        ("server.listen", server.listen),
+        ("server.admin_listen", server.admin_listen),
+        ("server.health_listen", server.health_listen),
+    ];
+    let shared = listeners.iter().enumerate().filter_map(|(nth, (key, address))| {
+        let (other, of_other) = listeners[..nth].iter().find(|(_, other)| overlap(*address, *other))?;
+        Some((*key, format!("expected another address than that of {other}, {of_other}, got {address}")))
+    });
+    shared.collect()
+}
+
+/// Returns true if two listeners cannot have these addresses. An unspecified IP address includes all of its family.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let [a, b] = [one, other].map(|address| address.ip().to_canonical());
+    let includes = a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified());
+    one.port() != 0 && one.port() == other.port() && (a == b || includes)
 }
 
 fn is_http(text: &str) -> bool {

@@ -6,6 +6,7 @@ mod deserialize;
 mod load;
 mod log_filter;
 mod memory;
+mod names;
 mod redact;
 mod reflection;
 mod settings;

@@ -33,9 +33,12 @@ fn correction(name: &str, settings: &BTreeSet<String>) -> Option<Refused> {
     let meant = settings.iter().find(|key| words(key) == words(rest));
     let variable = meant.map(|key| format!("{PREFIX}{}", key.replace('.', "__").to_ascii_uppercase()));
     // Other variables of the project have one underscore between all words.
-    let has_prefix = rest.starts_with('_');
-    let is_near =
-        if has_prefix { variable.as_ref().is_some_and(|variable| *variable != upper) } else { rest.contains("__") };
+    let is_near = match rest.strip_prefix('_') {
+        Some(path) => {
+            path.split("__").any(str::is_empty) || variable.as_ref().is_some_and(|variable| *variable != upper)
+        }
+        None => rest.contains("__"),
+    };
     is_near.then(|| {
         let expected = variable.unwrap_or_else(|| format!("a name such as {PREFIX}SERVER__LISTEN"));
         (name.to_owned(), format!("expected {expected}, with two underscores after each word of its path"))
@@ -63,6 +66,10 @@ mod tests {
             ("ACCELERD__SERVER__ADMIN__LISTEN", "ACCELERD__SERVER__ADMIN_LISTEN"),
             ("ACCELERD__MODELS_HUB__CACHE", "ACCELERD__MODELS__HUB__CACHE"),
             ("ACCELERD_NOTHING__OF_THIS", "a name such as ACCELERD__SERVER__LISTEN"),
+            ("ACCELERD__", "a name such as ACCELERD__SERVER__LISTEN"),
+            ("ACCELERD__SERVER__LISTEN__", "ACCELERD__SERVER__LISTEN"),
+            ("ACCELERD__SERVER____LISTEN", "a name such as ACCELERD__SERVER__LISTEN"),
+            ("ACCELERD__SERVER__", "a name such as ACCELERD__SERVER__LISTEN"),
         ] {
             let reason = corrected(name).unwrap_or_default();
             assert!(reason.starts_with(&format!("expected {meant}, with two underscores")), "{name}: {reason}");

@@ -1,29 +1,26 @@
 //! Drains and resumes at a caller's request.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use accelerd_engine::{Drained, SubmitError};
 
-use super::DaemonService;
+use super::{DaemonService, service::within};
 use crate::{
     auth::caller::Caller,
-    error::{ApiError, Decoded},
+    error::{ApiError, RequestedTime},
     sandbox::Sandboxes,
 };
 
-/// Maximum timeout of a drain, as of the setting.
-const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+/// Permitted timeouts of a drain, as of the setting.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
 
 impl DaemonService {
     /// Stops accepting work, and waits until accepted work is done or the timeout is over; without one, that of the settings.
     /// Continues if the future is dropped.
-    pub(crate) async fn drain(&self, caller: &Caller, timeout: Decoded<Option<Duration>>) -> Result<Drained, ApiError> {
+    pub(crate) async fn drain(&self, caller: &Caller, timeout: RequestedTime) -> Result<Drained, ApiError> {
         let drain = &self.app.config.drain;
         check_allowed(drain.allow_rpc)?;
-        let timeout = timeout?.unwrap_or(drain.timeout);
-        if timeout > MAX_TIMEOUT {
-            return Err(ApiError::invalid("timeout", format!("expected at most {MAX_TIMEOUT:?}, got {timeout:?}")));
-        }
+        let timeout = within("timeout", timeout.unwrap_or(Ok(drain.timeout)), TIMEOUTS)?;
         tracing::warn!(?timeout, "draining at a client's request");
         caller.record_change("");
         let ticket = self.app.health.begin_drain();

@@ -10,13 +10,31 @@ use super::{
     report::report,
     stats::{self, DaemonStats, DeviceStatus},
 };
-use crate::{app::App, auth::caller::Caller, error::ApiError};
+use crate::{
+    app::App,
+    auth::caller::Caller,
+    error::{ApiError, RequestedTime},
+};
 
 /// Permitted intervals of a watch.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
 /// Interval of a watch if the request does not set one.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A time within bounds.
+pub(super) fn within(
+    field: &str,
+    requested: Result<Duration, String>,
+    bounds: RangeInclusive<Duration>,
+) -> Result<Duration, ApiError> {
+    let got = match requested {
+        Ok(time) if bounds.contains(&time) => return Ok(time),
+        Ok(time) => format!("{time:?}"),
+        Err(negative) => negative,
+    };
+    Err(ApiError::invalid(field, format!("expected {:?} to {:?}, got {got}", bounds.start(), bounds.end())))
+}
 
 /// The daemon as its operators see it.
 #[derive(Debug)]
@@ -43,12 +61,8 @@ impl DaemonService {
     }
 
     /// Statistics at an interval, until the daemon closes.
-    pub(crate) fn watch(&self, requested: Option<Duration>) -> Result<BoxStream<'static, DaemonStats>, ApiError> {
-        let requested = requested.unwrap_or(DEFAULT_INTERVAL);
-        if !INTERVALS.contains(&requested) {
-            let reason = format!("expected {:?} to {:?}, got {requested:?}", INTERVALS.start(), INTERVALS.end());
-            return Err(ApiError::invalid("interval", reason));
-        }
+    pub(crate) fn watch(&self, requested: RequestedTime) -> Result<BoxStream<'static, DaemonStats>, ApiError> {
+        let requested = within("interval", requested.unwrap_or(Ok(DEFAULT_INTERVAL)), INTERVALS)?;
         let mut ticks = interval(requested);
         // A slow reader gets the newest sample, not the missed ones.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -74,6 +74,9 @@ impl Embedder {
 
     /// Resolves a path, if the requester may load from it.
     fn locate(&self, requester: Requester, path: &str) -> Result<Location, ApiError> {
+        if path.is_empty() {
+            return Err(ApiError::invalid("path", "expected a folder, a file or hf://OWNER/NAME, got none"));
+        }
         match (Repo::parse(path), requester) {
             (Some(repo), _) => {
                 let repo = repo?;

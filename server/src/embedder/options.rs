@@ -29,10 +29,8 @@ pub struct Options {
     pub pooling: Option<Pooling>,
     /// Parts to embed instead of whole texts.
     pub spans: Vec<Span>,
-    /// Name of one of the model's prompts.
-    pub prompt_name: String,
-    /// A literal prompt.
-    pub prompt: Option<String>,
+    /// Prompt of texts.
+    pub prompt: PromptChoice,
     /// Side from which long texts are truncated; `None` means the model's.
     pub truncation_side: Option<TruncationSide>,
     /// Treatment of long texts.
@@ -62,17 +60,6 @@ impl Options {
     /// Vectors of `dimensions` leading dimensions, normalised to unit length.
     pub fn unit(dimensions: u32) -> Self {
         Self { dimensions, normalize: Some(true), ..Self::default() }
-    }
-
-    /// Sets the prompt.
-    #[must_use]
-    pub fn with_prompt(mut self, prompt: PromptChoice) -> Self {
-        match prompt {
-            PromptChoice::Default => {}
-            PromptChoice::Named(name) => self.prompt_name = name,
-            PromptChoice::Text(text) => self.prompt = Some(text),
-        }
-        self
     }
 
     pub(super) fn resolve(&self, model: &Model, takes_texts: bool) -> Result<ResolvedOptions, ApiError> {
@@ -135,20 +122,19 @@ impl Options {
     }
 
     fn prompt(&self, model: &Model) -> Result<String, ApiError> {
-        match (&self.prompt, self.prompt_name.as_str()) {
-            (Some(prompt), _) => Ok(prompt.clone()),
-            (None, "") => Ok(prompts::default(model).text),
-            (None, name) => Ok(prompts::named(model, name, "prompt_name")?.to_owned()),
+        match &self.prompt {
+            PromptChoice::Default => Ok(prompts::default(model).text),
+            PromptChoice::Named(name) => Ok(prompts::named(model, name, "prompt_name")?.to_owned()),
+            PromptChoice::Text(text) => Ok(text.clone()),
         }
     }
 
     fn no_prompt(&self) -> Result<String, ApiError> {
-        let field = if self.prompt.as_ref().is_some_and(|prompt| !prompt.is_empty()) {
-            "prompt"
-        } else if self.prompt_name.is_empty() {
-            return Ok(String::new());
-        } else {
-            "prompt_name"
+        let field = match &self.prompt {
+            PromptChoice::Default => return Ok(String::new()),
+            PromptChoice::Text(text) if text.is_empty() => return Ok(String::new()),
+            PromptChoice::Text(_) => "prompt",
+            PromptChoice::Named(_) => "prompt_name",
         };
         Err(ApiError::invalid(field, "expected none with tokens"))
     }

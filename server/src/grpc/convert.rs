@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use accelerd_collections::PromptChoice;
 use accelerd_kernels::Matrix;
 use accelerd_proto::v1::{Dtype, PointIds, Tensor};
 use accelerd_store::Ids;
@@ -73,6 +74,23 @@ pub fn uuid_text(id: [u8; 16]) -> String {
     uuid::Uuid::from_bytes(id).hyphenated().to_string()
 }
 
+/// The prompt that a request asks for, by its name or in its own words. `field` is that of the words.
+pub fn prompt(field: &str, name: String, text: Option<String>) -> Result<PromptChoice, ApiError> {
+    match (name.is_empty(), text) {
+        (true, None) => Ok(PromptChoice::Default),
+        (true, Some(text)) => Ok(PromptChoice::Text(text)),
+        (false, None) => Ok(PromptChoice::Named(name)),
+        (false, Some(_)) => Err(ApiError::invalid(field, format!("expected none with {field}_name, got both"))),
+    }
+}
+
+/// The time that a request sets, or the negative one as text.
+pub fn time(requested: prost_types::Duration) -> Result<Duration, String> {
+    let prost_types::Duration { seconds, nanos } = requested.normalized();
+    let time = Duration::new(seconds.unsigned_abs(), nanos.unsigned_abs());
+    if seconds < 0 || nanos < 0 { Err(format!("-{time:?}")) } else { Ok(time) }
+}
+
 /// The timestamp of `ms` milliseconds since the Unix epoch.
 pub fn timestamp(ms: u64) -> Timestamp {
     let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
@@ -107,6 +125,16 @@ mod tests {
         assert_eq!(error(Dtype::F16.into()), "queries.dtype: expected DTYPE_F32, got DTYPE_F16");
         assert_eq!(error(77), "queries.dtype: expected DTYPE_F32, got 77");
         assert_eq!(error(Dtype::F32.into()), "queries.shape: expected 2 extents, got 1");
+    }
+
+    #[test]
+    fn a_negative_time_is_shown() {
+        let time = |seconds, nanos| time(prost_types::Duration { seconds, nanos });
+        assert_eq!(time(1, 500_000_000), Ok(Duration::from_millis(1500)));
+        assert_eq!(time(1, -250_000_000), Ok(Duration::from_millis(750)));
+        for (seconds, nanos, shown) in [(-1, 0, "-1s"), (0, -5, "-5ns"), (i64::MIN, 0, "-9223372036854775808s")] {
+            assert_eq!(time(seconds, nanos), Err(shown.to_owned()));
+        }
     }
 
     #[test]

@@ -16,8 +16,7 @@ use crate::{
         memory::PlaceUse,
         stats::{DaemonStats, DeviceStatus, KernelTotals, VERSION, cancelled_count, limit_bytes},
     },
-    error::{ApiError, Decoded},
-    grpc::{call::Responses, handlers::DeviceService},
+    grpc::{call::Responses, convert, handlers::DeviceService},
     status,
 };
 
@@ -49,7 +48,7 @@ impl DeviceService for Devices {
         &self,
         request: Request<pb::WatchRequest>,
     ) -> Result<Response<Responses<pb::WatchResponse>>, Status> {
-        let samples = self.0.watch(duration("interval", request.into_inner().interval)?)?;
+        let samples = self.0.watch(request.into_inner().interval.map(convert::time))?;
         let response = |sample| Ok(pb::WatchResponse { stats: Some(stats(sample)) });
         let draining = stream::once(ready(Err(status::draining())));
         Ok(Response::new(samples.map(response).chain(draining).boxed()))
@@ -65,7 +64,7 @@ impl DeviceService for Devices {
 
     async fn drain(&self, request: Request<pb::DrainRequest>) -> Result<Response<pb::DrainResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let timeout = duration("timeout", request.into_inner().timeout);
+        let timeout = request.into_inner().timeout.map(convert::time);
         let Drained { complete, remaining } = self.0.drain(&caller, timeout).await?;
         Ok(Response::new(pb::DrainResponse { complete, remaining_count: remaining }))
     }
@@ -74,13 +73,6 @@ impl DeviceService for Devices {
         let resumed = self.0.resume(&Caller::of(request.extensions()))?;
         Ok(Response::new(pb::ResumeResponse { resumed }))
     }
-}
-
-/// A duration in a request; negative ones are invalid.
-fn duration(field: &str, requested: Option<prost_types::Duration>) -> Decoded<Option<Duration>> {
-    let Some(requested) = requested else { return Ok(None) };
-    let converted = Duration::try_from(requested);
-    converted.map(Some).map_err(|error| ApiError::invalid(field, error.to_string()))
 }
 
 fn stats(stats: DaemonStats) -> pb::GetStatsResponse {
@@ -207,21 +199,5 @@ fn kernel(kernel: &KernelTotals) -> pb::KernelStats {
         total: proto_duration(kernel.total),
         device: kernel.device.to_string(),
         moved_bytes: kernel.moved_bytes,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_negative_duration_is_rejected_by_name() {
-        let negative = prost_types::Duration { seconds: -1, nanos: 0 };
-        assert!(
-            matches!(duration("interval", Some(negative)), Err(ApiError::Invalid { field, .. }) if field == "interval")
-        );
-        let positive = prost_types::Duration { seconds: 1, nanos: 500_000_000 };
-        assert_eq!(duration("interval", Some(positive)).expect("valid"), Some(Duration::from_millis(1500)));
-        assert_eq!(duration("interval", None).expect("valid"), None);
     }
 }

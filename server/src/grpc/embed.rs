@@ -161,8 +161,7 @@ fn options(request: pb::EmbedRequest) -> Decoded<Options> {
             pb::Pooling::None => Some(Pooling::None),
         },
         spans: request.spans.into_iter().map(span).collect(),
-        prompt_name: request.prompt_name,
-        prompt: request.prompt,
+        prompt: convert::prompt("prompt", request.prompt_name, request.prompt)?,
         truncation_side: match enum_value::<pb::TruncationSide>("truncation_side", request.truncation_side)? {
             pb::TruncationSide::Unspecified => None,
             pb::TruncationSide::Right => Some(TruncationSide::Right),

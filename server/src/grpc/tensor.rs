@@ -19,10 +19,11 @@ use crate::{
     grpc::{
         call::{ChargedRequests, Requests, Responses},
         context::context,
+        convert,
         delivery::Delivery,
         handlers::TensorService,
         tensor_graph::{attributes, data_parallel, node, response_bytes},
-        tensor_value::{self, requested_time, sources, tensor_type},
+        tensor_value::{self, sources, tensor_type},
     },
     status,
     tensors::{
@@ -69,7 +70,7 @@ impl Tensors {
             inputs: sources("inputs", inputs)?,
             nodes: nodes.into_iter().map(node).collect::<Result<_, _>>()?,
             outputs: outputs.into_iter().map(output).collect(),
-            ttl: requested_time(keep_ttl),
+            ttl: keep_ttl.map(convert::time),
             placement: match parallel {
                 None => Placement::Device(device),
                 Some(_) if !device.is_empty() => {
@@ -95,7 +96,7 @@ impl Tensors {
 /// The header of an upload.
 fn upload_header(header: pb::UploadTensorHeader) -> Result<UploadHeader, ApiError> {
     let of = tensor_type("header", header.dtype, &header.shape)?;
-    Ok(UploadHeader { of, device: header.device, ttl: requested_time(header.ttl) })
+    Ok(UploadHeader { of, device: header.device, ttl: header.ttl.map(convert::time) })
 }
 
 /// The messages of a download, of which the first describes the tensor.
@@ -119,9 +120,7 @@ fn execute_response(outputs: GraphOutputs) -> pb::ExecuteResponse {
 
 fn op_benchmark(request: pb::BenchmarkOpRequest) -> Result<OpBenchmark, ApiError> {
     let pb::BenchmarkOpRequest { op, operands, attributes: named, result_count, device, .. } = request;
-    let max_time = request.max_time.map(|requested| {
-        Duration::try_from(requested).map_err(|_| format!("{}s and {}ns", requested.seconds, requested.nanos))
-    });
+    let max_time = request.max_time.map(convert::time);
     let operand = |(nth, operand): (usize, pb::BenchmarkOperand)| {
         let of = tensor_type(&format!("operands[{nth}]"), operand.dtype, &operand.shape)?;
         Ok(BenchmarkOperand { of, integers_below: operand.integers_below })
@@ -253,7 +252,7 @@ impl TensorService for Tensors {
         let caller = Caller::of(request.extensions());
         let context = context(&request);
         let pb::CopyTensorRequest { handle, device, ttl } = request.into_inner();
-        let request = CopyRequest { handle, device, ttl: requested_time(ttl) };
+        let request = CopyRequest { handle, device, ttl: ttl.map(convert::time) };
         let listed = self.resident.copy(&caller, context, request).await?;
         let response = pb::CopyTensorResponse { tensor: Some(tensor_value::resident(&listed)) };
         Ok(self.respond(&caller, response, &[listed]))

@@ -72,11 +72,6 @@ pub(super) fn extents(of: &TensorType) -> Vec<i64> {
     of.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
 }
 
-/// A time that a request sets; an error names the value that is no time.
-pub(super) fn requested_time(requested: Option<prost_types::Duration>) -> Option<Result<Duration, String>> {
-    requested.map(|requested| Duration::try_from(requested).map_err(|error| error.to_string()))
-}
-
 /// A resident tensor, for its owner.
 pub(super) fn resident(listed: &Listed) -> pb::ResidentTensor {
     let now = SystemTime::now();

@@ -16,7 +16,7 @@ use accelerd_sandbox::{
 use bytes::Bytes;
 
 pub(crate) use self::{
-    request::{CudaParam, CudaSubject, EvaluationRequest, Expected, RequestedTimeout},
+    request::{CudaParam, CudaSubject, EvaluationRequest, Expected},
     runs::ParamKind,
 };
 use self::{

@@ -1,13 +1,14 @@
-//! `grpc-timeout`: passes the deadline on to the engine and ends calls with `DEADLINE_EXCEEDED`.
+//! `grpc-timeout`: passes the deadline on to the engine and ends calls with `DEADLINE_EXCEEDED`. A malformed one is refused.
 
 use std::{
-    future::Future,
+    future::{Future, Ready, ready},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{self, Context, Poll},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use futures::future::Either;
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -15,7 +16,7 @@ use tokio::time::Sleep;
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-use crate::status;
+use crate::{error::ApiError, status};
 
 /// The deadline of a call, in the extensions of a request with `grpc-timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +25,35 @@ pub struct Deadline(pub Instant);
 /// Longer timeouts count as none: they would overflow `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Parses `grpc-timeout`: at most eight digits and a unit. Anything else counts as absent.
-pub fn parse(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get("grpc-timeout")?.as_bytes();
+/// The request header with the timeout.
+const TIMEOUT: &str = "grpc-timeout";
+
+/// The timeout of a call, if it has one.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
+    let Some(value) = headers.get(TIMEOUT).map(|value| value.as_bytes()) else { return Ok(None) };
+    let timeout = parse(value).ok_or_else(|| {
+        let got = String::from_utf8_lossy(value);
+        ApiError::invalid(TIMEOUT, format!("expected 1 to 8 digits and a unit of H, M, S, m, u or n, got {got:?}"))
+    })?;
+    Ok(Some(timeout).filter(|timeout| *timeout < MAX_TIMEOUT))
+}
+
+/// Parses a value of `grpc-timeout`.
+fn parse(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let amount = digits.iter().fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-    let timeout = match unit {
-        b'H' => Duration::from_secs(amount * 3600),
-        b'M' => Duration::from_secs(amount * 60),
-        b'S' => Duration::from_secs(amount),
-        b'm' => Duration::from_millis(amount),
-        b'u' => Duration::from_micros(amount),
-        b'n' => Duration::from_nanos(amount),
-        _ => return None,
-    };
-    Some(timeout).filter(|timeout| *timeout < MAX_TIMEOUT)
+    match unit {
+        b'H' => Some(Duration::from_secs(amount * 3600)),
+        b'M' => Some(Duration::from_secs(amount * 60)),
+        b'S' => Some(Duration::from_secs(amount)),
+        b'm' => Some(Duration::from_millis(amount)),
+        b'u' => Some(Duration::from_micros(amount)),
+        b'n' => Some(Duration::from_nanos(amount)),
+        _ => None,
+    }
 }
 
 /// Ends calls at their deadline.
@@ -66,20 +78,30 @@ where
 {
     type Response = Response<DeadlineBody>;
     type Error = S::Error;
-    type Future = DeadlineFuture<S::Future>;
+    type Future = Either<Ready<Result<Response<DeadlineBody>, S::Error>>, DeadlineFuture<S::Future>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(cx)
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let timer = parse(request.headers()).map(|timeout| {
+        let timeout = match timeout(request.headers()) {
+            Ok(Some(Duration::ZERO)) => return refused(status::deadline_exceeded()),
+            Ok(timeout) => timeout,
+            Err(error) => return refused(error.into()),
+        };
+        let timer = timeout.map(|timeout| {
             let deadline = tokio::time::Instant::now() + timeout;
             request.extensions_mut().insert(Deadline(deadline.into_std()));
             Box::pin(tokio::time::sleep_until(deadline))
         });
-        DeadlineFuture { inner: self.0.call(request), timer }
+        Either::Right(DeadlineFuture { inner: self.0.call(request), timer })
     }
+}
+
+/// The response to a call that does not reach its service.
+fn refused<E, F>(status: Status) -> Either<Ready<Result<Response<DeadlineBody>, E>>, F> {
+    Either::Left(ready(Ok(status.into_http::<Body>().map(|inner| DeadlineBody { inner, timer: None }))))
 }
 
 pin_project! {
@@ -106,7 +128,7 @@ where
             return Poll::Ready(result.map(|response| response.map(|body| DeadlineBody { inner: body, timer })));
         }
         let Some(timer) = this.timer else { return Poll::Pending };
-        ready!(timer.as_mut().poll(cx));
+        task::ready!(timer.as_mut().poll(cx));
         let response = status::deadline_exceeded().into_http::<Body>();
         Poll::Ready(Ok(response.map(|body| DeadlineBody { inner: body, timer: None })))
     }
@@ -128,7 +150,7 @@ impl HttpBody for DeadlineBody {
             return Poll::Ready(frame);
         }
         let Some(timer) = &mut self.timer else { return Poll::Pending };
-        ready!(timer.as_mut().poll(cx));
+        task::ready!(timer.as_mut().poll(cx));
         self.timer = None;
         self.inner = Body::empty();
         let mut trailers = HeaderMap::new();
@@ -155,30 +177,40 @@ mod tests {
 
     use super::*;
 
-    fn timeout(value: &str) -> Option<Duration> {
-        let mut headers = HeaderMap::new();
-        headers.insert("grpc-timeout", value.parse().expect("a header value"));
-        parse(&headers)
-    }
-
     fn request(timeout: &str) -> Request<()> {
         Request::builder().header("grpc-timeout", timeout).body(()).expect("a request")
     }
 
     #[test]
     fn every_unit_is_parsed() {
-        assert_eq!(timeout("2H"), Some(Duration::from_secs(7200)));
-        assert_eq!(timeout("3M"), Some(Duration::from_secs(180)));
-        assert_eq!(timeout("4S"), Some(Duration::from_secs(4)));
-        assert_eq!(timeout("5m"), Some(Duration::from_millis(5)));
-        assert_eq!(timeout("6u"), Some(Duration::from_micros(6)));
-        assert_eq!(timeout("7n"), Some(Duration::from_nanos(7)));
+        assert_eq!(parse(b"2H"), Some(Duration::from_secs(7200)));
+        assert_eq!(parse(b"3M"), Some(Duration::from_secs(180)));
+        assert_eq!(parse(b"4S"), Some(Duration::from_secs(4)));
+        assert_eq!(parse(b"5m"), Some(Duration::from_millis(5)));
+        assert_eq!(parse(b"6u"), Some(Duration::from_micros(6)));
+        assert_eq!(parse(b"7n"), Some(Duration::from_nanos(7)));
     }
 
     #[test]
-    fn malformed_and_excessive_timeouts_count_as_absent() {
-        for value in ["", "S", "1", "1s", "-1S", "+1S", "1.5S", "123456789S", "99999999H", "1S "] {
-            assert_eq!(timeout(value), None, "{value:?}");
+    fn an_excessive_timeout_counts_as_none() {
+        assert_eq!(timeout(request("99999999H").headers()).expect("well-formed"), None);
+    }
+
+    #[tokio::test]
+    async fn a_malformed_timeout_and_one_of_zero_end_the_call_before_its_service() {
+        let refused = async |value: &str| {
+            let reached = service_fn(|_: Request<()>| async { Err::<Response<Body>, _>(()) });
+            let response = DeadlineLayer.layer(reached).oneshot(request(value)).await.expect("it is not reached");
+            Status::from_header_map(response.headers()).expect("a status")
+        };
+        for value in ["", "S", "1", "1s", "1x", "-1S", "+1S", "1.5S", "123456789S", "1 S"] {
+            let status = refused(value).await;
+            let expected =
+                format!("grpc-timeout: expected 1 to 8 digits and a unit of H, M, S, m, u or n, got {value:?}");
+            assert_eq!((status.code(), status.message()), (Code::InvalidArgument, &*expected));
+        }
+        for value in ["0n", "0H", "00000000S"] {
+            assert_eq!(refused(value).await.code(), Code::DeadlineExceeded, "{value}");
         }
     }
 

@@ -11,13 +11,13 @@ use super::{
     graph_executor::{Execution, GraphExecutor, GraphOutputs, GraphRequest},
     placement::device_of_most,
     plan_checks::in_graph,
-    resident_tensors::{RequestedTtl, named},
+    resident_tensors::named,
     source::TensorSource,
     table::Listed,
 };
 use crate::{
     auth::{caller::Caller, role::Role},
-    error::ApiError,
+    error::{ApiError, RequestedTime},
 };
 
 /// A graph to execute.
@@ -27,7 +27,7 @@ pub(crate) struct GraphCall {
     pub(crate) nodes: Vec<NodeSpec>,
     pub(crate) outputs: Vec<GraphOutput>,
     /// Of the outputs that are kept.
-    pub(crate) ttl: RequestedTtl,
+    pub(crate) ttl: RequestedTime,
     pub(crate) placement: Placement,
     /// The bytes of a response with outputs of these types, of which some are kept.
     pub(crate) response_bytes: fn(&[TensorType], &[bool]) -> usize,

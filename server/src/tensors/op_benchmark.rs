@@ -14,7 +14,7 @@ use super::{
     plan_checks::{check_steps, invalid},
     resident_tensors::ResidentTensors,
 };
-use crate::error::ApiError;
+use crate::error::{ApiError, RequestedTime};
 
 /// The most repetitions, and those of a request that sets none.
 const MAX_REPETITIONS: u32 = 10_000;
@@ -38,8 +38,8 @@ pub(crate) struct OpBenchmark {
     pub(crate) device: String,
     /// 0 for the default.
     pub(crate) repetition_count: u32,
-    /// Time after which no repetition begins; an error names the value that is no time.
-    pub(crate) max_time: Option<Result<Duration, String>>,
+    /// Time after which no repetition begins.
+    pub(crate) max_time: RequestedTime,
 }
 
 /// An operand to generate.
@@ -102,7 +102,7 @@ impl Benchmarks {
         let got = match requested {
             None => return Ok(max_time),
             Some(Ok(time)) if *time <= max_time => return Ok(*time),
-            Some(Ok(time)) => format!("{}s and {}ns", time.as_secs(), time.subsec_nanos()),
+            Some(Ok(time)) => format!("{time:?}"),
             Some(Err(got)) => got.clone(),
         };
         Err(ApiError::invalid("max_time", format!("expected at least 0s and at most {max_time:?}, got {got}")))

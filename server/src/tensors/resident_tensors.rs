@@ -24,7 +24,11 @@ use super::{
     source::TensorSource,
     table::{Copies, Listed, Quota, ResidentLimit},
 };
-use crate::{auth::caller::Caller, error::ApiError, ledger::RequestMemory};
+use crate::{
+    auth::caller::Caller,
+    error::{ApiError, RequestedTime},
+    ledger::RequestMemory,
+};
 
 /// Bytes of a chunk of a download.
 const DOWNLOAD_CHUNK: usize = 1 << 20;
@@ -32,16 +36,13 @@ const DOWNLOAD_CHUNK: usize = 1 << 20;
 /// Bytes of a step of a copy.
 const COPY_CHUNK: usize = 4 << 20;
 
-/// A time to live that a request sets; an error names the value that is no time.
-pub(crate) type RequestedTtl = Option<Result<Duration, String>>;
-
 /// A tensor to make resident.
 #[derive(Debug)]
 pub(crate) struct UploadHeader {
     pub(crate) of: TensorType,
     /// Empty for the default one.
     pub(crate) device: String,
-    pub(crate) ttl: RequestedTtl,
+    pub(crate) ttl: RequestedTime,
 }
 
 /// A tensor to copy to a device.
@@ -50,7 +51,7 @@ pub(crate) struct CopyRequest {
     pub(crate) handle: String,
     /// Empty for the default one.
     pub(crate) device: String,
-    pub(crate) ttl: RequestedTtl,
+    pub(crate) ttl: RequestedTime,
 }
 
 /// The resident tensors, and the lanes that move their elements.
@@ -135,7 +136,7 @@ impl ResidentTensors {
     }
 
     /// The time to live that a request sets, or else the default.
-    pub(crate) fn ttl(&self, field: &str, requested: RequestedTtl) -> Result<Duration, ApiError> {
+    pub(crate) fn ttl(&self, field: &str, requested: RequestedTime) -> Result<Duration, ApiError> {
         let Tensors { default_ttl, max_ttl, .. } = self.tensors;
         let Some(requested) = requested else { return Ok(default_ttl) };
         let expected = |got: &str| {

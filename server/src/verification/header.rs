@@ -1,7 +1,5 @@
 //! Headers of verifications.
 
-use std::time::Duration;
-
 use accelerd_engine::Context;
 use accelerd_sandbox::CaseLimits;
 
@@ -13,7 +11,10 @@ use super::{
     service::VerificationService,
     sides::{Resolver, Sides, StatedSide},
 };
-use crate::{error::ApiError, kernels::launch::KernelDevice};
+use crate::{
+    error::{ApiError, RequestedTime},
+    kernels::launch::KernelDevice,
+};
 
 /// The most iterations of all loops of a case if a request does not say how many.
 const DEFAULT_LOOP_BUDGET: u64 = 1 << 32;
@@ -39,9 +40,9 @@ pub(crate) struct VerificationRequest {
 }
 
 /// The limits of a case that a client sets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StatedLimits {
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) timeout: RequestedTime,
     pub(crate) fuel: Option<u64>,
     pub(crate) memory_bytes: Option<u64>,
     pub(crate) loop_budget: Option<u64>,
@@ -105,10 +106,13 @@ impl VerificationService {
     fn case_limits(&self, limits: StatedLimits) -> Result<Limits, ApiError> {
         let maximum = self.sandboxes.limits();
         let defaults = CaseLimits::default();
-        let timeout = limits.timeout.unwrap_or(defaults.timeout.min(maximum.case_timeout));
+        let refused = |got: String| {
+            let reason = format!("expected more than 0 s and at most {:?}, got {got}", maximum.case_timeout);
+            ApiError::invalid("header.limits.timeout", reason)
+        };
+        let timeout = limits.timeout.unwrap_or(Ok(defaults.timeout.min(maximum.case_timeout))).map_err(refused)?;
         if timeout.is_zero() || timeout > maximum.case_timeout {
-            let reason = format!("expected more than 0 s and at most {:?}, got {timeout:?}", maximum.case_timeout);
-            return Err(ApiError::invalid("header.limits.timeout", reason));
+            return Err(refused(format!("{timeout:?}")));
         }
         let memory_bytes = limits.memory_bytes.unwrap_or(defaults.memory_bytes.min(maximum.case_memory.as_u64()));
         if memory_bytes > maximum.case_memory.as_u64() {

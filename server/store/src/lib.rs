@@ -112,7 +112,7 @@ pub use manifest::{Chunk, Manifest};
 pub use meta::{CollectionMeta, Metric, Prompt, Prompts, Storage, check_name};
 pub use record::{Ids, Record, Upsert};
 pub use recovery::{Helper, Progress, Recovered, ReplayHooks, Replayed};
-pub use snapshot::{Access, SnapshotReader, SnapshotWriter, Written, check_url, delete_snapshot, probe, snapshots};
+pub use snapshot::{Access, SnapshotReader, SnapshotWriter, Written, delete_snapshot, parse_url, probe, snapshots};
 pub use store::{Options, Staged, Store};
 
 /// Target size of a chunk.

@@ -15,7 +15,7 @@ use object_store::{
     RetryConfig, aws::AmazonS3Builder, azure::MicrosoftAzureBuilder, gcp::GoogleCloudStorageBuilder,
     local::LocalFileSystem, path::Path,
 };
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::{
     Chunk, CollectionMeta, Manifest, StoreError, Upsert,
@@ -191,19 +191,23 @@ pub async fn delete_snapshot(snapshot: &Written, access: &Access) -> Result<(), 
     Ok(())
 }
 
-/// Rejects invalid URLs, unsupported schemes, and URLs that lack a required bucket.
-pub fn check_url(url: &str) -> Result<(), StoreError> {
-    parse(url).map(drop)
+/// Parses a URL. Invalid ones, unsupported schemes, and URLs that lack a required bucket are errors.
+pub fn parse_url(url: &str) -> Result<Url, StoreError> {
+    parse(url).map(|(parsed, ..)| parsed)
 }
 
-fn parse(url: &str) -> Result<(ObjectStoreScheme, Path), StoreError> {
+fn parse(url: &str) -> Result<(Url, ObjectStoreScheme, Path), StoreError> {
     let bad = |reason: String| StoreError::Url { url: url.into(), reason };
-    let parsed = Url::parse(url).map_err(|e| bad(e.to_string()))?;
+    let parsed = Url::parse(url).map_err(|error| match error {
+        ParseError::RelativeUrlWithoutBase => bad("it has no scheme, such as file://".into()),
+        other => bad(other.to_string()),
+    })?;
     check_scheme(&parsed).map_err(|error| error.unwrap_or_else(|| bad("a bucket or container is required".into())))?;
-    ObjectStoreScheme::parse(&parsed).map_err(|error| match parsed.scheme() {
+    let (scheme, path) = ObjectStoreScheme::parse(&parsed).map_err(|error| match parsed.scheme() {
         "file" => bad("expected file:/// and an absolute path".into()),
         _ => bad(error.to_string()),
-    })
+    })?;
+    Ok((parsed, scheme, path))
 }
 
 /// Checks that a folder can be listed. The folder may be missing, its bucket must exist.
@@ -221,7 +225,7 @@ pub async fn probe(url: &str, access: &Access) -> Result<(), StoreError> {
 impl Folder {
     fn open(url: &str, access: &Access) -> Result<Self, StoreError> {
         let bad = |reason: String| StoreError::Url { url: url.into(), reason };
-        let (scheme, path) = parse(url)?;
+        let (_, scheme, path) = parse(url)?;
         let mut local = None;
         let store: Arc<dyn ObjectStore> = if scheme == ObjectStoreScheme::Local {
             let files = LocalFileSystem::new().with_fsync(true);

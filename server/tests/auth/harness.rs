@@ -41,6 +41,7 @@ pub(crate) struct Identity {
 pub(crate) enum Validity {
     Now,
     Expired,
+    Future,
 }
 
 impl Authority {
@@ -64,9 +65,13 @@ impl Authority {
             SanType::DnsName(name.try_into().expect("ascii"))
         }];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        if validity == Validity::Expired {
-            params.not_before = date_time_ymd(2000, 1, 1);
-            params.not_after = date_time_ymd(2001, 1, 1);
+        let years = match validity {
+            Validity::Now => None,
+            Validity::Expired => Some((2000, 2001)),
+            Validity::Future => Some((3000, 3001)),
+        };
+        if let Some((from, to)) = years {
+            (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
         }
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");

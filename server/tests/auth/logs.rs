@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Output, Stdio},
+    sync::mpsc::{Receiver, channel},
     thread::JoinHandle,
 };
 
@@ -10,7 +11,9 @@ use accelerd_proto::v1::{self, tensor_input::Source, tensor_service_client::Tens
 use serde_json::Value;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::harness::{Files, embed, new_collection, one_text, principal, similarity, token, with_token};
+use crate::harness::{
+    Authority, Files, Identity, Validity, embed, new_collection, one_text, principal, similarity, token, with_token,
+};
 
 fn accelerd(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_accelerd"));
@@ -33,6 +36,8 @@ struct Running {
     child: Child,
     channel: Channel,
     log: JoinHandle<Vec<String>>,
+    /// A message for each reload in the log.
+    reloads: Receiver<()>,
 }
 
 impl Running {
@@ -48,18 +53,34 @@ impl Running {
                 break parsed["grpc"].as_str().expect("an address").to_owned();
             }
         };
+        let (reloaded, reloads) = channel();
         let rest = std::thread::spawn(move || {
-            log.extend(lines);
+            log.extend(lines.inspect(|line| {
+                if line.contains(r#""message":"reloaded""#) {
+                    // The test may not wait for it.
+                    let _unread = reloaded.send(());
+                }
+            }));
             log
         });
         let channel = Endpoint::from_shared(format!("http://{address}")).expect("a URI").connect_lazy();
-        Self { child, channel, log: rest }
+        Self { child, channel, log: rest, reloads }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+    }
+
+    /// Has the daemon read its changed credentials, and waits until it has.
+    fn reload(&self) {
+        self.signal("-HUP");
+        self.reloads.recv().expect("it reloads them");
     }
 
     /// Ends the daemon and returns its log.
     fn stop(mut self) -> Vec<String> {
-        let sent = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
-        assert!(sent.success());
+        self.signal("-TERM");
         self.child.wait().expect("it ends");
         self.log.join().expect("the log ends")
     }
@@ -149,6 +170,40 @@ async fn changes_of_resident_tensors_are_audited_with_their_handles() {
         format!("done writer FreeTensors {uploaded},{kept}"),
     ];
     assert_eq!(audited.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_are_not_valid_now_are_served_with_a_warning_of_their_dates() {
+    let files = Files::new();
+    let authority = Authority::new();
+    let write = |validity| {
+        let Identity { certificate, key } = authority.sign("localhost", validity);
+        (files.write("tls.crt", &certificate), files.write("tls.key", &key))
+    };
+    let (certificate, key) = write(Validity::Expired);
+    let settings = [
+        format!("tls.certificate={}", certificate.display()),
+        format!("tls.private_key={}", key.display()),
+        "tls.reload_interval=1day".to_owned(),
+    ];
+    let running = Running::start(&settings.iter().flat_map(|setting| ["--set", setting]).collect::<Vec<_>>());
+    write(Validity::Future);
+    running.reload();
+    write(Validity::Now);
+    running.reload();
+    let log = running.stop();
+    let events = log.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let warnings = events.filter(|event| event["target"] == "accelerd::tls::validity").map(|event| {
+        assert_eq!((&event["level"], event["file"].as_str()), (&"WARN".into(), certificate.to_str()), "{event}");
+        let message = event["message"].as_str().expect("text");
+        let date = [&event["not_after"], &event["not_before"]].into_iter().find_map(Value::as_str).expect("a date");
+        format!("{message}: {date}")
+    });
+    let expected = [
+        "the certificate has expired, so that clients refuse it: 2001-01-01T00:00:00Z",
+        "the certificate is not valid yet, so that clients refuse it: 3000-01-01T00:00:00Z",
+    ];
+    assert_eq!(warnings.collect::<Vec<_>>(), expected);
 }
 
 fn run(arguments: &[&str]) -> Output {

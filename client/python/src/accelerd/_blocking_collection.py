@@ -72,7 +72,7 @@ class Collection:
             payloads: A list of dicts, one per point; or a dict of columns, which is faster: for each field a list or an
                 array with a value per point, None where a point has none.
             prompt_name: Name of the model's prompt for these texts, instead of the collection's document prompt.
-            prompt: The prompt itself; "" means none.
+            prompt: The prompt itself, instead of its name; "" means none.
             timeout: Seconds for the whole call, retries included.
 
         Returns:
@@ -148,7 +148,7 @@ class Collection:
                 fusion: "relative_score" (default) or "reciprocal_rank".
                 text_weight: Weight of the text ranking in a hybrid search, from 0 to 1. Default 0.5.
                 prompt_name: Name of the model's prompt for `texts`, instead of the collection's query prompt.
-                prompt: The prompt itself; "" means none.
+                prompt: The prompt itself, instead of its name; "" means none.
 
         Returns:
             The hits of each query, best first.

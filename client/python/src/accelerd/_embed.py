@@ -46,7 +46,7 @@ class EmbedOptions(TypedDict, total=False):
     spans: Sequence[tuple[int, int, int]]
     #: Name of a prompt of the model, which is prepended to each text.
     prompt_name: str
-    #: The prompt itself; empty means none.
+    #: The prompt itself, instead of its name; empty means none.
     prompt: str | None
     #: "right" or "left": the side on which a long text is truncated.
     truncation_side: str

@@ -89,4 +89,17 @@ async fn snapshots_are_limited_to_folders_of_the_settings() {
     let moved = written.url.replace("offered", "elsewhere");
     let denied = fixture.collections.restore(&moved, "x").await.expect_err("it is not offered");
     assert!(matches!(denied, CollectionError::Denied(_)), "{denied}");
+    for (invalid, reason) in [
+        ("", "expected the URL of a snapshot or of their folder, got none"),
+        ("offered", "\"offered\" is not the URL of a folder: it has no scheme, such as file://"),
+        ("ftp://host/offered", "unsupported scheme \"ftp\", expected one of file://, s3://, gs://, az://"),
+        ("s3:///offered", "\"s3:///offered\" is not the URL of a folder: a bucket or container is required"),
+    ] {
+        let restored = fixture.collections.restore(invalid, "x").await.map(drop);
+        let written = fixture.collections.snapshot("c", invalid).await.map(drop);
+        // No URL of a new snapshot means the configured folder.
+        for refused in [Some(restored), Some(written).filter(|_| !invalid.is_empty())].into_iter().flatten() {
+            assert_eq!(refused.expect_err("invalid").to_string(), format!("url: {reason}"));
+        }
+    }
 }

@@ -122,6 +122,56 @@ fn values_are_shown_as_they_were_written() {
 }
 
 #[test]
+fn a_value_in_place_of_a_table_and_a_name_that_is_none_are_refused_by_name() {
+    let file = file(
+        "server = 5\n\"\" = 1\n[lanes]\nsearch = []\nfind_similar = \"2ms\"\nnonsense = 1\n[tls]\n[drain.timeout]\nx = 1\n",
+    );
+    let flags = ["models.hub=hf", "store=1", "server.listen.port=1", "a..b=1", "backend.ordinals[0]=1"];
+    let flags = flags.map(|flag| flag.split_once('=').expect("a pair")).map(|(key, value)| (key.into(), value.into()));
+    let errors = load(Some(file.path()), [], &flags).expect_err("eleven errors").0;
+    let shown: Vec<_> = errors.iter().map(|error| (error.key.as_str(), error.reason.as_str())).collect();
+    let name = "expected the name of a setting, such as server.listen";
+    let expected = [
+        ("", name),
+        ("a..b", name),
+        ("backend.ordinals[0]", name),
+        ("drain.timeout.x", "unknown setting: drain.timeout is not a table"),
+        ("lanes.find_similar", "expected a table with settings such as lanes.find_similar.concurrency, got \"2ms\""),
+        ("lanes.nonsense", shown[5].1),
+        ("lanes.search", "expected a table with settings such as lanes.search.concurrency, got []"),
+        ("models.hub", "expected a table with settings such as models.hub.allow, got \"hf\""),
+        ("server", "expected a table with settings such as server.admin_listen, got 5"),
+        ("server.listen.port", "unknown setting: server.listen is not a table"),
+        ("store", "expected a table with settings such as store.data_dir, got 1"),
+    ];
+    assert_eq!(shown, expected);
+    assert!(shown[5].1.starts_with("unknown field `nonsense`"), "{:?}", shown[5]);
+    assert!(ConfigErrors(errors).to_string().contains("\n  \"\" ("));
+}
+
+#[test]
+fn two_listeners_do_not_share_an_address() {
+    let refused = |flags: &[(&str, &str)]| {
+        let flags: Vec<_> = flags.iter().map(|(key, value)| (format!("server.{key}"), (*value).to_owned())).collect();
+        load(None, [], &flags).map_or_else(|errors| errors.0, |_| vec![])
+    };
+    let errors = refused(&[("admin_listen", "127.0.0.1:7433"), ("health_listen", "0.0.0.0:7433")]);
+    let shown: Vec<_> = errors.iter().map(|error| (error.key.as_str(), error.reason.as_str())).collect();
+    let reason = |got| format!("expected another address than that of server.listen, 127.0.0.1:7433, got {got}");
+    let reasons = [reason("127.0.0.1:7433"), reason("0.0.0.0:7433")];
+    assert_eq!(shown, [("server.admin_listen", &*reasons[0]), ("server.health_listen", &*reasons[1])]);
+    assert_eq!(refused(&[("health_listen", "127.0.0.1:7434")])[0].key, "server.health_listen");
+    assert_eq!(refused(&[("listen", "[::ffff:127.0.0.1]:7434")])[0].key, "server.admin_listen");
+    for fine in [
+        [("listen", "127.0.0.1:0"), ("admin_listen", "127.0.0.1:0")],
+        [("listen", "127.0.0.2:1"), ("admin_listen", "127.0.0.1:1")],
+        [("listen", "[::1]:1"), ("admin_listen", "0.0.0.0:1")],
+    ] {
+        assert!(refused(&fine).is_empty(), "{fine:?}");
+    }
+}
+
+#[test]
 fn a_list_of_tables_is_shown_with_the_value_that_is_wrong() {
     let file = file("[[models.preload]]\nname = \"a\"\npath = \"b\"\nprecision = \"f64\"\n");
     let errors = load(Some(file.path()), [], &[]).expect_err("no such precision").0;

@@ -1,7 +1,5 @@
 //! Evaluations of kernels in CUDA C++ as messages.
 
-use std::time::Duration;
-
 use accelerd_proto::v1::{self as pb, evaluate_request::Expectation};
 
 use super::{
@@ -12,22 +10,18 @@ use super::{
 use crate::{
     error::ApiError,
     grpc::{
+        convert,
         small_output::small_output,
         tensor_value::{inline, sources, tensor_type},
     },
     kernels::{
         benchmark::percentiles,
-        evaluate::{
-            CudaParam, CudaSubject, EvaluationRequest, Expected, Judgement, ParamKind, RequestedTimeout, Verdict,
-        },
+        evaluate::{CudaParam, CudaSubject, EvaluationRequest, Expected, Judgement, ParamKind, Verdict},
     },
     status::bounded_message,
 };
 
 pub(super) fn evaluation_request(request: pb::EvaluateRequest) -> Result<EvaluationRequest, ApiError> {
-    let timeout = request
-        .launch_timeout
-        .map(|requested| RequestedTimeout { time: Duration::try_from(requested).ok(), shown: requested.to_string() });
     Ok(EvaluationRequest {
         arguments: sources("arguments", request.arguments)?,
         subject: subject(request.subject.unwrap_or_default())?,
@@ -37,7 +31,7 @@ pub(super) fn evaluation_request(request: pb::EvaluateRequest) -> Result<Evaluat
         warm_up_count: request.warm_up_count,
         atol: request.atol,
         rtol: request.rtol,
-        timeout,
+        timeout: request.launch_timeout.map(convert::time),
     })
 }
 

@@ -93,8 +93,8 @@ fn storage(dtype: i32) -> Decoded<Option<Storage>> {
 
 pub(super) fn create_call(request: pb::CreateCollectionRequest) -> CreateCall {
     CreateCall {
-        document_prompt: prompt("document_prompt", request.document_prompt_name, request.document_prompt),
-        query_prompt: prompt("query_prompt", request.query_prompt_name, request.query_prompt),
+        document_prompt: convert::prompt("document_prompt", request.document_prompt_name, request.document_prompt),
+        query_prompt: convert::prompt("query_prompt", request.query_prompt_name, request.query_prompt),
         metric: metric(request.metric),
         storage: storage(request.storage),
         durable: durability(request.durability, request.durable),
@@ -102,16 +102,6 @@ pub(super) fn create_call(request: pb::CreateCollectionRequest) -> CreateCall {
         dimensions: request.dimensions,
         model: request.model,
         text_field: request.text_field,
-    }
-}
-
-/// The prompt that a request asks for, by its name or in its own words. `field` is that of the words.
-fn prompt(field: &str, name: String, text: Option<String>) -> Decoded<PromptChoice> {
-    match (name.is_empty(), text) {
-        (true, None) => Ok(PromptChoice::Default),
-        (true, Some(text)) => Ok(PromptChoice::Text(text)),
-        (false, None) => Ok(PromptChoice::Named(name)),
-        (false, Some(_)) => Err(ApiError::invalid(field, format!("expected none with {field}_name, got both"))),
     }
 }
 
@@ -195,7 +185,7 @@ pub(super) fn upsert_call(mut request: pb::UpsertRequest) -> UpsertCall {
 
 fn new_points(request: pb::UpsertRequest) -> Decoded<NewPoints> {
     let pb::UpsertRequest { ids, points, payloads, payload_columns, prompt_name, prompt, .. } = request;
-    let prompt = self::prompt("prompt", prompt_name, prompt);
+    let prompt = convert::prompt("prompt", prompt_name, prompt);
     let ids = convert::ids("ids", &ids.unwrap_or_default())?;
     let vectors = match points {
         Some(pb::upsert_request::Points::Vectors(vectors)) => {
@@ -227,7 +217,7 @@ fn fusion(fusion: i32) -> Decoded<Option<Fusion>> {
 pub(super) fn search_call(request: pb::SearchRequest) -> SearchCall {
     SearchCall {
         collection: request.collection,
-        query: query(request.query, prompt("prompt", request.prompt_name, request.prompt)),
+        query: query(request.query, convert::prompt("prompt", request.prompt_name, request.prompt)),
         offset: request.offset,
         limit: request.limit,
         score_threshold: request.score_threshold,

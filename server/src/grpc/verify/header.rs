@@ -1,6 +1,6 @@
 //! Headers and chunks of verifications as messages.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use accelerd_proto::v1::{
     self as pb,
@@ -15,7 +15,7 @@ use prost::Message;
 use super::policy::policies;
 use crate::{
     error::ApiError,
-    grpc::{dtype::dtype_from_proto, kernel, tensor_value::sources},
+    grpc::{convert, dtype::dtype_from_proto, kernel, tensor_value::sources},
     kernels::launch::KernelDevice,
     verification::{
         chunks::Chunk,
@@ -35,7 +35,7 @@ pub(super) fn verification_request(header: pb::VerifyHeader) -> Result<Verificat
         max_counterexamples: header.max_counterexamples,
         device: kernel::device("header.device", header.device)?.unwrap_or(KernelDevice::Cpu),
         outcome_policy: outcome_policy(header.outcome_policy)?,
-        limits: header.limits.map(limits).transpose()?.unwrap_or_default(),
+        limits: header.limits.map(limits).unwrap_or_default(),
         subject: subject(header.subject)?,
         reference: reference(header.reference)?,
         expected_outcome: header.expected_outcome,
@@ -78,12 +78,9 @@ fn outcome_policy(policy: i32) -> Result<OutcomePolicy, ApiError> {
     }
 }
 
-fn limits(limits: pb::CaseLimits) -> Result<StatedLimits, ApiError> {
+fn limits(limits: pb::CaseLimits) -> StatedLimits {
     let pb::CaseLimits { timeout, fuel, memory_bytes, loop_budget } = limits;
-    let timeout = timeout.map(Duration::try_from).transpose();
-    let timeout =
-        timeout.map_err(|_| ApiError::invalid("header.limits.timeout", "expected a duration of at least 0"))?;
-    Ok(StatedLimits { timeout, fuel, memory_bytes, loop_budget })
+    StatedLimits { timeout: timeout.map(convert::time), fuel, memory_bytes, loop_budget }
 }
 
 fn subject(subject: Option<Subject>) -> Result<StatedSide, ApiError> {

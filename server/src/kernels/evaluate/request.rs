@@ -15,7 +15,7 @@ use super::{
     runs::{Param, ParamKind, Plan},
 };
 use crate::{
-    error::ApiError,
+    error::{ApiError, RequestedTime},
     kernels::{
         Program,
         arguments::NamedArgument,
@@ -54,7 +54,7 @@ pub(crate) struct EvaluationRequest {
     pub(crate) atol: Option<f64>,
     pub(crate) rtol: Option<f64>,
     /// Of a launch.
-    pub(crate) timeout: Option<RequestedTimeout>,
+    pub(crate) timeout: RequestedTime,
 }
 
 /// A kernel in CUDA C++, and how it is launched.
@@ -84,15 +84,6 @@ pub(crate) enum Expected {
     Program(Program, Vec<u64>),
     /// Outputs by name.
     Outputs(Vec<(String, TensorType, Bytes)>),
-}
-
-/// A timeout that a request sets.
-#[derive(Debug)]
-pub(crate) struct RequestedTimeout {
-    /// `None` if it is no time.
-    pub(crate) time: Option<Duration>,
-    /// As it is written, for errors.
-    pub(crate) shown: String,
 }
 
 /// A subject and the rules of its evaluation.
@@ -309,10 +300,12 @@ fn expected_output(
     Ok((param, data))
 }
 
-fn timeout(requested: Option<RequestedTimeout>) -> Result<Duration, ApiError> {
-    let Some(RequestedTimeout { time, shown }) = requested else { return Ok(DEFAULT_TIMEOUT) };
-    time.filter(|time| !time.is_zero() && *time <= MAX_TIMEOUT).ok_or_else(|| {
-        let reason = format!("expected more than 0 and at most {MAX_TIMEOUT:?}, got {shown}");
-        ApiError::invalid("launch_timeout", reason)
-    })
+fn timeout(requested: RequestedTime) -> Result<Duration, ApiError> {
+    let got = match requested.unwrap_or(Ok(DEFAULT_TIMEOUT)) {
+        Ok(time) if !time.is_zero() && time <= MAX_TIMEOUT => return Ok(time),
+        Ok(time) => format!("{time:?}"),
+        Err(negative) => negative,
+    };
+    let reason = format!("expected more than 0 and at most {MAX_TIMEOUT:?}, got {got}");
+    Err(ApiError::invalid("launch_timeout", reason))
 }

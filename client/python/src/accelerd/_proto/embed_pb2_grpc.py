@@ -83,7 +83,7 @@ class EmbedServiceServicer(object):
         Fails with:
         - INVALID_ARGUMENT: no input, a token id outside the vocabulary, unsupported dimensions, offsets that do not
         partition the ids, more texts or bytes than the configured limits, an input that is too long with
-        LONG_INPUT_ERROR, or an option that the model does not support.
+        LONG_INPUT_ERROR, both `prompt` and `prompt_name`, or an option that the model does not support.
         - NOT_FOUND: the model is not loaded; ResourceInfo names it.
         - FAILED_PRECONDITION with the reason NON_FINITE: a vector has NaN or infinity, or its values exceed the range of
         the output type; the message names the input.
@@ -141,7 +141,7 @@ class EmbedServiceServicer(object):
         text. A download that a client cancels is resumed by the next call.
 
         Fails with:
-        - INVALID_ARGUMENT: an invalid name, or a folder that cannot be loaded; the message names the file or tensor.
+        - INVALID_ARGUMENT: an invalid name, no path, or a folder that cannot be loaded; the message names the file or tensor.
         - PERMISSION_DENIED: the path is outside the folders of the setting `models.folders`, the settings `models.hub` do
         not allow the download, or the hub denies access.
         - NOT_FOUND: the hub has no such model or revision.

@@ -58,7 +58,8 @@ class ParseServiceServicer(object):
         - INVALID_ARGUMENT: no sources, an unknown feature version, output, source type or mode, source types that are
         neither one nor as many as the sources, or more sources or bytes than the configured limits; the message names them.
         - RESOURCE_EXHAUSTED: the lane is full, RetryInfo says when to retry; or the response exceeds the maximum message
-        size: request fewer outputs or send fewer sources.
+        size: request fewer outputs, or send the sources in several calls. If one source alone exceeds it with the outputs
+        that are needed, only a larger `server.max_message_bytes` in the daemon's settings helps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

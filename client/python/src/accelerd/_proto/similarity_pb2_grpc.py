@@ -315,6 +315,7 @@ class SimilarityServiceServicer(object):
         Fails with:
         - ALREADY_EXISTS: the name is taken.
         - NOT_FOUND: there is no snapshot at the URL.
+        - INVALID_ARGUMENT: no URL, or one of an unknown scheme.
         - PERMISSION_DENIED: the URL is outside the folders that the daemon's settings allow.
         - DATA_LOSS: a checksum does not match.
         """
