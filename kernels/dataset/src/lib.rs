@@ -4,6 +4,7 @@
 //! names, and [`split`] puts kernels of one structure into one part of a data set. Nothing is translated or run here.
 
 mod category;
+mod choices;
 mod code;
 mod expression;
 mod families;
@@ -12,9 +13,10 @@ mod identity;
 mod names;
 mod plan;
 mod scope;
+mod shingles;
 
 pub use category::Category;
-pub use identity::{Identity, Ratios, Split, identify, split};
+pub use identity::{Identity, Ratios, Split, identify};
 pub use plan::{Plan, PlanError, Source};
 
 pub use accelerd_lower::Dialect;

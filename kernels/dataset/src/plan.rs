@@ -3,7 +3,18 @@
 use accelerd_lower::Dialect;
 use accelerd_verify::Random;
 
-use crate::{category::Category, families, frame::Frame};
+use crate::{
+    category::Category,
+    choices::Choices,
+    families,
+    identity::{Identity, Ratios, Split, identify},
+    shingles::Side,
+};
+
+/// Changes after which a kernel is given up.
+const MAX_CHANGES: u32 = 200;
+/// Kernels that are given up before an index has none.
+const MAX_STARTS: u32 = 50;
 
 /// A sequence of kernels, which has no end. Categories take turns; those of a dialect likewise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +22,7 @@ pub struct Plan {
     seed: u64,
     /// Categories and dialects of the kernels, in turn.
     turns: Vec<(Category, Dialect)>,
+    ratios: Ratios,
 }
 
 /// A kernel in Python.
@@ -26,6 +38,10 @@ pub struct Source {
     pub name: String,
     /// The module.
     pub text: String,
+    /// Its hashes.
+    pub identity: Identity,
+    /// Its part of the data set.
+    pub split: Split,
 }
 
 /// Why there is no plan.
@@ -44,7 +60,7 @@ impl Plan {
     ///
     /// # Errors
     /// A list is empty or has an entry twice, or a category has kernels in none of the dialects.
-    pub fn new(seed: u64, categories: &[Category], dialects: &[Dialect]) -> Result<Self, PlanError> {
+    pub fn new(seed: u64, categories: &[Category], dialects: &[Dialect], ratios: Ratios) -> Result<Self, PlanError> {
         if !is_set(categories) {
             return Err(PlanError::Categories);
         }
@@ -58,18 +74,46 @@ impl Plan {
         // As many turns for each category, whether it has one dialect or two.
         let nth = |turn: usize, category: Category| with(category).cycle().nth(turn).expect("it has one");
         let turns = (0..dialects.len()).flat_map(|turn| categories.iter().map(move |of| (*of, nth(turn, *of))));
-        Ok(Self { seed, turns: turns.collect() })
+        Ok(Self { seed, turns: turns.collect(), ratios })
     }
 
-    /// The kernel of an index.
-    pub fn source(&self, index: u64) -> Source {
+    /// The kernel of an index, or `None` if none is found on its side of the data set.
+    pub fn source(&self, index: u64) -> Option<Source> {
         let turn = usize::try_from(index % self.turns.len() as u64).expect("less than a length");
         let (category, dialect) = self.turns[turn];
         let name = format!("{}_{index}", category.name());
-        let random = Random::new(Random::key(self.seed, category as u64), index);
-        let text = families::write(category, Frame::new(dialect, random)).module(&name);
-        Source { index, category, dialect, name, text }
+        let mut random = Random::new(Random::key(self.seed, category as u64), index);
+        let side = if random.below(100) < self.ratios.held_out() { Side::HeldOut } else { Side::Train };
+        let write = |choices| {
+            let frame = families::write(category, dialect, choices);
+            (frame.module(&name), frame.choices)
+        };
+        let text = (0..MAX_STARTS).find_map(|_| search(&mut random, side, write))?;
+        let identity = identify(&text).expect("what is written is Python");
+        let split = match side {
+            Side::Train => Split::Train,
+            Side::HeldOut => self.ratios.held_out_split(&identity.structure),
+        };
+        Some(Source { index, category, dialect, name, text, identity, split })
     }
+}
+
+/// A kernel on a side of the data set: choices of a random one are changed as long as its distance does not increase.
+fn search(random: &mut Random, side: Side, write: impl Fn(Choices) -> (String, Choices)) -> Option<String> {
+    let (mut text, mut choices) = write(Choices::new(random));
+    let mut distance = side.distance(&text);
+    for _ in 0..MAX_CHANGES {
+        if distance == 0.0 {
+            return Some(text);
+        }
+        let changed = write(choices.changed(random));
+        let new_distance = side.distance(&changed.0);
+        if new_distance <= distance {
+            (text, choices) = changed;
+            distance = new_distance;
+        }
+    }
+    None
 }
 
 fn is_set<T: PartialEq>(entries: &[T]) -> bool {
