@@ -104,6 +104,11 @@ impl Frame {
         pool.pick(&mut self.choices).expect("the pool has entries")
     }
 
+    /// An entry that nothing has read yet of a pool that has entries, or any if all are read.
+    pub(crate) fn next<T: Clone + PartialEq>(&mut self, pool: &mut Pool<T>) -> T {
+        pool.unread(0).unwrap_or_else(|| self.pick(pool))
+    }
+
     /// From `minimum` to `maximum`.
     pub(crate) fn between(&mut self, minimum: u64, maximum: u64) -> u64 {
         minimum + self.choices.below(maximum - minimum + 1)
@@ -211,7 +216,9 @@ impl Frame {
             let operand = if ty == Type::Float { self.float_of(number) } else { number };
             value = self.with_operand(ty, &value, operand);
         }
-        while ty == Type::Float && let Some(name) = self.unread(ty) {
+        while ty == Type::Float
+            && let Some(name) = self.unread(ty)
+        {
             value = self.with_operand(ty, &value, Code::atom(name));
         }
         value
@@ -235,7 +242,7 @@ impl Frame {
 
     /// Returns true if nothing has read a variable of the block.
     pub(crate) fn has_unread(&self, ty: Type) -> bool {
-        self.scope.clone().unread(ty, self.outer).is_some()
+        self.scope.has_unread(ty, self.outer)
     }
 
     fn with_operand(&mut self, ty: Type, value: &Code, mut operand: Code) -> Code {

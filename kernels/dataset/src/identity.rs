@@ -60,7 +60,7 @@ impl Ratios {
 }
 
 /// The identity of a module, or `None` if it is no valid Python.
-pub fn identify(source: &str) -> Option<Identity> {
+pub(crate) fn identify(source: &str) -> Option<Identity> {
     let parsed = parse(source.as_bytes(), &Options::default());
     let columns = parsed.outcome.as_ref().ok()?;
     let tree = Hashed::new(&parsed.text, columns);

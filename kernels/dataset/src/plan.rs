@@ -125,10 +125,11 @@ mod tests {
     use super::*;
 
     const BOTH: [Dialect; 2] = [Dialect::Warp, Dialect::Python];
+    const RATIOS: Ratios = Ratios { validation: 10, test: 10 };
 
     #[test]
-    fn a_source_depends_on_seed_and_index_alone() {
-        let plan = |seed| Plan::new(seed, &Category::ALL, &BOTH).expect("a plan");
+    fn a_source_depends_on_the_plan_and_its_index_alone() {
+        let plan = |seed| Plan::new(seed, &Category::ALL, &BOTH, RATIOS).expect("a plan");
         let later: Vec<_> = (10..20).map(|index| plan(1).source(index)).collect();
         assert_eq!((0..20).map(|index| plan(1).source(index)).skip(10).collect::<Vec<_>>(), later);
         assert_ne!((10..20).map(|index| plan(2).source(index)).collect::<Vec<_>>(), later);
@@ -136,19 +137,20 @@ mod tests {
 
     #[test]
     fn categories_and_dialects_take_turns() {
-        let plan = Plan::new(0, &[Category::Math, Category::Atomic], &BOTH).expect("a plan");
-        let kinds: Vec<_> =
-            (0..5).map(|index| plan.source(index)).map(|source| (source.category, source.dialect)).collect();
+        let plan = Plan::new(0, &[Category::Math, Category::Atomic], &BOTH, RATIOS).expect("a plan");
+        let sources: Vec<_> = (0..5).map(|index| plan.source(index).expect("a kernel")).collect();
+        let kinds: Vec<_> = sources.iter().map(|source| (source.category, source.dialect)).collect();
         let [math, atomic] = [Category::Math, Category::Atomic];
         let [warp, python] = BOTH;
         assert_eq!(kinds, [(math, warp), (atomic, warp), (math, python), (atomic, warp), (math, warp)]);
-        assert_eq!(plan.source(2).name, "math_2");
+        assert_eq!(sources[2].name, "math_2");
     }
 
     #[test]
     fn a_plan_without_kernels_is_refused() {
-        let plan =
-            |categories: &[Category], dialects: &[Dialect]| Plan::new(0, categories, dialects).expect_err("none");
+        let plan = |categories: &[Category], dialects: &[Dialect]| {
+            Plan::new(0, categories, dialects, RATIOS).expect_err("none")
+        };
         assert_eq!(plan(&[], &BOTH), PlanError::Categories);
         assert_eq!(plan(&[Category::Math; 2], &BOTH), PlanError::Categories);
         assert_eq!(plan(&[Category::Math], &[]), PlanError::Dialects);

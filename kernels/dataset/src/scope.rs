@@ -46,9 +46,9 @@ impl<T: Clone + PartialEq> Pool<T> {
         Some(self.take(nth))
     }
 
-    /// Returns true if nothing reads an entry.
-    pub(crate) fn has_unread(&self) -> bool {
-        self.0.iter().any(|(_, is_read)| !is_read)
+    /// Returns true if nothing has read an entry from a position on.
+    pub(crate) fn has_unread(&self, from: usize) -> bool {
+        self.0[from..].iter().any(|(_, is_read)| !is_read)
     }
 
     fn take(&mut self, nth: usize) -> T {
@@ -88,6 +88,14 @@ impl Scope {
             Type::Int => outer.ints,
         };
         self.of(ty).unread(from)
+    }
+
+    /// Returns true if nothing has read a variable of a type that is not an outer one.
+    pub(crate) fn has_unread(&self, ty: Type, outer: Outer) -> bool {
+        match ty {
+            Type::Float => self.floats.has_unread(outer.floats),
+            Type::Int => self.ints.has_unread(outer.ints),
+        }
     }
 
     /// Notes that something reads a variable.

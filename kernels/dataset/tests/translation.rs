@@ -56,8 +56,7 @@ fn every_kernel_is_in_the_language_and_most_have_an_example() {
 #[test]
 fn few_kernels_are_equal() {
     for (category, dialect) in kinds() {
-        let ids: BTreeSet<_> =
-            sources(category, dialect).map(|source| source.identity.id).collect();
+        let ids: BTreeSet<_> = sources(category, dialect).map(|source| source.identity.id).collect();
         assert!(ids.len() as u64 * 10 >= KERNELS * 9, "{} of {KERNELS} kernels differ in {category:?}", ids.len());
     }
 }

@@ -1,6 +1,6 @@
 //! Loops.
 
-use super::elementwise::update;
+use super::elementwise::{prepare, update};
 use crate::{
     code::Code,
     frame::{Frame, List},
@@ -104,10 +104,17 @@ pub(super) fn nested(frame: &mut Frame) {
     if frame.chance(60) {
         frame.input(Float);
     }
+    if frame.chance(40) {
+        frame.scalar(Float);
+    }
     let total = frame.variable(Float, &Code::atom("0.0"));
     let depth = if frame.chance(30) { 3 } else { 2 };
     level(frame, &mut lists, &total, (0, depth));
-    let value = frame.leaf(Float);
+    if frame.chance(40) {
+        let condition = frame.condition(1);
+        frame.block(format!("if {condition}:"), |frame| update(frame, &total));
+    }
+    let value = frame.arithmetic(Float, 2);
     let sum = Code::binary(&frame.read(&total), "+", &value);
     frame.finish(vec![(Float, sum)]);
 }
@@ -133,11 +140,14 @@ fn innermost(frame: &mut Frame, lists: &mut Pool<List>, total: &str, position: u
     let first = frame.pick(lists);
     let index = index(frame, &first, position);
     let item = frame.assign(Float, &first.at(&index));
-    if lists.has_unread() || frame.chance(50) {
-        let second = frame.pick(lists);
+    if lists.has_unread(0) || frame.chance(50) {
+        let second = frame.next(lists);
         let outer = frame.read(COUNTERS[0]);
         let earlier = Code::binary(&outer, "%", &Code::atom(second.len()));
         frame.assign(Float, &second.at(&earlier.to_string()));
+    }
+    if frame.chance(40) {
+        prepare(frame, Float);
     }
     if frame.chance(35) {
         leave(frame, "continue");

@@ -154,7 +154,8 @@ fn rows(frame: &mut Frame) {
         let value = minor(frame, &mut lists, size);
         frame.assign(Float, &value);
     }
-    if lists.has_unread() {
+    if lists.has_unread(0) {
+        // It reads the other list, of which there are at most two.
         sum(frame, &mut lists, &total, size);
     }
     if frame.chance(40) {
@@ -177,9 +178,15 @@ fn sum(frame: &mut Frame, lists: &mut Pool<List>, total: &str, size: u64) {
         frame.scope.read("r");
         frame.count("c", &columns, |frame| {
             frame.scope.read("c");
-            let mut term = element(frame, lists, size);
+            let list = frame.next(lists);
+            let mut term = element(frame, &list, size);
             for _ in 0..frame.between(0, 2) {
-                let factor = if frame.chance(60) { element(frame, lists, size) } else { frame.leaf(Float) };
+                let factor = if frame.chance(60) {
+                    let list = frame.pick(lists);
+                    element(frame, &list, size)
+                } else {
+                    frame.leaf(Float)
+                };
                 let operator = frame.choices.pick(&["*", "*", "+", "-"]);
                 term = Code::binary(&term, operator, &factor);
             }
@@ -201,9 +208,9 @@ fn sum(frame: &mut Frame, lists: &mut Pool<List>, total: &str, size: u64) {
 }
 
 /// An element at the counters, or that of the transposed matrix.
-fn element(frame: &mut Frame, lists: &mut Pool<List>, size: u64) -> Code {
+fn element(frame: &mut Frame, list: &List, size: u64) -> Code {
     let (row, column) = if frame.chance(60) { ("r", "c") } else { ("c", "r") };
-    frame.pick(lists).at(&format!("{row} * {size} + {column}"))
+    list.at(&format!("{row} * {size} + {column}"))
 }
 
 /// A determinant of two rows and columns, or a sum on a diagonal.

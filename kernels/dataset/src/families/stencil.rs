@@ -1,12 +1,7 @@
 //! Neighbours in arrays.
 
 use super::elementwise::{prepare, update};
-use crate::{
-    code::Code,
-    frame::Frame,
-    names::Role,
-    scope::Type::Float,
-};
+use crate::{code::Code, frame::Frame, names::Role, scope::Type::Float};
 
 /// Which element takes the place of a neighbour that is outside of the array.
 #[derive(Clone, Copy)]
@@ -143,7 +138,8 @@ fn within(place: &Code, (source, axis): (&str, usize), edge: Edge, (side, reach)
         (Edge::Wrap, Side::After) => Code::binary(place, "%", &extent).to_string(),
         // A remainder has the sign of the dividend.
         (Edge::Wrap, Side::Before | Side::Both) => {
-            let turns = if reach == 1 { extent.clone() } else { Code::binary(&extent, "*", &Code::atom(reach.to_string())) };
+            let turns =
+                if reach == 1 { extent.clone() } else { Code::binary(&extent, "*", &Code::atom(reach.to_string())) };
             Code::binary(&Code::binary(place, "+", &turns), "%", &extent).to_string()
         }
     }

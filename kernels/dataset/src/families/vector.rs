@@ -92,7 +92,7 @@ fn lists(frame: &mut Frame) {
     }
     let first = sum(frame, &mut lists);
     let mut value = frame.read(&first);
-    while lists.has_unread() || frame.chance(30) {
+    while lists.has_unread(0) || frame.chance(30) {
         let next = sum(frame, &mut lists);
         value = Code::binary(&value, "*", &frame.read(&next));
     }
@@ -107,7 +107,7 @@ fn lists(frame: &mut Frame) {
 fn sum(frame: &mut Frame, lists: &mut Pool<List>) -> String {
     let start = frame.number(Float);
     let total = frame.variable(Float, &start);
-    let first = frame.pick(lists);
+    let first = frame.next(lists);
     frame.count("k", &first.len(), |frame| {
         frame.scope.read("k");
         frame.assign(Float, &first.at("k"));
