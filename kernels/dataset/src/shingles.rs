@@ -47,7 +47,7 @@ impl Side {
 }
 
 /// Hashes of the shingles of a text, as they are written and in normal form.
-fn shingles(text: &str) -> impl Iterator<Item = (u64, u64)> {
+fn shingles(text: &str) -> impl Iterator<Item = (u64, u64)> + use<> {
     let tokens = tokens(text);
     let starts = 0..tokens.len().saturating_sub(WIDTH - 1);
     starts.map(move |start| {
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn names_of_the_module_and_numbers_have_one_normal_form() {
-        let normal = |text| shingles(text).map(|(_, normal)| normal).collect::<Vec<_>>();
-        let written = |text| shingles(text).map(|(written, _)| written).collect::<Vec<_>>();
+        let normal = |text: &str| shingles(text).map(|(_, normal)| normal).collect::<Vec<_>>();
+        let written = |text: &str| shingles(text).map(|(written, _)| written).collect::<Vec<_>>();
         let one = "def f(x: float):\n    y = x * 2.0\n    return math.sin(y)\n";
         let two = "def g(a: float):\n    b = a * 7.5\n    return math.sin(b)\n";
         assert_eq!(normal(one), normal(two));

@@ -139,7 +139,7 @@ fn product(frame: &mut Frame) {
 
 /// Matrices whose rows follow each other in lists.
 fn rows(frame: &mut Frame) {
-    let size = frame.between(2, 4);
+    let size = frame.between(2, 3);
     let mut lists = Pool::default();
     for _ in 0..frame.between(1, 2) {
         lists.add(frame.list(Float));
