@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use accelerd::config::{Config, SandboxGpu};
 use accelerd_client::{Client, KernelProgram, TranslateOptions};
-use accelerd_dataset::{Category, Dialect, Plan};
+use accelerd_dataset::{Category, Dialect, Plan, Ratios};
 use accelerd_proto::v1::{self, KernelDevice, KernelDialect};
 use tonic::{Code, Status};
 
@@ -99,8 +99,9 @@ async fn a_translation_to_ptx_has_a_report() {
 fn sample() -> Vec<(KernelDialect, String, String)> {
     let of = |(named, dialect): (KernelDialect, Dialect)| {
         let categories: Vec<_> = Category::ALL.into_iter().filter(|category| category.has(dialect)).collect();
-        let plan = Plan::new(3, &categories, &[dialect]).expect("the dialect has these categories");
-        let sources: Vec<_> = (0..).take(categories.len()).map(|index| plan.source(index)).collect();
+        let plan = Plan::new(3, &categories, &[dialect], Ratios { validation: 0, test: 0 })
+            .expect("the dialect has these categories");
+        let sources: Vec<_> = (0..categories.len() as u64).filter_map(|index| plan.source(index)).collect();
         sources.into_iter().map(move |source| (named, source.name, source.text))
     };
     [(KernelDialect::Warp, Dialect::Warp), (KernelDialect::Python, Dialect::Python)].into_iter().flat_map(of).collect()

@@ -46,7 +46,7 @@ impl DatasetOptions {
         self
     }
 
-    /// Percentages of structures for validation and for the test.
+    /// Percentages of kernels for validation and for the test.
     #[must_use]
     pub fn split(mut self, validation_percent: u32, test_percent: u32) -> Self {
         (self.0.validation_percent, self.0.test_percent) = (Some(validation_percent), Some(test_percent));

@@ -40,7 +40,7 @@ impl Frame {
     pub(crate) fn number(&mut self, ty: Type) -> Code {
         let text = match ty {
             Type::Float if self.chance(40) => {
-                self.random.pick(&["0.5", "1.0", "2.0", "0.1", "0.25", "3.0", "1.5"]).to_owned()
+                self.choices.pick(&["0.5", "1.0", "2.0", "0.1", "0.25", "3.0", "1.5"]).to_owned()
             }
             Type::Float => format!("{}.{}", self.between(0, 9), self.between(1, 99)),
             Type::Int => self.between(1, 15).to_string(),
@@ -54,8 +54,8 @@ impl Frame {
     }
 
     /// A variable, or a number if there is none.
-    fn variable_of(&mut self, ty: Type) -> Code {
-        let variable = self.scope.pick(ty, &mut self.random);
+    pub(crate) fn variable_of(&mut self, ty: Type) -> Code {
+        let variable = self.scope.pick(ty, &mut self.choices);
         variable.map_or_else(|| self.number(ty), Code::atom)
     }
 
@@ -73,7 +73,7 @@ impl Frame {
         if ty == Type::Int || depth == 0 {
             return self.leaf(ty);
         }
-        match self.random.below(10) {
+        match self.choices.below(10) {
             0..4 => {
                 let argument = self.elementary(ty, depth - 1);
                 self.function(argument)
@@ -85,7 +85,7 @@ impl Frame {
             5 => {
                 let base = self.elementary(ty, depth - 1);
                 let base = Code::binary(&self.magnitude(&base), "+", &Code::atom("0.5"));
-                let exponent = Code::atom(self.random.pick(&["0.5", "1.5", "2.0", "3.0", "-1.0"]));
+                let exponent = Code::atom(self.choices.pick(&["0.5", "1.5", "2.0", "3.0", "-1.0"]));
                 Code::call(self.spell("wp.pow", "math.pow"), &[base, exponent])
             }
             _ => self.float(depth, Self::elementary),
@@ -94,7 +94,7 @@ impl Frame {
 
     /// An elementary function of a number.
     pub(crate) fn function(&mut self, argument: Code) -> Code {
-        let (name, domain) = self.random.pick(&FUNCTIONS);
+        let (name, domain) = self.choices.pick(&FUNCTIONS);
         let argument = match domain {
             Domain::Any => argument,
             Domain::Positive => self.magnitude(&argument),
@@ -109,7 +109,7 @@ impl Frame {
     /// A truth value: comparisons, and compounds of them.
     pub(crate) fn condition(&mut self, depth: u32) -> Code {
         if depth > 0 && self.chance(45) {
-            let operator = self.random.pick(&["and", "or"]);
+            let operator = self.choices.pick(&["and", "or"]);
             let [left, right] = [(); 2].map(|()| self.condition(depth - 1));
             return Code::binary(&left, operator, &right);
         }
@@ -121,12 +121,12 @@ impl Frame {
         let left = self.variable_of(Type::Float);
         let right = self.arithmetic(Type::Float, 1);
         let right = self.unlike(&left, right, Type::Float);
-        let operator = self.random.pick(&["<", ">", "<=", ">="]);
+        let operator = self.choices.pick(&["<", ">", "<=", ">="]);
         Code::binary(&left, operator, &right)
     }
 
     /// An expression, or a number if it is the other one: a difference or a comparison of equals says nothing.
-    fn unlike(&mut self, other: &Code, expression: Code, ty: Type) -> Code {
+    pub(crate) fn unlike(&mut self, other: &Code, expression: Code, ty: Type) -> Code {
         if expression.to_string() == other.to_string() { self.number(ty) } else { expression }
     }
 
@@ -135,20 +135,20 @@ impl Frame {
         if self.chance(50) {
             let modulus = self.between(2, 7);
             let remainder = Code::binary(&left, "%", &Code::atom(modulus.to_string()));
-            let operator = self.random.pick(&["==", "!="]);
-            let equal_to = self.random.below(modulus).to_string();
+            let operator = self.choices.pick(&["==", "!="]);
+            let equal_to = self.choices.below(modulus).to_string();
             return Code::binary(&remainder, operator, &Code::atom(equal_to));
         }
         let right = self.leaf(Type::Int);
         let right = self.unlike(&left, right, Type::Int);
-        let operator = self.random.pick(&["<", ">", "<=", ">=", "==", "!="]);
+        let operator = self.choices.pick(&["<", ">", "<=", ">=", "==", "!="]);
         Code::binary(&left, operator, &right)
     }
 
     fn float(&mut self, depth: u32, part: fn(&mut Self, Type, u32) -> Code) -> Code {
         // The left operand has a variable, so that operations of two numbers are rare.
         let left = if depth == 1 { self.variable_of(Type::Float) } else { part(self, Type::Float, depth - 1) };
-        match self.random.below(14) {
+        match self.choices.below(14) {
             0..3 => self.two(&left, "+", depth, part),
             3..6 => self.two(&left, "-", depth, part),
             6..9 => self.two(&left, "*", depth, part),
@@ -158,13 +158,13 @@ impl Frame {
                 Code::binary(&left, "/", &Code::binary(&self.magnitude(&below), "+", &least))
             }
             10 => {
-                let divisor = Code::atom(self.random.pick(&["2.0", "3.0", "4.0", "10.0"]));
+                let divisor = Code::atom(self.choices.pick(&["2.0", "3.0", "4.0", "10.0"]));
                 Code::binary(&left, "/", &divisor)
             }
             11 => {
                 let right = part(self, Type::Float, depth - 1);
                 let right = self.unlike(&left, right, Type::Float);
-                let function = self.random.pick(&["min", "max"]);
+                let function = self.choices.pick(&["min", "max"]);
                 self.extreme(function, left, right)
             }
             12 => self.magnitude(&left),
@@ -180,7 +180,7 @@ impl Frame {
 
     fn integer(&mut self, depth: u32) -> Code {
         let left = if depth == 1 { self.variable_of(Type::Int) } else { self.arithmetic(Type::Int, depth - 1) };
-        match self.random.below(9) {
+        match self.choices.below(9) {
             0..3 => Code::binary(&left, "+", &self.arithmetic(Type::Int, depth - 1)),
             3..5 => {
                 let right = self.arithmetic(Type::Int, depth - 1);
@@ -193,7 +193,7 @@ impl Frame {
             _ => {
                 let right = self.arithmetic(Type::Int, depth - 1);
                 let right = self.unlike(&left, right, Type::Int);
-                let function = self.random.pick(&["min", "max"]);
+                let function = self.choices.pick(&["min", "max"]);
                 self.extreme(function, left, right)
             }
         }

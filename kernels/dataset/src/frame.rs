@@ -3,16 +3,16 @@
 use std::fmt::Write as _;
 
 use accelerd_lower::Dialect;
-use accelerd_verify::Random;
 
 use crate::{
+    choices::Choices,
     code::Code,
     names::{Names, Role},
-    scope::{Scope, Type},
+    scope::{Outer, Pool, Scope, Type},
 };
 
 /// A list of numbers that a thread reads: a row of an array in Warp, a parameter in Python.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) name: String,
     thread: String,
@@ -39,8 +39,10 @@ impl List {
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) dialect: Dialect,
-    pub(crate) random: Random,
+    pub(crate) choices: Choices,
     pub(crate) scope: Scope,
+    /// What was in scope before the block.
+    outer: Outer,
     names: Names,
     /// Names of the indices of the thread.
     threads: Vec<String>,
@@ -54,12 +56,13 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// A kernel over a grid of one dimension.
-    pub(crate) fn new(dialect: Dialect, mut random: Random) -> Self {
-        let thread = random.pick(&["i", "tid", "idx"]).to_owned();
+    pub(crate) fn new(dialect: Dialect, mut choices: Choices) -> Self {
+        let thread = choices.pick(&["i", "tid", "idx"]).to_owned();
         Self {
             dialect,
-            random,
+            choices,
             scope: Scope::default(),
+            outer: Outer::default(),
             names: Names::default(),
             threads: vec![thread],
             params: vec![],
@@ -73,7 +76,7 @@ impl Frame {
     /// A grid of two dimensions, before anything else is written. Functions of the dialect Python have one.
     pub(crate) fn with_two_dimensions(&mut self) {
         if self.dialect == Dialect::Warp {
-            let names = self.random.pick(&[["i", "j"], ["row", "col"], ["y_index", "x_index"]]);
+            let names = self.choices.pick(&[["i", "j"], ["row", "col"], ["y_index", "x_index"]]);
             self.threads = names.map(str::to_owned).to_vec();
         }
     }
@@ -83,26 +86,36 @@ impl Frame {
         &self.threads[axis]
     }
 
+    /// The names of the indices of the thread.
+    pub(crate) fn threads(&self) -> &[String] {
+        &self.threads
+    }
+
     pub(crate) fn is_python(&self) -> bool {
         self.dialect == Dialect::Python
     }
 
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
-        self.random.below(100) < percent
+        self.choices.below(100) < percent
     }
 
-    /// One of several.
-    pub(crate) fn choose<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.random.index(from.len())].clone()
+    /// An entry to read of a pool that has some.
+    pub(crate) fn pick<T: Clone + PartialEq>(&mut self, pool: &mut Pool<T>) -> T {
+        pool.pick(&mut self.choices).expect("the pool has entries")
+    }
+
+    /// An entry that nothing has read yet of a pool that has entries, or any if all are read.
+    pub(crate) fn next<T: Clone + PartialEq>(&mut self, pool: &mut Pool<T>) -> T {
+        pool.unread(0).unwrap_or_else(|| self.pick(pool))
     }
 
     /// From `minimum` to `maximum`.
     pub(crate) fn between(&mut self, minimum: u64, maximum: u64) -> u64 {
-        minimum + self.random.below(maximum - minimum + 1)
+        minimum + self.choices.below(maximum - minimum + 1)
     }
 
     pub(crate) fn name(&mut self, role: Role) -> String {
-        self.names.take(role, &mut self.random)
+        self.names.take(role, &mut self.choices)
     }
 
     /// A parameter with its annotation.
@@ -155,6 +168,15 @@ impl Frame {
         name
     }
 
+    /// An element of a new array of a type of Warp, which is no scalar.
+    pub(crate) fn load(&mut self, element: &str) -> String {
+        let name = self.name(Role::Float);
+        let array = self.array_of(element, Role::Array);
+        let line = format!("{name} = {array}[{}]", self.threads[0]);
+        self.line(line);
+        name
+    }
+
     /// A line of the body.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) {
         self.body.push(format!("{}{}", "    ".repeat(self.indent + 1), line.as_ref()));
@@ -163,11 +185,82 @@ impl Frame {
     /// A statement with a block. Declarations of the block are not in scope after it.
     pub(crate) fn block(&mut self, header: impl AsRef<str>, body: impl FnOnce(&mut Self)) {
         self.line(header);
-        let outside = self.scope.clone();
+        let inside = self.scope.outer();
+        let outside = std::mem::replace(&mut self.outer, inside);
         self.indent += 1;
         body(self);
         self.indent -= 1;
-        self.scope = outside;
+        self.assert_all_read();
+        self.scope.leave(inside);
+        self.outer = outside;
+    }
+
+    /// A loop over a range, with its counter in scope.
+    pub(crate) fn count(&mut self, counter: &str, range: &str, body: impl FnOnce(&mut Self)) {
+        self.block(format!("for {counter} in range({range}):"), |frame| {
+            frame.scope.add(Type::Int, counter);
+            body(frame);
+        });
+    }
+
+    /// A variable, which this reads.
+    pub(crate) fn read(&mut self, name: &str) -> Code {
+        self.scope.read(name);
+        Code::atom(name)
+    }
+
+    /// An expression with a value, and all variables of the block that nothing has read yet. Those of another type are converted.
+    pub(crate) fn with_unread(&mut self, ty: Type, mut value: Code) -> Code {
+        while let Some(name) = self.unread(Type::Int) {
+            let number = Code::atom(name);
+            let operand = if ty == Type::Float { self.float_of(number) } else { number };
+            value = self.with_operand(ty, &value, operand);
+        }
+        while ty == Type::Float
+            && let Some(name) = self.unread(ty)
+        {
+            value = self.with_operand(ty, &value, Code::atom(name));
+        }
+        value
+    }
+
+    /// A condition that reads all floating-point numbers of the block that nothing has read yet.
+    pub(crate) fn with_unread_floats(&mut self, mut condition: Code) -> Code {
+        while let Some(name) = self.unread(Type::Float) {
+            let comparison = self.choices.pick(&["<", ">"]);
+            let comparison = Code::binary(&Code::atom(name), comparison, &self.number(Type::Float));
+            let operator = self.choices.pick(&["and", "or"]);
+            condition = Code::binary(&condition, operator, &comparison);
+        }
+        condition
+    }
+
+    /// A variable of the block that nothing has read yet, to read it.
+    pub(crate) fn unread(&mut self, ty: Type) -> Option<String> {
+        self.scope.unread(ty, self.outer)
+    }
+
+    /// Returns true if nothing has read a variable of the block.
+    pub(crate) fn has_unread(&self, ty: Type) -> bool {
+        self.scope.has_unread(ty, self.outer)
+    }
+
+    fn with_operand(&mut self, ty: Type, value: &Code, mut operand: Code) -> Code {
+        if self.chance(35) {
+            operand = Code::binary(&self.number(ty), "*", &operand);
+        }
+        let operator = self.choices.pick(&["+", "-", "*"]);
+        Code::binary(value, operator, &operand)
+    }
+
+    /// An integer as a floating-point number. Warp converts types only where it is told to.
+    pub(crate) fn float_of(&self, number: Code) -> Code {
+        if self.is_python() { number } else { Code::call("float", &[number]) }
+    }
+
+    fn assert_all_read(&self) {
+        let is_read = [Type::Float, Type::Int].iter().all(|ty| !self.has_unread(*ty));
+        debug_assert!(is_read, "something is not read in\n{}", self.body.join("\n"));
     }
 
     /// A variable that loops may change.
@@ -184,7 +277,12 @@ impl Frame {
 
     /// A variable with the value of an expression.
     pub(crate) fn assign(&mut self, ty: Type, value: &Code) -> String {
-        let name = self.name(Role::Temporary);
+        self.assign_as(Role::Temporary, ty, value)
+    }
+
+    /// As [`Self::assign`], with a name of a role.
+    pub(crate) fn assign_as(&mut self, role: Role, ty: Type, value: &Code) -> String {
+        let name = self.name(role);
         self.line(format!("{name} = {value}"));
         self.scope.add(ty, &name);
         name
@@ -192,22 +290,26 @@ impl Frame {
 
     /// A function of one or two numbers, which is not a kernel; `body` is an expression of its parameters.
     pub(crate) fn helper(&mut self, params: &[&str], body: &Code) -> String {
-        let name = self.names.take(Role::Temporary, &mut self.random) + "_of";
+        let name = self.names.take(Role::Temporary, &mut self.choices) + "_of";
         let (decorator, annotation) = if self.is_python() { ("", "") } else { ("@wp.func\n", ": float") };
         let params: Vec<_> = params.iter().map(|param| format!("{param}{annotation}")).collect();
         self.helpers.push(format!("{decorator}def {name}({}):\n    return {body}\n", params.join(", ")));
         name
     }
 
-    /// The results, which end the kernel. In Warp each has an array of its own.
-    pub(crate) fn finish(&mut self, results: &[(Type, Code)]) {
+    /// The results, which end the kernel. In Warp each has an array of its own. The last one reads what is left.
+    pub(crate) fn finish(&mut self, mut results: Vec<(Type, Code)>) {
+        if let Some((ty, last)) = results.pop() {
+            let last = self.with_unread(ty, last);
+            results.push((ty, last));
+        }
         self.results = results.iter().map(|(ty, _)| *ty).collect();
         if self.is_python() {
             let values: Vec<_> = results.iter().map(|(_, value)| value.to_string()).collect();
             return self.line(format!("return {}", values.join(", ")));
         }
         for (ty, value) in results {
-            let out = self.array(*ty, Role::Result);
+            let out = self.array(ty, Role::Result);
             let threads = self.threads.join(", ");
             self.line(format!("{out}[{threads}] = {value}"));
         }
@@ -215,6 +317,7 @@ impl Frame {
 
     /// The module.
     pub(crate) fn module(&self, name: &str) -> String {
+        self.assert_all_read();
         let mut text = String::new();
         let uses = |module: &str| self.body.iter().chain(&self.helpers).any(|line| line.contains(module));
         match self.dialect {

@@ -1,6 +1,6 @@
 //! Names of parameters and variables, as people write them.
 
-use accelerd_verify::Random;
+use crate::choices::Choices;
 
 const FLOATS: [&str; 23] = [
     "x", "y", "z", "u", "v", "w", "p", "q", "s", "t", "value", "weight", "mass", "speed", "signal", "height", "error",
@@ -33,7 +33,7 @@ pub(crate) struct Names(Vec<String>);
 
 impl Names {
     /// A name that nothing has yet.
-    pub(crate) fn take(&mut self, role: Role, random: &mut Random) -> String {
+    pub(crate) fn take(&mut self, role: Role, choices: &mut Choices) -> String {
         let pool: &[&str] = match role {
             Role::Float => &FLOATS,
             Role::Int => &INTS,
@@ -42,7 +42,7 @@ impl Names {
             Role::Result => &RESULTS,
             Role::Temporary => &TEMPORARIES,
         };
-        let name = random.pick(pool);
+        let name = choices.pick(pool);
         let numbered = (2..).map(|nth| format!("{name}{nth}"));
         let mut free = std::iter::once(name.to_owned()).chain(numbered).filter(|name| !self.0.contains(name));
         let name = free.next().expect("there is always a next number");

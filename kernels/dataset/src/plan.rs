@@ -3,7 +3,18 @@
 use accelerd_lower::Dialect;
 use accelerd_verify::Random;
 
-use crate::{category::Category, families, frame::Frame};
+use crate::{
+    category::Category,
+    choices::Choices,
+    families,
+    identity::{Identity, Ratios, Split, identify},
+    shingles::Side,
+};
+
+/// Changes after which a kernel is given up.
+const MAX_CHANGES: u32 = 200;
+/// Kernels that are given up before an index has none.
+const MAX_STARTS: u32 = 50;
 
 /// A sequence of kernels, which has no end. Categories take turns; those of a dialect likewise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +22,7 @@ pub struct Plan {
     seed: u64,
     /// Categories and dialects of the kernels, in turn.
     turns: Vec<(Category, Dialect)>,
+    ratios: Ratios,
 }
 
 /// A kernel in Python.
@@ -26,6 +38,10 @@ pub struct Source {
     pub name: String,
     /// The module.
     pub text: String,
+    /// Its hashes.
+    pub identity: Identity,
+    /// Its part of the data set.
+    pub split: Split,
 }
 
 /// Why there is no plan.
@@ -44,7 +60,7 @@ impl Plan {
     ///
     /// # Errors
     /// A list is empty or has an entry twice, or a category has kernels in none of the dialects.
-    pub fn new(seed: u64, categories: &[Category], dialects: &[Dialect]) -> Result<Self, PlanError> {
+    pub fn new(seed: u64, categories: &[Category], dialects: &[Dialect], ratios: Ratios) -> Result<Self, PlanError> {
         if !is_set(categories) {
             return Err(PlanError::Categories);
         }
@@ -58,18 +74,46 @@ impl Plan {
         // As many turns for each category, whether it has one dialect or two.
         let nth = |turn: usize, category: Category| with(category).cycle().nth(turn).expect("it has one");
         let turns = (0..dialects.len()).flat_map(|turn| categories.iter().map(move |of| (*of, nth(turn, *of))));
-        Ok(Self { seed, turns: turns.collect() })
+        Ok(Self { seed, turns: turns.collect(), ratios })
     }
 
-    /// The kernel of an index.
-    pub fn source(&self, index: u64) -> Source {
+    /// The kernel of an index, or `None` if none is found on its side of the data set.
+    pub fn source(&self, index: u64) -> Option<Source> {
         let turn = usize::try_from(index % self.turns.len() as u64).expect("less than a length");
         let (category, dialect) = self.turns[turn];
         let name = format!("{}_{index}", category.name());
-        let random = Random::new(Random::key(self.seed, category as u64), index);
-        let text = families::write(category, Frame::new(dialect, random)).module(&name);
-        Source { index, category, dialect, name, text }
+        let mut random = Random::new(Random::key(self.seed, category as u64), index);
+        let side = if random.below(100) < self.ratios.held_out() { Side::HeldOut } else { Side::Train };
+        let write = |choices| {
+            let frame = families::write(category, dialect, choices);
+            (frame.module(&name), frame.choices)
+        };
+        let text = (0..MAX_STARTS).find_map(|_| search(&mut random, side, write))?;
+        let identity = identify(&text).expect("what is written is Python");
+        let split = match side {
+            Side::Train => Split::Train,
+            Side::HeldOut => self.ratios.held_out_split(&identity.structure),
+        };
+        Some(Source { index, category, dialect, name, text, identity, split })
     }
+}
+
+/// A kernel on a side of the data set: choices of a random one are changed as long as its distance does not increase.
+fn search(random: &mut Random, side: Side, write: impl Fn(Choices) -> (String, Choices)) -> Option<String> {
+    let (mut text, mut choices) = write(Choices::new(random));
+    let mut distance = side.distance(&text);
+    for _ in 0..MAX_CHANGES {
+        if distance == 0.0 {
+            return Some(text);
+        }
+        let changed = write(choices.changed(random));
+        let new_distance = side.distance(&changed.0);
+        if new_distance <= distance {
+            (text, choices) = changed;
+            distance = new_distance;
+        }
+    }
+    None
 }
 
 fn is_set<T: PartialEq>(entries: &[T]) -> bool {
@@ -81,10 +125,11 @@ mod tests {
     use super::*;
 
     const BOTH: [Dialect; 2] = [Dialect::Warp, Dialect::Python];
+    const RATIOS: Ratios = Ratios { validation: 10, test: 10 };
 
     #[test]
-    fn a_source_depends_on_seed_and_index_alone() {
-        let plan = |seed| Plan::new(seed, &Category::ALL, &BOTH).expect("a plan");
+    fn a_source_depends_on_the_plan_and_its_index_alone() {
+        let plan = |seed| Plan::new(seed, &Category::ALL, &BOTH, RATIOS).expect("a plan");
         let later: Vec<_> = (10..20).map(|index| plan(1).source(index)).collect();
         assert_eq!((0..20).map(|index| plan(1).source(index)).skip(10).collect::<Vec<_>>(), later);
         assert_ne!((10..20).map(|index| plan(2).source(index)).collect::<Vec<_>>(), later);
@@ -92,19 +137,20 @@ mod tests {
 
     #[test]
     fn categories_and_dialects_take_turns() {
-        let plan = Plan::new(0, &[Category::Math, Category::Atomic], &BOTH).expect("a plan");
-        let kinds: Vec<_> =
-            (0..5).map(|index| plan.source(index)).map(|source| (source.category, source.dialect)).collect();
+        let plan = Plan::new(0, &[Category::Math, Category::Atomic], &BOTH, RATIOS).expect("a plan");
+        let sources: Vec<_> = (0..5).map(|index| plan.source(index).expect("a kernel")).collect();
+        let kinds: Vec<_> = sources.iter().map(|source| (source.category, source.dialect)).collect();
         let [math, atomic] = [Category::Math, Category::Atomic];
         let [warp, python] = BOTH;
         assert_eq!(kinds, [(math, warp), (atomic, warp), (math, python), (atomic, warp), (math, warp)]);
-        assert_eq!(plan.source(2).name, "math_2");
+        assert_eq!(sources[2].name, "math_2");
     }
 
     #[test]
     fn a_plan_without_kernels_is_refused() {
-        let plan =
-            |categories: &[Category], dialects: &[Dialect]| Plan::new(0, categories, dialects).expect_err("none");
+        let plan = |categories: &[Category], dialects: &[Dialect]| {
+            Plan::new(0, categories, dialects, RATIOS).expect_err("none")
+        };
         assert_eq!(plan(&[], &BOTH), PlanError::Categories);
         assert_eq!(plan(&[Category::Math; 2], &BOTH), PlanError::Categories);
         assert_eq!(plan(&[Category::Math], &[]), PlanError::Dialects);

@@ -332,8 +332,8 @@ class KernelCalls(TensorFactory[Tensor]):
             dialects: Dialects of the kernels; empty means both.
             targets: Targets of the translations; empty means CUDA C++ and WebAssembly.
             first_index: Index of the first kernel in the sequence.
-            validation_percent: Percentage of structures in the validation split; None means 10.
-            test_percent: Percentage of structures in the test split; None means 10.
+            validation_percent: Percentage of kernels in the validation split; None means 10.
+            test_percent: Percentage of kernels in the test split; None means 10.
             device: "cpu" runs the translations on the CPU only, "cuda" on a GPU too; None means a GPU if there is one.
             timeout: Seconds for all pairs; None means no limit.
 

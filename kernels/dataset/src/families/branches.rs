@@ -27,9 +27,11 @@ pub(super) fn write(frame: &mut Frame) {
         let chosen = Code::conditional(&condition, &yes, &no);
         let name = frame.name(Role::Temporary);
         frame.line(format!("{name} = {chosen}"));
-        return frame.finish(&[(Float, Code::binary(&Code::atom(result), "+", &Code::atom(name)))]);
+        let sum = Code::binary(&frame.read(&result), "+", &Code::atom(name));
+        return frame.finish(vec![(Float, sum)]);
     }
-    frame.finish(&[(Float, Code::atom(result))]);
+    let result = frame.read(&result);
+    frame.finish(vec![(Float, result)]);
 }
 
 /// Three to five branches, of which some have branches of their own.

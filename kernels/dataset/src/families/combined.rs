@@ -24,13 +24,14 @@ pub(super) fn write(frame: &mut Frame) {
     let list = frame.chance(40).then(|| frame.list(Float));
     let total = frame.variable(Float, &Code::atom("0.0"));
     let rounds = list.as_ref().map_or_else(|| frame.between(2, 12).to_string(), List::len);
-    frame.block(format!("for k in range({rounds}):"), |frame| {
-        frame.scope.add(Int, "k");
+    frame.count("k", &rounds, |frame| {
         if let Some(list) = &list {
+            frame.scope.read("k");
             frame.assign(Float, &list.at("k"));
         }
         let arguments = [(); 2].map(|()| frame.leaf(Float));
-        frame.line(format!("{total} += {}", Code::call(&helper, &arguments)));
+        let value = frame.with_unread(Float, Code::call(&helper, &arguments));
+        frame.line(format!("{total} += {value}"));
         if frame.chance(50) {
             let condition = frame.condition(1);
             frame.block(format!("if {condition}:"), |frame| update(frame, &total));
@@ -40,12 +41,13 @@ pub(super) fn write(frame: &mut Frame) {
         chain(frame, &total, 0);
     }
     let value = frame.elementary(Float, 2);
-    frame.finish(&[(Float, Code::binary(&Code::atom(total), "+", &value))]);
+    let sum = Code::binary(&frame.read(&total), "+", &value);
+    frame.finish(vec![(Float, sum)]);
 }
 
 /// A function of two numbers.
 fn helper(frame: &mut Frame) -> String {
-    let params = frame.random.pick(&[["a0", "b0"], ["lhs", "rhs"], ["first", "second"]]);
+    let params = frame.choices.pick(&[["a0", "b0"], ["lhs", "rhs"], ["first", "second"]]);
     let mut inside = Scope::default();
     for param in params {
         inside.add(Float, param);

@@ -1,10 +1,13 @@
 //! Loops.
 
-use super::elementwise::update;
+use super::elementwise::{prepare, update};
 use crate::{
     code::Code,
     frame::{Frame, List},
-    scope::Type::{Float, Int},
+    scope::{
+        Pool,
+        Type::{Float, Int},
+    },
 };
 
 /// Names of counters, from the outermost loop inwards.
@@ -18,18 +21,24 @@ pub(super) fn control_flow(frame: &mut Frame) {
     let list = frame.chance(45).then(|| frame.list(Float));
     let start = frame.leaf(Float);
     let total = frame.variable(Float, &start);
-    for _ in 0..frame.between(1, 2) {
-        match (frame.random.below(3), &list) {
-            (0, _) => repeat(frame, &total),
-            (_, Some(list)) => scan(frame, list, &total),
-            (_, None) => count(frame, &total),
+    let loops = frame.between(1, 2);
+    let mut is_scanned = false;
+    for nth in 1..=loops {
+        match &list {
+            Some(list) if nth == loops && !is_scanned || frame.chance(65) => {
+                is_scanned = true;
+                scan(frame, list, &total);
+            }
+            None if frame.chance(65) => count(frame, &total),
+            _ => repeat(frame, &total),
         }
     }
     if frame.chance(30) {
         let condition = frame.condition(1);
         frame.block(format!("if {condition}:"), |frame| update(frame, &total));
     }
-    frame.finish(&[(Float, Code::atom(total))]);
+    let total = frame.read(&total);
+    frame.finish(vec![(Float, total)]);
 }
 
 /// A `while` loop that halves, or counts.
@@ -37,12 +46,14 @@ fn repeat(frame: &mut Frame, total: &str) {
     let rounds = frame.variable(Int, &Code::atom("0"));
     let maximum = frame.between(5, 40);
     let limit = frame.number(Float);
-    let size = frame.magnitude(&Code::atom(total));
-    frame.block(format!("while {rounds} < {maximum} and {size} > {limit}:"), |frame| {
-        let shrink = frame.random.pick(&["0.5", "0.75", "0.9", "-0.6"]);
+    let total = frame.read(total);
+    let size = frame.magnitude(&total);
+    let counter = frame.read(&rounds);
+    frame.block(format!("while {counter} < {maximum} and {size} > {limit}:"), |frame| {
+        let shrink = frame.choices.pick(&["0.5", "0.75", "0.9", "-0.6"]);
         frame.line(format!("{total} = {total} * {shrink}"));
         leave(frame, "break");
-        frame.line(format!("{rounds} += 1"));
+        frame.line(format!("{counter} += 1"));
     });
 }
 
@@ -53,9 +64,10 @@ fn scan(frame: &mut Frame, list: &List, total: &str) {
         if frame.chance(60) {
             leave(frame, "continue");
         }
-        let operator = frame.random.pick(&["+=", "-="]);
+        let operator = frame.choices.pick(&["+=", "-="]);
         let value = frame.arithmetic(Float, 1);
-        frame.line(format!("{total} {operator} {}", Code::binary(&value, "*", &Code::atom(item))));
+        let item = frame.read(&item);
+        frame.line(format!("{total} {operator} {}", Code::binary(&value, "*", &item)));
         if frame.chance(50) {
             leave(frame, "break");
         }
@@ -65,12 +77,13 @@ fn scan(frame: &mut Frame, list: &List, total: &str) {
 /// A loop with a constant number of rounds.
 fn count(frame: &mut Frame, total: &str) {
     let rounds = frame.between(3, 24);
-    frame.block(format!("for k in range({rounds}):"), |frame| {
-        frame.scope.add(Int, "k");
+    frame.count("k", &rounds.to_string(), |frame| {
         leave(frame, "continue");
         let step = frame.arithmetic(Float, 2);
-        let weight = frame.random.pick(&["0.5", "0.25", "0.1"]);
-        frame.line(format!("{total} = {total} * {weight} + {step}"));
+        let step = frame.with_unread(Float, step);
+        let weight = frame.choices.pick(&["0.5", "0.25", "0.1"]);
+        let last = Code::binary(&Code::atom(total), "*", &Code::atom(weight));
+        frame.line(format!("{total} = {}", Code::binary(&last, "+", &step)));
         if frame.chance(50) {
             leave(frame, "break");
         }
@@ -84,67 +97,87 @@ fn leave(frame: &mut Frame, how: &str) {
 }
 
 pub(super) fn nested(frame: &mut Frame) {
-    let lists: Vec<_> = (0..frame.between(1, 2)).map(|_| frame.list(Float)).collect();
+    let mut lists = Pool::default();
+    for _ in 0..frame.between(1, 2) {
+        lists.add(frame.list(Float));
+    }
     if frame.chance(60) {
         frame.input(Float);
     }
+    if frame.chance(40) {
+        frame.scalar(Float);
+    }
     let total = frame.variable(Float, &Code::atom("0.0"));
     let depth = if frame.chance(30) { 3 } else { 2 };
-    level(frame, &lists, &total, (0, depth));
-    let value = frame.leaf(Float);
-    frame.finish(&[(Float, Code::binary(&Code::atom(total), "+", &value))]);
+    level(frame, &mut lists, &total, (0, depth));
+    if frame.chance(40) {
+        let condition = frame.condition(1);
+        frame.block(format!("if {condition}:"), |frame| update(frame, &total));
+    }
+    let value = frame.arithmetic(Float, 2);
+    let sum = Code::binary(&frame.read(&total), "+", &value);
+    frame.finish(vec![(Float, sum)]);
 }
 
 /// A loop of `depth`, and those within.
-fn level(frame: &mut Frame, lists: &[List], total: &str, (position, depth): (usize, usize)) {
-    let counter = COUNTERS[position];
+fn level(frame: &mut Frame, lists: &mut Pool<List>, total: &str, (position, depth): (usize, usize)) {
     let range = range(frame, lists, position);
-    frame.block(format!("for {counter} in range({range}):"), |frame| {
-        frame.scope.add(Int, counter);
-        if position + 1 < depth {
-            let partial = frame.chance(40).then(|| frame.variable(Float, &Code::atom("0.0")));
-            level(frame, lists, partial.as_deref().unwrap_or(total), (position + 1, depth));
-            if let Some(partial) = partial {
-                let factor = frame.leaf(Float);
-                frame.line(format!("{total} += {partial} * {factor}"));
-            }
-            return;
+    frame.count(COUNTERS[position], &range, |frame| {
+        if position + 1 == depth {
+            return innermost(frame, lists, total, position);
         }
-        let first = frame.choose(lists);
-        let index = index(frame, &first, position);
-        let item = frame.assign(Float, &first.at(&index));
-        if frame.chance(50) {
-            let second = frame.choose(lists);
-            let earlier = format!("{} % {}", COUNTERS[0], second.len());
-            frame.assign(Float, &second.at(&earlier));
-        }
-        if frame.chance(35) {
-            leave(frame, "continue");
-        }
-        let value = frame.arithmetic(Float, 2);
-        frame.line(format!("{total} += {}", Code::binary(&Code::atom(item), "*", &value)));
-        if frame.chance(20) {
-            leave(frame, "break");
+        let partial = frame.chance(40).then(|| frame.variable(Float, &Code::atom("0.0")));
+        level(frame, lists, partial.as_deref().unwrap_or(total), (position + 1, depth));
+        if let Some(partial) = partial {
+            let product = Code::binary(&frame.read(&partial), "*", &frame.leaf(Float));
+            let value = frame.with_unread(Float, product);
+            frame.line(format!("{total} += {value}"));
         }
     });
 }
 
+fn innermost(frame: &mut Frame, lists: &mut Pool<List>, total: &str, position: usize) {
+    let first = frame.pick(lists);
+    let index = index(frame, &first, position);
+    let item = frame.assign(Float, &first.at(&index));
+    if lists.has_unread(0) || frame.chance(50) {
+        let second = frame.next(lists);
+        let outer = frame.read(COUNTERS[0]);
+        let earlier = Code::binary(&outer, "%", &Code::atom(second.len()));
+        frame.assign(Float, &second.at(&earlier.to_string()));
+    }
+    if frame.chance(40) {
+        prepare(frame, Float);
+    }
+    if frame.chance(35) {
+        leave(frame, "continue");
+    }
+    let value = frame.arithmetic(Float, 2);
+    let value = Code::binary(&frame.read(&item), "*", &value);
+    let value = frame.with_unread(Float, value);
+    frame.line(format!("{total} += {value}"));
+    if frame.chance(20) {
+        leave(frame, "break");
+    }
+}
+
 /// The range of a loop: the length of a list, an outer counter, or a number of rounds.
-fn range(frame: &mut Frame, lists: &[List], index: usize) -> String {
-    let list = frame.choose(lists);
-    match frame.random.below(3) {
-        0 => list.len(),
-        1 if index > 0 => format!("{} + 1", COUNTERS[index - 1]),
+fn range(frame: &mut Frame, lists: &Pool<List>, position: usize) -> String {
+    match frame.choices.below(3) {
+        0 => lists.any(&mut frame.choices).len(),
+        1 if position > 0 => format!("{} + 1", frame.read(COUNTERS[position - 1])),
         _ => frame.between(2, 6).to_string(),
     }
 }
 
-fn index(frame: &mut Frame, list: &List, index: usize) -> String {
-    let counter = Code::atom(COUNTERS[index]);
-    let sum = match frame.random.below(3) {
-        0 if index > 0 => Code::binary(&counter, "+", &Code::atom(COUNTERS[index - 1])),
-        1 => Code::binary(&counter, "*", &frame.number(Int)),
-        _ => counter,
-    };
+/// An index of a list by the counters of the loops: at least those that nothing has read yet.
+fn index(frame: &mut Frame, list: &List, position: usize) -> String {
+    let counter = frame.read(COUNTERS[position]);
+    let mut sum = if frame.chance(33) { Code::binary(&counter, "*", &frame.number(Int)) } else { counter };
+    for outer in &COUNTERS[..position] {
+        if frame.scope.is_unread(outer) || frame.chance(25) {
+            sum = Code::binary(&sum, "+", &frame.read(outer));
+        }
+    }
     Code::binary(&sum, "%", &Code::atom(list.len())).to_string()
 }

@@ -1,6 +1,7 @@
 //! The kernels of each category.
 
 mod atomic;
+mod bits;
 mod branches;
 mod combined;
 mod elementwise;
@@ -9,14 +10,16 @@ mod matrix;
 mod stencil;
 mod vector;
 
-use crate::{category::Category, frame::Frame};
+use accelerd_lower::Dialect;
+
+use crate::{category::Category, choices::Choices, frame::Frame};
 
 /// Writes a kernel of a category.
-pub(crate) fn write(category: Category, mut frame: Frame) -> Frame {
+pub(crate) fn write(category: Category, dialect: Dialect, choices: Choices) -> Frame {
     let family = match category {
         Category::Arithmetic => elementwise::arithmetic,
         Category::Math => elementwise::math,
-        Category::Bitwise => elementwise::bitwise,
+        Category::Bitwise => bits::write,
         Category::ScalarParam => elementwise::scalar_param,
         Category::Vector => vector::write,
         Category::Matrix => matrix::write,
@@ -27,6 +30,7 @@ pub(crate) fn write(category: Category, mut frame: Frame) -> Frame {
         Category::Atomic => atomic::write,
         Category::Stencil => stencil::write,
     };
+    let mut frame = Frame::new(dialect, choices);
     family(&mut frame);
     frame
 }

@@ -4,7 +4,7 @@ use crate::{
     code::Code,
     frame::{Frame, List},
     names::Role,
-    scope::Type::Float,
+    scope::{Pool, Type::Float},
 };
 
 pub(super) fn write(frame: &mut Frame) {
@@ -15,53 +15,54 @@ pub(super) fn write(frame: &mut Frame) {
 fn typed(frame: &mut Frame) {
     let size = frame.between(2, 4);
     let element = format!("wp.vec{size}");
-    let mut vectors = vec![];
+    let mut vectors = Pool::default();
     for _ in 0..frame.between(1, 3) {
-        let name = frame.name(Role::Float);
-        let array = frame.array_of(&element, Role::Array);
-        let thread = frame.thread(0).to_owned();
-        frame.line(format!("{name} = {array}[{thread}]"));
-        vectors.push(name);
+        vectors.add(frame.load(&element));
     }
     if frame.chance(60) {
         frame.scalar(Float);
     }
     for _ in 0..frame.between(1, 3) {
-        let value = vector(frame, &vectors, size, 2);
+        let value = vector(frame, &mut vectors, size, 2);
         let name = frame.name(Role::Temporary);
         frame.line(format!("{name} = {value}"));
-        vectors.push(name);
         if frame.chance(50) {
-            let value = number_of(frame, &vectors, size);
+            let value = number_of(frame, &mut vectors, size);
             frame.assign(Float, &value);
         }
+        vectors.add(name);
     }
-    let last = Code::atom(vectors.last().expect("there is one").clone());
+    let mut last = Code::atom(frame.pick(&mut vectors));
+    while let Some(name) = vectors.unread(0) {
+        let operator = frame.choices.pick(&["+", "-"]);
+        last = Code::binary(&last, operator, &Code::atom(name));
+    }
     if frame.chance(50) {
         let out = frame.array_of(&element, Role::Result);
         let factor = frame.leaf(Float);
+        let factor = frame.with_unread(Float, factor);
         let thread = frame.thread(0).to_owned();
         return frame.line(format!("{out}[{thread}] = {}", Code::binary(&last, "*", &factor)));
     }
-    let value = number_of(frame, &vectors, size);
+    let value = number_of(frame, &mut vectors, size);
     let rest = frame.arithmetic(Float, 1);
-    frame.finish(&[(Float, Code::binary(&Code::call("wp.length", &[last]), "*", &Code::binary(&value, "+", &rest)))]);
+    let length = Code::call("wp.length", &[last]);
+    frame.finish(vec![(Float, Code::binary(&length, "*", &Code::binary(&value, "+", &rest)))]);
 }
 
 /// An expression whose value is a vector.
-fn vector(frame: &mut Frame, vectors: &[String], size: u64, depth: u32) -> Code {
-    let leaf = Code::atom(vectors[frame.random.index(vectors.len())].clone());
+fn vector(frame: &mut Frame, vectors: &mut Pool<String>, size: u64, depth: u32) -> Code {
     if depth == 0 {
-        return leaf;
+        return Code::atom(frame.pick(vectors));
     }
     let part = vector(frame, vectors, size, depth - 1);
-    match frame.random.below(8) {
-        0 | 1 => Code::binary(&part, "+", &leaf),
-        2 => Code::binary(&part, "-", &leaf),
+    match frame.choices.below(8) {
+        0 | 1 => Code::binary(&part, "+", &Code::atom(frame.pick(vectors))),
+        2 => Code::binary(&part, "-", &Code::atom(frame.pick(vectors))),
         3 => Code::binary(&part, "*", &frame.leaf(Float)),
-        4 => Code::call("wp.cw_mul", &[part, leaf]),
+        4 => Code::call("wp.cw_mul", &[part, Code::atom(frame.pick(vectors))]),
         5 => Code::call("wp.normalize", &[part]),
-        6 if size == 3 => Code::call("wp.cross", &[part, leaf]),
+        6 if size == 3 => Code::call("wp.cross", &[part, Code::atom(frame.pick(vectors))]),
         6 => Code::negative(&part),
         _ => {
             let number = number_of(frame, vectors, size);
@@ -71,50 +72,55 @@ fn vector(frame: &mut Frame, vectors: &[String], size: u64, depth: u32) -> Code 
 }
 
 /// A number that a vector gives.
-fn number_of(frame: &mut Frame, vectors: &[String], size: u64) -> Code {
-    let [a, b] = [(); 2].map(|()| vectors[frame.random.index(vectors.len())].clone());
-    match frame.random.below(4) {
-        0 | 1 => Code::call("wp.dot", &[Code::atom(a), Code::atom(b)]),
-        2 => Code::call("wp.length", &[Code::atom(a)]),
-        _ => Code::atom(format!("{a}[{}]", frame.random.below(size))),
+fn number_of(frame: &mut Frame, vectors: &mut Pool<String>, size: u64) -> Code {
+    let vector = frame.pick(vectors);
+    match frame.choices.below(4) {
+        0 | 1 => Code::call("wp.dot", &[Code::atom(vector), Code::atom(frame.pick(vectors))]),
+        2 => Code::call("wp.length", &[Code::atom(vector)]),
+        _ => Code::atom(format!("{vector}[{}]", frame.choices.below(size))),
     }
 }
 
 /// Sums over lists.
 fn lists(frame: &mut Frame) {
-    let count = frame.between(1, 3);
-    let lists: Vec<_> = (0..count).map(|_| frame.list(Float)).collect();
+    let mut lists = Pool::default();
+    for _ in 0..frame.between(1, 3) {
+        lists.add(frame.list(Float));
+    }
     if frame.chance(50) {
         frame.input(Float);
     }
-    let mut totals = vec![];
-    for _ in 0..frame.between(1, 2) {
-        totals.push(sum(frame, &lists));
+    let first = sum(frame, &mut lists);
+    let mut value = frame.read(&first);
+    while lists.has_unread(0) || frame.chance(30) {
+        let next = sum(frame, &mut lists);
+        value = Code::binary(&value, "*", &frame.read(&next));
     }
-    let rest = frame.arithmetic(Float, 1);
-    let mut value = totals.into_iter().map(Code::atom).reduce(|a, b| Code::binary(&a, "*", &b)).expect("a sum");
     if frame.chance(40) {
         value = Code::call(frame.spell("wp.sqrt", "math.sqrt"), &[frame.magnitude(&value)]);
     }
-    frame.finish(&[(Float, Code::binary(&value, "+", &rest))]);
+    let rest = frame.arithmetic(Float, 1);
+    frame.finish(vec![(Float, Code::binary(&value, "+", &rest))]);
 }
 
 /// A reduction of lists: a sum, or an extreme.
-fn sum(frame: &mut Frame, lists: &[List]) -> String {
+fn sum(frame: &mut Frame, lists: &mut Pool<List>) -> String {
     let start = frame.number(Float);
     let total = frame.variable(Float, &start);
-    let first = frame.choose(lists);
-    frame.block(format!("for k in range({}):", first.len()), |frame| {
+    let first = frame.next(lists);
+    frame.count("k", &first.len(), |frame| {
+        frame.scope.read("k");
         frame.assign(Float, &first.at("k"));
         if lists.len() > 1 {
-            let other = frame.choose(lists);
+            let other = frame.pick(lists);
             let index = format!("k % {}", other.len());
             frame.assign(Float, &other.at(&index));
         }
         let value = frame.arithmetic(Float, 2);
+        let value = frame.with_unread(Float, value);
         if frame.chance(25) {
-            let function = frame.random.pick(&["min", "max"]);
-            let extreme = frame.extreme(function, Code::atom(total.clone()), value);
+            let function = frame.choices.pick(&["min", "max"]);
+            let extreme = frame.extreme(function, Code::atom(&total), value);
             return frame.line(format!("{total} = {extreme}"));
         }
         frame.line(format!("{total} += {value}"));

@@ -43,8 +43,8 @@ fn category_of((nth, number): (usize, &i32)) -> Result<Category, ApiError> {
 
 /// A pair as a response.
 pub(super) fn dataset_response(pair: Pair) -> pb::GenerateDatasetResponse {
-    let Pair { source, identity, split: part, files, bit_exact, runs } = pair;
-    let Source { index, category: kind, dialect, name, text } = source;
+    let Pair { source, files, bit_exact, runs } = pair;
+    let Source { index, category: kind, dialect, name, text, identity, split: part } = source;
     let pair = pb::DatasetPair {
         index,
         id: hex::encode(identity.id),

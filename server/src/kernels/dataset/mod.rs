@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use accelerd_dataset::{Identity, Plan, Ratios, Source, Split, identify, split};
+use accelerd_dataset::{Plan, Source};
 use accelerd_engine::Context;
 use accelerd_ir::kernel::{
     Argument,
@@ -42,7 +42,7 @@ use crate::{error::ApiError, ledger::RequestMemory, sandbox::Turns};
 
 /// Kernels that are made together.
 const CHUNK: usize = 32;
-/// Of these, how many are translated or run at once: a call leaves room for others.
+/// Of these, how many are written, translated or run at once: a call leaves room for others.
 const AT_ONCE: usize = 4;
 /// Host memory of a kernel of a chunk: source, files, arguments and results.
 const PAIR_BYTES: u64 = 256 << 10;
@@ -55,8 +55,6 @@ const MAX_MISSES: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) source: Source,
-    pub(crate) identity: Identity,
-    pub(crate) split: Split,
     pub(crate) files: Vec<File>,
     /// True if all targets compute the same bits.
     pub(crate) bit_exact: bool,
@@ -80,7 +78,6 @@ struct Dataset {
     launcher: Launcher,
     context: Context,
     plan: Plan,
-    ratios: Ratios,
     /// Files of a pair.
     targets: Targets,
     device: Option<KernelDevice>,
@@ -99,7 +96,6 @@ struct Dataset {
 /// A kernel, its translation and its example.
 struct Prepared {
     source: Source,
-    identity: Identity,
     files: Vec<File>,
     kernel: CompiledKernel,
     example: Example,
@@ -114,7 +110,7 @@ impl Launcher {
         request: &DatasetRequest,
     ) -> Result<BoxStream<'static, Result<Pair, ApiError>>, ApiError> {
         self.sandboxes.check_enabled()?;
-        let (plan, ratios) = request.plan()?;
+        let plan = request.plan()?;
         let &DatasetRequest { targets, device, first_index, pair_count, .. } = request;
         if device == Some(KernelDevice::Cuda) {
             self.cuda_kernels.gpu()?;
@@ -125,7 +121,6 @@ impl Launcher {
             launcher: self.clone(),
             context,
             plan,
-            ratios,
             targets,
             device,
             index: first_index,
@@ -170,7 +165,7 @@ impl Dataset {
         let prepared: Vec<Option<Prepared>> = stream::iter(prepared).buffered(AT_ONCE).try_collect().await?;
         let mut new = Vec::with_capacity(prepared.len());
         for prepared in prepared {
-            match prepared.filter(|prepared| self.known.insert(prepared.identity.id)) {
+            match prepared.filter(|prepared| self.known.insert(prepared.source.identity.id)) {
                 Some(prepared) => new.push(prepared),
                 None => self.misses += 1,
             }
@@ -181,31 +176,29 @@ impl Dataset {
         self.misses = 0;
         let runs = self.run(&mut new).await?;
         self.left -= new.len() as u64;
-        let pairs: Vec<_> = new.into_iter().zip(runs).map(|(prepared, runs)| self.pair(prepared, runs)).collect();
-        self.ready.extend(pairs);
+        self.ready.extend(new.into_iter().zip(runs).map(|(prepared, runs)| pair(prepared, runs)));
         Ok(())
     }
 
-    /// The next kernels of the plan, at most as many as pairs are still to be made, with their identities.
-    async fn next_sources(&mut self) -> Result<Vec<(Source, Identity)>, ApiError> {
+    /// The next kernels of the plan, at most as many as pairs are still to be made.
+    async fn next_sources(&mut self) -> Result<Vec<Source>, ApiError> {
         let count = self.left.min(CHUNK as u64);
         let end = self.index.checked_add(count).ok_or_else(|| exhausted(self.index))?;
-        let indices = self.index..end;
         let plan = self.plan.clone();
+        let written = (self.index..end).map(move |index| {
+            let plan = plan.clone();
+            tokio::task::spawn_blocking(move || plan.source(index))
+        });
+        let sources: Result<Vec<_>, _> = stream::iter(written).buffered(AT_ONCE).try_collect().await;
+        let sources = sources.map_err(|error| ApiError::ThreadPanic(error.to_string()))?;
+        let sources: Vec<_> = sources.into_iter().flatten().collect();
         self.index = end;
-        let write = move || {
-            let sources = indices.map(|index| plan.source(index));
-            let identified = sources.map(|source| {
-                let identity = identify(&source.text).expect("what is written is Python");
-                (source, identity)
-            });
-            identified.collect()
-        };
-        tokio::task::spawn_blocking(write).await.map_err(|error| ApiError::ThreadPanic(error.to_string()))
+        self.misses += count - sources.len() as u64;
+        Ok(sources)
     }
 
     /// Translates a kernel, and finds an example; `None` if there is none.
-    async fn prepare(&self, (source, identity): (Source, Identity)) -> Result<Option<Prepared>, ApiError> {
+    async fn prepare(&self, source: Source) -> Result<Option<Prepared>, ApiError> {
         let request = TranslationRequest {
             source: source.text.clone(),
             dialect: Some(source.dialect),
@@ -219,7 +212,7 @@ impl Dataset {
         let files = self.files(&translated);
         let kernel = CompiledKernel::new(String::new(), translated);
         let bound = bind(&kernel, &example, self.launcher.sandboxes.case_memory().bytes);
-        Ok(bound.ok().map(|bound| Prepared { source, identity, files, kernel, example, bound }))
+        Ok(bound.ok().map(|bound| Prepared { source, files, kernel, example, bound }))
     }
 
     /// The files that are requested.
@@ -341,12 +334,12 @@ impl Dataset {
         run.verdict = run.agreement.verdict();
         Ok(run)
     }
+}
 
-    fn pair(&self, prepared: Prepared, runs: Vec<DatasetRun>) -> Pair {
-        let Prepared { source, identity, files, kernel, .. } = prepared;
-        let split = split(&identity.structure, self.ratios);
-        Pair { source, identity, split, files, bit_exact: kernel.bit_exact, runs }
-    }
+/// A pair whose kernel was run.
+fn pair(prepared: Prepared, runs: Vec<DatasetRun>) -> Pair {
+    let Prepared { source, files, kernel, .. } = prepared;
+    Pair { source, files, bit_exact: kernel.bit_exact, runs }
 }
 
 /// Separates a failure, which is that of the kernel, from an error of the call.

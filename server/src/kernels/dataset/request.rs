@@ -28,13 +28,13 @@ pub(crate) struct DatasetRequest {
 }
 
 impl DatasetRequest {
-    /// The kernels to make, and the ratios of the splits.
-    pub(super) fn plan(&self) -> Result<(Plan, Ratios), ApiError> {
+    /// The kernels to make.
+    pub(super) fn plan(&self) -> Result<Plan, ApiError> {
         let pair_count = self.pair_count;
         if !(1..=MAX_PAIRS).contains(&pair_count) {
             return Err(ApiError::invalid("pair_count", format!("expected 1 to {MAX_PAIRS} pairs, got {pair_count}")));
         }
-        Ok((plan(self)?, ratios(self)?))
+        plan(self)
     }
 }
 
@@ -47,7 +47,7 @@ fn plan(request: &DatasetRequest) -> Result<Plan, ApiError> {
         [] => Category::ALL.into_iter().filter(|of| dialects.iter().any(|dialect| of.has(*dialect))).collect(),
         named => named.to_vec(),
     };
-    Plan::new(request.seed, &categories, &dialects).map_err(|error| match error {
+    Plan::new(request.seed, &categories, &dialects, ratios(request)?).map_err(|error| match error {
         PlanError::Categories => ApiError::invalid("categories", "expected each category once"),
         PlanError::Dialects => ApiError::invalid("dialects", "expected each dialect once"),
         PlanError::NoKernels(category) => {

@@ -46,10 +46,10 @@ pub(super) struct GenerateArgs {
     /// Translate to this target only; can be repeated [default: cuda and wasm].
     #[arg(long = "target", value_enum, value_name = "TARGET")]
     targets: Vec<Target>,
-    /// Percentage of structures for validation.
+    /// Percentage of kernels for validation.
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     validation: u32,
-    /// Percentage of structures for the test.
+    /// Percentage of kernels for the test.
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     test: u32,
     /// File layout of the pairs.
