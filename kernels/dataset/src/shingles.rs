@@ -23,8 +23,8 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// How far a kernel is from the side, 0 if it is on it. The shares count for its shingles as they are written, and in normal form: with one
-    /// name in place of all that the module gives, and one number in place of all.
+    /// How far a kernel is from the side, 0 if it is on it. The shares count for its shingles as they are written, and in normal form:
+    /// with one name in place of all that the module gives, and one number in place of all.
     pub(crate) fn distance(self, text: &str) -> f64 {
         let (written, normal): (Vec<_>, Vec<_>) = shingles(text).unzip();
         let written = written.into_iter().zip(normal.iter().copied()).collect();
