@@ -76,11 +76,13 @@ fn tokens(text: &str) -> Vec<(u64, u64)> {
         for nth in line.first as usize..line.end as usize {
             let [start, end] = [&lexed.tokens.starts, &lexed.tokens.ends].map(|column| column[nth] as usize);
             let token = &text[start..end];
-            let is_given = lexed.tokens.kinds[nth] == Terminal::Name && last != "." && !WORDS.contains(&token);
-            let normal = match lexed.tokens.kinds[nth] {
-                Terminal::Number => "0",
-                _ if is_given => "name",
-                _ => token,
+            let kind = lexed.tokens.kinds[nth];
+            let normal = if kind == Terminal::Number {
+                "0"
+            } else if kind == Terminal::Name && last != "." && !WORDS.contains(&token) {
+                "name"
+            } else {
+                token
             };
             hashed.push((hash(token), hash(normal)));
             last = token;
