@@ -30,9 +30,7 @@ impl Choices {
         }
         self.next += 1;
         let bits = self.drawn[self.next - 1];
-        #[expect(clippy::cast_possible_truncation, reason = "less than the bound")]
-        let number = ((u128::from(bits) * u128::from(bound)) >> 64) as u64;
-        number
+        ((u128::from(bits) * u128::from(bound)) >> 64) as u64
     }
 
     /// An index of a slice of this length.

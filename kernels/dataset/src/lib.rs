@@ -1,7 +1,7 @@
 //! Random kernels in Python for data sets of translations.
 //!
-//! [`Plan::source`] writes one kernel, which depends on the plan and its index alone. Its [`Identity`] tells which kernels are equal but for
-//! their names, and its [`Split`] keeps kernels for training apart from others that resemble them. Nothing is translated or run here.
+//! [`Plan::source`] writes one kernel, which depends on the plan and its index alone. Its [`Identity`] tells which kernels are equal but
+//! for their names, and its [`Split`] keeps kernels for training apart from others that resemble them. Nothing is translated or run here.
 
 mod category;
 mod choices;

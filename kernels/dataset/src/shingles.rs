@@ -23,8 +23,8 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// How far a kernel is from the side, 0 if it is on it. The shares count for its shingles as they are written, and in normal form: with one
-    /// name in place of all that the module gives, and one number in place of all.
+    /// How far a kernel is from the side, 0 if it is on it. The shares count for its shingles as they are written, and in normal form:
+    /// with one name in place of all that the module gives, and one number in place of all.
     pub(crate) fn distance(self, text: &str) -> f64 {
         let (written, normal): (Vec<_>, Vec<_>) = shingles(text).unzip();
         let written = written.into_iter().zip(normal.iter().copied()).collect();
@@ -76,11 +76,13 @@ fn tokens(text: &str) -> Vec<(u64, u64)> {
         for nth in line.first as usize..line.end as usize {
             let [start, end] = [&lexed.tokens.starts, &lexed.tokens.ends].map(|column| column[nth] as usize);
             let token = &text[start..end];
-            let is_given = lexed.tokens.kinds[nth] == Terminal::Name && last != "." && !WORDS.contains(&token);
-            let normal = match lexed.tokens.kinds[nth] {
-                Terminal::Number => "0",
-                _ if is_given => "name",
-                _ => token,
+            let kind = lexed.tokens.kinds[nth];
+            let normal = if kind == Terminal::Number {
+                "0"
+            } else if kind == Terminal::Name && last != "." && !WORDS.contains(&token) {
+                "name"
+            } else {
+                token
             };
             hashed.push((hash(token), hash(normal)));
             last = token;

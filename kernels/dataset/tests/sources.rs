@@ -47,13 +47,13 @@ fn names(source: &Source) -> Vec<(Use, String)> {
 
 fn name(columns: &Columns, row: usize) -> Option<(Use, u32)> {
     let aux = columns.aux[row];
-    match columns.kinds[row] {
-        Kind::Name if aux & 3 == Context::Store as u32 => Some((Use::Stored, aux / 4)),
-        Kind::Name => Some((Use::Loaded, aux / 4)),
-        Kind::Arg => Some((Use::Param, aux)),
-        Kind::FunctionDef => Some((Use::Function, aux)),
-        _ => None,
+    let kind = columns.kinds[row];
+    if kind == Kind::Name {
+        let is_stored = aux & 3 == Context::Store as u32;
+        return Some((if is_stored { Use::Stored } else { Use::Loaded }, aux / 4));
     }
+    let others = [(Kind::Arg, Use::Param), (Kind::FunctionDef, Use::Function)];
+    others.into_iter().find(|(of, _)| *of == kind).map(|(_, use_of)| (use_of, aux))
 }
 
 fn assert_all_are_read(source: &Source) {
@@ -71,18 +71,20 @@ fn shingles(source: &Source, is_normal: bool) -> BTreeSet<u64> {
     let tokens = lex(&source.text).tokens;
     let texts = (0..tokens.kinds.len()).map(|nth| {
         let token = &source.text[tokens.starts[nth] as usize..tokens.ends[nth] as usize];
-        match tokens.kinds[nth] {
-            Terminal::Number if is_normal => "0",
-            _ if is_normal && given.contains(token) => "name",
-            _ => token,
+        if is_normal && tokens.kinds[nth] == Terminal::Number {
+            "0"
+        } else if is_normal && given.contains(token) {
+            "name"
+        } else {
+            token
         }
     });
     texts.collect::<Vec<_>>().windows(5).map(hash).collect()
 }
 
-fn hash(value: impl Hash) -> u64 {
+fn hash(shingle: &[&str]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
+    shingle.hash(&mut hasher);
     hasher.finish()
 }
 
