@@ -20,7 +20,7 @@ impl DaemonService {
     pub(crate) async fn drain(&self, caller: &Caller, timeout: RequestedTime) -> Result<Drained, ApiError> {
         let drain = &self.app.config.drain;
         check_allowed(drain.allow_rpc)?;
-        let timeout = within("timeout", timeout.unwrap_or(Ok(drain.timeout)), TIMEOUTS)?;
+        let timeout = within("timeout", timeout.unwrap_or(Ok(drain.timeout)), &TIMEOUTS)?;
         tracing::warn!(?timeout, "draining at a client's request");
         caller.record_change("");
         let ticket = self.app.health.begin_drain();

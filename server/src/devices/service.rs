@@ -26,7 +26,7 @@ const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn within(
     field: &str,
     requested: Result<Duration, String>,
-    bounds: RangeInclusive<Duration>,
+    bounds: &RangeInclusive<Duration>,
 ) -> Result<Duration, ApiError> {
     let got = match requested {
         Ok(time) if bounds.contains(&time) => return Ok(time),
@@ -62,7 +62,7 @@ impl DaemonService {
 
     /// Statistics at an interval, until the daemon closes.
     pub(crate) fn watch(&self, requested: RequestedTime) -> Result<BoxStream<'static, DaemonStats>, ApiError> {
-        let requested = within("interval", requested.unwrap_or(Ok(DEFAULT_INTERVAL)), INTERVALS)?;
+        let requested = within("interval", requested.unwrap_or(Ok(DEFAULT_INTERVAL)), &INTERVALS)?;
         let mut ticks = interval(requested);
         // A slow reader gets the newest sample, not the missed ones.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -30,9 +30,9 @@ const TIMEOUT: &str = "grpc-timeout";
 
 /// The timeout of a call, if it has one.
 fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
-    let Some(value) = headers.get(TIMEOUT).map(|value| value.as_bytes()) else { return Ok(None) };
-    let timeout = parse(value).ok_or_else(|| {
-        let got = String::from_utf8_lossy(value);
+    let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
+    let timeout = parse(value.as_bytes()).ok_or_else(|| {
+        let got = String::from_utf8_lossy(value.as_bytes());
         ApiError::invalid(TIMEOUT, format!("expected 1 to 8 digits and a unit of H, M, S, m, u or n, got {got:?}"))
     })?;
     Ok(Some(timeout).filter(|timeout| *timeout < MAX_TIMEOUT))

@@ -198,9 +198,9 @@ pub fn parse_url(url: &str) -> Result<Url, StoreError> {
 
 fn parse(url: &str) -> Result<(Url, ObjectStoreScheme, Path), StoreError> {
     let bad = |reason: String| StoreError::Url { url: url.into(), reason };
-    let parsed = Url::parse(url).map_err(|error| match error {
-        ParseError::RelativeUrlWithoutBase => bad("it has no scheme, such as file://".into()),
-        other => bad(other.to_string()),
+    let parsed = Url::parse(url).map_err(|error| {
+        let has_scheme = error != ParseError::RelativeUrlWithoutBase;
+        bad(if has_scheme { error.to_string() } else { "it has no scheme, such as file://".into() })
     })?;
     check_scheme(&parsed).map_err(|error| error.unwrap_or_else(|| bad("a bucket or container is required".into())))?;
     let (scheme, path) = ObjectStoreScheme::parse(&parsed).map_err(|error| match parsed.scheme() {
