@@ -148,7 +148,7 @@ fn within(place: &Code, (source, axis): (&str, usize), edge: Edge, (side, reach)
 /// The element at a place on an axis, and at the thread's on others.
 fn element(frame: &mut Frame, source: &str, threads: &[String], (axis, place): (usize, &str)) -> Code {
     let mut places = threads.to_vec();
-    places[axis] = place.to_owned();
+    place.clone_into(&mut places[axis]);
     if frame.chance(60) {
         places[axis] = frame.name(Role::Int);
         frame.line(format!("{} = {place}", places[axis]));
