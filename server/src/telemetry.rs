@@ -249,7 +249,7 @@ impl Metrics {
     }
 }
 
-/// Shuts a provider down, which exports what it has. The SDK does not keep every limit, so that it is left behind at its end.
+/// Shuts a provider down, which exports what it has. The SDK exceeds its own time limits, so its thread is left behind after `limit`.
 async fn flush(limit: Duration, shutdown: impl FnOnce() -> OTelSdkResult + Send + 'static) -> Result<(), String> {
     let limit = limit.min(EXPORT_TIMEOUT);
     match timeout(limit, spawn_blocking(shutdown)).await {

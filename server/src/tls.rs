@@ -84,7 +84,8 @@ fn certified_key(files: &[PathBuf], contents: &[Vec<u8>], provider: &CryptoProvi
     match certified.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
         Err(rustls::Error::InconsistentKeys(_)) => {
-            let (certificate, key) = (files[0].display(), files[1].display());
+            let certificate = files[0].display();
+            let key = files[1].display();
             Err(format!("the private key in {key} does not belong to the certificate in {certificate}"))
         }
         Err(error) => Err(in_file(&files[0], error)),

@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     pub(crate) dialect: Dialect,
     pub(crate) choices: Choices,
     pub(crate) scope: Scope,
-    /// What was in scope before the block.
+    /// The variables that were in scope before the block.
     outer: Outer,
     names: Names,
     /// Names of the indices of the thread.
@@ -253,7 +253,7 @@ impl Frame {
         Code::binary(value, operator, &operand)
     }
 
-    /// An integer as a floating-point number. Warp converts types only where it is told to.
+    /// Converts an integer to a floating-point number. Warp has no implicit conversions.
     pub(crate) fn float_of(&self, number: Code) -> Code {
         if self.is_python() { number } else { Code::call("float", &[number]) }
     }

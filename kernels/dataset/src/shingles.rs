@@ -23,8 +23,9 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// How far a kernel is from the side, 0 if it is on it. The shares count for its shingles as they are written, and in normal form:
-    /// with one name in place of all that the module gives, and one number in place of all.
+    /// Returns the distance of a kernel from the side, which is 0 if the kernel is on it. The share of marks counts twice: among the shingles
+    /// as they are written, and among those of the normal form, which has one name in place of all that the module gives and one number in
+    /// place of all.
     pub(crate) fn distance(self, text: &str) -> f64 {
         let (written, normal): (Vec<_>, Vec<_>) = shingles(text).unzip();
         let written = written.into_iter().zip(normal.iter().copied()).collect();

@@ -180,7 +180,8 @@ async fn a_certificate_that_cannot_be_used_fails_the_start_by_file() {
     let valid_key = config.tls.private_key.clone();
     config.tls.private_key = files.write("other.key", &authority.sign("localhost", Validity::Now).key);
     let mismatch = Daemon::start(config.clone()).await.map(drop).expect_err("the key of another certificate");
-    let (key, certificate) = (config.tls.private_key.display(), config.tls.certificate.display());
+    let key = config.tls.private_key.display();
+    let certificate = config.tls.certificate.display();
     let expected = format!("the private key in {key} does not belong to the certificate in {certificate}");
     assert!(matches!(&mismatch, StartError::Tls(reason) if *reason == expected), "{mismatch}");
     config.tls.private_key = files.path("missing.key");

@@ -79,6 +79,19 @@ pub(super) fn scalar_param(frame: &mut Frame) {
     frame.finish(vec![(Float, sum)]);
 }
 
+/// Accumulates an expression, with all that nothing has read yet, in a variable: by an operator, or as an extreme.
+pub(super) fn accumulate(frame: &mut Frame, total: &str, operator: impl FnOnce(&mut Frame) -> &'static str) {
+    let value = frame.arithmetic(Float, 2);
+    let value = frame.with_unread(Float, value);
+    if frame.chance(25) {
+        let function = frame.choices.pick(&["min", "max"]);
+        let extreme = frame.extreme(function, Code::atom(total), value);
+        return frame.line(format!("{total} = {extreme}"));
+    }
+    let operator = operator(frame);
+    frame.line(format!("{total} {operator} {value}"));
+}
+
 /// Changes a variable.
 pub(super) fn update(frame: &mut Frame, variable: &str) {
     let value = frame.arithmetic(Float, 2);

@@ -1,6 +1,6 @@
 //! Neighbours in arrays.
 
-use super::elementwise::{prepare, update};
+use super::elementwise::{accumulate, prepare, update};
 use crate::{code::Code, frame::Frame, names::Role, scope::Type::Float};
 
 /// Which element takes the place of a neighbour that is outside of the array.
@@ -12,7 +12,7 @@ enum Edge {
     Wrap,
 }
 
-/// Where neighbours are.
+/// The side of an element on which its neighbours are.
 #[derive(Clone, Copy)]
 enum Side {
     Before,
@@ -90,15 +90,7 @@ fn window(frame: &mut Frame, source: &str, threads: &[String], edge: Edge) -> St
             let condition = frame.condition(1);
             frame.block(format!("if {condition}:"), |frame| frame.line("continue"));
         }
-        let value = frame.arithmetic(Float, 2);
-        let value = frame.with_unread(Float, value);
-        if frame.chance(25) {
-            let function = frame.choices.pick(&["min", "max"]);
-            let extreme = frame.extreme(function, Code::atom(&total), value);
-            return frame.line(format!("{total} = {extreme}"));
-        }
-        let operator = frame.choices.pick(&["+=", "-="]);
-        frame.line(format!("{total} {operator} {value}"));
+        accumulate(frame, &total, |frame| frame.choices.pick(&["+=", "-="]));
     });
     total
 }

@@ -1,5 +1,6 @@
 //! Small vectors: types of Warp, lists in Python.
 
+use super::elementwise::accumulate;
 use crate::{
     code::Code,
     frame::{Frame, List},
@@ -116,14 +117,7 @@ fn sum(frame: &mut Frame, lists: &mut Pool<List>) -> String {
             let index = format!("k % {}", other.len());
             frame.assign(Float, &other.at(&index));
         }
-        let value = frame.arithmetic(Float, 2);
-        let value = frame.with_unread(Float, value);
-        if frame.chance(25) {
-            let function = frame.choices.pick(&["min", "max"]);
-            let extreme = frame.extreme(function, Code::atom(&total), value);
-            return frame.line(format!("{total} = {extreme}"));
-        }
-        frame.line(format!("{total} += {value}"));
+        accumulate(frame, &total, |_| "+=");
     });
     total
 }
