@@ -498,3 +498,21 @@ def test_cumulative_extremes_have_the_last_index_of_equal_values(client: Client,
                 np.testing.assert_array_equal(rows_found, [one[nth] for one in expected])
     values, indices = client.op("cummax", np.float32(2.5), dim=0)
     assert (float(values), int(indices), indices.shape) == (2.5, 0, ())
+
+
+def test_sums_over_concatenations_of_computed_arrays_are_numpys(client: Client) -> None:
+    """Rank statistics of scipy join two samples, and read the parts, their order and their sums in one graph."""
+
+    def statistic(xp: Any, x: Any, y: Any) -> Any:
+        x, y = xp.abs(x - xp.mean(x)), xp.abs(y - xp.mean(y))
+        joined = xp.concat((x, y))
+        order = xp.argsort(joined, stable=True)
+        ranked = xp.take(joined, order)
+        steps = xp.cumulative_sum(xp.where(order < x.shape[0], 1.0 / x.shape[0], -1.0 / y.shape[0]))
+        return xp.stack((xp.sum(x * ranked[: x.shape[0]]), xp.sum(ranked * joined), xp.max(xp.abs(steps)), xp.sum(y)))
+
+    random = np.random.default_rng(40)
+    for x_size, y_size in ((40, 40), (40, 33), (7, 200)):
+        x, y = random.normal(size=x_size), random.normal(size=y_size)
+        got = statistic(client.xp, client.xp.asarray(x), client.xp.asarray(y)).numpy()
+        np.testing.assert_allclose(got, statistic(np, x, y), rtol=1e-6)

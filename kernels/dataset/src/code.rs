@@ -40,8 +40,14 @@ impl Code {
 
     /// A call.
     pub(crate) fn call(function: &str, arguments: &[Self]) -> Self {
-        let arguments: Vec<_> = arguments.iter().map(Self::to_string).collect();
-        Self::atom(format!("{function}({})", arguments.join(", ")))
+        let mut text = String::with_capacity(function.len() + arguments.iter().map(|code| code.text.len() + 2).sum::<usize>());
+        text.push_str(function);
+        for (nth, argument) in arguments.iter().enumerate() {
+            text.push_str(if nth == 0 { "(" } else { ", " });
+            text.push_str(&argument.text);
+        }
+        text.push(')');
+        Self::atom(text)
     }
 
     /// A binary operation, which associates to the left.
@@ -49,7 +55,12 @@ impl Code {
         let level = level(operator);
         // Comparisons do not associate: Python would chain them.
         let to_left = if level == Level::Comparison { next(level) } else { level };
-        let text = format!("{} {operator} {}", left.within(to_left), right.within(next(level)));
+        let mut text = String::with_capacity(left.text.len() + operator.len() + right.text.len() + 6);
+        left.write_within(to_left, &mut text);
+        for part in [" ", operator, " "] {
+            text.push_str(part);
+        }
+        right.write_within(next(level), &mut text);
         Self { text, level }
     }
 
@@ -67,9 +78,18 @@ impl Code {
         self.text.starts_with(|first: char| first.is_ascii_digit()) && self.level == Level::Atom
     }
 
-    /// The text, in parentheses where it binds less tightly.
+    /// Writes the text, in parentheses where it binds less tightly.
+    fn write_within(&self, least: Level, text: &mut String) {
+        let [open, close] = if self.level < least { ["(", ")"] } else { [""; 2] };
+        for part in [open, &self.text, close] {
+            text.push_str(part);
+        }
+    }
+
     fn within(&self, least: Level) -> String {
-        if self.level < least { format!("({})", self.text) } else { self.text.clone() }
+        let mut text = String::new();
+        self.write_within(least, &mut text);
+        text
     }
 }
 

@@ -48,7 +48,8 @@ pub(crate) struct Frame {
     threads: Vec<String>,
     params: Vec<String>,
     helpers: Vec<String>,
-    body: Vec<String>,
+    /// The lines of the body.
+    body: String,
     indent: usize,
     /// The types of the values that a function of the dialect Python returns.
     results: Vec<Type>,
@@ -67,7 +68,7 @@ impl Frame {
             threads: vec![thread],
             params: vec![],
             helpers: vec![],
-            body: vec![],
+            body: String::new(),
             indent: 0,
             results: vec![],
         }
@@ -96,7 +97,7 @@ impl Frame {
     }
 
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
-        self.choices.below(100) < percent
+        self.choices.chance(percent)
     }
 
     /// An entry to read of a pool that has some.
@@ -179,7 +180,9 @@ impl Frame {
 
     /// A line of the body.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) {
-        self.body.push(format!("{}{}", "    ".repeat(self.indent + 1), line.as_ref()));
+        for part in std::iter::repeat_n("    ", self.indent + 1).chain([line.as_ref(), "\n"]) {
+            self.body.push_str(part);
+        }
     }
 
     /// A statement with a block. Declarations of the block are not in scope after it.
@@ -260,7 +263,7 @@ impl Frame {
 
     fn assert_all_read(&self) {
         let is_read = [Type::Float, Type::Int].iter().all(|ty| !self.has_unread(*ty));
-        debug_assert!(is_read, "something is not read in\n{}", self.body.join("\n"));
+        debug_assert!(is_read, "something is not read in\n{}", self.body);
     }
 
     /// A variable that loops may change.
@@ -319,7 +322,7 @@ impl Frame {
     pub(crate) fn module(&self, name: &str) -> String {
         self.assert_all_read();
         let mut text = String::new();
-        let uses = |module: &str| self.body.iter().chain(&self.helpers).any(|line| line.contains(module));
+        let uses = |module: &str| self.helpers.iter().chain([&self.body]).any(|text| text.contains(module));
         match self.dialect {
             Dialect::Warp => text.push_str("import warp as wp\n\n\n"),
             Dialect::Python if uses("math.") => text.push_str("import math\n\n\n"),
@@ -335,8 +338,7 @@ impl Frame {
         if self.dialect == Dialect::Warp {
             writeln!(text, "    {} = wp.tid()", self.threads.join(", ")).expect("text grows");
         }
-        text.push_str(&self.body.join("\n"));
-        text.push('\n');
+        text.push_str(&self.body);
         text
     }
 

@@ -43,9 +43,10 @@ impl Names {
             Role::Temporary => &TEMPORARIES,
         };
         let name = choices.pick(pool);
-        let numbered = (2..).map(|nth| format!("{name}{nth}"));
-        let mut free = std::iter::once(name.to_owned()).chain(numbered).filter(|name| !self.0.contains(name));
-        let name = free.next().expect("there is always a next number");
+        let is_taken = |name: &str| self.0.iter().any(|taken| taken == name);
+        let mut numbered = (2..).map(|nth| format!("{name}{nth}")).filter(|name| !is_taken(name));
+        let free = if is_taken(name) { numbered.next() } else { None };
+        let name = free.unwrap_or_else(|| name.to_owned());
         self.0.push(name.clone());
         name
     }

@@ -5,10 +5,10 @@ use accelerd_verify::Random;
 
 use crate::{
     category::Category,
-    choices::Choices,
+    choices::{Changed, Choices},
     families,
     identity::{Identity, Ratios, Split, identify},
-    shingles::Side,
+    shingles::{Meter, Side},
 };
 
 /// Changes after which a kernel is given up.
@@ -88,7 +88,8 @@ impl Plan {
             let frame = families::write(category, dialect, choices);
             (frame.module(&name), frame.choices)
         };
-        let text = (0..MAX_STARTS).find_map(|_| search(&mut random, side, write))?;
+        let mut meter = Meter::new(side);
+        let text = (0..MAX_STARTS).find_map(|_| search(&mut random, &mut meter, write))?;
         let identity = identify(&text).expect("what is written is Python");
         let split = match side {
             Side::Train => Split::Train,
@@ -99,15 +100,21 @@ impl Plan {
 }
 
 /// A kernel on a side of the data set: choices of a random one are changed as long as its distance does not increase.
-fn search(random: &mut Random, side: Side, write: impl Fn(Choices) -> (String, Choices)) -> Option<String> {
+fn search(random: &mut Random, meter: &mut Meter, write: impl Fn(Choices) -> (String, Choices)) -> Option<String> {
     let (mut text, mut choices) = write(Choices::new(random));
-    let mut distance = side.distance(&text);
+    let mut distance = meter.distance(&text);
     for _ in 0..MAX_CHANGES {
         if distance == 0.0 {
             return Some(text);
         }
-        let changed = write(choices.changed(random));
-        let new_distance = side.distance(&changed.0);
+        let changed = match choices.changed(random) {
+            Changed::Same(same) => {
+                choices = same;
+                continue;
+            }
+            Changed::Other(other) => write(other),
+        };
+        let new_distance = meter.distance(&changed.0);
         if new_distance <= distance {
             (text, choices) = changed;
             distance = new_distance;

@@ -1,6 +1,6 @@
 //! Shingles, which are 5-grams of tokens, and two sides of a data set whose kernels have few of them in common.
 
-use accelerd_parser::{Terminal, lexer::lex};
+use accelerd_parser::{Terminal, Tokens, lexer::lex};
 
 /// Tokens of a shingle.
 const WIDTH: usize = 5;
@@ -22,23 +22,93 @@ pub(crate) enum Side {
     HeldOut,
 }
 
-impl Side {
+/// Measures how far kernels are from a side. It keeps its memory from kernel to kernel, since thousands are measured for a data set of hundreds.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    side: Side,
+    tokens: Vec<Hashes>,
+    /// The tokens of the text's names, by their numbers.
+    names: Vec<Option<Hashes>>,
+    written: Set,
+    normal: Set,
+}
+
+/// Hashes of a token or a shingle, as it is written and in normal form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hashes {
+    written: u64,
+    normal: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(side: Side) -> Self {
+        Self { side, tokens: vec![], names: vec![], written: Set::default(), normal: Set::default() }
+    }
+
     /// Returns the distance of a kernel from the side, which is 0 if the kernel is on it. The share of marks counts twice: among the shingles
     /// as they are written, and among those of the normal form, which has one name in place of all that the module gives and one number in
     /// place of all.
-    pub(crate) fn distance(self, text: &str) -> f64 {
-        let (written, normal): (Vec<_>, Vec<_>) = shingles(text).unzip();
-        let written = written.into_iter().zip(normal.iter().copied()).collect();
-        let normal = normal.into_iter().map(|shingle| (shingle, shingle)).collect();
-        self.excess(written) + self.excess(normal)
+    pub(crate) fn distance(&mut self, text: &str) -> f64 {
+        self.read(text);
+        self.written.clear(self.tokens.len());
+        self.normal.clear(self.tokens.len());
+        let [mut written, mut normal] = [Share::default(); 2];
+        for Hashes { written: hash, normal: marked } in shingles(&self.tokens) {
+            let is_marked = marked & 1 == 1;
+            // One written shingle has two normal forms where a name is an attribute in one place.
+            written.count(self.written.insert(add(hash, marked)), is_marked);
+            normal.count(self.normal.insert(marked), is_marked);
+        }
+        self.side.excess(written) + self.side.excess(normal)
     }
 
-    /// The excess of a set of shingles, each with the normal form that decides its mark.
-    fn excess(self, mut shingles: Vec<(u64, u64)>) -> f64 {
-        shingles.sort_unstable();
-        shingles.dedup();
-        let count = shingles.len() as f64;
-        let marked = shingles.iter().filter(|(_, normal)| normal & 1 == 1).count() as f64;
+    /// Hashes the tokens of a text. Ends of lines and changes of indentation are tokens as well.
+    fn read(&mut self, text: &str) {
+        let lexed = lex(text);
+        self.tokens.clear();
+        self.names.clear();
+        self.names.resize(lexed.name_starts.len(), None);
+        let mut indentation = vec![0];
+        for line in &lexed.lines {
+            while indentation.last().is_some_and(|last| *last > line.column) {
+                indentation.pop();
+                self.tokens.push(DEDENT);
+            }
+            if indentation.last().is_some_and(|last| *last < line.column) {
+                indentation.push(line.column);
+                self.tokens.push(INDENT);
+            }
+            let mut is_attribute = false;
+            for nth in line.first as usize..line.end as usize {
+                let hashes = self.token(text, &lexed.tokens, nth, is_attribute);
+                self.tokens.push(hashes);
+                is_attribute = lexed.tokens.kinds[nth] == Terminal::Dot;
+            }
+            self.tokens.push(NEWLINE);
+        }
+        self.tokens.extend(indentation.iter().skip(1).map(|_| DEDENT));
+    }
+
+    fn token(&mut self, text: &str, tokens: &Tokens, nth: usize, is_attribute: bool) -> Hashes {
+        let token = &text[tokens.starts[nth] as usize..tokens.ends[nth] as usize];
+        match tokens.kinds[nth] {
+            Terminal::Name => {
+                let name = &mut self.names[tokens.payloads[nth] as usize];
+                let hashes = *name.get_or_insert_with(|| {
+                    let is_word = WORDS.contains(&token);
+                    Hashes { written: hash(token), normal: hash(if is_word { token } else { "name" }) }
+                });
+                if is_attribute { Hashes { normal: hashes.written, ..hashes } } else { hashes }
+            }
+            Terminal::Number => Hashes { written: hash(token), normal: const { hash("0") } },
+            _ => same(token),
+        }
+    }
+}
+
+impl Side {
+    /// The excess of a share of marks.
+    fn excess(self, Share { count, marked }: Share) -> f64 {
         let excess = match self {
             Self::Train => 9.0 * marked - 4.0 * count,
             Self::HeldOut => 5.0 * count + 1.0 - 9.0 * marked,
@@ -47,59 +117,76 @@ impl Side {
     }
 }
 
-/// Hashes of the shingles of a text, as they are written and in normal form.
-fn shingles(text: &str) -> impl Iterator<Item = (u64, u64)> + use<> {
-    let tokens = tokens(text);
-    let starts = 0..tokens.len().saturating_sub(WIDTH - 1);
-    starts.map(move |start| {
-        let shingle = &tokens[start..start + WIDTH];
-        let hash = |of: fn(&(u64, u64)) -> u64| shingle.iter().map(of).fold(SALT, add);
-        (hash(|token| token.0), hash(|token| token.1))
+/// The number of distinct shingles, and of marked ones among them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    count: f64,
+    marked: f64,
+}
+
+impl Share {
+    fn count(&mut self, is_new: bool, is_marked: bool) {
+        self.count += f64::from(u8::from(is_new));
+        self.marked += f64::from(u8::from(is_new && is_marked));
+    }
+}
+
+/// A set of hashes, with open addressing. 0 marks an empty slot, and stands for 1.
+#[derive(Debug, Default)]
+struct Set(Vec<u64>);
+
+impl Set {
+    /// Empties the set, and makes room for a number of hashes.
+    fn clear(&mut self, count: usize) {
+        self.0.clear();
+        self.0.resize((2 * count + 1).next_power_of_two(), 0);
+    }
+
+    /// Returns true if the set did not have the hash.
+    fn insert(&mut self, hash: u64) -> bool {
+        let hash = hash.max(1);
+        let mask = self.0.len() - 1;
+        #[expect(clippy::cast_possible_truncation, reason = "the mask keeps the lower bits")]
+        let mut slot = hash as usize & mask;
+        while self.0[slot] != 0 && self.0[slot] != hash {
+            slot = (slot + 1) & mask;
+        }
+        let is_new = self.0[slot] == 0;
+        self.0[slot] = hash;
+        is_new
+    }
+}
+
+/// The shingles of tokens.
+fn shingles(tokens: &[Hashes]) -> impl Iterator<Item = Hashes> {
+    tokens.windows(WIDTH).map(|shingle| {
+        let hash = |of: fn(&Hashes) -> u64| shingle.iter().map(of).fold(SALT, add);
+        Hashes { written: hash(|token| token.written), normal: hash(|token| token.normal) }
     })
 }
 
-/// Hashes of the tokens, as they are written and in normal form. Ends of lines and changes of indentation are tokens as well.
-fn tokens(text: &str) -> Vec<(u64, u64)> {
-    let lexed = lex(text);
-    let mut hashed = vec![];
-    let mut indentation = vec![0];
-    let same = |text: &str| (hash(text), hash(text));
-    for line in &lexed.lines {
-        while indentation.last().is_some_and(|last| *last > line.column) {
-            indentation.pop();
-            hashed.push(same("dedent"));
-        }
-        if indentation.last().is_some_and(|last| *last < line.column) {
-            indentation.push(line.column);
-            hashed.push(same("indent"));
-        }
-        let mut last = "";
-        for nth in line.first as usize..line.end as usize {
-            let [start, end] = [&lexed.tokens.starts, &lexed.tokens.ends].map(|column| column[nth] as usize);
-            let token = &text[start..end];
-            let kind = lexed.tokens.kinds[nth];
-            let normal = if kind == Terminal::Number {
-                "0"
-            } else if kind == Terminal::Name && last != "." && !WORDS.contains(&token) {
-                "name"
-            } else {
-                token
-            };
-            hashed.push((hash(token), hash(normal)));
-            last = token;
-        }
-        hashed.push(same("newline"));
-    }
-    hashed.extend(indentation.iter().skip(1).map(|_| same("dedent")));
-    hashed
+const INDENT: Hashes = same("indent");
+const DEDENT: Hashes = same("dedent");
+const NEWLINE: Hashes = same("newline");
+
+/// The hashes of a token with one form.
+const fn same(token: &str) -> Hashes {
+    let hash = hash(token);
+    Hashes { written: hash, normal: hash }
 }
 
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| add(hash, u64::from(byte)))
+const fn hash(text: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let mut nth = 0;
+    while nth < text.len() {
+        hash = add(hash, text.as_bytes()[nth] as u64);
+        nth += 1;
+    }
+    hash
 }
 
 /// A hash with a number more. Its upper bits depend on all bits of both.
-fn add(hash: u64, number: u64) -> u64 {
+const fn add(hash: u64, number: u64) -> u64 {
     (hash ^ number).wrapping_mul(MULTIPLIER).rotate_left(29)
 }
 
@@ -107,10 +194,16 @@ fn add(hash: u64, number: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> Vec<Hashes> {
+        let mut meter = Meter::new(Side::Train);
+        meter.read(text);
+        shingles(&meter.tokens).collect()
+    }
+
     #[test]
     fn names_of_the_module_and_numbers_have_one_normal_form() {
-        let normal = |text: &str| shingles(text).map(|(_, normal)| normal).collect::<Vec<_>>();
-        let written = |text: &str| shingles(text).map(|(written, _)| written).collect::<Vec<_>>();
+        let normal = |text: &str| of(text).iter().map(|shingle| shingle.normal).collect::<Vec<_>>();
+        let written = |text: &str| of(text).iter().map(|shingle| shingle.written).collect::<Vec<_>>();
         let one = "def f(x: float):\n    y = x * 2.0\n    return math.sin(y)\n";
         let two = "def g(a: float):\n    b = a * 7.5\n    return math.sin(b)\n";
         assert_eq!(normal(one), normal(two));
@@ -122,10 +215,35 @@ mod tests {
 
     #[test]
     fn sides_are_a_ninth_apart() {
-        let on = |side: Side, marked: u64, count: u64| {
-            side.excess((0..count).map(|nth| (nth, u64::from(nth < marked))).collect()) == 0.0
+        let on = |side: Side, marked: u32, count: u32| {
+            side.excess(Share { count: count.into(), marked: marked.into() }) == 0.0
         };
         assert!(on(Side::Train, 40, 90) && !on(Side::Train, 41, 90));
         assert!(!on(Side::HeldOut, 50, 90) && on(Side::HeldOut, 51, 90));
+    }
+
+    /// The distance by sorting, which [`Meter`] finds by hashing.
+    fn expected(side: Side, text: &str) -> f64 {
+        let excess = |mut pairs: Vec<(u64, u64)>| {
+            pairs.sort_unstable();
+            pairs.dedup();
+            let marked = pairs.iter().filter(|(_, normal)| normal & 1 == 1).count();
+            side.excess(Share { count: pairs.len() as f64, marked: marked as f64 })
+        };
+        let shingles = of(text);
+        let written = shingles.iter().map(|of| (of.written, of.normal)).collect();
+        excess(written) + excess(shingles.iter().map(|of| (of.normal, of.normal)).collect())
+    }
+
+    #[test]
+    fn a_shingle_counts_once_however_often_and_in_whatever_order_texts_are_measured() {
+        let line = "    y = x.sin * x.y + 2.0 * x.sin\n";
+        let texts = [1, 9, 2].map(|lines| format!("def f(x: float):\n{}", line.repeat(lines)));
+        for side in [Side::Train, Side::HeldOut] {
+            let mut meter = Meter::new(side);
+            for text in &texts {
+                assert_eq!(meter.distance(text).to_bits(), expected(side, text).to_bits(), "{side:?} {text}");
+            }
+        }
     }
 }

@@ -123,7 +123,7 @@ fn check_overlap(step: &Step, reads: &[View], output: &View, nth: usize) {
 
 /// Graphs of square tensors, so that any operation fits any value.
 fn graphs() -> impl Strategy<Value = GraphSpec> {
-    let one = (0..16_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
+    let one = (0..23_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>());
     let outputs = prop::collection::vec(any::<prop::sample::Index>(), 1..4);
     (prop::collection::vec(one, 1..40), outputs).prop_map(|(choices, outputs)| {
         let mut names = vec!["x".to_owned(), "y".to_owned()];
@@ -174,6 +174,20 @@ fn operation(op: u8, name: &str, [a, b]: [&str; 2]) -> Vec<NodeSpec> {
         12 => vec![node(&first, "to", &[a], &to("f64")), node(name, "to", &[&first], &to("f32"))],
         13 => vec![node(&first, "argsort", &[a], &[dim(1)]), node(name, "gather", &[b, &first], &[dim(1)])],
         14 => vec![node(name, "cumsum", &[a], &[dim(0)])],
+        15 => vec![node(&first, "flip", &[a], &[("dims", ints(&[1]))]), node(name, "cummax", &[&first], &[dim(1)])],
+        16 => vec![node(name, "sort", &[a], &[dim(0)])],
+        // A row is read for all rows, and as a whole.
+        17 | 18 => vec![
+            node(&first, "slice", &[a], &[dim(0), ("start", Attribute::Int(2)), ("end", Attribute::Int(3))]),
+            node(&second, "expand", &[&first], &[("shape", ints(&[6, 6]))]),
+            node(name, "mul", &[&second, if op == 17 { a } else { b }], &[]),
+        ],
+        19 => vec![node(&first, "gt", &[a, b], &[]), node(name, "where", &[&first, b, a], &[])],
+        20 => vec![node(name, "scaled_dot_product_attention", &[a, b, a], &[])],
+        21 => vec![
+            node(&first, "reshape", &[b], &[("shape", ints(&[6, 6, 1]))]),
+            node(name, "conv1d", &[a, &first], &[]),
+        ],
         _ => vec![
             node(&first, "transpose", &[a], &dims),
             node(&second, "reshape", &[&first], &[("shape", ints(&[4, 9]))]),
