@@ -107,8 +107,21 @@ impl Client {
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
+        self.unary_until(method, message, self.until()).await
+    }
+
+    /// As [`Self::unary`], with the deadline of a call of several.
+    pub(crate) async fn unary_until<Q, R>(
+        &self,
+        method: Rpc<Q, R>,
+        message: Q,
+        until: Option<Instant>,
+    ) -> Result<Reply<R>>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+    {
         let message = Arc::new(message);
-        let until = self.until();
         let attempt = || self.attempt(&method, message.clone(), until);
         let response = self.retried(method.is_idempotent(), until, attempt).await?;
         let timings = Timings::from_metadata(response.metadata());
@@ -120,7 +133,8 @@ impl Client {
         Attempts::new(self.settings.retry.clone(), self.retry_budget.clone(), is_idempotent, until)
     }
 
-    fn until(&self) -> Option<Instant> {
+    /// The deadline of a call that begins now.
+    pub(crate) fn until(&self) -> Option<Instant> {
         let deadline = self.settings.deadline;
         (deadline <= MAX_DEADLINE).then(|| Instant::now() + deadline)
     }

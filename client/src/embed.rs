@@ -1,10 +1,13 @@
 //! Embeddings, tokenization and models.
 
+use std::ops::Range;
+
 use accelerd_proto::methods::embed_service;
 use futures::{Stream, StreamExt, stream::BoxStream};
 
 use crate::{
     Client, Error, Matrix, Result,
+    parts::text_bytes,
     proto::{self, embed_request::Input, embed_stream_response},
     resume::Resend,
     timing::Timings,
@@ -85,6 +88,36 @@ pub struct Embeddings {
     pub timings: Timings,
 }
 
+/// Texts or token ids to embed, of which parts can be taken.
+enum Rows {
+    Texts(Vec<String>),
+    Tokens(Tokens),
+}
+
+impl Rows {
+    fn sizes(&self) -> Vec<usize> {
+        match self {
+            Self::Texts(texts) => texts.iter().map(text_bytes).collect(),
+            // At most five bytes for an id, and five for an offset.
+            Self::Tokens(tokens) => tokens.iter().map(|ids| 5 * ids.len() + 5).collect(),
+        }
+    }
+
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Texts(_) => "texts",
+            Self::Tokens(_) => "tokens",
+        }
+    }
+
+    fn part(&self, part: Range<usize>) -> Input {
+        match self {
+            Self::Texts(texts) => Input::Texts(text_input(&texts[part])),
+            Self::Tokens(tokens) => Input::Tokens(tokens.part(part)),
+        }
+    }
+}
+
 impl Embeddings {
     fn new(message: proto::EmbedResponse, timings: Timings) -> Result<Self> {
         let proto::EmbedResponse { embeddings, token_counts, model, .. } = message;
@@ -113,7 +146,21 @@ pub struct Tokens {
 impl Tokens {
     /// Ids of each text; empty for a text with invalid offsets.
     pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.offsets.windows(2).map(|pair| self.ids.get(pair[0] as usize..pair[1] as usize).unwrap_or_default())
+        self.offsets.windows(2).map(|pair| self.between(pair[0], pair[1]))
+    }
+
+    fn between(&self, start: u32, end: u32) -> &[u32] {
+        self.ids.get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// The message of some texts. Offsets that are no offsets stay so, which the daemon refuses.
+    fn part(&self, part: Range<usize>) -> proto::TokenInput {
+        if part.len() + 1 >= self.offsets.len() {
+            return proto::TokenInput { ids: self.ids.clone(), offsets: self.offsets.clone() };
+        }
+        let offsets = &self.offsets[part.start..=part.end];
+        let ids = self.between(offsets[0], offsets[part.len()]).to_vec();
+        proto::TokenInput { ids, offsets: offsets.iter().map(|offset| offset.wrapping_sub(offsets[0])).collect() }
     }
 }
 
@@ -127,24 +174,40 @@ impl Client {
         self.embed_with(texts, &EmbedOptions::default()).await
     }
 
-    /// Embeds texts.
+    /// Embeds texts, in several calls if they exceed a message.
     pub async fn embed_with(
         &self,
         texts: impl IntoIterator<Item = impl Into<String>>,
         options: &EmbedOptions,
     ) -> Result<Embeddings> {
-        self.embed_input(Input::Texts(text_input(texts)), options).await
+        self.embed_rows(Rows::Texts(texts.into_iter().map(Into::into).collect()), options).await
     }
 
-    /// Embeds token ids, such as those of [`Client::tokenize`].
+    /// Embeds token ids, such as those of [`Client::tokenize`], in several calls if they exceed a message.
     pub async fn embed_tokens(&self, tokens: Tokens, options: &EmbedOptions) -> Result<Embeddings> {
-        let Tokens { ids, offsets } = tokens;
-        self.embed_input(Input::Tokens(proto::TokenInput { ids, offsets }), options).await
+        self.embed_rows(Rows::Tokens(tokens), options).await
     }
 
-    async fn embed_input(&self, input: Input, options: &EmbedOptions) -> Result<Embeddings> {
-        let reply = self.unary(embed_service::EMBED, options.request(input)).await?;
-        Embeddings::new(reply.message, reply.timings)
+    async fn embed_rows(&self, rows: Rows, options: &EmbedOptions) -> Result<Embeddings> {
+        let prompt = options.prompt.as_ref().map_or(0, String::len);
+        let sizes = rows.sizes();
+        let count = sizes.len();
+        let call = |part: Range<usize>, until| {
+            let spans = spans_of(&options.spans, &part, count);
+            let request = proto::EmbedRequest { spans, ..options.request(rows.part(part)) };
+            self.unary_until(embed_service::EMBED, request, until)
+        };
+        let parts = self.parts(sizes.into_iter().map(|size| size + prompt), prompt);
+        let done = self.in_parts(rows.field(), parts, call).await?;
+        let parts = done.into_iter().map(|(part, reply)| {
+            let mut embeddings = Embeddings::new(reply.message, reply.timings)?;
+            // Without spans, a part has a vector for each input.
+            if !options.spans.is_empty() && spans_of(&options.spans, &part, count).is_empty() {
+                embeddings.vectors = Matrix::new(vec![], embeddings.vectors.dim())?;
+            }
+            Ok(embeddings)
+        });
+        joined(parts.collect::<Result<_>>()?)
     }
 
     /// Embeds batches over one stream. Outcomes come in the order of completion; a failed batch does not end the stream.
@@ -169,16 +232,29 @@ impl Client {
         Ok(self.unary(embed_service::EMBED, request).await?.message)
     }
 
-    /// Converts texts to the token ids of a model. An empty name means `builtin`.
+    /// Converts texts to the token ids of a model, in several calls if they exceed a message. An empty name means `builtin`.
     pub async fn tokenize(
         &self,
         model: impl Into<String>,
         texts: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Tokens> {
-        let request = proto::TokenizeRequest { model: model.into(), texts: Some(text_input(texts)) };
-        let tokens = self.unary(embed_service::TOKENIZE, request).await?.message.tokens;
-        let proto::TokenInput { ids, offsets } = tokens.ok_or_else(|| Error::Malformed("no tokens".into()))?;
-        Ok(Tokens { ids, offsets })
+        let model = model.into();
+        let texts: Vec<String> = texts.into_iter().map(Into::into).collect();
+        let call = |part: Range<usize>, until| {
+            let request = proto::TokenizeRequest { model: model.clone(), texts: Some(text_input(&texts[part])) };
+            self.unary_until(embed_service::TOKENIZE, request, until)
+        };
+        let done = self.in_parts("texts", self.parts(texts.iter().map(text_bytes), 0), call).await?;
+        let mut all = Tokens { ids: vec![], offsets: vec![0] };
+        for (_, reply) in done {
+            let tokens = reply.message.tokens.ok_or_else(|| Error::Malformed("no tokens".into()))?;
+            let before = u32::try_from(all.ids.len()).ok();
+            let moved = tokens.offsets.iter().skip(1).map(|offset| before?.checked_add(*offset));
+            let moved: Option<Vec<_>> = moved.collect();
+            all.offsets.extend(moved.ok_or_else(|| Error::Malformed("more tokens than offsets can count".into()))?);
+            all.ids.extend(tokens.ids);
+        }
+        Ok(all)
     }
 
     /// Lists the loaded models, sorted by name.
@@ -199,6 +275,33 @@ impl Client {
         let request = proto::UnloadModelRequest { name: name.into() };
         Ok(self.unary(embed_service::UNLOAD_MODEL, request).await?.message.name)
     }
+}
+
+/// The spans in a part of `count` inputs. The last part also has those of no input, which the daemon refuses.
+fn spans_of(spans: &[proto::Span], part: &Range<usize>, count: usize) -> Vec<proto::Span> {
+    let is_in = |text: usize| part.contains(&text) || (text >= count && part.end == count);
+    let spans = spans.iter().filter(|span| is_in(span.text as usize));
+    let first = u32::try_from(part.start).unwrap_or(u32::MAX);
+    spans.map(|span| proto::Span { text: span.text - first, ..*span }).collect()
+}
+
+/// Joins the vectors of parts.
+fn joined(parts: Vec<Embeddings>) -> Result<Embeddings> {
+    let is_split = parts.len() > 1;
+    let mut parts = parts.into_iter();
+    let mut all = parts.next().ok_or_else(|| Error::Malformed("no embeddings".into()))?;
+    if !is_split {
+        return Ok(all);
+    }
+    let dim = all.vectors.dim();
+    let mut numbers = all.vectors.as_slice().to_vec();
+    for part in parts {
+        numbers.extend_from_slice(part.vectors.as_slice());
+        all.token_counts.extend(part.token_counts);
+        all.timings.add(part.timings);
+    }
+    all.vectors = Matrix::new(numbers, dim)?;
+    Ok(all)
 }
 
 fn outcome(response: proto::EmbedStreamResponse) -> Result<EmbedOutcome> {

@@ -4,14 +4,12 @@ use accelerd_proto::methods::{Rpc, tensor_service};
 
 use crate::{
     Client, Error, Executed, Result, UploadOptions,
+    parts::MAX_REQUEST_BYTES,
     proto::{ExecuteRequest, ExecuteResponse, ResidentTensor, Tensor, TensorInput, tensor_input::Source},
 };
 
 /// For calls that keep no outputs: others would keep them twice.
 const EXECUTE: Rpc<ExecuteRequest, ExecuteResponse> = tensor_service::EXECUTE.idempotent();
-
-/// Bytes of the inputs that are sent in a message: the daemon's default limit, without what the rest of a request takes.
-const MAX_INLINE_BYTES: usize = 60 << 20;
 
 /// The tensors that a call keeps on the daemon while it runs.
 #[derive(Default)]
@@ -32,7 +30,7 @@ impl Client {
     /// Executes a graph of any size.
     async fn execute_any(&self, mut request: ExecuteRequest, temporary: &mut Temporary) -> Result<Executed> {
         let device = request.device.clone();
-        for input in large_inputs(&mut request.inputs, self.max_message_bytes().min(MAX_INLINE_BYTES)) {
+        for input in large_inputs(&mut request.inputs, self.max_message_bytes().min(MAX_REQUEST_BYTES)) {
             let options = UploadOptions::default().device(device.clone());
             let Some(Source::Value(tensor)) = input.source.take() else { continue };
             let resident = self.upload(tensor, &options).await?;

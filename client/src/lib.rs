@@ -47,6 +47,7 @@ mod kernel;
 pub mod load;
 mod matrix;
 mod parse;
+mod parts;
 mod payload;
 mod priority;
 mod rerank;

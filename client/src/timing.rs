@@ -33,6 +33,16 @@ impl Timings {
         )
     }
 
+    /// Adds the stages of another call to those of the same names.
+    pub(crate) fn add(&mut self, other: Self) {
+        for stage in other.0 {
+            match self.0.iter_mut().find(|mine| mine.name == stage.name) {
+                Some(mine) => mine.duration += stage.duration,
+                None => self.0.push(stage),
+            }
+        }
+    }
+
     /// Duration of a stage.
     pub fn get(&self, name: &str) -> Option<Duration> {
         self.0.iter().find(|stage| stage.name == name).map(|stage| stage.duration)

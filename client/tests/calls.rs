@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, num::NonZero, time::Duration};
 
 use accelerd_client::{
     Builder, Client, ClusterOptions, Code, CollectionOptions, EmbedOptions, Error, Filter, Ids, Matrix, MatrixRef,
-    Payload, Points, Prompt, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert,
+    Payload, Points, Prompt, RerankOptions, RetryPolicy, SearchOptions, SimilarOptions, Upsert, proto,
 };
 use accelerd_test_support::{DIM, FakeDaemon, REPORT, busy, tensor};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -253,6 +253,86 @@ async fn device_calls_succeed() {
     assert_eq!(client.export_report().await.expect("written"), REPORT);
     let tokens = client.tokenize("", ["ab", "", "c"]).await.expect("split");
     assert_eq!(tokens.iter().map(<[u32]>::len).collect::<Vec<_>>(), [2, 0, 1]);
+}
+
+/// A client of the same daemon whose messages have few bytes, and one whose messages have many.
+async fn small_and_large(fake: &FakeDaemon) -> [Client; 2] {
+    let url = format!("http://{}", fake.listen().await);
+    let of = |bytes| Builder::new(&url).max_message_bytes(bytes).connect_lazy().expect("an address");
+    [of(16 << 10), of(64 << 20)]
+}
+
+/// Texts of up to 2,000 bytes, some of which share a word with others.
+fn long_texts() -> Vec<String> {
+    (0..40_usize).map(|nth| format!("{} {}", ["open", "socket", "file"][nth % 3], "x ".repeat(nth * 25))).collect()
+}
+
+#[tokio::test]
+async fn results_do_not_depend_on_how_a_call_is_split() {
+    let fake = FakeDaemon::default();
+    let [small, large] = small_and_large(&fake).await;
+    let texts = long_texts();
+    let count = |call| std::mem::take(&mut fake.state().calls).iter().filter(|made| **made == call).count();
+
+    for top_n in [0, 5] {
+        let options = RerankOptions { top_n, ..RerankOptions::default() };
+        let whole = large.rerank("toy", "open a socket", &texts, &options).await.expect("an answer");
+        assert_eq!(count("Rerank"), 1);
+        let parts = small.rerank("toy", "open a socket", &texts, &options).await.expect("answers");
+        assert!(count("Rerank") > 3);
+        assert_eq!(parts, whole);
+        assert_eq!(parts.results.len(), if top_n == 0 { 40 } else { 5 });
+    }
+
+    let whole = large.tokenize("toy", &texts).await.expect("tokens");
+    assert_eq!(count("Tokenize"), 1);
+    assert_eq!(small.tokenize("toy", &texts).await.expect("tokens"), whole);
+    assert!(count("Tokenize") > 3);
+
+    let options = EmbedOptions::default();
+    let of_texts = large.embed_with(&texts, &options).await.expect("vectors");
+    let of_tokens = large.embed_tokens(whole.clone(), &options).await.expect("vectors");
+    assert_eq!(count("Embed"), 2);
+    assert_eq!(small.embed_with(&texts, &options).await.expect("vectors"), of_texts);
+    assert!(count("Embed") > 3);
+    assert_eq!(small.embed_tokens(whole, &options).await.expect("vectors"), of_tokens);
+    assert!(count("Embed") > 3);
+}
+
+#[tokio::test]
+async fn spans_are_sent_with_the_part_that_has_their_text() {
+    let fake = FakeDaemon::default();
+    let [small, large] = small_and_large(&fake).await;
+    let texts = long_texts();
+    let span = |text| proto::Span { text, start: 0, end: 4 };
+    let options = EmbedOptions { spans: [3, 3, 36, 39].map(span).into(), ..EmbedOptions::default() };
+    let whole = large.embed_with(&texts, &options).await.expect("vectors");
+    assert_eq!(whole.vectors.rows(), 4);
+    assert_eq!(small.embed_with(&texts, &options).await.expect("vectors"), whole);
+    let outside = EmbedOptions { spans: vec![span(40)], ..EmbedOptions::default() };
+    for client in [small, large] {
+        let refused = client.embed_with(&texts, &outside).await.expect_err("there is no such text");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_the_daemon_finds_too_large_is_halved() {
+    let fake = FakeDaemon::default();
+    let client = connected(&fake).await;
+    let too_large = || {
+        let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", "accelerd", []);
+        Status::with_error_details(Code::ResourceExhausted, "the message exceeds 8 bytes", details)
+    };
+    fake.fail_next([too_large(), too_large()]);
+    let tokens = client.tokenize("toy", ["ab", "", "c", "def"]).await.expect("tokens");
+    assert_eq!(tokens.offsets, [0, 2, 2, 3, 6]);
+    assert_eq!(fake.state().calls.len(), 5, "four texts, two and two, one and one and two");
+    fake.fail_next([too_large()]);
+    let error = client.tokenize("toy", ["abc"]).await.expect_err("it cannot be halved");
+    assert_eq!(error.to_string(), "texts[0]: the message exceeds 8 bytes");
+    let none: [&str; 0] = [];
+    assert_eq!(client.tokenize("toy", none).await.expect("tokens").offsets, [0]);
 }
 
 #[tokio::test]

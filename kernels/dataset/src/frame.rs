@@ -1,6 +1,6 @@
 //! A kernel under construction: parameters, lines of the body, and the scope.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use accelerd_lower::Dialect;
 
@@ -132,7 +132,7 @@ impl Frame {
         } else {
             let array = self.array(ty, Role::Array);
             let threads = self.threads.join(", ");
-            self.line(format!("{name} = {array}[{threads}]"));
+            self.line(format_args!("{name} = {array}[{threads}]"));
         }
         self.scope.add(ty, &name);
         name
@@ -179,14 +179,13 @@ impl Frame {
     }
 
     /// A line of the body.
-    pub(crate) fn line(&mut self, line: impl AsRef<str>) {
-        for part in std::iter::repeat_n("    ", self.indent + 1).chain([line.as_ref(), "\n"]) {
-            self.body.push_str(part);
-        }
+    pub(crate) fn line(&mut self, line: impl Display) {
+        self.body.extend(std::iter::repeat_n("    ", self.indent + 1));
+        writeln!(self.body, "{line}").expect("text grows");
     }
 
     /// A statement with a block. Declarations of the block are not in scope after it.
-    pub(crate) fn block(&mut self, header: impl AsRef<str>, body: impl FnOnce(&mut Self)) {
+    pub(crate) fn block(&mut self, header: impl Display, body: impl FnOnce(&mut Self)) {
         self.line(header);
         let inside = self.scope.outer();
         let outside = std::mem::replace(&mut self.outer, inside);
@@ -200,7 +199,7 @@ impl Frame {
 
     /// A loop over a range, with its counter in scope.
     pub(crate) fn count(&mut self, counter: &str, range: &str, body: impl FnOnce(&mut Self)) {
-        self.block(format!("for {counter} in range({range}):"), |frame| {
+        self.block(format_args!("for {counter} in range({range}):"), |frame| {
             frame.scope.add(Type::Int, counter);
             body(frame);
         });
@@ -271,8 +270,8 @@ impl Frame {
         let name = self.name(Role::Temporary);
         // Warp takes a plain number for a constant, which loops may not change.
         match self.dialect {
-            Dialect::Warp => self.line(format!("{name} = {}({value})", type_name(ty))),
-            Dialect::Python => self.line(format!("{name} = {value}")),
+            Dialect::Warp => self.line(format_args!("{name} = {}({value})", type_name(ty))),
+            Dialect::Python => self.line(format_args!("{name} = {value}")),
         }
         self.scope.add(ty, &name);
         name
@@ -286,7 +285,7 @@ impl Frame {
     /// As [`Self::assign`], with a name of a role.
     pub(crate) fn assign_as(&mut self, role: Role, ty: Type, value: &Code) -> String {
         let name = self.name(role);
-        self.line(format!("{name} = {value}"));
+        self.line(format_args!("{name} = {value}"));
         self.scope.add(ty, &name);
         name
     }
@@ -309,12 +308,12 @@ impl Frame {
         self.results = results.iter().map(|(ty, _)| *ty).collect();
         if self.is_python() {
             let values: Vec<_> = results.iter().map(|(_, value)| value.to_string()).collect();
-            return self.line(format!("return {}", values.join(", ")));
+            return self.line(format_args!("return {}", values.join(", ")));
         }
         for (ty, value) in results {
             let out = self.array(ty, Role::Result);
             let threads = self.threads.join(", ");
-            self.line(format!("{out}[{threads}] = {value}"));
+            self.line(format_args!("{out}[{threads}] = {value}"));
         }
     }
 

@@ -114,7 +114,7 @@ fn search(random: &mut Random, meter: &mut Meter, write: impl Fn(Choices) -> (St
             }
             Changed::Other(other) => write(other),
         };
-        let new_distance = meter.distance(&changed.0);
+        let new_distance = if changed.0 == text { distance } else { meter.distance(&changed.0) };
         if new_distance <= distance {
             (text, choices) = changed;
             distance = new_distance;

@@ -1,5 +1,7 @@
 //! Shingles, which are 5-grams of tokens, and two sides of a data set whose kernels have few of them in common.
 
+use std::{collections::HashMap, ops::Range};
+
 use accelerd_parser::{Terminal, Tokens, lexer::lex};
 
 /// Tokens of a shingle.
@@ -22,13 +24,13 @@ pub(crate) enum Side {
     HeldOut,
 }
 
-/// Measures how far kernels are from a side. It keeps its memory from kernel to kernel, since thousands are measured for a data set of hundreds.
+/// Measures how far kernels are from a side. Kernels that differ in a choice have most of their lines in common, so lines are lexed once.
 #[derive(Debug)]
 pub(crate) struct Meter {
     side: Side,
+    /// The tokens of each line without its indentation.
+    lines: HashMap<String, Vec<Hashes>>,
     tokens: Vec<Hashes>,
-    /// The tokens of the text's names, by their numbers.
-    names: Vec<Option<Hashes>>,
     written: Set,
     normal: Set,
 }
@@ -42,7 +44,7 @@ struct Hashes {
 
 impl Meter {
     pub(crate) fn new(side: Side) -> Self {
-        Self { side, tokens: vec![], names: vec![], written: Set::default(), normal: Set::default() }
+        Self { side, lines: HashMap::new(), tokens: vec![], written: Set::default(), normal: Set::default() }
     }
 
     /// Returns the distance of a kernel from the side, which is 0 if the kernel is on it. The share of marks counts twice: among the shingles
@@ -62,48 +64,61 @@ impl Meter {
         self.side.excess(written) + self.side.excess(normal)
     }
 
-    /// Hashes the tokens of a text. Ends of lines and changes of indentation are tokens as well.
+    /// Hashes the tokens of a text. Changes of indentation are tokens as well.
     fn read(&mut self, text: &str) {
-        let lexed = lex(text);
+        self.lex_new_lines(text);
         self.tokens.clear();
-        self.names.clear();
-        self.names.resize(lexed.name_starts.len(), None);
         let mut indentation = vec![0];
-        for line in &lexed.lines {
-            while indentation.last().is_some_and(|last| *last > line.column) {
+        for (column, line) in lines(text) {
+            while indentation.last().is_some_and(|last| *last > column) {
                 indentation.pop();
                 self.tokens.push(DEDENT);
             }
-            if indentation.last().is_some_and(|last| *last < line.column) {
-                indentation.push(line.column);
+            if indentation.last().is_some_and(|last| *last < column) {
+                indentation.push(column);
                 self.tokens.push(INDENT);
             }
-            let mut is_attribute = false;
-            for nth in line.first as usize..line.end as usize {
-                let hashes = self.token(text, &lexed.tokens, nth, is_attribute);
-                self.tokens.push(hashes);
-                is_attribute = lexed.tokens.kinds[nth] == Terminal::Dot;
-            }
-            self.tokens.push(NEWLINE);
+            self.tokens.extend_from_slice(&self.lines[line]);
         }
         self.tokens.extend(indentation.iter().skip(1).map(|_| DEDENT));
     }
 
-    fn token(&mut self, text: &str, tokens: &Tokens, nth: usize, is_attribute: bool) -> Hashes {
-        let token = &text[tokens.starts[nth] as usize..tokens.ends[nth] as usize];
-        match tokens.kinds[nth] {
-            Terminal::Name => {
-                let name = &mut self.names[tokens.payloads[nth] as usize];
-                let hashes = *name.get_or_insert_with(|| {
-                    let is_word = WORDS.contains(&token);
-                    Hashes { written: hash(token), normal: hash(if is_word { token } else { "name" }) }
-                });
-                if is_attribute { Hashes { normal: hashes.written, ..hashes } } else { hashes }
-            }
-            Terminal::Number => Hashes { written: hash(token), normal: const { hash("0") } },
-            _ => same(token),
+    fn lex_new_lines(&mut self, text: &str) {
+        let mut new = String::new();
+        for (_, line) in lines(text).filter(|(_, line)| !self.lines.contains_key(*line)) {
+            new.extend([line, "\n"]);
+        }
+        let lexed = lex(&new);
+        for (line, range) in new.lines().zip(&lexed.lines) {
+            let tokens = hashes(&new, &lexed.tokens, range.first as usize..range.end as usize);
+            self.lines.insert(line.to_owned(), tokens);
         }
     }
+}
+
+/// The indentation and the remainder of each line that has tokens. No statement of a kernel continues on another line.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().map(|line| (line, line.trim_start()));
+    lines.filter(|(_, rest)| !rest.is_empty()).map(|(line, rest)| (line.len() - rest.len(), rest))
+}
+
+/// Hashes the tokens of a line. Its end is a token as well.
+fn hashes(text: &str, tokens: &Tokens, range: Range<usize>) -> Vec<Hashes> {
+    let mut last = "";
+    let of = range.map(|nth| {
+        let token = &text[tokens.starts[nth] as usize..tokens.ends[nth] as usize];
+        let kind = tokens.kinds[nth];
+        let normal = if kind == Terminal::Number {
+            "0"
+        } else if kind == Terminal::Name && last != "." && !WORDS.contains(&token) {
+            "name"
+        } else {
+            token
+        };
+        last = token;
+        Hashes { written: hash(token), normal: hash(normal) }
+    });
+    of.chain([NEWLINE]).collect()
 }
 
 impl Side {

@@ -42,7 +42,7 @@ pub(super) fn write(frame: &mut Frame) {
     if frame.chance(30) {
         let counts = frame.name(Role::Result);
         frame.param(&counts, "wp.array(dtype=int)");
-        frame.line(format!("wp.atomic_add({counts}, {bin}, 1)"));
+        frame.line(format_args!("wp.atomic_add({counts}, {bin}, 1)"));
     }
 }
 
@@ -93,7 +93,7 @@ fn shared(frame: &mut Frame, ty: Type, place: &str) {
     let value = frame.arithmetic(ty, 1);
     let value = frame.with_unread(ty, value);
     let line = call(frame, (&array, place), operations, &value);
-    frame.block(format!("if {condition}:"), |frame| frame.line(line));
+    frame.block(format_args!("if {condition}:"), |frame| frame.line(line));
     if frame.chance(50) {
         frame.block("else:", |frame| change(frame, ty, (&array, place), operations));
     }

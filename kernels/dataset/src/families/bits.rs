@@ -16,7 +16,7 @@ pub(super) fn write(frame: &mut Frame) {
     frame.scope.read(&state);
     if frame.chance(40) {
         let rounds = frame.between(2, 6);
-        frame.block(format!("for _ in range({rounds}):"), |frame| {
+        frame.block(format_args!("for _ in range({rounds}):"), |frame| {
             for _ in 0..frame.between(1, 2) {
                 step(frame, &state);
             }
@@ -28,7 +28,7 @@ pub(super) fn write(frame: &mut Frame) {
     while let Some(name) = frame.unread(Int) {
         let operator = frame.choices.pick(&["^", "|", "+"]);
         let value = Code::binary(&Code::atom(&state), operator, &Code::atom(name));
-        frame.line(format!("{state} = {}", Code::binary(&value, "&", &Code::atom(MASK))));
+        frame.line(format_args!("{state} = {}", Code::binary(&value, "&", &Code::atom(MASK))));
     }
     let value = if frame.chance(45) { gather(frame, &state) } else { Code::atom(&state) };
     frame.finish(vec![(Int, value)]);
@@ -42,7 +42,7 @@ fn step(frame: &mut Frame, state: &str) {
     let bit = Code::atom((1_u64 << frame.between(0, 12)).to_string());
     let operator = frame.choices.pick(&["==", "!="]);
     let test = Code::binary(&Code::binary(&Code::atom(state), "&", &bit), operator, &Code::atom("0"));
-    frame.block(format!("if {test}:"), |frame| mix(frame, state));
+    frame.block(format_args!("if {test}:"), |frame| mix(frame, state));
     if frame.chance(50) {
         frame.block("else:", |frame| mix(frame, state));
     }
@@ -102,7 +102,7 @@ fn gather(frame: &mut Frame, state: &str) -> Code {
         if frame.chance(30) {
             let test = frame.read("bit");
             let test = Code::binary(&test, "%", &Code::atom(frame.between(2, 5).to_string()));
-            return frame.block(format!("if {test} != 0:"), |frame| frame.line(line));
+            return frame.block(format_args!("if {test} != 0:"), |frame| frame.line(line));
         }
         frame.line(line);
     });

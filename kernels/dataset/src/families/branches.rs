@@ -26,7 +26,7 @@ pub(super) fn write(frame: &mut Frame) {
         let [yes, no] = [(); 2].map(|()| frame.arithmetic(Float, 1));
         let chosen = Code::conditional(&condition, &yes, &no);
         let name = frame.name(Role::Temporary);
-        frame.line(format!("{name} = {chosen}"));
+        frame.line(format_args!("{name} = {chosen}"));
         let sum = Code::binary(&frame.read(&result), "+", &Code::atom(name));
         return frame.finish(vec![(Float, sum)]);
     }
@@ -40,7 +40,7 @@ pub(super) fn chain(frame: &mut Frame, result: &str, depth: u32) {
     for nth in 0..branches {
         let condition = frame.condition(2);
         let keyword = if nth == 0 { "if" } else { "elif" };
-        frame.block(format!("{keyword} {condition}:"), |frame| branch(frame, result, depth));
+        frame.block(format_args!("{keyword} {condition}:"), |frame| branch(frame, result, depth));
     }
     if frame.chance(80) {
         frame.block("else:", |frame| branch(frame, result, depth));
@@ -51,7 +51,7 @@ fn branch(frame: &mut Frame, result: &str, depth: u32) {
     update(frame, result);
     if depth > 0 && frame.chance(35) {
         let condition = frame.condition(1);
-        frame.block(format!("if {condition}:"), |frame| update(frame, result));
+        frame.block(format_args!("if {condition}:"), |frame| update(frame, result));
         if frame.chance(50) {
             frame.block("else:", |frame| update(frame, result));
         }

@@ -31,10 +31,10 @@ pub(super) fn write(frame: &mut Frame) {
         }
         let arguments = [(); 2].map(|()| frame.leaf(Float));
         let value = frame.with_unread(Float, Code::call(&helper, &arguments));
-        frame.line(format!("{total} += {value}"));
+        frame.line(format_args!("{total} += {value}"));
         if frame.chance(50) {
             let condition = frame.condition(1);
-            frame.block(format!("if {condition}:"), |frame| update(frame, &total));
+            frame.block(format_args!("if {condition}:"), |frame| update(frame, &total));
         }
     });
     if frame.chance(60) {

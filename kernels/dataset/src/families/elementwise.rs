@@ -67,7 +67,7 @@ pub(super) fn scalar_param(frame: &mut Frame) {
     }
     if frame.chance(60) {
         let condition = frame.condition(1);
-        frame.block(format!("if {condition}:"), |frame| update(frame, &result));
+        frame.block(format_args!("if {condition}:"), |frame| update(frame, &result));
     }
     let mut value = frame.arithmetic(Float, 1);
     if frame.chance(40) {
@@ -86,15 +86,15 @@ pub(super) fn accumulate(frame: &mut Frame, total: &str, operator: impl FnOnce(&
     if frame.chance(25) {
         let function = frame.choices.pick(&["min", "max"]);
         let extreme = frame.extreme(function, Code::atom(total), value);
-        return frame.line(format!("{total} = {extreme}"));
+        return frame.line(format_args!("{total} = {extreme}"));
     }
     let operator = operator(frame);
-    frame.line(format!("{total} {operator} {value}"));
+    frame.line(format_args!("{total} {operator} {value}"));
 }
 
 /// Changes a variable.
 pub(super) fn update(frame: &mut Frame, variable: &str) {
     let value = frame.arithmetic(Float, 2);
     let operator = frame.choices.pick(&["=", "+=", "-=", "*="]);
-    frame.line(format!("{variable} {operator} {value}"));
+    frame.line(format_args!("{variable} {operator} {value}"));
 }

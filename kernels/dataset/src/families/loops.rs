@@ -35,7 +35,7 @@ pub(super) fn control_flow(frame: &mut Frame) {
     }
     if frame.chance(30) {
         let condition = frame.condition(1);
-        frame.block(format!("if {condition}:"), |frame| update(frame, &total));
+        frame.block(format_args!("if {condition}:"), |frame| update(frame, &total));
     }
     let total = frame.read(&total);
     frame.finish(vec![(Float, total)]);
@@ -49,17 +49,17 @@ fn repeat(frame: &mut Frame, total: &str) {
     let total = frame.read(total);
     let size = frame.magnitude(&total);
     let counter = frame.read(&rounds);
-    frame.block(format!("while {counter} < {maximum} and {size} > {limit}:"), |frame| {
+    frame.block(format_args!("while {counter} < {maximum} and {size} > {limit}:"), |frame| {
         let shrink = frame.choices.pick(&["0.5", "0.75", "0.9", "-0.6"]);
-        frame.line(format!("{total} = {total} * {shrink}"));
+        frame.line(format_args!("{total} = {total} * {shrink}"));
         leave(frame, "break");
-        frame.line(format!("{counter} += 1"));
+        frame.line(format_args!("{counter} += 1"));
     });
 }
 
 /// A loop over a list.
 fn scan(frame: &mut Frame, list: &List, total: &str) {
-    frame.block(format!("for k in range({}):", list.len()), |frame| {
+    frame.block(format_args!("for k in range({}):", list.len()), |frame| {
         let item = frame.assign(Float, &list.at("k"));
         if frame.chance(60) {
             leave(frame, "continue");
@@ -67,7 +67,7 @@ fn scan(frame: &mut Frame, list: &List, total: &str) {
         let operator = frame.choices.pick(&["+=", "-="]);
         let value = frame.arithmetic(Float, 1);
         let item = frame.read(&item);
-        frame.line(format!("{total} {operator} {}", Code::binary(&value, "*", &item)));
+        frame.line(format_args!("{total} {operator} {}", Code::binary(&value, "*", &item)));
         if frame.chance(50) {
             leave(frame, "break");
         }
@@ -83,7 +83,7 @@ fn count(frame: &mut Frame, total: &str) {
         let step = frame.with_unread(Float, step);
         let weight = frame.choices.pick(&["0.5", "0.25", "0.1"]);
         let last = Code::binary(&Code::atom(total), "*", &Code::atom(weight));
-        frame.line(format!("{total} = {}", Code::binary(&last, "+", &step)));
+        frame.line(format_args!("{total} = {}", Code::binary(&last, "+", &step)));
         if frame.chance(50) {
             leave(frame, "break");
         }
@@ -93,7 +93,7 @@ fn count(frame: &mut Frame, total: &str) {
 /// Leaves the loop or the round if a condition holds.
 fn leave(frame: &mut Frame, how: &str) {
     let condition = frame.condition(1);
-    frame.block(format!("if {condition}:"), |frame| frame.line(how));
+    frame.block(format_args!("if {condition}:"), |frame| frame.line(how));
 }
 
 pub(super) fn nested(frame: &mut Frame) {
@@ -112,7 +112,7 @@ pub(super) fn nested(frame: &mut Frame) {
     level(frame, &mut lists, &total, (0, depth));
     if frame.chance(40) {
         let condition = frame.condition(1);
-        frame.block(format!("if {condition}:"), |frame| update(frame, &total));
+        frame.block(format_args!("if {condition}:"), |frame| update(frame, &total));
     }
     let value = frame.arithmetic(Float, 2);
     let sum = Code::binary(&frame.read(&total), "+", &value);
@@ -131,7 +131,7 @@ fn level(frame: &mut Frame, lists: &mut Pool<List>, total: &str, (position, dept
         if let Some(partial) = partial {
             let product = Code::binary(&frame.read(&partial), "*", &frame.leaf(Float));
             let value = frame.with_unread(Float, product);
-            frame.line(format!("{total} += {value}"));
+            frame.line(format_args!("{total} += {value}"));
         }
     });
 }
@@ -155,7 +155,7 @@ fn innermost(frame: &mut Frame, lists: &mut Pool<List>, total: &str, position: u
     let value = frame.arithmetic(Float, 2);
     let value = Code::binary(&frame.read(&item), "*", &value);
     let value = frame.with_unread(Float, value);
-    frame.line(format!("{total} += {value}"));
+    frame.line(format_args!("{total} += {value}"));
     if frame.chance(20) {
         leave(frame, "break");
     }

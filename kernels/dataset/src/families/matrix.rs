@@ -32,7 +32,7 @@ fn typed(frame: &mut Frame) {
     for _ in 0..frame.between(1, 3) {
         let value = matrix(frame, &mut matrices, 2);
         let name = frame.name(Role::Temporary);
-        frame.line(format!("{name} = {value}"));
+        frame.line(format_args!("{name} = {value}"));
         if frame.chance(40) {
             let value = number_of(frame, &mut matrices, size);
             frame.assign(Float, &value);
@@ -41,7 +41,7 @@ fn typed(frame: &mut Frame) {
     }
     let image = Code::binary(&Code::atom(frame.pick(&mut matrices)), "*", &Code::atom(&vector));
     let name = frame.name(Role::Temporary);
-    frame.line(format!("{name} = {image}"));
+    frame.line(format_args!("{name} = {image}"));
     let image = name;
     let mut last = Code::atom(frame.pick(&mut matrices));
     while let Some(name) = matrices.unread(0) {
@@ -54,7 +54,7 @@ fn typed(frame: &mut Frame) {
         let factor = frame.leaf(Float);
         let factor = frame.with_unread(Float, factor);
         let product = Code::binary(&Code::binary(&last, "*", &Code::atom(image)), "*", &factor);
-        return frame.line(format!("{out}[{thread}] = {product}"));
+        return frame.line(format_args!("{out}[{thread}] = {product}"));
     }
     let value = match frame.choices.below(3) {
         0 => Code::call("wp.determinant", &[last]),
@@ -121,9 +121,9 @@ fn product(frame: &mut Frame) {
         }
         if frame.chance(30) {
             let condition = frame.condition(0);
-            return frame.block(format!("if {condition}:"), |frame| frame.line(format!("{total} += {term}")));
+            return frame.block(format_args!("if {condition}:"), |frame| frame.line(format_args!("{total} += {term}")));
         }
-        frame.line(format!("{total} += {term}"));
+        frame.line(format_args!("{total} += {term}"));
     });
     if frame.chance(50) {
         prepare(frame, Float);
@@ -197,7 +197,7 @@ fn sum(frame: &mut Frame, lists: &mut Pool<List>, total: &str, size: u64) {
             let line = format!("{total} {operator} {term}");
             if frame.chance(40) {
                 let condition = frame.condition(1);
-                return frame.block(format!("if {condition}:"), |frame| frame.line(line));
+                return frame.block(format_args!("if {condition}:"), |frame| frame.line(line));
             }
             frame.line(line);
         });

@@ -44,7 +44,7 @@ pub(super) fn write(frame: &mut Frame) {
     }
     if frame.chance(35) {
         let condition = frame.condition(1);
-        frame.block(format!("if {condition}:"), |frame| update(frame, &result));
+        frame.block(format_args!("if {condition}:"), |frame| update(frame, &result));
     }
     let mut value = frame.arithmetic(Float, 2);
     if frame.chance(25) {
@@ -88,7 +88,7 @@ fn window(frame: &mut Frame, source: &str, threads: &[String], edge: Edge) -> St
         frame.assign_as(Role::Float, Float, &value);
         if frame.chance(40) {
             let condition = frame.condition(1);
-            frame.block(format!("if {condition}:"), |frame| frame.line("continue"));
+            frame.block(format_args!("if {condition}:"), |frame| frame.line("continue"));
         }
         accumulate(frame, &total, |frame| frame.choices.pick(&["+=", "-="]));
     });
@@ -112,7 +112,7 @@ fn inside(frame: &mut Frame, source: &str, threads: &[String]) -> String {
         let value = frame.arithmetic(Float, depth);
         let value = frame.with_unread(Float, value);
         let operator = frame.choices.pick(&["=", "+=", "-="]);
-        frame.line(format!("{result} {operator} {value}"));
+        frame.line(format_args!("{result} {operator} {value}"));
     });
     if frame.chance(50) {
         frame.block("else:", |frame| update(frame, &result));
@@ -143,7 +143,7 @@ fn element(frame: &mut Frame, source: &str, threads: &[String], (axis, place): (
     place.clone_into(&mut places[axis]);
     if frame.chance(60) {
         places[axis] = frame.name(Role::Int);
-        frame.line(format!("{} = {place}", places[axis]));
+        frame.line(format_args!("{} = {place}", places[axis]));
     }
     Code::atom(format!("{source}[{}]", places.join(", ")))
 }

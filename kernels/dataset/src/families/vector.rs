@@ -26,7 +26,7 @@ fn typed(frame: &mut Frame) {
     for _ in 0..frame.between(1, 3) {
         let value = vector(frame, &mut vectors, size, 2);
         let name = frame.name(Role::Temporary);
-        frame.line(format!("{name} = {value}"));
+        frame.line(format_args!("{name} = {value}"));
         if frame.chance(50) {
             let value = number_of(frame, &mut vectors, size);
             frame.assign(Float, &value);
@@ -43,7 +43,7 @@ fn typed(frame: &mut Frame) {
         let factor = frame.leaf(Float);
         let factor = frame.with_unread(Float, factor);
         let thread = frame.thread(0).to_owned();
-        return frame.line(format!("{out}[{thread}] = {}", Code::binary(&last, "*", &factor)));
+        return frame.line(format_args!("{out}[{thread}] = {}", Code::binary(&last, "*", &factor)));
     }
     let value = number_of(frame, &mut vectors, size);
     let rest = frame.arithmetic(Float, 1);

@@ -110,10 +110,20 @@ fn toy_embeddings(request: proto::EmbedRequest) -> Result<proto::EmbedResponse, 
         Some(Input::Tokens(tokens)) if tokens.offsets.len() > 1 => words_of(&tokens),
         _ => return Err(Status::invalid_argument("no texts")),
     };
-    let vectors: Vec<_> = texts.iter().map(|t| toy_vector(t)).collect();
+    let vectors = vectors_of(&texts, &request.spans)?;
     let token_counts = texts.iter().map(|t| u32::try_from(t.split_whitespace().count()).unwrap_or(0)).collect();
     let embeddings = Some(tensor(&vectors));
     Ok(proto::EmbedResponse { embeddings, token_counts, model: "toy".into(), scales: None })
+}
+
+/// The vectors of spans, if there are any, or else of texts.
+fn vectors_of(texts: &[String], spans: &[proto::Span]) -> Result<Vec<Vec<f32>>, Status> {
+    if spans.is_empty() {
+        return Ok(texts.iter().map(|text| toy_vector(text)).collect());
+    }
+    let text = |span: &proto::Span| texts.get(span.text as usize)?.get(span.start as usize..span.end as usize);
+    let outside = || Status::invalid_argument("spans: expected spans of the texts");
+    spans.iter().map(|span| text(span).map(toy_vector).ok_or_else(outside)).collect()
 }
 
 /// For each text, its ids as words.
