@@ -75,7 +75,7 @@ fn parts(sizes: impl Iterator<Item = usize>, limit: usize) -> Vec<Range<usize>> 
     for (row, size) in sizes.enumerate() {
         let part = parts.last_mut().expect("there is one");
         bytes = bytes.saturating_add(size);
-        if !part.is_empty() && (bytes > limit || part.len() == MAX_TEXTS) {
+        if row > part.start && (bytes > limit || part.len() == MAX_TEXTS) {
             parts.push(row..row + 1);
             bytes = size;
         } else {

@@ -1,6 +1,6 @@
 //! Expressions as text, with as few parentheses as Python needs.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// The precedence of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,8 @@ pub(crate) enum Level {
 /// An expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Code {
-    text: String,
+    /// That of a name or a number as it is mostly written takes no memory.
+    text: Cow<'static, str>,
     level: Level,
 }
 
@@ -34,7 +35,7 @@ impl fmt::Display for Code {
 
 impl Code {
     /// A name, a number, a call or anything else that binds tightest.
-    pub(crate) fn atom(text: impl Into<String>) -> Self {
+    pub(crate) fn atom(text: impl Into<Cow<'static, str>>) -> Self {
         Self { text: text.into(), level: Level::Atom }
     }
 
@@ -61,16 +62,16 @@ impl Code {
             text.push_str(part);
         }
         right.write_within(next(level), &mut text);
-        Self { text, level }
+        Self { text: text.into(), level }
     }
 
     pub(crate) fn negative(operand: &Self) -> Self {
-        Self { text: format!("-{}", operand.within(Level::Atom)), level: Level::Unary }
+        Self { text: format!("-{}", operand.within(Level::Atom)).into(), level: Level::Unary }
     }
 
     pub(crate) fn conditional(condition: &Self, yes: &Self, no: &Self) -> Self {
         let [yes, condition] = [yes, condition].map(|part| part.within(Level::Or));
-        Self { text: format!("{yes} if {condition} else {}", no.within(Level::Conditional)), level: Level::Conditional }
+        Self { text: format!("{yes} if {condition} else {}", no.within(Level::Conditional)).into(), level: Level::Conditional }
     }
 
     /// Returns true if it is a number as it is written, without a sign.

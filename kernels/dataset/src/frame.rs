@@ -7,15 +7,15 @@ use accelerd_lower::Dialect;
 use crate::{
     choices::Choices,
     code::Code,
-    names::{Names, Role},
+    names::{Name, Names, Role},
     scope::{Outer, Pool, Scope, Type},
 };
 
 /// A list of numbers that a thread reads: a row of an array in Warp, a parameter in Python.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List {
-    pub(crate) name: String,
-    thread: String,
+    pub(crate) name: Name,
+    thread: Name,
     dialect: Dialect,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Frame {
     outer: Outer,
     names: Names,
     /// Names of the indices of the thread.
-    threads: Vec<String>,
+    threads: Vec<Name>,
     params: Vec<String>,
     helpers: Vec<String>,
     /// The lines of the body.
@@ -58,7 +58,7 @@ pub(crate) struct Frame {
 impl Frame {
     /// A kernel over a grid of one dimension.
     pub(crate) fn new(dialect: Dialect, mut choices: Choices) -> Self {
-        let thread = choices.pick(&["i", "tid", "idx"]).to_owned();
+        let thread = choices.pick(&["i", "tid", "idx"]).into();
         Self {
             dialect,
             choices,
@@ -78,17 +78,17 @@ impl Frame {
     pub(crate) fn with_two_dimensions(&mut self) {
         if self.dialect == Dialect::Warp {
             let names = self.choices.pick(&[["i", "j"], ["row", "col"], ["y_index", "x_index"]]);
-            self.threads = names.map(str::to_owned).to_vec();
+            self.threads = names.map(Name::Borrowed).to_vec();
         }
     }
 
     /// The name of an index of the thread.
-    pub(crate) fn thread(&self, axis: usize) -> &str {
+    pub(crate) fn thread(&self, axis: usize) -> &Name {
         &self.threads[axis]
     }
 
     /// The names of the indices of the thread.
-    pub(crate) fn threads(&self) -> &[String] {
+    pub(crate) fn threads(&self) -> &[Name] {
         &self.threads
     }
 
@@ -115,7 +115,7 @@ impl Frame {
         minimum + self.choices.below(maximum - minimum + 1)
     }
 
-    pub(crate) fn name(&mut self, role: Role) -> String {
+    pub(crate) fn name(&mut self, role: Role) -> Name {
         self.names.take(role, &mut self.choices)
     }
 
@@ -125,7 +125,7 @@ impl Frame {
     }
 
     /// A number of each thread, in scope.
-    pub(crate) fn input(&mut self, ty: Type) -> String {
+    pub(crate) fn input(&mut self, ty: Type) -> Name {
         let name = self.name(if ty == Type::Float { Role::Float } else { Role::Int });
         if self.is_python() {
             self.param(&name, type_name(ty));
@@ -134,15 +134,15 @@ impl Frame {
             let threads = self.threads.join(", ");
             self.line(format_args!("{name} = {array}[{threads}]"));
         }
-        self.scope.add(ty, &name);
+        self.scope.add(ty, name.clone());
         name
     }
 
     /// A number that all threads share in Warp, in scope.
-    pub(crate) fn scalar(&mut self, ty: Type) -> String {
+    pub(crate) fn scalar(&mut self, ty: Type) -> Name {
         let name = self.name(if ty == Type::Float { Role::Scalar } else { Role::Int });
         self.param(&name, type_name(ty));
-        self.scope.add(ty, &name);
+        self.scope.add(ty, name.clone());
         name
     }
 
@@ -157,12 +157,12 @@ impl Frame {
     }
 
     /// An array of Warp with an element for each thread.
-    pub(crate) fn array(&mut self, ty: Type, role: Role) -> String {
+    pub(crate) fn array(&mut self, ty: Type, role: Role) -> Name {
         self.array_of(type_name(ty), role)
     }
 
     /// As [`Self::array`], of elements of a type of Warp.
-    pub(crate) fn array_of(&mut self, element: &str, role: Role) -> String {
+    pub(crate) fn array_of(&mut self, element: &str, role: Role) -> Name {
         let name = self.name(role);
         let dims = if self.threads.len() == 2 { "2d" } else { "" };
         self.param(&name, &format!("wp.array{dims}(dtype={element})"));
@@ -170,7 +170,7 @@ impl Frame {
     }
 
     /// An element of a new array of a type of Warp, which is no scalar.
-    pub(crate) fn load(&mut self, element: &str) -> String {
+    pub(crate) fn load(&mut self, element: &str) -> Name {
         let name = self.name(Role::Float);
         let array = self.array_of(element, Role::Array);
         let line = format!("{name} = {array}[{}]", self.threads[0]);
@@ -198,7 +198,7 @@ impl Frame {
     }
 
     /// A loop over a range, with its counter in scope.
-    pub(crate) fn count(&mut self, counter: &str, range: &str, body: impl FnOnce(&mut Self)) {
+    pub(crate) fn count(&mut self, counter: &'static str, range: &str, body: impl FnOnce(&mut Self)) {
         self.block(format_args!("for {counter} in range({range}):"), |frame| {
             frame.scope.add(Type::Int, counter);
             body(frame);
@@ -207,8 +207,7 @@ impl Frame {
 
     /// A variable, which this reads.
     pub(crate) fn read(&mut self, name: &str) -> Code {
-        self.scope.read(name);
-        Code::atom(name)
+        Code::atom(self.scope.read(name).unwrap_or_else(|| name.to_owned().into()))
     }
 
     /// An expression with a value, and all variables of the block that nothing has read yet. Those of another type are converted.
@@ -238,7 +237,7 @@ impl Frame {
     }
 
     /// A variable of the block that nothing has read yet, to read it.
-    pub(crate) fn unread(&mut self, ty: Type) -> Option<String> {
+    pub(crate) fn unread(&mut self, ty: Type) -> Option<Name> {
         self.scope.unread(ty, self.outer)
     }
 
@@ -266,32 +265,32 @@ impl Frame {
     }
 
     /// A variable that loops may change.
-    pub(crate) fn variable(&mut self, ty: Type, value: &Code) -> String {
+    pub(crate) fn variable(&mut self, ty: Type, value: &Code) -> Name {
         let name = self.name(Role::Temporary);
         // Warp takes a plain number for a constant, which loops may not change.
         match self.dialect {
             Dialect::Warp => self.line(format_args!("{name} = {}({value})", type_name(ty))),
             Dialect::Python => self.line(format_args!("{name} = {value}")),
         }
-        self.scope.add(ty, &name);
+        self.scope.add(ty, name.clone());
         name
     }
 
     /// A variable with the value of an expression.
-    pub(crate) fn assign(&mut self, ty: Type, value: &Code) -> String {
+    pub(crate) fn assign(&mut self, ty: Type, value: &Code) -> Name {
         self.assign_as(Role::Temporary, ty, value)
     }
 
     /// As [`Self::assign`], with a name of a role.
-    pub(crate) fn assign_as(&mut self, role: Role, ty: Type, value: &Code) -> String {
+    pub(crate) fn assign_as(&mut self, role: Role, ty: Type, value: &Code) -> Name {
         let name = self.name(role);
         self.line(format_args!("{name} = {value}"));
-        self.scope.add(ty, &name);
+        self.scope.add(ty, name.clone());
         name
     }
 
     /// A function of one or two numbers, which is not a kernel; `body` is an expression of its parameters.
-    pub(crate) fn helper(&mut self, params: &[&str], body: &Code) -> String {
+    pub(crate) fn helper(&mut self, params: &[&str], body: &Code) -> Name {
         let name = self.names.take(Role::Temporary, &mut self.choices) + "_of";
         let (decorator, annotation) = if self.is_python() { ("", "") } else { ("@wp.func\n", ": float") };
         let params: Vec<_> = params.iter().map(|param| format!("{param}{annotation}")).collect();

@@ -1,5 +1,7 @@
 //! Names of parameters and variables, as people write them.
 
+use std::borrow::Cow;
+
 use crate::choices::Choices;
 
 const FLOATS: [&str; 23] = [
@@ -27,14 +29,17 @@ pub(crate) enum Role {
     Temporary,
 }
 
+/// A name. Most are one of the lists, and take no memory.
+pub(crate) type Name = Cow<'static, str>;
+
 /// The names of a module, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Vec<String>);
+pub(crate) struct Names(Vec<Name>);
 
 impl Names {
     /// A name that nothing has yet.
-    pub(crate) fn take(&mut self, role: Role, choices: &mut Choices) -> String {
-        let pool: &[&str] = match role {
+    pub(crate) fn take(&mut self, role: Role, choices: &mut Choices) -> Name {
+        let pool: &[&'static str] = match role {
             Role::Float => &FLOATS,
             Role::Int => &INTS,
             Role::Array => &ARRAYS,
@@ -46,7 +51,7 @@ impl Names {
         let is_taken = |name: &str| self.0.iter().any(|taken| taken == name);
         let mut numbered = (2..).map(|nth| format!("{name}{nth}")).filter(|name| !is_taken(name));
         let free = if is_taken(name) { numbered.next() } else { None };
-        let name = free.unwrap_or_else(|| name.to_owned());
+        let name = free.map_or(Name::Borrowed(name), Name::Owned);
         self.0.push(name.clone());
         name
     }

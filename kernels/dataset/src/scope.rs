@@ -1,6 +1,6 @@
 //! What expressions may use, and what nothing has read yet.
 
-use crate::choices::Choices;
+use crate::{choices::Choices, names::Name};
 
 /// The type of a scalar: 32 bits in Warp, 64 in Python.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl<T: Clone + PartialEq> Pool<T> {
 /// Variables by type.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
-    floats: Pool<String>,
-    ints: Pool<String>,
+    floats: Pool<Name>,
+    ints: Pool<Name>,
 }
 
 /// The variables that were in scope before others.
@@ -72,17 +72,17 @@ pub(crate) struct Outer {
 }
 
 impl Scope {
-    pub(crate) fn add(&mut self, ty: Type, name: impl Into<String>) {
+    pub(crate) fn add(&mut self, ty: Type, name: impl Into<Name>) {
         self.of(ty).add(name.into());
     }
 
     /// A variable of a type to read, if there is one.
-    pub(crate) fn pick(&mut self, ty: Type, choices: &mut Choices) -> Option<String> {
+    pub(crate) fn pick(&mut self, ty: Type, choices: &mut Choices) -> Option<Name> {
         self.of(ty).pick(choices)
     }
 
     /// A variable of a type that nothing has read yet and that is not an outer one, to read it.
-    pub(crate) fn unread(&mut self, ty: Type, outer: Outer) -> Option<String> {
+    pub(crate) fn unread(&mut self, ty: Type, outer: Outer) -> Option<Name> {
         let from = match ty {
             Type::Float => outer.floats,
             Type::Int => outer.ints,
@@ -98,11 +98,14 @@ impl Scope {
         }
     }
 
-    /// Notes that something reads a variable.
-    pub(crate) fn read(&mut self, name: &str) {
-        for (variable, is_read) in self.floats.0.iter_mut().chain(&mut self.ints.0) {
-            *is_read |= variable == name;
+    /// Notes that something reads a variable. Returns its name if it is in scope.
+    pub(crate) fn read(&mut self, name: &str) -> Option<Name> {
+        let mut found = None;
+        for (variable, is_read) in self.floats.0.iter_mut().chain(&mut self.ints.0).filter(|(of, _)| of == name) {
+            *is_read = true;
+            found = Some(variable.clone());
         }
+        found
     }
 
     /// Returns true if nothing has read a variable.
@@ -129,7 +132,7 @@ impl Scope {
         self.ints.0.truncate(outer.ints);
     }
 
-    fn of(&mut self, ty: Type) -> &mut Pool<String> {
+    fn of(&mut self, ty: Type) -> &mut Pool<Name> {
         match ty {
             Type::Float => &mut self.floats,
             Type::Int => &mut self.ints,

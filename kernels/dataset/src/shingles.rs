@@ -58,7 +58,7 @@ impl Meter {
         for Hashes { written: hash, normal: marked } in shingles(&self.tokens) {
             let is_marked = marked & 1 == 1;
             // One written shingle has two normal forms where a name is an attribute in one place.
-            written.count(self.written.insert(add(hash, marked)), is_marked);
+            written.count(self.written.insert(add(add(SALT, hash), marked)), is_marked);
             normal.count(self.normal.insert(marked), is_marked);
         }
         self.side.excess(written) + self.side.excess(normal)

@@ -4,7 +4,7 @@ use super::elementwise::prepare;
 use crate::{
     code::Code,
     frame::{Frame, type_name},
-    names::Role,
+    names::{Name, Role},
     scope::Type::{self, Float, Int},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn write(frame: &mut Frame) {
         // Each thread adds to several elements.
         frame.count("k", &rounds.to_string(), |frame| {
             let place = frame.read("k");
-            let place = Code::binary(&Code::binary(&Code::atom(&bin), "+", &place), "%", &Code::atom(size.to_string()));
+            let place = Code::binary(&Code::binary(&Code::atom(bin.clone()), "+", &place), "%", &Code::atom(size.to_string()));
             shared(frame, ty, &place.to_string());
         });
     }
@@ -47,11 +47,11 @@ pub(super) fn write(frame: &mut Frame) {
 }
 
 /// The element of a thread.
-fn bin(frame: &mut Frame, label: Option<String>, size: u64) -> Code {
+fn bin(frame: &mut Frame, label: Option<Name>, size: u64) -> Code {
     let size_of = |minus: u64| Code::atom((size - minus).to_string());
     let position = match label {
         Some(label) => frame.read(&label),
-        None => Code::atom(frame.thread(0)),
+        None => Code::atom(frame.thread(0).clone()),
     };
     match frame.choices.below(4) {
         0 => {

@@ -4,6 +4,7 @@ use super::{branches::chain, elementwise::update};
 use crate::{
     code::Code,
     frame::{Frame, List},
+    names::Name,
     scope::{
         Scope,
         Type::{Float, Int},
@@ -46,7 +47,7 @@ pub(super) fn write(frame: &mut Frame) {
 }
 
 /// A function of two numbers.
-fn helper(frame: &mut Frame) -> String {
+fn helper(frame: &mut Frame) -> Name {
     let params = frame.choices.pick(&[["a0", "b0"], ["lhs", "rhs"], ["first", "second"]]);
     let mut inside = Scope::default();
     for param in params {

@@ -3,6 +3,7 @@
 use crate::{
     code::Code,
     frame::Frame,
+    names::Name,
     scope::Type::{self, Float, Int},
 };
 
@@ -80,12 +81,12 @@ pub(super) fn scalar_param(frame: &mut Frame) {
 }
 
 /// Accumulates an expression, with all that nothing has read yet, in a variable: by an operator, or as an extreme.
-pub(super) fn accumulate(frame: &mut Frame, total: &str, operator: impl FnOnce(&mut Frame) -> &'static str) {
+pub(super) fn accumulate(frame: &mut Frame, total: &Name, operator: impl FnOnce(&mut Frame) -> &'static str) {
     let value = frame.arithmetic(Float, 2);
     let value = frame.with_unread(Float, value);
     if frame.chance(25) {
         let function = frame.choices.pick(&["min", "max"]);
-        let extreme = frame.extreme(function, Code::atom(total), value);
+        let extreme = frame.extreme(function, Code::atom(total.clone()), value);
         return frame.line(format_args!("{total} = {extreme}"));
     }
     let operator = operator(frame);

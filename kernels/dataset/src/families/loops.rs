@@ -4,6 +4,7 @@ use super::elementwise::{prepare, update};
 use crate::{
     code::Code,
     frame::{Frame, List},
+    names::Name,
     scope::{
         Pool,
         Type::{Float, Int},
@@ -42,7 +43,7 @@ pub(super) fn control_flow(frame: &mut Frame) {
 }
 
 /// A `while` loop that halves, or counts.
-fn repeat(frame: &mut Frame, total: &str) {
+fn repeat(frame: &mut Frame, total: &Name) {
     let rounds = frame.variable(Int, &Code::atom("0"));
     let maximum = frame.between(5, 40);
     let limit = frame.number(Float);
@@ -58,7 +59,7 @@ fn repeat(frame: &mut Frame, total: &str) {
 }
 
 /// A loop over a list.
-fn scan(frame: &mut Frame, list: &List, total: &str) {
+fn scan(frame: &mut Frame, list: &List, total: &Name) {
     frame.block(format_args!("for k in range({}):", list.len()), |frame| {
         let item = frame.assign(Float, &list.at("k"));
         if frame.chance(60) {
@@ -75,14 +76,14 @@ fn scan(frame: &mut Frame, list: &List, total: &str) {
 }
 
 /// A loop with a constant number of rounds.
-fn count(frame: &mut Frame, total: &str) {
+fn count(frame: &mut Frame, total: &Name) {
     let rounds = frame.between(3, 24);
     frame.count("k", &rounds.to_string(), |frame| {
         leave(frame, "continue");
         let step = frame.arithmetic(Float, 2);
         let step = frame.with_unread(Float, step);
         let weight = frame.choices.pick(&["0.5", "0.25", "0.1"]);
-        let last = Code::binary(&Code::atom(total), "*", &Code::atom(weight));
+        let last = Code::binary(&Code::atom(total.clone()), "*", &Code::atom(weight));
         frame.line(format_args!("{total} = {}", Code::binary(&last, "+", &step)));
         if frame.chance(50) {
             leave(frame, "break");
@@ -120,14 +121,14 @@ pub(super) fn nested(frame: &mut Frame) {
 }
 
 /// A loop of `depth`, and those within.
-fn level(frame: &mut Frame, lists: &mut Pool<List>, total: &str, (position, depth): (usize, usize)) {
+fn level(frame: &mut Frame, lists: &mut Pool<List>, total: &Name, (position, depth): (usize, usize)) {
     let range = range(frame, lists, position);
     frame.count(COUNTERS[position], &range, |frame| {
         if position + 1 == depth {
             return innermost(frame, lists, total, position);
         }
         let partial = frame.chance(40).then(|| frame.variable(Float, &Code::atom("0.0")));
-        level(frame, lists, partial.as_deref().unwrap_or(total), (position + 1, depth));
+        level(frame, lists, partial.as_ref().unwrap_or(total), (position + 1, depth));
         if let Some(partial) = partial {
             let product = Code::binary(&frame.read(&partial), "*", &frame.leaf(Float));
             let value = frame.with_unread(Float, product);
@@ -136,7 +137,7 @@ fn level(frame: &mut Frame, lists: &mut Pool<List>, total: &str, (position, dept
     });
 }
 
-fn innermost(frame: &mut Frame, lists: &mut Pool<List>, total: &str, position: usize) {
+fn innermost(frame: &mut Frame, lists: &mut Pool<List>, total: &Name, position: usize) {
     let first = frame.pick(lists);
     let index = index(frame, &first, position);
     let item = frame.assign(Float, &first.at(&index));

@@ -4,7 +4,7 @@ use super::elementwise::{prepare, update};
 use crate::{
     code::Code,
     frame::{Frame, List},
-    names::Role,
+    names::{Name, Role},
     scope::{Pool, Type::Float},
 };
 
@@ -39,7 +39,7 @@ fn typed(frame: &mut Frame) {
         }
         matrices.add(name);
     }
-    let image = Code::binary(&Code::atom(frame.pick(&mut matrices)), "*", &Code::atom(&vector));
+    let image = Code::binary(&Code::atom(frame.pick(&mut matrices)), "*", &Code::atom(vector.clone()));
     let name = frame.name(Role::Temporary);
     frame.line(format_args!("{name} = {image}"));
     let image = name;
@@ -59,7 +59,7 @@ fn typed(frame: &mut Frame) {
     let value = match frame.choices.below(3) {
         0 => Code::call("wp.determinant", &[last]),
         1 => Code::call("wp.trace", &[last]),
-        _ => Code::call("wp.length", &[Code::binary(&last, "*", &Code::atom(&vector))]),
+        _ => Code::call("wp.length", &[Code::binary(&last, "*", &Code::atom(vector.clone()))]),
     };
     let other = if frame.chance(60) { vector } else { image.clone() };
     let quadratic = Code::call("wp.dot", &[Code::atom(other), Code::atom(image)]);
@@ -68,7 +68,7 @@ fn typed(frame: &mut Frame) {
 }
 
 /// An expression whose value is a matrix.
-fn matrix(frame: &mut Frame, matrices: &mut Pool<String>, depth: u32) -> Code {
+fn matrix(frame: &mut Frame, matrices: &mut Pool<Name>, depth: u32) -> Code {
     if depth == 0 {
         return Code::atom(frame.pick(matrices));
     }
@@ -87,7 +87,7 @@ fn matrix(frame: &mut Frame, matrices: &mut Pool<String>, depth: u32) -> Code {
 }
 
 /// A number that a matrix gives.
-fn number_of(frame: &mut Frame, matrices: &mut Pool<String>, size: u64) -> Code {
+fn number_of(frame: &mut Frame, matrices: &mut Pool<Name>, size: u64) -> Code {
     let matrix = frame.pick(matrices);
     match frame.choices.below(3) {
         0 => Code::call("wp.determinant", &[Code::atom(matrix)]),

@@ -1,7 +1,7 @@
 //! Neighbours in arrays.
 
 use super::elementwise::{accumulate, prepare, update};
-use crate::{code::Code, frame::Frame, names::Role, scope::Type::Float};
+use crate::{code::Code, frame::Frame, names::{Name, Role}, scope::Type::Float};
 
 /// Which element takes the place of a neighbour that is outside of the array.
 #[derive(Clone, Copy)]
@@ -57,12 +57,12 @@ pub(super) fn write(frame: &mut Frame) {
 }
 
 /// Some neighbours by name, and an expression of them.
-fn neighbours(frame: &mut Frame, source: &str, threads: &[String], edge: Edge) -> String {
+fn neighbours(frame: &mut Frame, source: &str, threads: &[Name], edge: Edge) -> Name {
     for _ in 0..frame.between(2, 4) {
         let axis = frame.choices.index(threads.len());
         let offset = if frame.chance(75) { 1 } else { frame.between(2, 3) };
         let (sign, side) = frame.choices.pick(&[("-", Side::Before), ("+", Side::After)]);
-        let place = Code::binary(&Code::atom(&threads[axis]), sign, &Code::atom(offset.to_string()));
+        let place = Code::binary(&Code::atom(threads[axis].clone()), sign, &Code::atom(offset.to_string()));
         let place = within(&place, (source, axis), edge, (side, offset));
         let value = element(frame, source, threads, (axis, &place));
         frame.assign_as(Role::Float, Float, &value);
@@ -76,13 +76,13 @@ fn neighbours(frame: &mut Frame, source: &str, threads: &[String], edge: Edge) -
 }
 
 /// A loop over the neighbours along an axis.
-fn window(frame: &mut Frame, source: &str, threads: &[String], edge: Edge) -> String {
+fn window(frame: &mut Frame, source: &str, threads: &[Name], edge: Edge) -> Name {
     let axis = frame.choices.index(threads.len());
     let reach = frame.between(1, 3);
     let start = frame.leaf(Float);
     let total = frame.variable(Float, &start);
     frame.count("k", &format!("-{reach}, {}", reach + 1), |frame| {
-        let place = Code::binary(&Code::atom(&threads[axis]), "+", &frame.read("k"));
+        let place = Code::binary(&Code::atom(threads[axis].clone()), "+", &frame.read("k"));
         let place = within(&place, (source, axis), edge, (Side::Both, reach));
         let value = element(frame, source, threads, (axis, &place));
         frame.assign_as(Role::Float, Float, &value);
@@ -96,7 +96,7 @@ fn window(frame: &mut Frame, source: &str, threads: &[String], edge: Edge) -> St
 }
 
 /// An expression of neighbours where they are in the array, and another one where they are not.
-fn inside(frame: &mut Frame, source: &str, threads: &[String]) -> String {
+fn inside(frame: &mut Frame, source: &str, threads: &[Name]) -> Name {
     let start = frame.arithmetic(Float, 1);
     let result = frame.variable(Float, &start);
     let axis = frame.choices.index(threads.len());
@@ -138,9 +138,9 @@ fn within(place: &Code, (source, axis): (&str, usize), edge: Edge, (side, reach)
 }
 
 /// The element at a place on an axis, and at the thread's on others.
-fn element(frame: &mut Frame, source: &str, threads: &[String], (axis, place): (usize, &str)) -> Code {
+fn element(frame: &mut Frame, source: &str, threads: &[Name], (axis, place): (usize, &str)) -> Code {
     let mut places = threads.to_vec();
-    place.clone_into(&mut places[axis]);
+    places[axis] = place.to_owned().into();
     if frame.chance(60) {
         places[axis] = frame.name(Role::Int);
         frame.line(format_args!("{} = {place}", places[axis]));

@@ -4,7 +4,7 @@ use super::elementwise::accumulate;
 use crate::{
     code::Code,
     frame::{Frame, List},
-    names::Role,
+    names::{Name, Role},
     scope::{Pool, Type::Float},
 };
 
@@ -52,7 +52,7 @@ fn typed(frame: &mut Frame) {
 }
 
 /// An expression whose value is a vector.
-fn vector(frame: &mut Frame, vectors: &mut Pool<String>, size: u64, depth: u32) -> Code {
+fn vector(frame: &mut Frame, vectors: &mut Pool<Name>, size: u64, depth: u32) -> Code {
     if depth == 0 {
         return Code::atom(frame.pick(vectors));
     }
@@ -73,7 +73,7 @@ fn vector(frame: &mut Frame, vectors: &mut Pool<String>, size: u64, depth: u32) 
 }
 
 /// A number that a vector gives.
-fn number_of(frame: &mut Frame, vectors: &mut Pool<String>, size: u64) -> Code {
+fn number_of(frame: &mut Frame, vectors: &mut Pool<Name>, size: u64) -> Code {
     let vector = frame.pick(vectors);
     match frame.choices.below(4) {
         0 | 1 => Code::call("wp.dot", &[Code::atom(vector), Code::atom(frame.pick(vectors))]),
@@ -105,7 +105,7 @@ fn lists(frame: &mut Frame) {
 }
 
 /// A reduction of lists: a sum, or an extreme.
-fn sum(frame: &mut Frame, lists: &mut Pool<List>) -> String {
+fn sum(frame: &mut Frame, lists: &mut Pool<List>) -> Name {
     let start = frame.number(Float);
     let total = frame.variable(Float, &start);
     let first = frame.next(lists);
