@@ -1,16 +1,19 @@
 //! Shingles, which are 5-grams of tokens, and two sides of a data set whose kernels have few of them in common.
 
-use std::{collections::HashMap, ops::Range};
-
-use accelerd_parser::{Terminal, Tokens, lexer::lex};
-
 /// Tokens of a shingle.
 const WIDTH: usize = 5;
 /// An odd multiplier with bits everywhere.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The words of the dialects. Other names are given by the module, except for attributes.
-const WORDS: [&str; 13] =
-    ["abs", "dtype", "float", "int", "len", "list", "math", "max", "min", "range", "tuple", "warp", "wp"];
+/// The words of the dialects and of Python. Other names are given by the module, except for attributes.
+const WORDS: [&str; 30] = [
+    "abs", "and", "as", "break", "continue", "def", "dtype", "elif", "else", "float", "for", "if", "import", "in", "int",
+    "is", "len", "list", "math", "max", "min", "not", "or", "pass", "range", "return", "tuple", "warp", "while", "wp",
+];
+/// The operators of two characters.
+const OPERATORS: [&[u8]; 18] = [
+    b"!=", b"%=", b"&=", b"**", b"*=", b"+=", b"-=", b"->", b"//", b"/=", b"<<", b"<=", b"==", b">=", b">>", b"^=", b"|=",
+    b":=",
+];
 /// Decides which shingles are marked. Of thousands of numbers, this one marks the most even shares of the shingles of random kernels: their
 /// means are between 0.47 and 0.53 in each category and dialect, so that a kernel needs few changes to be on its side.
 const SALT: u64 = 2249;
@@ -24,12 +27,10 @@ pub(crate) enum Side {
     HeldOut,
 }
 
-/// Measures how far kernels are from a side. Kernels that differ in a choice have most of their lines in common, so lines are lexed once.
+/// Measures how far kernels are from a side. It keeps its memory, since a hundred are measured for each that is on its side.
 #[derive(Debug)]
 pub(crate) struct Meter {
     side: Side,
-    /// The tokens of each line without its indentation.
-    lines: HashMap<String, Vec<Hashes>>,
     tokens: Vec<Hashes>,
     written: Set,
     normal: Set,
@@ -44,7 +45,7 @@ struct Hashes {
 
 impl Meter {
     pub(crate) fn new(side: Side) -> Self {
-        Self { side, lines: HashMap::new(), tokens: vec![], written: Set::default(), normal: Set::default() }
+        Self { side, tokens: vec![], written: Set::default(), normal: Set::default() }
     }
 
     /// Returns the distance of a kernel from the side, which is 0 if the kernel is on it. The share of marks counts twice: among the shingles
@@ -64,12 +65,13 @@ impl Meter {
         self.side.excess(written) + self.side.excess(normal)
     }
 
-    /// Hashes the tokens of a text. Changes of indentation are tokens as well.
+    /// Hashes the tokens of a text. Ends of lines and changes of indentation are tokens as well. No statement of a kernel continues on
+    /// another line.
     fn read(&mut self, text: &str) {
-        self.lex_new_lines(text);
         self.tokens.clear();
         let mut indentation = vec![0];
-        for (column, line) in lines(text) {
+        for line in text.split('\n').filter(|line| !line.is_empty()) {
+            let column = line.bytes().take_while(|byte| *byte == b' ').count();
             while indentation.last().is_some_and(|last| *last > column) {
                 indentation.pop();
                 self.tokens.push(DEDENT);
@@ -78,47 +80,38 @@ impl Meter {
                 indentation.push(column);
                 self.tokens.push(INDENT);
             }
-            self.tokens.extend_from_slice(&self.lines[line]);
+            self.read_line(&line.as_bytes()[column..]);
+            self.tokens.push(NEWLINE);
         }
         self.tokens.extend(indentation.iter().skip(1).map(|_| DEDENT));
     }
 
-    fn lex_new_lines(&mut self, text: &str) {
-        let mut new = String::new();
-        for (_, line) in lines(text).filter(|(_, line)| !self.lines.contains_key(*line)) {
-            new.extend([line, "\n"]);
-        }
-        let lexed = lex(&new);
-        for (line, range) in new.lines().zip(&lexed.lines) {
-            let tokens = hashes(&new, &lexed.tokens, range.first as usize..range.end as usize);
-            self.lines.insert(line.to_owned(), tokens);
+    /// Hashes the tokens of a line as the parser's lexer would cut them: names, numbers and operators.
+    fn read_line(&mut self, mut line: &[u8]) {
+        let mut is_attribute = false;
+        while let Some(&first) = line.first() {
+            let is_name = first.is_ascii_alphabetic() || first == b'_';
+            let length = match first {
+                _ if is_name => line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count(),
+                b'0'..=b'9' => line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'.').count(),
+                _ if line.get(..2).is_some_and(|two| OPERATORS.contains(&two)) => 2,
+                _ => 1,
+            };
+            let (token, rest) = line.split_at(length);
+            line = rest;
+            if first == b' ' {
+                continue;
+            }
+            let written = hash(token);
+            let normal = match first {
+                b'0'..=b'9' => const { hash(b"0") },
+                _ if is_name && !is_attribute && !WORD_HASHES.contains(&written) => const { hash(b"name") },
+                _ => written,
+            };
+            self.tokens.push(Hashes { written, normal });
+            is_attribute = first == b'.';
         }
     }
-}
-
-/// The indentation and the remainder of each line that has tokens. No statement of a kernel continues on another line.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text.lines().map(|line| (line, line.trim_start()));
-    lines.filter(|(_, rest)| !rest.is_empty()).map(|(line, rest)| (line.len() - rest.len(), rest))
-}
-
-/// Hashes the tokens of a line. Its end is a token as well.
-fn hashes(text: &str, tokens: &Tokens, range: Range<usize>) -> Vec<Hashes> {
-    let mut last = "";
-    let of = range.map(|nth| {
-        let token = &text[tokens.starts[nth] as usize..tokens.ends[nth] as usize];
-        let kind = tokens.kinds[nth];
-        let normal = if kind == Terminal::Number {
-            "0"
-        } else if kind == Terminal::Name && last != "." && !WORDS.contains(&token) {
-            "name"
-        } else {
-            token
-        };
-        last = token;
-        Hashes { written: hash(token), normal: hash(normal) }
-    });
-    of.chain([NEWLINE]).collect()
 }
 
 impl Side {
@@ -184,17 +177,27 @@ const INDENT: Hashes = same("indent");
 const DEDENT: Hashes = same("dedent");
 const NEWLINE: Hashes = same("newline");
 
+const WORD_HASHES: [u64; WORDS.len()] = {
+    let mut hashes = [0; WORDS.len()];
+    let mut nth = 0;
+    while nth < WORDS.len() {
+        hashes[nth] = hash(WORDS[nth].as_bytes());
+        nth += 1;
+    }
+    hashes
+};
+
 /// The hashes of a token with one form.
 const fn same(token: &str) -> Hashes {
-    let hash = hash(token);
+    let hash = hash(token.as_bytes());
     Hashes { written: hash, normal: hash }
 }
 
-const fn hash(text: &str) -> u64 {
+const fn hash(token: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325;
     let mut nth = 0;
-    while nth < text.len() {
-        hash = add(hash, text.as_bytes()[nth] as u64);
+    while nth < token.len() {
+        hash = add(hash, token[nth] as u64);
         nth += 1;
     }
     hash
@@ -207,7 +210,12 @@ const fn add(hash: u64, number: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use accelerd_lower::Dialect;
+    use accelerd_parser::{Terminal, lexer::lex};
+    use accelerd_verify::Random;
+
     use super::*;
+    use crate::{category::Category, choices::Choices, families};
 
     fn of(text: &str) -> Vec<Hashes> {
         let mut meter = Meter::new(Side::Train);
@@ -258,6 +266,51 @@ mod tests {
             let mut meter = Meter::new(side);
             for text in &texts {
                 assert_eq!(meter.distance(text).to_bits(), expected(side, text).to_bits(), "{side:?} {text}");
+            }
+        }
+    }
+
+    /// The hashes of the tokens that the parser finds.
+    fn lexed(text: &str) -> Vec<Hashes> {
+        let lexed = lex(text);
+        let mut hashes = vec![];
+        let mut columns = vec![0];
+        for line in &lexed.lines {
+            while columns.last().is_some_and(|last| *last > line.column) {
+                columns.pop();
+                hashes.push(DEDENT);
+            }
+            if columns.last().is_some_and(|last| *last < line.column) {
+                columns.push(line.column);
+                hashes.push(INDENT);
+            }
+            let mut last = "";
+            for nth in line.first as usize..line.end as usize {
+                let token = &text[lexed.tokens.starts[nth] as usize..lexed.tokens.ends[nth] as usize];
+                let normal = match lexed.tokens.kinds[nth] {
+                    Terminal::Number => "0",
+                    Terminal::Name if last != "." && !WORDS.contains(&token) => "name",
+                    _ => token,
+                };
+                hashes.push(Hashes { written: hash(token.as_bytes()), normal: hash(normal.as_bytes()) });
+                last = token;
+            }
+            hashes.push(NEWLINE);
+        }
+        hashes.extend(columns.iter().skip(1).map(|_| DEDENT));
+        hashes
+    }
+
+    #[test]
+    fn tokens_of_kernels_are_those_of_the_parser() {
+        let mut meter = Meter::new(Side::Train);
+        let mut random = Random::new(1, 0);
+        let dialects = [Dialect::Warp, Dialect::Python];
+        for (category, dialect) in Category::ALL.into_iter().flat_map(|of| dialects.map(|dialect| (of, dialect))) {
+            for _ in 0..if category.has(dialect) { 200 } else { 0 } {
+                let text = families::write(category, dialect, Choices::new(&mut random)).module("kernel_1");
+                meter.read(&text);
+                assert_eq!(meter.tokens, lexed(&text), "{text}");
             }
         }
     }
