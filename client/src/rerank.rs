@@ -48,7 +48,8 @@ impl Client {
     ) -> Result<Reranked> {
         let RerankOptions { top_n, raw_scores, max_tokens } = *options;
         let query = query.into();
-        let common = proto::RerankRequest { model: model.into(), query, documents: None, top_n, raw_scores, max_tokens };
+        let common =
+            proto::RerankRequest { model: model.into(), query, documents: None, top_n, raw_scores, max_tokens };
         let texts: Vec<String> = documents.into_iter().map(Into::into).collect();
         let call = |part: Range<usize>, until| {
             let documents = Some(text_input(&texts[part]));
@@ -64,7 +65,8 @@ fn joined(done: Vec<(Range<usize>, Reply<proto::RerankResponse>)>, top_n: u32) -
     let is_split = done.len() > 1;
     let mut all = Reranked { results: vec![], token_counts: vec![], model: String::new(), timings: Timings::default() };
     for (part, Reply { message, timings }) in done {
-        let start = u32::try_from(part.start).map_err(|_| Error::Malformed("more documents than indices".to_owned()))?;
+        let start =
+            u32::try_from(part.start).map_err(|_| Error::Malformed("more documents than indices".to_owned()))?;
         let moved = |ranked: RankedDocument| RankedDocument { index: start + ranked.index, ..ranked };
         all.results.extend(message.results.into_iter().map(moved));
         all.token_counts.extend(message.token_counts);

@@ -41,7 +41,8 @@ impl Code {
 
     /// A call.
     pub(crate) fn call(function: &str, arguments: &[Self]) -> Self {
-        let mut text = String::with_capacity(function.len() + arguments.iter().map(|code| code.text.len() + 2).sum::<usize>());
+        let mut text =
+            String::with_capacity(function.len() + arguments.iter().map(|code| code.text.len() + 2).sum::<usize>());
         text.push_str(function);
         for (nth, argument) in arguments.iter().enumerate() {
             text.push_str(if nth == 0 { "(" } else { ", " });
@@ -71,7 +72,10 @@ impl Code {
 
     pub(crate) fn conditional(condition: &Self, yes: &Self, no: &Self) -> Self {
         let [yes, condition] = [yes, condition].map(|part| part.within(Level::Or));
-        Self { text: format!("{yes} if {condition} else {}", no.within(Level::Conditional)).into(), level: Level::Conditional }
+        Self {
+            text: format!("{yes} if {condition} else {}", no.within(Level::Conditional)).into(),
+            level: Level::Conditional,
+        }
     }
 
     /// Returns true if it is a number as it is written, without a sign.

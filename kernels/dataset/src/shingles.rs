@@ -6,13 +6,14 @@ const WIDTH: usize = 5;
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The words of the dialects and of Python. Other names are given by the module, except for attributes.
 const WORDS: [&str; 30] = [
-    "abs", "and", "as", "break", "continue", "def", "dtype", "elif", "else", "float", "for", "if", "import", "in", "int",
-    "is", "len", "list", "math", "max", "min", "not", "or", "pass", "range", "return", "tuple", "warp", "while", "wp",
+    "abs", "and", "as", "break", "continue", "def", "dtype", "elif", "else", "float", "for", "if", "import", "in",
+    "int", "is", "len", "list", "math", "max", "min", "not", "or", "pass", "range", "return", "tuple", "warp", "while",
+    "wp",
 ];
 /// The operators of two characters.
 const OPERATORS: [&[u8]; 18] = [
-    b"!=", b"%=", b"&=", b"**", b"*=", b"+=", b"-=", b"->", b"//", b"/=", b"<<", b"<=", b"==", b">=", b">>", b"^=", b"|=",
-    b":=",
+    b"!=", b"%=", b"&=", b"**", b"*=", b"+=", b"-=", b"->", b"//", b"/=", b"<<", b"<=", b"==", b">=", b">>", b"^=",
+    b"|=", b":=",
 ];
 /// Decides which shingles are marked. Of thousands of numbers, this one marks the most even shares of the shingles of random kernels: their
 /// means are between 0.47 and 0.53 in each category and dialect, so that a kernel needs few changes to be on its side.

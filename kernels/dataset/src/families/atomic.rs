@@ -34,7 +34,8 @@ pub(super) fn write(frame: &mut Frame) {
         // Each thread adds to several elements.
         frame.count("k", &rounds.to_string(), |frame| {
             let place = frame.read("k");
-            let place = Code::binary(&Code::binary(&Code::atom(bin.clone()), "+", &place), "%", &Code::atom(size.to_string()));
+            let place =
+                Code::binary(&Code::binary(&Code::atom(bin.clone()), "+", &place), "%", &Code::atom(size.to_string()));
             shared(frame, ty, &place.to_string());
         });
     }

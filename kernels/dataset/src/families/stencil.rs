@@ -1,7 +1,12 @@
 //! Neighbours in arrays.
 
 use super::elementwise::{accumulate, prepare, update};
-use crate::{code::Code, frame::Frame, names::{Name, Role}, scope::Type::Float};
+use crate::{
+    code::Code,
+    frame::Frame,
+    names::{Name, Role},
+    scope::Type::Float,
+};
 
 /// Which element takes the place of a neighbour that is outside of the array.
 #[derive(Clone, Copy)]

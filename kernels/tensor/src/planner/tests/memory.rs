@@ -184,10 +184,9 @@ fn operation(op: u8, name: &str, [a, b]: [&str; 2]) -> Vec<NodeSpec> {
         ],
         19 => vec![node(&first, "gt", &[a, b], &[]), node(name, "where", &[&first, b, a], &[])],
         20 => vec![node(name, "scaled_dot_product_attention", &[a, b, a], &[])],
-        21 => vec![
-            node(&first, "reshape", &[b], &[("shape", ints(&[6, 6, 1]))]),
-            node(name, "conv1d", &[a, &first], &[]),
-        ],
+        21 => {
+            vec![node(&first, "reshape", &[b], &[("shape", ints(&[6, 6, 1]))]), node(name, "conv1d", &[a, &first], &[])]
+        }
         _ => vec![
             node(&first, "transpose", &[a], &dims),
             node(&second, "reshape", &[&first], &[("shape", ints(&[4, 9]))]),
