@@ -41,9 +41,7 @@ impl Code {
 
     /// A call.
     pub(crate) fn call(function: &str, arguments: &[Self]) -> Self {
-        let mut text =
-            String::with_capacity(function.len() + arguments.iter().map(|code| code.text.len() + 2).sum::<usize>());
-        text.push_str(function);
+        let mut text = function.to_owned();
         for (nth, argument) in arguments.iter().enumerate() {
             text.push_str(if nth == 0 { "(" } else { ", " });
             text.push_str(&argument.text);
