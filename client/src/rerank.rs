@@ -67,7 +67,7 @@ fn joined(done: Vec<(Range<usize>, Reply<proto::RerankResponse>)>, top_n: u32) -
     for (part, Reply { message, timings }) in done {
         let start =
             u32::try_from(part.start).map_err(|_| Error::Malformed("more documents than indices".to_owned()))?;
-        let moved = |ranked: RankedDocument| RankedDocument { index: start + ranked.index, ..ranked };
+        let moved = |ranked: RankedDocument| RankedDocument { index: start.saturating_add(ranked.index), ..ranked };
         all.results.extend(message.results.into_iter().map(moved));
         all.token_counts.extend(message.token_counts);
         all.model = message.model;

@@ -28,7 +28,7 @@ pub(crate) enum Side {
     HeldOut,
 }
 
-/// Measures how far kernels are from a side. It keeps its memory, since a hundred are measured for each that is on its side.
+/// Measures how far kernels are from a side. It keeps its memory, since many are measured until one is on its side.
 #[derive(Debug)]
 pub(crate) struct Meter {
     side: Side,
