@@ -97,7 +97,7 @@ enum Rows {
 impl Rows {
     fn sizes(&self) -> Vec<usize> {
         match self {
-            Self::Texts(texts) => texts.iter().map(text_bytes).collect(),
+            Self::Texts(texts) => texts.iter().map(|text| text_bytes(text)).collect(),
             // At most five bytes for an id, and five for an offset.
             Self::Tokens(tokens) => tokens.iter().map(|ids| 5 * ids.len() + 5).collect(),
         }
@@ -244,7 +244,7 @@ impl Client {
             let request = proto::TokenizeRequest { model: model.clone(), texts: Some(text_input(&texts[part])) };
             self.unary_until(embed_service::TOKENIZE, request, until)
         };
-        let done = self.in_parts("texts", self.parts(texts.iter().map(text_bytes), 0), call).await?;
+        let done = self.in_parts("texts", self.parts(texts.iter().map(|text| text_bytes(text)), 0), call).await?;
         let mut all = Tokens { ids: vec![], offsets: vec![0] };
         for (_, reply) in done {
             let tokens = reply.message.tokens.ok_or_else(|| Error::Malformed("no tokens".into()))?;

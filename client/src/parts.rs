@@ -16,7 +16,7 @@ const TEXT_OVERHEAD: usize = 6;
 const RESERVED: usize = 4096;
 
 /// Bytes of a text in a message.
-pub(crate) fn text_bytes(text: &String) -> usize {
+pub(crate) fn text_bytes(text: &str) -> usize {
     text.len() + TEXT_OVERHEAD
 }
 
@@ -58,30 +58,29 @@ impl Client {
 
 /// The error of a part that cannot be halved, with its row if it is too large.
 fn of_row(error: Error, field: &str, row: usize) -> Error {
-    let is_too_large = error.is_message_too_large();
-    match error {
-        Error::Failed(failure) if is_too_large => {
+    match error.failure() {
+        Some(failure) if error.is_message_too_large() => {
             let message = format!("{field}[{row}]: {}", failure.message);
-            Failure { message, ..*failure }.into()
+            Failure { message, ..failure.clone() }.into()
         }
-        other => other,
+        Some(_) | None => error,
     }
 }
 
 /// Consecutive ranges of rows within limits of bytes and rows. Each has a row at least, and there is one at least.
 fn parts(sizes: impl Iterator<Item = usize>, limit: usize) -> Vec<Range<usize>> {
-    let mut parts = vec![0..0];
+    let mut parts = vec![];
+    let mut part = 0..0;
     let mut bytes = 0_usize;
     for (row, size) in sizes.enumerate() {
-        let part = parts.last_mut().expect("there is one");
         bytes = bytes.saturating_add(size);
         if row > part.start && (bytes > limit || part.len() == MAX_TEXTS) {
-            parts.push(row..row + 1);
+            parts.push(std::mem::replace(&mut part, row..row));
             bytes = size;
-        } else {
-            part.end = row + 1;
         }
+        part.end = row + 1;
     }
+    parts.push(part);
     parts
 }
 
@@ -92,7 +91,8 @@ mod tests {
     #[test]
     fn parts_are_consecutive_and_within_limits() {
         assert_eq!(parts([4, 6, 1, 20, 3].into_iter(), 10), [0..2, 2..3, 3..4, 4..5]);
-        assert_eq!(parts(std::iter::empty(), 10), [0..0]);
+        let none = parts(std::iter::empty(), 10);
+        assert_eq!((none.len(), none[0].len()), (1, 0));
         assert_eq!(parts(std::iter::repeat_n(1, MAX_TEXTS + 1), usize::MAX), [0..MAX_TEXTS, MAX_TEXTS..MAX_TEXTS + 1]);
     }
 }

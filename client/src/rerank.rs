@@ -55,7 +55,7 @@ impl Client {
             let documents = Some(text_input(&texts[part]));
             self.unary_until(embed_service::RERANK, proto::RerankRequest { documents, ..common.clone() }, until)
         };
-        let parts = self.parts(texts.iter().map(text_bytes), common.query.len());
+        let parts = self.parts(texts.iter().map(|text| text_bytes(text)), common.query.len());
         joined(self.in_parts("documents", parts, call).await?, top_n)
     }
 }

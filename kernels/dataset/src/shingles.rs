@@ -288,11 +288,10 @@ mod tests {
             let mut last = "";
             for nth in line.first as usize..line.end as usize {
                 let token = &text[lexed.tokens.starts[nth] as usize..lexed.tokens.ends[nth] as usize];
-                let normal = match lexed.tokens.kinds[nth] {
-                    Terminal::Number => "0",
-                    Terminal::Name if last != "." && !WORDS.contains(&token) => "name",
-                    _ => token,
-                };
+                let kind = lexed.tokens.kinds[nth];
+                let is_given = kind == Terminal::Name && last != "." && !WORDS.contains(&token);
+                let normal = if is_given { "name" } else { token };
+                let normal = if kind == Terminal::Number { "0" } else { normal };
                 hashes.push(Hashes { written: hash(token.as_bytes()), normal: hash(normal.as_bytes()) });
                 last = token;
             }

@@ -50,7 +50,7 @@ fn typed(frame: &mut Frame) {
     }
     if frame.chance(40) {
         let out = frame.array_of(&format!("wp.vec{size}"), Role::Result);
-        let thread = frame.thread(0).to_owned();
+        let thread = frame.thread(0).clone();
         let factor = frame.leaf(Float);
         let factor = frame.with_unread(Float, factor);
         let product = Code::binary(&Code::binary(&last, "*", &Code::atom(image)), "*", &factor);
@@ -100,7 +100,7 @@ fn number_of(frame: &mut Frame, matrices: &mut Pool<Name>, size: u64) -> Code {
 fn product(frame: &mut Frame) {
     frame.with_two_dimensions();
     let [a, b] = [(); 2].map(|()| frame.array(Float, Role::Array));
-    let [row, column] = [0, 1].map(|axis| frame.thread(axis).to_owned());
+    let [row, column] = [0, 1].map(|axis| frame.thread(axis).clone());
     if frame.chance(50) {
         frame.input(Float);
     }

@@ -42,7 +42,7 @@ fn typed(frame: &mut Frame) {
         let out = frame.array_of(&element, Role::Result);
         let factor = frame.leaf(Float);
         let factor = frame.with_unread(Float, factor);
-        let thread = frame.thread(0).to_owned();
+        let thread = frame.thread(0).clone();
         return frame.line(format_args!("{out}[{thread}] = {}", Code::binary(&last, "*", &factor)));
     }
     let value = number_of(frame, &mut vectors, size);
