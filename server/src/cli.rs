@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode};
 
 use accelerd::{
     Config,
@@ -13,6 +13,7 @@ use clap::{
     Args, Parser, Subcommand,
     builder::{OsStringValueParser, TypedValueParser},
 };
+use tracing::Level;
 
 mod health;
 mod kernels;
@@ -74,7 +75,7 @@ enum Command {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Report all invalid settings in file, environment and flags, and invalid certificates and principals; exit code 2 if there
-    /// are any.
+    /// are any. Warns of certificates that are not valid now.
     Check {
         #[command(flatten)]
         settings: Settings,
@@ -206,7 +207,10 @@ fn serve(mut config: Config, models: &models::Models, settings: &Settings) -> Ex
 }
 
 fn check(config: &Config) -> ExitCode {
-    match lifecycle::check_credentials(config) {
+    // What a start logs, such as a certificate that has expired.
+    let warnings = tracing_subscriber::fmt().with_max_level(Level::WARN).with_writer(io::stderr);
+    let warnings = warnings.without_time().with_target(false).with_ansi(false).finish();
+    match tracing::subscriber::with_default(warnings, || lifecycle::check_credentials(config)) {
         Ok(()) => print("the settings are valid"),
         Err(error) => fail(&error, INVALID_SETTINGS),
     }

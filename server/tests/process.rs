@@ -11,6 +11,7 @@ use accelerd_proto::v1::{
     self, embed_request::Input, embed_service_client::EmbedServiceClient, kernel_service_client::KernelServiceClient,
     launch_request::Kernel, similarity_service_client::SimilarityServiceClient, tensor_input::Source,
 };
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::Value;
 use tonic::{Code, Status, transport::Channel};
 
@@ -125,6 +126,32 @@ fn a_check_reads_certificates_and_principals() {
     let unprotected = check("server.listen=0.0.0.0:50051");
     assert!(text(&unprotected.stderr).contains("set auth.principals"), "{}", text(&unprotected.stderr));
     assert_eq!(check("server.listen=127.0.0.1:50051").status.code(), Some(0));
+}
+
+#[test]
+fn a_check_warns_of_an_expired_certificate_and_refuses_the_key_of_another() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [key, other] = [(); 2].map(|()| KeyPair::generate().expect("ring has entropy"));
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a valid name");
+    (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(2001, 1, 1));
+    let certificate = params.self_signed(&key).expect("valid parameters").pem();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let certificate = write("tls.crt", certificate);
+    let check = |key: &str| {
+        let [certificate, key] = [format!("tls.certificate={certificate}"), format!("tls.private_key={key}")];
+        run(&["config", "check", "--set", &certificate, "--set", &key])
+    };
+    let expired = check(&write("tls.key", key.serialize_pem()));
+    assert_eq!(expired.status.code(), Some(0));
+    let warning = text(&expired.stderr);
+    assert!(warning.contains("the certificate has expired") && warning.contains("2001-01-01T00:00:00Z"), "{warning}");
+    let foreign = check(&write("other.key", other.serialize_pem()));
+    assert_eq!(foreign.status.code(), Some(2));
+    assert!(text(&foreign.stderr).contains("does not belong to the certificate"), "{}", text(&foreign.stderr));
 }
 
 #[test]
