@@ -22,7 +22,7 @@ pub use memory::{MemoryOrigin, ProcessMemory};
 pub use reflection::Reflection;
 pub(crate) use settings::to_usize;
 pub use settings::{
-    Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync,
+    Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync, Http,
     HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload, Restart,
     SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
 };
