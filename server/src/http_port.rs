@@ -14,7 +14,7 @@ pub(crate) fn service(app: &App, stack: Stack) -> Router {
     let access = Access {
         hosts: http.hosts.clone(),
         origins: http.origins.clone(),
-        only_local: http.listen.is_some_and(|address| address.ip().to_canonical().is_loopback()),
+        only_local: http.listen.address().is_some_and(|address| address.ip().to_canonical().is_loopback()),
     };
     let settings = Settings {
         access,

@@ -1,6 +1,7 @@
 //! A running daemon: binds listeners, serves calls, shuts down gracefully.
 
 use std::{
+    io,
     net::SocketAddr,
     path::Path,
     sync::{Arc, OnceLock},
@@ -19,7 +20,7 @@ use tower::{Layer as _, ServiceBuilder};
 use crate::{
     admin::{self, AdminState},
     app::{App, StartError},
-    config::{BackendKind, Config, Server},
+    config::{BackendKind, Config, HttpListen, Server},
     device_liveness,
     grpc::services::{Services, health_label},
     http_port,
@@ -130,7 +131,7 @@ impl Daemon {
         let admin = bind_tcp("server.admin_listen", config.server.admin_listen)?;
         let health = bind_tcp("server.health_listen", config.server.health_listen)?;
         let unix = config.server.uds().map(bind_unix).transpose()?;
-        let http = config.http.listen.map(|address| bind_tcp("http.listen", address)).transpose()?;
+        let http = bind_http(config.http.listen)?;
         let grpc_addr = local_addr(&grpc);
         let admin_addr = local_addr(&admin);
         let health_addr = local_addr(&health);
@@ -435,6 +436,20 @@ fn watch_credentials(app: &App, tls: Option<Arc<TlsConfig>>, closing: Cancellati
 
 fn bind_tcp(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
     listen::tcp(address).map_err(|error| StartError::Listen { key, address: address.to_string(), error })
+}
+
+/// Listens on the HTTP port, if there is one. The usual address is left to another process that has it, such as another daemon.
+fn bind_http(listen: HttpListen) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = listen.address() else { return Ok(None) };
+    match bind_tcp("http.listen", address) {
+        Err(StartError::Listen { error, .. })
+            if listen == HttpListen::Auto && error.kind() == io::ErrorKind::AddrInUse =>
+        {
+            tracing::warn!(%address, "another process listens there: HTTP is not served; set http.listen");
+            Ok(None)
+        }
+        bound => bound.map(Some),
+    }
 }
 
 fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile), StartError> {

@@ -127,7 +127,7 @@ impl Auth {
 /// A port that other machines reach, with its setting.
 fn reachable_port(config: &Config) -> Option<(&'static str, SocketAddr)> {
     let grpc = ("server.listen", config.server.listen);
-    let http = config.http.listen.map(|address| ("http.listen", address));
+    let http = config.http.listen.address().map(|address| ("http.listen", address));
     std::iter::once(grpc).chain(http).find(|(_, address)| !address.ip().to_canonical().is_loopback())
 }
 

@@ -46,23 +46,6 @@ where
     })
 }
 
-/// An address, or the empty text for none.
-pub(super) mod optional_address {
-    use std::net::SocketAddr;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
-        let text = String::deserialize(from)?;
-        let expected = || D::Error::custom(format!("expected an address such as 127.0.0.1:7436 or \"\", got {text:?}"));
-        if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(|_| expected()) }
-    }
-
-    pub(in crate::config) fn serialize<S: Serializer>(address: &Option<SocketAddr>, to: S) -> Result<S::Ok, S::Error> {
-        address.map(|address| address.to_string()).unwrap_or_default().serialize(to)
-    }
-}
-
 /// Stands for `"auto"` until the settings are resolved.
 pub(super) const AUTO_COUNT: usize = usize::MAX;
 

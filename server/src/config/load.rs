@@ -281,7 +281,7 @@ fn check(config: &Config, written: &Leaves) -> Vec<ConfigError> {
 
 /// The listeners whose address is that of another one. Port 0 is a free one each time.
 fn shared_addresses(Config { server, http, .. }: &Config) -> Vec<(&'static str, String)> {
-    let http = http.listen.map(|address| ("http.listen", address));
+    let http = http.listen.address().map(|address| ("http.listen", address));
     let listeners = [
         ("server.listen", server.listen),
         ("server.admin_listen", server.admin_listen),

@@ -23,8 +23,8 @@ pub use reflection::Reflection;
 pub(crate) use settings::to_usize;
 pub use settings::{
     Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync, Http,
-    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload, Restart,
-    SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
+    HttpListen, HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload,
+    Restart, SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
 };
 pub use size::ByteSize;
 pub use variables::environment;

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     auth::{Anonymous, Auth},
     devices::{Backend, BackendKind, Cuda, Restart},
-    http::Http,
+    http::{Http, HttpListen},
     lanes::{Lane, LaneOverride, Lanes},
     limits::{Admission, Limits, Memory, TensorSettings},
     models::{Allow, HubSettings, ModelSettings, Precision, Preload},
@@ -83,7 +83,7 @@ impl Config {
         config.server.listen = free_port;
         config.server.admin_listen = free_port;
         config.server.health_listen = free_port;
-        config.http.listen = Some(free_port);
+        config.http.listen = HttpListen::At(free_port);
         config.backend.kind = BackendKind::Cpu;
         config.drain.endpoint_delay = Duration::ZERO;
         config
