@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Lines of JSON.
-const LINES: &str = "application/x-ndjson";
+pub(crate) const LINES: &str = "application/x-ndjson";
 
 /// The descriptors of the protocol.
 pub(crate) fn descriptors() -> &'static DescriptorPool {
@@ -28,7 +28,7 @@ pub(crate) fn descriptors() -> &'static DescriptorPool {
     POOL.get_or_init(|| DescriptorPool::decode(accelerd_proto::DESCRIPTORS).expect("the build made the descriptors"))
 }
 
-fn descriptor(method: &Method) -> MethodDescriptor {
+pub(crate) fn descriptor(method: &Method) -> MethodDescriptor {
     let service = descriptors().get_service_by_name(method.service).expect("the descriptors have every service");
     service.methods().find(|one| one.name() == method.name).expect("the descriptors have every method")
 }

@@ -10,6 +10,7 @@ mod exchange;
 mod failure;
 mod json_rpc;
 mod openai;
+mod openapi;
 mod replies;
 mod rerank;
 mod routes;

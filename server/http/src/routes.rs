@@ -19,7 +19,7 @@ use crate::{
     access::{Access, protect},
     exchange::{ErrorForm, Route, failed, serve},
     failure::Failure,
-    json_rpc, openai, rerank, tei,
+    json_rpc, openai, openapi, rerank, tei,
     token_arrays::TokenArrays,
 };
 
@@ -76,6 +76,8 @@ pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router 
         .route("/tokenize", post_route(tei::error, tei::tokenize))
         .route("/info", get_route(tei::error, tei::info))
         .route("/health", get_route(tei::error, tei::health))
+        .route("/openapi.json", get(openapi::openapi))
+        .route("/docs", get(openapi::docs))
         .route("/{service}/{method}", post(call_or_grpc_web))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
