@@ -176,6 +176,10 @@ mod tests {
             if held > 1 << 20 { Err(Status::resource_exhausted("full")) } else { Ok(Box::new(charge)) }
         }
 
+        fn charge_response(&self, bytes: u64) -> Result<Held, Status> {
+            self.charge(bytes)
+        }
+
         fn waits_for_request(&self) -> Held {
             Box::new(())
         }

@@ -14,8 +14,11 @@ pub type Held = Box<dyn Any + Send>;
 /// The account of a request at the transport: its memory, and whether its client makes progress. The transport puts it into
 /// the extensions of the request as `Arc<dyn Account>`.
 pub trait Account: Send + Sync {
-    /// Charges bytes until the returned value is dropped.
+    /// Charges bytes of the request until the returned value is dropped.
     fn charge(&self, bytes: u64) -> Result<Held, Status>;
+
+    /// Charges bytes of the response until the returned value is dropped.
+    fn charge_response(&self, bytes: u64) -> Result<Held, Status>;
 
     /// Waits for the rest of the request until the returned value is dropped. A client that sends nothing meanwhile stalls.
     fn waits_for_request(&self) -> Held;

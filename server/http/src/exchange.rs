@@ -86,34 +86,31 @@ impl Exchange {
         Ok(Replies::new(response)?)
     }
 
-    /// A response of JSON, whose memory is charged until it is sent.
-    pub(crate) fn respond(&self, value: &impl Serialize) -> Result<Response, Failure> {
+    /// A response of JSON. Its memory is charged until it is sent: what is expected before it is written, and the rest after.
+    pub(crate) fn respond(&self, value: &impl Serialize, expected: usize) -> Result<Response, Failure> {
+        let held = self.caller.account.charge_response(expected as u64)?;
         let text = serde_json::to_vec(value);
         let text = text.map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        self.respond_bytes(text, JSON)
-    }
-
-    /// A response of bytes, whose memory is charged until it is sent.
-    pub(crate) fn respond_bytes(&self, data: Vec<u8>, content_type: &'static str) -> Result<Response, Failure> {
-        let data = self.charged(data)?;
+        let data = self.charged(text, Some((held, expected)))?;
         let length = data.len();
         let mut response = Response::new(Body::from(data));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
         Ok(response)
     }
 
-    /// Bytes that own the charge of their memory.
-    pub(crate) fn charged(&self, data: Vec<u8>) -> Result<Bytes, Failure> {
-        let held = self.caller.account.charge(data.len() as u64)?;
-        Ok(Bytes::from_owner(Owned { data, _held: Mutex::new(held) }))
+    /// Bytes that own the charge of their memory, a part of which may be held already.
+    pub(crate) fn charged(&self, data: Vec<u8>, held: Option<(Held, usize)>) -> Result<Bytes, Failure> {
+        let expected = held.as_ref().map_or(0, |(_, expected)| *expected);
+        let more = self.caller.account.charge_response(data.len().saturating_sub(expected) as u64)?;
+        Ok(Bytes::from_owner(Owned { data, _held: Mutex::new((held, more)) }))
     }
 }
 
 /// Bytes with the charge of their memory. The lock makes the charge shareable, and is never taken.
 struct Owned {
     data: Vec<u8>,
-    _held: Mutex<Held>,
+    _held: Mutex<(Option<(Held, usize)>, Held)>,
 }
 
 impl AsRef<[u8]> for Owned {

@@ -11,13 +11,16 @@ use http::{HeaderValue, StatusCode, header};
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, MethodDescriptor, SerializeOptions,
 };
-use serde_json::{Deserializer, Serializer, Value, json};
+use serde_json::{Deserializer, Serializer, Value};
 
 use crate::{
     exchange::{self, Exchange},
     failure::{Failure, code_name},
     replies::Replies,
 };
+
+/// Bytes of values, and of their text, for each byte of a message.
+const VALUES_PER_BYTE: usize = 4;
 
 /// Lines of JSON.
 pub(crate) const LINES: &str = "application/x-ndjson";
@@ -35,14 +38,14 @@ pub(crate) fn descriptor(method: &Method) -> MethodDescriptor {
 
 /// A failure as `google.rpc.Status` has it.
 pub(crate) fn error(failure: &Failure) -> Value {
-    let mut error = json!({ "code": code_name(failure.code), "message": failure.message });
+    let mut error = serde_json::json!({ "code": code_name(failure.code), "message": failure.message });
     if let Some(reason) = &failure.reason {
-        error["reason"] = json!(reason);
+        error["reason"] = serde_json::json!(reason);
     }
     if let Some(field) = &failure.field {
-        error["field"] = json!(field);
+        error["field"] = serde_json::json!(field);
     }
-    json!({ "error": error })
+    serde_json::json!({ "error": error })
 }
 
 /// Calls the method that the path names.
@@ -66,8 +69,11 @@ async fn call_method(mut exchange: Exchange) -> Result<Response, Failure> {
     if method.server_streaming {
         return Ok(stream_response(exchange, descriptor.output(), replies));
     }
-    let text = encode(descriptor.output(), &replies.only().await?)?;
-    exchange.respond_bytes(text, exchange::JSON)
+    let message = replies.only().await?;
+    let text = encode(&exchange, descriptor.output(), message, b"")?;
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(exchange::JSON));
+    Ok(response)
 }
 
 /// Decodes a message; no text is an empty message.
@@ -85,9 +91,18 @@ fn decode(descriptor: MessageDescriptor, text: &[u8]) -> Result<DynamicMessage, 
 }
 
 /// Encodes a message. Fields with default values are written, so that programs can read them without knowing the defaults.
-fn encode(descriptor: MessageDescriptor, message: &Bytes) -> Result<Vec<u8>, Failure> {
+/// Its values are charged while it is encoded, and its text until it is sent. The end is put after it.
+fn encode(exchange: &Exchange, descriptor: MessageDescriptor, message: Bytes, end: &[u8]) -> Result<Bytes, Failure> {
+    let values = message.len().saturating_mul(VALUES_PER_BYTE);
+    let held = exchange.caller.account.charge_response(values as u64)?;
+    let mut text = json(descriptor, message)?;
+    text.extend_from_slice(end);
+    exchange.charged(text, Some((held, values)))
+}
+
+fn json(descriptor: MessageDescriptor, message: Bytes) -> Result<Vec<u8>, Failure> {
     let failed = |error: String| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error);
-    let message = DynamicMessage::decode(descriptor, message.clone()).map_err(|error| failed(error.to_string()))?;
+    let message = DynamicMessage::decode(descriptor, message).map_err(|error| failed(error.to_string()))?;
     let mut text = vec![];
     let options = SerializeOptions::new().skip_default_fields(false);
     let written = message.serialize_with_options(&mut Serializer::new(&mut text), &options);
@@ -117,9 +132,7 @@ async fn next_line(
     replies: &mut Replies,
 ) -> Result<Option<Bytes>, Failure> {
     let Some(message) = replies.next().await? else { return Ok(None) };
-    let mut line = encode(output.clone(), &message)?;
-    line.push(b'\n');
-    Ok(Some(exchange.charged(line)?))
+    Ok(Some(encode(exchange, output.clone(), message, b"\n")?))
 }
 
 /// Returns true if a request is gRPC-Web.
@@ -149,7 +162,7 @@ mod tests {
         let request = descriptors().get_message_by_name("accelerd.v1.EmbedStreamRequest").expect("a message");
         let text = br#"{"sequence": "18446744073709551615", "embed": {"texts": {"values": ["a"]}, "pooling": "POOLING_MEAN"}}"#;
         let message = decode(request.clone(), text).expect("it is valid");
-        let encoded = encode(request.clone(), &message.encode_to_vec().into()).expect("it is encoded");
+        let encoded = json(request.clone(), message.encode_to_vec().into()).expect("it is encoded");
         let value: Value = serde_json::from_slice(&encoded).expect("JSON");
         assert_eq!(value["sequence"], "18446744073709551615", "a number of 64 bits is a string");
         assert_eq!(value["embed"]["pooling"], "POOLING_MEAN");

@@ -115,7 +115,8 @@ async fn create_embeddings(mut exchange: Exchange) -> Result<Response, Failure> 
     let data = vectors.rows().enumerate();
     let data = data.map(|(index, vector)| request.encoding_format.object(index, vector)).collect();
     let usage = Usage { prompt_tokens: tokens, total_tokens: tokens };
-    exchange.respond(&EmbeddingsResponse { object: "list", data, model: &vectors.model, usage })
+    let response = EmbeddingsResponse { object: "list", data, model: &vectors.model, usage };
+    exchange.respond(&response, vectors.text_bytes())
 }
 
 /// Refuses an input without text, as OpenAI does.
@@ -133,7 +134,7 @@ fn check_not_empty(input: &Inputs) -> Result<(), Failure> {
 pub(crate) fn models(exchange: Exchange) -> BoxFuture<'static, Result<Response, Failure>> {
     async move {
         let data: Vec<_> = list_models(&exchange).await?.iter().flat_map(objects).collect();
-        exchange.respond(&json!({ "object": "list", "data": data }))
+        exchange.respond(&json!({ "object": "list", "data": data }), 0)
     }
     .boxed()
 }
@@ -146,7 +147,7 @@ pub(crate) fn model(exchange: Exchange) -> BoxFuture<'static, Result<Response, F
         let name = percent_decoded(encoded);
         let found = list_models(&exchange).await?.iter().flat_map(objects).find(|object| object["id"] == name);
         let unknown = || Failure::new(StatusCode::NOT_FOUND, format!("the model {name:?} is not loaded"));
-        exchange.respond(&found.ok_or_else(unknown)?)
+        exchange.respond(&found.ok_or_else(unknown)?, 0)
     }
     .boxed()
 }

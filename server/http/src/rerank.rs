@@ -77,7 +77,7 @@ async fn rerank(mut exchange: Exchange, version: &str, returns_documents: bool) 
         "meta": { "api_version": { "version": version }, "billed_units": { "search_units": 1 } },
     });
     drop(received);
-    exchange.respond(&answer)
+    exchange.respond(&answer, 0)
 }
 
 /// A name of the request for logs of clients.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus};
 
 use crate::{
-    exchange::{Exchange, JSON},
+    exchange::Exchange,
     failure::Failure,
     vectors::{Inputs, Vector, embed, reranker},
 };
@@ -113,7 +113,7 @@ pub(crate) fn embed_inputs(exchange: Exchange) -> BoxFuture<'static, Result<Resp
 async fn respond_vectors(exchange: &Exchange, request: EmbedRequest) -> Result<Response, Failure> {
     let normalize = Some(request.normalize.unwrap_or(true));
     let vectors = embed(exchange, &request.into_request(exchange, normalize)).await?;
-    exchange.respond(&vectors.rows().collect::<Vec<_>>())
+    exchange.respond(&vectors.rows().collect::<Vec<_>>(), vectors.text_bytes())
 }
 
 /// `POST /embed_all`: the vectors of all tokens of each input.
@@ -126,7 +126,7 @@ pub(crate) fn embed_all(exchange: Exchange) -> BoxFuture<'static, Result<Respons
         let vectors = embed(&exchange, &request).await?;
         let mut rows = vectors.rows();
         let of_input = |count: &u32| rows.by_ref().take(*count as usize).collect::<Vec<Vector<'_>>>();
-        exchange.respond(&vectors.token_counts.iter().map(of_input).collect::<Vec<_>>())
+        exchange.respond(&vectors.token_counts.iter().map(of_input).collect::<Vec<_>>(), vectors.text_bytes())
     }
     .boxed()
 }
@@ -157,7 +157,7 @@ async fn respond_ranks(exchange: &Exchange, request: RerankRequest) -> Result<Re
         let pb::RankedDocument { index, score } = *result;
         Rank { index, text: text(index), score }
     };
-    exchange.respond(&response.results.iter().map(rank).collect::<Vec<_>>())
+    exchange.respond(&response.results.iter().map(rank).collect::<Vec<_>>(), 0)
 }
 
 /// `POST /`: `/rerank` for a body with a query, else `/embed`.
@@ -195,7 +195,7 @@ pub(crate) fn info(exchange: Exchange) -> BoxFuture<'static, Result<Response, Fa
         } else {
             json!({ "embedding": { "pooling": pooling_name(model.pooling()) } })
         };
-        exchange.respond(&json!({
+        let answer = json!({
             "model_id": model.name,
             "model_sha": model.sha256,
             "model_dtype": "float32",
@@ -207,7 +207,8 @@ pub(crate) fn info(exchange: Exchange) -> BoxFuture<'static, Result<Response, Fa
             "auto_truncate": true,
             "tokenization_workers": 1,
             "version": env!("CARGO_PKG_VERSION"),
-        }))
+        });
+        exchange.respond(&answer, 0)
     }
     .boxed()
 }
@@ -228,7 +229,7 @@ pub(crate) fn health(exchange: Exchange) -> BoxFuture<'static, Result<Response, 
     async move {
         let response = exchange.call(CHECK, &HealthCheckRequest::default()).await?;
         if response.status() == ServingStatus::Serving {
-            return exchange.respond_bytes(b"{}".to_vec(), JSON);
+            return exchange.respond(&json!({}), 0);
         }
         Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is not serving"))
     }
@@ -266,7 +267,7 @@ pub(crate) fn tokenize(exchange: Exchange) -> BoxFuture<'static, Result<Response
             let ids = tokens.ids.get(bounds[0] as usize..bounds[1] as usize).unwrap_or_default();
             ids.iter().map(|&id| Token { id }).collect::<Vec<_>>()
         };
-        exchange.respond(&tokens.offsets.windows(2).map(of_text).collect::<Vec<_>>())
+        exchange.respond(&tokens.offsets.windows(2).map(of_text).collect::<Vec<_>>(), 0)
     }
     .boxed()
 }

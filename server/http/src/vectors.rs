@@ -121,6 +121,11 @@ impl Vectors {
         self.tensor.data.chunks_exact(dimensions.max(1) * size_of::<f32>()).map(Vector)
     }
 
+    /// Bytes of their text: most numbers take about three times as many characters as bytes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.tensor.data.len().saturating_mul(3)
+    }
+
     /// Tokens of all inputs.
     pub(crate) fn tokens(&self) -> u64 {
         self.token_counts.iter().map(|count| u64::from(*count)).sum()

@@ -173,9 +173,11 @@ struct CallAccount(Arc<Call>);
 
 impl Account for CallAccount {
     fn charge(&self, bytes: u64) -> Result<Held, Status> {
-        let mut charge = self.0.charge(MemoryKind::Request);
-        charge.grow(bytes)?;
-        Ok(Box::new(charge))
+        charge(&self.0, MemoryKind::Request, bytes)
+    }
+
+    fn charge_response(&self, bytes: u64) -> Result<Held, Status> {
+        charge(&self.0, MemoryKind::Response, bytes)
     }
 
     fn waits_for_request(&self) -> Held {
@@ -185,6 +187,12 @@ impl Account for CallAccount {
     fn received(&self, bytes: usize) {
         self.0.record_received(bytes);
     }
+}
+
+fn charge(call: &Arc<Call>, kind: MemoryKind, bytes: u64) -> Result<Held, Status> {
+    let mut charge = call.charge(kind);
+    charge.grow(bytes)?;
+    Ok(Box::new(charge))
 }
 
 pin_project! {
