@@ -38,7 +38,7 @@ COPY deploy/image.toml /etc/accelerd/config.toml
 RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd
 USER 65532:65532
 VOLUME /var/lib/accelerd
-EXPOSE 7433 7434 7435
+EXPOSE 7433 7434 7435 7436
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["accelerd", "health"]
 ENTRYPOINT ["accelerd"]
 CMD ["serve"]
@@ -59,7 +59,7 @@ RUN install --directory --owner=65532 --group=65532 /var/lib/accelerd /var/cache
     && accelerd kernels build --arch sm_75,sm_80,sm_86,sm_89,sm_90,sm_100,sm_120 --cache /var/cache/accelerd/kernels
 USER 65532:65532
 VOLUME /var/lib/accelerd
-EXPOSE 7433 7434 7435
+EXPOSE 7433 7434 7435 7436
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["accelerd", "health"]
 ENTRYPOINT ["accelerd"]
 CMD ["serve"]

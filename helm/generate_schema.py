@@ -36,6 +36,8 @@ def generated() -> str:
     server["required"] = list(ADDRESSES)
     for name in ADDRESSES:
         server["properties"][name] = {"$ref": "#/definitions/address"}
+    address = {"$ref": "#/definitions/address"}
+    config["properties"]["http"]["properties"]["listen"] = {"anyOf": [address, {"const": ""}]}
     lanes = config["properties"]["lanes"]["properties"]
     for name in lanes:
         lanes[name] = {"$ref": "#/definitions/lane"}

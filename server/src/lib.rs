@@ -13,6 +13,7 @@ pub mod embedder;
 pub mod error;
 pub mod grpc;
 pub mod health;
+mod http_port;
 pub mod hub;
 mod kernels;
 pub mod layers;

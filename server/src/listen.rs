@@ -15,8 +15,6 @@ use std::{
 };
 
 use accelerd_kernels::use_short_slice;
-use bytes::Bytes;
-use http_body::Body as HttpBody;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream},
@@ -24,14 +22,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::codegen::StdError;
 
 use crate::{
     accept_failures::AcceptFailures,
     config::Server,
     peer::Peer,
     transport::{
-        connection::{Http2Server, HttpService, ShutdownTokens},
+        connection::{Protocol, ShutdownTokens},
         memory::TransportMemory,
         registry::{self, Connection, Connections, StallTimeouts},
     },
@@ -153,10 +150,9 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// Accepts connections and serves them over HTTP/2.
-pub(crate) struct Acceptor<S> {
-    service: S,
-    http2: Http2Server,
+/// Accepts connections and serves them.
+pub(crate) struct Acceptor<P> {
+    protocol: P,
     settings: Server,
     reactors: Arc<Reactors>,
     shutdown: ShutdownTokens,
@@ -175,13 +171,13 @@ pub(crate) trait Listener: Send + Sync + 'static {
     type Raw: Send + 'static;
     /// An open connection.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-    /// Bytes that a connection holds below HTTP/2.
+    /// Bytes that a connection holds below HTTP.
     const BUFFER_BYTES: u64 = 0;
 
     /// Accepts a connection.
     fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
 
-    /// Opens the connection on its reactor. Everything before HTTP/2, such as a TLS handshake, belongs here.
+    /// Opens the connection on its reactor. Everything before HTTP, such as a TLS handshake, belongs here.
     fn open(raw: Self::Raw, settings: &Server) -> impl Future<Output = io::Result<Opened<Self::Io>>> + Send;
 }
 
@@ -206,6 +202,24 @@ impl Listener for TcpListener {
     }
 }
 
+/// Accepts connections of HTTP/1.
+pub(crate) struct HttpListener(pub(crate) TcpListener);
+
+impl Listener for HttpListener {
+    type Raw = (std::net::TcpStream, SocketAddr);
+    type Io = TcpStream;
+
+    async fn next(&self) -> io::Result<Self::Raw> {
+        self.0.next().await
+    }
+
+    async fn open((stream, address): Self::Raw, _: &Server) -> io::Result<Opened<TcpStream>> {
+        let io = TcpStream::from_std(stream)?;
+        io.set_nodelay(true)?;
+        Ok(Opened { io, peer: Peer::at(address) })
+    }
+}
+
 impl Listener for UnixListener {
     type Raw = std::os::unix::net::UnixStream;
     type Io = UnixStream;
@@ -219,51 +233,41 @@ impl Listener for UnixListener {
     }
 }
 
-impl<S> Acceptor<S> {
-    /// Serves `service` on the reactors, charging connections to `memory`. Spawns the task that aborts stalled calls.
+/// A registry of connections that are charged to `memory`. Spawns the task that aborts stalled calls.
+pub(crate) fn connections(settings: &Server, memory: Arc<TransportMemory>) -> Arc<Connections> {
+    let connections = Connections::new(memory);
+    let timeouts =
+        StallTimeouts { normal: settings.stall_timeout, under_pressure: settings.stall_timeout_under_pressure };
+    tokio::spawn(registry::sweep(Arc::downgrade(&connections), timeouts));
+    connections
+}
+
+impl<P: Protocol> Acceptor<P> {
+    /// Serves connections on the reactors.
     pub(crate) fn new(
-        service: S,
+        protocol: P,
         settings: &Server,
         reactors: Arc<Reactors>,
         shutdown: ShutdownTokens,
-        memory: Arc<TransportMemory>,
+        connections: Arc<Connections>,
     ) -> Arc<Self> {
-        let connections = Connections::new(memory);
-        let timeouts =
-            StallTimeouts { normal: settings.stall_timeout, under_pressure: settings.stall_timeout_under_pressure };
-        tokio::spawn(registry::sweep(Arc::downgrade(&connections), timeouts));
-        let http2 = Http2Server::new(settings);
-        Arc::new(Self { service, http2, settings: settings.clone(), reactors, shutdown, connections })
-    }
-
-    pub(crate) fn connections(&self) -> &Arc<Connections> {
-        &self.connections
+        Arc::new(Self { protocol, settings: settings.clone(), reactors, shutdown, connections })
     }
 
     /// Accepts connections until the daemon is closing.
-    pub(crate) async fn accept<L, B>(self: Arc<Self>, listener: L)
-    where
-        L: Listener,
-        S: HttpService<B>,
-        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
-    {
+    pub(crate) async fn accept<L: Listener>(self: Arc<Self>, listener: L) {
         let mut failures = AcceptFailures::default();
         while let Some(accepted) = self.shutdown.closing.run_until_cancelled(listener.next()).await {
             match accepted {
-                Ok(raw) => self.admit::<L, B>(raw),
+                Ok(raw) => self.admit::<L>(raw),
                 Err(error) => failures.record(&error).await,
             }
         }
     }
 
     /// Admits a connection within the limits and serves it.
-    fn admit<L, B>(self: &Arc<Self>, raw: L::Raw)
-    where
-        L: Listener,
-        S: HttpService<B>,
-        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
-    {
-        let bytes = Http2Server::base_bytes(&self.settings) + L::BUFFER_BYTES;
+    fn admit<L: Listener>(self: &Arc<Self>, raw: L::Raw) {
+        let bytes = self.protocol.base_bytes() + L::BUFFER_BYTES;
         let Some(connection) = self.connections.admit(self.settings.max_connections, bytes) else { return };
         let reactor = self.reactors.least_loaded();
         let guard = ConnectionGuard::new(&reactor.connections, connection);
@@ -282,17 +286,14 @@ impl<S> Acceptor<S> {
         self.connections.tasks.spawn_on(serve, &reactor.handle);
     }
 
-    async fn serve<Io, B>(&self, Opened { mut io, peer }: Opened<Io>, connection: &Arc<Connection>)
+    async fn serve<Io>(&self, Opened { mut io, peer }: Opened<Io>, connection: &Arc<Connection>)
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send,
-        S: HttpService<B>,
-        B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
         static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
         let number = CONNECTIONS.fetch_add(1, Relaxed);
-        let service = self.service.clone();
         let peer = Arc::new(Peer { connection: number, ..peer });
-        let graceful = self.http2.serve(&mut io, service, connection, &peer, &self.shutdown).await;
+        let graceful = self.protocol.serve(&mut io, connection, &peer, &self.shutdown).await;
         if graceful {
             tokio::select! {
                 () = linger(&mut io) => {}

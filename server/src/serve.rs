@@ -1,6 +1,7 @@
 //! A running daemon: binds listeners, serves calls, shuts down gracefully.
 
 use std::{
+    io,
     net::SocketAddr,
     path::Path,
     sync::{Arc, OnceLock},
@@ -19,24 +20,26 @@ use tower::{Layer as _, ServiceBuilder};
 use crate::{
     admin::{self, AdminState},
     app::{App, StartError},
-    config::{BackendKind, Config, Server},
+    config::{BackendKind, Config, HttpListen, Server},
     device_liveness,
     grpc::services::{Services, health_label},
+    http_port,
     layers::{
-        auth::AuthLayer,
-        deadline::{DeadlineBody, DeadlineLayer},
-        panic::PanicLayer,
-        timing::TimingLayer,
-        trace::{TraceBody, TraceLayer},
+        auth::{AuthLayer, AuthService},
+        deadline::{DeadlineLayer, DeadlineService},
+        panic::{PanicLayer, PanicService},
+        timing::{TimingLayer, TimingService},
+        trace::{TraceLayer, TraceService},
     },
-    listen::{self, Acceptor, Reactors, SocketFile},
+    listen::{self, Acceptor, HttpListener, Reactors, SocketFile},
     metric_callbacks,
     reload::{self, Watched},
     restart,
     start::Starting,
-    tls::{self, TlsConfig, TlsListener},
+    tls::{self, Port, TlsConfig, TlsListener},
     transport::{
-        connection::{HttpService, ShutdownTokens},
+        connection::{Http2, Protocol, ShutdownTokens},
+        http1::Http1,
         memory::TransportMemory,
         registry::Connections,
     },
@@ -55,10 +58,11 @@ const MIN_RELEASE_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Daemon {
     grpc_addr: SocketAddr,
+    http_addr: Option<SocketAddr>,
     admin_addr: SocketAddr,
     health_addr: SocketAddr,
     app: Arc<App>,
-    /// The gRPC port and the Unix socket.
+    /// The gRPC port, the HTTP port and the Unix socket.
     main: Listeners,
     /// The admin and health ports, which are served until the main listeners have ended.
     probes: Listeners,
@@ -72,6 +76,14 @@ pub struct Daemon {
 struct Listeners {
     shutdown: ShutdownTokens,
     connections: Arc<Connections>,
+}
+
+impl Listeners {
+    /// Accepts connections of one more listener.
+    fn acceptor<P: Protocol>(&self, protocol: P, settings: &Server, reactors: &Arc<Reactors>) -> Arc<Acceptor<P>> {
+        let connections = Arc::clone(&self.connections);
+        Acceptor::new(protocol, settings, Arc::clone(reactors), self.shutdown.clone(), connections)
+    }
 }
 
 impl Drop for Listeners {
@@ -119,9 +131,11 @@ impl Daemon {
         let admin = bind_tcp("server.admin_listen", config.server.admin_listen)?;
         let health = bind_tcp("server.health_listen", config.server.health_listen)?;
         let unix = config.server.uds().map(bind_unix).transpose()?;
+        let http = bind_http(config.http.listen)?;
         let grpc_addr = local_addr(&grpc);
         let admin_addr = local_addr(&admin);
         let health_addr = local_addr(&health);
+        let http_addr = http.as_ref().map(local_addr);
 
         let shutdown = ShutdownTokens::default();
         let probes_shutdown = ShutdownTokens::default();
@@ -137,12 +151,24 @@ impl Daemon {
         let settings = &app.config.server;
         let reactors = Arc::new(Reactors::start(settings.reactor_threads).map_err(StartError::Threads)?);
 
-        let memory = Arc::clone(&app.transport_memory);
-        let acceptor = Acceptor::new(stack(&app), settings, Arc::clone(&reactors), shutdown.clone(), memory);
-        let main = Listeners { shutdown, connections: Arc::clone(acceptor.connections()) };
+        let connections = listen::connections(settings, Arc::clone(&app.transport_memory));
+        let main = Listeners { shutdown, connections };
         metric_callbacks::register(&app, &main.connections, reactors.all());
+        let stack = stack(&app);
+        if let Some(tcp) = http {
+            let protocol = Http1::new(&app.config, http_port::service(&app, stack.clone()));
+            let acceptor = main.acceptor(protocol, settings, &reactors);
+            match tls.clone() {
+                Some(config) => tokio::spawn(acceptor.accept(TlsListener { tcp, config, port: Port::Http })),
+                None => tokio::spawn(acceptor.accept(HttpListener(tcp))),
+            };
+        }
+        let acceptor = main.acceptor(Http2::new(settings, stack), settings, &reactors);
         match tls.clone() {
-            Some(config) => tokio::spawn(Arc::clone(&acceptor).accept(TlsListener { tcp: grpc, config })),
+            Some(config) => {
+                let listener = TlsListener { tcp: grpc, config, port: Port::Grpc };
+                tokio::spawn(Arc::clone(&acceptor).accept(listener))
+            }
             None => tokio::spawn(Arc::clone(&acceptor).accept(grpc)),
         };
         let (unix, socket_file) = unix.unzip();
@@ -159,6 +185,7 @@ impl Daemon {
         app.health.set_ready(true);
         Ok(Self {
             grpc_addr,
+            http_addr,
             admin_addr,
             health_addr,
             app,
@@ -173,6 +200,11 @@ impl Daemon {
     /// Address of the gRPC port.
     pub fn grpc_addr(&self) -> SocketAddr {
         self.grpc_addr
+    }
+
+    /// Address of the HTTP port, if there is one.
+    pub fn http_addr(&self) -> Option<SocketAddr> {
+        self.http_addr
     }
 
     /// Address of the admin port, which serves metrics, health and settings over HTTP.
@@ -248,15 +280,14 @@ fn serve_probes(
     admin: TcpListener,
 ) -> (Listeners, Arc<OnceLock<Arc<App>>>) {
     let reactor = Arc::new(Reactors::current());
-    let memory = TransportMemory::new(HEALTH_MEMORY);
+    let connections = listen::connections(settings, TransportMemory::new(HEALTH_MEMORY));
+    let listeners = Listeners { shutdown, connections };
     let service = DeadlineLayer.layer(starting.health.service());
-    let acceptor = Acceptor::new(service, settings, reactor, shutdown.clone(), memory);
-    let connections = Arc::clone(acceptor.connections());
-    tokio::spawn(acceptor.accept(health));
+    tokio::spawn(listeners.acceptor(Http2::new(settings, service), settings, &reactor).accept(health));
     let app = Arc::new(OnceLock::new());
     let state = AdminState { starting: starting.clone(), app: Arc::clone(&app) };
-    tokio::spawn(admin::serve(admin, state, shutdown.closing.clone()));
-    (Listeners { shutdown, connections }, app)
+    tokio::spawn(admin::serve(admin, state, listeners.shutdown.closing.clone()));
+    (listeners, app)
 }
 
 /// The part of a drain's timeout that is kept for the steps after the calls.
@@ -319,9 +350,12 @@ impl Release {
     }
 }
 
+/// The services with their layers.
+pub(crate) type Stack = TraceService<DeadlineService<PanicService<AuthService<TimingService<Services>>>>>;
+
 /// The layers around the services. Authentication comes before the services, so that messages of refused calls are not
 /// received.
-fn stack(app: &Arc<App>) -> impl HttpService<TraceBody<DeadlineBody>> {
+fn stack(app: &Arc<App>) -> Stack {
     ServiceBuilder::new()
         .layer(TraceLayer::new(Arc::clone(&app.metrics), health_label))
         .layer(DeadlineLayer)
@@ -402,6 +436,20 @@ fn watch_credentials(app: &App, tls: Option<Arc<TlsConfig>>, closing: Cancellati
 
 fn bind_tcp(key: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
     listen::tcp(address).map_err(|error| StartError::Listen { key, address: address.to_string(), error })
+}
+
+/// Listens on the HTTP port, if there is one. The usual address is left to another process that has it, such as another daemon.
+fn bind_http(listen: HttpListen) -> Result<Option<TcpListener>, StartError> {
+    let Some(address) = listen.address() else { return Ok(None) };
+    match bind_tcp("http.listen", address) {
+        Err(StartError::Listen { error, .. })
+            if listen == HttpListen::Auto && error.kind() == io::ErrorKind::AddrInUse =>
+        {
+            tracing::warn!(%address, "another process listens there: HTTP is not served; set http.listen");
+            Ok(None)
+        }
+        bound => bound.map(Some),
+    }
 }
 
 fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile), StartError> {

@@ -1,4 +1,4 @@
-//! TLS of the gRPC port, with client certificates if authorities for them are configured.
+//! TLS of the gRPC and HTTP ports, with client certificates if authorities for them are configured.
 
 use std::{
     fmt,
@@ -32,7 +32,22 @@ use crate::{
 mod validity;
 
 /// The configuration of TLS, replaced when its files change. Open connections keep theirs.
-pub(crate) type TlsConfig = Reloadable<ServerConfig>;
+pub(crate) type TlsConfig = Reloadable<Protocols>;
+
+/// The configurations of the ports, which differ in the protocol that they negotiate.
+pub(crate) struct Protocols {
+    grpc: Arc<ServerConfig>,
+    http: Arc<ServerConfig>,
+}
+
+/// A port with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// The gRPC port, which speaks HTTP/2.
+    Grpc,
+    /// The HTTP port, which speaks HTTP/1.1.
+    Http,
+}
 
 /// Reads the files of the settings; `None` if they ask for plaintext.
 pub(crate) fn open(settings: &Tls) -> Result<Option<TlsConfig>, String> {
@@ -53,7 +68,7 @@ fn configure(
     files: &[PathBuf],
     contents: &[Vec<u8>],
     client_certificates: ClientCertificates,
-) -> Result<ServerConfig, String> {
+) -> Result<Protocols, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certified = certified_key(files, contents, &provider)?;
     validity::warn_unless_valid(&files[0], &certified.cert);
@@ -67,11 +82,15 @@ fn configure(
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    config.alpn_protocols = vec![b"h2".to_vec()];
     // A resumed session would not check the client's certificate again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(config)
+    let negotiating = |protocol: &[u8]| {
+        let mut config = config.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Arc::new(config)
+    };
+    Ok(Protocols { grpc: negotiating(b"h2"), http: negotiating(b"http/1.1") })
 }
 
 /// The certificate chain with its private key.
@@ -126,6 +145,7 @@ fn client_verifier(
 pub(crate) struct TlsListener {
     pub(crate) tcp: TcpListener,
     pub(crate) config: Arc<TlsConfig>,
+    pub(crate) port: Port,
 }
 
 impl Listener for TlsListener {
@@ -137,7 +157,12 @@ impl Listener for TlsListener {
 
     async fn next(&self) -> io::Result<Self::Raw> {
         let (stream, address) = self.tcp.accept().await?;
-        Ok((stream.into_std()?, address, self.config.get()))
+        let protocols = self.config.get();
+        let config = match self.port {
+            Port::Grpc => &protocols.grpc,
+            Port::Http => &protocols.http,
+        };
+        Ok((stream.into_std()?, address, Arc::clone(config)))
     }
 
     async fn open((stream, address, config): Self::Raw, settings: &Server) -> io::Result<Opened<Self::Io>> {

@@ -33,8 +33,8 @@ fn flood(address: &str) {
 fn floods_of_resets_do_not_flood_the_log() {
     const FLOODS: usize = 20;
     let mut command = Command::new(env!("CARGO_BIN_EXE_accelerd"));
-    for key in ["LISTEN", "ADMIN_LISTEN", "HEALTH_LISTEN"] {
-        command.env(format!("ACCELERD__SERVER__{key}"), "127.0.0.1:0");
+    for key in ["SERVER__LISTEN", "SERVER__ADMIN_LISTEN", "SERVER__HEALTH_LISTEN", "HTTP__LISTEN"] {
+        command.env(format!("ACCELERD__{key}"), "127.0.0.1:0");
     }
     command.env("ACCELERD__BACKEND__KIND", "cpu").env("ACCELERD__TELEMETRY__LOG_FORMAT", "json");
     command.env("ACCELERD__DRAIN__ENDPOINT_DELAY", "0s").env("ACCELERD__SERVER__MAX_PENDING_RESETS", "20");

@@ -75,6 +75,7 @@ impl Daemon {
             ("SERVER__LISTEN", "127.0.0.1:0"),
             ("SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
             ("SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+            ("HTTP__LISTEN", "127.0.0.1:0"),
             ("BACKEND__KIND", "cpu"),
             ("TELEMETRY__LOG_FORMAT", "json"),
         ] {

@@ -22,6 +22,7 @@ fn accelerd(arguments: &[&str]) -> Command {
         ("SERVER__LISTEN", "127.0.0.1:0"),
         ("SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
         ("SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+        ("HTTP__LISTEN", "127.0.0.1:0"),
         ("BACKEND__KIND", "cpu"),
         ("TELEMETRY__LOG_FORMAT", "json"),
     ] {

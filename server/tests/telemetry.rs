@@ -62,6 +62,7 @@ impl Running {
             ("SERVER__LISTEN", "127.0.0.1:0"),
             ("SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
             ("SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+            ("HTTP__LISTEN", "127.0.0.1:0"),
             ("SERVER__UDS_PATH", socket.to_str().expect("a path")),
             ("BACKEND__KIND", "cpu"),
             ("DRAIN__ENDPOINT_DELAY", "0s"),

@@ -43,6 +43,7 @@ impl Daemon {
             ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
             ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
             ("ACCELERD__SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+            ("ACCELERD__HTTP__LISTEN", "127.0.0.1:0"),
             ("ACCELERD__BACKEND__KIND", "cpu"),
             ("ACCELERD__MEMORY__HOST_LIMIT", &host_limit),
             ("ACCELERD__SANDBOX__PROCESSES", "1"),

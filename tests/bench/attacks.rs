@@ -78,7 +78,14 @@ impl Daemon {
     fn start(args: &Args) -> Outcome<Self> {
         let mut command = Command::new(&args.daemon);
         command.args(["serve", "--set", "server.listen=127.0.0.1:0", "--set", "server.admin_listen=127.0.0.1:0"]);
-        command.args(["--set", "server.health_listen=127.0.0.1:0", "--set", "telemetry.log_format=json"]);
+        command.args([
+            "--set",
+            "server.health_listen=127.0.0.1:0",
+            "--set",
+            "http.listen=",
+            "--set",
+            "telemetry.log_format=json",
+        ]);
         args.set.iter().for_each(|set| {
             command.args(["--set", set]);
         });

@@ -8,7 +8,7 @@ use std::{env, error::Error, fs, net::SocketAddr, path::Path, sync::Arc, time::I
 
 use accelerd::{
     Config, Daemon,
-    config::{ByteSize, load},
+    config::{ByteSize, HttpListen, load},
 };
 use accelerd_kernels::{
     Backend, Op, discover,
@@ -79,6 +79,7 @@ fn settings() -> Result<Config, Failure> {
     let mut config = load(None, env::vars(), &[])?;
     let free: SocketAddr = "127.0.0.1:0".parse()?;
     (config.server.listen, config.server.admin_listen, config.server.health_listen) = (free, free, free);
+    config.http.listen = HttpListen::Off;
     config.server.max_message_bytes = config.server.max_message_bytes.max(ByteSize::mib(256));
     Ok(config)
 }

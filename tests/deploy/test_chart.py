@@ -300,11 +300,23 @@ def test_the_image_sets_nothing_that_would_override_the_settings_of_the_chart():
 
 def test_addresses_of_the_values_are_those_that_the_pod_uses():
     server = {"listen": "0.0.0.0:1111", "admin_listen": "[::]:2222", "health_listen": "0.0.0.0:3333"}
-    manifests = render(INSECURE | {"config": {"server": server}})
+    manifests = render(INSECURE | {"config": {"server": server, "http": {"listen": "0.0.0.0:4444"}}})
     assert settings(manifests)["server"] == server
-    assert [port["containerPort"] for port in container(manifests)["ports"]] == [1111, 2222, 3333]
+    assert [port["containerPort"] for port in container(manifests)["ports"]] == [1111, 4444, 2222, 3333]
     assert container(manifests)["livenessProbe"]["grpc"]["port"] == 3333
     assert "env" not in container(manifests)
+
+
+def test_the_service_has_the_http_port_unless_it_is_disabled():
+    def names(listen):
+        manifests = render(INSECURE | {"config": {"http": {"listen": listen}}})
+        ports = manifests["Service"]["spec"]["ports"], container(manifests)["ports"]
+        return tuple([port["name"] for port in of_kind] for of_kind in ports)
+
+    assert names("0.0.0.0:7436") == (["grpc", "http", "metrics"], ["grpc", "http", "metrics", "health"])
+    assert names("") == (["grpc", "metrics"], ["grpc", "metrics", "health"])
+    with pytest.raises(HelmError, match="listen"):
+        names("auto")
 
 
 def test_services_add_no_variables_that_look_like_settings(manifests):
@@ -317,6 +329,7 @@ def test_a_health_port_that_no_probe_reaches_is_refused():
 
 
 @pytest.mark.parametrize(("variable", "value"), [("SERVER__LISTEN", "server.listen"), ("STORE__DATA_DIR", "store.data_dir"),
+                                                 ("HTTP__LISTEN", "http.listen"),
                                                  ("CUDA__KERNEL_CACHE", "cuda.kernel_cache")])
 def test_a_variable_that_would_override_what_the_pod_is_built_of_is_refused(variable, value):
     with pytest.raises(HelmError, match=f"set config.{value} instead of the variable"):

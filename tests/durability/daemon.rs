@@ -32,6 +32,7 @@ pub(crate) fn command() -> Command {
         ("ACCELERD__SERVER__LISTEN", "127.0.0.1:0"),
         ("ACCELERD__SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
         ("ACCELERD__SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+        ("ACCELERD__HTTP__LISTEN", "127.0.0.1:0"),
         ("ACCELERD__BACKEND__KIND", "cpu"),
         ("ACCELERD__BACKEND__CPU_THREADS", "1"),
     ];

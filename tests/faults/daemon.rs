@@ -93,6 +93,7 @@ impl Running {
             ("SERVER__LISTEN", "127.0.0.1:0"),
             ("SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
             ("SERVER__HEALTH_LISTEN", "127.0.0.1:0"),
+            ("HTTP__LISTEN", "127.0.0.1:0"),
             ("BACKEND__KIND", "auto"),
             ("BACKEND__CPU_THREADS", "1"),
             ("TELEMETRY__LOG_FORMAT", "json"),

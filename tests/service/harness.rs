@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use accelerd::{
-    config::{Config, environment, load},
+    config::{Config, HttpListen, environment, load},
     serve::Daemon,
 };
 use accelerd_kernels::Device;
@@ -109,6 +109,7 @@ pub(crate) fn config() -> Config {
     config.server.listen = free;
     config.server.admin_listen = free;
     config.server.health_listen = free;
+    config.http.listen = HttpListen::At(free);
     config.drain.endpoint_delay = std::time::Duration::ZERO;
     config.sandbox.program = sandbox_process();
     config

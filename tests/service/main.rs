@@ -11,6 +11,7 @@ mod embed;
 mod filters;
 mod flow_control;
 mod harness;
+mod http;
 mod hub;
 mod input;
 mod kernel;

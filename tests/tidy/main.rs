@@ -17,7 +17,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 const MAX_LINES: usize = 1000;
 
 /// Dependencies that are forbidden to each crate.
-const FORBIDDEN: [(&str, &[&str]); 18] = [
+const FORBIDDEN: [(&str, &[&str]); 19] = [
     (
         "accelerd-kernels",
         &["tokio", "tonic", "prost", "serde", "tracing", "config", "accelerd-engine", "accelerd-proto", "accelerd"],
@@ -33,6 +33,10 @@ const FORBIDDEN: [(&str, &[&str]); 18] = [
     ("accelerd-parser", &["tokio", "tonic", "prost", "serde", "tracing", "rayon", "cudarc", "accelerd-kernels"]),
     ("accelerd-models", &["tokio", "tonic", "prost", "tracing", "cudarc", "accelerd-engine", "accelerd-proto"]),
     ("accelerd-engine", &["tonic", "prost", "config", "cudarc", "accelerd-proto", "accelerd-store", "accelerd"]),
+    (
+        "accelerd-http",
+        &["config", "cudarc", "opentelemetry", "accelerd-engine", "accelerd-kernels", "accelerd-store", "accelerd"],
+    ),
     ("accelerd-store", &["tonic", "prost", "cudarc", "accelerd-kernels", "accelerd-engine", "accelerd-proto"]),
     ("accelerd-sandbox", &["tokio", "tonic", "prost", "cudarc", "accelerd-engine", "accelerd-kernels", "accelerd"]),
     ("accelerd-collections", &["tonic", "hyper", "tower", "config", "cudarc", "opentelemetry", "accelerd"]),

@@ -36,6 +36,10 @@ spec:
       ports:
         - name: grpc
           containerPort: {{ include "accelerd.port" .Values.config.server.listen }}
+        {{- with .Values.config.http.listen }}
+        - name: http
+          containerPort: {{ include "accelerd.port" . }}
+        {{- end }}
         - name: metrics
           containerPort: {{ include "accelerd.port" .Values.config.server.admin_listen }}
         - name: health

@@ -29,6 +29,7 @@
 {{- end }}
 {{- $derived := dict "ACCELERD__SERVER__LISTEN" "config.server.listen" "ACCELERD__SERVER__ADMIN_LISTEN" "config.server.admin_listen" }}
 {{- $_ := set $derived "ACCELERD__SERVER__HEALTH_LISTEN" "config.server.health_listen" }}
+{{- $_ := set $derived "ACCELERD__HTTP__LISTEN" "config.http.listen" }}
 {{- $_ := set $derived "ACCELERD__STORE__DATA_DIR" "config.store.data_dir" }}
 {{- $_ := set $derived "ACCELERD__CUDA__KERNEL_CACHE" "config.cuda.kernel_cache" }}
 {{- range .Values.env }}

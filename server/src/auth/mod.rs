@@ -14,7 +14,7 @@ pub mod refusal;
 pub mod role;
 pub mod token;
 
-use std::{path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use http::{HeaderMap, header::AUTHORIZATION};
 use opentelemetry::metrics::Meter;
@@ -38,10 +38,15 @@ use crate::{
 pub enum AuthError {
     /// Everybody who reaches the port could do everything.
     #[error(
-        "server.listen is {0}, where other machines reach it, and callers would need no credentials: set auth.principals, \
+        "{key} is {address}, where other machines reach it, and callers would need no credentials: set auth.principals, \
          or auth.insecure = true if the network is protected by other means"
     )]
-    Unprotected(std::net::SocketAddr),
+    Unprotected {
+        /// The setting of the port.
+        key: &'static str,
+        /// Its address.
+        address: SocketAddr,
+    },
     /// Tokens would be readable on the network.
     #[error("cannot use auth.principals: {0}")]
     Principals(String),
@@ -62,21 +67,25 @@ impl Auth {
     /// plaintext, unless the settings accept that.
     pub fn open(config: &Config, meter: &Meter) -> Result<Self, AuthError> {
         let auth = &config.auth;
-        let listen = config.server.listen;
-        let is_reachable = !listen.ip().to_canonical().is_loopback();
+        let reachable = reachable_port(config);
+        let is_reachable = reachable.is_some();
         let is_exposed = is_reachable && !auth.insecure;
         let principals = auth.file().map(|path| {
             let has_plaintext_tokens = is_exposed && !config.tls.is_on();
             open_principals(path, has_plaintext_tokens).map(Arc::new).map_err(AuthError::Principals)
         });
         let principals = principals.transpose()?;
-        if principals.is_none() && is_exposed {
-            return Err(AuthError::Unprotected(listen));
-        }
-        if is_reachable && principals.is_none() {
-            tracing::warn!(%listen, "auth.insecure is set: everyone who reaches the port may do everything");
-        } else if is_reachable && auth.insecure && !config.tls.is_on() {
-            tracing::warn!(%listen, "auth.insecure is set: tokens may travel in plaintext");
+        match reachable {
+            Some((key, address)) if principals.is_none() && is_exposed => {
+                return Err(AuthError::Unprotected { key, address });
+            }
+            Some((key, address)) if principals.is_none() => {
+                tracing::warn!(key, %address, "auth.insecure is set: everyone who reaches the port may do everything");
+            }
+            Some((key, address)) if auth.insecure && !config.tls.is_on() => {
+                tracing::warn!(key, %address, "auth.insecure is set: tokens may travel in plaintext");
+            }
+            _ => {}
         }
         let anonymous = match auth.anonymous {
             _ if principals.is_none() => Some(Role::Admin),
@@ -113,6 +122,13 @@ impl Auth {
         check_role(&caller, access).and_then(|()| caller.take_request()).map_err(|refusal| caller.refuse(refusal))?;
         Ok(caller)
     }
+}
+
+/// A port that other machines reach, with its setting.
+fn reachable_port(config: &Config) -> Option<(&'static str, SocketAddr)> {
+    let grpc = ("server.listen", config.server.listen);
+    let http = config.http.listen.address().map(|address| ("http.listen", address));
+    std::iter::once(grpc).chain(http).find(|(_, address)| !address.ip().to_canonical().is_loopback())
 }
 
 /// Finds the principal of a caller. A token takes precedence over a certificate; a wrong credential is refused even where
@@ -162,7 +178,7 @@ fn open_principals(path: &Path, has_plaintext_tokens: bool) -> Result<Reloadable
         let text = std::str::from_utf8(text).map_err(|_| "the file is not UTF-8".to_owned())?;
         let principals = Principals::parse(text, previous).map_err(|error| error.to_string())?;
         if has_plaintext_tokens && principals.have_tokens() {
-            return Err("server.listen is not a loopback address, where tokens would travel in plaintext: set \
+            return Err("server.listen or http.listen is not a loopback address, where tokens would travel in plaintext: set \
                         tls.certificate and tls.private_key, or auth.insecure = true if the network is protected by other \
                         means"
                 .to_owned());

@@ -32,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// Ranges by setting. Those of `lanes.default` apply to every lane.
-const BOUNDS: [(&str, Bound); 94] = [
+const BOUNDS: [(&str, Bound); 95] = [
     ("server.reactor_threads", Count(0, 1024)),
     // gRPC encodes the length of a message in 32 bits.
     ("server.max_message_bytes", Size(1, 4 * GIB - 1)),
@@ -51,6 +51,7 @@ const BOUNDS: [(&str, Bound); 94] = [
     ("server.max_pending_resets", Count(0, 100_000)),
     ("server.stall_timeout", Time(1, DAY)),
     ("server.stall_timeout_under_pressure", Time(1, DAY)),
+    ("http.idle_timeout", Time(1, DAY)),
     ("tls.reload_interval", Time(10, DAY)),
     ("backend.cpu_threads", Count(0, 1024)),
     ("backend.cpu_workers", Count(1, 256)),

@@ -15,7 +15,7 @@ use super::{
     log_filter::log_filter,
     names,
     redact::without_credentials,
-    settings::{Config, Server},
+    settings::Config,
     variables,
     written::{self, ENVIRONMENT, FLAG},
 };
@@ -233,7 +233,7 @@ fn check(config: &Config, written: &Leaves) -> Vec<ConfigError> {
         "sandbox.case_memory",
         "expected less than sandbox.memory: a process needs memory for more than one instance",
     );
-    for (key, reason) in shared_addresses(&config.server) {
+    for (key, reason) in shared_addresses(config) {
         expect(false, key, &reason);
     }
     let is_set = |path: &Path| !path.as_os_str().is_empty();
@@ -280,12 +280,14 @@ fn check(config: &Config, written: &Leaves) -> Vec<ConfigError> {
 }
 
 /// The listeners whose address is that of another one. Port 0 is a free one each time.
-fn shared_addresses(server: &Server) -> Vec<(&'static str, String)> {
+fn shared_addresses(Config { server, http, .. }: &Config) -> Vec<(&'static str, String)> {
+    let http = http.listen.address().map(|address| ("http.listen", address));
     let listeners = [
         ("server.listen", server.listen),
         ("server.admin_listen", server.admin_listen),
         ("server.health_listen", server.health_listen),
     ];
+    let listeners: Vec<_> = listeners.into_iter().chain(http).collect();
     let shared = listeners.iter().enumerate().filter_map(|(nth, (key, address))| {
         let (other, of_other) = listeners[..nth].iter().find(|(_, other)| overlap(*address, *other))?;
         Some((*key, format!("expected another address than that of {other}, {of_other}, got {address}")))

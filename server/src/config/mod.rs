@@ -22,9 +22,9 @@ pub use memory::{MemoryOrigin, ProcessMemory};
 pub use reflection::Reflection;
 pub(crate) use settings::to_usize;
 pub use settings::{
-    Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync,
-    HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload, Restart,
-    SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
+    Admission, Allow, Anonymous, Auth, Backend, BackendKind, ClientCertificates, Config, Cuda, Drain, Fsync, Http,
+    HttpListen, HubSettings, Lane, LaneOverride, Lanes, Limits, LogFormat, Memory, ModelSettings, Precision, Preload,
+    Restart, SandboxGpu, SandboxSettings, Server, Store, Telemetry, TensorSettings, Tls,
 };
 pub use size::ByteSize;
 pub use variables::environment;

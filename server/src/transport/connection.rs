@@ -8,6 +8,7 @@ use std::{
     future::{Future, pending, poll_fn},
     hash::{BuildHasher, RandomState},
     io,
+    marker::PhantomData,
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -96,10 +97,59 @@ pub(crate) struct ShutdownTokens {
     pub(crate) abort: CancellationToken,
 }
 
+/// How connections are served.
+pub(crate) trait Protocol: Send + Sync + 'static {
+    /// Bytes that a new connection can make the daemon hold.
+    fn base_bytes(&self) -> u64;
+
+    /// Serves a connection to its end. Returns whether this side ended it, after answering all calls.
+    fn serve<Io>(
+        &self,
+        io: Io,
+        connection: &Arc<Connection>,
+        peer: &Arc<Peer>,
+        shutdown: &ShutdownTokens,
+    ) -> impl Future<Output = bool> + Send
+    where
+        Io: AsyncRead + AsyncWrite + Unpin + Send;
+}
+
+/// Serves a service over HTTP/2.
+pub(crate) struct Http2<S, B> {
+    server: Http2Server,
+    service: S,
+    body: PhantomData<fn() -> B>,
+}
+
+impl<S, B> Http2<S, B> {
+    pub(crate) fn new(settings: &Server, service: S) -> Self {
+        Self { server: Http2Server::new(settings), service, body: PhantomData }
+    }
+}
+
+impl<S, B> Protocol for Http2<S, B>
+where
+    S: HttpService<B>,
+    B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
+{
+    fn base_bytes(&self) -> u64 {
+        self.server.base_bytes
+    }
+
+    async fn serve<Io>(&self, io: Io, connection: &Arc<Connection>, peer: &Arc<Peer>, shutdown: &ShutdownTokens) -> bool
+    where
+        Io: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        self.server.serve(io, self.service.clone(), connection, peer, shutdown).await
+    }
+}
+
 /// Serves HTTP/2 connections with the configured limits.
 #[derive(Clone, Debug)]
-pub(crate) struct Http2Server {
+struct Http2Server {
     builder: server::Builder,
+    /// Bytes that a new connection can make the daemon hold: its window and one partial frame.
+    base_bytes: u64,
     window: u32,
     stream_window: u32,
     max_headers: usize,
@@ -111,7 +161,7 @@ pub(crate) struct Http2Server {
 }
 
 impl Http2Server {
-    pub(crate) fn new(settings: &Server) -> Self {
+    fn new(settings: &Server) -> Self {
         let size = |size| u32::try_from(to_usize(size)).unwrap_or(u32::MAX).min(i32::MAX.unsigned_abs());
         let max_headers = size(settings.max_header_bytes);
         let mut builder = server::Builder::new();
@@ -126,6 +176,7 @@ impl Http2Server {
             .max_send_buffer_size(SEND_BUFFER);
         Self {
             builder,
+            base_bytes: u64::from(BASE_WINDOW) + settings.frame_bytes.as_u64(),
             window: size(settings.connection_window_bytes).max(BASE_WINDOW),
             stream_window: size(settings.stream_window_bytes).max(BASE_STREAM_WINDOW),
             max_headers: max_headers as usize,
@@ -137,13 +188,7 @@ impl Http2Server {
         }
     }
 
-    /// Bytes that a new connection can make the daemon hold: its window and one partial frame.
-    pub(crate) fn base_bytes(settings: &Server) -> u64 {
-        u64::from(BASE_WINDOW) + settings.frame_bytes.as_u64()
-    }
-
-    /// Serves a connection to its end. Returns whether this side ended it, after answering all calls.
-    pub(crate) async fn serve<Io, S, B>(
+    async fn serve<Io, S, B>(
         &self,
         io: Io,
         mut service: S,
@@ -156,7 +201,7 @@ impl Http2Server {
         S: HttpService<B>,
         B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
     {
-        let io = WriteMonitor { io, connection: Arc::clone(connection) };
+        let io = WriteMonitor::new(io, connection);
         let handshake = timeout(self.handshake_timeout, self.builder.handshake::<_, Bytes>(io));
         let mut h2 = tokio::select! {
             handshake = handshake => match handshake {
@@ -290,7 +335,7 @@ fn frame_overhead(settings: &Server) -> usize {
 }
 
 /// Size of the headers as HTTP/2 counts it.
-fn header_bytes(headers: &HeaderMap) -> usize {
+pub(super) fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD).sum()
 }
 
@@ -309,7 +354,7 @@ fn log_error(error: &h2::Error) -> bool {
 
 /// Waits for a connection's maximum age, jittered by a tenth so that connections opened together do not close together.
 /// Never resolves for zero.
-async fn max_age_elapsed(age: Duration) {
+pub(super) async fn max_age_elapsed(age: Duration) {
     if age.is_zero() {
         return pending().await;
     }
@@ -318,12 +363,12 @@ async fn max_age_elapsed(age: Duration) {
 }
 
 /// Waits until a closing connection is quiet, or for `limit`.
-async fn quiet_within(limit: Duration, connection: Arc<Connection>) {
+pub(super) async fn quiet_within(limit: Duration, connection: Arc<Connection>) {
     let _elapsed = timeout(limit, until_quiet(connection)).await;
 }
 
 /// Waits until a closing connection has had no call for the grace, and everything is sent.
-async fn until_quiet(connection: Arc<Connection>) {
+pub(super) async fn until_quiet(connection: Arc<Connection>) {
     let mut left = QUIET_GRACE;
     while !left.is_zero() {
         sleep(left).await;
@@ -338,7 +383,7 @@ async fn maybe_sleep_until(deadline: Option<Instant>) {
     }
 }
 
-async fn maybe_wait(future: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
+pub(super) async fn maybe_wait(future: Option<&mut Pin<Box<dyn Future<Output = ()> + Send>>>) {
     match future {
         Some(future) => future.await,
         None => pending().await,
@@ -502,12 +547,16 @@ impl KeepAlive {
 }
 
 /// Records on the connection whether writes are pending.
-struct WriteMonitor<Io> {
+pub(super) struct WriteMonitor<Io> {
     io: Io,
     connection: Arc<Connection>,
 }
 
 impl<Io> WriteMonitor<Io> {
+    pub(super) fn new(io: Io, connection: &Arc<Connection>) -> Self {
+        Self { io, connection: Arc::clone(connection) }
+    }
+
     fn record(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.connection.record_write(written.is_pending());
         written

@@ -1,4 +1,4 @@
-//! HTTP/2 connections and their memory accounting.
+//! Connections of HTTP/2 and HTTP/1, and their memory accounting.
 //!
 //! Everything that a peer can make the daemon hold is charged to one [`memory::TransportMemory`]: flow-control windows of
 //! connections, request messages as their bytes arrive, responses until their last byte is sent, and open calls. A call
@@ -6,6 +6,7 @@
 
 pub mod call;
 pub(crate) mod connection;
+pub(crate) mod http1;
 pub mod memory;
 pub(crate) mod offload;
 pub(crate) mod registry;

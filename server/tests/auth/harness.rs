@@ -1,6 +1,6 @@
 //! Certificates, principals, a daemon that uses them, and clients.
 
-use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use accelerd::{Config, Daemon, auth::token::Token};
 use accelerd_proto::v1::{
@@ -18,7 +18,7 @@ use rustls::{
 };
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{
     Code, Request, Status,
     metadata::AsciiMetadataValue,
@@ -156,19 +156,31 @@ pub(crate) async fn encrypted(
     authority: &Authority,
     identity: Option<&Identity>,
 ) -> Result<Channel, tonic::transport::Error> {
-    let config = Arc::new(client_config(authority, identity));
+    let config = Arc::new(client_config(authority, identity, b"h2"));
     let connect = tower::service_fn(move |_: http::Uri| {
-        let connector = TlsConnector::from(Arc::clone(&config));
-        async move {
-            let stream = TcpStream::connect(address).await?;
-            let name = ServerName::try_from("localhost").expect("a name");
-            connector.connect(name, stream).await.map(TokioIo::new)
-        }
+        let handshake = handshake(address, Arc::clone(&config));
+        async move { handshake.await.map(TokioIo::new) }
     });
     Endpoint::from_static("http://localhost").connect_with_connector(connect).await
 }
 
-fn client_config(authority: &Authority, identity: Option<&Identity>) -> ClientConfig {
+/// A connection with TLS that negotiates a protocol.
+pub(crate) async fn tls_stream(
+    address: SocketAddr,
+    authority: &Authority,
+    identity: Option<&Identity>,
+    protocol: &[u8],
+) -> io::Result<TlsStream<TcpStream>> {
+    handshake(address, Arc::new(client_config(authority, identity, protocol))).await
+}
+
+async fn handshake(address: SocketAddr, config: Arc<ClientConfig>) -> io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").expect("a name");
+    TlsConnector::from(config).connect(name, stream).await
+}
+
+fn client_config(authority: &Authority, identity: Option<&Identity>, protocol: &[u8]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).expect("PEM")).expect("an authority");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -182,7 +194,7 @@ fn client_config(authority: &Authority, identity: Option<&Identity>) -> ClientCo
             builder.with_client_auth_cert(chain, key).expect("a certificate and its key")
         }
     };
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     config
 }
 

@@ -129,7 +129,7 @@ async fn an_unprotected_daemon_starts_only_if_that_is_accepted() {
     let mut config = Config::loopback();
     config.server.listen = "0.0.0.0:0".parse().expect("an address");
     let error = Daemon::start(config.clone()).await.map(drop).expect_err("everybody could call it");
-    assert!(matches!(error, StartError::Auth(AuthError::Unprotected(_))), "{error}");
+    assert!(matches!(error, StartError::Auth(AuthError::Unprotected { .. })), "{error}");
     config.auth.insecure = true;
     Daemon::start(config.clone()).await.expect("it is accepted").shutdown().await;
     let files = Files::new();

@@ -126,12 +126,13 @@ impl Target {
 }
 
 /// Settings of a small daemon on free ports of loopback.
-fn settings(folder: &Path) -> [(&'static str, String); 11] {
+fn settings(folder: &Path) -> [(&'static str, String); 12] {
     let free = || "127.0.0.1:0".to_owned();
     [
         ("server.listen", free()),
         ("server.admin_listen", free()),
         ("server.health_listen", free()),
+        ("http.listen", String::new()),
         ("backend.kind", "cpu".to_owned()),
         ("memory.host_limit", HOST_LIMIT.to_owned()),
         ("sandbox.processes", "1".to_owned()),

@@ -2,6 +2,7 @@
 
 mod auth;
 mod devices;
+mod http;
 mod lanes;
 mod limits;
 mod models;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     auth::{Anonymous, Auth},
     devices::{Backend, BackendKind, Cuda, Restart},
+    http::{Http, HttpListen},
     lanes::{Lane, LaneOverride, Lanes},
     limits::{Admission, Limits, Memory, TensorSettings},
     models::{Allow, HubSettings, ModelSettings, Precision, Preload},
@@ -35,7 +37,9 @@ use super::{memory::ProcessMemory, reflection::Reflection, size::ByteSize};
 pub struct Config {
     /// Listeners and connections.
     pub server: Server,
-    /// TLS of the gRPC port.
+    /// The HTTP port.
+    pub http: Http,
+    /// TLS of the gRPC and HTTP ports.
     pub tls: Tls,
     /// Authentication and the rights of callers.
     pub auth: Auth,
@@ -79,6 +83,7 @@ impl Config {
         config.server.listen = free_port;
         config.server.admin_listen = free_port;
         config.server.health_listen = free_port;
+        config.http.listen = HttpListen::At(free_port);
         config.backend.kind = BackendKind::Cpu;
         config.drain.endpoint_delay = Duration::ZERO;
         config

@@ -78,7 +78,7 @@ impl Server {
     }
 }
 
-/// TLS of the gRPC port.
+/// TLS of the gRPC and HTTP ports.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -97,7 +97,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Returns true if the gRPC port speaks TLS.
+    /// Returns true if the gRPC and HTTP ports speak TLS.
     pub fn is_on(&self) -> bool {
         some_path(&self.certificate).is_some()
     }

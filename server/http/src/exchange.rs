@@ -1,0 +1,154 @@
+//! One request over HTTP, as a route sees it: its body, its calls of the gRPC services, and its response.
+
+use std::sync::Mutex;
+
+use accelerd_proto::methods::Rpc;
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use prost::Message;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::task::AbortOnDropHandle;
+use tower::ServiceExt;
+
+use crate::{
+    body::{self, Received},
+    caller::{Caller, Held},
+    failure::Failure,
+    replies::{Replies, request_body},
+    routes::Shared,
+};
+
+/// A body of JSON.
+pub(crate) const JSON: &str = "application/json";
+
+/// One request.
+pub(crate) struct Exchange {
+    pub(crate) shared: Shared,
+    pub(crate) caller: Caller,
+    pub(crate) parts: Parts,
+    /// The lock makes the exchange shareable, and is never taken.
+    body: Mutex<Body>,
+}
+
+impl Exchange {
+    fn new(shared: Shared, request: Request) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let caller = Caller::new(&parts)?;
+        Ok(Self { shared, caller, parts, body: Mutex::new(body) })
+    }
+
+    /// Receives the body.
+    pub(crate) async fn receive(&mut self) -> Result<Received, Failure> {
+        let body = self.body.get_mut().map(std::mem::take).unwrap_or_default();
+        let limit = self.shared.settings.max_body;
+        body::receive(&self.parts.headers, body, &*self.caller.account, limit).await
+    }
+
+    /// Receives a body of JSON, with the memory of its value charged.
+    pub(crate) async fn receive_json(&mut self) -> Result<Received, Failure> {
+        body::expect_type(&self.parts.headers, &[JSON])?;
+        let mut received = self.receive().await?;
+        received.charge_json(&*self.caller.account)?;
+        Ok(received)
+    }
+
+    /// Receives and decodes a body of JSON.
+    pub(crate) async fn json<T: DeserializeOwned>(&mut self) -> Result<(T, Received), Failure> {
+        let received = self.receive_json().await?;
+        let value = serde_json::from_slice(&received.bytes);
+        let value = value.map_err(|error| Failure::new(StatusCode::BAD_REQUEST, format!("the body: {error}")))?;
+        Ok((value, received))
+    }
+
+    /// Calls a unary method.
+    pub(crate) async fn call<Q: Message, R: Message + Default>(
+        &self,
+        rpc: Rpc<Q, R>,
+        request: &Q,
+    ) -> Result<R, Failure> {
+        let message = self.replies(rpc.path(), request).await?.only().await?;
+        R::decode(message).map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+    }
+
+    /// Calls a method by its path.
+    pub(crate) async fn replies(&self, path: &str, request: &impl Message) -> Result<Replies, Failure> {
+        let request = self.caller.request(path, request_body(request)?);
+        let response = self.shared.grpc.clone().oneshot(request).await;
+        let response = response.unwrap_or_else(|never| match never {});
+        Ok(Replies::new(response)?)
+    }
+
+    /// A response of JSON. Its memory is charged until it is sent: what is expected before it is written, and the rest after.
+    pub(crate) fn respond(&self, value: &impl Serialize, expected: usize) -> Result<Response, Failure> {
+        let held = self.caller.account.charge_response(expected as u64)?;
+        let text = serde_json::to_vec(value);
+        let text = text.map_err(|error| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let data = self.charged(text, Some((held, expected)))?;
+        let length = data.len();
+        let mut response = Response::new(Body::from(data));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+        Ok(response)
+    }
+
+    /// Bytes that own the charge of their memory, a part of which may be held already.
+    pub(crate) fn charged(&self, data: Vec<u8>, held: Option<(Held, usize)>) -> Result<Bytes, Failure> {
+        let expected = held.as_ref().map_or(0, |(_, expected)| *expected);
+        let more = self.caller.account.charge_response(data.len().saturating_sub(expected) as u64)?;
+        Ok(Bytes::from_owner(Owned { data, _held: Mutex::new((held, more)) }))
+    }
+}
+
+/// Bytes with the charge of their memory. The lock makes the charge shareable, and is never taken.
+struct Owned {
+    data: Vec<u8>,
+    _held: Mutex<(Option<(Held, usize)>, Held)>,
+}
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+/// Says a failure in the form of an API.
+pub(crate) type ErrorForm = fn(&Failure) -> serde_json::Value;
+
+/// The response to a request that failed.
+pub(crate) fn failed(form: ErrorForm, failure: &Failure) -> Response {
+    let text = form(failure).to_string();
+    let mut response = (failure.status, failure.headers(), text).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response
+}
+
+/// What a route does.
+pub(crate) type Route = fn(Exchange) -> BoxFuture<'static, Result<Response, Failure>>;
+
+/// Serves a request off the reactor. A client that goes away ends it.
+pub(crate) async fn serve(form: ErrorForm, route: Route, State(shared): State<Shared>, request: Request) -> Response {
+    let offload = shared.offload.clone();
+    let run = async move { route(Exchange::new(shared, request)?).await };
+    let served = AbortOnDropHandle::new(offload.spawn(run)).await;
+    let served = served.unwrap_or_else(|_panic| {
+        Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed by a fault of the daemon"))
+    });
+    served.unwrap_or_else(|failure| failed(form, &failure))
+}
+
+/// A body of lines that is sent as they come. A client that goes away ends the stream.
+pub(crate) fn lines<S>(lines: S) -> Body
+where
+    S: futures::Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + 'static,
+{
+    use futures::StreamExt;
+    Body::new(StreamBody::new(lines.map(|line| line.map(Frame::data))))
+}

@@ -1,0 +1,26 @@
+//! HTTP for clients that do not speak gRPC: JSON of every method, gRPC-Web, and the APIs of other inference servers.
+//!
+//! A route decodes its request, calls the gRPC services of the daemon in this process, and encodes their response. So
+//! principals, roles, quotas, deadlines, priorities, admission, memory, traces and metrics hold as they do over gRPC.
+
+mod access;
+mod body;
+mod caller;
+mod exchange;
+mod failure;
+mod json_rpc;
+mod openai;
+mod openapi;
+mod replies;
+mod rerank;
+mod routes;
+mod tei;
+mod token_arrays;
+mod vectors;
+
+pub use self::{
+    access::Access,
+    caller::{Account, Held},
+    routes::{GrpcService, Settings, router},
+    token_arrays::TokenArrays,
+};

@@ -1,0 +1,114 @@
+//! The paths of the HTTP port.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware::from_fn_with_state,
+    response::Response,
+    routing::{MethodRouter, get, post},
+};
+use http::StatusCode;
+use tokio::runtime::Handle;
+use tonic::body::Body as GrpcBody;
+use tonic_web::GrpcWebLayer;
+use tower::{Layer, ServiceExt, util::BoxCloneSyncService};
+
+use crate::{
+    access::{Access, protect},
+    exchange::{ErrorForm, Route, failed, serve},
+    failure::Failure,
+    json_rpc, openai, openapi, rerank, tei,
+    token_arrays::TokenArrays,
+};
+
+/// The gRPC services of the daemon in this process, with their layers.
+pub type GrpcService = BoxCloneSyncService<http::Request<GrpcBody>, http::Response<GrpcBody>, Infallible>;
+
+/// What the routes need besides the services.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Names and origins of requests.
+    pub access: Access,
+    /// Maximum size of a body in bytes.
+    pub max_body: usize,
+    /// What arrays of token ids mean in OpenAI's API.
+    pub token_arrays: TokenArrays,
+    /// The model of requests that name none; empty means the built-in one.
+    pub model: String,
+    /// The reranker of requests that name none; empty means the only one that is loaded.
+    pub reranker: String,
+    /// Maximum number of texts of a request.
+    pub max_texts: usize,
+    /// Maximum number of inputs of all requests together.
+    pub max_items: u64,
+}
+
+impl Settings {
+    /// The model of a request.
+    pub(crate) fn model_or_default(&self, asked: String) -> String {
+        if asked.is_empty() { self.model.clone() } else { asked }
+    }
+}
+
+/// State of all routes.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) grpc: GrpcService,
+    pub(crate) offload: Handle,
+    pub(crate) settings: Arc<Settings>,
+}
+
+/// The routes. Requests are served on the runtime `offload`, and their extensions have an `Arc<dyn Account>`.
+pub fn router(grpc: GrpcService, offload: Handle, settings: Settings) -> Router {
+    let shared = Shared { grpc, offload, settings: Arc::new(settings) };
+    Router::new()
+        .route("/v1/embeddings", post_route(openai::error, openai::embeddings))
+        .route("/v1/models", get_route(openai::error, openai::models))
+        .route("/v1/models/{*name}", get_route(openai::error, openai::model))
+        .route("/v1/rerank", post_route(rerank::error, rerank::jina))
+        .route("/v2/rerank", post_route(rerank::error, rerank::cohere))
+        .route("/", post_route(tei::error, tei::predict))
+        .route("/embed", post_route(tei::error, tei::embed_inputs))
+        .route("/embed_all", post_route(tei::error, tei::embed_all))
+        .route("/rerank", post_route(tei::error, tei::rerank))
+        .route("/tokenize", post_route(tei::error, tei::tokenize))
+        .route("/info", get_route(tei::error, tei::info))
+        .route("/health", get_route(tei::error, tei::health))
+        .route("/openapi.json", get(openapi::openapi))
+        .route("/docs", get(openapi::docs))
+        .route("/{service}/{method}", post(call_or_grpc_web))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(from_fn_with_state(shared.clone(), protect))
+        .with_state(shared)
+}
+
+fn post_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+    post(move |shared, request| serve(form, route, shared, request))
+}
+
+fn get_route(form: ErrorForm, route: Route) -> MethodRouter<Shared> {
+    get(move |shared, request| serve(form, route, shared, request))
+}
+
+/// A method over JSON, or over gRPC-Web, by the type of the body.
+async fn call_or_grpc_web(State(shared): State<Shared>, request: Request) -> Response {
+    if !json_rpc::is_grpc_web(&request) {
+        return serve(json_rpc::error, json_rpc::call, State(shared), request).await;
+    }
+    let response = GrpcWebLayer::new().layer(shared.grpc).oneshot(request.map(GrpcBody::new)).await;
+    let Ok(response) = response;
+    response.map(axum::body::Body::new)
+}
+
+async fn not_found(request: Request) -> Response {
+    let message = format!("no such path: {}; see /docs", request.uri().path());
+    failed(json_rpc::error, &Failure::new(StatusCode::NOT_FOUND, message))
+}
+
+async fn method_not_allowed(request: Request) -> Response {
+    let message = format!("{} does not apply to {}", request.method(), request.uri().path());
+    failed(json_rpc::error, &Failure::new(StatusCode::METHOD_NOT_ALLOWED, message))
+}

@@ -1,0 +1,31 @@
+//! The HTTP port: the routes of `accelerd-http` over the gRPC services of this daemon.
+
+use accelerd_http::{Access, GrpcService, Settings};
+use axum::Router;
+use tonic::body::Body;
+use tower::ServiceBuilder;
+
+use crate::{app::App, serve::Stack};
+
+/// The routes, which call the services with their layers.
+pub(crate) fn service(app: &App, stack: Stack) -> Router {
+    let config = &app.config;
+    let http = &config.http;
+    let access = Access {
+        hosts: http.hosts.clone(),
+        origins: http.origins.clone(),
+        only_local: http.listen.address().is_some_and(|address| address.ip().to_canonical().is_loopback()),
+    };
+    let settings = Settings {
+        access,
+        max_body: config.server.max_message(),
+        token_arrays: http.token_arrays,
+        model: http.model.clone(),
+        reranker: http.reranker.clone(),
+        max_texts: config.limits.max_texts,
+        max_items: config.admission.max_items,
+    };
+    let boxed = ServiceBuilder::new().map_response(|response: http::Response<_>| response.map(Body::new));
+    let grpc = GrpcService::new(boxed.service(stack));
+    accelerd_http::router(grpc, app.offload.handle().clone(), settings)
+}
