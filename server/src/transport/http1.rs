@@ -38,8 +38,11 @@ use crate::{
     peer::Peer,
 };
 
-/// Bytes of a connection's buffer of requests. It limits the headers of a request too.
+/// Maximum size of a connection's buffer of requests in bytes. It limits the headers of a request too.
 const BUFFER: usize = 64 << 10;
+
+/// Its size until a large body arrives, and that of the buffer of responses.
+const SMALL_BUFFER: u64 = 8 << 10;
 
 /// Maximum time of a request that reached an evicted connection in time.
 const EVICTED_CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -80,7 +83,7 @@ where
     B: HttpBody<Data = Bytes, Error: Into<StdError>> + Send + 'static,
 {
     fn base_bytes(&self) -> u64 {
-        BUFFER as u64
+        2 * SMALL_BUFFER
     }
 
     async fn serve<Io>(&self, io: Io, connection: &Arc<Connection>, peer: &Arc<Peer>, shutdown: &ShutdownTokens) -> bool
@@ -143,7 +146,9 @@ impl Requests<'_> {
             return Ok(refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
         let number = self.next.fetch_add(1, Relaxed);
-        let Ok(open) = self.connection.open_call(number, bytes as u64) else {
+        let is_small = request.body().size_hint().upper().is_some_and(|body| body <= SMALL_BUFFER);
+        let buffer = if is_small { 0 } else { BUFFER };
+        let Ok(open) = self.connection.open_call(number, (bytes + buffer) as u64) else {
             return Ok(refused(StatusCode::TOO_MANY_REQUESTS));
         };
         let call = Arc::clone(&open.call);
