@@ -117,7 +117,8 @@ impl Daemon {
 
     /// As [`Self::start`]; cancelling the token before the daemon serves fails the start with [`StartError::Cancelled`].
     pub async fn start_with_cancel(cancel: CancellationToken, config: Config) -> Result<Self, StartError> {
-        Self::start_on(None, cancel, config).await
+        // The state of a start is large, and callers keep it in futures of their own.
+        Box::pin(Self::start_on(None, cancel, config)).await
     }
 
     /// As [`Self::start_with_cancel`], on given devices instead of those of this machine.

@@ -54,7 +54,7 @@ fn main() -> Outcome<()> {
 
 /// A handler that embeds nothing.
 async fn serve_bare(address: SocketAddr) -> Outcome<()> {
-    let vector: Arc<Vec<f32>> = Arc::new((0..256u8).map(|n| f32::from(n) / 1234.5).collect());
+    let vector: Arc<Vec<f32>> = Arc::new((0..=u8::MAX).map(|n| f32::from(n) / 1234.5).collect());
     let handler = move |Json(request): Json<Value>| async move {
         let data = json!([{ "object": "embedding", "index": 0, "embedding": *vector }]);
         Json(json!({ "object": "list", "data": data, "model": request["model"] }))
