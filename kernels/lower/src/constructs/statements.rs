@@ -106,9 +106,7 @@ impl Lowerer<'_> {
     }
 
     fn store_part(&mut self, target: Node, value: Value) -> Lowered<()> {
-        let Value::Data(data) = value else {
-            return Err(self.error(target, ErrorKind::TypeMismatch, format!("expected a value, got {value}")));
-        };
+        let Value::Data(data) = value else { return self.store_field(target, value) };
         let location = self.target(target)?;
         self.refuse_list(target, &location)?;
         let data = self.converted_element(target, &location.ty, data)?;
@@ -161,6 +159,9 @@ impl Lowerer<'_> {
                 Value::Data(Data { parts: parts.collect(), ty: data.ty, constant: data.constant })
             }
             Value::Tuple(items) => Value::Tuple(items.into_iter().map(|item| self.materialize(item)).collect()),
+            Value::Record(record, fields) => {
+                Value::Record(record, fields.into_iter().map(|field| self.materialize(field)).collect())
+            }
             other => other,
         }
     }
@@ -545,8 +546,9 @@ impl Lowerer<'_> {
             // As Warp's, whose array without elements has no address.
             Value::Array(view) if !self.is_python() => {
                 let is_long = |nth| scalars::lt(Dtype::I32, scalars::integer(Dtype::I32, 0), view.extent(nth));
-                return Ok(scalars::all((0..view.rank()).map(is_long)));
+                return Ok(scalars::all(view.assigned.map(Expr::Local).into_iter().chain((0..view.rank()).map(is_long))));
             }
+            Value::Unbound(..) => return Ok(scalars::truth(false)),
             Value::Array(_)
             | Value::Tuple(_)
             | Value::Record(..)

@@ -40,7 +40,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The number that an expression is for Python, in which variables of unrolled loops have their values.
+    /// The number that an expression is for Python, in which variables that hold a known number have it.
     fn static_number(&self, node: Node) -> Option<Number> {
         if let Some(number) = self.outer_number(node) {
             return Some(number);
@@ -49,9 +49,9 @@ impl Lowerer<'_> {
         match syntax.kind(node) {
             Kind::Name => {
                 let name = syntax.name(node)?;
-                let is_unrolled = self.frame().unrolled.contains(&name);
-                self.frame().variables.get(&name).filter(|_| is_unrolled)?.constant
+                self.frame().variables.get(&name)?.constant
             }
+            Kind::Attribute => self.static_attribute(node),
             Kind::UnaryOp => unary(syntax.operator(node), self.static_number(syntax.required(node, Field::Operand))?),
             Kind::BinOp => {
                 let [left, right] = [Field::Left, Field::Right].map(|field| syntax.required(node, field));
@@ -104,6 +104,19 @@ impl Lowerer<'_> {
                 Number::Bool(value) => Some(Number::Int(value.into())),
                 integer @ Number::Int(_) => Some(integer),
             },
+            _ => None,
+        }
+    }
+
+    /// The `length` of a variable, or of its type.
+    fn static_attribute(&self, node: Node) -> Option<Number> {
+        let syntax = self.syntax();
+        let mut base = syntax.required(node, Field::Value);
+        if self.calls_python(base, "type") {
+            base = syntax.child(base, Field::Args)?;
+        }
+        match Self::value_of(&self.frame().variables.get(&syntax.name_of(base)?)?.kind) {
+            Value::Data(data) if syntax.name(node).as_deref() == Some("length") => data.ty.size(),
             _ => None,
         }
     }

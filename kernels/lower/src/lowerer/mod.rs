@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 pub(crate) mod emitter;
 pub(crate) mod knowledge;
+pub(crate) mod records;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -18,7 +19,7 @@ use crate::source::counters::SignedStores;
 use crate::source::declarations::{FunctionDecl, Scope, enclosing_function};
 use crate::source::environment::{Environment, Number};
 use crate::source::syntax::{Node, Syntax};
-use crate::types::Type;
+use crate::types::{ArrayForm, Type};
 use crate::types::parameters::RecordType;
 use crate::values::scalars;
 use crate::values::{Axis, Callable, Data, Location, Slice, Storage, Value, View};
@@ -91,6 +92,8 @@ pub(crate) enum Returns {
 pub(crate) enum Slots {
     Data(Type, Vec<LocalId>),
     Tuple(Vec<Self>),
+    Array(View),
+    Record(Rc<RecordType>, Vec<Self>),
     None,
 }
 
@@ -114,8 +117,10 @@ pub(crate) enum VariableKind {
     Alias(Data),
     Array(View),
     Tuple(Vec<Self>),
-    /// A struct with arrays, whose fields are never assigned.
-    Record(Rc<RecordType>, Vec<Value>),
+    /// A struct with arrays, and its fields in order.
+    Record(Rc<RecordType>, Vec<Self>),
+    /// A field that no assignment has made an array yet, and a variable that is true once one was reached.
+    Unbound(Type, ArrayForm, LocalId),
     Function(Callable),
     /// A parameter that is a reference.
     Reference(Location),
@@ -249,6 +254,9 @@ impl<'a> Lowerer<'a> {
         let is_constant = !self.frame().locals.contains(name) && !self.mutates(name);
         let kind = match value {
             Value::Data(data) if is_constant => VariableKind::Alias(self.bind(data)),
+            Value::Record(record, fields) if !self.frame().locals.contains(name) => {
+                self.parameter_record(name, record, fields)
+            }
             other => self.new_kind(name, &other),
         };
         let variable = Variable { kind, constant: None, is_assigned: true, flag };
@@ -256,7 +264,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Returns true if the function may assign to a component of a variable.
-    fn mutates(&self, name: &str) -> bool {
+    pub(crate) fn mutates(&self, name: &str) -> bool {
         let function = self.frame().function;
         let known = self.environment.mutated.borrow().get(&function).cloned();
         let names = known.unwrap_or_else(|| {
@@ -267,22 +275,26 @@ impl<'a> Lowerer<'a> {
         names.contains(name)
     }
 
-    /// The names of the variables to whose components a function may assign.
+    /// The names of the variables to whose components a function may assign, and `variable.field` for the first field of each. A star
+    /// stands for all fields.
     fn mutated_names(&self, function: Node) -> HashSet<String> {
         let syntax = self.syntax();
-        let mut names: HashSet<_> = self.referred_names(function).into_iter().collect();
+        let mut names: HashSet<_> =
+            self.referred_names(function).into_iter().flat_map(|name| [format!("{name}.*"), name]).collect();
         let mut open = vec![function];
         while let Some(node) = open.pop() {
             if matches!(syntax.kind(node), Kind::Attribute | Kind::Subscript) && syntax.is_store(node) {
                 names.extend(syntax.root_name(node));
+                names.extend(syntax.root_field(node));
             }
+            names.extend(self.advanced_state(node));
             open.extend(syntax.all_children(node));
         }
         names
     }
 
     /// Makes variables for a value and assigns it.
-    fn new_kind(&mut self, name: &str, value: &Value) -> VariableKind {
+    pub(crate) fn new_kind(&mut self, name: &str, value: &Value) -> VariableKind {
         match value {
             Value::Data(data) => {
                 let slots = self.slots(name, &data.ty);
@@ -291,7 +303,12 @@ impl<'a> Lowerer<'a> {
             }
             Value::Array(view) => VariableKind::Array(self.own_view(name, view)),
             Value::Tuple(items) => VariableKind::Tuple(items.iter().map(|item| self.new_kind(name, item)).collect()),
-            Value::Record(record, fields) => VariableKind::Record(record.clone(), fields.clone()),
+            Value::Record(record, fields) => {
+                VariableKind::Record(record.clone(), fields.iter().map(|field| self.new_kind(name, field)).collect())
+            }
+            Value::Unbound(element, form, _) => {
+                VariableKind::Unbound(element.clone(), *form, self.flag(name, false))
+            }
             Value::Function(function) => VariableKind::Function(function.clone()),
             Value::Reference(location) => VariableKind::Reference(location.clone()),
             Value::Str | Value::None => VariableKind::Tuple(vec![]),
@@ -299,7 +316,12 @@ impl<'a> Lowerer<'a> {
     }
 
     /// A view whose indices are variables of its own.
-    fn own_view(&mut self, name: &str, view: &View) -> View {
+    pub(crate) fn own_view(&mut self, name: &str, view: &View) -> View {
+        let assigned = view.assigned.map(|flag| {
+            let own = self.emitter.copy_of(flag);
+            self.emitter.emit(Stmt::Assign(own, Expr::Local(flag)));
+            own
+        });
         let axes = view.axes.iter().map(|axis| match axis {
             Axis::Index(index) => {
                 let slot = self.emitter.local(name, accelerd_ir::Dtype::I64);
@@ -319,7 +341,7 @@ impl<'a> Lowerer<'a> {
             }
             Axis::All => Axis::All,
         });
-        View { axes: axes.collect(), ..view.clone() }
+        View { axes: axes.collect(), assigned, ..view.clone() }
     }
 
     fn slots(&mut self, name: &str, ty: &Type) -> Vec<LocalId> {
@@ -432,28 +454,19 @@ impl<'a> Lowerer<'a> {
         frame.rebound.extend(frame.variables.remove(name).map(|variable| variable.flag));
     }
 
-    fn assign_kind(&mut self, node: Node, name: &str, kind: VariableKind, value: Value) -> Lowered<VariableKind> {
+    pub(crate) fn assign_kind(&mut self, node: Node, name: &str, kind: VariableKind, value: Value) -> Lowered<VariableKind> {
         match (&kind, value) {
             (VariableKind::Data(ty, slots), Value::Data(data)) if *ty == data.ty => {
                 self.store_locals(slots, data.parts);
                 Ok(kind)
             }
             (VariableKind::Array(known), Value::Array(view)) if known.is_like(&view) => {
-                let slots: Vec<_> = known
-                    .axes
-                    .iter()
-                    .flat_map(Axis::parts)
-                    .map(|part| match part {
-                        Expr::Local(slot) => *slot,
-                        _ => unreachable!("a variable's view has variables as indices"),
-                    })
-                    .collect();
-                let parts = view.axes.iter().flat_map(|axis| {
-                    let is_index = matches!(axis, Axis::Index(_));
-                    axis.parts().into_iter().cloned().map(move |part| if is_index { as_i64(part) } else { part })
-                });
-                self.store_locals(&slots, parts.collect());
+                self.store_view(known, &view);
                 Ok(kind)
+            }
+            (VariableKind::Record(known, kinds), Value::Record(record, fields)) if *known == record => {
+                let kinds = self.assign_fields(node, name, &record, kinds.clone(), fields)?;
+                Ok(VariableKind::Record(record, kinds))
             }
             (VariableKind::Reference(location), Value::Data(data)) => {
                 let data = self.converted_element(node, &location.ty, data)?;
@@ -481,17 +494,40 @@ impl<'a> Lowerer<'a> {
         }
     }
 
+    /// Puts another view of the same array into the variables of a view.
+    fn store_view(&mut self, known: &View, view: &View) {
+        let slots: Vec<_> = known
+            .axes
+            .iter()
+            .flat_map(Axis::parts)
+            .map(|part| match part {
+                Expr::Local(slot) => *slot,
+                _ => unreachable!("a variable's view has variables as indices"),
+            })
+            .collect();
+        let parts = view.axes.iter().flat_map(|axis| {
+            let is_index = matches!(axis, Axis::Index(_));
+            axis.parts().into_iter().cloned().map(move |part| if is_index { as_i64(part) } else { part })
+        });
+        self.store_locals(&slots, parts.collect());
+        if let Some(flag) = known.assigned {
+            let is_assigned = view.assigned.map_or_else(|| scalars::truth(true), Expr::Local);
+            self.emitter.emit(Stmt::Assign(flag, is_assigned));
+        }
+    }
+
     /// The variable of a name, checked to be assigned.
     pub(crate) fn variable(&mut self, node: Node, name: &str) -> Option<VariableKind> {
-        let variable = self.frame().variables.get(name)?;
-        let kind = variable.kind.clone();
-        let is_assigned = variable.is_assigned;
-        let flag = variable.flag;
-        if !is_assigned {
+        self.check_assigned(node, name);
+        self.frame().variables.get(name).map(|variable| variable.kind.clone())
+    }
+
+    /// A fault where no assignment of a variable was reached.
+    pub(crate) fn check_assigned(&mut self, node: Node, name: &str) {
+        if let Some(flag) = self.frame().variables.get(name).filter(|known| !known.is_assigned).map(|known| known.flag) {
             let site = self.syntax().site(node);
             self.emitter.fault_unless_assigned(flag, name, site);
         }
-        Some(kind)
     }
 
     /// The value of a variable's content.
@@ -503,7 +539,10 @@ impl<'a> Lowerer<'a> {
             VariableKind::Alias(data) => Value::Data(data.clone()),
             VariableKind::Array(view) => Value::Array(view.clone()),
             VariableKind::Tuple(kinds) => Value::Tuple(kinds.iter().map(Self::value_of).collect()),
-            VariableKind::Record(record, fields) => Value::Record(record.clone(), fields.clone()),
+            VariableKind::Record(record, kinds) => {
+                Value::Record(record.clone(), kinds.iter().map(Self::value_of).collect())
+            }
+            VariableKind::Unbound(element, form, flag) => Value::Unbound(element.clone(), *form, *flag),
             VariableKind::Function(function) => Value::Function(function.clone()),
             VariableKind::Reference(location) => Value::Reference(location.clone()),
         }
@@ -516,8 +555,13 @@ impl<'a> Lowerer<'a> {
             Value::Tuple(items) => {
                 Slots::Tuple(items.iter().map(|item| self.result_slots(item)).collect::<Option<_>>()?)
             }
+            Value::Array(view) => Slots::Array(self.own_view("result", view)),
+            Value::Record(record, fields) => {
+                let slots = fields.iter().map(|field| self.result_slots(field)).collect::<Option<_>>()?;
+                Slots::Record(record.clone(), slots)
+            }
             Value::None => Slots::None,
-            Value::Array(_) | Value::Record(..) | Value::Function(_) | Value::Reference(_) | Value::Str => return None,
+            Value::Unbound(..) | Value::Function(_) | Value::Reference(_) | Value::Str => return None,
         })
     }
 
@@ -531,6 +575,14 @@ impl<'a> Lowerer<'a> {
             (Slots::Tuple(slots), Value::Tuple(items)) if slots.len() == items.len() => {
                 slots.iter().zip(items).all(|(slots, item)| self.store_slots(slots, item))
             }
+            (Slots::Array(known), Value::Array(view)) if known.is_like(&view) => {
+                let is_as_sure = known.assigned.is_some() || view.assigned.is_none();
+                self.store_view(known, &view);
+                is_as_sure
+            }
+            (Slots::Record(known, slots), Value::Record(record, fields)) if *known == record => {
+                slots.iter().zip(fields).all(|(slots, field)| self.store_slots(slots, field))
+            }
             (Slots::None, Value::None) => true,
             _ => false,
         }
@@ -543,6 +595,10 @@ impl<'a> Lowerer<'a> {
                 Value::Data(Data::new(ty.clone(), slots.iter().map(|slot| Expr::Local(*slot)).collect()))
             }
             Slots::Tuple(slots) => Value::Tuple(slots.iter().map(Self::load_slots).collect()),
+            Slots::Array(view) => Value::Array(view.clone()),
+            Slots::Record(record, slots) => {
+                Value::Record(record.clone(), slots.iter().map(Self::load_slots).collect())
+            }
             Slots::None => Value::None,
         }
     }

@@ -28,6 +28,15 @@ impl Environment<'_> {
         }
     }
 
+    /// The number that `length` of a type is.
+    pub(crate) fn type_size(&self, node: Node, scope: Scope, depth: u32) -> Option<Number> {
+        let base = self.syntax.name(node).filter(|name| name == "length").map(|_| self.syntax.required(node, Field::Value))?;
+        match self.annotation_at(base, scope, depth + 1) {
+            Ok(Annotation::Data(ty)) => ty.size(),
+            _ => None,
+        }
+    }
+
     fn annotation_at(&self, node: Node, scope: Scope, depth: u32) -> Lowered<Annotation> {
         let syntax = self.syntax;
         let unsupported = || {
@@ -131,7 +140,7 @@ impl Environment<'_> {
                 return Err(unsupported(node, message));
             }
         }
-        if fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
+        if fields.is_empty() || fields.iter().any(|(_, annotation)| !matches!(annotation, Annotation::Data(_))) {
             if fields.len() > MAX_COMPONENTS {
                 return Err(unsupported(node, format!("expected a struct of at most {MAX_COMPONENTS} fields")));
             }
@@ -144,12 +153,7 @@ impl Environment<'_> {
                 _ => None,
             })
             .collect();
-        let ty = Type::Struct(Rc::new(StructType { name, fields }));
-        if ty.count() == 0 || ty.count() > MAX_COMPONENTS {
-            let message = format!("expected a struct of 1 to {MAX_COMPONENTS} components, got {}", ty.count());
-            return Err(unsupported(node, message));
-        }
-        Ok(Annotation::Data(ty))
+        Ok(Annotation::Data(Type::Struct(Rc::new(StructType { name, fields }))))
     }
 
     /// `wp.array[T]`, `list[float]`, `tuple[float, int]`.

@@ -10,6 +10,8 @@ use std::rc::Rc;
 use accelerd_ir::Dtype;
 use accelerd_ir::kernel::{Component, Element};
 
+use crate::source::environment::Number;
+
 /// The type of a value that has components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -92,6 +94,12 @@ impl Type {
             Self::Quat(_) => Some(4),
             Self::Transform(_) => Some(7),
         }
+    }
+
+    /// The number of its components, which Warp names its `length`; absent for structs.
+    pub(crate) fn size(&self) -> Option<Number> {
+        let count = i128::try_from(self.count()).expect("components are limited");
+        (!matches!(self, Self::Struct(_))).then_some(Number::Int(count))
     }
 
     /// Its layout in memory: that of C, where vectors and matrices are arrays of scalars.
